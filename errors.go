@@ -1,0 +1,77 @@
+package pygent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors that callers branch on, to be tested with errors.Is.
+var (
+	// ErrDockerUnavailable is returned when Docker is required and no engine answers.
+	ErrDockerUnavailable = errors.New("no Docker engine answers")
+	// ErrRuntimeClosed is returned by a runtime after Cleanup.
+	ErrRuntimeClosed = errors.New("the runtime is closed")
+	// ErrOutsideWorkspace is returned for a path that leads out of the workspace.
+	ErrOutsideWorkspace = errors.New("path is outside the workspace")
+	// ErrAgentBusy is returned when a run is started while another one goes on.
+	ErrAgentBusy = errors.New("the agent is busy with another run")
+	// ErrAgentClosed is returned by an agent after Close.
+	ErrAgentClosed = errors.New("the agent is closed")
+	// ErrNoModel is returned when no model is configured: no key, no base URL.
+	ErrNoModel = errors.New("no model is configured")
+	// ErrUnknownTool is returned for a tool that is not registered.
+	ErrUnknownTool = errors.New("unknown tool")
+	// ErrToolDisabled is returned for a tool that is registered but disabled.
+	ErrToolDisabled = errors.New("the tool is disabled")
+)
+
+// APIError is an error of a model's API. Find it with errors.As. A custom
+// [Model] may return it to have the agent retry.
+type APIError struct {
+	Status          int           // HTTP status; 0 when the connection itself broke
+	Code            string        // the provider's code, such as "rate_limit_exceeded"
+	Message         string        // the provider's words
+	RequestID       string        // for asking the provider
+	Retryable       bool          // the same request may succeed later
+	ContextTooLarge bool          // the conversation exceeds the model's window
+	RetryAfter      time.Duration // how long the provider asks to wait; 0 when it does not
+	Err             error         // the cause, if any
+}
+
+// Error says what happened in one sentence.
+func (e *APIError) Error() string {
+	s := "model API"
+	if e.Status != 0 {
+		s += fmt.Sprintf(": status %d", e.Status)
+	}
+	if e.Code != "" {
+		s += fmt.Sprintf(" (%s)", e.Code)
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	} else if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.RequestID != "" {
+		s += " [request " + e.RequestID + "]"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *APIError) Unwrap() error { return e.Err }
+
+// ToolError is the error of one tool call. The model sees it as the call's
+// result; callers of [ExecuteTool] find it with errors.As.
+type ToolError struct {
+	Tool  string // the tool's name
+	Err   error  // what went wrong
+	Stack []byte // set when the tool panicked
+}
+
+// Error names the tool and the cause.
+func (e *ToolError) Error() string { return fmt.Sprintf("tool %s: %v", e.Tool, e.Err) }
+
+// Unwrap returns the cause.
+func (e *ToolError) Unwrap() error { return e.Err }

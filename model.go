@@ -1,0 +1,128 @@
+package pygent
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+)
+
+// Model answers a conversation with one assistant message. Implement it to
+// plug in any language model; [OpenAIModel] speaks to every server with
+// OpenAI's chat completions API, and [ModelFunc] turns a function into a Model.
+//
+// Chat must honour ctx and may be called by many agents at once. The request
+// and everything it points to belong to the agent: read it, do not modify or
+// keep it. An error that can pass should be an [*APIError] with Retryable set;
+// the agent, and only the agent, repeats the call then.
+type Model interface {
+	Chat(ctx context.Context, req *ChatRequest) (*ChatResponse, error)
+}
+
+// StreamingModel is a Model that can also hand out its answer while it is
+// being written. The agent uses ChatStream instead of Chat when a model has it.
+//
+// ChatStream calls emit from the calling goroutine only, and returns the same
+// complete response that Chat would. Deltas are for display: nothing is lost
+// when a model drops or merges them.
+type StreamingModel interface {
+	Model
+	ChatStream(ctx context.Context, req *ChatRequest, emit func(Delta)) (*ChatResponse, error)
+}
+
+// ModelFunc adapts a function to [Model].
+type ModelFunc func(ctx context.Context, req *ChatRequest) (*ChatResponse, error)
+
+// Chat calls f.
+func (f ModelFunc) Chat(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
+	return f(ctx, req)
+}
+
+// ChatRequest is what an agent asks of a [Model].
+type ChatRequest struct {
+	// Model names the model to use, as the provider calls it. Empty means the
+	// Model's own default.
+	Model string
+	// Messages is the conversation, system message first. From one step to the
+	// next it only grows at its end, so that providers can cache the prefix.
+	Messages []Message
+	// Tools are the tools the model may call, sorted by name.
+	Tools []ToolSpec
+}
+
+// ToolSpec describes a tool to a model.
+type ToolSpec struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"` // a JSON Schema of type object
+}
+
+// ChatResponse is a model's answer.
+type ChatResponse struct {
+	Message      Message
+	FinishReason FinishReason
+	Usage        Usage
+	Model        string // the model that answered, as the server names it; may be empty
+	ID           string // the server's id of the response; may be empty
+}
+
+// FinishReason says why a model ended its message, in the words of OpenAI's
+// chat completions API. Other values of other servers are passed through.
+type FinishReason string
+
+// The finish reasons that the agent tells apart.
+const (
+	FinishStop      FinishReason = "stop"           // the message is complete
+	FinishToolCalls FinishReason = "tool_calls"     // the message calls tools
+	FinishLength    FinishReason = "length"         // the token limit cut it off
+	FinishFilter    FinishReason = "content_filter" // the provider withheld content
+)
+
+// Usage counts tokens, as the provider reports them. Zero means not reported.
+type Usage struct {
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	CachedTokens     int64 `json:"cached_tokens,omitempty"`    // part of PromptTokens
+	ReasoningTokens  int64 `json:"reasoning_tokens,omitempty"` // part of CompletionTokens
+}
+
+// Total is the number of tokens of prompts and completions together.
+func (u Usage) Total() int64 { return u.PromptTokens + u.CompletionTokens }
+
+// Add returns the sum of both usages.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		PromptTokens:     u.PromptTokens + v.PromptTokens,
+		CompletionTokens: u.CompletionTokens + v.CompletionTokens,
+		CachedTokens:     u.CachedTokens + v.CachedTokens,
+		ReasoningTokens:  u.ReasoningTokens + v.ReasoningTokens,
+	}
+}
+
+// Delta is a piece of an answer that is still being written.
+type Delta struct {
+	Text      string // appended to the message's text
+	Reasoning string // appended to the model's visible reasoning
+	Notice    string // what the model adapter did on the way, for people: "dropped parameter temperature"
+}
+
+// defaultModel is the process-wide model that SetDefaultModel installs.
+var defaultModel struct {
+	sync.RWMutex
+	model Model
+}
+
+// SetDefaultModel makes m the model of every agent created afterwards without
+// [WithModel], delegated ones included. Nil restores the built-in default, an
+// [OpenAIModel] configured from the environment. Agents that exist keep their
+// model. It is safe for concurrent use.
+func SetDefaultModel(m Model) {
+	defaultModel.Lock()
+	defer defaultModel.Unlock()
+	defaultModel.model = m
+}
+
+func getDefaultModel() Model {
+	defaultModel.RLock()
+	defer defaultModel.RUnlock()
+	return defaultModel.model
+}

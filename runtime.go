@@ -1,0 +1,191 @@
+package pygent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Runtime is a workspace, and a place where commands run in it. It knows
+// nothing of models or agents. [NewRuntime] makes one in a Docker container or
+// on this machine; implement the interface to run commands anywhere else.
+//
+// Paths of files are slash-separated and relative to the workspace; absolute
+// paths are accepted where they lie inside it. All methods are safe for
+// concurrent use and honour ctx. After Cleanup they return [ErrRuntimeClosed].
+type Runtime interface {
+	// Bash runs cmd under a shell and waits for it. A command that fails, or
+	// that is stopped at its time limit, is a result and no error; err is set
+	// when the command could not be run or ctx ended, and the result then
+	// holds what is known so far.
+	Bash(ctx context.Context, cmd string, opts ...BashOption) (BashResult, error)
+
+	// ReadFile returns the content of a file. Errors match fs.ErrNotExist and
+	// the like.
+	ReadFile(ctx context.Context, path string) ([]byte, error)
+
+	// WriteFile creates or replaces a file, making its directories. The mode
+	// of an existing file is kept.
+	WriteFile(ctx context.Context, path string, data []byte) error
+
+	// UploadFile copies a file or directory of this machine into the
+	// workspace. An empty dest means the base name of src.
+	UploadFile(ctx context.Context, src, dest string) error
+
+	// ExportFile copies a file or directory of the workspace to this machine.
+	ExportFile(ctx context.Context, path, dest string) error
+
+	// UseDocker reports whether commands run in a Docker container.
+	UseDocker() bool
+
+	// Cleanup stops what runs, and removes the container and a temporary
+	// workspace. A workspace chosen with [WithWorkspace] is kept. It may be
+	// called more than once.
+	Cleanup() error
+}
+
+// RuntimeInfo says what a runtime is, for the system prompt and for people.
+type RuntimeInfo struct {
+	Kind      string `json:"kind"`            // "docker", "local", or a custom runtime's name
+	Image     string `json:"image,omitempty"` // the container's image
+	Workspace string `json:"workspace"`       // the workspace's path as commands see it
+	Shell     string `json:"shell,omitempty"` // "bash" or "sh"; empty while unknown
+	Network   bool   `json:"network"`         // whether commands can reach a network
+	// Fallback says why commands run locally although Docker was asked for
+	// first. Empty when nothing was given up.
+	Fallback string `json:"fallback,omitempty"`
+}
+
+// Describer is implemented by runtimes that can say what they are. The agent
+// then tells the model.
+type Describer interface {
+	// Describe may wait a moment for what is not known yet, such as the shell
+	// of an image, but never for a slow start.
+	Describe(ctx context.Context) RuntimeInfo
+}
+
+// RangeReader is implemented by runtimes that can read a part of a file, so
+// that a large one need not be loaded to show a piece of it.
+type RangeReader interface {
+	// ReadFileRange returns at most limit bytes from offset on, and the size
+	// of the whole file.
+	ReadFileRange(ctx context.Context, path string, offset, limit int64) (data []byte, size int64, err error)
+}
+
+// BashResult is what a command did.
+type BashResult struct {
+	Command  string        `json:"command"`
+	Output   string        `json:"output"`              // stdout and stderr in their true order; head and tail when Truncated
+	ExitCode int           `json:"exit_code"`           // the shell's status; 128+n when signal n ended it, -1 when unknown
+	TimedOut bool          `json:"timed_out,omitempty"` // stopped at its time limit
+	Duration time.Duration `json:"duration"`
+
+	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
+	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
+	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime can read the whole output
+	Note      string `json:"note,omitempty"`      // what else is worth knowing: processes left behind, a container restarted
+}
+
+// String renders the result as a model sees it: "$ command", the output, and
+// whatever was out of the ordinary.
+func (r BashResult) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "$ %s\n%s", r.Command, r.Output)
+	line := func(format string, args ...any) {
+		if s := b.String(); !strings.HasSuffix(s, "\n") {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, format, args...)
+	}
+	if r.FullPath != "" {
+		line("[the whole output is in %s]", r.FullPath)
+	}
+	if r.TimedOut {
+		line("[stopped at the time limit after %s; a longer timeout can be given]", r.Duration.Round(100*time.Millisecond))
+	} else if r.ExitCode != 0 {
+		line("[exit code %d]", r.ExitCode)
+	}
+	if r.Note != "" {
+		line("[%s]", r.Note)
+	}
+	return b.String()
+}
+
+// Limits of a command.
+const (
+	// DefaultBashTimeout is how long a command may run when nothing is said.
+	DefaultBashTimeout = 30 * time.Second
+	// MaxBashTimeout is the longest time a model may ask for.
+	MaxBashTimeout = 600 * time.Second
+	// DefaultMaxOutput is how many bytes of a command's output are kept.
+	DefaultMaxOutput = 32 << 10
+)
+
+// BashOption adjusts one call of [Runtime.Bash].
+type BashOption func(*BashOptions)
+
+// BashOptions are the settings of one command. Runtimes get them from
+// [NewBashOptions].
+type BashOptions struct {
+	Timeout   time.Duration // default [DefaultBashTimeout]; negative means no limit but ctx
+	Dir       string        // working directory, relative to the workspace; default the workspace
+	Env       []string      // "NAME=value", added to the runtime's environment
+	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
+}
+
+// NewBashOptions applies opts to the defaults.
+func NewBashOptions(opts ...BashOption) BashOptions {
+	o := BashOptions{Timeout: DefaultBashTimeout, MaxOutput: DefaultMaxOutput}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
+// BashTimeout limits the time of a command. Zero keeps the default, a
+// negative duration means no limit but the context's.
+func BashTimeout(d time.Duration) BashOption {
+	return func(o *BashOptions) {
+		if d != 0 {
+			o.Timeout = d
+		}
+	}
+}
+
+// BashDir sets the directory a command starts in, relative to the workspace.
+func BashDir(dir string) BashOption { return func(o *BashOptions) { o.Dir = dir } }
+
+// BashEnv adds variables, each "NAME=value", to a command's environment.
+func BashEnv(env ...string) BashOption {
+	return func(o *BashOptions) { o.Env = append(o.Env, env...) }
+}
+
+// BashMaxOutput sets how many bytes of output are kept, half from its start
+// and half from its end. Zero keeps the default.
+func BashMaxOutput(n int) BashOption {
+	return func(o *BashOptions) {
+		if n > 0 {
+			o.MaxOutput = n
+		}
+	}
+}
+
+// RuntimeEvent is something a runtime tells while it works.
+type RuntimeEvent struct {
+	Kind    RuntimeEventKind
+	Text    string // for people
+	Current int64  // progress so far, in bytes; 0 when it has no measure
+	Total   int64  // the whole; 0 when unknown
+}
+
+// RuntimeEventKind is the kind of a [RuntimeEvent].
+type RuntimeEventKind string
+
+// The kinds of runtime events.
+const (
+	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
+	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
+	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
+	RuntimeLost     RuntimeEventKind = "lost"     // the container died; the next command gets a new one
+)
