@@ -1,0 +1,230 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+)
+
+// Option configures an [Agent]. What no option sets comes from the
+// environment, as [LoadConfig] describes, and then from the defaults.
+type Option func(*options)
+
+// options is what [New] works from. Slices add up, everything else is
+// overwritten by the later option.
+type options struct {
+	model        Model
+	modelName    string
+	openai       []OpenAIOption
+	persona      *Persona
+	prompt       PromptBuilder
+	instructions bool
+	history      *History
+	historyFile  string
+	runtime      Runtime
+	runtimeOpts  []RuntimeOption
+	registry     *Registry
+	tools        []Tool
+	disabled     []string
+	banned       []string
+	approve      ApprovalFunc
+	approvalFor  []string
+	run          []RunOption
+	retry        RetryPolicy
+	onEvent      func(Event)
+	logger       *slog.Logger
+	in           io.Reader
+	out          io.Writer
+}
+
+func defaultOptions() options {
+	return options{
+		prompt:       DefaultPrompt,
+		instructions: true,
+		retry:        DefaultRetryPolicy,
+		logger:       slog.New(slog.DiscardHandler),
+	}
+}
+
+// WithModel sets the model. Default: the one of [SetDefaultModel], else an
+// [OpenAIModel] from the environment.
+func WithModel(m Model) Option { return func(o *options) { o.model = m } }
+
+// WithModelName names the model to ask for, as the provider calls it. Default:
+// the model's own default.
+func WithModelName(name string) Option { return func(o *options) { o.modelName = name } }
+
+// WithOpenAI configures the [OpenAIModel] that the agent makes when it is
+// given no other model.
+func WithOpenAI(opts ...OpenAIOption) Option {
+	return func(o *options) { o.openai = append(o.openai, opts...) }
+}
+
+// WithPersona sets who the agent is. Default: PYGENT_PERSONA_NAME and
+// PYGENT_PERSONA.
+func WithPersona(p Persona) Option { return func(o *options) { o.persona = &p } }
+
+// WithPrompt sets the function that writes the system message. Default: [DefaultPrompt].
+func WithPrompt(b PromptBuilder) Option { return func(o *options) { o.prompt = b } }
+
+// WithInstructions says whether AGENTS.md of the workspace's root is added to
+// the system message. Default: true.
+func WithInstructions(on bool) Option { return func(o *options) { o.instructions = on } }
+
+// WithHistory continues a conversation. The history stays the caller's to
+// close. Default: a new one in memory.
+func WithHistory(h *History) Option { return func(o *options) { o.history = h } }
+
+// WithHistoryFile keeps the conversation in a file, continuing what the file
+// holds. Default: PYGENT_HISTORY_FILE, else in memory only.
+func WithHistoryFile(path string) Option { return func(o *options) { o.historyFile = path } }
+
+// WithRuntime sets where commands run. The runtime becomes the agent's: Close
+// cleans it up. Default: one made by [NewRuntime].
+func WithRuntime(rt Runtime) Option { return func(o *options) { o.runtime = rt } }
+
+// WithRuntimeOptions configures the runtime that the agent makes when it is
+// given none.
+func WithRuntimeOptions(opts ...RuntimeOption) Option {
+	return func(o *options) { o.runtimeOpts = append(o.runtimeOpts, opts...) }
+}
+
+// WithRegistry sets the tools from which the agent takes its copy. Default:
+// the default registry.
+func WithRegistry(r *Registry) Option { return func(o *options) { o.registry = r } }
+
+// WithTools adds tools to the agent's own registry.
+func WithTools(tools ...Tool) Option {
+	return func(o *options) { o.tools = append(o.tools, tools...) }
+}
+
+// WithDisabledTools hides tools from the model and refuses calls of them.
+func WithDisabledTools(names ...string) Option {
+	return func(o *options) { o.disabled = append(o.disabled, names...) }
+}
+
+// WithBannedCommands has the bash tool refuse commands in which one of the
+// names occurs as a word. It keeps a model from mistakes; it is no boundary
+// against a determined one: that is the container.
+func WithBannedCommands(names ...string) Option {
+	return func(o *options) { o.banned = append(o.banned, names...) }
+}
+
+// ApprovalFunc decides whether a tool call may run. An error denies it. It is
+// called from the goroutine of the run and must honour ctx.
+type ApprovalFunc func(ctx context.Context, call ToolCall) (Decision, error)
+
+// Decision is the answer of an [ApprovalFunc]. The zero value denies.
+type Decision struct {
+	Allow  bool
+	Reason string // told to the model when the call is denied
+}
+
+// WithApproval sets who decides about calls that need approval. Without it
+// they are denied.
+func WithApproval(f ApprovalFunc) Option { return func(o *options) { o.approve = f } }
+
+// WithApprovalFor makes calls of the named tools need approval, besides those
+// whose [Tool] says so. "*" stands for every tool.
+func WithApprovalFor(tools ...string) Option {
+	return func(o *options) { o.approvalFor = append(o.approvalFor, tools...) }
+}
+
+// WithRunDefaults sets options that every run of the agent starts from.
+func WithRunDefaults(opts ...RunOption) Option {
+	return func(o *options) { o.run = append(o.run, opts...) }
+}
+
+// WithRetry sets how model calls are repeated. Default: [DefaultRetryPolicy].
+func WithRetry(p RetryPolicy) Option { return func(o *options) { o.retry = p } }
+
+// WithEventHandler sets a function that sees every event of the agent, those
+// of the runtime between runs included. It is called by one goroutine at a
+// time, should return soon, and must not call the agent.
+func WithEventHandler(f func(Event)) Option { return func(o *options) { o.onEvent = f } }
+
+// WithLogger sets the logger. Default: logs are discarded.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
+
+// WithIO sets what RunInteractive reads and writes. Default: the process's
+// standard input and output.
+func WithIO(in io.Reader, out io.Writer) Option {
+	return func(o *options) { o.in, o.out = in, out }
+}
+
+// RunOption adjusts one run of an agent.
+type RunOption func(*runOptions)
+
+type runOptions struct {
+	maxSteps     int
+	maxToolCalls int
+	maxReplies   int
+	maxTokens    int64
+	stepTimeout  time.Duration
+	maxTime      time.Duration
+	replyEnds    bool
+	onEvent      func(Event)
+}
+
+func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
+	o := runOptions{maxSteps: 20, maxToolCalls: 100, maxReplies: 3}
+	for _, opt := range append(defaults[:len(defaults):len(defaults)], opts...) {
+		opt(&o)
+	}
+	for _, limit := range []struct {
+		name  string
+		value int64
+		least int64
+	}{
+		{"MaxSteps", int64(o.maxSteps), 1},
+		{"MaxToolCalls", int64(o.maxToolCalls), 0},
+		{"MaxReplies", int64(o.maxReplies), 1},
+		{"MaxTokens", o.maxTokens, 0},
+		{"StepTimeout", int64(o.stepTimeout), 0},
+		{"MaxTime", int64(o.maxTime), 0},
+	} {
+		if limit.value < limit.least {
+			return o, fmt.Errorf("option %s: must be at least %d, not %d", limit.name, limit.least, limit.value)
+		}
+	}
+	return o, nil
+}
+
+// MaxSteps limits the model calls of a run. Default 20.
+func MaxSteps(n int) RunOption { return func(o *runOptions) { o.maxSteps = n } }
+
+// MaxToolCalls limits the tool calls of a run. Default 100.
+func MaxToolCalls(n int) RunOption { return func(o *runOptions) { o.maxToolCalls = n } }
+
+// MaxReplies sets how many replies in a row, without a tool call, end a run.
+// Default 3.
+func MaxReplies(n int) RunOption { return func(o *runOptions) { o.maxReplies = n } }
+
+// ReplyEnds makes a reply without a tool call end the run, as in a chat.
+func ReplyEnds() RunOption { return func(o *runOptions) { o.replyEnds = true } }
+
+// MaxTokens limits the tokens of a run, prompts and completions together, as
+// the provider reports them. The call that crosses the limit is the last.
+// Default: no limit.
+func MaxTokens(n int64) RunOption { return func(o *runOptions) { o.maxTokens = n } }
+
+// StepTimeout limits a step: its model call, retries included, and its tool
+// calls. Default: no limit but those of commands.
+func StepTimeout(d time.Duration) RunOption { return func(o *runOptions) { o.stepTimeout = d } }
+
+// MaxTime limits the run as a whole. Default: no limit.
+func MaxTime(d time.Duration) RunOption { return func(o *runOptions) { o.maxTime = d } }
+
+// OnEvent sets a function that sees the events of the run; see
+// [WithEventHandler] for what it may do.
+func OnEvent(f func(Event)) RunOption { return func(o *runOptions) { o.onEvent = f } }
+
+// The causes with which a run's contexts end at its limits.
+var (
+	errStepTimeout = errors.New("the step took too long")
+	errMaxTime     = errors.New("the run took too long")
+	errClosing     = errors.New("the agent was closed")
+)

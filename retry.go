@@ -1,0 +1,76 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// RetryPolicy says how often, and after which pauses, a model call that failed
+// for a passing reason is repeated. Only model calls are ever repeated.
+type RetryPolicy struct {
+	MaxAttempts int           // calls in all; 1 never repeats
+	BaseDelay   time.Duration // the pause after the first failure; it doubles each time
+	MaxDelay    time.Duration // the longest pause that is not asked for by the provider
+}
+
+// DefaultRetryPolicy repeats up to four times over about half a minute.
+var DefaultRetryPolicy = RetryPolicy{MaxAttempts: 5, BaseDelay: time.Second, MaxDelay: 30 * time.Second}
+
+// maxRetryAfter is the longest wait that a provider may ask for when no time
+// limit is set: past it a person should decide.
+const maxRetryAfter = 10 * time.Minute
+
+// next returns the pause after the failed attempt, or an error when the call
+// must not be repeated.
+func (p RetryPolicy) next(ctx context.Context, attempt int, err error) (time.Duration, error) {
+	var api *APIError
+	if !errors.As(err, &api) || !api.Retryable || ctx.Err() != nil {
+		return 0, err
+	}
+	if attempt >= p.MaxAttempts {
+		if attempt > 1 {
+			err = fmt.Errorf("%w (gave up after %d attempts)", err, attempt)
+		}
+		return 0, err
+	}
+	wait := p.delay(attempt)
+	if api.RetryAfter > 0 {
+		wait = api.RetryAfter
+	}
+	budget := maxRetryAfter
+	if deadline, ok := ctx.Deadline(); ok {
+		budget = time.Until(deadline)
+	}
+	if wait > budget {
+		at := time.Now().Add(wait).Format(time.TimeOnly)
+		return 0, fmt.Errorf("%w (a retry is possible in %s, at %s, past the time that is left)", err, wait.Round(time.Second), at)
+	}
+	return wait, nil
+}
+
+// delay is exponential with full jitter over its upper half.
+func (p RetryPolicy) delay(attempt int) time.Duration {
+	d := p.BaseDelay << min(attempt-1, 20)
+	if p.MaxDelay > 0 {
+		d = min(d, p.MaxDelay)
+	}
+	if d <= 0 {
+		return 0
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// sleep waits for d, or returns the cause of ctx's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,411 @@
+package pygent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// Tool is something a model can call. [NewTool] makes one from a typed
+// function; [RegisterTool] makes one from a function of plain arguments.
+type Tool struct {
+	Name        string          // letters, digits, "_" and "-", at most 64
+	Description string          // tells the model what the tool does and when to use it
+	Parameters  json.RawMessage // a JSON Schema of type object; nil means no parameters
+
+	// Run executes the tool. args is a JSON object that satisfies Parameters.
+	// An error becomes the call's result, for the model to read; so does a
+	// panic. ctx ends at the limits of the run.
+	Run func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error)
+
+	// NeedsApproval has every call asked for by the agent's [ApprovalFunc].
+	NeedsApproval bool
+	// Idempotent says that running a call twice does no harm, so that it can
+	// be repeated when a run is resumed.
+	Idempotent bool
+
+	schema *jsonschema.Resolved
+	// polls marks a tool that is rightly called again and again with the same
+	// arguments, such as one that asks for a status.
+	polls bool
+}
+
+// ToolResult is what a tool call gave. The model sees Content and Images; a
+// person may be shown Display instead.
+type ToolResult struct {
+	Content string   `json:"content"`
+	Display string   `json:"display,omitempty"` // a shorter or richer rendering for people
+	Images  []string `json:"-"`                 // https or data URLs
+	IsError bool     `json:"is_error,omitempty"`
+
+	// End ends the run: StatusStopped, with Summary, or StatusAwaitingUser,
+	// with Question. Calls that follow in the same message are skipped. Empty
+	// goes on.
+	End      Status    `json:"end,omitempty"`
+	Summary  string    `json:"summary,omitempty"`
+	Question *Question `json:"question,omitempty"`
+}
+
+// ToolFunc is a tool that takes its arguments as a map, as decoded from JSON:
+// numbers are float64, objects map[string]any.
+type ToolFunc func(ctx context.Context, rt Runtime, args map[string]any) (string, error)
+
+// NewTool makes a tool from a function whose arguments are the struct In. The
+// schema is derived from In: fields are named by their json tags, described by
+// their jsonschema tags, and required unless tagged omitempty. Arguments are
+// validated before fn is called.
+//
+//	type in struct {
+//		City string `json:"city" jsonschema:"the city to look up"`
+//	}
+//	weather, err := pygent.NewTool("weather", "Tell the weather",
+//		func(ctx context.Context, rt pygent.Runtime, in in) (string, error) { … })
+func NewTool[In any](name, description string, fn func(ctx context.Context, rt Runtime, in In) (string, error)) (Tool, error) {
+	return typedTool(name, description, func(ctx context.Context, rt Runtime, in In) (*ToolResult, error) {
+		return textResult(fn(ctx, rt, in))
+	})
+}
+
+// typedTool is [NewTool] for functions that give a whole [ToolResult].
+func typedTool[In any](name, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) (Tool, error) {
+	schema, err := jsonschema.For[In](nil)
+	if err != nil {
+		return Tool{}, fmt.Errorf("tool %s: derive the schema: %w", name, err)
+	}
+	params, err := json.Marshal(schema)
+	if err != nil {
+		return Tool{}, fmt.Errorf("tool %s: encode the schema: %w", name, err)
+	}
+	return newTool(Tool{
+		Name:        name,
+		Description: description,
+		Parameters:  params,
+		Run: func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
+			var in In
+			if err := json.Unmarshal(args, &in); err != nil {
+				return nil, fmt.Errorf("arguments: %w", err)
+			}
+			return fn(ctx, rt, in)
+		},
+	})
+}
+
+func textResult(text string, err error) (*ToolResult, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &ToolResult{Content: text}, nil
+}
+
+// toolFromFunc makes a tool from a function of plain arguments. parameters is
+// a JSON Schema: a json.RawMessage, or any value that encodes to one.
+func toolFromFunc(name, description string, parameters any, fn ToolFunc) (Tool, error) {
+	if fn == nil {
+		return Tool{}, fmt.Errorf("tool %s: the function is nil", name)
+	}
+	var params json.RawMessage
+	if parameters != nil {
+		var err error
+		if params, err = json.Marshal(parameters); err != nil {
+			return Tool{}, fmt.Errorf("tool %s: encode the parameters: %w", name, err)
+		}
+	}
+	return newTool(Tool{
+		Name:        name,
+		Description: description,
+		Parameters:  params,
+		Run: func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
+			var in map[string]any
+			if err := json.Unmarshal(args, &in); err != nil {
+				return nil, fmt.Errorf("arguments: %w", err)
+			}
+			return textResult(fn(ctx, rt, in))
+		},
+	})
+}
+
+var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// newTool checks a tool and prepares its schema.
+func newTool(t Tool) (Tool, error) {
+	if !toolName.MatchString(t.Name) {
+		return Tool{}, fmt.Errorf("tool %q: a name has 1 to 64 letters, digits, _ or -", t.Name)
+	}
+	if t.Run == nil {
+		return Tool{}, fmt.Errorf("tool %s: Run is nil", t.Name)
+	}
+	if len(t.Parameters) == 0 || bytes.Equal(t.Parameters, []byte("null")) {
+		t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(t.Parameters, &schema); err != nil {
+		return Tool{}, fmt.Errorf("tool %s: parameters are not a JSON Schema: %w", t.Name, err)
+	}
+	if schema.Type != "object" {
+		return Tool{}, fmt.Errorf("tool %s: parameters must be a schema of type object", t.Name)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return Tool{}, fmt.Errorf("tool %s: parameters: %w", t.Name, err)
+	}
+	t.schema = resolved
+	return t, nil
+}
+
+// arguments checks a call's arguments and returns them as a JSON object. The
+// error is for the model: it says what is wrong and what is expected.
+func (t Tool) arguments(text string) (json.RawMessage, error) {
+	if strings.TrimSpace(text) == "" {
+		text = "{}"
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	var args map[string]any
+	if err := dec.Decode(&args); err != nil {
+		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, t.Parameters)
+	}
+	if dec.More() {
+		return nil, fmt.Errorf("the arguments have text after the JSON object; expected %s", t.Parameters)
+	}
+	if args == nil {
+		args, text = map[string]any{}, "{}"
+	}
+	if err := t.schema.Validate(args); err != nil {
+		return nil, fmt.Errorf("the arguments do not fit (%w); expected %s", err, t.Parameters)
+	}
+	return json.RawMessage(text), nil
+}
+
+// call runs the tool; a panic of the tool is an error.
+func (t Tool) call(ctx context.Context, rt Runtime, arguments string) (result *ToolResult, err error) {
+	args, err := t.arguments(arguments)
+	if err != nil {
+		return nil, &ToolError{Tool: t.Name, Err: err}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, &ToolError{Tool: t.Name, Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()}
+		}
+	}()
+	result, err = t.Run(ctx, rt, args)
+	if err != nil {
+		return nil, &ToolError{Tool: t.Name, Err: err}
+	}
+	if result == nil {
+		result = &ToolResult{}
+	}
+	return result, nil
+}
+
+// Registry is a set of tools, safe for concurrent use. Every agent has its
+// own, made from the default registry when the agent is created.
+type Registry struct {
+	mu       sync.RWMutex
+	tools    map[string]Tool
+	disabled map[string]bool
+	version  int64
+}
+
+// NewRegistry returns a registry of the given tools.
+func NewRegistry(tools ...Tool) (*Registry, error) {
+	r := &Registry{tools: map[string]Tool{}, disabled: map[string]bool{}}
+	for _, t := range tools {
+		if err := r.Add(t); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Add registers t, replacing a tool of the same name.
+func (r *Registry) Add(t Tool) error {
+	t, err := newTool(t)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tools[t.Name] = t
+	r.version++
+	return nil
+}
+
+// Register adds a tool made from a function; see [RegisterTool].
+func (r *Registry) Register(name, description string, parameters any, fn ToolFunc) error {
+	t, err := toolFromFunc(name, description, parameters, fn)
+	if err != nil {
+		return err
+	}
+	return r.Add(t)
+}
+
+// Remove takes a tool out. An unknown name is an error that matches
+// [ErrUnknownTool].
+func (r *Registry) Remove(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.tools[name]; !ok {
+		return r.unknown(name)
+	}
+	delete(r.tools, name)
+	r.version++
+	return nil
+}
+
+// Clear takes all tools out.
+func (r *Registry) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.tools)
+	r.version++
+}
+
+// Reset restores the built-in tools, and nothing else.
+func (r *Registry) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tools = maps.Clone(builtinTools())
+	clear(r.disabled)
+	r.version++
+}
+
+// Disable hides tools from the model and refuses calls of them. Names may be
+// registered later; disabling wins.
+func (r *Registry) Disable(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		r.disabled[name] = true
+	}
+	r.version++
+}
+
+// Tools returns the tools that are not disabled, sorted by name.
+func (r *Registry) Tools() []Tool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var tools []Tool
+	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
+		if !r.disabled[name] {
+			tools = append(tools, r.tools[name])
+		}
+	}
+	return tools
+}
+
+// Execute runs a tool call on rt. Its errors are all [*ToolError]: unknown or
+// disabled tools, arguments that do not fit, what the tool returned, a panic.
+func (r *Registry) Execute(ctx context.Context, call ToolCall, rt Runtime) (*ToolResult, error) {
+	t, err := r.lookup(call.Name)
+	if err != nil {
+		return nil, &ToolError{Tool: call.Name, Err: err}
+	}
+	return t.call(ctx, rt, call.Arguments)
+}
+
+func (r *Registry) lookup(name string) (Tool, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.disabled[name] {
+		return Tool{}, ErrToolDisabled
+	}
+	t, ok := r.tools[name]
+	if !ok {
+		return Tool{}, r.unknown(name)
+	}
+	return t, nil
+}
+
+// unknown is called with r.mu held.
+func (r *Registry) unknown(name string) error {
+	var names []string
+	for _, n := range slices.Sorted(maps.Keys(r.tools)) {
+		if !r.disabled[n] {
+			names = append(names, n)
+		}
+	}
+	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
+}
+
+// specs returns what a model is told of the tools, and a number that changes
+// whenever they may have.
+func (r *Registry) specs() ([]ToolSpec, int64) {
+	tools := r.Tools()
+	specs := make([]ToolSpec, len(tools))
+	for i, t := range tools {
+		specs[i] = ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Parameters}
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return specs, r.version
+}
+
+func (r *Registry) currentVersion() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.version
+}
+
+// clone returns an independent copy.
+func (r *Registry) clone() *Registry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return &Registry{tools: maps.Clone(r.tools), disabled: maps.Clone(r.disabled)}
+}
+
+// defaultRegistry holds the built-in tools and what RegisterTool adds. Agents
+// take a copy when they are created.
+var defaultRegistry = sync.OnceValue(func() *Registry {
+	r := &Registry{disabled: map[string]bool{}}
+	r.Reset()
+	return r
+})
+
+// RegisterTool adds a tool to the default registry, for agents created
+// afterwards. parameters is a JSON Schema of type object: any value that
+// encodes to one, or nil for no parameters. A tool of the same name is
+// replaced.
+func RegisterTool(name, description string, parameters any, fn ToolFunc) error {
+	return defaultRegistry().Register(name, description, parameters, fn)
+}
+
+// AddTool adds a tool, one made by [NewTool] say, to the default registry.
+func AddTool(t Tool) error { return defaultRegistry().Add(t) }
+
+// ExecuteTool runs a call of a tool of the default registry on rt and returns
+// the text that the model would see. Errors are [*ToolError].
+func ExecuteTool(ctx context.Context, call ToolCall, rt Runtime) (string, error) {
+	result, err := defaultRegistry().Execute(ctx, call, rt)
+	if err != nil {
+		return "", err
+	}
+	return result.Content, nil
+}
+
+// RemoveTool takes a tool out of the default registry.
+func RemoveTool(name string) error { return defaultRegistry().Remove(name) }
+
+// ClearTools takes all tools out of the default registry, the built-in ones
+// included.
+func ClearTools() { defaultRegistry().Clear() }
+
+// ResetTools restores the default registry to the built-in tools.
+func ResetTools() { defaultRegistry().Reset() }
+
+// errorResult renders an error as the result of a call.
+func errorResult(err error) *ToolResult {
+	var te *ToolError
+	if errors.As(err, &te) {
+		err = te.Err
+	}
+	return &ToolResult{Content: "error: " + err.Error(), IsError: true}
+}
