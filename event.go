@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"sync"
 	"time"
 )
 
@@ -49,4 +50,74 @@ type RetryInfo struct {
 	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1
 	Wait    time.Duration `json:"wait"`    // the pause before the next one
 	Error   string        `json:"error"`   // why the attempt failed
+}
+
+// bothHandlers joins two event handlers, either of which may be nil.
+func bothHandlers(f, g func(Event)) func(Event) {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	}
+	return func(e Event) { f(e); g(e) }
+}
+
+// maxQueuedDeltas is how many events may wait in a queue before deltas, which
+// are lossy, are dropped.
+const maxQueuedDeltas = 4096
+
+// eventQueue hands events from a run to a consumer. put never blocks, so that
+// a consumer may use the agent's runtime while it handles an event.
+type eventQueue struct {
+	mu     sync.Mutex
+	ready  sync.Cond
+	events []Event
+	closed bool
+}
+
+func newEventQueue() *eventQueue {
+	q := &eventQueue{}
+	q.ready.L = &q.mu
+	return q
+}
+
+func (q *eventQueue) put(e Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.events) >= maxQueuedDeltas && (e.Type == EventText || e.Type == EventReasoning) {
+		return
+	}
+	q.events = append(q.events, e)
+	q.ready.Signal()
+}
+
+// take waits for the next event; ok is false when the queue is closed and empty.
+func (q *eventQueue) take() (e Event, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.events) == 0 && !q.closed {
+		q.ready.Wait()
+	}
+	if len(q.events) == 0 {
+		return Event{}, false
+	}
+	e, q.events = q.events[0], q.events[1:]
+	return e, true
+}
+
+func (q *eventQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.ready.Broadcast()
+}
+
+// drain waits until the queue is closed, throwing away what comes.
+func (q *eventQueue) drain() {
+	for {
+		if _, ok := q.take(); !ok {
+			return
+		}
+	}
 }

@@ -16,6 +16,7 @@ type Option func(*options)
 // options is what [New] works from. Slices add up, everything else is
 // overwritten by the later option.
 type options struct {
+	configured   bool // a Config was given, so the environment has been read
 	model        Model
 	modelName    string
 	openai       []OpenAIOption
@@ -44,7 +45,6 @@ func defaultOptions() options {
 	return options{
 		prompt:       DefaultPrompt,
 		instructions: true,
-		retry:        DefaultRetryPolicy,
 		logger:       slog.New(slog.DiscardHandler),
 	}
 }
@@ -138,7 +138,7 @@ func WithRunDefaults(opts ...RunOption) Option {
 	return func(o *options) { o.run = append(o.run, opts...) }
 }
 
-// WithRetry sets how model calls are repeated. Default: [DefaultRetryPolicy].
+// WithRetry sets how model calls are repeated. Default: the zero policy.
 func WithRetry(p RetryPolicy) Option { return func(o *options) { o.retry = p } }
 
 // WithEventHandler sets a function that sees every event of the agent, those

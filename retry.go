@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,15 +10,21 @@ import (
 )
 
 // RetryPolicy says how often, and after which pauses, a model call that failed
-// for a passing reason is repeated. Only model calls are ever repeated.
+// for a passing reason is repeated. Only model calls are ever repeated. A zero
+// field has its default.
 type RetryPolicy struct {
-	MaxAttempts int           // calls in all; 1 never repeats
-	BaseDelay   time.Duration // the pause after the first failure; it doubles each time
-	MaxDelay    time.Duration // the longest pause that is not asked for by the provider
+	MaxAttempts int           // calls in all, default 5; 1 never repeats
+	BaseDelay   time.Duration // the pause after the first failure, default 1 s; it doubles each time
+	MaxDelay    time.Duration // the longest pause that the provider did not ask for, default 30 s
 }
 
-// DefaultRetryPolicy repeats up to four times over about half a minute.
-var DefaultRetryPolicy = RetryPolicy{MaxAttempts: 5, BaseDelay: time.Second, MaxDelay: 30 * time.Second}
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	return RetryPolicy{
+		MaxAttempts: cmp.Or(p.MaxAttempts, 5),
+		BaseDelay:   cmp.Or(p.BaseDelay, time.Second),
+		MaxDelay:    cmp.Or(p.MaxDelay, 30*time.Second),
+	}
+}
 
 // maxRetryAfter is the longest wait that a provider may ask for when no time
 // limit is set: past it a person should decide.
@@ -51,15 +58,10 @@ func (p RetryPolicy) next(ctx context.Context, attempt int, err error) (time.Dur
 	return wait, nil
 }
 
-// delay is exponential with full jitter over its upper half.
+// delay doubles from attempt to attempt; its upper half is random, so that
+// agents that failed together do not return together.
 func (p RetryPolicy) delay(attempt int) time.Duration {
-	d := p.BaseDelay << min(attempt-1, 20)
-	if p.MaxDelay > 0 {
-		d = min(d, p.MaxDelay)
-	}
-	if d <= 0 {
-		return 0
-	}
+	d := min(p.BaseDelay<<min(attempt-1, 20), p.MaxDelay)
 	return d/2 + rand.N(d/2+1)
 }
 

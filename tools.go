@@ -185,12 +185,8 @@ func (t Tool) arguments(text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// call runs the tool; a panic of the tool is an error.
-func (t Tool) call(ctx context.Context, rt Runtime, arguments string) (result *ToolResult, err error) {
-	args, err := t.arguments(arguments)
-	if err != nil {
-		return nil, &ToolError{Tool: t.Name, Err: err}
-	}
+// call runs the tool with checked arguments; a panic of the tool is an error.
+func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (result *ToolResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = nil, &ToolError{Tool: t.Name, Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()}
@@ -309,7 +305,11 @@ func (r *Registry) Execute(ctx context.Context, call ToolCall, rt Runtime) (*Too
 	if err != nil {
 		return nil, &ToolError{Tool: call.Name, Err: err}
 	}
-	return t.call(ctx, rt, call.Arguments)
+	args, err := t.arguments(call.Arguments)
+	if err != nil {
+		return nil, &ToolError{Tool: call.Name, Err: err}
+	}
+	return t.call(ctx, rt, args)
 }
 
 func (r *Registry) lookup(name string) (Tool, error) {

@@ -5,13 +5,13 @@ package deps
 
 import (
 	_ "github.com/alecthomas/kong"
+	_ "github.com/docker/cli/cli/connhelper"
 	_ "github.com/docker/docker/api/types/container"
 	_ "github.com/docker/docker/api/types/image"
 	_ "github.com/docker/docker/api/types/mount"
 	_ "github.com/docker/docker/api/types/network"
 	_ "github.com/docker/docker/client"
 	_ "github.com/docker/docker/pkg/stdcopy"
-	_ "github.com/docker/cli/cli/connhelper"
 	_ "github.com/docker/go-connections/nat"
 	_ "github.com/docker/go-units"
 	_ "github.com/google/jsonschema-go/jsonschema"

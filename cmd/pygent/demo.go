@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/x/pygent"
+)
+
+// demoCmd shows a session with a scripted model. Only the model is not real:
+// the loop, the tools and the container are.
+type demoCmd struct{}
+
+const demoTask = "Write a shell script that prints the primes below 50, and run it."
+
+// Run plays the demo.
+func (demoCmd) Run(ctx context.Context, s *settings) error {
+	cfg, err := s.load()
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	agent, err := demoAgent(ctx, cfg)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	fmt.Printf("(a scripted model; everything else is real)\n> %s\n", demoTask)
+	result, err := agent.RunUntilStop(ctx, demoTask, pygent.OnEvent(pygent.EventPrinter(os.Stdout)))
+	if err == nil && result.Status != pygent.StatusStopped {
+		err = fmt.Errorf("the demo ended as %s: %s", result.Status, result.Reason)
+	}
+	if err == nil {
+		fmt.Println(result.Summary)
+	}
+	return errors.Join(err, agent.Close())
+}
+
+// demoAgent makes an agent for the demo. Where nothing was chosen and the
+// container does not come up, because its image cannot be had offline say, it
+// takes the local runtime: the script is ours and harmless.
+func demoAgent(ctx context.Context, cfg pygent.Config) (*pygent.Agent, error) {
+	opts := append(cfg.Options(),
+		pygent.WithModel(demoModel{}),
+		pygent.WithEventHandler(runtimeNews(pygent.EventPrinter(os.Stdout))))
+	agent, err := pygent.New(opts...)
+	if err != nil || cfg.Container.UseDocker != nil || !agent.Runtime().UseDocker() {
+		return agent, err
+	}
+	_, err = agent.Runtime().Bash(ctx, "true")
+	if err == nil || ctx.Err() != nil {
+		return agent, err
+	}
+	fmt.Printf("! no container: %v\n! running on this machine instead\n", err)
+	if err := agent.Close(); err != nil {
+		return nil, err
+	}
+	return pygent.New(append(opts, pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever)))...)
+}
+
+// runtimeNews passes on only what the runtime tells; the run shows the rest.
+func runtimeNews(next func(pygent.Event)) func(pygent.Event) {
+	return func(e pygent.Event) {
+		if e.Type == pygent.EventRuntime && e.Step == 0 {
+			next(e)
+		}
+	}
+}
+
+// demoModel plays a fixed part, but reads the results it is given: the answer
+// at the end is what the script really printed.
+type demoModel struct{}
+
+// The scripts of the demo: the first forgets that 1 is no prime.
+const (
+	demoScript = `n=1
+while [ $n -lt 50 ]; do
+  d=2 prime=yes
+  while [ $((d * d)) -le $n ]; do
+    [ $((n % d)) -eq 0 ] && prime=no
+    d=$((d + 1))
+  done
+  [ $prime = yes ] && printf '%d ' $n
+  n=$((n + 1))
+done
+echo
+`
+	demoResult = "2 3 5 7 11 13 17 19 23 29 31 37 41 43 47"
+)
+
+// Chat gives the next line of the part.
+func (demoModel) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+	var last string
+	answered := 0
+	for _, m := range req.Messages {
+		if m.Role == pygent.RoleTool {
+			last, answered = m.Text(), answered+1
+		}
+	}
+	say := func(text, tool string, args map[string]string) (*pygent.ChatResponse, error) {
+		data, err := json.Marshal(args)
+		if err != nil {
+			return nil, err
+		}
+		call := pygent.ToolCall{ID: fmt.Sprintf("demo_%d", answered+1), Name: tool, Arguments: string(data)}
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage(text, call), FinishReason: pygent.FinishToolCalls}, nil
+	}
+	switch {
+	case answered == 0:
+		return say("I'll write the script.", "write_file", map[string]string{"path": "primes.sh", "content": demoScript})
+	case answered == 1:
+		return say("Now I run it.", "bash", map[string]string{"cmd": "sh primes.sh"})
+	case answered == 2:
+		return say("1 is no prime: the loop must begin at 2.", "edit_file", map[string]string{"path": "primes.sh", "old_text": "n=1\nwhile", "new_text": "n=2\nwhile"})
+	case answered == 3:
+		return say("Once more.", "bash", map[string]string{"cmd": "sh primes.sh"})
+	case !strings.Contains(last, demoResult):
+		return nil, fmt.Errorf("the script did not print the primes but: %s", last)
+	}
+	return say("", "stop", map[string]string{"summary": "primes.sh prints the primes below 50: " + demoResult})
+}

@@ -1,0 +1,151 @@
+package pygent
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// shownOutput is how many lines of a tool's output a person is shown.
+const shownOutput = 20
+
+// EventPrinter returns an event handler that writes what happens to w as plain
+// text: the model's words as they come, commands and their output, retries and
+// warnings. Control characters in what models and commands write are made
+// visible, so that they cannot drive a terminal. Errors of w are ignored.
+//
+//	result, err := agent.RunUntilStop(ctx, msg, pygent.OnEvent(pygent.EventPrinter(os.Stderr)))
+func EventPrinter(w io.Writer) func(Event) {
+	p := &printer{w: w}
+	return p.event
+}
+
+// printer renders events. It is used by one goroutine at a time.
+type printer struct {
+	w       io.Writer
+	midLine bool // the last thing written did not end its line
+	spoke   bool // text of the current step was streamed
+}
+
+func (p *printer) event(e Event) {
+	switch e.Type {
+	case EventStep:
+		p.spoke = false
+	case EventText:
+		p.spoke = true
+		p.write(e.Text)
+	case EventMessage:
+		if text := e.Message.Text(); !p.spoke && text != "" {
+			p.write(text)
+		}
+		p.endLine()
+	case EventToolCall:
+		p.endLine()
+		p.line("» %s", describeCall(*e.Call))
+	case EventToolDone:
+		p.toolDone(e)
+	case EventRetry:
+		p.endLine()
+		p.line("! %s; trying again in %s", e.Retry.Error, e.Retry.Wait.Round(100*time.Millisecond))
+		if p.spoke {
+			p.line("! what was written so far is withdrawn")
+		}
+	case EventNotice, EventWarning:
+		p.endLine()
+		p.line("! %s", e.Text)
+	case EventRuntime:
+		p.runtime(e)
+	case EventRunEnd:
+		p.endLine()
+	}
+}
+
+func (p *printer) toolDone(e Event) {
+	text := e.Output.Display
+	if text == "" {
+		text = e.Output.Content
+	}
+	if e.Output.End != "" {
+		return
+	}
+	if e.Call.Name == "bash" {
+		_, text, _ = strings.Cut(text, "\n") // the first line repeats the command
+	}
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return
+	}
+	lines := strings.Split(text, "\n")
+	if n := len(lines); n > shownOutput {
+		half := shownOutput / 2
+		rest := append([]string{fmt.Sprintf("… %d lines …", n-2*half)}, lines[n-half:]...)
+		lines = append(lines[:half:half], rest...)
+	}
+	for _, l := range lines {
+		p.line("  %s", l)
+	}
+}
+
+// runtime shows what a runtime tells; of a download's progress only the words,
+// since plain text cannot be drawn over.
+func (p *printer) runtime(e Event) {
+	if e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total {
+		return
+	}
+	p.endLine()
+	p.line("· %s", e.Text)
+}
+
+func (p *printer) write(text string) {
+	if text == "" {
+		return
+	}
+	_, _ = io.WriteString(p.w, visible(text))
+	p.midLine = !strings.HasSuffix(text, "\n")
+}
+
+func (p *printer) line(format string, args ...any) {
+	p.write(fmt.Sprintf(format, args...) + "\n")
+}
+
+func (p *printer) endLine() {
+	if p.midLine {
+		p.write("\n")
+	}
+}
+
+// describeCall renders a call in one line or, for a script, in its own lines.
+func describeCall(c ToolCall) string {
+	if c.Name == "bash" {
+		if t, err := builtinTools()["bash"].arguments(c.Arguments); err == nil {
+			return "$ " + strings.TrimSpace(commandOf(t))
+		}
+	}
+	return c.Name + " " + headOf(c.Arguments, 200)
+}
+
+// visible replaces control characters, but for line ends and tabs, by their
+// pictures.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r == '\r':
+			return -1
+		case r < 0x20:
+			return 0x2400 + r
+		case r == 0x7f || unicode.Is(unicode.Cc, r) || isBidi(r):
+			return '\u2421'
+		}
+		return r
+	}, s)
+}
+
+// isBidi reports whether r reorders the text around it, which can disguise a
+// command.
+func isBidi(r rune) bool {
+	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
