@@ -106,7 +106,7 @@ func (e *encoder) addUsage(events []object, withUsage bool) []object {
 		soFar.CompletionTokens = soFar.CompletionTokens * int64(i+1) / int64(len(events))
 		event["usage"] = usageObject(soFar)
 	}
-	if withUsage {
+	if withUsage && !e.has(QuirkNoFinishReason) {
 		last := e.envelope("chat.completion.chunk")
 		last["choices"] = []object{}
 		last["usage"] = usageObject(*e.usage)

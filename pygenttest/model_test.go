@@ -247,3 +247,18 @@ func TestRepliesAreValues(t *testing.T) {
 		require.Equal(t, want, resp.Message.ToolCalls[0].ID)
 	}
 }
+
+func FuzzScriptedModelStreamsTheWholeText(f *testing.F) {
+	f.Add("")
+	f.Add("grüße, 世界!")
+	f.Add("\xff\xfe broken bytes \xc3")
+	f.Add(strings.Repeat("long ", 5000))
+	f.Fuzz(func(t *testing.T, text string) {
+		var got strings.Builder
+		resp, err := pygenttest.NewScriptedModel(pygenttest.Text(text)).
+			ChatStream(t.Context(), ask("hi"), func(d pygent.Delta) { got.WriteString(d.Text) })
+		require.NoError(t, err)
+		require.Equal(t, text, got.String())
+		require.Equal(t, text, resp.Message.Content)
+	})
+}

@@ -45,7 +45,8 @@ const (
 // Quirks of the message, and streams that are broken. A careful client
 // survives them.
 const (
-	// QuirkNoFinishReason leaves the finish reason out: the stream just ends.
+	// QuirkNoFinishReason leaves out the finish reason and what follows it in
+	// a stream: it ends in the middle, though the connection ends well.
 	QuirkNoFinishReason Quirk = "no-finish-reason"
 	// QuirkNoChoices answers with an empty list of choices.
 	QuirkNoChoices Quirk = "no-choices"
