@@ -1,0 +1,625 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// newAgent makes an agent on a local runtime that ends with the test, and
+// checks at the end that its history is one any provider accepts.
+func newAgent(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
+	t.Helper()
+	rt, err := pygent.NewLocalRuntime(t.Context())
+	require.NoError(t, err)
+	return newAgentOn(t, rt, model, opts...)
+}
+
+func newAgentOn(t *testing.T, rt pygent.Runtime, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
+	t.Helper()
+	agent, err := pygent.New(append([]pygent.Option{
+		pygent.WithModel(model),
+		pygent.WithRuntime(rt),
+		pygent.WithRetry(pygent.RetryPolicy{BaseDelay: time.Millisecond}),
+	}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, agent.Close())
+		if agent.History().Len() > 0 {
+			require.NoError(t, pygenttest.CheckConversation(agent.History().Messages()))
+		}
+	})
+	return agent
+}
+
+// results returns the content of the tool messages of the history.
+func results(a *pygent.Agent) []string {
+	var all []string
+	for _, m := range a.History().Messages() {
+		if m.Role == pygent.RoleTool {
+			all = append(all, m.Content)
+		}
+	}
+	return all
+}
+
+func bash(cmd string) pygenttest.Reply {
+	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
+}
+
+var stop = pygenttest.Call("stop", map[string]any{"summary": "all done"})
+
+func TestRunStopsAtStopTool(t *testing.T) {
+	model := pygenttest.NewScriptedModel(bash("echo one > f; cat f"), stop)
+	agent := newAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "write a file")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, "all done", result.Summary)
+	require.Equal(t, 2, result.Steps)
+	require.Equal(t, 2, result.ToolCalls)
+	require.Positive(t, result.Elapsed)
+	require.Equal(t, []string{"$ echo one > f; cat f\none\n", "stopped"}, results(agent))
+	data, err := agent.Runtime().ReadFile(t.Context(), "f")
+	require.NoError(t, err)
+	require.Equal(t, "one\n", string(data))
+}
+
+func TestRunAwaitsUserAtContinueTool(t *testing.T) {
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Call("continue", map[string]any{"prompt": "Which?", "options": []string{"a", "b"}}), stop)
+	agent := newAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "choose")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusAwaitingUser, result.Status)
+	require.Equal(t, &pygent.Question{Prompt: "Which?", Options: []string{"a", "b"}}, result.Question)
+	result, err = agent.RunUntilStop(t.Context(), "b")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+}
+
+func TestRunEndsAtItsLimits(t *testing.T) {
+	twoCalls := pygenttest.Calls(bash("echo a"), bash("echo b"))
+	tests := []struct {
+		name    string
+		replies []pygenttest.Reply
+		opts    []pygent.RunOption
+		status  pygent.Status
+		steps   int
+		calls   int
+	}{
+		{"replies in a row", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y"), pygenttest.Text("z")}, nil, pygent.StatusReplied, 3, 0},
+		{"a call between replies", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y"), bash("true"), pygenttest.Text("z"), stop}, nil, pygent.StatusStopped, 5, 2},
+		{"fewer replies", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.MaxReplies(1)}, pygent.StatusReplied, 1, 0},
+		{"reply ends", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.ReplyEnds()}, pygent.StatusReplied, 1, 0},
+		{"steps", []pygenttest.Reply{bash("echo a"), bash("echo b"), stop}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, 2, 2},
+		{"tool calls", []pygenttest.Reply{twoCalls, twoCalls, stop}, []pygent.RunOption{pygent.MaxToolCalls(3)}, pygent.StatusMaxToolCalls, 2, 3},
+		{"tokens", []pygenttest.Reply{bash("true").WithUsage(pygent.Usage{PromptTokens: 90, CompletionTokens: 10}), stop}, []pygent.RunOption{pygent.MaxTokens(100)}, pygent.StatusBudget, 1, 1},
+		{"calls after stop", []pygenttest.Reply{pygenttest.Calls(stop, bash("touch never"))}, nil, pygent.StatusStopped, 1, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.replies...))
+			result, err := agent.RunUntilStop(t.Context(), "go", tt.opts...)
+			require.NoError(t, err)
+			require.Equal(t, tt.status, result.Status, result.Reason)
+			require.Equal(t, tt.steps, result.Steps)
+			require.Equal(t, tt.calls, result.ToolCalls)
+			_, err = agent.Runtime().ReadFile(t.Context(), "never")
+			require.ErrorIs(t, err, fs.ErrNotExist)
+		})
+	}
+}
+
+func TestDefaultLimitIsTwentySteps(t *testing.T) {
+	n := 0
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		n++
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"echo %d"}`, n)})}, nil
+	})
+	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusMaxSteps, result.Status)
+	require.Equal(t, 20, result.Steps)
+}
+
+func TestInvalidLimitsAreErrors(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel())
+	for _, opt := range []pygent.RunOption{pygent.MaxSteps(0), pygent.MaxToolCalls(-1), pygent.MaxReplies(0), pygent.MaxTokens(-1), pygent.StepTimeout(-1), pygent.MaxTime(-1)} {
+		_, err := agent.RunUntilStop(t.Context(), "go", opt)
+		require.ErrorContains(t, err, "must be at least")
+	}
+	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRunDefaults(pygent.MaxSteps(-1)))
+	require.ErrorContains(t, err, "MaxSteps")
+}
+
+func TestTimeLimitsCancelWhatIsInFlight(t *testing.T) {
+	hang := bash("echo begun; sleep 600")
+	tests := []struct {
+		name   string
+		reply  pygenttest.Reply
+		opt    pygent.RunOption
+		reason string
+	}{
+		{"a step's command", hang, pygent.StepTimeout(300 * time.Millisecond), "the step took longer"},
+		{"a run's command", hang, pygent.MaxTime(300 * time.Millisecond), "the run took longer"},
+		{"a step's model call", pygenttest.Text("x").WithGate(nil), pygent.StepTimeout(50 * time.Millisecond), "the step took longer"},
+		{"a run's model call", pygenttest.Text("x").WithGate(nil), pygent.MaxTime(50 * time.Millisecond), "the run took longer"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.reply))
+			result, err := agent.RunUntilStop(t.Context(), "go", tt.opt)
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusTimeout, result.Status)
+			require.Contains(t, result.Reason, tt.reason)
+			if got := results(agent); len(got) > 0 {
+				require.Contains(t, got[0], "begun")
+				require.Contains(t, got[0], "may have taken effect")
+			}
+		})
+	}
+}
+
+func TestCancelAnswersEveryCall(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(bash("sleep 600"), bash("touch never"))))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("the user had enough")
+	result, err := agent.RunUntilStop(ctx, "go", pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventToolCall {
+			cancel(why)
+		}
+	}))
+	require.ErrorIs(t, err, why)
+	require.Equal(t, pygent.StatusCancelled, result.Status)
+	require.Len(t, results(agent), 2)
+	require.Contains(t, results(agent)[1], "not run")
+	_, err = agent.Runtime().ReadFile(t.Context(), "never")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestDeafToolAndModelAreLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		deaf := pygent.Tool{Name: "deaf", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			<-free
+			return nil, nil
+		}}
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("deaf", nil)), pygent.WithTools(deaf))
+		result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTime(time.Second))
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusTimeout, result.Status)
+		require.Contains(t, results(agent)[0], "left behind")
+
+		model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+			<-free
+			return nil, errors.New("late")
+		})
+		result, err = newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.MaxTime(time.Second))
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusTimeout, result.Status)
+		close(free)
+	})
+}
+
+func TestFaultyCallsBecomeResults(t *testing.T) {
+	panics := pygent.Tool{Name: "panics", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		panic("oh no")
+	}}
+	fails, err := pygent.NewTool("fails", "", func(context.Context, pygent.Runtime, struct {
+		N int `json:"n"`
+	}) (string, error) {
+		return "", errors.New("it broke")
+	})
+	require.NoError(t, err)
+	call := func(name, args string) pygenttest.Reply {
+		return pygenttest.Message(pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: name, Arguments: args}))
+	}
+	tests := []struct {
+		name  string
+		reply pygenttest.Reply
+		want  string
+	}{
+		{"unknown", call("nope", "{}"), `unknown tool "nope"; the tools are: bash, continue,`},
+		{"disabled", call("read_image", `{"path":"x"}`), "the tool is disabled"},
+		{"panic", call("panics", ""), "panic: oh no"},
+		{"error", call("fails", `{"n":1}`), "it broke"},
+		{"no JSON", call("fails", `{"n":`), "not a JSON object"},
+		{"an array", call("fails", `[1]`), "not a JSON object"},
+		{"more than an object", call("fails", `{"n":1} {}`), "text after the JSON object"},
+		{"missing argument", call("fails", `{}`), `missing properties: ["n"]`},
+		{"wrong type", call("fails", `{"n":"1"}`), "integer"},
+		{"empty command", call("bash", `{"cmd":" "}`), "cmd is empty"},
+		{"outside", call("download_file", `{"path":"../../etc/passwd"}`), "outside the workspace"},
+		{"missing file", call("download_file", `{"path":"nope"}`), "nope"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.reply, stop),
+				pygent.WithTools(panics, fails), pygent.WithDisabledTools("read_image"))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.True(t, strings.HasPrefix(results(agent)[0], "error: "), results(agent)[0])
+			require.Contains(t, results(agent)[0], tt.want)
+		})
+	}
+}
+
+func TestDisabledToolsAreHidden(t *testing.T) {
+	model := pygenttest.NewScriptedModel(stop)
+	_, err := newAgent(t, model, pygent.WithDisabledTools("bash", "read_image")).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	for _, tool := range model.Requests()[0].Tools {
+		require.NotContains(t, []string{"bash", "read_image"}, tool.Name)
+	}
+}
+
+func TestModelsOwnFaultsAreErrors(t *testing.T) {
+	tests := []struct {
+		name   string
+		model  pygent.ModelFunc
+		status pygent.Status
+		want   string
+	}{
+		{"panic", func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { panic("oops") }, pygent.StatusFailed, "panic: oops"},
+		{"nothing", func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return nil, nil }, pygent.StatusFailed, "neither a response nor an error"},
+		{"error", func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+			return nil, errors.New("no luck")
+		}, pygent.StatusFailed, "ask the model: no luck"},
+		{"context", func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+			return nil, &pygent.APIError{Status: 400, ContextTooLarge: true}
+		}, pygent.StatusContextFull, "status 400"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			result, err := newAgent(t, tt.model).RunUntilStop(t.Context(), "go")
+			require.ErrorContains(t, err, tt.want)
+			require.Equal(t, tt.status, result.Status)
+		})
+	}
+}
+
+func TestTruncatedAnswersRunNoCalls(t *testing.T) {
+	cut := pygenttest.Calls(bash("touch never")).WithFinish(pygent.FinishLength)
+	agent := newAgent(t, pygenttest.NewScriptedModel(cut, stop))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Contains(t, results(agent)[0], "write in smaller pieces")
+
+	agent = newAgent(t, pygenttest.NewScriptedModel(cut, cut))
+	result, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusTruncated, result.Status)
+	_, err = agent.Runtime().ReadFile(t.Context(), "never")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestEmptyAnswersAreNudgedOnceAndNotKept(t *testing.T) {
+	empty := pygenttest.Text("  ")
+	agent := newAgent(t, pygenttest.NewScriptedModel(empty, stop))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+
+	model := pygenttest.NewScriptedModel(empty, empty)
+	agent = newAgent(t, model)
+	result, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusEmpty, result.Status)
+	for _, m := range agent.History().Messages() {
+		require.NotEqual(t, pygent.RoleAssistant, m.Role)
+	}
+	last := model.Requests()[1].Messages
+	require.Contains(t, last[len(last)-1].Content, "empty")
+}
+
+func TestRepeatedCallsAreToldAndThenStopped(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(bash("echo same")).RepeatLast())
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStuck, result.Status)
+	require.Equal(t, 5, result.Steps)
+	got := results(agent)
+	require.NotContains(t, got[1], "try something else")
+	require.Contains(t, got[2], "3 times in a row; try something else")
+
+	agent = newAgent(t, pygenttest.NewScriptedModel(bash("echo $RANDOM$RANDOM$$; date +%N"), stop))
+	result, err = agent.RunUntilStop(t.Context(), "other results are progress")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+}
+
+func TestApproval(t *testing.T) {
+	no := errors.New("the line is dead")
+	decide := func(d pygent.Decision, err error) pygent.Option {
+		return pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { return d, err })
+	}
+	tests := []struct {
+		name string
+		opts []pygent.Option
+		want string
+	}{
+		{"nobody to ask", nil, "needs approval, and nobody can give it"},
+		{"allowed", []pygent.Option{decide(pygent.Decision{Allow: true}, nil)}, "hi"},
+		{"denied", []pygent.Option{decide(pygent.Decision{}, nil)}, "denied by the user"},
+		{"denied with a reason", []pygent.Option{decide(pygent.Decision{Reason: "too risky"}, nil)}, "denied: too risky"},
+		{"an error is no", []pygent.Option{decide(pygent.Decision{Allow: true}, no)}, "the line is dead"},
+		{"a panic is no", []pygent.Option{pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { panic("x") })}, "denied"},
+		{"banned in spite of approval", []pygent.Option{decide(pygent.Decision{Allow: true}, nil), pygent.WithBannedCommands("echo")}, `"echo" is banned`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(bash("true\necho hi"), stop), append(tt.opts, pygent.WithApprovalFor("bash"))...)
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.Contains(t, results(agent)[0], tt.want)
+		})
+	}
+}
+
+func TestStepMakesOnePass(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(bash("echo 1"), pygenttest.Text("it printed 1")))
+	msg, err := agent.Step(t.Context(), "run it")
+	require.NoError(t, err)
+	require.Equal(t, "bash", msg.ToolCalls[0].Name)
+	require.Len(t, results(agent), 1)
+	msg, err = agent.Step(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, "it printed 1", msg.Text())
+}
+
+func TestEventsTellTheRun(t *testing.T) {
+	model := pygenttest.NewScriptedModel(
+		pygenttest.TextAndCalls("Looking.", bash("echo hi")).WithReasoning("hm"),
+		pygenttest.Overloaded(), stop)
+	agent := newAgent(t, model)
+	var types []pygent.EventType
+	var seq int64
+	var text string
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		require.Greater(t, e.Seq, seq)
+		seq = e.Seq
+		if e.Type == pygent.EventText {
+			text += e.Text
+		}
+		if len(types) == 0 || types[len(types)-1] != e.Type {
+			types = append(types, e.Type)
+		}
+		_, err = json.Marshal(e)
+		require.NoError(t, err)
+	}
+	require.Equal(t, "Looking.", text)
+	require.Equal(t, []pygent.EventType{"step", "reasoning", "text", "message", "tool_call", "tool_done", "step", "retry", "message", "tool_call", "tool_done", "run_end"}, types)
+}
+
+func TestLeavingEventsEndsTheRun(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(bash("sleep 600"), pygenttest.Text("hi")))
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Type == pygent.EventToolCall {
+			break
+		}
+	}
+	msg, err := agent.Step(t.Context(), "still there?")
+	require.NoError(t, err)
+	require.Equal(t, "hi", msg.Text())
+}
+
+func TestEventsEndWithTheError(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.QuotaExceeded()))
+	var last error
+	for _, err := range agent.Events(t.Context(), "go") {
+		last = err
+	}
+	var api *pygent.APIError
+	require.ErrorAs(t, last, &api)
+	require.Equal(t, 429, api.Status)
+}
+
+func TestOnlyPassingErrorsAreRetried(t *testing.T) {
+	tests := []struct {
+		name  string
+		reply pygenttest.Reply
+		calls int
+		ok    bool
+	}{
+		{"overloaded", pygenttest.Overloaded(), 2, true},
+		{"rate limit", pygenttest.RateLimited(time.Second), 2, true},
+		{"disconnect", pygenttest.Disconnect(), 2, true},
+		{"quota", pygenttest.QuotaExceeded(), 1, false},
+		{"bad request", pygenttest.Status(400, "bad", "no"), 1, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				model := pygenttest.NewScriptedModel(tt.reply, stop)
+				retries := 0
+				_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == pygent.EventRetry {
+						retries++
+					}
+				}))
+				require.Equal(t, tt.ok, err == nil, err)
+				require.Len(t, model.Requests(), tt.calls)
+				require.Equal(t, tt.calls-1, retries)
+			})
+		})
+	}
+}
+
+func TestRetriesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(pygenttest.Overloaded()).RepeatLast()
+		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go")
+		require.ErrorContains(t, err, "gave up after 5 attempts")
+		require.Len(t, model.Requests(), 5)
+	})
+}
+
+func TestRetryAfterBeyondTheBudgetFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(pygenttest.RateLimited(time.Hour))
+		start := time.Now()
+		_, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.MaxTime(time.Minute))
+		require.ErrorContains(t, err, "a retry is possible in 1h0m0s, at ")
+		require.Zero(t, time.Since(start))
+	})
+}
+
+func TestRequestPrefixIsStable(t *testing.T) {
+	server := pygenttest.NewServer(t, bash("date"), bash("ls"), pygenttest.Text("so"), stop)
+	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
+	require.NoError(t, err)
+	_, err = newAgent(t, model).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	requests := server.Requests()
+	require.Len(t, requests, 4)
+	for i, r := range requests[1:] {
+		before := strings.TrimSuffix(string(requests[i].Fields["messages"]), "]")
+		require.True(t, strings.HasPrefix(string(r.Fields["messages"]), before), "request %d", i+1)
+		require.Equal(t, string(requests[i].Fields["tools"]), string(r.Fields["tools"]))
+	}
+}
+
+func TestOneRunAtATime(t *testing.T) {
+	gate := make(chan struct{})
+	model := pygenttest.NewScriptedModel(pygenttest.Text("x").WithGate(gate), stop)
+	agent := newAgent(t, model)
+	done := make(chan error, 1)
+	go func() {
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		done <- err
+	}()
+	require.NoError(t, model.WaitRequests(t.Context(), 1))
+	_, err := agent.Step(t.Context(), "me too")
+	require.ErrorIs(t, err, pygent.ErrAgentBusy)
+	close(gate)
+	require.NoError(t, <-done)
+}
+
+func TestCloseEndsTheRun(t *testing.T) {
+	model := pygenttest.NewScriptedModel(pygenttest.Text("x").WithGate(nil))
+	agent := newAgent(t, model)
+	done := make(chan *pygent.Result, 1)
+	go func() {
+		result, _ := agent.RunUntilStop(t.Context(), "go")
+		done <- result
+	}()
+	require.NoError(t, model.WaitRequests(t.Context(), 1))
+	require.NoError(t, agent.Close())
+	require.Equal(t, pygent.StatusCancelled, (<-done).Status)
+	_, err := agent.Step(t.Context(), "anyone?")
+	require.ErrorIs(t, err, pygent.ErrAgentClosed)
+	_, err = agent.Runtime().Bash(t.Context(), "true")
+	require.ErrorIs(t, err, pygent.ErrRuntimeClosed)
+}
+
+func TestSystemMessageFollowsTheTools(t *testing.T) {
+	model := pygenttest.NewScriptedModel(pygenttest.Text("a"), pygenttest.Text("b"))
+	agent := newAgent(t, model, pygent.WithPersona(pygent.Persona{Name: "Ada", Description: "a mathematician"}))
+	_, err := agent.Step(t.Context(), "hi")
+	require.NoError(t, err)
+	system := agent.History().Messages()[0]
+	require.Equal(t, pygent.RoleSystem, system.Role)
+	require.Contains(t, system.Content, "Ada")
+	require.Contains(t, system.Content, "a mathematician")
+	require.NoError(t, agent.Tools().Register("weather", "Tell the weather", nil,
+		func(context.Context, pygent.Runtime, map[string]any) (string, error) { return "sunny", nil }))
+	agent.RefreshSystemMessage()
+	require.Contains(t, agent.History().Messages()[0].Content, "weather")
+	require.NotContains(t, system.Content, "weather")
+	require.Equal(t, "Ada", agent.Persona().Name)
+}
+
+func TestAgentsFileJoinsTheSystemMessage(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("a")), pygent.WithInstructions(on))
+		require.NoError(t, agent.Runtime().WriteFile(t.Context(), "AGENTS.md", []byte("Use tabs.")))
+		_, err := agent.Step(t.Context(), "hi")
+		require.NoError(t, err)
+		require.Equal(t, on, strings.Contains(agent.History().Messages()[0].Content, "Use tabs."))
+	}
+}
+
+func TestPromptBuilderReplacesTheSystemMessage(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("a")),
+		pygent.WithPrompt(func(info pygent.PromptInfo) string { return "I am " + info.Persona.Name }))
+	_, err := agent.Step(t.Context(), "hi")
+	require.NoError(t, err)
+	require.Equal(t, "I am Pygent", agent.History().Messages()[0].Content)
+}
+
+func TestImagesFollowTheResults(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		pygenttest.Calls(pygenttest.Call("read_image", map[string]any{"path": "x.gif"}), bash("echo b")), stop))
+	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "x.gif", []byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;")))
+	_, err := agent.RunUntilStop(t.Context(), "look")
+	require.NoError(t, err)
+	messages := agent.History().Messages()
+	require.Equal(t, pygent.RoleTool, messages[3].Role)
+	require.Equal(t, pygent.RoleTool, messages[4].Role)
+	require.True(t, messages[5].HasImages())
+	require.Equal(t, pygent.RoleUser, messages[5].Role)
+	require.True(t, strings.HasPrefix(messages[5].Parts[1].ImageURL, "data:image/gif;base64,"))
+}
+
+func TestCallsWithoutProperIDsGetResults(t *testing.T) {
+	for _, quirk := range []pygenttest.Quirk{pygenttest.QuirkNoCallIDs, pygenttest.QuirkDuplicateCallIDs} {
+		agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(bash("echo a"), bash("echo b")).WithQuirks(quirk), stop))
+		result, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusStopped, result.Status)
+		require.Len(t, results(agent), 3)
+	}
+}
+
+func TestCallsPrintedAsTextRaiseANotice(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(bash("echo a").WithQuirks(pygenttest.QuirkCallsAsText), stop))
+	var notices []string
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventNotice {
+			notices = append(notices, e.Text)
+		}
+	}))
+	require.NoError(t, err)
+	require.Len(t, notices, 1)
+	require.Contains(t, notices[0], "printed a tool call as text")
+}
+
+func TestDefaultModelServesNewAgents(t *testing.T) {
+	model := pygenttest.NewScriptedModel(pygenttest.Text("from the default"))
+	pygent.SetDefaultModel(model)
+	t.Cleanup(func() { pygent.SetDefaultModel(nil) })
+	agent := newAgent(t, nil)
+	msg, err := agent.Step(t.Context(), "hi")
+	require.NoError(t, err)
+	require.Equal(t, "from the default", msg.Text())
+}
+
+// nowhere is a runtime without a place: for tests of the loop alone.
+type nowhere struct{}
+
+func (nowhere) Bash(_ context.Context, cmd string, _ ...pygent.BashOption) (pygent.BashResult, error) {
+	return pygent.BashResult{Command: cmd}, nil
+}
+func (nowhere) ReadFile(context.Context, string) ([]byte, error) { return nil, fs.ErrNotExist }
+func (nowhere) WriteFile(context.Context, string, []byte) error  { return nil }
+func (nowhere) UploadFile(context.Context, string, string) error { return nil }
+func (nowhere) ExportFile(context.Context, string, string) error { return nil }
+func (nowhere) UseDocker() bool                                  { return false }
+func (nowhere) Cleanup() error                                   { return nil }
