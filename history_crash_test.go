@@ -104,11 +104,11 @@ func TestDamagedHistoryKeepsEveryByte(t *testing.T) {
 		data  []byte
 		whole int
 	}{
-		"in the middle":             {damage(ends[1]+10, "\x00\x00\x00"), 2},
-		"between messages":          {damage(ends[2], "}"), 3},
-		"zeros at the end":          {append(bytes.Clone(data[:ends[3]+5]), make([]byte, 100)...), 4},
-		"text after the end":        {append(bytes.Clone(data), "more"...), len(msgs)},
-		"a lost quote that eats on": {damage(ends[4]+2, `[`), 5},
+		"in the middle":                    {damage(ends[1]+10, "\x00\x00\x00"), 2},
+		"between messages":                 {damage(ends[2], "}"), 3},
+		"zeros at the end":                 {append(bytes.Clone(data[:ends[3]+5]), make([]byte, 100)...), 4},
+		"text after the end":               {append(bytes.Clone(data), "more"...), len(msgs)},
+		"a bracket that swallows the rest": {damage(ends[4]+2, `[`), 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "history.json")
@@ -153,7 +153,7 @@ func TestHistoryChild(t *testing.T) {
 	filler := strings.Repeat("x", 20_000) // many pages, so that writes are cut
 	for i := h.Len(); ; i++ {
 		require.NoError(t, h.Append(pygent.UserMessage(fmt.Sprint(i, " ", filler))))
-		if i%50 == 25 {
+		if i%10 == 5 {
 			require.NoError(t, h.SetSystem(fmt.Sprint("system ", i)))
 			i++ // SetSystem may have added a message: keep the numbers rising
 		}
@@ -165,13 +165,13 @@ func TestHistorySurvivesKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for round := range 12 {
+	for round := range 8 {
 		child := exec.Command(self, "-test.run=^TestHistoryChild$", "-test.v")
 		child.Env = append(os.Environ(), historyChildEnv+"="+path)
 		out, err := child.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
-		accepted := killAfter(t, child, out, 20+7*round)
+		accepted := killAfter(t, child, out, 5+3*round)
 
 		h, err := pygent.OpenHistory(path)
 		require.NoError(t, err, "the lock died with its holder")
