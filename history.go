@@ -1,0 +1,248 @@
+package pygent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Errors of a [History], to be tested with errors.Is.
+var (
+	// ErrHistoryInUse is returned when another history, of this process or of
+	// another one, has the same file open.
+	ErrHistoryInUse = errors.New("the history is in use")
+	// ErrNotHistory is returned for a file that does not hold a conversation.
+	// Such a file is left as it is.
+	ErrNotHistory = errors.New("not a history of chat messages")
+	// ErrHistoryClosed is returned for changes to a history after Close.
+	ErrHistoryClosed = errors.New("the history is closed")
+)
+
+// History is the record of a conversation. It only grows: an append costs the
+// size of the new messages, however long the record is. A history made by
+// [OpenHistory] is kept in a file as well.
+//
+// There are two ways to look at it. [History.Messages] is everything that was
+// said. [History.Conversation] is what any provider accepts of it, which is the
+// same for a conversation that went well. Both hand out views, not copies.
+//
+// A History is safe for concurrent use.
+type History struct {
+	mu       sync.Mutex
+	messages []Message // views share the array: elements in it are never changed
+	legal    conversation
+	file     *historyFile // nil for a history in memory
+	repairs  []string
+	closed   bool
+}
+
+// NewHistory returns a history in memory that begins with msgs. Messages that
+// have no JSON form are left out; [History.Repairs] names them.
+func NewHistory(msgs ...Message) *History {
+	h := &History{}
+	for i, m := range msgs {
+		encoded, err := encodeForHistory(m)
+		if err != nil {
+			h.repairs = append(h.repairs, fmt.Sprintf("message %d was left out: %v", i+1, err))
+			continue
+		}
+		h.record(encoded)
+	}
+	return h
+}
+
+// OpenHistory returns the history kept in the file at path, which is a JSON
+// array of OpenAI chat messages, as the Python Pygent writes it too. A missing
+// file is created, readable by its owner only, with its directories.
+//
+// Each append is one write. A process that is killed at any moment loses at
+// most the message it was writing; opening the file again repairs it and
+// [History.Repairs] tells what was repaired. Bytes that are dropped and are
+// more than one unfinished message are kept beside it, in path + ".damaged".
+//
+// While the history is open, a lock on path + ".lock" keeps others out: they get
+// [ErrHistoryInUse]. Systems without flock or LockFileEx do not lock. A file
+// that holds something else is never changed: the error is [ErrNotHistory].
+func OpenHistory(path string) (*History, error) {
+	file, loaded, err := openHistoryFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open history %s: %w", path, err)
+	}
+	h := &History{file: file, repairs: loaded.repairs}
+	h.record(loaded.messages...)
+	return h, nil
+}
+
+// Append adds messages to the end of the record, with one write for all of
+// them. A message without a role, or one that has no JSON form, is an error and
+// nothing is added.
+//
+// When the write fails, the error is returned, but the messages are in the
+// record nevertheless, and the next Append, Sync or Close writes them first.
+func (h *History) Append(msgs ...Message) error {
+	encoded := make([]Message, len(msgs))
+	for i, m := range msgs {
+		var err error
+		if encoded[i], err = encodeForHistory(m); err != nil {
+			return fmt.Errorf("append to history: message %d: %w", i+1, err)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return fmt.Errorf("append to history: %w", ErrHistoryClosed)
+	}
+	h.record(encoded...)
+	if h.file == nil {
+		return nil
+	}
+	if err := h.file.append(encoded); err != nil {
+		return fmt.Errorf("append to history: %w", err)
+	}
+	return nil
+}
+
+// record adds encoded messages to the record and to its legal form.
+func (h *History) record(msgs ...Message) {
+	h.messages = append(h.messages, msgs...)
+	for _, m := range msgs {
+		h.legal.add(m)
+	}
+}
+
+// Messages returns everything that was said, as it was said. The slice is a
+// view for reading: it costs nothing, and it does not change later.
+func (h *History) Messages() []Message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clip(h.messages)
+}
+
+// Conversation returns the record as a legal conversation, for sending it to a
+// model now. The slice is a view for reading. From call to call it only grows
+// at its end, so that providers can cache the prefix; only SetSystem changes its
+// beginning, and that in later views alone.
+//
+// It differs from [History.Messages] where a provider would refuse the record:
+//   - A call without a result gets the result "interrupted; it may have taken
+//     effect". A result that comes after such an answer was handed out is not
+//     shown any more, so ask when all results are in.
+//   - Results stand in the order of their calls, right after them, one each.
+//     Results of no call are left out.
+//   - Empty and repeated call ids are replaced, in the results as well.
+//   - Arguments that are not a JSON object become {}.
+//   - Results carry text only. Their images follow in one user message.
+//   - Assistant messages that say and call nothing are left out.
+func (h *History) Conversation() []Message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.legal.settle()
+	return slices.Clip(h.legal.messages)
+}
+
+// SetSystem makes text the system message at the beginning of the record, and
+// does nothing if it is that already. An empty text removes the message. Views
+// handed out earlier keep the old one.
+//
+// A durable history is written anew and put in place atomically; when that
+// fails, nothing has changed.
+func (h *History) SetSystem(text string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return fmt.Errorf("set system message: %w", ErrHistoryClosed)
+	}
+	var head []Message
+	if text != "" {
+		m, err := encodeForHistory(SystemMessage(text))
+		if err != nil {
+			return fmt.Errorf("set system message: %w", err)
+		}
+		head = []Message{m}
+	}
+	old := 0
+	if len(h.messages) > 0 && h.messages[0].Role == RoleSystem {
+		if text != "" && h.messages[0].same(head[0]) {
+			return nil
+		}
+		old = 1
+	}
+	if old == 0 && text == "" {
+		return nil
+	}
+	messages := slices.Concat(head, h.messages[old:])
+	if h.file != nil {
+		if err := h.file.replace(messages); err != nil {
+			return fmt.Errorf("set system message: %w", err)
+		}
+	}
+	h.messages = messages
+	// A system message at the beginning is always the first of the legal form.
+	h.legal.messages = slices.Concat(head, h.legal.messages[old:])
+	return nil
+}
+
+// Len returns the number of messages in the record.
+func (h *History) Len() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.messages)
+}
+
+// Repairs tells in words what loading had to repair and what was lost by it.
+// It is empty when nothing was wrong.
+func (h *History) Repairs() []string { return slices.Clip(h.repairs) }
+
+// Sync writes what could not be written before and has the system put the file
+// on stable storage. Appends alone survive the death of the process, not that of
+// the machine. In memory it does nothing.
+func (h *History) Sync() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.file == nil || h.closed {
+		return nil
+	}
+	if err := h.file.sync(); err != nil {
+		return fmt.Errorf("sync history: %w", err)
+	}
+	return nil
+}
+
+// Close syncs the file and releases it. The history can still be read, but not
+// changed. Closing again does nothing.
+func (h *History) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	if h.file == nil {
+		return nil
+	}
+	if err := h.file.close(); err != nil {
+		return fmt.Errorf("close history: %w", err)
+	}
+	return nil
+}
+
+// encodeForHistory returns m with its JSON, if that JSON reads back as a message.
+func encodeForHistory(m Message) (Message, error) {
+	if m.Role == "" {
+		return m, errors.New("no role")
+	}
+	for _, name := range []string{"role", "content", "name", "tool_calls", "tool_call_id"} {
+		if _, ok := m.Extra[name]; ok {
+			return m, fmt.Errorf("extra field %q has a field of its own", name)
+		}
+	}
+	for _, call := range m.ToolCalls {
+		for _, name := range []string{"id", "type", "function"} {
+			if _, ok := call.Extra[name]; ok {
+				return m, fmt.Errorf("tool call: extra field %q has a field of its own", name)
+			}
+		}
+	}
+	return m.encoded()
+}

@@ -1,0 +1,231 @@
+package pygent_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+// fileOf returns the bytes of a history file with the given messages, and where
+// each of them ends.
+func fileOf(t testing.TB, msgs []pygent.Message) (data []byte, ends []int) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "history.json")
+	h := openHistory(t, path)
+	for _, m := range msgs {
+		require.NoError(t, h.Append(m))
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		ends = append(ends, int(info.Size())-len("\n]\n"))
+	}
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return data, ends
+}
+
+// requireRepaired opens a torn file and checks that it holds the first whole
+// messages, takes more, and is whole again.
+func requireRepaired(t *testing.T, torn []byte, msgs []pygent.Message, whole int) *pygent.History {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "history.json")
+	require.NoError(t, os.WriteFile(path, torn, 0o600))
+	h := openHistory(t, path)
+	want := append(msgs[:whole:whole], pygent.UserMessage("on we go"))
+	require.NoError(t, h.Append(want[whole]))
+	require.Equal(t, jsonOf(t, want), jsonOf(t, h.Messages()))
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.JSONEq(t, jsonOf(t, want), string(data))
+	require.NoFileExists(t, path+".damaged", "an unfinished message is not worth a file")
+	return h
+}
+
+func TestHistoryCutAtEveryByteLoads(t *testing.T) {
+	msgs := sample()
+	data, ends := fileOf(t, msgs)
+	for cut := range data {
+		whole := 0
+		for whole < len(ends) && ends[whole] <= cut {
+			whole++
+		}
+		h := requireRepaired(t, data[:cut], msgs, whole)
+		if cut > 0 && cut < len(data)-1 { // all but the final newline is missed
+			require.Len(t, h.Repairs(), 1, "cut at %d", cut)
+		}
+	}
+}
+
+// A process that is killed in the middle of a write leaves the beginning of the
+// new bytes over the old ones.
+func TestHistoryKilledInAnyWriteLoads(t *testing.T) {
+	msgs := sample()
+	data, ends := fileOf(t, msgs)
+	for n, end := range ends {
+		before := 1
+		if n > 0 {
+			before = ends[n-1]
+		}
+		old := append(bytes.Clone(data[:before]), "\n]\n"...)
+		next := append(bytes.Clone(data[:end]), "\n]\n"...)
+		for written := before; written < len(next); written++ {
+			torn := bytes.Clone(next[:written])
+			if written < len(old) {
+				torn = append(torn, old[written:]...)
+			}
+			whole := n
+			if written >= end {
+				whole = n + 1
+			}
+			requireRepaired(t, torn, msgs, whole)
+		}
+	}
+}
+
+func TestDamagedHistoryKeepsEveryByte(t *testing.T) {
+	msgs := sample()
+	data, ends := fileOf(t, msgs)
+	damage := func(at int, with string) []byte {
+		d := bytes.Clone(data)
+		copy(d[at:], with)
+		return d
+	}
+	for name, tt := range map[string]struct {
+		data  []byte
+		whole int
+	}{
+		"in the middle":                    {damage(ends[1]+10, "\x00\x00\x00"), 2},
+		"between messages":                 {damage(ends[2], "}"), 3},
+		"zeros at the end":                 {append(bytes.Clone(data[:ends[3]+5]), make([]byte, 100)...), 4},
+		"text after the end":               {append(bytes.Clone(data), "more"...), len(msgs)},
+		"a bracket that swallows the rest": {damage(ends[4]+2, `[`), 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "history.json")
+			require.NoError(t, os.WriteFile(path, tt.data, 0o600))
+			h := openHistory(t, path)
+			require.Equal(t, jsonOf(t, msgs[:tt.whole]), jsonOf(t, h.Messages()))
+			require.Contains(t, strings.Join(h.Repairs(), "\n"), path+".damaged")
+			kept, err := os.ReadFile(path + ".damaged")
+			require.NoError(t, err)
+			require.True(t, bytes.HasSuffix(tt.data, kept))
+			require.Equal(t, len(tt.data)-ends[tt.whole-1], len(kept))
+			require.NoError(t, h.Close())
+			require.Empty(t, openHistory(t, path).Repairs(), "repaired once and for all")
+		})
+	}
+}
+
+func TestReplacementCutShortIsSweptAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	data, _ := fileOf(t, sample())
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	require.NoError(t, os.WriteFile(path+".tmp", data[:20], 0o600))
+	require.NoError(t, os.WriteFile(path+".lock", nil, 0o600), "and the lock of the dead does not bind")
+	h := openHistory(t, path)
+	require.Empty(t, h.Repairs())
+	require.Equal(t, len(sample()), h.Len())
+	require.NoFileExists(t, path+".tmp")
+}
+
+const historyChildEnv = "PYGENT_TEST_HISTORY_CHILD"
+
+// TestHistoryChild is the process that TestHistorySurvivesKill kills: it appends
+// until it dies, and tells each message that Append has accepted. Without its
+// variable it is nothing.
+func TestHistoryChild(t *testing.T) {
+	path := os.Getenv(historyChildEnv)
+	if path == "" {
+		return
+	}
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	filler := strings.Repeat("x", 20_000) // many pages, so that writes are cut
+	for i := h.Len(); ; i++ {
+		require.NoError(t, h.Append(pygent.UserMessage(fmt.Sprint(i, " ", filler))))
+		if i%10 == 5 {
+			require.NoError(t, h.SetSystem(fmt.Sprint("system ", i)))
+			i++ // SetSystem may have added a message: keep the numbers rising
+		}
+		fmt.Printf("accepted %d\n", i)
+	}
+}
+
+func TestHistorySurvivesKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for round := range 8 {
+		child := exec.Command(self, "-test.run=^TestHistoryChild$", "-test.v")
+		child.Env = append(os.Environ(), historyChildEnv+"="+path)
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		accepted := killAfter(t, child, out, 5+3*round)
+
+		h, err := pygent.OpenHistory(path)
+		require.NoError(t, err, "the lock died with its holder")
+		msgs := h.Messages()
+		var last int
+		_, err = fmt.Sscan(msgs[len(msgs)-1].Content, &last)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, last, accepted-1, "an accepted message is lost")
+		require.NoFileExists(t, path+".damaged")
+		require.NoError(t, h.Close())
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.True(t, json.Valid(data))
+	}
+}
+
+// killAfter kills the child when it has accepted n messages and returns the last
+// one that it told.
+func killAfter(t *testing.T, child *exec.Cmd, out io.Reader, n int) (accepted int) {
+	t.Helper()
+	lines := bufio.NewScanner(out)
+	for seen := 0; lines.Scan(); {
+		if _, err := fmt.Sscanf(lines.Text(), "accepted %d", &accepted); err != nil {
+			continue
+		}
+		if seen++; seen == n {
+			require.NoError(t, child.Process.Kill())
+		}
+	}
+	require.Error(t, child.Wait(), "killed")
+	return accepted
+}
+
+func FuzzOpenHistory(f *testing.F) {
+	data, ends := fileOf(f, sample())
+	f.Add(data)
+	f.Add(data[:ends[2]+9])
+	f.Add([]byte(`[{"role":"user","content":[{"type":"text"}]},`))
+	f.Add([]byte("[\n]\n trailing"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "history.json")
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		h, err := pygent.OpenHistory(path)
+		if err != nil {
+			left, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, data, left, "what is refused is not touched")
+			return
+		}
+		require.NoError(t, h.Append(pygent.UserMessage("more")))
+		said := jsonOf(t, h.Messages())
+		require.NoError(t, h.Close())
+		h = openHistory(t, path)
+		require.Empty(t, h.Repairs())
+		require.Equal(t, said, jsonOf(t, h.Messages()))
+	})
+}

@@ -1,0 +1,207 @@
+package pygent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// interruptedResult answers a call whose result was never recorded.
+const interruptedResult = "interrupted; it may have taken effect"
+
+// conversation is the legal form of a record, built message by message. What it
+// holds is a function of the messages added and of the moments it was settled,
+// and what is in messages once stays as it is.
+type conversation struct {
+	messages []Message
+	open     *exchange           // the calls that wait for results, if any
+	ids      map[string]struct{} // the ids of all calls so far
+	made     int                 // how many ids were made here
+}
+
+// exchange is an assistant message's calls and the results that came so far.
+type exchange struct {
+	calls   []ToolCall       // with their ids in the conversation
+	results []*Message       // of each call, nil as long as it has none
+	waiting map[string][]int // calls without a result, by their ids in the record
+	missing int              // how many calls have no result
+}
+
+// add takes the record's next message.
+func (c *conversation) add(m Message) {
+	switch {
+	case m.Role == RoleTool:
+		c.answer(m)
+	case m.Role == RoleAssistant && saysNothing(m):
+	default:
+		c.settle()
+		m.ToolCallID = ""
+		m.Extra = withoutNulls(m.Extra)
+		if m.Role != RoleAssistant {
+			m.ToolCalls = nil
+		}
+		if len(m.ToolCalls) > 0 {
+			c.begin(m)
+			return
+		}
+		c.push(m)
+	}
+}
+
+// begin opens an exchange with an assistant message that calls tools.
+func (c *conversation) begin(m Message) {
+	e := &exchange{
+		calls:   slices.Clone(m.ToolCalls),
+		results: make([]*Message, len(m.ToolCalls)),
+		waiting: make(map[string][]int, len(m.ToolCalls)),
+		missing: len(m.ToolCalls),
+	}
+	for i := range e.calls {
+		call := &e.calls[i]
+		e.waiting[call.ID] = append(e.waiting[call.ID], i)
+		call.ID = c.uniqueID(call.ID)
+		call.Name = legalToolName(call.Name)
+		call.Arguments = legalArguments(call.Arguments)
+		call.Extra = withoutNulls(call.Extra)
+	}
+	m.ToolCalls = e.calls
+	c.push(m)
+	c.open = e
+}
+
+// answer takes a tool message. One that answers no open call is left out: it is
+// a second result, or comes too late.
+func (c *conversation) answer(m Message) {
+	if c.open == nil {
+		return
+	}
+	e := c.open
+	at := e.waiting[m.ToolCallID]
+	if len(at) == 0 {
+		return
+	}
+	e.waiting[m.ToolCallID] = at[1:]
+	e.results[at[0]] = &m
+	if e.missing--; e.missing == 0 {
+		c.settle()
+	}
+}
+
+// settle closes the open exchange: results in the order of the calls, made up
+// where there are none, then the images of all of them.
+func (c *conversation) settle() {
+	e := c.open
+	if e == nil {
+		return
+	}
+	c.open = nil
+	var images []Part
+	for i, call := range e.calls {
+		if e.results[i] == nil {
+			c.push(ToolMessage(call.ID, interruptedResult))
+			continue
+		}
+		result := *e.results[i]
+		result.ToolCallID = call.ID
+		result.ToolCalls = nil
+		result.Extra = withoutNulls(result.Extra)
+		if result.HasImages() {
+			images = append(images, Part{Text: fmt.Sprintf("Images in the result of %s (%s):", call.Name, call.ID)})
+			images = append(images, imagesOf(result)...)
+		}
+		result.Content, result.Parts = textOfResult(result), nil
+		c.push(result)
+	}
+	if images != nil {
+		c.push(Message{Role: RoleUser, Parts: images})
+	}
+}
+
+// push adds a message with its JSON, so that no request has to encode it again.
+func (c *conversation) push(m Message) {
+	if encoded, err := m.encoded(); err == nil {
+		m = encoded
+	}
+	c.messages = append(c.messages, m)
+}
+
+// uniqueID returns id, or a new one if it is empty or taken. Made ids are nine
+// letters and digits, the only form that every provider takes.
+func (c *conversation) uniqueID(id string) string {
+	if c.ids == nil {
+		c.ids = make(map[string]struct{})
+	}
+	for {
+		if _, taken := c.ids[id]; id != "" && !taken {
+			c.ids[id] = struct{}{}
+			return id
+		}
+		c.made++
+		id = fmt.Sprintf("call%05d", c.made)
+	}
+}
+
+// saysNothing reports whether an assistant message has neither text nor image
+// nor call. Reasoning alone is nothing that can be sent back; a refusal is.
+func saysNothing(m Message) bool {
+	return len(m.ToolCalls) == 0 && !m.HasImages() && strings.TrimSpace(m.Text()) == "" &&
+		isNull(m.Extra["refusal"])
+}
+
+// legalToolName returns name as providers accept it, 1 to 64 of the characters
+// a-z, A-Z, 0-9, _ and -: a model that makes up a name must not make every later
+// request fail.
+func legalToolName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, name)
+	if name == "" {
+		return "unnamed"
+	}
+	return name[:min(len(name), 64)]
+}
+
+// legalArguments returns args if they are a JSON object, and {} if not.
+func legalArguments(args string) string {
+	if strings.HasPrefix(strings.TrimLeft(args, " \t\r\n"), "{") && json.Valid([]byte(args)) {
+		return args
+	}
+	return "{}"
+}
+
+func imagesOf(m Message) []Part {
+	return slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.ImageURL == "" })
+}
+
+func textOfResult(m Message) string {
+	text := m.Text()
+	if text == "" && m.HasImages() {
+		return "The images follow."
+	}
+	return text
+}
+
+// withoutNulls drops fields that are null. They mean nothing, clients write them
+// for every field they know, and some servers refuse them.
+func withoutNulls(fields map[string]json.RawMessage) map[string]json.RawMessage {
+	for _, raw := range fields {
+		if isNull(raw) {
+			fields = maps.Clone(fields)
+			maps.DeleteFunc(fields, func(_ string, raw json.RawMessage) bool { return isNull(raw) })
+			break
+		}
+	}
+	return fields
+}
+
+func isNull(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
