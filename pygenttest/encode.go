@@ -1,0 +1,246 @@
+package pygenttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/x/pygent"
+)
+
+// object is a JSON object. Its encoding is sorted by name.
+type object = map[string]any
+
+// encoder writes a response as an OpenAI server does, with the reply's quirks.
+type encoder struct {
+	id     string
+	model  string
+	quirks []Quirk
+	usage  *pygent.Usage // nil when there is nothing to report
+}
+
+func (e *encoder) has(q Quirk) bool { return slices.Contains(e.quirks, q) }
+
+// completion is the body of a plain answer.
+func (e *encoder) completion(resp *pygent.ChatResponse) (object, error) {
+	b, err := json.Marshal(resp.Message)
+	if err != nil {
+		return nil, err
+	}
+	var message object
+	if err := json.Unmarshal(b, &message); err != nil {
+		return nil, err
+	}
+	if len(resp.Message.ToolCalls) > 0 {
+		calls := make([]object, len(resp.Message.ToolCalls))
+		for i, c := range resp.Message.ToolCalls {
+			calls[i] = e.call(c)
+		}
+		message["tool_calls"] = calls
+	}
+	out := e.envelope("chat.completion")
+	choice := object{"index": 0, "message": message, "logprobs": nil, "finish_reason": resp.FinishReason}
+	if e.has(QuirkNoFinishReason) {
+		delete(choice, "finish_reason")
+	}
+	out["choices"] = []object{choice}
+	if e.has(QuirkNoChoices) {
+		out["choices"] = []object{}
+	}
+	if e.usage != nil {
+		out["usage"] = usageObject(*e.usage)
+	}
+	return out, nil
+}
+
+// chunks are the events of a stream: the role, the pieces of the message, the
+// finish reason and, if withUsage is set, the usage. The number of pieces is
+// what lies between the role and the finish reason.
+func (e *encoder) chunks(resp *pygent.ChatResponse, withUsage bool) (events []object, pieces int) {
+	ds := append([]object{{"role": "assistant", "content": ""}}, e.deltas(resp.Message)...)
+	if e.has(QuirkOneChunk) {
+		ds = []object{e.wholeDelta(resp.Message)}
+	}
+	for _, d := range ds {
+		events = append(events, e.chunk(d))
+	}
+	pieces = len(ds) - 1
+	switch {
+	case e.has(QuirkNoFinishReason):
+	case e.has(QuirkOneChunk):
+		setFinish(events[0], resp.FinishReason)
+	default:
+		last := e.chunk(object{})
+		setFinish(last, resp.FinishReason)
+		events = append(events, last)
+	}
+	if e.has(QuirkTrailingChunk) {
+		events = append(events, e.chunk(object{"content": ""}))
+	}
+	if e.has(QuirkNoChoices) {
+		for _, event := range events {
+			event["choices"] = []object{}
+		}
+	}
+	events = e.addUsage(events, withUsage)
+	if e.has(QuirkChangingID) {
+		for i, event := range events {
+			event["id"] = fmt.Sprintf("%s-%d", e.id, i)
+		}
+	}
+	return events, pieces
+}
+
+// addUsage reports the usage at the end, or so far in each event.
+func (e *encoder) addUsage(events []object, withUsage bool) []object {
+	if e.usage == nil || !withUsage && !e.has(QuirkCumulativeUsage) {
+		return events
+	}
+	for i, event := range events {
+		if !e.has(QuirkCumulativeUsage) {
+			event["usage"] = nil
+			continue
+		}
+		soFar := *e.usage
+		soFar.CompletionTokens = soFar.CompletionTokens * int64(i+1) / int64(len(events))
+		event["usage"] = usageObject(soFar)
+	}
+	if withUsage && !e.has(QuirkNoFinishReason) {
+		last := e.envelope("chat.completion.chunk")
+		last["choices"] = []object{}
+		last["usage"] = usageObject(*e.usage)
+		events = append(events, last)
+	}
+	return events
+}
+
+func (e *encoder) envelope(kind string) object {
+	out := object{"id": e.id, "object": kind, "created": created, "model": e.model}
+	if e.has(QuirkUnknownFields) {
+		out["provider"] = "Scripted"
+		out["system_fingerprint"] = "fp_scripted"
+		out["x_groq"] = object{"id": "req_scripted"}
+	}
+	return out
+}
+
+func (e *encoder) chunk(delta object) object {
+	if e.has(QuirkNullFields) {
+		for _, name := range []string{"role", "content", "refusal", "function_call", "tool_calls"} {
+			if _, ok := delta[name]; !ok {
+				delta[name] = nil
+			}
+		}
+	}
+	choice := object{"index": 0, "delta": delta, "finish_reason": nil}
+	if e.has(QuirkUnknownFields) {
+		choice["native_finish_reason"] = nil
+	}
+	out := e.envelope("chat.completion.chunk")
+	out["choices"] = []object{choice}
+	return out
+}
+
+func setFinish(chunk object, reason pygent.FinishReason) {
+	chunk["choices"].([]object)[0]["finish_reason"] = reason
+}
+
+// deltas are the pieces of a message.
+func (e *encoder) deltas(m pygent.Message) []object {
+	var out []object
+	for _, name := range slices.Sorted(maps.Keys(m.Extra)) {
+		var text string
+		if json.Unmarshal(m.Extra[name], &text) != nil {
+			out = append(out, object{name: m.Extra[name]})
+			continue
+		}
+		for _, s := range pieces(text) {
+			out = append(out, object{name: s})
+		}
+	}
+	for _, s := range pieces(m.Text()) {
+		out = append(out, object{"content": s})
+	}
+	for i, c := range m.ToolCalls {
+		for _, d := range e.callDeltas(i, c) {
+			out = append(out, object{"tool_calls": []object{d}})
+		}
+	}
+	return out
+}
+
+// wholeDelta is a message in one piece.
+func (e *encoder) wholeDelta(m pygent.Message) object {
+	out := object{"role": "assistant", "content": m.Text()}
+	for name, value := range m.Extra {
+		out[name] = value
+	}
+	calls := make([]object, len(m.ToolCalls))
+	for i, c := range m.ToolCalls {
+		calls[i] = e.call(c)
+		calls[i]["index"] = i
+	}
+	if len(calls) > 0 {
+		out["tool_calls"] = calls
+	}
+	return out
+}
+
+// callDeltas are the pieces of the message's i-th tool call.
+func (e *encoder) callDeltas(i int, c pygent.ToolCall) []object {
+	whole := e.call(c)
+	switch {
+	case e.has(QuirkNoIndex):
+		return []object{whole}
+	case e.has(QuirkSameIndex):
+		whole["index"] = 0
+		return []object{whole}
+	case e.has(QuirkObjectArguments):
+		whole["index"] = i
+		return []object{whole}
+	}
+	head := e.call(c)
+	head["index"] = i
+	head["function"] = object{"name": c.Name, "arguments": ""}
+	out := []object{head}
+	for _, s := range pieces(c.Arguments) {
+		d := object{"index": i, "function": object{"arguments": s}}
+		if e.has(QuirkRepeatedName) {
+			d = e.call(c)
+			d["index"] = i
+			d["function"] = object{"name": c.Name, "arguments": s}
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// call is a whole tool call.
+func (e *encoder) call(c pygent.ToolCall) object {
+	function := object{"name": c.Name, "arguments": c.Arguments}
+	if e.has(QuirkObjectArguments) && json.Valid([]byte(c.Arguments)) {
+		function["arguments"] = json.RawMessage(c.Arguments)
+	}
+	out := object{"type": "function", "function": function}
+	if c.ID != "" {
+		out["id"] = c.ID
+	}
+	for name, value := range c.Extra {
+		out[name] = value
+	}
+	return out
+}
+
+func usageObject(u pygent.Usage) object {
+	return object{
+		"prompt_tokens":             u.PromptTokens,
+		"completion_tokens":         u.CompletionTokens,
+		"total_tokens":              u.Total(),
+		"prompt_tokens_details":     object{"cached_tokens": u.CachedTokens},
+		"completion_tokens_details": object{"reasoning_tokens": u.ReasoningTokens},
+	}
+}
+
+// created is the time of every answer: the same request gets the same bytes.
+const created = 1_700_000_000

@@ -1,0 +1,138 @@
+package pygenttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/x/pygent"
+)
+
+// ScriptedModel is a [pygent.StreamingModel] that gives the replies of a
+// script, one a request, and records the requests. It never touches a network.
+// It is safe for concurrent use; agents that share one take the replies in the
+// order in which they ask, unless [ScriptedModel.On] tells them apart.
+type ScriptedModel struct {
+	script   script
+	requests recorder[pygent.ChatRequest]
+}
+
+var _ pygent.StreamingModel = (*ScriptedModel)(nil)
+
+// NewScriptedModel returns a model that gives the replies in order, and then
+// fails with [ErrScriptEnded].
+func NewScriptedModel(replies ...Reply) *ScriptedModel {
+	m := &ScriptedModel{}
+	m.script.add(replies)
+	return m
+}
+
+// Add appends replies to the script.
+func (m *ScriptedModel) Add(replies ...Reply) *ScriptedModel {
+	m.script.add(replies)
+	return m
+}
+
+// On gives conversations whose system message or first user message contains
+// text a script of their own, so that one model can serve an agent and those
+// it delegates to. Each such conversation, told apart by its first user
+// message, gets the replies from the first on. Where several texts match, the
+// one given first counts; where none does, the model's own script.
+func (m *ScriptedModel) On(text string, replies ...Reply) *ScriptedModel {
+	m.script.route(text, replies)
+	return m
+}
+
+// Loop starts every script of the model again after its last reply.
+func (m *ScriptedModel) Loop() *ScriptedModel {
+	m.script.setLoop()
+	return m
+}
+
+// RepeatLast gives the last reply of a script again when it has ended.
+func (m *ScriptedModel) RepeatLast() *ScriptedModel {
+	m.script.setRepeat()
+	return m
+}
+
+// Remaining returns how many replies were not given yet, those of
+// [ScriptedModel.On] not counted.
+func (m *ScriptedModel) Remaining() int { return m.script.remaining() }
+
+// Requests returns the requests received so far, in order. They share their
+// messages with the agent: do not modify them.
+func (m *ScriptedModel) Requests() []pygent.ChatRequest { return m.requests.all() }
+
+// WaitRequests returns when n requests were received in all, or with an error
+// when ctx ends. A request is received before its reply is given or delayed.
+func (m *ScriptedModel) WaitRequests(ctx context.Context, n int) error {
+	return m.requests.wait(ctx, n)
+}
+
+// Chat gives the next reply.
+func (m *ScriptedModel) Chat(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+	return m.chat(ctx, req, nil)
+}
+
+// ChatStream gives the next reply, its reasoning and text in small pieces.
+func (m *ScriptedModel) ChatStream(ctx context.Context, req *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
+	return m.chat(ctx, req, emit)
+}
+
+func (m *ScriptedModel) chat(ctx context.Context, req *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
+	m.requests.add(*req)
+	r, err := m.script.take(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.first.wait(ctx); err != nil {
+		return nil, err
+	}
+	if r.fault != nil && r.fault.raw {
+		return nil, errors.New("pygenttest: a reply of raw bytes needs a Server")
+	}
+	resp, err := r.respond(ctx, req, m.script.callID)
+	if err != nil {
+		return nil, err
+	}
+	if emit != nil {
+		if err := r.emit(ctx, resp.Message, emit); err != nil {
+			return nil, err
+		}
+	}
+	if r.fault != nil && r.fault.breaks {
+		return nil, r.fault.breakError()
+	}
+	return resp, nil
+}
+
+// emit streams the message, as far as the reply's fault lets it.
+func (r Reply) emit(ctx context.Context, m pygent.Message, emit func(pygent.Delta)) error {
+	ds := deltas(m)
+	if r.fault != nil && r.fault.breaks {
+		ds = ds[:min(max(0, r.fault.after), len(ds))]
+	}
+	for i, d := range ds {
+		if i > 0 {
+			if err := r.chunk.wait(ctx); err != nil {
+				return err
+			}
+		}
+		emit(d)
+	}
+	return nil
+}
+
+func deltas(m pygent.Message) []pygent.Delta {
+	var out []pygent.Delta
+	var reasoning string
+	if raw, ok := m.Extra[reasoningField]; ok && json.Unmarshal(raw, &reasoning) == nil {
+		for _, s := range pieces(reasoning) {
+			out = append(out, pygent.Delta{Reasoning: s})
+		}
+	}
+	for _, s := range pieces(m.Text()) {
+		out = append(out, pygent.Delta{Text: s})
+	}
+	return out
+}

@@ -1,0 +1,119 @@
+package pygenttest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/x/pygent"
+)
+
+// Quirk is a way in which real servers get an answer wrong. Give quirks to a
+// reply with [Reply.WithQuirks]:
+//
+//	pygenttest.Call("bash", args).WithQuirks(pygenttest.QuirkRepeatedName)
+//
+// Those that concern the message work in a [ScriptedModel] too, those that
+// concern the bytes on the wire only in a [Server].
+type Quirk string
+
+// Quirks of the wire. A careful client reads the same message as without them.
+const (
+	// QuirkRepeatedName repeats id, type and name in every chunk of a call.
+	QuirkRepeatedName Quirk = "repeated-name"
+	// QuirkNoIndex streams each tool call in one chunk, without its index.
+	QuirkNoIndex Quirk = "no-index"
+	// QuirkSameIndex streams each tool call in one chunk, all with index 0.
+	QuirkSameIndex Quirk = "same-index"
+	// QuirkObjectArguments sends arguments as an object instead of a string.
+	QuirkObjectArguments Quirk = "object-arguments"
+	// QuirkChangingID gives each chunk of a stream another response id.
+	QuirkChangingID Quirk = "changing-id"
+	// QuirkCumulativeUsage sends in every chunk the usage so far.
+	QuirkCumulativeUsage Quirk = "cumulative-usage"
+	// QuirkTrailingChunk sends an empty chunk after that of the finish reason.
+	QuirkTrailingChunk Quirk = "trailing-chunk"
+	// QuirkNoDone ends the stream after the finish reason without "[DONE]".
+	QuirkNoDone Quirk = "no-done"
+	// QuirkKeepAlive puts comment lines between the events of a stream.
+	QuirkKeepAlive Quirk = "keep-alive"
+	// QuirkNullFields spells out absent fields as null in every chunk.
+	QuirkNullFields Quirk = "null-fields"
+	// QuirkOneChunk streams the message and its finish reason in one chunk.
+	QuirkOneChunk Quirk = "one-chunk"
+)
+
+// Quirks of the message, and streams that are broken. A careful client
+// survives them.
+const (
+	// QuirkNoFinishReason leaves out the finish reason and what follows it in
+	// a stream: it ends in the middle, though the connection ends well.
+	QuirkNoFinishReason Quirk = "no-finish-reason"
+	// QuirkNoChoices answers with an empty list of choices.
+	QuirkNoChoices Quirk = "no-choices"
+	// QuirkNoCallIDs leaves out the ids of tool calls.
+	QuirkNoCallIDs Quirk = "no-call-ids"
+	// QuirkDuplicateCallIDs gives all tool calls of a message the same id.
+	QuirkDuplicateCallIDs Quirk = "duplicate-call-ids"
+	// QuirkInvalidArguments breaks arguments off, so that they are not JSON.
+	QuirkInvalidArguments Quirk = "invalid-arguments"
+	// QuirkContentFilter withholds the message, with that finish reason.
+	QuirkContentFilter Quirk = "content-filter"
+	// QuirkCallsAsText prints the tool calls into the text.
+	QuirkCallsAsText Quirk = "calls-as-text"
+	// QuirkFinishStop ends a message that calls tools with "stop".
+	QuirkFinishStop Quirk = "finish-stop"
+	// QuirkUnknownFields adds fields that the chat format does not define:
+	// reasoning_content and reasoning_details to the message, others around it.
+	QuirkUnknownFields Quirk = "unknown-fields"
+)
+
+// Quirks returns all quirks there are, for tests that try each of them.
+func Quirks() []Quirk {
+	return append(WireQuirks(),
+		QuirkNoFinishReason, QuirkNoChoices, QuirkNoCallIDs, QuirkDuplicateCallIDs, QuirkInvalidArguments,
+		QuirkContentFilter, QuirkCallsAsText, QuirkFinishStop, QuirkUnknownFields)
+}
+
+// WireQuirks returns the quirks under which a careful client reads the same
+// message, finish reason and usage as without them.
+func WireQuirks() []Quirk {
+	return []Quirk{
+		QuirkRepeatedName, QuirkNoIndex, QuirkSameIndex, QuirkObjectArguments, QuirkChangingID,
+		QuirkCumulativeUsage, QuirkTrailingChunk, QuirkNoDone, QuirkKeepAlive, QuirkNullFields, QuirkOneChunk,
+	}
+}
+
+// spoil applies a quirk of the message. The calls of resp are its own.
+func (q Quirk) spoil(resp *pygent.ChatResponse) {
+	m := &resp.Message
+	switch q {
+	case QuirkNoCallIDs:
+		for i := range m.ToolCalls {
+			m.ToolCalls[i].ID = ""
+		}
+	case QuirkDuplicateCallIDs:
+		for i := range m.ToolCalls {
+			m.ToolCalls[i].ID = m.ToolCalls[0].ID
+		}
+	case QuirkInvalidArguments:
+		for i := range m.ToolCalls {
+			call := &m.ToolCalls[i]
+			call.Arguments = strings.TrimSuffix(call.Arguments, "}")
+		}
+	case QuirkContentFilter:
+		*m = pygent.AssistantMessage("")
+		resp.FinishReason = pygent.FinishFilter
+	case QuirkCallsAsText:
+		for _, call := range m.ToolCalls {
+			m.Content += fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": %s}\n</tool_call>", call.Name, call.Arguments)
+		}
+		m.ToolCalls = nil
+	case QuirkFinishStop:
+		resp.FinishReason = pygent.FinishStop
+	case QuirkUnknownFields:
+		spoiled := Message(*m).
+			WithReasoning("The user wants this done.").
+			WithExtra("reasoning_details", []object{{"type": "reasoning.text", "text": "The user wants this done.", "format": "unknown", "index": 0}})
+		m.Extra = spoiled.message.Extra
+	}
+}

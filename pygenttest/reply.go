@@ -1,0 +1,265 @@
+package pygenttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/x/pygent"
+)
+
+// Reply is one answer of a script, the same for a [ScriptedModel] and for a
+// [Server]: a message of the model, an error, or what a broken server sends.
+// Make it with [Text], [Call], [Status] and the like. Its methods return
+// changed copies, so a reply may be kept and used many times. The zero Reply
+// is an empty message.
+type Reply struct {
+	message pygent.Message // calls have no ids but those chosen with WithCallIDs
+	finish  pygent.FinishReason
+	usage   *pygent.Usage
+	quirks  []Quirk
+
+	decide func(*pygent.ChatRequest) Reply
+	answer func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error)
+	err    error // what the call returns
+	bad    error // why the script itself is wrong
+
+	fault  *fault
+	header http.Header
+	first  pause // before anything is said
+	chunk  pause // before each piece but the first
+}
+
+// Text is a message of plain text, without tool calls.
+func Text(text string) Reply { return Reply{message: pygent.AssistantMessage(text)} }
+
+// Call is a message that calls one tool. The arguments are encoded as JSON,
+// but for a string, which is sent as it is, so that arguments can be invalid.
+// Nil stands for no arguments, "{}". The call gets a unique id when the reply
+// is given: "call_1", "call_2" and so on through the script.
+func Call(tool string, args any) Reply {
+	call := pygent.ToolCall{Name: tool, Arguments: "{}"}
+	r := Reply{}
+	switch args := args.(type) {
+	case nil:
+	case string:
+		call.Arguments = args
+	default:
+		b, err := json.Marshal(args)
+		if err != nil {
+			r.bad = fmt.Errorf("encode the arguments of %s: %w", tool, err)
+		}
+		call.Arguments = string(b)
+	}
+	r.message = pygent.AssistantMessage("", call)
+	return r
+}
+
+// Calls is one message with all the tool calls of the given replies, in order.
+func Calls(calls ...Reply) Reply { return TextAndCalls("", calls...) }
+
+// TextAndCalls is a message with text and the tool calls of the given replies.
+func TextAndCalls(text string, calls ...Reply) Reply {
+	r := Text(text)
+	for _, c := range calls {
+		r.message.ToolCalls = append(r.message.ToolCalls, c.message.ToolCalls...)
+		r.bad = errors.Join(r.bad, c.bad)
+	}
+	return r
+}
+
+// Message is a message given whole, its call ids and extra fields included.
+// Calls without an id get one.
+func Message(m pygent.Message) Reply { return Reply{message: m} }
+
+// Func is a reply worked out by f when its turn comes. A response without a
+// finish reason gets the fitting one. A [Server] treats an error of f as
+// [Error] does.
+func Func(f func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error)) Reply {
+	return Reply{answer: f}
+}
+
+// Decide is a reply chosen by f when its turn comes, once the request is
+// known. With RepeatLast it makes a server or model that is one function:
+//
+//	pygenttest.NewServer(t, pygenttest.Decide(answer)).RepeatLast()
+//
+// Modifiers belong on the reply that f returns; those on Decide do nothing.
+func Decide(f func(*pygent.ChatRequest) Reply) Reply { return Reply{decide: f} }
+
+// WithUsage reports u as the tokens used. Without it a [Server] reports a
+// rough estimate and a [ScriptedModel] nothing; a zero u reports nothing.
+func (r Reply) WithUsage(u pygent.Usage) Reply {
+	r.usage = &u
+	return r
+}
+
+// WithFinish sets why the message ends. The default is "tool_calls" for a
+// message that calls tools and "stop" for others.
+func (r Reply) WithFinish(reason pygent.FinishReason) Reply {
+	r.finish = reason
+	return r
+}
+
+// WithReasoning adds the model's visible reasoning, streamed before the text
+// and kept in the message's extra field "reasoning_content".
+func (r Reply) WithReasoning(text string) Reply { return r.WithExtra(reasoningField, text) }
+
+// WithExtra adds a field that the chat format does not define to the message.
+// The value is encoded as JSON; streams carry strings in pieces, anything else
+// whole.
+func (r Reply) WithExtra(name string, value any) Reply {
+	b, err := json.Marshal(value)
+	if err != nil {
+		r.bad = errors.Join(r.bad, fmt.Errorf("encode the field %s: %w", name, err))
+		return r
+	}
+	extra := maps.Clone(r.message.Extra)
+	if extra == nil {
+		extra = make(map[string]json.RawMessage)
+	}
+	extra[name] = b
+	r.message.Extra = extra
+	return r
+}
+
+// WithCallIDs sets the ids of the message's tool calls in order. Calls beyond
+// the ids given, and those whose id is empty, get one of the script's.
+func (r Reply) WithCallIDs(ids ...string) Reply {
+	r.message.ToolCalls = slices.Clone(r.message.ToolCalls)
+	for i := range min(len(ids), len(r.message.ToolCalls)) {
+		r.message.ToolCalls[i].ID = ids[i]
+	}
+	return r
+}
+
+// WithQuirks makes the reply wrong in the ways given.
+func (r Reply) WithQuirks(quirks ...Quirk) Reply {
+	r.quirks = slices.Concat(r.quirks, quirks)
+	return r
+}
+
+// WithDelay waits for d before the first byte, or until the caller gives up.
+func (r Reply) WithDelay(d time.Duration) Reply {
+	r.first.delay = d
+	return r
+}
+
+// WithGate holds the reply back, before its first byte, until a value can be
+// received from gate or gate is closed. A nil gate holds it until the caller
+// gives up or the server closes: a server that hangs.
+func (r Reply) WithGate(gate <-chan struct{}) Reply {
+	r.first.gate, r.first.gated = gate, true
+	return r
+}
+
+// WithChunkDelay waits for d before each piece of a stream but the first.
+func (r Reply) WithChunkDelay(d time.Duration) Reply {
+	r.chunk.delay = d
+	return r
+}
+
+// WithChunkGate holds back each piece of a stream but the first until a value
+// can be received from gate or gate is closed. A nil gate stalls the stream
+// after its first piece. A [Server] sends the role that opens a stream together
+// with the first piece; the finish reason and the usage are pieces too there.
+func (r Reply) WithChunkGate(gate <-chan struct{}) Reply {
+	r.chunk.gate, r.chunk.gated = gate, true
+	return r
+}
+
+// respond works out the response to one request; newID gives call ids.
+func (r Reply) respond(ctx context.Context, req *pygent.ChatRequest, newID func() string) (*pygent.ChatResponse, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	resp := &pygent.ChatResponse{Message: r.message, FinishReason: r.finish}
+	if r.answer != nil {
+		var err error
+		if resp, err = r.answer(ctx, req); err != nil {
+			return nil, err
+		}
+		if resp == nil {
+			return nil, errors.New("pygenttest: the Func of a reply returned no response")
+		}
+	}
+	out := *resp
+	if r.usage != nil {
+		out.Usage = *r.usage
+	}
+	if out.Message.Role == "" {
+		out.Message.Role = pygent.RoleAssistant
+	}
+	out.Message.ToolCalls = slices.Clone(out.Message.ToolCalls)
+	for i := range out.Message.ToolCalls {
+		if call := &out.Message.ToolCalls[i]; call.ID == "" {
+			call.ID = newID()
+		}
+	}
+	for _, q := range r.quirks {
+		q.spoil(&out)
+	}
+	if out.FinishReason == "" {
+		out.FinishReason = pygent.FinishStop
+		if len(out.Message.ToolCalls) > 0 {
+			out.FinishReason = pygent.FinishToolCalls
+		}
+	}
+	return &out, nil
+}
+
+// pause is a wait that a caller who gives up ends early.
+type pause struct {
+	delay time.Duration
+	gate  <-chan struct{}
+	gated bool
+}
+
+func (p pause) wait(ctx context.Context) error {
+	if p.delay > 0 {
+		timer := time.NewTimer(p.delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if p.gated {
+		select {
+		case <-p.gate:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+const (
+	reasoningField = "reasoning_content"
+	// pieceRunes is how much text a piece of a stream carries.
+	pieceRunes = 8
+	// maxPieces bounds the number of pieces, so that long texts stay fast.
+	maxPieces = 512
+)
+
+// pieces cuts s between runes. An empty s has none.
+func pieces(s string) []string {
+	size := max(pieceRunes, len(s)/maxPieces)
+	var out []string
+	for s != "" {
+		n := 0
+		end := strings.IndexFunc(s, func(rune) bool { n++; return n > size })
+		if end < 0 {
+			end = len(s)
+		}
+		out = append(out, s[:end])
+		s = s[end:]
+	}
+	return out
+}

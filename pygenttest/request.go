@@ -1,0 +1,151 @@
+package pygenttest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/x/pygent"
+)
+
+// Request is a request that a [Server] received.
+type Request struct {
+	Method string
+	Path   string
+	Query  url.Values
+	Header http.Header
+	Body   []byte // as it was received
+
+	// Chat is the decoded request of the chat completions endpoint; nil for
+	// other endpoints and where the body could not be decoded.
+	Chat *pygent.ChatRequest
+	// Stream reports whether a stream was asked for, IncludeUsage whether its
+	// usage was.
+	Stream       bool
+	IncludeUsage bool
+	// Fields are the body's top-level fields, each as it was received.
+	Fields map[string]json.RawMessage
+	// Err says why the server refused the request; nil if it did not.
+	Err error
+}
+
+// decode fills in what the body of a chat completions request says.
+func (r *Request) decode() {
+	var in struct {
+		Model    string
+		Messages []pygent.Message
+		Tools    []struct{ Function pygent.ToolSpec }
+		Stream   bool
+		Options  struct {
+			IncludeUsage bool `json:"include_usage"`
+		} `json:"stream_options"`
+	}
+	if err := json.Unmarshal(r.Body, &r.Fields); err != nil {
+		r.Err = fmt.Errorf("decode the request: %w", err)
+		return
+	}
+	if err := json.Unmarshal(r.Body, &in); err != nil {
+		r.Err = fmt.Errorf("decode the request: %w", err)
+		return
+	}
+	r.Chat = &pygent.ChatRequest{Model: in.Model, Messages: in.Messages}
+	for _, t := range in.Tools {
+		r.Chat.Tools = append(r.Chat.Tools, t.Function)
+	}
+	r.Stream, r.IncludeUsage = in.Stream, in.Options.IncludeUsage
+	r.Err = CheckConversation(in.Messages)
+}
+
+// CheckConversation reports why a provider would refuse the conversation: it
+// has no messages, tool calls without an id, with an id twice, or without
+// exactly one result right after their message, or results of no call. Tests
+// use it on the requests of a [ScriptedModel]; a [Server] applies it itself.
+func CheckConversation(messages []pygent.Message) error {
+	if len(messages) == 0 {
+		return fmt.Errorf("messages: the list is empty")
+	}
+	var open []string // ids of calls that have no result yet
+	for i, m := range messages {
+		if m.Role == pygent.RoleTool {
+			at := slices.Index(open, m.ToolCallID)
+			if at < 0 {
+				return fmt.Errorf("messages[%d]: the tool message answers %q, which the messages before it do not call", i, m.ToolCallID)
+			}
+			open = slices.Delete(open, at, at+1)
+			continue
+		}
+		if len(open) > 0 {
+			return fmt.Errorf("messages[%d]: the tool calls %q before it have no result", i, open)
+		}
+		for _, c := range m.ToolCalls {
+			if c.ID == "" {
+				return fmt.Errorf("messages[%d]: a call of %s has no id", i, c.Name)
+			}
+			if slices.Contains(open, c.ID) {
+				return fmt.Errorf("messages[%d]: two tool calls have the id %q", i, c.ID)
+			}
+			open = append(open, c.ID)
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("messages: the tool calls %q have no result", open)
+	}
+	return nil
+}
+
+// writeError answers with OpenAI's error body.
+func writeError(w http.ResponseWriter, e *pygent.APIError, f *fault) {
+	if e.RequestID != "" {
+		w.Header().Set("X-Request-Id", e.RequestID)
+	}
+	if d := e.RetryAfter; d > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(d.Seconds()))))
+		if d%time.Second != 0 {
+			w.Header().Set("Retry-After-Ms", strconv.FormatInt(d.Milliseconds(), 10))
+		}
+	}
+	writeJSON(w, e.Status, errorObject(e, f))
+}
+
+func errorObject(e *pygent.APIError, f *fault) object {
+	body := object{"message": e.Message, "type": errorType(e.Status), "param": nil, "code": nil}
+	if e.Code != "" {
+		body["code"] = e.Code
+	}
+	if f != nil && f.errType != "" {
+		body["type"] = f.errType
+	}
+	if f != nil && f.errParam != "" {
+		body["param"] = f.errParam
+	}
+	return object{"error": body}
+}
+
+func errorType(status int) string {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return "requests"
+	case status == http.StatusOK, status >= http.StatusInternalServerError:
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+// writeJSON sends a whole body. A client that is gone is none of our business.
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(body); err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(buf.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes())
+}

@@ -1,0 +1,192 @@
+package pygenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/x/pygent"
+)
+
+// ErrScriptEnded is the error of a request that no reply was left for. A
+// [Server] answers it with status 422, which nobody retries.
+var ErrScriptEnded = errors.New("the script has ended")
+
+// script hands out replies. It is safe for concurrent use.
+type script struct {
+	mu     sync.Mutex
+	main   track
+	routes []*route
+	loop   bool // after the last reply comes the first
+	repeat bool // after the last reply it comes again
+	calls  int  // tool calls numbered so far
+}
+
+// track is a list of replies with the place reached in it.
+type track struct {
+	replies []Reply
+	next    int // how many requests it has seen
+}
+
+// route is a list of replies for conversations that hold a text. Each of these
+// conversations, known by its first user message, goes through the whole list.
+type route struct {
+	text    string
+	replies []Reply
+	tracks  map[string]*track
+}
+
+// take returns the reply for req.
+func (s *script) take(req *pygent.ChatRequest) (Reply, error) {
+	r, err := s.pick(req)
+	for err == nil && r.decide != nil {
+		r = r.decide(req)
+	}
+	if err != nil {
+		return Reply{}, fmt.Errorf("pygenttest: %w", err)
+	}
+	if r.bad != nil {
+		return Reply{}, fmt.Errorf("pygenttest: %w", r.bad)
+	}
+	return r, nil
+}
+
+func (s *script) pick(req *pygent.ChatRequest) (Reply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.track(req)
+	i := t.next
+	t.next++
+	n := len(t.replies)
+	switch {
+	case i < n:
+	case n > 0 && s.loop:
+		i %= n
+	case n > 0 && s.repeat:
+		i = n - 1
+	default:
+		return Reply{}, fmt.Errorf("%w: it has %d replies and this is request %d", ErrScriptEnded, n, t.next)
+	}
+	return t.replies[i], nil
+}
+
+// track finds the replies for a conversation. The caller holds s.mu.
+func (s *script) track(req *pygent.ChatRequest) *track {
+	if len(s.routes) == 0 {
+		return &s.main
+	}
+	system, user := opening(req.Messages)
+	for _, r := range s.routes {
+		if !strings.Contains(user, r.text) && !strings.Contains(system, r.text) {
+			continue
+		}
+		t := r.tracks[user]
+		if t == nil {
+			t = &track{replies: r.replies}
+			r.tracks[user] = t
+		}
+		return t
+	}
+	return &s.main
+}
+
+func (s *script) add(replies []Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.main.replies = append(s.main.replies, replies...)
+}
+
+func (s *script) route(text string, replies []Reply) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.routes = append(s.routes, &route{text: text, replies: replies, tracks: make(map[string]*track)})
+}
+
+func (s *script) setLoop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loop, s.repeat = true, false
+}
+
+func (s *script) setRepeat() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loop, s.repeat = false, true
+}
+
+// remaining counts the replies not given yet, routes not included.
+func (s *script) remaining() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, len(s.main.replies)-s.main.next)
+}
+
+// callID returns an id that no other call of the script has.
+func (s *script) callID() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	return fmt.Sprintf("call_%d", s.calls)
+}
+
+// opening returns the texts of a conversation's system messages before the
+// first user message, and of that message.
+func opening(messages []pygent.Message) (system, user string) {
+	for _, m := range messages {
+		switch m.Role {
+		case pygent.RoleSystem:
+			system += m.Text()
+		case pygent.RoleUser:
+			return system, m.Text()
+		}
+	}
+	return system, ""
+}
+
+// recorder keeps what was received, and lets others wait for it. It is safe
+// for concurrent use.
+type recorder[T any] struct {
+	mu      sync.Mutex
+	items   []T
+	changed chan struct{} // closed and replaced when an item arrives; nil while nobody waits
+}
+
+func (r *recorder[T]) add(item T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.items = append(r.items, item)
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// all returns the items received so far. Later items do not change it.
+func (r *recorder[T]) all() []T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.items[:len(r.items):len(r.items)]
+}
+
+// wait returns when n items were received, or with ctx's error.
+func (r *recorder[T]) wait(ctx context.Context, n int) error {
+	for {
+		r.mu.Lock()
+		got := len(r.items)
+		if got < n && r.changed == nil {
+			r.changed = make(chan struct{})
+		}
+		changed := r.changed
+		r.mu.Unlock()
+		if got >= n {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for request %d, of which %d came: %w", n, got, context.Cause(ctx))
+		}
+	}
+}

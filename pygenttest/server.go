@@ -1,0 +1,213 @@
+package pygenttest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/x/pygent"
+)
+
+// Server is a fake server with OpenAI's chat completions API on a loopback
+// port. It answers with the replies of a script, as a stream where that is
+// asked for, and records every request. Any key is accepted. Requests that no
+// provider would take, because their JSON or their conversation is not legal,
+// are answered with status 400 and use up no reply.
+//
+// It serves POST /v1/chat/completions (and every other path that ends like
+// it, as Azure's do) and GET /v1/models. It is safe for concurrent use.
+type Server struct {
+	http      *httptest.Server
+	script    script
+	requests  recorder[Request]
+	responses atomic.Int64
+	closing   context.Context // ends what handlers wait for
+	close     context.CancelFunc
+}
+
+// NewServer starts a server that is closed when the test ends.
+func NewServer(tb testing.TB, replies ...Reply) *Server {
+	tb.Helper()
+	s, err := Start(replies...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// Start starts a server outside of a test, in a TestMain or a main function,
+// say. Close it when done.
+func Start(replies ...Reply) (*Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start the fake model server: %w", err)
+	}
+	s := &Server{}
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.script.add(replies)
+	s.http = &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
+	s.http.Start()
+	return s, nil
+}
+
+// Close stops the server, cutting answers that are being given, and waits for
+// its goroutines. It may be called more than once.
+func (s *Server) Close() {
+	s.close()
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// URL is the base URL for clients, "http://127.0.0.1:PORT/v1".
+func (s *Server) URL() string { return s.http.URL + "/v1" }
+
+// Env returns the variables, each "NAME=value", that make pygent use the
+// server: OPENAI_BASE_URL and OPENAI_API_KEY.
+func (s *Server) Env() []string {
+	return []string{"OPENAI_BASE_URL=" + s.URL(), "OPENAI_API_KEY=sk-scripted"}
+}
+
+// Add appends replies to the script.
+func (s *Server) Add(replies ...Reply) *Server {
+	s.script.add(replies)
+	return s
+}
+
+// On gives conversations that contain text a script of their own, as
+// [ScriptedModel.On] does.
+func (s *Server) On(text string, replies ...Reply) *Server {
+	s.script.route(text, replies)
+	return s
+}
+
+// Loop starts every script of the server again after its last reply.
+func (s *Server) Loop() *Server {
+	s.script.setLoop()
+	return s
+}
+
+// RepeatLast gives the last reply of a script again when it has ended.
+func (s *Server) RepeatLast() *Server {
+	s.script.setRepeat()
+	return s
+}
+
+// Remaining returns how many replies were not given yet, those of [Server.On]
+// not counted.
+func (s *Server) Remaining() int { return s.script.remaining() }
+
+// Requests returns the requests received so far, in order, whatever their
+// path.
+func (s *Server) Requests() []Request { return s.requests.all() }
+
+// WaitRequests returns when n requests were received in all, or with an error
+// when ctx ends. A request is received before its answer begins.
+func (s *Server) WaitRequests(ctx context.Context, n int) error { return s.requests.wait(ctx, n) }
+
+// ServeHTTP answers one request. It is exported so that the server can be
+// mounted elsewhere, behind TLS or a proxy.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		writeError(w, &pygent.APIError{Status: http.StatusRequestEntityTooLarge, Message: err.Error()}, nil)
+		return
+	}
+	req := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone(), Body: body}
+	chat := strings.HasSuffix(r.URL.Path, "/chat/completions")
+	if chat {
+		req.decode()
+	}
+	s.requests.add(req)
+	switch {
+	case chat && r.Method != http.MethodPost:
+		writeError(w, &pygent.APIError{Status: http.StatusMethodNotAllowed, Message: "Not allowed to " + r.Method + " on " + r.URL.Path}, nil)
+	case chat && req.Err != nil:
+		writeError(w, &pygent.APIError{Status: http.StatusBadRequest, Message: req.Err.Error()}, nil)
+	case chat:
+		s.serveChat(ctx, w, &req)
+	case strings.HasSuffix(r.URL.Path, "/models"):
+		writeJSON(w, http.StatusOK, object{"object": "list", "data": []object{
+			{"id": modelName, "object": "model", "created": created, "owned_by": "pygenttest"},
+		}})
+	default:
+		writeError(w, &pygent.APIError{Status: http.StatusNotFound, Message: "Unknown request URL: " + r.Method + " " + r.URL.Path}, nil)
+	}
+}
+
+func (s *Server) serveChat(ctx context.Context, w http.ResponseWriter, req *Request) {
+	r, err := s.script.take(req.Chat)
+	if err != nil {
+		writeError(w, &pygent.APIError{Status: http.StatusUnprocessableEntity, Code: "script_ended", Message: err.Error()}, nil)
+		return
+	}
+	if r.first.wait(ctx) != nil {
+		abort()
+	}
+	for name, values := range r.header {
+		w.Header()[name] = values
+	}
+	a := &answer{reply: r, w: w}
+	if r.fault != nil && r.fault.raw {
+		a.raw(ctx)
+		return
+	}
+	resp, err := r.respond(ctx, req.Chat, s.script.callID)
+	if err != nil {
+		a.fail(ctx, err)
+		return
+	}
+	enc := s.encoder(r, req, resp)
+	if req.Stream {
+		a.stream(ctx, enc, resp, req.IncludeUsage)
+	} else {
+		a.plain(enc, resp)
+	}
+}
+
+func (s *Server) encoder(r Reply, req *Request, resp *pygent.ChatResponse) *encoder {
+	e := &encoder{id: resp.ID, model: resp.Model, quirks: r.quirks}
+	n := s.responses.Add(1)
+	if e.id == "" {
+		e.id = fmt.Sprintf("chatcmpl-%d", n)
+	}
+	if e.model == "" {
+		e.model = req.Chat.Model
+	}
+	if e.model == "" {
+		e.model = modelName
+	}
+	usage := resp.Usage
+	if usage == (pygent.Usage{}) && r.usage == nil {
+		usage = estimate(req.Body, resp.Message)
+	}
+	if usage != (pygent.Usage{}) {
+		e.usage = &usage
+	}
+	return e
+}
+
+// estimate counts a token for every four bytes.
+func estimate(prompt []byte, m pygent.Message) pygent.Usage {
+	n := len(m.Text())
+	for _, c := range m.ToolCalls {
+		n += len(c.Name) + len(c.Arguments)
+	}
+	return pygent.Usage{PromptTokens: int64(len(prompt)/4 + 1), CompletionTokens: int64(n/4 + 1)}
+}
+
+const (
+	modelName = "scripted"
+	// maxBody bounds what is read of a request.
+	maxBody = 256 << 20
+)
