@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 )
 
 // Role tells who wrote a message.
@@ -96,6 +97,36 @@ func (m Message) HasImages() bool {
 type encodedMessage struct {
 	src  Message
 	json []byte
+
+	// other is a second form of the message, kept for models that leave out
+	// some of its fields.
+	other atomic.Pointer[messageVariant]
+}
+
+type messageVariant struct {
+	key  string
+	json []byte
+}
+
+func (e *encodedMessage) bytes() []byte {
+	if e == nil {
+		return nil
+	}
+	return e.json
+}
+
+// variant returns the form of the message that key stands for, and calls
+// encode when that is not the one made last.
+func (e *encodedMessage) variant(key string, encode func() ([]byte, error)) ([]byte, error) {
+	if v := e.other.Load(); v != nil && v.key == key {
+		return v.json, nil
+	}
+	b, err := encode()
+	if err != nil {
+		return nil, err
+	}
+	e.other.Store(&messageVariant{key: key, json: b})
+	return b, nil
 }
 
 // encoded returns m with its JSON kept, for messages that are sent many times.

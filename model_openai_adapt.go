@@ -1,0 +1,186 @@
+package pygent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// adaptation is what a model's server was found not to accept. Values are
+// shared between calls: they are copied to be changed.
+type adaptation struct {
+	dropped  map[string]bool   // parameters
+	renamed  map[string]string // parameters, from the name set to the name sent
+	stripped map[string]bool   // fields of messages
+	noImages bool
+}
+
+// and returns both adaptations together.
+func (a adaptation) and(b adaptation) adaptation {
+	return adaptation{
+		dropped:  union(a.dropped, b.dropped),
+		renamed:  union(a.renamed, b.renamed),
+		stripped: union(a.stripped, b.stripped),
+		noImages: a.noImages || b.noImages,
+	}
+}
+
+// change is one adaptation more, and what to tell people of it.
+type change struct {
+	adaptation
+	notice  string
+	lasting bool // it holds for later calls too
+}
+
+// known returns what was learned of the model called name.
+func (m *OpenAIModel) known(name string) adaptation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.learned[name]
+}
+
+// learn adds to what is known of the model called name; other calls may have
+// learned something else meanwhile.
+func (m *OpenAIModel) learn(name string, a adaptation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learned[name] = m.learned[name].and(a)
+}
+
+func union[V any](a, b map[string]V) map[string]V {
+	out := make(map[string]V, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// adapt returns what to leave out of the request after err. It is false when
+// the refusal is about nothing optional. Each change takes something away that
+// was sent, so that they come to an end.
+func (c *openAICall) adapt(err error) (change, bool) {
+	var api *APIError
+	if !errors.As(err, &api) || api.ContextTooLarge {
+		return change{}, false
+	}
+	if rejected, lasting := c.rejectsImages(api); rejected {
+		return change{adaptation{noImages: true}, "left images out: the model does not accept them", lasting}, true
+	}
+	if api.Status != http.StatusBadRequest && api.Status != http.StatusUnprocessableEntity {
+		return change{}, false
+	}
+	if param := c.namedParam(api); param != "" {
+		a, notice := c.withoutParam(param)
+		return change{a, notice, true}, true
+	}
+	if field := c.namedField(api); field != "" {
+		notice := fmt.Sprintf("left %s out of earlier messages: the server does not accept it", field)
+		return change{adaptation{stripped: map[string]bool{field: true}}, notice, true}, true
+	}
+	return change{}, false
+}
+
+// namedParam returns the optional parameter of the request that the error
+// names, the one it names first, and "" if there is none.
+func (c *openAICall) namedParam(api *APIError) string {
+	sent := c.model.sent(c.adaptation, c.emit != nil)
+	if len(c.req.Tools) == 0 {
+		delete(sent, "parallel_tool_calls")
+	}
+	var named *paramError
+	if errors.As(api, &named) {
+		top, _, _ := strings.Cut(named.name, ".")
+		if _, ok := sent[top]; ok {
+			return top
+		}
+	}
+	first, at := "", len(api.Message)
+	for _, name := range slices.Sorted(maps.Keys(sent)) {
+		if i := indexWord(api.Message, name); i >= 0 && i < at {
+			first, at = name, i
+		}
+	}
+	return first
+}
+
+// withoutParam leaves a parameter out; the limit of tokens is first sent by
+// its other name.
+func (c *openAICall) withoutParam(name string) (adaptation, string) {
+	others := map[string]string{"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
+	if other := others[name]; other != "" && len(c.adaptation.renamed) == 0 {
+		if _, given := c.model.params[other]; !given {
+			return adaptation{renamed: map[string]string{name: other}},
+				fmt.Sprintf("sent %s as %s: the server does not accept it otherwise", name, other)
+		}
+	}
+	return adaptation{dropped: map[string]bool{name: true}},
+		fmt.Sprintf("dropped parameter %s: the server does not accept it", name)
+}
+
+// namedField returns the unknown field of a sent message that the error names,
+// the longest if several match.
+func (c *openAICall) namedField(api *APIError) string {
+	text := api.Message
+	var named *paramError
+	if errors.As(api, &named) {
+		text += " " + named.name
+	}
+	shape := c.model.shape(c.adaptation)
+	longest := ""
+	for _, msg := range c.req.Messages {
+		for field := range msg.Extra {
+			if len(field) > len(longest) && !slices.Contains(shape.without, field) && indexWord(text, field) >= 0 {
+				longest = field
+			}
+		}
+	}
+	return longest
+}
+
+// noImagePhrases tell that a model takes no images, in the words of OpenAI,
+// Azure, OpenRouter, DeepSeek, vLLM, llama.cpp, Ollama, Groq and Mistral;
+// badImagePhrases, that it does not take one of those in the request.
+var (
+	noImagePhrases = []string{
+		"image_url", "image input", "support image", "images are not supported", "image(s) may be provided",
+		"image content", "support vision", "vision is not", "multimodal", "mmproj", "content must be a string", "accept image",
+	}
+	badImagePhrases = []string{"invalid image", "image data", "process image", "decode image", "image format", "unsupported image", "image too large"}
+)
+
+// rejectsImages reports whether the error is about images in the request, and
+// whether the model will take no others either.
+func (c *openAICall) rejectsImages(api *APIError) (rejected, always bool) {
+	if c.adaptation.noImages || api.Status < 400 || api.Status == http.StatusTooManyRequests ||
+		!slices.ContainsFunc(c.req.Messages, Message.HasImages) {
+		return false, false
+	}
+	message := strings.ToLower(api.Message)
+	says := func(phrase string) bool { return strings.Contains(message, phrase) }
+	if slices.ContainsFunc(badImagePhrases, says) {
+		return true, false
+	}
+	always = slices.ContainsFunc(noImagePhrases, says)
+	return always, always
+}
+
+// indexWord finds word in s where no letter, digit or underscore is next to it.
+func indexWord(s, word string) int {
+	inWord := func(b byte) bool {
+		return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+	}
+	for at := 0; word != ""; {
+		i := strings.Index(s[at:], word)
+		if i < 0 {
+			break
+		}
+		start, end := at+i, at+i+len(word)
+		if (start == 0 || !inWord(s[start-1])) && (end == len(s) || !inWord(s[end])) {
+			return start
+		}
+		at = end
+	}
+	return -1
+}

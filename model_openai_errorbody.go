@@ -1,0 +1,186 @@
+package pygent
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// errorFields is what the body of an error says, in any of the forms that
+// OpenAI-compatible servers use. Code and kind are in lower case.
+type errorFields struct {
+	message    string
+	code, kind string
+	param      string
+	status     int // when the body names one
+	retryDelay time.Duration
+}
+
+// parseErrorBody reads {"error": {…}}, {"error": "…"}, {"detail": …} (FastAPI),
+// {"object": "error", …}, a list with one of these (Google), or plain text.
+func parseErrorBody(body []byte) errorFields {
+	const maxDepth = 4
+	return parseError(bytes.TrimSpace(body), maxDepth)
+}
+
+func parseError(raw []byte, depth int) errorFields {
+	var fields map[string]json.RawMessage
+	switch {
+	case len(raw) == 0 || depth == 0:
+		return errorFields{}
+	case raw[0] == '[':
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+			return parseError(list[0], depth-1)
+		}
+		return errorFields{message: snippet(raw)}
+	case json.Unmarshal(raw, &fields) != nil || fields == nil:
+		return errorFields{message: textOf(raw)}
+	}
+	var f errorFields
+	if inner := bytes.TrimSpace(fields["error"]); len(inner) > 0 && !bytes.Equal(inner, []byte("null")) {
+		f = parseError(inner, depth-1)
+	}
+	f.fill(fields)
+	return f
+}
+
+// fill adds what an object says beside its "error".
+func (f *errorFields) fill(fields map[string]json.RawMessage) {
+	set := func(to *string, names ...string) {
+		for _, name := range names {
+			if *to == "" {
+				*to = scalar(fields[name])
+			}
+		}
+	}
+	set(&f.code, "code")
+	set(&f.kind, "type", "status")
+	set(&f.param, "param")
+	for _, name := range []string{"message", "detail", "error_description"} {
+		if raw := fields[name]; f.message == "" && len(raw) > 0 && string(raw) != "null" {
+			f.message = textOf(raw)
+		}
+	}
+	for _, name := range []string{"code", "status", "status_code"} {
+		if n, err := strconv.Atoi(scalar(fields[name])); err == nil && n >= 400 && n < 600 && f.status == 0 {
+			f.status = n
+		}
+	}
+	f.code, f.kind = strings.ToLower(f.code), strings.ToLower(f.kind)
+	f.addUpstream(fields["metadata"])
+	f.addRetryInfo(fields["details"])
+}
+
+// addUpstream takes what OpenRouter passes on of the provider behind it.
+func (f *errorFields) addUpstream(raw json.RawMessage) {
+	var metadata struct {
+		Raw      json.RawMessage
+		Provider string `json:"provider_name"`
+	}
+	if json.Unmarshal(raw, &metadata) != nil || len(metadata.Raw) == 0 {
+		return
+	}
+	if said := snippet([]byte(textOf(metadata.Raw))); said != "" {
+		f.message = strings.TrimSpace(f.message + ": " + strings.TrimSpace(metadata.Provider+" "+said))
+	}
+}
+
+// addRetryInfo takes Google's google.rpc.RetryInfo.
+func (f *errorFields) addRetryInfo(raw json.RawMessage) {
+	var details []struct {
+		RetryDelay string `json:"retryDelay"`
+	}
+	_ = json.Unmarshal(raw, &details) // details of other shapes say nothing
+	for _, d := range details {
+		if delay, err := time.ParseDuration(d.RetryDelay); err == nil && delay > 0 {
+			f.retryDelay = delay
+		}
+	}
+}
+
+// scalar returns a string or number as text.
+func scalar(raw json.RawMessage) string {
+	var s string
+	var n json.Number
+	switch {
+	case json.Unmarshal(raw, &s) == nil:
+		return s
+	case json.Unmarshal(raw, &n) == nil:
+		return n.String()
+	}
+	return ""
+}
+
+// textOf returns a JSON string's text, and anything else as it is, shortened.
+func textOf(raw []byte) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return snippet(raw)
+}
+
+// retryAfter returns how long a response asks to wait, and 0 when it does not
+// say, or nothing sound.
+func retryAfter(h http.Header) time.Duration {
+	if d := units(h.Get("retry-after-ms"), time.Millisecond); d > 0 {
+		return d
+	}
+	if v := h.Get("retry-after"); v != "" {
+		if d := units(v, time.Second); d > 0 {
+			return d
+		}
+		if at, err := http.ParseTime(v); err == nil {
+			return max(0, time.Until(at))
+		}
+	}
+	wait := time.Duration(0)
+	for _, of := range []string{"requests", "tokens"} {
+		if h.Get("x-ratelimit-remaining-"+of) == "0" {
+			wait = max(wait, resetIn(h.Get("x-ratelimit-reset-"+of)))
+		}
+	}
+	if wait == 0 && h.Get("x-ratelimit-remaining") == "0" {
+		wait = resetIn(h.Get("x-ratelimit-reset"))
+	}
+	return wait
+}
+
+// resetIn reads "6m0s" (OpenAI), seconds, or a time in seconds or milliseconds
+// since 1970 (OpenRouter). A reset more than a day away is not believed.
+func resetIn(v string) time.Duration {
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		d = units(v, time.Second)
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			const seconds, millis = 1e9, 1e12 // times of this century
+			switch {
+			case n >= millis:
+				d = time.Until(time.UnixMilli(n))
+			case n >= seconds:
+				d = time.Until(time.Unix(n, 0))
+			}
+		}
+	}
+	if d < 0 || d > 24*time.Hour {
+		return 0
+	}
+	return d
+}
+
+// units reads a number of units that fits a Duration.
+func units(v string, unit time.Duration) time.Duration {
+	n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
+	if err != nil || math.IsNaN(n) || n <= 0 {
+		return 0
+	}
+	if n*float64(unit) >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(n * float64(unit))
+}

@@ -1,0 +1,263 @@
+package pygent
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/x/pygent/internal/chatstream"
+)
+
+// refuseErrorStatus is a middleware that turns a response of an error status
+// into an [*APIError], before the SDK reads it without a limit.
+func refuseErrorStatus(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	res, err := next(req)
+	if err != nil || res.StatusCode >= 200 && res.StatusCode < 300 {
+		return res, err
+	}
+	defer res.Body.Close()
+	// What cannot be read is not said; the status stands.
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+	return nil, newStatusError(res.StatusCode, res.Header, body)
+}
+
+// newStatusError describes a response of an error status.
+func newStatusError(status int, h http.Header, body []byte) *APIError {
+	f := parseErrorBody(body)
+	e := &APIError{
+		Status:    status,
+		Code:      cmp.Or(f.code, f.kind),
+		Message:   cmp.Or(f.message, http.StatusText(status)),
+		RequestID: requestID(h),
+	}
+	if f.param != "" {
+		e.Err = &paramError{f.param}
+	}
+	e.ContextTooLarge = f.contextTooLarge(status)
+	e.Retryable = f.retryable(status) && !e.ContextTooLarge
+	switch h.Get("x-should-retry") {
+	case "false":
+		e.Retryable = false
+	case "true":
+		e.Retryable = !f.permanent() && !e.ContextTooLarge
+	}
+	if e.Retryable {
+		e.RetryAfter = retryAfter(h)
+		if e.RetryAfter == 0 {
+			e.RetryAfter = f.retryDelay
+		}
+	}
+	return e
+}
+
+// paramError is the parameter that an API's error names apart from its message.
+type paramError struct{ name string }
+
+func (e *paramError) Error() string { return "parameter " + e.name }
+
+// responseError describes what went wrong while the answer of a response of
+// status 200 was read.
+func responseError(err error, res *http.Response) error {
+	id := requestID(res.Header)
+	var api *APIError
+	var event *chatstream.ServerError
+	switch {
+	case errors.As(err, &api):
+		api.RequestID = id
+		return api
+	case errors.As(err, &event):
+		f := parseErrorBody(event.Body)
+		status := f.statusOf()
+		api = newStatusError(status, res.Header, event.Body)
+		api.Status = f.status // not one that was only inferred
+		return api
+	case errors.Is(err, chatstream.ErrTooLarge):
+		return &APIError{Status: res.StatusCode, Message: err.Error(), RequestID: id, Err: err}
+	case errors.Is(err, chatstream.ErrUnfinished), errors.Is(err, chatstream.ErrNoChoice), errors.Is(err, chatstream.ErrMalformed):
+		return &APIError{Status: res.StatusCode, Message: err.Error(), RequestID: id, Retryable: true, Err: err}
+	}
+	return &APIError{
+		Message:   fmt.Sprintf("the connection broke in the middle of the answer: %v", err),
+		RequestID: id,
+		Retryable: true,
+		Err:       err,
+	}
+}
+
+// explain makes err an [*APIError] that says what to do about it.
+func (c *openAICall) explain(err error) error {
+	var api *APIError
+	if !errors.As(err, &api) {
+		api = c.model.connectionError(err)
+	}
+	switch api.Status {
+	case http.StatusUnauthorized:
+		if c.model.hasKey {
+			api.Message += " (is the API key right for " + c.model.baseURL.String() + "?)"
+		} else {
+			api.Message += " (no API key was sent: set OPENAI_API_KEY)"
+		}
+	case http.StatusNotFound:
+		api.Message += fmt.Sprintf(" (does %s serve a model called %q?%s)", c.model.baseURL, c.name, c.model.baseURLHint())
+	}
+	api.Message = c.model.redact(api.Message)
+	return api
+}
+
+// baseURLHint says what is commonly wrong with a base URL, if it is.
+func (m *OpenAIModel) baseURLHint() string {
+	if strings.Contains(m.baseURL.Path, "/v") || strings.Contains(m.baseURL.Path, "/deployments/") {
+		return ""
+	}
+	return fmt.Sprintf(" base URLs commonly end in /v1: %s/v1", m.baseURL)
+}
+
+// connectionError describes a request that got no response.
+func (m *OpenAIModel) connectionError(err error) *APIError {
+	var transport *url.Error
+	if !errors.As(err, &transport) {
+		return &APIError{Message: err.Error(), Err: err}
+	}
+	cause := transport.Err
+	e := &APIError{Retryable: true, Err: cause}
+	var cert *tls.CertificateVerificationError
+	var dns *net.DNSError
+	var hint string
+	switch {
+	case errors.As(cause, &cert):
+		e.Retryable = false
+		hint = "if the server's certificate is signed by an authority of your own, give its CA file"
+	case errors.Is(cause, http.ErrSchemeMismatch), errors.As(cause, new(tls.RecordHeaderError)):
+		e.Retryable = false
+		hint = "the server does not speak TLS: does the base URL begin with http://?"
+	case errors.Is(cause, syscall.ECONNREFUSED):
+		hint = "is the server running there?"
+	case errors.As(cause, &dns):
+		hint = "is the name right, and the network up?"
+	default:
+		hint = "the connection broke before an answer came"
+	}
+	e.Message = fmt.Sprintf("cannot reach %s: %v (%s)", m.baseURL, cause, hint)
+	return e
+}
+
+// permanentCodes are of errors that waiting does not cure, whatever the status.
+var permanentCodes = []string{
+	"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
+	"insufficient_credits", "insufficient_balance", "insufficient_funds", "credit_balance_too_low",
+	"account_deactivated", "access_terminated", "payment_required", "exceeded_current_quota_error",
+}
+
+// codeStatus gives the status of errors that come by a code alone, in a stream.
+var codeStatus = map[string]int{
+	"authentication_error":     401,
+	"invalid_api_key":          401,
+	"permission_error":         403,
+	"permission_denied":        403,
+	"not_found_error":          404,
+	"model_not_found":          404,
+	"request_too_large":        413,
+	"content_filter":           400,
+	"content_policy_violation": 400,
+	"bad_request":              400,
+	"badrequesterror":          400,
+	"failed_precondition":      400,
+	"not_implemented":          501,
+	"rate_limit_exceeded":      429,
+	"rate_limit_error":         429,
+}
+
+// statusOf returns the status that an error inside a stream stands for. What
+// is not known otherwise went wrong at the server, after it had accepted the
+// request.
+func (f errorFields) statusOf() int {
+	if f.status != 0 {
+		return f.status
+	}
+	for _, code := range []string{f.code, f.kind} {
+		if status, ok := codeStatus[code]; ok {
+			return status
+		}
+		if strings.HasPrefix(code, "invalid") || strings.HasPrefix(code, "unsupported") {
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+func (f errorFields) permanent() bool {
+	return slices.Contains(permanentCodes, f.code) || slices.Contains(permanentCodes, f.kind)
+}
+
+func (f errorFields) retryable(status int) bool {
+	if f.permanent() {
+		return false
+	}
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return false
+	}
+	return status >= 500
+}
+
+// contextCodes and contextPhrases tell that a conversation is too long for the
+// model; the phrases are those of OpenAI, vLLM, llama.cpp, Ollama, OpenRouter,
+// Azure, Anthropic, Bedrock, Google, xAI and LM Studio.
+var (
+	contextCodes = []string{
+		"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded",
+		"model_max_prompt_tokens_exceeded", "request_too_large", "contextwindowexceedederror",
+	}
+	contextPhrases = []string{
+		"maximum context length", "max context length", "context length exceeded", "context_length_exceeded",
+		"exceeds the available context size", "exceed context limit", "exceeds the context", "exceeds the model's context",
+		"context window", "context size has been exceeded", "greater than the context length",
+		"prompt is too long", "prompt too long", "input is too long", "maximum prompt length",
+		"exceeds the maximum number of tokens allowed", "reduce the length of the messages",
+		"exceeds the maximum allowed input length", "input tokens exceed",
+	}
+)
+
+func (f errorFields) contextTooLarge(status int) bool {
+	switch status {
+	case http.StatusRequestEntityTooLarge:
+		return true
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return false
+	}
+	if slices.Contains(contextCodes, f.code) || slices.Contains(contextCodes, f.kind) {
+		return true
+	}
+	message := strings.ToLower(f.message)
+	return status != http.StatusTooManyRequests && slices.ContainsFunc(contextPhrases, func(phrase string) bool {
+		return strings.Contains(message, phrase)
+	})
+}
+
+func requestID(h http.Header) string {
+	return cmp.Or(h.Get("x-request-id"), h.Get("apim-request-id"), h.Get("request-id"), h.Get("x-amzn-requestid"))
+}
+
+// snippet is the beginning of a body that is no JSON, in one line.
+func snippet(body []byte) string {
+	const enough = 300
+	if bytes.HasPrefix(body, []byte("<")) {
+		return "the answer is an HTML page"
+	}
+	s := strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "?")), " ")
+	if len(s) > enough {
+		s = strings.ToValidUTF8(s[:enough], "") + "…"
+	}
+	return s
+}
