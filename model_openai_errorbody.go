@@ -128,11 +128,11 @@ func textOf(raw []byte) string {
 // retryAfter returns how long a response asks to wait, and 0 when it does not
 // say, or nothing sound.
 func retryAfter(h http.Header) time.Duration {
-	if d := units(h.Get("retry-after-ms"), time.Millisecond); d > 0 {
+	if d := durationUnits(h.Get("retry-after-ms"), time.Millisecond); d > 0 {
 		return d
 	}
 	if v := h.Get("retry-after"); v != "" {
-		if d := units(v, time.Second); d > 0 {
+		if d := durationUnits(v, time.Second); d > 0 {
 			return d
 		}
 		if at, err := http.ParseTime(v); err == nil {
@@ -156,7 +156,7 @@ func retryAfter(h http.Header) time.Duration {
 func resetIn(v string) time.Duration {
 	d, err := time.ParseDuration(v)
 	if err != nil {
-		d = units(v, time.Second)
+		d = durationUnits(v, time.Second)
 		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
 			const seconds, millis = 1e9, 1e12 // times of this century
 			switch {
@@ -173,8 +173,8 @@ func resetIn(v string) time.Duration {
 	return d
 }
 
-// units reads a number of units that fits a Duration.
-func units(v string, unit time.Duration) time.Duration {
+// durationUnits reads a number of units that fits a Duration.
+func durationUnits(v string, unit time.Duration) time.Duration {
 	n, err := strconv.ParseFloat(strings.TrimSpace(v), 64)
 	if err != nil || math.IsNaN(n) || n <= 0 {
 		return 0
