@@ -1,0 +1,58 @@
+// Command custom_model_with_tool shows a model of its own that calls tools: it
+// lists the workspace, and ends the run with what it saw.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"strings"
+
+	"github.com/x/pygent"
+)
+
+// lister calls bash first, and then stop with bash's result.
+type lister struct{}
+
+func (lister) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+	last := req.Messages[len(req.Messages)-1]
+	if last.Role != pygent.RoleTool {
+		return call("bash", map[string]any{"cmd": "echo 42 > answer.txt && ls"})
+	}
+	_, output, _ := strings.Cut(last.Text(), "\n")
+	return call("stop", map[string]any{"summary": "The workspace holds: " + strings.TrimSpace(output)})
+}
+
+func call(tool string, args map[string]any) (*pygent.ChatResponse, error) {
+	data, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	return &pygent.ChatResponse{
+		Message:      pygent.AssistantMessage("", pygent.ToolCall{ID: "call_" + tool, Name: tool, Arguments: string(data)}),
+		FinishReason: pygent.FinishToolCalls,
+	}, nil
+}
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	agent, err := pygent.New(pygent.WithModel(lister{}))
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+
+	result, err := agent.RunUntilStop(ctx, "What is in the workspace?")
+	if err != nil {
+		return err
+	}
+	fmt.Println(result.Status)
+	fmt.Println(result.Summary)
+	return nil
+}

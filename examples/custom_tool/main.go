@@ -1,0 +1,78 @@
+// Command custom_tool registers two tools: one whose arguments are a plain
+// map, and one whose arguments are a struct. A scripted model calls both, so
+// no key is needed.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// hello has its JSON Schema written out.
+func hello(_ context.Context, _ pygent.Runtime, args map[string]any) (string, error) {
+	return fmt.Sprintf("Hello %s!", args["name"]), nil
+}
+
+// countInput is the schema: names come from the json tags, descriptions from
+// the jsonschema tags. Arguments that do not fit never reach the function.
+type countInput struct {
+	Path string `json:"path" jsonschema:"a file of the workspace"`
+}
+
+// count uses the runtime, as the built-in tools do.
+func count(ctx context.Context, rt pygent.Runtime, in countInput) (string, error) {
+	data, err := rt.ReadFile(ctx, in.Path)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s has %d bytes", in.Path, len(data)), nil
+}
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	// For every agent that is created from now on.
+	err := pygent.RegisterTool("hello", "Greet the user", map[string]any{
+		"type":       "object",
+		"properties": map[string]any{"name": map[string]any{"type": "string"}},
+		"required":   []string{"name"},
+	}, hello)
+	if err != nil {
+		return err
+	}
+	counter, err := pygent.NewTool("count", "Count the bytes of a file", count)
+	if err != nil {
+		return err
+	}
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Call("hello", map[string]any{"name": "Ada"}),
+		pygenttest.Call("write_file", map[string]any{"path": "notes.txt", "content": "twelve bytes"}),
+		pygenttest.Call("count", map[string]any{"path": "notes.txt"}),
+		pygenttest.Call("count", map[string]any{"file": "notes.txt"}), // the model reads what is wrong
+		pygenttest.Call("stop", nil),
+	)
+	// For this agent alone.
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithTools(counter))
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+
+	if _, err := agent.RunUntilStop(ctx, "Try the tools."); err != nil {
+		return err
+	}
+	for _, m := range agent.History().Messages() {
+		if m.Role == pygent.RoleTool {
+			fmt.Println(m.Text())
+		}
+	}
+	return nil
+}

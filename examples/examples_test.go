@@ -1,0 +1,65 @@
+// Package examples_test runs every example that needs no key, and the others
+// against a scripted server, and compares what they print.
+package examples_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/pygenttest"
+)
+
+// wants is what each example prints.
+var wants = map[string]string{
+	"basic":                  "stopped\nIt printed: hello, world\n",
+	"custom_model":           "You said: Is anybody there?\n",
+	"custom_model_with_tool": "stopped\nThe workspace holds: answer.txt\n",
+	"custom_tool": "Hello Ada!\nwrote 12 bytes to notes.txt\nnotes.txt has 12 bytes\n" +
+		"error: the arguments do not fit (validating root: unexpected additional properties [\"file\"]); expected " +
+		`{"type":"object","properties":{"path":{"type":"string","description":"a file of the workspace"}},"required":["path"],"additionalProperties":false}` + "\nstopped\n",
+	"runtime":     "$ sh greet.sh world | tee greeting.txt\nHello world\nexit code: 3\ntimed out: true\nexported: Hello world\n",
+	"events":      "the model says: Let me look.\nit calls: bash {\"cmd\":\"echo data > input.txt; cat input.txt\"}\nthe result is: $ echo data > input.txt; cat input.txt\ndata\n\nthat is enough\n",
+	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
+}
+
+func TestExamplesPrintWhatTheyPromise(t *testing.T) {
+	dirs, err := filepath.Glob("*/main.go")
+	require.NoError(t, err)
+	bin := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "./...")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, main := range dirs {
+		name := filepath.Dir(main)
+		t.Run(name, func(t *testing.T) {
+			want, ok := wants[name]
+			require.True(t, ok, "the example has no expected output in this test")
+			require.Equal(t, want, runExample(t, filepath.Join(bin, name)))
+		})
+	}
+}
+
+// runExample runs a built example in the root of the repository, as its
+// comment says to. Docker is used where the test set-up provides an image.
+func runExample(t *testing.T, path string) string {
+	server := pygenttest.NewServer(t,
+		pygenttest.Call("bash", map[string]any{"cmd": "echo hello, world"}),
+		pygenttest.Call("stop", map[string]any{"summary": "It printed: hello, world"}))
+	cmd := exec.CommandContext(t.Context(), path)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), server.Env()...)
+	if image := os.Getenv("PYGENT_TEST_IMAGE"); image != "" {
+		cmd.Env = append(cmd.Env, "PYGENT_IMAGE="+image)
+	} else {
+		cmd.Env = append(cmd.Env, "PYGENT_USE_DOCKER=0")
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	require.NoError(t, cmd.Run(), "%s", stderr.String())
+	return stdout.String()
+}
