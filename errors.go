@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/x/pygent/internal/workspace"
 )
 
 // Errors that callers branch on, to be tested with errors.Is.
@@ -13,7 +15,9 @@ var (
 	// ErrRuntimeClosed is returned by a runtime after Cleanup.
 	ErrRuntimeClosed = errors.New("the runtime is closed")
 	// ErrOutsideWorkspace is returned for a path that leads out of the workspace.
-	ErrOutsideWorkspace = errors.New("path is outside the workspace")
+	ErrOutsideWorkspace = workspace.ErrOutside
+	// ErrFileTooLarge is returned for a file above [MaxReadFile].
+	ErrFileTooLarge = workspace.ErrTooLarge
 	// ErrAgentBusy is returned when a run is started while another one goes on.
 	ErrAgentBusy = errors.New("the agent is busy with another run")
 	// ErrAgentClosed is returned by an agent after Close.

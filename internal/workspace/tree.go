@@ -1,0 +1,347 @@
+// Package workspace holds confined file trees: directories whose files are
+// read, written and copied such that no path and no symbolic link leads out.
+//
+// The confinement is that of [os.Root], which resolves every path component by
+// component below one open directory. It holds while commands change the tree
+// at the same time.
+package workspace
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Errors of a Tree, to be tested with errors.Is.
+var (
+	// ErrOutside is returned for a path that leads out of the tree.
+	ErrOutside = errors.New("path is outside the workspace")
+	// ErrTooLarge is returned for a file that exceeds the caller's limit.
+	ErrTooLarge = errors.New("the file is too large to read at once")
+)
+
+// Tree is a directory with everything below it. Paths given to its methods
+// are slash-separated and relative to the directory; absolute ones are
+// accepted where they start with the directory itself or with the mount point
+// under which commands see it. All methods are safe for concurrent use.
+type Tree struct {
+	root    *os.Root
+	dir     string   // absolute, without symbolic links
+	mounts  []string // other absolute names of dir, slash-separated
+	escapes error    // what os.Root answers when a path escapes
+}
+
+// Open returns the tree of an existing directory, which commands see at the
+// given mount points as well.
+func Open(dir string, mounts ...string) (*Tree, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(real)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{root: root, dir: real}
+	for _, m := range append(mounts, abs, real) {
+		t.mounts = append(t.mounts, filepath.ToSlash(m))
+	}
+	// The standard library does not export this error: provoke it once.
+	_, err = root.Lstat("..")
+	t.escapes = cause(err)
+	return t, nil
+}
+
+// Dir is the absolute path of the tree's directory, free of symbolic links.
+func (t *Tree) Dir() string { return t.dir }
+
+// Close releases the directory. It removes nothing.
+func (t *Tree) Close() error { return t.root.Close() }
+
+// Rel returns name as a clean path relative to the tree, "." for the tree
+// itself. It looks at the name only, never at the disk.
+func (t *Tree) Rel(name string) (string, error) {
+	clean := path.Clean(filepath.ToSlash(name))
+	if path.IsAbs(clean) || filepath.IsAbs(name) {
+		for _, m := range t.mounts {
+			if clean == m {
+				return ".", nil
+			}
+			if rest, ok := strings.CutPrefix(clean, strings.TrimSuffix(m, "/")+"/"); ok {
+				return rest, nil
+			}
+		}
+		return "", ErrOutside
+	}
+	if !filepath.IsLocal(filepath.FromSlash(clean)) {
+		return "", ErrOutside
+	}
+	return clean, nil
+}
+
+// Stat describes the file or directory at name; symbolic links are followed
+// inside the tree.
+func (t *Tree) Stat(name string) (fs.FileInfo, error) {
+	rel, err := t.Rel(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	info, err := t.root.Stat(rel)
+	if err != nil {
+		return nil, t.errorAt(name, err)
+	}
+	return info, nil
+}
+
+// ReadFile returns the content of a regular file of at most limit bytes;
+// larger ones give [ErrTooLarge].
+func (t *Tree) ReadFile(name string, limit int64) ([]byte, error) {
+	f, info, err := t.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s: %w: %d bytes, the limit is %d", name, ErrTooLarge, info.Size(), limit)
+	}
+	// The file may grow while it is read, and files of /proc have no size.
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, t.errorAt(name, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: %w: the limit is %d bytes", name, ErrTooLarge, limit)
+	}
+	return data, nil
+}
+
+// ReadRange returns at most limit bytes from offset on, and the file's size.
+func (t *Tree) ReadRange(name string, offset, limit int64) ([]byte, int64, error) {
+	if offset < 0 || limit < 0 {
+		return nil, 0, fmt.Errorf("%s: negative offset or limit", name)
+	}
+	f, info, err := t.open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.NewSectionReader(f, offset, limit))
+	if err != nil {
+		return nil, 0, t.errorAt(name, err)
+	}
+	return data, info.Size(), nil
+}
+
+// WriteFile creates or replaces a file, with the directories it needs. A new
+// file takes its place at once, so that no reader sees half of it. The mode of
+// an existing file is kept; a symbolic link is written through, inside the tree.
+func (t *Tree) WriteFile(name string, data []byte) error {
+	rel, err := t.Rel(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if dir := path.Dir(rel); dir != "." {
+		if err := t.root.MkdirAll(dir, 0o777); err != nil {
+			return t.errorAt(name, err)
+		}
+	}
+	if err := t.write(rel, data); err != nil {
+		return t.errorAt(name, err)
+	}
+	return nil
+}
+
+func (t *Tree) write(rel string, data []byte) error {
+	info, err := t.root.Lstat(rel)
+	switch {
+	case err == nil && info.IsDir():
+		return syscall.EISDIR
+	case err == nil && !info.Mode().IsRegular():
+		return t.overwrite(rel, data)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	temp := path.Join(path.Dir(rel), ".pygent-"+rand.Text())
+	f, err := t.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if errors.Is(err, fs.ErrPermission) && info != nil {
+		return t.overwrite(rel, data) // the directory is read-only, the file may not be
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil && info != nil {
+		err = f.Chmod(info.Mode().Perm())
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = t.root.Rename(temp, rel)
+	}
+	if err != nil {
+		t.root.Remove(temp)
+	}
+	return err
+}
+
+// overwrite replaces the content of what rel leads to, keeping the file itself.
+func (t *Tree) overwrite(rel string, data []byte) error {
+	f, err := t.root.OpenFile(rel, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return err
+	} else if !info.Mode().IsRegular() {
+		return errNotRegular
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}
+
+// Upload copies the file or directory src of the host to name in the tree.
+// An empty name means the base name of src, and a directory that exists takes
+// a file under its base name; see [Copy] for what is kept.
+func (t *Tree) Upload(ctx context.Context, src, name string) error {
+	abs, err := filepath.Abs(src)
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		name = filepath.Base(abs)
+	}
+	rel, err := t.Rel(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	// A link that the caller names is what it leads to; links below are links.
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return fmt.Errorf("%s: %w", src, cause(err))
+	}
+	from, base, err := openHost(real)
+	if err != nil {
+		return fmt.Errorf("%s: %w", src, cause(err))
+	}
+	defer from.Close()
+	intoDir := strings.HasSuffix(filepath.ToSlash(name), "/")
+	if err := copyTo(ctx, t.root, rel, intoDir, from, base, filepath.Base(abs)); err != nil {
+		return t.errorAt(src, err)
+	}
+	return nil
+}
+
+// Export copies the file or directory name of the tree to dest on the host.
+// An empty dest means the base name in the working directory, and a directory
+// that exists takes a file under its base name. Nothing is written outside
+// dest, whatever links are met there or in the tree; see [Copy] for what is kept.
+func (t *Tree) Export(ctx context.Context, name, dest string) error {
+	rel, err := t.Rel(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	base := path.Base(rel)
+	if rel == "." {
+		base = filepath.Base(t.dir)
+	}
+	if dest == "" {
+		dest = base
+	}
+	if _, err := t.root.Stat(rel); err != nil {
+		return t.errorAt(name, err)
+	}
+	abs, err := filepath.Abs(dest)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(abs), 0o777); err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		abs = real // the caller's own link to a directory
+	}
+	to, toBase, err := openHost(abs)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dest, cause(err))
+	}
+	defer to.Close()
+	intoDir := strings.HasSuffix(filepath.ToSlash(dest), "/")
+	if err := copyTo(ctx, to, toBase, intoDir, t.root, rel, base); err != nil {
+		return t.errorAt(name, err)
+	}
+	return nil
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// open opens a regular file. It never blocks, also not on a named pipe.
+func (t *Tree) open(name string) (*os.File, fs.FileInfo, error) {
+	rel, err := t.Rel(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f, err := t.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, t.errorAt(name, err)
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = syscall.EISDIR
+	case !info.Mode().IsRegular():
+		err = errNotRegular
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, t.errorAt(name, err)
+	}
+	return f, info, nil
+}
+
+// errorAt names the path as the caller wrote it, and tells escapes apart.
+func (t *Tree) errorAt(name string, err error) error {
+	if errors.Is(err, t.escapes) {
+		return fmt.Errorf("%s: %w", name, ErrOutside)
+	}
+	return fmt.Errorf("%s: %w", name, cause(err))
+}
+
+// cause strips the path from an error of the os package, whose paths are
+// relative to some root and would puzzle the reader.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	var l *os.LinkError
+	if errors.As(err, &l) {
+		return l.Err
+	}
+	return err
+}
+
+// openHost opens the directory that holds name as a root, and returns name's
+// base within it. The root of a file system is its own directory.
+func openHost(name string) (*os.Root, string, error) {
+	dir, base := filepath.Split(name)
+	if base == "" {
+		base = "."
+	}
+	root, err := os.OpenRoot(dir)
+	return root, base, err
+}

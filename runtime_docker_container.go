@@ -1,0 +1,301 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
+	"github.com/docker/go-units"
+)
+
+// Labels of our containers, by which leftovers of a crash can be found.
+const (
+	labelRuntime = "pygent.runtime" // the runtime's id
+	labelHost    = "pygent.host"    // the machine whose process made it
+	labelPid     = "pygent.pid"     // that process
+)
+
+// idleScript is PID 1 of the container: it ends when its standard input does,
+// which the engine closes when this process dies. The second command keeps the
+// shell from replacing itself by cat, which would not wait for orphans.
+const idleScript = "cat >/dev/null; exit 0"
+
+// errContainerGone is the error of a command that could not begin because its
+// container had died.
+var errContainerGone = errors.New("the container has died")
+
+// containerSpec is what a runtime's containers are made of.
+type containerSpec struct {
+	id     string
+	config container.Config
+	host   container.HostConfig
+	giveUp bool // files may have to be given to the workspace's owner at the end
+}
+
+// newContainerSpec describes the container of a workspace directory.
+func newContainerSpec(o *runtimeOptions, dir string) containerSpec {
+	id := strings.ToLower(rand.Text()[:12])
+	hostname, _ := os.Hostname() // a label for people: better empty than an error
+	s := containerSpec{
+		id:     id,
+		giveUp: o.workspace != "" || os.Geteuid() != 0,
+		config: container.Config{
+			Image:        o.image,
+			Entrypoint:   []string{"/bin/sh", "-c", idleScript},
+			User:         o.user,
+			WorkingDir:   dockerWorkspace,
+			OpenStdin:    true,
+			StdinOnce:    true,
+			AttachStdin:  true,
+			AttachStdout: true,
+			AttachStderr: true,
+			Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
+			Labels: map[string]string{
+				labelRuntime: id,
+				labelHost:    hostname,
+				labelPid:     strconv.Itoa(os.Getpid()),
+			},
+		},
+		host: container.HostConfig{
+			AutoRemove:     true,
+			NetworkMode:    container.NetworkMode(o.network),
+			CapDrop:        []string{"ALL"},
+			CapAdd:         o.capabilities,
+			SecurityOpt:    []string{"no-new-privileges"},
+			LogConfig:      container.LogConfig{Type: "none"},
+			ReadonlyRootfs: o.readOnlyRoot,
+			Mounts:         bindMounts(o, dir),
+			Resources: container.Resources{
+				Memory:     o.memory,
+				MemorySwap: o.memory, // memory and swap together: no swap
+				NanoCPUs:   int64(o.cpus * 1e9),
+				PidsLimit:  &o.pids,
+			},
+		},
+	}
+	s.host.DeviceRequests, _ = gpuRequests(o.gpus) // checked with the options
+	if o.readOnlyRoot {
+		s.host.Tmpfs = map[string]string{"/tmp": "mode=1777"}
+	}
+	return s
+}
+
+// bindMounts uses the API's Mounts: unlike Binds they refuse a source that
+// does not exist instead of making an empty directory of it.
+func bindMounts(o *runtimeOptions, dir string) []mount.Mount {
+	mounts := []mount.Mount{{Type: mount.TypeBind, Source: dir, Target: dockerWorkspace}}
+	for _, m := range o.mounts {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: path.Clean(m.Target), ReadOnly: m.ReadOnly})
+	}
+	return mounts
+}
+
+// gpuRequests parses what WithGPUs takes.
+func gpuRequests(gpus string) ([]container.DeviceRequest, error) {
+	request := container.DeviceRequest{Capabilities: [][]string{{"gpu"}}}
+	ids, byID := strings.CutPrefix(gpus, "device=")
+	switch n, err := strconv.Atoi(gpus); {
+	case gpus == "":
+		return nil, nil
+	case gpus == "all":
+		request.Count = -1
+	case byID && ids != "":
+		request.DeviceIDs = strings.Split(ids, ",")
+	case err == nil && n > 0:
+		request.Count = n
+	default:
+		return nil, fmt.Errorf("GPUs %q: want all, a number, or device=0,1", gpus)
+	}
+	return []container.DeviceRequest{request}, nil
+}
+
+// dockerContainer is a running container, and the way into it.
+type dockerContainer struct {
+	engine   *client.Client
+	name     string
+	spec     containerSpec
+	shell    string // path in the container
+	commands commander
+	emit     func(RuntimeEvent)
+
+	stream  types.HijackedResponse // of PID 1; closing it ends the container
+	gone    chan struct{}          // closed when the container has died
+	watched sync.WaitGroup         // of the goroutine that closes gone
+	closing atomic.Bool
+	lost    sync.Once
+	close   func() error // runs once
+}
+
+// startContainer creates and starts a container, pulling its image when the
+// engine does not have it. know is told the shell as soon as the image is
+// looked at. After an error no container is left.
+func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, name string, know func(shell string), emit func(RuntimeEvent)) (*dockerContainer, error) {
+	b := &dockerContainer{engine: engine, name: name, spec: spec, emit: emit, gone: make(chan struct{})}
+	b.close = sync.OnceValue(b.shutDown)
+	err := b.create(ctx)
+	if err == nil {
+		b.shell = b.findShell(ctx)
+		know(path.Base(b.shell))
+		err = b.start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.remove())
+	}
+	b.commands = &execCommander{box: b}
+	b.watched.Go(b.watch)
+	emit(RuntimeEvent{Kind: RuntimeStarted, Text: "container " + name + " runs " + spec.config.Image})
+	return b, nil
+}
+
+func (b *dockerContainer) create(ctx context.Context) error {
+	err := b.createOnce(ctx)
+	if errdefs.IsNotFound(err) {
+		if _, missing := b.engine.ImageInspect(ctx, b.spec.config.Image); errdefs.IsNotFound(missing) {
+			if err := pullImage(ctx, b.engine, b.spec.config.Image, b.emit); err != nil {
+				return err
+			}
+			err = b.createOnce(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create a container of image %q: %w", b.spec.config.Image, err)
+	}
+	return nil
+}
+
+// createOnce does not let go of a request half way: the engine would go on,
+// and leave a container of which nobody knows.
+func (b *dockerContainer) createOnce(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+	defer cancel()
+	_, err := b.engine.ContainerCreate(ctx, &b.spec.config, &b.spec.host, nil, nil, b.name)
+	return err
+}
+
+// findShell looks for bash in the created container, where nothing runs yet.
+func (b *dockerContainer) findShell(ctx context.Context) string {
+	for _, shell := range []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"} {
+		if _, err := b.engine.ContainerStatPath(ctx, b.name, shell); err == nil {
+			return shell
+		}
+	}
+	return "/bin/sh"
+}
+
+func (b *dockerContainer) start(ctx context.Context) (err error) {
+	// Attached before the start, so that its end cannot be missed.
+	b.stream, err = b.engine.ContainerAttach(ctx, b.name, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return fmt.Errorf("attach to the container: %w", err)
+	}
+	if err := b.engine.ContainerStart(ctx, b.name, container.StartOptions{}); err != nil {
+		b.stream.Close()
+		return fmt.Errorf("start a container of image %q: %w", b.spec.config.Image, err)
+	}
+	return nil
+}
+
+// watch waits for the container's end, which closes the stream of PID 1.
+func (b *dockerContainer) watch() {
+	io.Copy(io.Discard, b.stream.Reader)
+	close(b.gone)
+	if !b.closing.Load() {
+		b.lose()
+	}
+}
+
+// lose tells, once, that the container has died.
+func (b *dockerContainer) lose() {
+	b.lost.Do(func() {
+		b.emit(RuntimeEvent{Kind: RuntimeLost, Text: "container " + b.name + " has died; the next command gets a new one"})
+	})
+}
+
+func (b *dockerContainer) isGone() bool {
+	select {
+	case <-b.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// shutDown ends and removes the container. It is called through close.
+func (b *dockerContainer) shutDown() error {
+	b.closing.Store(true)
+	if b.spec.giveUp && !b.isGone() {
+		b.giveUpFiles()
+	}
+	err := b.commands.close()
+	b.stream.Close()
+	err = errors.Join(err, b.remove())
+	b.watched.Wait()
+	return err
+}
+
+// giveUpFiles gives what root made in the workspace to the workspace's owner,
+// who could not even remove it otherwise. The owner is asked for inside, where
+// user ids may differ from ours.
+func (b *dockerContainer) giveUpFiles() {
+	const script = `o=$(stat -c %u:%g . 2>/dev/null) && [ "$o" != 0:0 ] && chown -hR "$o" .`
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	// An image without stat or chown, or a container without the right to use
+	// it, leaves the files as they are: a workspace that then cannot be removed
+	// is an error of its own.
+	_ = runExec(ctx, b, container.ExecOptions{User: "0:0", WorkingDir: dockerWorkspace, Cmd: []string{"/bin/sh", "-c", script}})
+}
+
+// remove removes the container, whatever its state, and waits until it has gone.
+func (b *dockerContainer) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	err := b.engine.ContainerRemove(ctx, b.name, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsConflict(err) { // the engine is removing it already
+		removed, failed := b.engine.ContainerWait(ctx, b.name, container.WaitConditionRemoved)
+		select {
+		case <-removed:
+			return nil
+		case err = <-failed:
+		}
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("remove container %s: %w", b.name, err)
+	}
+	return nil
+}
+
+// killedNote explains the exit status of a process that was killed, most
+// often because the memory limit was reached.
+func (b *dockerContainer) killedNote() string {
+	return "killed; perhaps the container's memory limit of " + units.BytesSize(float64(b.spec.host.Memory)) + " was reached"
+}
+
+// containerEnv are variables that commands need in a container: a user without
+// an entry in its passwd file would get a home that nobody can write.
+func containerEnv(o *runtimeOptions) []string {
+	uid, _, _ := strings.Cut(cmp.Or(o.user, "0"), ":")
+	numeric := !slices.ContainsFunc([]byte(uid), func(c byte) bool { return c < '0' || c > '9' })
+	if o.readOnlyRoot || numeric && uid != "0" {
+		return []string{"HOME=/tmp"}
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package pygent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/docker/cli/cli/connhelper"
+	"github.com/docker/docker/client"
+)
+
+// Waiting times for an engine.
+const (
+	pingTimeout       = 2 * time.Second
+	remotePingTimeout = 10 * time.Second // an ssh session may have to be set up
+	engineTimeout     = 30 * time.Second // one request that must not be given up half way
+)
+
+// endpoint is an engine's address, and why it is one that may answer.
+type endpoint struct {
+	host    string // as in DOCKER_HOST
+	source  string // "DOCKER_HOST", "context colima", ...
+	tlsDir  string // of a context: ca.pem, cert.pem, key.pem
+	fromEnv bool   // TLS settings come from DOCKER_CERT_PATH and DOCKER_TLS_VERIFY
+}
+
+func (e endpoint) String() string {
+	if e.source == "" {
+		return e.host
+	}
+	return e.host + " (" + e.source + ")"
+}
+
+// remote reports whether the endpoint is not a socket of this machine.
+func (e endpoint) remote() bool {
+	return !strings.HasPrefix(e.host, "unix:") && !strings.HasPrefix(e.host, "npipe:")
+}
+
+// connectEngine returns a client of the first engine that answers. host
+// overrides the search. Without an answer the error matches
+// [ErrDockerUnavailable] and says what was tried.
+func connectEngine(ctx context.Context, host string) (*client.Client, error) {
+	endpoints, err := findEndpoints(host, os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDockerUnavailable, err)
+	}
+	var tried []string
+	for _, e := range endpoints {
+		c, err := e.connect(ctx)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		tried = append(tried, fmt.Sprintf("%v: %v", e, err))
+	}
+	return nil, fmt.Errorf("%w (tried %s); start Docker or Podman, name an engine with DOCKER_HOST, or run on this machine with --no-docker",
+		ErrDockerUnavailable, strings.Join(tried, "; "))
+}
+
+// connect returns a client when the engine answers a ping in time.
+func (e endpoint) connect(ctx context.Context) (*client.Client, error) {
+	if path, ok := strings.CutPrefix(e.host, "unix://"); ok {
+		if _, err := os.Stat(path); err != nil {
+			var perr *fs.PathError
+			if errors.As(err, &perr) {
+				err = perr.Err
+			}
+			return nil, err
+		}
+	}
+	opts, err := e.clientOptions()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, err
+	}
+	timeout := pingTimeout
+	if e.remote() {
+		timeout = remotePingTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ping, err := c.Ping(ctx)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.NegotiateAPIVersionPing(ping)
+	return c, nil
+}
+
+func (e endpoint) clientOptions() ([]client.Opt, error) {
+	opts := []client.Opt{client.WithAPIVersionNegotiation(), client.WithVersionFromEnv(), client.WithUserAgent("pygent")}
+	helper, err := connhelper.GetConnectionHelper(e.host)
+	switch {
+	case err != nil:
+		return nil, err
+	case helper != nil:
+		return append(opts, client.WithHost(helper.Host), client.WithDialContext(helper.Dialer)), nil
+	case e.fromEnv:
+		opts = append(opts, client.WithTLSClientConfigFromEnv())
+	case e.tlsDir != "":
+		file := func(name string) string { return filepath.Join(e.tlsDir, name) }
+		opts = append(opts, client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem")))
+	}
+	return append(opts, client.WithHost(e.host)), nil
+}
+
+// findEndpoints lists where an engine may answer, as the docker command looks
+// for it, and then the sockets of rootless Docker, Docker Desktop and Podman.
+// An engine that the user names is the only one.
+func findEndpoints(host string, getenv func(string) string) ([]endpoint, error) {
+	if host != "" {
+		return []endpoint{{host: host, fromEnv: true}}, nil
+	}
+	if host = getenv("DOCKER_HOST"); host != "" {
+		return []endpoint{{host: host, source: "DOCKER_HOST", fromEnv: true}}, nil
+	}
+	home := getenv("HOME")
+	config := getenv("DOCKER_CONFIG")
+	if config == "" {
+		config = filepath.Join(home, ".docker")
+	}
+	name := getenv("DOCKER_CONTEXT")
+	if name == "" {
+		name = currentContext(config)
+	}
+	if name != "" && name != "default" {
+		e, err := readContext(config, name)
+		return []endpoint{e}, err
+	}
+	if runtime.GOOS == "windows" {
+		return []endpoint{{host: client.DefaultDockerHost}}, nil
+	}
+	found := []endpoint{{host: "unix:///var/run/docker.sock"}}
+	add := func(dir, socket, source string) {
+		if dir != "" {
+			found = append(found, endpoint{host: "unix://" + filepath.Join(dir, socket), source: source})
+		}
+	}
+	add(getenv("XDG_RUNTIME_DIR"), "docker.sock", "rootless")
+	add(home, ".docker/run/docker.sock", "Docker Desktop")
+	add(getenv("XDG_RUNTIME_DIR"), "podman/podman.sock", "Podman")
+	add("/run/podman", "podman.sock", "Podman")
+	return found, nil
+}
+
+// currentContext returns the context that the docker command uses, "" when its
+// configuration names none.
+func currentContext(config string) string {
+	data, err := os.ReadFile(filepath.Join(config, "config.json"))
+	if err != nil {
+		return ""
+	}
+	var file struct {
+		CurrentContext string `json:"currentContext"`
+	}
+	if json.Unmarshal(data, &file) != nil {
+		return ""
+	}
+	return file.CurrentContext
+}
+
+// readContext returns the endpoint of a context of the docker command. Its
+// directories are named by the hash of the context's name.
+func readContext(config, name string) (endpoint, error) {
+	sum := sha256.Sum256([]byte(name))
+	id := hex.EncodeToString(sum[:])
+	data, err := os.ReadFile(filepath.Join(config, "contexts", "meta", id, "meta.json"))
+	if err != nil {
+		return endpoint{}, fmt.Errorf("docker context %q: %w", name, err)
+	}
+	var meta struct {
+		Endpoints struct {
+			Docker struct{ Host string } `json:"docker"`
+		}
+	}
+	if err := json.Unmarshal(data, &meta); err != nil {
+		return endpoint{}, fmt.Errorf("docker context %q: %w", name, err)
+	}
+	e := endpoint{host: meta.Endpoints.Docker.Host, source: "context " + name}
+	if e.host == "" {
+		return endpoint{}, fmt.Errorf("docker context %q names no docker host", name)
+	}
+	tls := filepath.Join(config, "contexts", "tls", id, "docker")
+	if _, err := os.Stat(tls); err == nil {
+		e.tlsDir = tls
+	}
+	return e, nil
+}

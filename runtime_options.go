@@ -1,0 +1,298 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Defaults of a container.
+const (
+	// DefaultImage is the image of a container when nothing is said.
+	DefaultImage = "python:3.12-slim"
+	// DefaultMemory is a container's memory limit in bytes; it gets no swap.
+	DefaultMemory = 512 << 20
+	// DefaultPidsLimit is how many processes and threads a container may have.
+	DefaultPidsLimit = 256
+)
+
+// defaultCapabilities are what package managers need; all others are dropped.
+var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "KILL"}
+
+// DockerMode says whether a runtime uses Docker.
+type DockerMode int
+
+// The Docker modes. The zero value is DockerAuto.
+const (
+	DockerAuto     DockerMode = iota // Docker if an engine answers, else this machine
+	DockerRequired                   // Docker, or an error
+	DockerNever                      // this machine
+)
+
+// String returns "auto", "required" or "never".
+func (m DockerMode) String() string {
+	switch m {
+	case DockerAuto:
+		return "auto"
+	case DockerRequired:
+		return "required"
+	case DockerNever:
+		return "never"
+	}
+	return "DockerMode(" + strconv.Itoa(int(m)) + ")"
+}
+
+// MarshalText encodes the mode as its name.
+func (m DockerMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText accepts the modes' names, and the booleans of configuration
+// files and variables: "1", "true", "yes" and "on" require Docker, "0",
+// "false", "no" and "off" rule it out. An empty text is DockerAuto.
+func (m *DockerMode) UnmarshalText(text []byte) error {
+	switch s := strings.ToLower(strings.TrimSpace(string(text))); s {
+	case "", "auto":
+		*m = DockerAuto
+	case "required", "1", "true", "yes", "on":
+		*m = DockerRequired
+	case "never", "0", "false", "no", "off":
+		*m = DockerNever
+	default:
+		return fmt.Errorf("docker mode %q: want auto, required or never", s)
+	}
+	return nil
+}
+
+// Mount is a file or directory of the engine's machine that a container sees.
+type Mount struct {
+	Source   string // a path that exists
+	Target   string // an absolute path in the container
+	ReadOnly bool
+}
+
+// RuntimeOption adjusts a runtime made by [NewRuntime], [NewDockerRuntime] or
+// [NewLocalRuntime]. Options that concern containers are ignored by the local
+// runtime.
+type RuntimeOption func(*runtimeOptions)
+
+// runtimeOptions are the settings of a runtime, checked by newRuntimeOptions.
+type runtimeOptions struct {
+	docker       DockerMode
+	dockerHost   string
+	image        string
+	workspace    string
+	initialFiles []string
+	network      string
+	memory       int64
+	cpus         float64
+	pids         int64
+	user         string
+	capabilities []string
+	readOnlyRoot bool
+	mounts       []Mount
+	gpus         string
+	env          []string
+	events       func(RuntimeEvent)
+	logger       *slog.Logger
+}
+
+// newRuntimeOptions applies opts to the defaults and checks the outcome.
+func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
+	o := &runtimeOptions{capabilities: defaultCapabilities}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(o)
+		}
+	}
+	o.image = cmp.Or(o.image, DefaultImage)
+	o.network = cmp.Or(o.network, "none")
+	o.memory = cmp.Or(o.memory, DefaultMemory)
+	o.pids = cmp.Or(o.pids, DefaultPidsLimit)
+	o.logger = cmp.Or(o.logger, slog.New(slog.DiscardHandler))
+	o.events = loggedEvents(o.events, o.logger)
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("runtime options: %w", err)
+	}
+	return o, nil
+}
+
+// loggedEvents returns a function that logs an event and emits it, one at a time.
+func loggedEvents(emit func(RuntimeEvent), logger *slog.Logger) func(RuntimeEvent) {
+	var mu sync.Mutex
+	return func(e RuntimeEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		level := slog.LevelInfo
+		switch {
+		case e.Kind == RuntimeFallback || e.Kind == RuntimeLost:
+			level = slog.LevelWarn
+		case e.Total > 0:
+			level = slog.LevelDebug // one of many
+		}
+		logger.Log(context.Background(), level, e.Text, "kind", string(e.Kind))
+		if emit != nil {
+			emit(e)
+		}
+	}
+}
+
+// check refuses values that make no sense, and completes the mounts and the
+// environment.
+func (o *runtimeOptions) check() error {
+	switch {
+	case o.docker < DockerAuto || o.docker > DockerNever:
+		return fmt.Errorf("unknown %v", o.docker)
+	case o.memory < 0:
+		return errors.New("the memory limit is negative")
+	case o.memory < 6<<20:
+		return fmt.Errorf("a memory limit of %d bytes is below the 6 MiB that engines ask for", o.memory)
+	case o.cpus < 0:
+		return errors.New("the number of CPUs is negative")
+	case o.pids < 0:
+		return errors.New("the limit of processes is negative")
+	}
+	if _, err := gpuRequests(o.gpus); err != nil {
+		return err
+	}
+	for i, m := range o.mounts {
+		if m.Source == "" || !path.IsAbs(m.Target) {
+			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
+		}
+		source, err := filepath.Abs(m.Source)
+		if err != nil {
+			return fmt.Errorf("mount %q: %w", m.Source, err)
+		}
+		o.mounts[i].Source = source
+	}
+	env, err := resolveEnv(o.env)
+	o.env = env
+	return err
+}
+
+// resolveEnv checks variables, and fills in those given by name alone.
+func resolveEnv(env []string) ([]string, error) {
+	var out []string
+	for _, v := range env {
+		name, _, ok := strings.Cut(v, "=")
+		if name == "" || strings.ContainsRune(v, 0) {
+			return nil, fmt.Errorf("environment variable %q: want NAME=value", v)
+		}
+		if ok {
+			out = append(out, v)
+		} else if value, set := os.LookupEnv(name); set {
+			out = append(out, name+"="+value)
+		}
+	}
+	return out, nil
+}
+
+// WithDocker says whether [NewRuntime] uses Docker. The default is [DockerAuto].
+func WithDocker(mode DockerMode) RuntimeOption {
+	return func(o *runtimeOptions) { o.docker = mode }
+}
+
+// WithDockerHost names the engine, as DOCKER_HOST does: unix:///path,
+// tcp://host:port or ssh://user@host. By default the engine is found as the
+// docker command finds it.
+func WithDockerHost(host string) RuntimeOption {
+	return func(o *runtimeOptions) { o.dockerHost = host }
+}
+
+// WithImage sets the container's image. The default is [DefaultImage]. An
+// image that the engine does not have is pulled.
+func WithImage(image string) RuntimeOption {
+	return func(o *runtimeOptions) { o.image = image }
+}
+
+// WithWorkspace makes dir the workspace. It is created when it does not exist,
+// and kept at Cleanup. By default the workspace is temporary.
+func WithWorkspace(dir string) RuntimeOption {
+	return func(o *runtimeOptions) { o.workspace = dir }
+}
+
+// WithInitialFiles copies files and directories into the new workspace. Each
+// is "src", which keeps its base name, or "src:dest".
+func WithInitialFiles(paths ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.initialFiles = append(o.initialFiles, paths...) }
+}
+
+// WithNetwork sets the container's network: "none" (the default), "bridge",
+// "host", or the name of a network.
+func WithNetwork(mode string) RuntimeOption {
+	return func(o *runtimeOptions) { o.network = mode }
+}
+
+// WithMemory limits the container's memory, in bytes. There is no swap beyond
+// it. The default is [DefaultMemory].
+func WithMemory(bytes int64) RuntimeOption {
+	return func(o *runtimeOptions) { o.memory = bytes }
+}
+
+// WithCPUs limits the container's processor time to that of n processors. The
+// default, 0, is no limit.
+func WithCPUs(n float64) RuntimeOption {
+	return func(o *runtimeOptions) { o.cpus = n }
+}
+
+// WithPidsLimit limits the container's processes and threads. The default is
+// [DefaultPidsLimit].
+func WithPidsLimit(n int64) RuntimeOption {
+	return func(o *runtimeOptions) { o.pids = n }
+}
+
+// WithContainerUser sets who commands run as in the container: "user", "uid",
+// "uid:gid". The default is the image's user.
+func WithContainerUser(user string) RuntimeOption {
+	return func(o *runtimeOptions) { o.user = user }
+}
+
+// WithCapabilities replaces the capabilities that the container keeps. The
+// default is what package managers need: CHOWN, DAC_OVERRIDE, FOWNER, SETGID,
+// SETUID and KILL. WithCapabilities() keeps none.
+func WithCapabilities(caps ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }
+}
+
+// WithReadOnlyRoot makes the container's file system read-only but for the
+// workspace and /tmp, which is then kept in memory.
+func WithReadOnlyRoot(readOnly bool) RuntimeOption {
+	return func(o *runtimeOptions) { o.readOnlyRoot = readOnly }
+}
+
+// WithMounts shows more files and directories to the container.
+func WithMounts(mounts ...Mount) RuntimeOption {
+	return func(o *runtimeOptions) { o.mounts = append(o.mounts, mounts...) }
+}
+
+// WithGPUs passes GPUs to the container: "all", a number, or
+// "device=0,1". The default, "", passes none.
+func WithGPUs(gpus string) RuntimeOption {
+	return func(o *runtimeOptions) { o.gpus = gpus }
+}
+
+// WithEnv sets variables, each "NAME=value", for all commands. "NAME" alone
+// passes on the variable of this process, which is how commands get a
+// credential that they would not inherit.
+func WithEnv(env ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.env = append(o.env, env...) }
+}
+
+// WithRuntimeEvents calls emit for what happens outside of commands: a fallback,
+// a pull, a start, a loss. Calls come from several goroutines but never two at
+// once, and hold up the runtime: emit must not block, nor call the runtime.
+func WithRuntimeEvents(emit func(RuntimeEvent)) RuntimeOption {
+	return func(o *runtimeOptions) { o.events = emit }
+}
+
+// WithRuntimeLogger sets where the runtime logs. By default it does not.
+func WithRuntimeLogger(logger *slog.Logger) RuntimeOption {
+	return func(o *runtimeOptions) { o.logger = logger }
+}

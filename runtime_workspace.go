@@ -1,0 +1,302 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/x/pygent/internal/workspace"
+)
+
+// MaxReadFile is the largest file, in bytes, that the runtimes of this package
+// return from [Runtime.ReadFile].
+const MaxReadFile = 64 << 20
+
+// describeWait bounds how long Describe waits for the shell to be known.
+const describeWait = 2 * time.Second
+
+// workspaceRuntime is a [Runtime] made of a directory and a commander. It does
+// not know where the commander runs its commands.
+type workspaceRuntime struct {
+	info      RuntimeInfo
+	tree      *workspace.Tree
+	commands  commander
+	env       []string // of every command
+	gitTrust  string   // the directories in which git trusts repositories
+	temporary bool     // the workspace goes with the runtime
+
+	life    context.Context // ends at Cleanup
+	end     context.CancelCauseFunc
+	cleanup func() error // runs once
+
+	mu     sync.Mutex // guards closed, and calls against closing
+	closed bool
+	calls  sync.WaitGroup
+}
+
+// Runtimes of this package describe themselves and read parts of files.
+var (
+	_ Describer   = (*workspaceRuntime)(nil)
+	_ RangeReader = (*workspaceRuntime)(nil)
+)
+
+// workspaceDir is a workspace on disk, before a runtime owns it.
+type workspaceDir struct {
+	tree      *workspace.Tree
+	temporary bool
+}
+
+// openWorkspace makes or opens the workspace that the options ask for, fills
+// in the initial files, and tells the tree where commands see it. Anyone may
+// write a temporary workspace that is open.
+func openWorkspace(ctx context.Context, o *runtimeOptions, open bool, mounts ...string) (w workspaceDir, err error) {
+	dir := o.workspace
+	if dir == "" {
+		w.temporary = true
+		if dir, err = workspace.MakeTemp(open); err != nil {
+			return w, fmt.Errorf("workspace: %w", err)
+		}
+	} else if err := os.MkdirAll(dir, 0o777); err != nil {
+		return w, fmt.Errorf("workspace: %w", err)
+	}
+	if w.tree, err = workspace.Open(dir, mounts...); err != nil {
+		if w.temporary {
+			workspace.RemoveTemp(dir)
+		}
+		return w, fmt.Errorf("workspace: %w", err)
+	}
+	for _, file := range o.initialFiles {
+		src, dest := splitInitialFile(file)
+		if err := w.tree.Upload(ctx, src, dest); err != nil {
+			return w, errors.Join(fmt.Errorf("initial files: %w", err), w.discard())
+		}
+	}
+	return w, nil
+}
+
+// discard closes the workspace, and removes a temporary one.
+func (w workspaceDir) discard() error {
+	err := w.tree.Close()
+	if w.temporary {
+		err = errors.Join(err, workspace.RemoveTemp(w.tree.Dir()))
+	}
+	return err
+}
+
+// splitInitialFile splits "src:dest". A name that exists as it is, or the
+// colon of a Windows drive, is no such pair.
+func splitInitialFile(file string) (src, dest string) {
+	if _, err := os.Lstat(file); err == nil {
+		return file, ""
+	}
+	i := strings.LastIndexByte(file, ':')
+	if i < max(1, len(filepath.VolumeName(file))) {
+		return file, ""
+	}
+	return file[:i], file[i+1:]
+}
+
+// newWorkspaceRuntime joins a workspace and a commander, and owns both. Every
+// command gets env.
+func newWorkspaceRuntime(w workspaceDir, c commander, info RuntimeInfo, env []string, gitTrust string) *workspaceRuntime {
+	r := &workspaceRuntime{
+		info:      info,
+		tree:      w.tree,
+		commands:  c,
+		env:       append(commandEnv(), env...),
+		gitTrust:  gitTrust,
+		temporary: w.temporary,
+	}
+	r.life, r.end = context.WithCancelCause(context.Background())
+	r.cleanup = sync.OnceValue(r.close)
+	return r
+}
+
+// Bash implements [Runtime].
+func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOption) (BashResult, error) {
+	res := BashResult{Command: cmd, ExitCode: -1}
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return res, err
+	}
+	defer done()
+	spec, err := r.spec(cmd, NewBashOptions(opts...))
+	if err != nil {
+		return res, err
+	}
+	res, err = r.commands.run(ctx, spec)
+	res.Command = cmd
+	return res, r.errorOf(ctx, err)
+}
+
+// spec checks a command and completes it.
+func (r *workspaceRuntime) spec(cmd string, o BashOptions) (commandSpec, error) {
+	if strings.ContainsRune(cmd, 0) {
+		return commandSpec{}, errors.New("the command contains a NUL byte")
+	}
+	dir, err := r.tree.Rel(o.Dir)
+	if err == nil && dir != "." {
+		info, statErr := r.tree.Stat(dir)
+		if err = statErr; err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s: not a directory", o.Dir)
+		}
+	}
+	if err != nil {
+		return commandSpec{}, fmt.Errorf("working directory: %w", err)
+	}
+	env, err := resolveEnv(o.Env)
+	if err != nil {
+		return commandSpec{}, err
+	}
+	return commandSpec{
+		script:    cmd,
+		dir:       dir,
+		env:       withSafeDirectory(append(r.env[:len(r.env):len(r.env)], env...), r.gitTrust),
+		timeout:   o.Timeout,
+		maxOutput: o.MaxOutput,
+	}, nil
+}
+
+// ReadFile implements [Runtime]. Files above [MaxReadFile] are refused.
+func (r *workspaceRuntime) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	data, err := r.tree.ReadFile(path, MaxReadFile)
+	if errors.Is(err, ErrFileTooLarge) {
+		err = fmt.Errorf("%w; read a part of it with ReadFileRange, or copy it with ExportFile", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %w", r.errorOf(ctx, err))
+	}
+	return data, nil
+}
+
+// ReadFileRange implements [RangeReader].
+func (r *workspaceRuntime) ReadFileRange(ctx context.Context, path string, offset, limit int64) ([]byte, int64, error) {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer done()
+	data, size, err := r.tree.ReadRange(path, offset, min(limit, MaxReadFile))
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %w", r.errorOf(ctx, err))
+	}
+	return data, size, nil
+}
+
+// WriteFile implements [Runtime].
+func (r *workspaceRuntime) WriteFile(ctx context.Context, path string, data []byte) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := r.tree.WriteFile(path, data); err != nil {
+		return fmt.Errorf("write %w", r.errorOf(ctx, err))
+	}
+	return nil
+}
+
+// UploadFile implements [Runtime].
+func (r *workspaceRuntime) UploadFile(ctx context.Context, src, dest string) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := r.tree.Upload(ctx, src, dest); err != nil {
+		return fmt.Errorf("upload %w", r.errorOf(ctx, err))
+	}
+	return nil
+}
+
+// ExportFile implements [Runtime].
+func (r *workspaceRuntime) ExportFile(ctx context.Context, path, dest string) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := r.tree.Export(ctx, path, dest); err != nil {
+		return fmt.Errorf("export %w", r.errorOf(ctx, err))
+	}
+	return nil
+}
+
+// UseDocker implements [Runtime].
+func (r *workspaceRuntime) UseDocker() bool { return r.info.Kind == kindDocker }
+
+// Describe implements [Describer].
+func (r *workspaceRuntime) Describe(ctx context.Context) RuntimeInfo {
+	info := r.info
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return info
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, describeWait)
+	defer cancel()
+	info.Shell = r.commands.shell(ctx)
+	return info
+}
+
+// Cleanup implements [Runtime].
+func (r *workspaceRuntime) Cleanup() error { return r.cleanup() }
+
+func (r *workspaceRuntime) close() error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.end(ErrRuntimeClosed)
+	r.calls.Wait()
+	err := r.commands.close()
+	err = errors.Join(err, workspaceDir{r.tree, r.temporary}.discard())
+	if err != nil {
+		return fmt.Errorf("clean up the runtime: %w", err)
+	}
+	return nil
+}
+
+// begin opens a call, which Cleanup then cancels and waits for. The returned
+// context ends with ctx or with the runtime.
+func (r *workspaceRuntime) begin(ctx context.Context) (context.Context, func(), error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, nil, ErrRuntimeClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	r.calls.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(r.life, func() { cancel(ErrRuntimeClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		r.calls.Done()
+	}, nil
+}
+
+// errorOf turns an error that came of Cleanup into [ErrRuntimeClosed].
+func (r *workspaceRuntime) errorOf(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), ErrRuntimeClosed) {
+		return ErrRuntimeClosed
+	}
+	return err
+}
+
+// Kinds of runtimes.
+const (
+	kindDocker = "docker"
+	kindLocal  = "local"
+)
