@@ -203,7 +203,7 @@ func readInstructions(ctx context.Context, rt Runtime) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read %s of the workspace: %w", instructionsFile, err)
+		return "", err
 	}
 	// A cut may split a character: whatever is no UTF-8 is left out.
 	text := strings.TrimSpace(strings.ToValidUTF8(string(data), ""))
