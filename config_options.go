@@ -27,9 +27,9 @@ func (c Config) Options() []Option {
 	if c.loaded {
 		// What of the environment holds is in c: an override may have
 		// taken a variable away.
-		opts = append(opts, WithOpenAI(OpenAIEnv(nil)), WithPersona(c.Persona.withDefaults()))
+		opts = append(opts, WithOpenAI(OpenAIEnv(nil)), WithPersona(c.Persona.orDefault()))
 	} else if c.Persona != (Persona{}) {
-		opts = append(opts, WithPersona(c.Persona.withDefaults()))
+		opts = append(opts, WithPersona(c.Persona.orDefault()))
 	}
 	opts = given(opts, c.Model, WithModelName)
 	opts = given(opts, c.HistoryFile, WithHistoryFile)

@@ -46,7 +46,7 @@ func DefaultPrompt(info PromptInfo) string {
 }
 
 func (info PromptInfo) withDefaults() PromptInfo {
-	info.Persona = info.Persona.withDefaults()
+	info.Persona = info.Persona.orDefault()
 	info.BashTimeout = cmp.Or(info.BashTimeout, DefaultBashTimeout)
 	info.MaxBashTimeout = cmp.Or(info.MaxBashTimeout, MaxBashTimeout)
 	info.MaxOutput = cmp.Or(info.MaxOutput, DefaultMaxOutput)
