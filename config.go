@@ -43,6 +43,9 @@ type Config struct {
 
 	// Files are the files that were read, the one with the last word last.
 	Files []string `json:"files,omitempty"`
+
+	// loaded says that the environment has had its word.
+	loaded bool
 }
 
 // ContainerConfig says where commands run, and how well they are locked in.
@@ -170,6 +173,7 @@ func (s ConfigSources) Load() (Config, error) {
 		return Config{}, err
 	}
 	l.config.expandHome(l.sources.Home)
+	l.config.loaded = true
 	return l.config, nil
 }
 

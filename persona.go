@@ -22,11 +22,16 @@ const (
 // that PYGENT_PERSONA_NAME and PYGENT_PERSONA describe, or Pygent, a careful,
 // capable coding assistant, for what they leave out.
 func DefaultPersona() Persona {
-	return Persona{Name: os.Getenv("PYGENT_PERSONA_NAME"), Description: os.Getenv("PYGENT_PERSONA")}.withDefaults()
+	p := Persona{Name: os.Getenv("PYGENT_PERSONA_NAME"), Description: os.Getenv("PYGENT_PERSONA")}
+	return p.orDefault()
 }
 
-// withDefaults fills what is empty with the built-in persona.
-func (p Persona) withDefaults() Persona {
+// orDefault fills what is empty with the built-in persona. No persona at all
+// is the default one.
+func (p *Persona) orDefault() Persona {
+	if p == nil {
+		return DefaultPersona()
+	}
 	return Persona{
 		Name:        cmp.Or(p.Name, defaultPersonaName),
 		Description: cmp.Or(p.Description, defaultPersonaDescription),

@@ -46,7 +46,7 @@ func DefaultPrompt(info PromptInfo) string {
 }
 
 func (info PromptInfo) withDefaults() PromptInfo {
-	info.Persona = info.Persona.withDefaults()
+	info.Persona = info.Persona.orDefault()
 	info.BashTimeout = cmp.Or(info.BashTimeout, DefaultBashTimeout)
 	info.MaxBashTimeout = cmp.Or(info.MaxBashTimeout, MaxBashTimeout)
 	info.MaxOutput = cmp.Or(info.MaxOutput, DefaultMaxOutput)
@@ -203,7 +203,7 @@ func readInstructions(ctx context.Context, rt Runtime) (string, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read %s of the workspace: %w", instructionsFile, err)
+		return "", err
 	}
 	// A cut may split a character: whatever is no UTF-8 is left out.
 	text := strings.TrimSpace(strings.ToValidUTF8(string(data), ""))

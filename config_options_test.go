@@ -1,0 +1,107 @@
+//go:build pending
+
+package pygent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// optionsOf loads a configuration from overrides and applies its options.
+func optionsOf(t *testing.T, variables map[string]string) options {
+	t.Helper()
+	c, err := ConfigSources{
+		NoFiles:   true,
+		Lookup:    func(string) (string, bool) { return "", false },
+		Overrides: variables,
+	}.Load()
+	require.NoError(t, err)
+	return applyOptions(c.Options())
+}
+
+func TestConfigOptionsReachTheAgent(t *testing.T) {
+	o := optionsOf(t, map[string]string{
+		"PYGENT_MODEL": "m", "PYGENT_PERSONA_NAME": "P", "PYGENT_HISTORY_FILE": "h", "PYGENT_INSTRUCTIONS": "0",
+		"PYGENT_CONFIRM_BASH": "1", "PYGENT_BANNED_COMMANDS": "rm", "PYGENT_BANNED_APPS": "curl", "PYGENT_DISABLED_TOOLS": "stop",
+		"PYGENT_MAX_STEPS": "1", "PYGENT_MAX_TOOL_CALLS": "2", "PYGENT_STEP_TIMEOUT": "3", "PYGENT_MAX_TIME": "4", "PYGENT_MAX_TOKENS": "5",
+	})
+	require.True(t, o.configured)
+	require.Equal(t, "m", o.modelName)
+	require.Equal(t, &Persona{"P", defaultPersonaDescription}, o.persona)
+	require.Equal(t, "h", o.historyFile)
+	require.False(t, o.instructions)
+	require.Equal(t, []string{"bash"}, o.approvalFor)
+	require.Equal(t, []string{"rm", "curl"}, o.banned)
+	require.Equal(t, []string{"stop"}, o.disabled)
+	run, err := newRunOptions(o.run, nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, run.maxSteps)
+	require.Equal(t, 2, run.maxToolCalls)
+	require.Equal(t, 3*time.Second, run.stepTimeout)
+	require.Equal(t, 4*time.Second, run.maxTime)
+	require.Equal(t, int64(5), run.maxTokens)
+}
+
+func TestConfigOptionsReachTheRuntime(t *testing.T) {
+	rt, err := newRuntimeOptions(optionsOf(t, map[string]string{
+		"PYGENT_USE_DOCKER": "1", "PYGENT_IMAGE": "i", "PYGENT_WORKSPACE": "w", "PYGENT_INIT_FILES": "f", "PYGENT_NETWORK": "bridge",
+		"PYGENT_MEMORY": "1g", "PYGENT_CPUS": "2", "PYGENT_PIDS": "3", "PYGENT_USER": "u", "PYGENT_CAPS": "none", "PYGENT_READ_ONLY": "1",
+		"PYGENT_MOUNTS": "/a:/b:ro", "PYGENT_GPUS": "all", "PYGENT_DOCKER_HOST": "tcp://h:1", "B": "2", "A": "1",
+	}).runtimeOpts)
+	require.NoError(t, err)
+	require.Equal(t, DockerRequired, rt.docker)
+	require.Equal(t, "i", rt.image)
+	require.Equal(t, "w", rt.workspace)
+	require.Equal(t, []string{"f"}, rt.initialFiles)
+	require.Equal(t, "bridge", rt.network)
+	require.Equal(t, int64(1<<30), rt.memory)
+	require.Equal(t, 2.0, rt.cpus)
+	require.Equal(t, int64(3), rt.pids)
+	require.Equal(t, "u", rt.user)
+	require.Empty(t, rt.capabilities)
+	require.True(t, rt.readOnlyRoot)
+	require.Equal(t, []Mount{{Source: "/a", Target: "/b", ReadOnly: true}}, rt.mounts)
+	require.Equal(t, "all", rt.gpus)
+	require.Equal(t, "tcp://h:1", rt.dockerHost)
+	require.Equal(t, []string{"A=1", "B=2"}, rt.env)
+}
+
+func TestConfigOptionsReachTheModel(t *testing.T) {
+	o := openAIOptions{firstByte: defaultFirstByte, betweenChunks: defaultBetweenChunks, sendReasoning: true}
+	for _, opt := range optionsOf(t, map[string]string{
+		"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://h/v1", "OPENAI_ORG_ID": "o", "OPENAI_PROJECT_ID": "p",
+		"PYGENT_OPENAI_HEADERS": `{"X-A":"1"}`, "PYGENT_OPENAI_EXTRA_BODY": `{"a":true}`, "PYGENT_OPENAI_CA_FILE": "f",
+		"PYGENT_OPENAI_MAX_TOKENS": "9", "PYGENT_OPENAI_MAX_TOKENS_FIELD": "n", "PYGENT_OPENAI_PARALLEL_TOOL_CALLS": "0",
+		"PYGENT_OPENAI_STALL_FIRST": "0", "PYGENT_OPENAI_SEND_REASONING": "0",
+	}).openai {
+		opt(&o)
+	}
+	require.Equal(t, "k", o.key)
+	require.Equal(t, "http://h/v1", o.baseURL)
+	require.Equal(t, []header{{"OpenAI-Organization", "o"}, {"OpenAI-Project", "p"}, {"X-A", "1"}}, o.headers)
+	require.Equal(t, map[string]any{"a": true}, o.extra)
+	require.Equal(t, "f", o.caFile)
+	require.Equal(t, 9, o.maxTokens)
+	require.Equal(t, "n", o.maxTokensField)
+	require.Equal(t, false, *o.parallel)
+	require.Zero(t, o.firstByte)
+	require.Equal(t, time.Duration(defaultBetweenChunks), o.betweenChunks)
+	require.False(t, o.sendReasoning)
+	require.Nil(t, o.env, "the environment has had its word")
+}
+
+func TestConfigOptionsOfNothingChangeNothing(t *testing.T) {
+	o, plain := applyOptions(Config{}.Options()), defaultOptions()
+	require.False(t, o.configured, "a Config made by hand leaves the environment to New")
+	require.Nil(t, o.persona)
+	require.Equal(t, plain.instructions, o.instructions)
+	require.Empty(t, o.openai)
+	require.Empty(t, o.run)
+	require.Empty(t, o.disabled)
+	rt, err := newRuntimeOptions(o.runtimeOpts)
+	require.NoError(t, err)
+	require.Equal(t, defaultCapabilities, rt.capabilities)
+	require.Equal(t, DockerAuto, rt.docker)
+}

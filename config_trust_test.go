@@ -1,0 +1,119 @@
+package pygent_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestProjectFileMaySetWhatIsHarmless(t *testing.T) {
+	s := newSources(t)
+	s.write(filepath.Join(s.Dir, "a", "b.txt"), "")
+	s.project(`
+persona_name = "P"
+persona = "of the project"
+task_personas = ["a"]
+banned_commands = ["rm"]
+banned_apps = ["curl"]
+disabled_tools = ["bash"]
+initial_files = ["a/b.txt", "a", ".", "missing"]
+step_timeout = 3
+[limits]
+max_steps = 4
+max_tool_calls = 5
+max_time = 6
+task_timeout = 7
+`)
+	c := s.load()
+	require.Equal(t, "P", c.Persona.Name)
+	require.Equal(t, 4, c.Limits.MaxSteps)
+	require.Equal(t, []string{
+		filepath.Join(s.Dir, "a/b.txt"), filepath.Join(s.Dir, "a"), s.Dir, filepath.Join(s.Dir, "missing"),
+	}, c.InitialFiles)
+}
+
+func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
+	may := map[string]bool{
+		"PYGENT_PERSONA_NAME": true, "PYGENT_PERSONA": true, "PYGENT_TASK_PERSONAS": true, "PYGENT_TASK_PERSONAS_JSON": true,
+		"PYGENT_INIT_FILES": true, "PYGENT_BANNED_COMMANDS": true, "PYGENT_BANNED_APPS": true, "PYGENT_DISABLED_TOOLS": true,
+		"PYGENT_MAX_STEPS": true, "PYGENT_MAX_TOOL_CALLS": true, "PYGENT_STEP_TIMEOUT": true, "PYGENT_MAX_TIME": true, "PYGENT_TASK_TIMEOUT": true,
+	}
+	for _, test := range settingCases {
+		if may[test.env] || test.toml == `init_files = "a"` {
+			continue
+		}
+		t.Run(test.toml, func(t *testing.T) {
+			s := newSources(t)
+			path := s.project(test.toml)
+			bad := s.fault()
+			require.Equal(t, path, bad.Source)
+			require.ErrorContains(t, bad, "a file found in the working directory may not set ")
+
+			s.Files = []string{filepath.Join(s.Dir, ".", "pygent.toml")}
+			require.Equal(t, test.want, test.get(s.load()), "trusted once the user names it")
+		})
+	}
+}
+
+func TestProjectFileRefusalNamesEveryKeyAndTheWayOut(t *testing.T) {
+	s := newSources(t)
+	path := s.project("persona = 'x'\nimage = 'i'\n[openai]\nbase_url = 'https://evil.example/v1'\napi_key = 's3cret'\n")
+	bad := s.fault()
+	require.Equal(t, 2, bad.Line)
+	require.EqualError(t, bad, path+":2:1: a file found in the working directory may not set "+
+		"image (line 2), openai.base_url (line 4), openai.api_key (line 5): "+
+		"whoever wrote the project could send your key elsewhere or reach files outside of it; "+
+		"if you trust the file, name it with --config "+path+", or set these in ~/.pygent.toml")
+}
+
+func TestProjectFileInitialFilesStayInside(t *testing.T) {
+	s := newSources(t)
+	outside := s.write(filepath.Join(s.Home, "secret", "key"), "s3cret")
+	inside := s.write(filepath.Join(s.Dir, "data", "x"), "")
+	link := func(target, name string) {
+		path := filepath.Join(s.Dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.Symlink(target, path))
+	}
+	link(outside, "absolute")
+	link("../"+filepath.Base(s.Home)+"/secret/key", "relative")
+	link(filepath.Dir(outside), "dir/link")
+	link("../dir", "around/again") // to a directory whose own links leave
+	link("../data", "fine/link")
+	link(".", "fine/loop")
+	link("nowhere", "fine/dangling")
+
+	for _, path := range []string{
+		"../x", outside, "/etc/passwd", "data/../../x", "absolute", "relative", "dir", "dir/link", "dir/link/key", "around", ".",
+	} {
+		t.Run("refuses "+path, func(t *testing.T) {
+			s.project("initial_files = ['data', '" + path + "']")
+			bad := s.fault()
+			require.Equal(t, "initial_files[1]", bad.Key)
+			require.ErrorContains(t, bad, "leads out of the project")
+		})
+	}
+	for _, path := range []string{"data", "data/x", "./data", "data/../data", "fine", "fine/link/x", "missing/x"} {
+		t.Run("accepts "+path, func(t *testing.T) {
+			s.project("initial_files = ['" + path + "']")
+			require.Equal(t, []string{filepath.Join(s.Dir, path)}, s.load().InitialFiles)
+		})
+	}
+	t.Run("takes a tilde for a name", func(t *testing.T) {
+		s.project("initial_files = ['~/secret']")
+		require.Equal(t, []string{filepath.Join(s.Dir, "~/secret")}, s.load().InitialFiles)
+	})
+	t.Run("leaves the user's own files alone", func(t *testing.T) {
+		s.project("")
+		s.file("initial_files = ['" + outside + "', '../x', '" + inside + "']")
+		require.Equal(t, []string{outside, "../x", inside}, s.load().InitialFiles)
+	})
+}
+
+func TestProjectFileMustBeAFile(t *testing.T) {
+	s := newSources(t)
+	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(s.Dir, "pygent.toml")))
+	require.ErrorContains(t, s.fault(), "not a regular file")
+}

@@ -1,0 +1,65 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fileRuntime is a runtime that holds one file and nothing else.
+type fileRuntime struct {
+	Runtime
+	data []byte
+	err  error
+}
+
+func (r fileRuntime) ReadFile(_ context.Context, path string) ([]byte, error) {
+	if path != "AGENTS.md" {
+		return nil, fs.ErrNotExist
+	}
+	return r.data, r.err
+}
+
+// rangeRuntime reads parts, and must be asked for nothing else.
+type rangeRuntime struct{ fileRuntime }
+
+func (r rangeRuntime) ReadFile(context.Context, string) ([]byte, error) {
+	return nil, errors.New("the whole file was asked for")
+}
+
+func (r rangeRuntime) ReadFileRange(_ context.Context, _ string, offset, limit int64) ([]byte, int64, error) {
+	size := int64(len(r.data))
+	return r.data[min(offset, size):min(offset+limit, size)], size, r.err
+}
+
+func TestReadInstructions(t *testing.T) {
+	long := strings.Repeat("a", 32<<10-1) + "é" + strings.Repeat("b", 99)
+	tests := []struct {
+		name string
+		data string
+		err  error
+		want string
+	}{
+		{"text", "\n Use tabs.\n\n", nil, "Use tabs."},
+		{"missing", "", fs.ErrNotExist, ""},
+		{"cut inside a character", long, nil, strings.Repeat("a", 32<<10-1) + "\n[cut: the first 32768 of 32868 bytes]"},
+		{"not UTF-8", "a\xffb", nil, "ab"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			whole := fileRuntime{data: []byte(test.data), err: test.err}
+			for _, rt := range []Runtime{whole, rangeRuntime{whole}} {
+				text, err := readInstructions(t.Context(), rt)
+				require.NoError(t, err)
+				require.Equal(t, test.want, text)
+			}
+		})
+	}
+	broken := errors.New("broken")
+	_, err := readInstructions(t.Context(), fileRuntime{err: broken})
+	require.ErrorIs(t, err, broken)
+}
