@@ -54,14 +54,14 @@ func results(a *pygent.Agent) []string {
 	return all
 }
 
-func bash(cmd string) pygenttest.Reply {
+func callBash(cmd string) pygenttest.Reply {
 	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
 }
 
 var stop = pygenttest.Call("stop", map[string]any{"summary": "all done"})
 
 func TestRunStopsAtStopTool(t *testing.T) {
-	model := pygenttest.NewScriptedModel(bash("echo one > f; cat f"), stop)
+	model := pygenttest.NewScriptedModel(callBash("echo one > f; cat f"), stop)
 	agent := newAgent(t, model)
 	result, err := agent.RunUntilStop(t.Context(), "write a file")
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestRunAwaitsUserAtContinueTool(t *testing.T) {
 }
 
 func TestRunEndsAtItsLimits(t *testing.T) {
-	twoCalls := pygenttest.Calls(bash("echo a"), bash("echo b"))
+	twoCalls := pygenttest.Calls(callBash("echo a"), callBash("echo b"))
 	tests := []struct {
 		name    string
 		replies []pygenttest.Reply
@@ -100,13 +100,13 @@ func TestRunEndsAtItsLimits(t *testing.T) {
 		calls   int
 	}{
 		{"replies in a row", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y"), pygenttest.Text("z")}, nil, pygent.StatusReplied, 3, 0},
-		{"a call between replies", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y"), bash("true"), pygenttest.Text("z"), stop}, nil, pygent.StatusStopped, 5, 2},
+		{"a call between replies", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y"), callBash("true"), pygenttest.Text("z"), stop}, nil, pygent.StatusStopped, 5, 2},
 		{"fewer replies", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.MaxReplies(1)}, pygent.StatusReplied, 1, 0},
 		{"reply ends", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.ReplyEnds()}, pygent.StatusReplied, 1, 0},
-		{"steps", []pygenttest.Reply{bash("echo a"), bash("echo b"), stop}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, 2, 2},
+		{"steps", []pygenttest.Reply{callBash("echo a"), callBash("echo b"), stop}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, 2, 2},
 		{"tool calls", []pygenttest.Reply{twoCalls, twoCalls, stop}, []pygent.RunOption{pygent.MaxToolCalls(3)}, pygent.StatusMaxToolCalls, 2, 3},
-		{"tokens", []pygenttest.Reply{bash("true").WithUsage(pygent.Usage{PromptTokens: 90, CompletionTokens: 10}), stop}, []pygent.RunOption{pygent.MaxTokens(100)}, pygent.StatusBudget, 1, 1},
-		{"calls after stop", []pygenttest.Reply{pygenttest.Calls(stop, bash("touch never"))}, nil, pygent.StatusStopped, 1, 1},
+		{"tokens", []pygenttest.Reply{callBash("true").WithUsage(pygent.Usage{PromptTokens: 90, CompletionTokens: 10}), stop}, []pygent.RunOption{pygent.MaxTokens(100)}, pygent.StatusBudget, 1, 1},
+		{"calls after stop", []pygenttest.Reply{pygenttest.Calls(stop, callBash("touch never"))}, nil, pygent.StatusStopped, 1, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestInvalidLimitsAreErrors(t *testing.T) {
 }
 
 func TestTimeLimitsCancelWhatIsInFlight(t *testing.T) {
-	hang := bash("echo begun; sleep 600")
+	hang := callBash("echo begun; sleep 600")
 	tests := []struct {
 		name   string
 		reply  pygenttest.Reply
@@ -173,7 +173,7 @@ func TestTimeLimitsCancelWhatIsInFlight(t *testing.T) {
 }
 
 func TestCancelAnswersEveryCall(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(bash("sleep 600"), bash("touch never"))))
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash("sleep 600"), callBash("touch never"))))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the user had enough")
 	result, err := agent.RunUntilStop(ctx, "go", pygent.OnEvent(func(e pygent.Event) {
@@ -292,7 +292,7 @@ func TestModelsOwnFaultsAreErrors(t *testing.T) {
 }
 
 func TestTruncatedAnswersRunNoCalls(t *testing.T) {
-	cut := pygenttest.Calls(bash("touch never")).WithFinish(pygent.FinishLength)
+	cut := pygenttest.Calls(callBash("touch never")).WithFinish(pygent.FinishLength)
 	agent := newAgent(t, pygenttest.NewScriptedModel(cut, stop))
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
@@ -327,7 +327,7 @@ func TestEmptyAnswersAreNudgedOnceAndNotKept(t *testing.T) {
 }
 
 func TestRepeatedCallsAreToldAndThenStopped(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(bash("echo same")).RepeatLast())
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo same")).RepeatLast())
 	result, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStuck, result.Status)
@@ -336,7 +336,7 @@ func TestRepeatedCallsAreToldAndThenStopped(t *testing.T) {
 	require.NotContains(t, got[1], "try something else")
 	require.Contains(t, got[2], "3 times in a row; try something else")
 
-	agent = newAgent(t, pygenttest.NewScriptedModel(bash("echo $RANDOM$RANDOM$$; date +%N"), stop))
+	agent = newAgent(t, pygenttest.NewScriptedModel(callBash("echo $RANDOM$RANDOM$$; date +%N"), stop))
 	result, err = agent.RunUntilStop(t.Context(), "other results are progress")
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
@@ -362,7 +362,7 @@ func TestApproval(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			agent := newAgent(t, pygenttest.NewScriptedModel(bash("true\necho hi"), stop), append(tt.opts, pygent.WithApprovalFor("bash"))...)
+			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true\necho hi"), stop), append(tt.opts, pygent.WithApprovalFor("bash"))...)
 			result, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusStopped, result.Status)
@@ -372,7 +372,7 @@ func TestApproval(t *testing.T) {
 }
 
 func TestStepMakesOnePass(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(bash("echo 1"), pygenttest.Text("it printed 1")))
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("it printed 1")))
 	msg, err := agent.Step(t.Context(), "run it")
 	require.NoError(t, err)
 	require.Equal(t, "bash", msg.ToolCalls[0].Name)
@@ -384,7 +384,7 @@ func TestStepMakesOnePass(t *testing.T) {
 
 func TestEventsTellTheRun(t *testing.T) {
 	model := pygenttest.NewScriptedModel(
-		pygenttest.TextAndCalls("Looking.", bash("echo hi")).WithReasoning("hm"),
+		pygenttest.TextAndCalls("Looking.", callBash("echo hi")).WithReasoning("hm"),
 		pygenttest.Overloaded(), stop)
 	agent := newAgent(t, model)
 	var types []pygent.EventType
@@ -408,7 +408,7 @@ func TestEventsTellTheRun(t *testing.T) {
 }
 
 func TestLeavingEventsEndsTheRun(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(bash("sleep 600"), pygenttest.Text("hi")))
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("sleep 600"), pygenttest.Text("hi")))
 	for e, err := range agent.Events(t.Context(), "go") {
 		require.NoError(t, err)
 		if e.Type == pygent.EventToolCall {
@@ -482,7 +482,7 @@ func TestRetryAfterBeyondTheBudgetFailsAtOnce(t *testing.T) {
 }
 
 func TestRequestPrefixIsStable(t *testing.T) {
-	server := pygenttest.NewServer(t, bash("date"), bash("ls"), pygenttest.Text("so"), stop)
+	server := pygenttest.NewServer(t, callBash("date"), callBash("ls"), pygenttest.Text("so"), stop)
 	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
 	require.NoError(t, err)
 	_, err = newAgent(t, model).RunUntilStop(t.Context(), "go")
@@ -566,7 +566,7 @@ func TestPromptBuilderReplacesTheSystemMessage(t *testing.T) {
 
 func TestImagesFollowTheResults(t *testing.T) {
 	agent := newAgent(t, pygenttest.NewScriptedModel(
-		pygenttest.Calls(pygenttest.Call("read_image", map[string]any{"path": "x.gif"}), bash("echo b")), stop))
+		pygenttest.Calls(pygenttest.Call("read_image", map[string]any{"path": "x.gif"}), callBash("echo b")), stop))
 	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "x.gif", []byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;")))
 	_, err := agent.RunUntilStop(t.Context(), "look")
 	require.NoError(t, err)
@@ -580,7 +580,7 @@ func TestImagesFollowTheResults(t *testing.T) {
 
 func TestCallsWithoutProperIDsGetResults(t *testing.T) {
 	for _, quirk := range []pygenttest.Quirk{pygenttest.QuirkNoCallIDs, pygenttest.QuirkDuplicateCallIDs} {
-		agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(bash("echo a"), bash("echo b")).WithQuirks(quirk), stop))
+		agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash("echo a"), callBash("echo b")).WithQuirks(quirk), stop))
 		result, err := agent.RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusStopped, result.Status)
@@ -589,7 +589,7 @@ func TestCallsWithoutProperIDsGetResults(t *testing.T) {
 }
 
 func TestCallsPrintedAsTextRaiseANotice(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(bash("echo a").WithQuirks(pygenttest.QuirkCallsAsText), stop))
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo a").WithQuirks(pygenttest.QuirkCallsAsText), stop))
 	var notices []string
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventNotice {

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -43,7 +44,9 @@ func (p *printer) event(e Event) {
 		p.endLine()
 	case EventToolCall:
 		p.endLine()
-		p.line("» %s", describeCall(*e.Call))
+		if !endsRun(e.Call.Name) {
+			p.line("» %s", describeCall(*e.Call))
+		}
 	case EventToolDone:
 		p.toolDone(e)
 	case EventRetry:
@@ -116,11 +119,20 @@ func (p *printer) endLine() {
 	}
 }
 
-// describeCall renders a call in one line or, for a script, in its own lines.
+// endsRun reports whether a tool is one of those whose call is no news: what
+// they say is shown as the outcome.
+func endsRun(tool string) bool { return tool == "stop" || tool == "continue" }
+
+// describeCall renders a call: a command in its own words, a call that names a
+// file by that name, any other by its arguments.
 func describeCall(c ToolCall) string {
-	if c.Name == "bash" {
-		if t, err := builtinTools()["bash"].arguments(c.Arguments); err == nil {
-			return "$ " + strings.TrimSpace(commandOf(t))
+	var args struct{ Cmd, Path string }
+	if err := json.Unmarshal([]byte(c.Arguments), &args); err == nil {
+		switch {
+		case c.Name == "bash" && args.Cmd != "":
+			return "$ " + strings.TrimSpace(args.Cmd)
+		case args.Path != "":
+			return c.Name + " " + args.Path
 		}
 	}
 	return c.Name + " " + headOf(c.Arguments, 200)
