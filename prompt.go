@@ -78,8 +78,12 @@ func (p *prompt) persona() {
 }
 
 func (p *prompt) environment() {
-	rt := p.info.Runtime
 	p.section("Where you work")
+	if len(p.info.Tools) == 0 {
+		p.line("- You have no tools: answer in text.")
+		return
+	}
+	rt := p.info.Runtime
 	if rt.Workspace != "" {
 		p.line("- Your workspace is `%s`. Relative paths start there; what you make belongs there.", rt.Workspace)
 	}
@@ -93,14 +97,11 @@ func (p *prompt) environment() {
 	case rt.Kind != "":
 		p.line("- Commands run in a runtime of the kind `%s`.", rt.Kind)
 	}
-	if rt.Network {
+	switch {
+	case rt.Network:
 		p.line("- Commands can reach the network.")
-	} else {
+	case rt.Kind != "": // a runtime that says nothing of itself has not said no
 		p.line("- Commands have no network: downloads and package installs fail, so use what is already there.")
-	}
-	if len(p.info.Tools) == 0 {
-		p.line("- You have no tools: answer in text.")
-		return
 	}
 	p.line("- Your tools: %s.", strings.Join(p.toolNames(), ", "))
 }
@@ -162,7 +163,7 @@ func (p *prompt) ending() {
 	if p.has("continue") {
 		p.line("- When you cannot go on without the user, call `continue` with one precise question. Decide the rest yourself.")
 	}
-	p.line("- Otherwise go on with the next tool call; text alone does not move the work forward.")
+	p.line("- Until then go on with the next tool call: text alone changes nothing. Only a question that takes no work is answered by text alone.")
 }
 
 func (p *prompt) instructions() {
