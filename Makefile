@@ -1,0 +1,45 @@
+# Everything a developer types. What a target does is in scripts/.
+
+FUZZTIME ?= 30s
+BENCH ?= .
+BENCHTIME ?= 1s
+export FUZZTIME
+
+.PHONY: help test quick lint bench examples fuzz cross demo engine images ci
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+test: ## install what is missing, then run all tests; none may be skipped
+	@scripts/test.sh
+
+quick: ## run the tests that need nothing but Go
+	DOCKER_HOST=unix:///nonexistent go test ./...
+
+lint: ## gofmt, go vet, staticcheck, go mod tidy
+	@scripts/lint.sh
+
+bench: ## run the benchmarks: BENCH=regexp BENCHTIME=1s
+	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
+
+examples: ## build all examples, run those that need no key
+	@scripts/examples.sh
+
+fuzz: ## run each fuzz target for FUZZTIME
+	@scripts/fuzz.sh
+
+cross: ## vet the code as other systems see it
+	GOOS=darwin go vet ./...
+	GOOS=windows go vet ./...
+
+demo: ## see a session at once, without a key
+	go run ./cmd/pygent demo
+
+engine: ## start a Docker Engine if none answers
+	@scripts/engine.sh start
+
+images: engine ## make the images of the tests
+	@scripts/images.sh
+
+ci: ## what the continuous integration runs
+	@.ci/run

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Makes the images that the tests run commands in, where the engine lacks them:
+# a Debian with bash, python3 and git, and a busybox with little more than
+# /bin/sh. They are built from Debian packages, because a registry may be out of
+# reach. Their file systems are kept in a cache, so that the next time is quick.
+#
+# Environment: PYGENT_TEST_IMAGE, PYGENT_TEST_BUSYBOX_IMAGE name the images.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+packages=bash,ca-certificates,git,python3-minimal
+applets="cat echo ls sh sleep true"
+advice="provide the images $PYGENT_TEST_IMAGE ($packages) and $PYGENT_TEST_BUSYBOX_IMAGE (busybox), or name others in PYGENT_TEST_IMAGE and PYGENT_TEST_BUSYBOX_IMAGE"
+
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/pygent
+mkdir -p "$cache"
+work=
+trap '[ -z "$work" ] || as_root rm -rf "$work"' EXIT
+
+missing() { ! docker image inspect "$1" >/dev/null 2>&1; }
+
+# mirror prints where this machine gets its packages from.
+mirror() {
+	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
+		awk -v suite="$1" '$2 == suite && $3 == "main" { print $1; exit }'
+}
+
+# debian_tar makes the file system of the larger image.
+debian_tar() {
+	local suite
+	suite=$(. /etc/os-release && echo "${VERSION_CODENAME:?this release has no code name}")
+	need debootstrap debootstrap
+	say "building $suite with $packages"
+	as_root debootstrap --variant=minbase --include="$packages" "$suite" "$work/root" "$(mirror "$suite")" >"$work/log" 2>&1 || {
+		tail -n 20 "$work/log" >&2
+		return 1
+	}
+	as_root tar -C "$work/root" --numeric-owner --exclude='./dev/*' --exclude='./var/cache/apt/*' \
+		--exclude='./var/lib/apt/lists/*' -c . >"$1"
+}
+
+# busybox_tar makes the file system of the smaller image. It does not install
+# the package, which would take the place of the machine's own busybox.
+busybox_tar() {
+	# The user that apt downloads as may not see the cache.
+	local download=(apt-get -qq -o APT::Sandbox::User=root download busybox-static)
+	(cd "$work" && "${download[@]}") || {
+		apt_update
+		(cd "$work" && "${download[@]}")
+	}
+	dpkg-deb -x "$work"/busybox-static_*.deb "$work/package"
+	mkdir -p "$work/root/bin"
+	find "$work/package" -path '*/bin/busybox' -exec cp {} "$work/root/bin/busybox" \;
+	local applet
+	for applet in $applets; do
+		ln -s busybox "$work/root/bin/$applet"
+	done
+	tar -C "$work/root" --owner=0 --group=0 --numeric-owner -c . >"$1"
+}
+
+# provide NAME COMMAND WHAT makes the image NAME from the file system that the
+# function WHAT makes, or made once.
+provide() {
+	local name=$1 command=$2 what=$3
+	missing "$name" || return 0
+	apt_ready "$advice"
+	local recipe tar
+	recipe=$(printf '%s\n' "$what" "$packages" "$applets" "$(. /etc/os-release && echo "$ID $VERSION_ID")" | sha256sum)
+	tar=$cache/$what-$(dpkg --print-architecture)-${recipe:0:12}.tar
+	if [ ! -s "$tar" ]; then
+		work=$(mktemp -d "$cache/build.XXXXXX")
+		chmod 755 "$work"
+		"$what" "$work/image.tar"
+		mv "$work/image.tar" "$tar"
+		as_root rm -rf "$work"
+		work=
+	fi
+	say "importing $name"
+	docker import --change "CMD [\"$command\"]" "$tar" "$name" >/dev/null
+}
+
+command -v docker >/dev/null || die "no docker client: run scripts/engine.sh first"
+provide "$PYGENT_TEST_IMAGE" bash debian_tar
+provide "$PYGENT_TEST_BUSYBOX_IMAGE" sh busybox_tar

@@ -1,0 +1,60 @@
+# Sourced by the other scripts: messages, root and Debian packages.
+
+# A bare root shell may lack these.
+export PATH="$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+# The images that the tests run commands in.
+export PYGENT_TEST_IMAGE="${PYGENT_TEST_IMAGE:-pygent-test/debian:latest}"
+export PYGENT_TEST_BUSYBOX_IMAGE="${PYGENT_TEST_BUSYBOX_IMAGE:-pygent-test/busybox:latest}"
+
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+
+die() {
+	say "$@"
+	exit 1
+}
+
+# as_root runs a command as root, through sudo if it has to.
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo "$@"
+	else
+		die "root is needed for: $*; run this as root, or install sudo"
+	fi
+}
+
+# apt_update fetches the package lists, once in a script.
+apt_update() {
+	[ -z "${apt_updated:-}" ] || return 0
+	say "apt-get update"
+	as_root apt-get -qq -o Acquire::Retries=3 update || return
+	apt_updated=yes
+}
+
+# apt_ready makes sure that there are package lists.
+apt_ready() {
+	command -v apt-get >/dev/null || die "this is neither Debian nor Ubuntu: $1"
+	if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
+		apt_update
+	fi
+}
+
+# apt_install installs packages. Lists that are too old for the mirror are the
+# usual reason for a failure, so it tries again with new ones.
+apt_install() {
+	apt_ready "install what corresponds to $*"
+	say "installing $*"
+	local install=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 install --no-install-recommends)
+	as_root "${install[@]}" "$@" >/dev/null && return
+	apt_update
+	as_root "${install[@]}" "$@" >/dev/null
+}
+
+# need installs the packages after the first argument if that is no command.
+need() {
+	local name=$1
+	shift
+	command -v "$name" >/dev/null || apt_install "$@"
+}

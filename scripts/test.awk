@@ -1,0 +1,33 @@
+# Shortens the output of go test -v: a package that passed is one line, one that
+# failed is shown whole, skipped tests are shown with their reason. Ends with the
+# numbers, and with an error when a test was skipped or failed, or none was run.
+
+{ lines[++n] = $0 }
+
+/^ *--- PASS: / { passed++ }
+
+/^ *--- FAIL: / { failed++ }
+
+/^ *--- SKIP: / {
+	skips[++skipped] = $0
+	if (n > 1 && lines[n-1] !~ /^=== /) skips[skipped] = skips[skipped] "\n" lines[n-1]
+}
+
+# The last line of a package.
+/^(ok|FAIL)[ \t]+[^ \t]/ || /^\?  / || /\[no test files\]$/ {
+	if (/^FAIL/) {
+		broken++
+		for (i = 1; i < n; i++) print lines[i]
+	}
+	if (!/no test files/) print
+	fflush()
+	n = 0
+}
+
+END {
+	for (i = 1; i <= n; i++) print lines[i]
+	for (i = 1; i <= skipped; i++) print skips[i]
+	printf "%d tests passed, %d failed, %d skipped\n", passed, failed, skipped
+	if (skipped) print "FAIL: no test may be skipped here"
+	exit (skipped || failed || broken || !passed) ? 1 : 0
+}

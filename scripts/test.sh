@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Sets up everything and runs all tests with the race detector. Fails when a test
+# fails or is skipped. Arguments are passed to go test; without any, they are
+# ./...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+scripts/tools.sh
+scripts/engine.sh start
+scripts/images.sh
+
+[ $# -gt 0 ] || set -- ./...
+export PYGENT_TEST_REQUIRE_DOCKER=1
+go test -race -count=1 -v "$@" 2>&1 | awk -f scripts/test.awk

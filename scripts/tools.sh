@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs what the tests need of the host besides Go: a C compiler for the race
+# detector, git, and python3, which reads our history files.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+command -v go >/dev/null || die "Go is missing: see https://go.dev/doc/install"
+if ! command -v "$(go env CC)" >/dev/null; then
+	apt_install gcc libc6-dev
+fi
+need git git ca-certificates
+need python3 python3-minimal
