@@ -73,18 +73,20 @@ func (m *DockerMode) UnmarshalText(text []byte) error {
 
 // Mount is a file or directory of the engine's machine that a container sees.
 type Mount struct {
-	Source   string // a path that exists
-	Target   string // an absolute path in the container
-	ReadOnly bool
+	Source   string `json:"source"` // a path that exists
+	Target   string `json:"target"` // an absolute path in the container
+	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
 // RuntimeOption adjusts a runtime made by [NewRuntime], [NewDockerRuntime] or
-// [NewLocalRuntime]. Options that concern containers are ignored by the local
-// runtime.
+// [NewLocalRuntime]. What no option sets comes from the environment, as
+// [LoadConfig] describes, and then from the defaults. Options that concern
+// containers are ignored by the local runtime.
 type RuntimeOption func(*runtimeOptions)
 
 // runtimeOptions are the settings of a runtime, checked by newRuntimeOptions.
 type runtimeOptions struct {
+	configured   bool // a loaded Config was given, so the environment has been read
 	docker       DockerMode
 	dockerHost   string
 	image        string
@@ -104,13 +106,16 @@ type runtimeOptions struct {
 	logger       *slog.Logger
 }
 
-// newRuntimeOptions applies opts to the defaults and checks the outcome.
+// newRuntimeOptions applies opts to what the environment says, unless a Config
+// among them has read it, and to the defaults, and checks the outcome.
 func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
-	o := &runtimeOptions{capabilities: defaultCapabilities}
-	for _, opt := range opts {
-		if opt != nil {
-			opt(o)
+	o := applyRuntimeOptions(opts)
+	if !o.configured {
+		env, err := ConfigSources{NoFiles: true}.Load()
+		if err != nil {
+			return nil, err
 		}
+		o = applyRuntimeOptions(slices.Concat(env.RuntimeOptions(), opts))
 	}
 	o.image = cmp.Or(o.image, DefaultImage)
 	o.network = cmp.Or(o.network, "none")
@@ -122,6 +127,16 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 		return nil, fmt.Errorf("runtime options: %w", err)
 	}
 	return o, nil
+}
+
+func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
+	o := &runtimeOptions{capabilities: defaultCapabilities}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(o)
+		}
+	}
+	return o
 }
 
 // loggedEvents returns a function that logs an event and emits it, one at a time.
