@@ -49,6 +49,9 @@ const (
 	leftoverGrace = 100 * time.Millisecond
 )
 
+// maxKeptOutput bounds what a call may ask to keep of a command's output.
+const maxKeptOutput = 16 << 20
+
 // leftoverNote is the note of a result whose command left processes behind.
 const leftoverNote = "processes started by the command still run in the background"
 
@@ -181,6 +184,9 @@ func trimPartialStart(p []byte) []byte {
 		if utf8.RuneStart(p[i]) {
 			return p[i:]
 		}
+	}
+	if len(p) < utf8.UTFMax {
+		return nil
 	}
 	return p
 }

@@ -44,6 +44,7 @@ func TestBoundedOutputKeepsHeadAndTail(t *testing.T) {
 func FuzzBoundedOutput(f *testing.F) {
 	f.Add([]byte("hello, world"), 5, 3)
 	f.Add([]byte("ééééé"), 4, 1)
+	f.Add([]byte("0é"), 1, 1)
 	f.Fuzz(func(t *testing.T, data []byte, limit, piece int) {
 		limit, piece = 1+max(0, limit)%64, 1+max(0, piece)%64
 		out := newBoundedOutput(limit)

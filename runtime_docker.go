@@ -99,10 +99,10 @@ func (c *dockerCommander) run(ctx context.Context, spec commandSpec) (BashResult
 func (c *dockerCommander) shell(ctx context.Context) string {
 	c.mu.Lock()
 	s := c.current
-	if s == nil {
-		s = c.begin()
-	}
 	c.mu.Unlock()
+	if s == nil { // the last start failed: it is for a command to try again
+		return ""
+	}
 	select {
 	case <-s.known:
 		return s.shell

@@ -3,9 +3,11 @@ package pygent_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -24,7 +26,7 @@ func testEngine(t *testing.T) *client.Client {
 	return engine
 }
 
-// containerOf returns the id of the one container that mounts dir.
+// containersOf returns the containers that mount dir as their workspace.
 func containersOf(t *testing.T, engine *client.Client, dir string) []container.Summary {
 	t.Helper()
 	all, err := engine.ContainerList(context.Background(), container.ListOptions{
@@ -193,7 +195,7 @@ func TestDockerContainerThatDiesIsReplaced(t *testing.T) {
 		}
 		ended <- res
 	}()
-	require.Eventually(t, func() bool { return exists(r, "begun") }, 20e9, 1e7)
+	awaitFile(t, r, "begun")
 	require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, dir)[0].ID, "KILL"))
 	res := <-ended
 	require.Equal(t, "known\n", res.Output)
@@ -213,4 +215,29 @@ func TestDockerOutOfMemoryIsExplained(t *testing.T) {
 	require.Equal(t, 137, res.ExitCode)
 	require.Contains(t, res.Note, "memory limit of 32MiB")
 	require.Zero(t, bash(t, r, "true").ExitCode)
+}
+
+// TestDockerContainerEndsWithItsProcess kills a process that holds a runtime:
+// this test binary, run a second time.
+func TestDockerContainerEndsWithItsProcess(t *testing.T) {
+	const variable = "PYGENT_TEST_HOLD_RUNTIME"
+	if dir := os.Getenv(variable); dir != "" {
+		r, err := pygent.NewDockerRuntime(context.Background(), pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+		require.NoError(t, err)
+		_, err = r.Bash(context.Background(), "echo >begun; sleep 600", pygent.BashTimeout(-1))
+		require.NoError(t, err)
+		return
+	}
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	holder := exec.Command(os.Args[0], "-test.run=^TestDockerContainerEndsWithItsProcess$")
+	holder.Env = append(os.Environ(), variable+"="+dir)
+	require.NoError(t, holder.Start())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(dir, "begun"))
+		return err == nil
+	}, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, holder.Process.Kill())
+	require.Error(t, holder.Wait())
+	require.Eventually(t, func() bool { return len(containersOf(t, engine, dir)) == 0 }, 30*time.Second, 10*time.Millisecond)
 }

@@ -124,20 +124,21 @@ func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult,
 
 // settle looks at what a command that ended by itself left behind.
 func (c *localCommander) settle(cmd *exec.Cmd, res *BashResult, err error) error {
+	left := !groupEnds(cmd.Process.Pid, leftoverGrace)
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	// A number is given to another process once its group is empty.
+	// A number may be given to another process once its group is empty.
 	c.groups = slices.DeleteFunc(c.groups, func(group int) bool { return !groupAlive(group) })
-	if groupAlive(cmd.Process.Pid) {
+	if left {
 		c.groups = append(c.groups, cmd.Process.Pid)
-		res.Note = leftoverNote
 	}
+	c.mu.Unlock()
+
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return nil
-	}
-	if errors.Is(err, exec.ErrWaitDelay) {
+	held := errors.Is(err, exec.ErrWaitDelay)
+	if left || held {
 		res.Note = leftoverNote
+	}
+	if held || errors.As(err, &exit) {
 		return nil
 	}
 	return err

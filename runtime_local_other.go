@@ -5,6 +5,7 @@ package pygent
 import (
 	"os"
 	"os/exec"
+	"time"
 )
 
 // ownGroup does nothing: there are no process groups here.
@@ -12,6 +13,9 @@ func ownGroup(*exec.Cmd) {}
 
 // groupAlive reports false: what a command leaves behind is not known here.
 func groupAlive(int) bool { return false }
+
+// groupEnds reports true, likewise.
+func groupEnds(int, time.Duration) bool { return true }
 
 // endGroup kills the process alone.
 func endGroup(pid int) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
 )
@@ -156,15 +157,18 @@ func TestBashCancelReturnsWhatIsKnown(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			for !exists(r, "begun") {
-				time.Sleep(10 * time.Millisecond)
-			}
+			awaitFile(t, r, "begun")
 			cancel()
 		}()
 		res, err := r.Bash(ctx, "echo known; echo >begun; sleep 60")
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, "known\n", res.Output)
 	})
+}
+
+// awaitFile waits until a command has made a file.
+func awaitFile(t *testing.T, r pygent.Runtime, path string) {
+	assert.Eventually(t, func() bool { return exists(r, path) }, 30*time.Second, 5*time.Millisecond)
 }
 
 func exists(r pygent.Runtime, path string) bool {
@@ -393,9 +397,7 @@ func TestCleanupEndsRunningCommands(t *testing.T) {
 			_, err := r.Bash(context.Background(), "echo >begun; sleep 60", pygent.BashTimeout(-1))
 			ended <- err
 		}()
-		for !exists(r, "begun") {
-			time.Sleep(10 * time.Millisecond)
-		}
+		awaitFile(t, r, "begun")
 		require.NoError(t, r.Cleanup())
 		require.ErrorIs(t, <-ended, pygent.ErrRuntimeClosed)
 		require.NoError(t, r.Cleanup())

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,8 +158,8 @@ func (r *workspaceRuntime) spec(cmd string, o BashOptions) (commandSpec, error) 
 		script:    cmd,
 		dir:       dir,
 		env:       withSafeDirectory(append(r.env[:len(r.env):len(r.env)], env...), r.gitTrust),
-		timeout:   o.Timeout,
-		maxOutput: o.MaxOutput,
+		timeout:   cmp.Or(o.Timeout, DefaultBashTimeout),
+		maxOutput: min(max(o.MaxOutput, 1), maxKeptOutput),
 	}, nil
 }
 
