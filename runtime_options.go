@@ -101,6 +101,9 @@ type runtimeOptions struct {
 	readOnlyRoot bool
 	mounts       []Mount
 	gpus         string
+	publishPorts []string
+	publish      []publication // publishPorts, parsed
+	sharedFiles  *bool         // nil: as the engine's address suggests
 	env          []string
 	events       func(RuntimeEvent)
 	logger       *slog.Logger
@@ -186,6 +189,13 @@ func (o *runtimeOptions) check() error {
 			return fmt.Errorf("mount %q: %w", m.Source, err)
 		}
 		o.mounts[i].Source = source
+	}
+	for _, s := range o.publishPorts {
+		p, err := parsePublication(s)
+		if err != nil {
+			return err
+		}
+		o.publish = append(o.publish, p)
 	}
 	env, err := resolveEnv(o.env)
 	o.env = env
@@ -291,6 +301,22 @@ func WithMounts(mounts ...Mount) RuntimeOption {
 // "device=0,1". The default, "", passes none.
 func WithGPUs(gpus string) RuntimeOption {
 	return func(o *runtimeOptions) { o.gpus = gpus }
+}
+
+// WithPublish makes ports on which commands listen reachable on this machine,
+// for as long as the runtime lives: "8080" on 127.0.0.1:8080, "3000:8080" on
+// 127.0.0.1:3000, "0.0.0.0:3000:8080" from other machines too. It works without
+// a network in the container and with remote engines.
+func WithPublish(ports ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.publishPorts = append(o.publishPorts, ports...) }
+}
+
+// WithSharedFiles says whether the engine sees this machine's file system, so
+// that it can mount the workspace. Without, the workspace is a volume of the
+// engine, and a workspace that is kept is brought back at Cleanup. By default
+// it is tried where the engine is behind a local socket.
+func WithSharedFiles(shared bool) RuntimeOption {
+	return func(o *runtimeOptions) { o.sharedFiles = &shared }
 }
 
 // WithEnv sets variables, each "NAME=value", for all commands. "NAME" alone

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -146,7 +148,7 @@ func (x *extractor) directory(name string, h *tar.Header) error {
 		return err
 	}
 	// Its mode may forbid what is still to be put into it, so it comes last.
-	x.modes[name] = fs.FileMode(h.Mode).Perm() | 0o700
+	x.modes[name] = fs.FileMode(h.Mode).Perm()
 	return nil
 }
 
@@ -305,9 +307,10 @@ func (x *extractor) hardlink(name string, h *tar.Header) error {
 // later entry has none to set.
 func (x *extractor) finish() error {
 	var result error
-	for name, mode := range x.modes {
+	// The deepest first: a mode may take away the way to what is below.
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(x.modes))) {
 		if info, err := x.root.Lstat(name); err == nil && info.IsDir() {
-			result = errors.Join(result, x.root.Chmod(name, mode))
+			result = errors.Join(result, x.root.Chmod(name, x.modes[name]))
 		}
 	}
 	return result
