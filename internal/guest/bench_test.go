@@ -18,6 +18,9 @@ func BenchmarkTrue(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		median(b, func() { require.NoError(b, exec.Command("sh", "-c", "true").Run()) })
 	})
+	b.Run("floor-bash", func(b *testing.B) {
+		median(b, func() { require.NoError(b, exec.Command("bash", "-c", "true").Run()) })
+	})
 	b.Run("local", func(b *testing.B) { benchmarkTrue(b, local(b)) })
 	b.Run("docker", func(b *testing.B) { benchmarkTrue(b, container(b, debianImage(b), containerOptions{}).client) })
 	b.Run("busybox", func(b *testing.B) { benchmarkTrue(b, container(b, busyboxImage(b), containerOptions{}).client) })

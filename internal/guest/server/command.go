@@ -60,6 +60,9 @@ func (s *Server) run(ctx context.Context, st *state, stream *yamux.Stream, paylo
 	}
 	result := j.await(ctx, gaveUp)
 	stopLive()
+	if err := j.failed(); err != nil {
+		return err
+	}
 	if len(result.Left) > 0 || result.LeftCount > 0 {
 		result.Job = s.jobs.add(j)
 	}
@@ -81,6 +84,8 @@ func (s *Server) start(st *state, m *wire.Run) (*job, error) {
 		Path: st.shell,
 		Dir:  dir,
 		Env:  mergeEnv(st.env, m.Env, []string{"PWD=" + dir}),
+
+		Confirm: m.Background,
 	}
 	name := strings.TrimSuffix(filepath.Base(st.shell), ".exe")
 	if err := checkDir(dir); err != nil {
@@ -177,6 +182,16 @@ func (j *job) await(ctx context.Context, gaveUp <-chan struct{}) *wire.Result {
 		j.settle()
 	}
 	return j.result()
+}
+
+// failed returns why the command could not be started, or nil.
+func (j *job) failed() error {
+	select {
+	case <-j.proc.Exited():
+		return j.proc.Exit().Err
+	default:
+		return nil
+	}
 }
 
 // awaitGone waits until nothing of a stopped command is left, or has proved

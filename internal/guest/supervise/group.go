@@ -16,6 +16,9 @@ type Groups struct {
 	running map[*groupProcess]struct{}
 }
 
+// maxKills is how often a group is killed before nothing is left to wait for.
+const maxKills = 10
+
 // NewGroups returns a supervisor by process groups.
 func NewGroups() *Groups { return &Groups{running: make(map[*groupProcess]struct{})} }
 
@@ -99,6 +102,7 @@ func (p *groupProcess) watch() {
 		close(p.gone)
 	}()
 	var kill <-chan time.Time
+	kills := 0
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	exited := p.exited
@@ -112,11 +116,14 @@ func (p *groupProcess) watch() {
 		case <-kill:
 			signalGroup(p.cmd.Process, true)
 			kill = time.After(10 * time.Millisecond)
+			kills++
 		case <-exited:
 			exited = nil
 		case <-tick.C:
 		}
-		if exited == nil && !groupAlive(p.cmd.Process) {
+		// A killed orphan counts as alive until init reaps it, which may take
+		// its time.
+		if exited == nil && (kills > maxKills || !groupAlive(p.cmd.Process)) {
 			return
 		}
 	}

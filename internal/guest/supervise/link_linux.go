@@ -17,7 +17,7 @@ import (
 const (
 	orderRun     = iota + 1 // an order, with descriptors
 	orderStop               // a stop
-	eventStarted            // a number: the process
+	eventStarted            // nothing: the command runs; sent where it was asked for
 	eventFailed             // a number: errno
 	eventExited             // an exited
 	eventGone               // nothing: no descendant is left
@@ -31,6 +31,9 @@ type order struct {
 	env    []string
 	dir    string
 	script bool
+	// confirm asks for an event of the command's start, and not only of its
+	// end or failure.
+	confirm bool
 }
 
 // Fields implements wire.Message.
@@ -40,6 +43,7 @@ func (o *order) Fields(c *wire.Codec) {
 	c.Strings(&o.env, 1<<14, wire.MaxEnv)
 	c.String(&o.dir, wire.MaxPath)
 	c.Bool(&o.script)
+	c.Bool(&o.confirm)
 }
 
 // stop is the order to end what runs.

@@ -56,7 +56,7 @@ type supervisor struct {
 // process is a command under a supervisor.
 type process struct {
 	sup     *supervisor
-	started chan error // gets one value
+	started chan error // buffered; gets the event of the start, if one comes
 	exited  chan struct{}
 	gone    chan struct{}
 
@@ -108,7 +108,7 @@ func (p *Pool) Start(spec Spec) (Process, error) {
 	s.mu.Lock()
 	s.current = proc
 	s.mu.Unlock()
-	o := &order{path: spec.Path, args: spec.Args, env: spec.Env, dir: spec.Dir}
+	o := &order{path: spec.Path, args: spec.Args, env: spec.Env, dir: spec.Dir, confirm: spec.Confirm}
 	fds := []int{int(spec.Output.Fd())}
 	if spec.Script != nil {
 		o.script = true
@@ -118,8 +118,10 @@ func (p *Pool) Start(spec Spec) (Process, error) {
 		s.hangUp()
 		return nil, err
 	}
-	if err := <-proc.started; err != nil {
-		return nil, &os.PathError{Op: "start", Path: spec.Path, Err: err}
+	if spec.Confirm {
+		if err := <-proc.started; err != nil {
+			return nil, err
+		}
 	}
 	return proc, nil
 }
@@ -193,8 +195,8 @@ func (p *Pool) launch() (*supervisor, error) {
 	}
 	defer unix.Close(null)
 	pid, err := syscall.ForkExec(p.program, []string{WorkerName}, &syscall.ProcAttr{
-		// One thread runs Go code, and rarely collects garbage: a supervisor
-		// mostly waits, and its threads count against the limit of processes.
+		// A supervisor mostly waits, and its threads count against the limit
+		// of processes.
 		Env:   []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=12MiB"},
 		Files: []uintptr{uintptr(null), uintptr(null), 2, uintptr(pair[1])},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
@@ -289,7 +291,7 @@ func (s *supervisor) handle(kind byte, payload []byte) bool {
 			return false
 		}
 		s.free()
-		proc.started <- unix.Errno(m.n)
+		proc.fail(unix.Errno(m.n))
 	case eventExited:
 		m := &exited{}
 		if wire.Decode(payload, m) != nil {
@@ -336,6 +338,13 @@ func (s *supervisor) lost() {
 	default:
 	}
 	proc.end(Exit{Code: 128 + int(unix.SIGKILL), Signal: int(unix.SIGKILL)}, true)
+}
+
+// fail notes that the command could not be started.
+func (p *process) fail(errno unix.Errno) {
+	err := os.NewSyscallError("exec", errno)
+	p.started <- err
+	p.end(Exit{Code: -1, Err: err}, true)
 }
 
 // end notes what is known of a command's end.

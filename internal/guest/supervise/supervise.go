@@ -32,12 +32,16 @@ type Spec struct {
 	Dir    string
 	Output *os.File // takes both streams; Start does not close it
 	Script *os.File // descriptor 3 of the command, if any; Start does not close it
+	// Confirm has Start wait until the command runs, so that it returns the
+	// error where it cannot be started. Without it, the error is in Exit.
+	Confirm bool
 }
 
 // Exit is how a command's first process ended.
 type Exit struct {
 	Code   int // its status; 128+n when signal n ended it; -1 when nobody knows
 	Signal int
+	Err    error // why the command could not be started
 }
 
 // Proc is a process.

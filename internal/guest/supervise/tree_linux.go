@@ -142,22 +142,28 @@ func signalTree(root int, sig unix.Signal, skip map[int]bool) int {
 	return len(queue)
 }
 
+// killPass kills every descendant of root that it finds. It stops them first,
+// so that the last ones cannot fork faster than they are killed. What appears
+// meanwhile is for the next pass.
+func killPass(root int, skip map[int]bool) {
+	seen := 0
+	for range 50 {
+		n := signalTree(root, unix.SIGSTOP, skip)
+		if n <= seen {
+			break
+		}
+		seen = n
+	}
+	signalTree(root, unix.SIGKILL, skip)
+}
+
 // killTree kills every descendant of root until none is alive or patience
-// runs out, and returns how many are alive then. It stops them first, so that
-// the last ones cannot fork faster than they are killed. reap, if set, is
-// called to remove dead children of this process.
+// runs out, and returns how many are alive then. reap, if set, is called to
+// remove dead children of this process.
 func killTree(root int, skip map[int]bool, patience time.Duration, reap func()) int {
 	deadline := time.Now().Add(patience)
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		seen := 0
-		for range 50 {
-			n := signalTree(root, unix.SIGSTOP, skip)
-			if n <= seen {
-				break
-			}
-			seen = n
-		}
-		signalTree(root, unix.SIGKILL, skip)
+	for pause := minKillPause; ; pause = min(2*pause, maxKillPause) {
+		killPass(root, skip)
 		if reap != nil {
 			reap()
 		}

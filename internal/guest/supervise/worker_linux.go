@@ -18,25 +18,30 @@ import (
 // before anything else.
 const WorkerName = "pygent-supervisor"
 
-// How hard a supervisor tries to kill.
 const (
+	// killPatience is how long killing is tried where somebody waits for it.
 	killPatience = 3 * time.Second
-	gracePoll    = 2 * time.Millisecond
+	// reapPause is how long a dead descendant may wait to be reaped. Most are
+	// at once, for their end interrupts the wait; it may just miss it.
+	reapPause = 50 * time.Millisecond
+	// Killing is repeated after a pause that doubles between these.
+	minKillPause = 200 * time.Microsecond
+	maxKillPause = 10 * time.Millisecond
 )
 
 // worker is a supervisor: it runs one command at a time and owns whatever the
-// command starts.
+// command starts. It is one loop in one goroutine, because its threads count
+// against the limit of processes of those it supervises.
 type worker struct {
-	link    *link
-	null    *os.File
-	killing sync.WaitGroup // the goroutine that ends the current command
+	link *link
+	null *os.File
 
-	mu       sync.Mutex // guards what follows, and sending
-	root     int        // the command's first process; 0 when it has ended
-	busy     bool       // a descendant may be left
-	deadline time.Time  // when the current stop begins to kill
-	stopping bool
-	gone     chan struct{} // closed when the current command has no descendant
+	root     int       // the command's first process; 0 when it has been reaped
+	pidfd    int       // tells the end of it; -1 when there is none
+	busy     bool      // a descendant may be left
+	stopping bool      // the command is to end
+	killAt   time.Time // when the next attempt to kill is due, while stopping
+	pause    time.Duration
 }
 
 // Worker is the main function of a supervisor. It returns when the pool
@@ -47,33 +52,22 @@ func Worker() error {
 	}
 	preferForOOM()
 	Harden()
-	Threads(3)
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
+	unix.CloseOnExec(workerSocket)
 	socket, err := newLink(workerSocket, true)
 	if err != nil {
 		return err
 	}
-	unix.CloseOnExec(workerSocket)
-	w := &worker{link: socket, null: null}
-	for {
-		kind, payload, fds, err := w.link.receive()
-		if err != nil {
-			w.end()
-			return nil
-		}
-		switch kind {
-		case orderRun:
-			w.run(payload, fds)
-		case orderStop:
-			w.stop(payload)
-		}
-		for _, fd := range fds {
-			unix.Close(fd)
-		}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
 	}
+	w := &worker{link: socket, null: null, pidfd: -1}
+	for w.wait() && w.obey() {
+		w.reap()
+		w.advance()
+	}
+	killTree(unix.Getpid(), nil, killPatience, reapAny)
+	return nil
 }
 
 // Harden keeps other processes of the same user from looking into this one
@@ -105,33 +99,62 @@ func Threads(n int) {
 	done.Wait()
 }
 
+// wait waits for an order, the end of a child, or the time to do something,
+// and reports whether it can go on. The end of a child interrupts it.
+func (w *worker) wait() bool {
+	fds := []unix.PollFd{{Fd: workerSocket, Events: unix.POLLIN}, {Fd: int32(w.pidfd), Events: unix.POLLIN}}
+	var timeout *unix.Timespec
+	if w.busy {
+		pause := reapPause
+		if w.stopping {
+			pause = min(pause, max(time.Until(w.killAt), 0))
+		}
+		spec := unix.NsecToTimespec(int64(pause))
+		timeout = &spec
+	}
+	_, err := unix.Ppoll(fds, timeout, nil)
+	return err == nil || errors.Is(err, unix.EINTR)
+}
+
+// obey takes an order if there is one, and reports whether more can come.
+func (w *worker) obey() bool {
+	ready := []unix.PollFd{{Fd: workerSocket, Events: unix.POLLIN}}
+	if n, err := unix.Poll(ready, 0); n == 0 || err != nil {
+		return true
+	}
+	kind, payload, fds, err := w.link.receive()
+	if err != nil {
+		return false
+	}
+	switch kind {
+	case orderRun:
+		w.run(payload, fds)
+	case orderStop:
+		w.stop(payload)
+	}
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	return true
+}
+
 // run starts a command. The pool gives a supervisor one at a time.
 func (w *worker) run(payload []byte, fds []int) {
 	o := &order{}
-	if err := wire.Decode(payload, o); err != nil {
-		w.fail(unix.EINVAL)
+	if wire.Decode(payload, o) != nil || len(fds) != 1+boolInt(o.script) {
+		_ = w.link.send(eventFailed, &number{int(unix.EINVAL)})
 		return
 	}
-	files := []uintptr{w.null.Fd()}
-	for _, fd := range fds {
-		files = append(files, uintptr(fd))
-		if len(files) == 2 {
-			files = append(files, uintptr(fd)) // stdout and stderr are one
-		}
+	files := []uintptr{w.null.Fd(), uintptr(fds[0]), uintptr(fds[0])}
+	if o.script {
+		files = append(files, uintptr(fds[1]))
 	}
-	if len(files) < 3 || o.script != (len(files) == 4) {
-		w.fail(unix.EBADF)
-		return
-	}
-	// Who ends the last command must not see the next one.
-	w.killing.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	pid, err := syscall.ForkExec(o.path, o.args, &syscall.ProcAttr{
 		Dir: o.dir, Env: o.env, Files: files,
-		Sys: &syscall.SysProcAttr{Setsid: true},
+		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &w.pidfd},
 	})
 	if err != nil {
+		w.pidfd = -1
 		var errno unix.Errno
 		if !errors.As(err, &errno) {
 			errno = unix.EINVAL
@@ -140,135 +163,96 @@ func (w *worker) run(payload []byte, fds []int) {
 		return
 	}
 	w.root, w.busy, w.stopping = pid, true, false
-	w.gone = make(chan struct{})
-	_ = w.link.send(eventStarted, &number{pid})
-	go w.reap()
+	if o.confirm {
+		_ = w.link.send(eventStarted, nil)
+	}
 }
 
-func (w *worker) fail(errno unix.Errno) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_ = w.link.send(eventFailed, &number{int(errno)})
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
-// reap waits for every descendant: those that lost their parents have become
-// children of this process.
+// reap removes dead descendants (those that lost their parents have become
+// children of this process) and tells the pool of the first process's end and
+// of the last one's, in one message where they come together.
 func (w *worker) reap() {
-	for {
+	if !w.busy {
+		return
+	}
+	var ended *exited
+	for w.busy {
 		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)
-		if errors.Is(err, unix.EINTR) {
-			continue
+		pid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOHANG, nil)
+		if pid == 0 && err == nil {
+			break
 		}
 		if err != nil {
-			w.finish()
-			return
-		}
-		if !w.reaped(pid, status) {
-			return // The next command may have begun: nothing here is ours now.
-		}
-	}
-}
-
-// reaped notes the end of a process and reports whether others are left.
-func (w *worker) reaped(pid int, status unix.WaitStatus) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if pid != w.root {
-		return true
-	}
-	w.root = 0
-	// Whether it was the last one is asked now, to tell it in one message.
-	var last unix.WaitStatus
-	for {
-		pid, err := unix.Wait4(-1, &last, unix.WALL|unix.WNOHANG, nil)
-		if errors.Is(err, unix.EINTR) || pid > 0 {
+			w.busy = errors.Is(err, unix.EINTR) // Else no child is left.
 			continue
 		}
-		w.busy = err == nil
-		break
+		if pid == w.root {
+			ended = &exited{exit: exitOf(status)}
+			w.forgetRoot()
+		}
 	}
-	_ = w.link.send(eventExited, &exited{exit: exitOf(status), gone: !w.busy})
-	if !w.busy {
-		close(w.gone)
+	switch {
+	case ended != nil:
+		ended.gone = !w.busy
+		_ = w.link.send(eventExited, ended)
+	case !w.busy:
+		_ = w.link.send(eventGone, nil)
 	}
-	return w.busy
 }
 
-// finish tells that no descendant is left.
-func (w *worker) finish() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.busy = false
-	_ = w.link.send(eventGone, nil)
-	close(w.gone)
+func (w *worker) forgetRoot() {
+	w.root = 0
+	if w.pidfd >= 0 {
+		unix.Close(w.pidfd)
+		w.pidfd = -1
+	}
 }
 
-// stop ends what runs. It returns at once, so that a later order can shorten
-// the grace.
+// stop begins to end what runs, or shortens the grace.
 func (w *worker) stop(payload []byte) {
 	s := &stop{}
-	if wire.Decode(payload, s) != nil {
+	if wire.Decode(payload, s) != nil || !w.busy {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.busy {
-		return
-	}
-	deadline := time.Now().Add(s.grace)
+	killAt := time.Now().Add(s.grace)
 	if w.stopping {
-		if deadline.Before(w.deadline) {
-			w.deadline = deadline
+		if killAt.Before(w.killAt) {
+			w.killAt = killAt
 		}
 		return
 	}
-	w.stopping, w.deadline = true, deadline
-	gone := w.gone
-	w.killing.Go(func() { w.terminate(gone) })
-}
-
-// terminate asks all descendants to end, then makes them.
-func (w *worker) terminate(gone <-chan struct{}) {
-	if w.graceLeft() > 0 {
+	w.stopping, w.killAt, w.pause = true, killAt, minKillPause
+	if s.grace > 0 {
 		signalTree(unix.Getpid(), unix.SIGTERM, nil)
 	}
-	for w.graceLeft() > 0 {
-		select {
-		case <-gone:
-			return
-		case <-time.After(min(w.graceLeft(), gracePoll)):
-		}
+}
+
+// advance kills what is left when the grace is over, again and again until
+// nothing is.
+func (w *worker) advance() {
+	for w.busy && w.stopping && !time.Now().Before(w.killAt) {
+		killPass(unix.Getpid(), nil)
+		w.killAt = time.Now().Add(w.pause)
+		w.pause = min(2*w.pause, maxKillPause)
+		w.reap()
 	}
+}
+
+// reapAny removes dead children.
+func reapAny() {
 	for {
-		if killTree(unix.Getpid(), nil, killPatience, nil) == 0 {
+		pid, err := unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)
+		if pid <= 0 && !errors.Is(err, unix.EINTR) {
 			return
-		}
-		select {
-		case <-gone:
-			return
-		default:
 		}
 	}
-}
-
-func (w *worker) graceLeft() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Until(w.deadline)
-}
-
-// end kills everything before the supervisor itself ends.
-func (w *worker) end() {
-	killTree(unix.Getpid(), nil, killPatience, func() {
-		var status unix.WaitStatus
-		for {
-			pid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOHANG, nil)
-			if pid <= 0 && !errors.Is(err, unix.EINTR) {
-				return
-			}
-		}
-	})
 }
 
 func exitOf(status unix.WaitStatus) Exit {
