@@ -136,7 +136,9 @@ func TestBashStopsAtItsTimeLimit(t *testing.T) {
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "echo begin; (while :; do echo x >>alive; sleep 0.05; done) & sleep 60; echo never", pygent.BashTimeout(300*time.Millisecond))
 		require.True(t, res.TimedOut)
-		require.Equal(t, "begin\n", res.Output)
+		// A shell that outlives its child for a moment says "Terminated".
+		require.True(t, strings.HasPrefix(res.Output, "begin\n"), res.Output)
+		require.NotContains(t, res.Output, "never")
 		before := bash(t, r, "cat alive").Output
 		require.Equal(t, before, bash(t, r, "sleep 0.3; cat alive").Output, "the child was killed too")
 	})
