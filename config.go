@@ -63,6 +63,8 @@ type ContainerConfig struct {
 	ReadOnly     *bool    `json:"read_only,omitempty"`    // a root file system that cannot be written; default false
 	Mounts       []Mount  `json:"mounts,omitempty"`       // besides the workspace; default none
 	GPUs         string   `json:"gpus,omitempty"`         // "all", a number, or device ids; default none
+	Publish      []string `json:"publish,omitempty"`      // ports, as [WithPublish] takes them; default none
+	SharedFiles  *bool    `json:"shared_files,omitempty"` // whether the engine sees this machine's files; default as its address suggests
 	DockerHost   string   `json:"docker_host,omitempty"`  // the engine's address; default as the docker command
 }
 

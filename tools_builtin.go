@@ -31,6 +31,9 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 	tools := map[string]Tool{}
 	for _, t := range []Tool{
 		builtin("bash", "Run a shell command in the workspace and return its output and exit code. Every command starts anew in the workspace: cd and exports do not last. Commands get no input and no terminal.", runBash),
+		polling(builtin("job_output", "Read what a background command printed from offset on, and see its state. wait gives it time to print something new.", jobOutput)),
+		polling(builtin("job_list", "List the commands in the background.", jobList)),
+		builtin("job_kill", "End a background command with all its processes.", jobKill),
 		builtin("write_file", "Create a text file in the workspace, or replace its whole content.", writeFile),
 		builtin("edit_file", "Replace a piece of text in a file of the workspace. old_text must occur exactly once, white space included: add lines around it until it does.", editFile),
 		builtin("download_file", "Read a text file of the workspace.", downloadFile),
@@ -53,10 +56,18 @@ func builtin[In any](name, description string, fn func(context.Context, Runtime,
 	return t
 }
 
+// polling marks a tool that is rightly called again and again.
+func polling(t Tool) Tool {
+	t.polls = true
+	return t
+}
+
 type bashInput struct {
 	Cmd     string  `json:"cmd" jsonschema:"the command, or a whole script"`
 	Timeout float64 `json:"timeout,omitempty" jsonschema:"time limit in seconds, at most 600; default 30"`
 	Cwd     string  `json:"cwd,omitempty" jsonschema:"directory to run in, relative to the workspace"`
+
+	Background bool `json:"background,omitempty" jsonschema:"do not wait: return a job id for job_output and job_kill; without a time limit unless timeout is given"`
 }
 
 func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error) {
@@ -67,6 +78,9 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 		return nil, errors.New("timeout must be positive")
 	}
 	timeout := min(time.Duration(in.Timeout*float64(time.Second)), MaxBashTimeout)
+	if in.Background {
+		return startJob(ctx, rt, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
+	}
 	r, err := rt.Bash(ctx, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
 	display := r.String()
 	if len(r.Command) > shownCommand {
