@@ -274,7 +274,7 @@ func headOf(s string, n int) string {
 		return s
 	}
 	end := n
-	for end > 0 && end > n-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+	for end > 0 && end > n-utf8.UTFMax+1 && !utf8.RuneStart(s[end]) {
 		end--
 	}
 	if !utf8.RuneStart(s[end]) {
@@ -290,7 +290,7 @@ func tailOf(s string, n int) string {
 	}
 	begin := len(s) - n
 	at := begin
-	for at < len(s) && at < begin+utf8.UTFMax && !utf8.RuneStart(s[at]) {
+	for at < len(s) && at < begin+utf8.UTFMax-1 && !utf8.RuneStart(s[at]) {
 		at++
 	}
 	if at < len(s) && !utf8.RuneStart(s[at]) {

@@ -44,6 +44,7 @@ func FuzzBound(f *testing.F) {
 	f.Add("grüße 日本 🙂", 7)
 	f.Add(strings.Repeat("\x80", 100), 10)
 	f.Add("a\xf0\x9f\x99", 2)
+	f.Add("000000000000\x9c\x9f\x99\x82", 15)
 	f.Fuzz(func(t *testing.T, s string, n int) {
 		if n < 0 || n > 1<<20 {
 			return
