@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -78,7 +79,8 @@ func runCommand(ctx context.Context, a *Agent, text string, out io.Writer) error
 		return help(all, strings.TrimPrefix(args, "/"), out)
 	}
 	_, err := outlive(ctx, func() (struct{}, error) { return struct{}{}, c.Run(ctx, a, args, out) })
-	if err != nil && err != errLeave {
+	a.logPanic("command /"+name, err)
+	if err != nil && !errors.Is(err, errLeave) {
 		return fmt.Errorf("/%s: %w", name, err)
 	}
 	return err
