@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // Command is a command of interactive sessions: "/name arguments".
@@ -68,8 +69,10 @@ func allCommands() map[string]Command {
 
 // runCommand carries out a line that begins with a slash.
 func runCommand(ctx context.Context, a *Agent, text string, out io.Writer) error {
-	name, args, _ := strings.Cut(strings.TrimPrefix(text, "/"), " ")
-	args = strings.TrimSpace(args)
+	name, args := strings.TrimPrefix(text, "/"), ""
+	if i := strings.IndexFunc(name, unicode.IsSpace); i >= 0 {
+		name, args = name[:i], strings.TrimSpace(name[i:])
+	}
 	all := allCommands()
 	c, ok := all[name]
 	switch {

@@ -18,39 +18,39 @@ import (
 	"github.com/x/pygent"
 )
 
-// bench is a local runtime with the built-in tools on it.
-type bench struct {
+// toolBench is a local runtime with the built-in tools on it.
+type toolBench struct {
 	*testing.T
 	rt  pygent.Runtime
 	dir string
 }
 
-func newBench(t *testing.T) *bench {
+func newToolBench(t *testing.T) *toolBench {
 	t.Helper()
 	dir := t.TempDir()
 	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, rt.Cleanup()) })
-	return &bench{t, rt, dir}
+	return &toolBench{t, rt, dir}
 }
 
-func (b *bench) try(tool string, args map[string]any) (*pygent.ToolResult, error) {
+func (b *toolBench) try(tool string, args map[string]any) (*pygent.ToolResult, error) {
 	return callOn(b.T, b.rt, tool, args)
 }
 
-func (b *bench) call(tool string, args map[string]any) *pygent.ToolResult {
+func (b *toolBench) call(tool string, args map[string]any) *pygent.ToolResult {
 	b.Helper()
 	result, err := b.try(tool, args)
 	require.NoError(b, err)
 	return result
 }
 
-func (b *bench) write(name, content string) {
+func (b *toolBench) write(name, content string) {
 	b.Helper()
 	require.NoError(b, os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600))
 }
 
-func (b *bench) read(name string) string {
+func (b *toolBench) read(name string) string {
 	b.Helper()
 	data, err := os.ReadFile(filepath.Join(b.dir, name))
 	require.NoError(b, err)
@@ -67,7 +67,7 @@ func callOn(t *testing.T, rt pygent.Runtime, tool string, args map[string]any) (
 }
 
 func TestBashShowsOutputAndExitCode(t *testing.T) {
-	b := newBench(t)
+	b := newToolBench(t)
 	require.NoError(t, os.Mkdir(filepath.Join(b.dir, "sub"), 0o700))
 	tests := []struct {
 		name string
@@ -94,7 +94,7 @@ func TestBashShowsOutputAndExitCode(t *testing.T) {
 }
 
 func TestBashRefuses(t *testing.T) {
-	b := newBench(t)
+	b := newToolBench(t)
 	tests := []struct {
 		name string
 		args map[string]any
@@ -114,17 +114,17 @@ func TestBashRefuses(t *testing.T) {
 	}
 }
 
-// stub is a runtime whose commands do what a test says.
-type stub struct {
+// stubRuntime is a runtime whose commands do what a test says.
+type stubRuntime struct {
 	nowhere
 	bash func(cmd string, o pygent.BashOptions) (pygent.BashResult, error)
 	file []byte
 }
 
-func (s stub) Bash(_ context.Context, cmd string, opts ...pygent.BashOption) (pygent.BashResult, error) {
+func (s stubRuntime) Bash(_ context.Context, cmd string, opts ...pygent.BashOption) (pygent.BashResult, error) {
 	return s.bash(cmd, pygent.NewBashOptions(opts...))
 }
-func (s stub) ReadFile(context.Context, string) ([]byte, error) { return s.file, nil }
+func (s stubRuntime) ReadFile(context.Context, string) ([]byte, error) { return s.file, nil }
 
 func TestBashTimeoutIsCapped(t *testing.T) {
 	tests := []struct{ seconds, want float64 }{
@@ -132,7 +132,7 @@ func TestBashTimeoutIsCapped(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var got float64
-		rt := stub{bash: func(_ string, o pygent.BashOptions) (pygent.BashResult, error) {
+		rt := stubRuntime{bash: func(_ string, o pygent.BashOptions) (pygent.BashResult, error) {
 			got = o.Timeout.Seconds()
 			return pygent.BashResult{}, nil
 		}}
@@ -145,7 +145,7 @@ func TestBashTimeoutIsCapped(t *testing.T) {
 func TestBashKeepsWhatAnInterruptedCommandPrinted(t *testing.T) {
 	lost := errors.New("the container is gone")
 	output := "half"
-	rt := stub{bash: func(string, pygent.BashOptions) (pygent.BashResult, error) {
+	rt := stubRuntime{bash: func(string, pygent.BashOptions) (pygent.BashResult, error) {
 		return pygent.BashResult{Output: output, ExitCode: -1}, lost
 	}}
 	result, err := callOn(t, rt, "bash", map[string]any{"cmd": "make"})
@@ -158,7 +158,7 @@ func TestBashKeepsWhatAnInterruptedCommandPrinted(t *testing.T) {
 }
 
 func TestBashShortensALongCommandAndNotItsOutput(t *testing.T) {
-	b := newBench(t)
+	b := newToolBench(t)
 	script := "echo first\n: " + strings.Repeat("ä", 100_000) + "\necho last"
 	result := b.call("bash", map[string]any{"cmd": script})
 	require.Less(t, len(result.Content), 500)
@@ -168,7 +168,7 @@ func TestBashShortensALongCommandAndNotItsOutput(t *testing.T) {
 }
 
 func TestBashOutputIsBounded(t *testing.T) {
-	result := newBench(t).call("bash", map[string]any{"cmd": "echo head; head -c 5000000 /dev/zero | tr '\\0' x; echo tail; exit 4"})
+	result := newToolBench(t).call("bash", map[string]any{"cmd": "echo head; head -c 5000000 /dev/zero | tr '\\0' x; echo tail; exit 4"})
 	require.Less(t, len(result.Content), pygent.DefaultMaxOutput+300)
 	require.True(t, strings.Contains(result.Content, "\nhead\nxxx"))
 	require.True(t, strings.HasSuffix(result.Content, "xxxtail\n[exit code 4]"))
@@ -176,7 +176,7 @@ func TestBashOutputIsBounded(t *testing.T) {
 }
 
 func TestWriteFile(t *testing.T) {
-	b := newBench(t)
+	b := newToolBench(t)
 	require.Equal(t, "wrote 6 bytes to a/b/ü.txt", b.call("write_file", map[string]any{"path": "a/b/ü.txt", "content": "grüß"}).Content)
 	require.Equal(t, "grüß", b.read("a/b/ü.txt"))
 	b.call("write_file", map[string]any{"path": filepath.Join(b.dir, "abs.txt"), "content": ""})
@@ -185,7 +185,7 @@ func TestWriteFile(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o750))
 	b.call("write_file", map[string]any{"path": "run.sh", "content": "new\r\n"})
 	require.Equal(t, "new\r\n", b.read("run.sh"))
-	require.Equal(t, fs.FileMode(0o750), mode(t, filepath.Join(b.dir, "run.sh")))
+	require.Equal(t, fs.FileMode(0o750), fileMode(t, filepath.Join(b.dir, "run.sh")))
 
 	for path, want := range map[string]string{"../x": "outside the workspace", "/etc/passwd": "outside the workspace", "a": "is a directory", "": "is a directory", "run.sh/x": "run.sh/x"} {
 		_, err := b.try("write_file", map[string]any{"path": path, "content": "x"})
@@ -193,7 +193,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-func mode(t *testing.T, name string) fs.FileMode {
+func fileMode(t *testing.T, name string) fs.FileMode {
 	t.Helper()
 	info, err := os.Stat(name)
 	require.NoError(t, err)
@@ -229,7 +229,7 @@ func TestEditFileReplacesTheOnlyOccurrence(t *testing.T) {
 		{"LF file, CRLF old text", "a\nb\n", "a\r\nb", "x", "", "does not occur"},
 		{"LF file stays so", "a\nb\n", "b", "b\nc", "a\nb\nc\n", "at line 2"},
 	}
-	b := newBench(t)
+	b := newToolBench(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b.write("f.txt", tt.text)
@@ -252,7 +252,7 @@ func TestEditFileReplacesTheOnlyOccurrence(t *testing.T) {
 	b.write("run.sh", "echo a\n")
 	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o755))
 	b.call("edit_file", map[string]any{"path": "run.sh", "old_text": "a", "new_text": "b"})
-	require.Equal(t, fs.FileMode(0o755), mode(t, filepath.Join(b.dir, "run.sh")))
+	require.Equal(t, fs.FileMode(0o755), fileMode(t, filepath.Join(b.dir, "run.sh")))
 }
 
 func TestDownloadFileReadsInPieces(t *testing.T) {
@@ -260,7 +260,7 @@ func TestDownloadFileReadsInPieces(t *testing.T) {
 	// The pieces end within a character, at several places of it.
 	for shift := range 4 {
 		t.Run(fmt.Sprint("shift ", shift), func(t *testing.T) {
-			b := newBench(t)
+			b := newToolBench(t)
 			text := strings.Repeat("x", shift) + strings.Repeat("🙂", 3*piece/4)
 			b.write("big.txt", text)
 			var got strings.Builder
@@ -284,7 +284,7 @@ func TestDownloadFileReadsInPieces(t *testing.T) {
 }
 
 func TestDownloadFile(t *testing.T) {
-	b := newBench(t)
+	b := newToolBench(t)
 	b.write("f", "häuser\n")
 	b.write("empty", "")
 	b.write("nul", "a\x00b")
@@ -322,7 +322,7 @@ func TestDownloadFile(t *testing.T) {
 }
 
 func TestDownloadFileFromARuntimeThatReadsOnlyWholeFiles(t *testing.T) {
-	rt := stub{file: []byte("0123456789")}
+	rt := stubRuntime{file: []byte("0123456789")}
 	result, err := callOn(t, rt, "download_file", map[string]any{"path": "f", "offset": 4})
 	require.NoError(t, err)
 	require.Equal(t, "456789", result.Content)
@@ -335,7 +335,7 @@ func TestDownloadFileFromARuntimeThatReadsOnlyWholeFiles(t *testing.T) {
 }
 
 func TestReadImage(t *testing.T) {
-	b := newBench(t)
+	b := newToolBench(t)
 	kinds := map[string]string{
 		"png":  "\x89PNG\r\n\x1a\n…",
 		"jpeg": "\xff\xd8\xff\xe0…",
@@ -364,7 +364,7 @@ func TestReadImage(t *testing.T) {
 }
 
 func TestContinueAndStopEndTheRun(t *testing.T) {
-	b := newBench(t)
+	b := newToolBench(t)
 	result := b.call("continue", map[string]any{"prompt": "Which?", "options": []string{"a", "b"}})
 	require.Equal(t, pygent.StatusAwaitingUser, result.End)
 	require.Equal(t, &pygent.Question{Prompt: "Which?", Options: []string{"a", "b"}}, result.Question)

@@ -15,12 +15,12 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// say is a plain tool that returns the text it always says.
-func say(text string) pygent.ToolFunc {
+// sayTool is a plain tool that returns the text it always says.
+func sayTool(text string) pygent.ToolFunc {
 	return func(context.Context, pygent.Runtime, map[string]any) (string, error) { return text, nil }
 }
 
-func names(r *pygent.Registry) []string {
+func toolNames(r *pygent.Registry) []string {
 	var all []string
 	for _, t := range r.Tools() {
 		all = append(all, t.Name)
@@ -47,7 +47,7 @@ func TestDefaultRegistryServesExecuteTool(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hello you", got)
 
-	require.NoError(t, pygent.RegisterTool("greet", "Greet", map[string]any{"type": "object"}, say("replaced")))
+	require.NoError(t, pygent.RegisterTool("greet", "Greet", map[string]any{"type": "object"}, sayTool("replaced")))
 	got, err = exec("greet")
 	require.NoError(t, err)
 	require.Equal(t, "replaced", got)
@@ -83,42 +83,42 @@ func TestDefaultRegistryServesExecuteTool(t *testing.T) {
 
 func TestAgentsKeepTheToolsTheyWereMadeWith(t *testing.T) {
 	t.Cleanup(pygent.ResetTools)
-	require.NoError(t, pygent.RegisterTool("early", "", nil, say("")))
+	require.NoError(t, pygent.RegisterTool("early", "", nil, sayTool("")))
 	before := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
-	require.NoError(t, pygent.RegisterTool("late", "", nil, say("")))
+	require.NoError(t, pygent.RegisterTool("late", "", nil, sayTool("")))
 	require.NoError(t, pygent.RemoveTool("early"))
 	after := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
-	require.Contains(t, names(before.Tools()), "early")
-	require.NotContains(t, names(before.Tools()), "late")
-	require.Contains(t, names(after.Tools()), "late")
-	require.NotContains(t, names(after.Tools()), "early")
+	require.Contains(t, toolNames(before.Tools()), "early")
+	require.NotContains(t, toolNames(before.Tools()), "late")
+	require.Contains(t, toolNames(after.Tools()), "late")
+	require.NotContains(t, toolNames(after.Tools()), "early")
 
 	before.Tools().Clear()
-	require.Empty(t, names(before.Tools()))
-	require.Contains(t, names(after.Tools()), "bash")
+	require.Empty(t, toolNames(before.Tools()))
+	require.Contains(t, toolNames(after.Tools()), "bash")
 	_, err := pygent.ExecuteTool(t.Context(), toolCall("bash", `{"cmd":"true"}`), nowhere{})
 	require.NoError(t, err)
 }
 
 func TestRegistry(t *testing.T) {
 	var r pygent.Registry
-	require.Empty(t, names(&r))
+	require.Empty(t, toolNames(&r))
 	_, err := r.Execute(t.Context(), toolCall("b", ""), nowhere{})
 	require.ErrorIs(t, err, pygent.ErrUnknownTool)
-	require.NoError(t, r.Register("b", "", nil, say("b")))
-	require.NoError(t, r.Register("a", "", nil, say("a")))
-	require.Equal(t, []string{"a", "b"}, names(&r))
+	require.NoError(t, r.Register("b", "", nil, sayTool("b")))
+	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
+	require.Equal(t, []string{"a", "b"}, toolNames(&r))
 	result, err := r.Execute(t.Context(), toolCall("b", ""), nowhere{})
 	require.NoError(t, err)
 	require.Equal(t, "b", result.Content)
 	require.ErrorIs(t, r.Remove("c"), pygent.ErrUnknownTool)
 	require.ErrorContains(t, r.Remove("c"), `"c"; the tools are: a, b`)
 	require.NoError(t, r.Remove("a"))
-	require.Equal(t, []string{"b"}, names(&r))
+	require.Equal(t, []string{"b"}, toolNames(&r))
 	r.Clear()
-	require.Empty(t, names(&r))
+	require.Empty(t, toolNames(&r))
 	r.Reset()
-	require.Equal(t, builtins, names(&r))
+	require.Equal(t, builtins, toolNames(&r))
 
 	_, err = pygent.NewRegistry(pygent.Tool{Name: "no run"})
 	require.Error(t, err)
@@ -127,20 +127,20 @@ func TestRegistry(t *testing.T) {
 func TestDisablingWinsOverAdding(t *testing.T) {
 	var r pygent.Registry
 	r.Disable("a", "nobody")
-	require.NoError(t, r.Register("a", "", nil, say("a")))
-	require.NoError(t, r.Register("b", "", nil, say("b")))
-	require.Equal(t, []string{"b"}, names(&r))
+	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
+	require.NoError(t, r.Register("b", "", nil, sayTool("b")))
+	require.Equal(t, []string{"b"}, toolNames(&r))
 	_, err := r.Execute(t.Context(), toolCall("a", ""), nowhere{})
 	require.ErrorIs(t, err, pygent.ErrToolDisabled)
 	_, err = r.Execute(t.Context(), toolCall("nope", ""), nowhere{})
 	require.NotContains(t, err.Error(), "are: a")
 	r.Reset()
-	require.NoError(t, r.Register("a", "", nil, say("a")))
-	require.Contains(t, names(&r), "a")
+	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
+	require.Contains(t, toolNames(&r), "a")
 
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithDisabledTools("mine"))
-	require.NoError(t, agent.Tools().Register("mine", "", nil, say("")))
-	require.NotContains(t, names(agent.Tools()), "mine")
+	require.NoError(t, agent.Tools().Register("mine", "", nil, sayTool("")))
+	require.NotContains(t, toolNames(agent.Tools()), "mine")
 }
 
 func TestInvalidToolsAreRefused(t *testing.T) {
@@ -151,30 +151,30 @@ func TestInvalidToolsAreRefused(t *testing.T) {
 		fn         pygent.ToolFunc
 		want       string
 	}{
-		{"no name", "", object, say(""), "1 to 64"},
-		{"a space", "two words", object, say(""), "1 to 64"},
-		{"a dot", "a.b", object, say(""), "1 to 64"},
-		{"a newline", "a\n", object, say(""), "1 to 64"},
-		{"too long", strings.Repeat("x", 65), object, say(""), "1 to 64"},
+		{"no name", "", object, sayTool(""), "1 to 64"},
+		{"a space", "two words", object, sayTool(""), "1 to 64"},
+		{"a dot", "a.b", object, sayTool(""), "1 to 64"},
+		{"a newline", "a\n", object, sayTool(""), "1 to 64"},
+		{"too long", strings.Repeat("x", 65), object, sayTool(""), "1 to 64"},
 		{"no function", "t", object, nil, "the function is nil"},
-		{"not an object", "t", map[string]any{"type": "string"}, say(""), "type object"},
-		{"no schema", "t", []int{1}, say(""), "not a JSON Schema"},
-		{"a dangling reference", "t", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`), say(""), "parameters"},
-		{"a bad pattern", "t", json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}`), say(""), "parameters"},
-		{"not JSON", "t", json.RawMessage(`{"type":`), say(""), "encode the parameters"},
-		{"not encodable", "t", func() {}, say(""), "encode the parameters"},
+		{"not an object", "t", map[string]any{"type": "string"}, sayTool(""), "type object"},
+		{"no schema", "t", []int{1}, sayTool(""), "not a JSON Schema"},
+		{"a dangling reference", "t", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`), sayTool(""), "parameters"},
+		{"a bad pattern", "t", json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}`), sayTool(""), "parameters"},
+		{"not JSON", "t", json.RawMessage(`{"type":`), sayTool(""), "encode the parameters"},
+		{"not encodable", "t", func() {}, sayTool(""), "encode the parameters"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var r pygent.Registry
 			require.ErrorContains(t, r.Register(tt.tool, "", tt.parameters, tt.fn), tt.want)
-			require.Empty(t, names(&r))
+			require.Empty(t, toolNames(&r))
 		})
 	}
 	var r pygent.Registry
 	require.ErrorContains(t, r.Add(pygent.Tool{Name: "t"}), "Run is nil")
 	for _, parameters := range []any{nil, json.RawMessage(nil), json.RawMessage("null")} {
-		require.NoError(t, r.Register("t", "", parameters, say("")))
+		require.NoError(t, r.Register("t", "", parameters, sayTool("")))
 	}
 }
 
@@ -243,7 +243,7 @@ func TestArgumentErrorsArePrecise(t *testing.T) {
 	require.NoError(t, r.Register("pick", "", map[string]any{
 		"type":       "object",
 		"properties": map[string]any{"color": map[string]any{"enum": []string{"red", "blue"}}},
-	}, say("picked")))
+	}, sayTool("picked")))
 	tests := []struct {
 		name, tool, args string
 		want             []string // of the error; none means that there is none
@@ -329,7 +329,7 @@ func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
 		all.Go(func() {
 			name := fmt.Sprint("tool", i)
 			for range 50 {
-				_ = r.Register(name, "", nil, say(name))
+				_ = r.Register(name, "", nil, sayTool(name))
 				_, _ = r.Execute(t.Context(), toolCall(name, ""), nowhere{})
 				_ = r.Tools()
 				r.Disable("other")
@@ -349,5 +349,5 @@ func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
 		}
 	})
 	all.Wait()
-	require.Empty(t, names(r))
+	require.Empty(t, toolNames(r))
 }
