@@ -209,12 +209,12 @@ func TestDeadlineLeavesNoDescendant(t *testing.T) {
 	})
 }
 
-// sleepers returns the processes in the place of c that sleep.
+// sleepers returns the processes that sleep in the workspace of c.
 func sleepers(t *testing.T, c *guest.Client) string {
 	t.Helper()
 	return output(run(t, c, `for p in /proc/[0-9]*; do
-  read -r name < $p/comm || continue
-  [ "$name" = sleep ] && grep -q `+"'"+`State:.Z'  $p/status || { [ "$name" = sleep ] && echo $p; }
+  [ "$(readlink $p/cwd)" = "$(readlink /proc/$$/cwd)" ] || continue
+  read -r name < $p/comm && [ "$name" = sleep ] && echo $p
 done 2>/dev/null; true`))
 }
 

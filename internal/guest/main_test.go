@@ -9,6 +9,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if workspace := os.Getenv(hostProcess); workspace != "" {
+		actAsHost(workspace)
+	}
 	code := m.Run()
 	if c, err := engine(); err == nil {
 		_ = c.Close()
