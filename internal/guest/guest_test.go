@@ -340,3 +340,24 @@ func TestEndOfStreamLeavesNothing(t *testing.T) {
 	_, err = c.Run(context.Background(), guest.Command{Script: "true"})
 	require.ErrorIs(t, err, guest.ErrClosed)
 }
+
+func TestCloseEndsWhatWaits(t *testing.T) {
+	c := local(t)
+	results := make(chan error)
+	for range 8 {
+		go func() {
+			for {
+				if _, err := c.Run(context.Background(), guest.Command{Script: "sleep 0.01"}); err != nil {
+					results <- err
+					return
+				}
+			}
+		}()
+	}
+	run(t, c, "true")
+	require.NoError(t, c.Close())
+	for range 8 {
+		require.ErrorIs(t, <-results, guest.ErrClosed)
+	}
+	<-c.Done()
+}

@@ -13,6 +13,7 @@ func TestMain(m *testing.M) {
 		actAsHost(workspace)
 	}
 	code := m.Run()
+	_ = os.RemoveAll(guestDir)
 	if c, err := engine(); err == nil {
 		_ = c.Close()
 	}
