@@ -62,6 +62,8 @@ const maxLine = 1 << 20
 var (
 	// errLeave ends a session.
 	errLeave = errors.New("leave the session")
+	// errInterrupted ends a turn.
+	errInterrupted = errors.New("interrupted by the user")
 	// errLongLine is what becomes of a line that exceeds maxLine.
 	errLongLine = fmt.Errorf("the line is longer than %d bytes; put the text in a file", maxLine)
 )
@@ -189,17 +191,17 @@ func (s *session) ask(ctx context.Context, prompt string, interrupts <-chan os.S
 // interruptible calls f with a context that Ctrl-C ends. That f was
 // interrupted is no error.
 func (s *session) interruptible(outer context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(outer)
+	ctx, cancel := context.WithCancelCause(outer)
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		select {
 		case <-s.interrupts:
-			cancel()
+			cancel(errInterrupted)
 		case <-ctx.Done():
 		}
 	})
 	defer watcher.Wait()
-	defer cancel()
+	defer cancel(nil)
 	err := f(ctx)
 	if err != nil && ctx.Err() != nil && outer.Err() == nil {
 		s.printer.say("(interrupted)")
