@@ -169,3 +169,15 @@ func ExampleRegisterCommand() {
 	fmt.Println(err)
 	// Output: <nil>
 }
+
+func TestSessionTakesTheNumberOfAnOption(t *testing.T) {
+	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which color?", "options": []string{"red", "blue"}})
+	_, agent := converse(t, "paint it\n2\n1\n", pygenttest.NewScriptedModel(ask, pygenttest.Text("Blue."), pygenttest.Text("What?")))
+	var said []string
+	for _, m := range agent.History().Messages() {
+		if m.Role == pygent.RoleUser {
+			said = append(said, m.Content)
+		}
+	}
+	require.Equal(t, []string{"paint it", "blue", "1"}, said)
+}
