@@ -98,24 +98,19 @@ const (
 )
 
 func (l Leftover) remove(ctx context.Context, engine *client.Client) error {
-	var err error
 	switch l.Kind {
 	case leftContainer:
-		err = engine.ContainerRemove(ctx, l.Name, container.RemoveOptions{Force: true, RemoveVolumes: true})
-		if errdefs.IsConflict(err) {
-			return nil // the engine is removing it already
-		}
+		return removeContainer(ctx, engine, l.Name)
 	case leftVolume:
-		err = engine.VolumeRemove(ctx, l.Name, true)
+		err := engine.VolumeRemove(ctx, l.Name, true)
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		return err
 	case leftDirectory:
 		return workspace.RemoveStale(l.Name)
-	default:
-		return fmt.Errorf("unknown kind %q", l.Kind)
 	}
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return fmt.Errorf("unknown kind %q", l.Kind)
 }
 
 // staleOnEngine lists the containers and volumes of owners that do not live.

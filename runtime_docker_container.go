@@ -332,19 +332,28 @@ func (b *dockerContainer) giveUpFiles() {
 func (b *dockerContainer) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	err := b.engine.ContainerRemove(ctx, b.name, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if errdefs.IsConflict(err) { // the engine is removing it already
-		removed, failed := b.engine.ContainerWait(ctx, b.name, container.WaitConditionRemoved)
+	if err := removeContainer(ctx, b.engine, b.name); err != nil {
+		return fmt.Errorf("remove container %s: %w", b.name, err)
+	}
+	return nil
+}
+
+// removeContainer removes a container with its anonymous volumes, and waits
+// until it has gone, also when the engine is removing it already.
+func removeContainer(ctx context.Context, engine *client.Client, name string) error {
+	err := engine.ContainerRemove(ctx, name, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsConflict(err) {
+		removed, failed := engine.ContainerWait(ctx, name, container.WaitConditionRemoved)
 		select {
 		case <-removed:
 			return nil
 		case err = <-failed:
 		}
 	}
-	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("remove container %s: %w", b.name, err)
+	if errdefs.IsNotFound(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // killedNote explains the exit status of a process that was killed, most
