@@ -19,7 +19,8 @@ quick: ## run the tests that need nothing but Go
 lint: ## gofmt, go vet, staticcheck, go mod tidy
 	@scripts/lint.sh
 
-bench: ## run the benchmarks: BENCH=regexp BENCHTIME=1s
+bench: ## compare the runtimes, run the benchmarks: BENCH=regexp BENCHTIME=1s
+	go run ./bench/runtimes
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
 
 examples: ## run all examples and compare what they print
