@@ -26,7 +26,7 @@ import (
 // bench is one run of the measurements.
 type bench struct {
 	image  string
-	rounds int    // of each measurement; the slow ones take fewer
+	rounds int            // of each measurement; the slow ones take fewer
 	only   *regexp.Regexp // names of the steps to take
 	dir    string         // temporary files
 	ways   []way
