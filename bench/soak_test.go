@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,7 +32,7 @@ const soakers = 8
 // the end nothing may be left. PYGENT_SOAK sets the number of commands, and
 // PYGENT_SOAK_SEED repeats a run.
 func TestSoak(t *testing.T) {
-	commands := envNumber(t, "PYGENT_SOAK", 400)
+	commands := envNumber(t, "PYGENT_SOAK", 240)
 	seed := envNumber(t, "PYGENT_SOAK_SEED", int(time.Now().UnixNano()&0xffff))
 	t.Logf("%d commands, PYGENT_SOAK_SEED=%d", commands, seed)
 	engine := soakEngine(t)
@@ -41,7 +42,7 @@ func TestSoak(t *testing.T) {
 	warmUp(t, engine)
 	before, ignored := takeStock(t, engine), goleak.IgnoreCurrent()
 
-	counts := &tally{counts: map[string]int{}}
+	counts := &tally{counts: map[string]int{}, took: map[string]time.Duration{}}
 	var all sync.WaitGroup
 	for i := range soakers {
 		all.Go(func() {
@@ -52,7 +53,7 @@ func TestSoak(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Log(counts)
+	t.Logf("done:\n%v", counts)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		require.Equal(c, before, takeStock(c, engine))
 	}, 20*time.Second, 50*time.Millisecond, "what was left behind")
@@ -118,9 +119,9 @@ func envOr(name, otherwise string) string {
 
 // stock is what could leak, goroutines apart.
 type stock struct {
-	files      int // descriptors of this process
-	temporary  int // entries of the directory for temporary files
-	processes  int // that were started on this machine
+	files      []string // that this process has open
+	temporary  []string // files
+	processes  []string // that were started on this machine
 	containers int
 	volumes    int
 }
@@ -134,14 +135,20 @@ func takeStock(t require.TestingT, engine *client.Client) stock {
 		volumes, err := engine.VolumeList(context.Background(), volume.ListOptions{Filters: ours})
 		require.NoError(t, err)
 		s.containers, s.volumes = len(containers), len(volumes.Volumes)
-		engine.HTTPClient().CloseIdleConnections() // or they would count
+		_ = engine.Close() // of idle connections, which would count
 	}
-	s.files = len(listing(t, "/proc/self/fd"))
-	s.temporary = len(listing(t, os.TempDir()))
+	for _, fd := range listing(t, "/proc/self/fd") {
+		if file, err := os.Readlink("/proc/self/fd/" + fd); err == nil { // not the one that lists them
+			kind, _, _ := strings.Cut(file, "[") // sockets and pipes have numbers
+			s.files = append(s.files, kind)
+		}
+	}
+	slices.Sort(s.files)
+	s.temporary = listing(t, os.TempDir())
 	for _, pid := range listing(t, "/proc") {
 		env, err := os.ReadFile(filepath.Join("/proc", pid, "environ"))
 		if err == nil && strings.Contains(string(env), "TMPDIR="+os.TempDir()) {
-			s.processes++
+			s.processes = append(s.processes, pid)
 		}
 	}
 	return s

@@ -30,27 +30,30 @@ type soaker struct {
 	tokens  int // given out
 }
 
-// tally counts what was done.
+// tally counts what was done, and how long it took.
 type tally struct {
-	mu     sync.Mutex // guards counts
+	mu     sync.Mutex // guards counts and took
 	counts map[string]int
+	took   map[string]time.Duration
 }
 
-func (t *tally) add(what string) {
+func (t *tally) add(what string, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.counts[what]++
+	t.took[what] += took
 }
 
-// String lists the counts by name.
+// String lists what was done, a line each.
 func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var list []string
 	for _, what := range slices.Sorted(maps.Keys(t.counts)) {
-		list = append(list, fmt.Sprintf("%s: %d", what, t.counts[what]))
+		n := t.counts[what]
+		list = append(list, fmt.Sprintf("%6d %s, %v each", n, what, (t.took[what]/time.Duration(n)).Round(time.Millisecond)))
 	}
-	return strings.Join(list, ", ")
+	return strings.Join(list, "\n")
 }
 
 // trials are what a soaker does, each as often as its weight says.
@@ -88,10 +91,11 @@ func (s *soaker) soak(n int) (err error) {
 			if pick -= trial.weight; pick >= 0 {
 				continue
 			}
+			start := time.Now()
 			if err := trial.do(s, ctx); err != nil {
 				return fmt.Errorf("command %d, %s: %w", i, trial.name, err)
 			}
-			s.tally.add(trial.name)
+			s.tally.add(trial.name, time.Since(start))
 			break
 		}
 	}
