@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -129,12 +128,17 @@ type stock struct {
 func takeStock(t require.TestingT, engine *client.Client) stock {
 	var s stock
 	if engine != nil {
-		ours := filters.NewArgs(filters.Arg("label", fmt.Sprintf("pygent.pid=%d", os.Getpid())))
-		containers, err := engine.ContainerList(context.Background(), container.ListOptions{All: true, Filters: ours})
+		labelled := filters.NewArgs(filters.Arg("label", "pygent.runtime"))
+		containers, err := engine.ContainerList(context.Background(), container.ListOptions{All: true, Filters: labelled})
 		require.NoError(t, err)
-		volumes, err := engine.VolumeList(context.Background(), volume.ListOptions{Filters: ours})
+		volumes, err := engine.VolumeList(context.Background(), volume.ListOptions{Filters: labelled})
 		require.NoError(t, err)
-		s.containers, s.volumes = len(containers), len(volumes.Volumes)
+		for _, c := range containers {
+			s.containers += ours(c.Labels)
+		}
+		for _, v := range volumes.Volumes {
+			s.volumes += ours(v.Labels)
+		}
 		_ = engine.Close() // of idle connections, which would count
 	}
 	for _, fd := range listing(t, "/proc/self/fd") {
@@ -152,6 +156,15 @@ func takeStock(t require.TestingT, engine *client.Client) stock {
 		}
 	}
 	return s
+}
+
+// ours returns 1 for labels that name this process.
+func ours(labels map[string]string) int {
+	pid := strconv.Itoa(os.Getpid())
+	if labels["pygent.pid"] == pid || strings.Contains(labels["pygent.owner"], "/"+pid+"/") {
+		return 1
+	}
+	return 0
 }
 
 func listing(t require.TestingT, dir string) []string {

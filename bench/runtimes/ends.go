@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
 
 	"github.com/x/pygent"
 )
@@ -128,10 +129,7 @@ func (b *bench) killedHosts(ctx context.Context, r *report) error {
 	}
 	defer engine.Close()
 	containers := func(pid int, _ string) (int, error) {
-		list, err := engine.ContainerList(ctx, container.ListOptions{
-			All: true, Filters: filters.NewArgs(filters.Arg("label", fmt.Sprintf("pygent.pid=%d", pid))),
-		})
-		return len(list), err
+		return containersOf(ctx, engine, pid)
 	}
 	processes := func(_ int, mark string) (int, error) { return marked(mark) }
 	for _, k := range []struct {
@@ -153,6 +151,21 @@ func (b *bench) killedHosts(ctx context.Context, r *report) error {
 		r.killed = append(r.killed, m)
 	}
 	return nil
+}
+
+// containersOf counts the containers whose labels name a process of ours.
+func containersOf(ctx context.Context, engine *client.Client, pid int) (int, error) {
+	list, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "pygent.runtime"))})
+	if err != nil {
+		return 0, err
+	}
+	n, number := 0, strconv.Itoa(pid)
+	for _, c := range list {
+		if c.Labels["pygent.pid"] == number || strings.Contains(c.Labels["pygent.owner"], "/"+number+"/") {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // killOwner starts a process that owns a runtime, kills it, and returns when
