@@ -3,9 +3,10 @@
 FUZZTIME ?= 30s
 BENCH ?= .
 BENCHTIME ?= 1s
+SOAK ?= 10000
 export FUZZTIME
 
-.PHONY: help test quick lint bench examples fuzz cross demo engine images ci
+.PHONY: help test quick lint bench soak examples fuzz cross demo engine images ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -19,8 +20,12 @@ quick: ## run the tests that need nothing but Go
 lint: ## gofmt, go vet, staticcheck, go mod tidy
 	@scripts/lint.sh
 
-bench: ## run the benchmarks: BENCH=regexp BENCHTIME=1s
+bench: ## compare the runtimes, run the benchmarks: BENCH=regexp BENCHTIME=1s
+	go run ./bench/runtimes
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
+
+soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak
+	PYGENT_SOAK=$(SOAK) go test -count=1 -timeout 60m -run TestSoak -v ./bench
 
 examples: ## run all examples and compare what they print
 	go test -count=1 ./examples

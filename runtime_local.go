@@ -71,6 +71,9 @@ func inheritedEnv(env []string) []string {
 	})
 }
 
+// spillPrefix begins the name of the directory where a guest keeps long outputs.
+const spillPrefix = ".pygent-"
+
 // localCommander is a commander on this machine. Its guest is started by the
 // first command, so that a runtime that runs none costs no process.
 type localCommander struct {
@@ -99,7 +102,7 @@ func (c *localCommander) ready(ctx context.Context) (*guestCommander, error) {
 	if c.current != nil {
 		select {
 		case <-c.current.client.Done():
-			_ = c.current.close() // it died; its processes went with it
+			_ = c.shut() // it died; its processes went with it
 			c.current = nil
 		default:
 			return c.current, nil
@@ -127,5 +130,16 @@ func (c *localCommander) close() error {
 	if c.current == nil {
 		return nil
 	}
-	return c.current.close()
+	return c.shut()
+}
+
+// shut ends the current guest, and removes the long outputs that one which
+// was killed could not remove itself. The caller holds mu.
+func (c *localCommander) shut() error {
+	err := c.current.close()
+	// The guest has our rights, but a path that it names is not to be trusted.
+	if spill := c.current.client.Info().Spill; strings.HasPrefix(filepath.Base(spill), spillPrefix) {
+		err = errors.Join(err, os.RemoveAll(spill))
+	}
+	return err
 }

@@ -3,6 +3,8 @@
 package pygent_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,4 +22,24 @@ func TestLocalBashTellsWhatItLeftBehind(t *testing.T) {
 	look := newTestRuntime(t, pygent.NewLocalRuntime)
 	state := bash(t, look, "cut -d' ' -f3 /proc/"+res.Output[:len(res.Output)-1]+"/stat 2>/dev/null").Output
 	require.Contains(t, []string{"", "Z\n", "X\n"}, state)
+}
+
+// killGuest is a script that kills the process from which it descends and
+// whose parent is the test.
+const killGuest = `p=$$
+while read -r _ _ _ parent _ </proc/$p/stat && [ "$parent" != %d ]; do p=$parent; done
+kill -9 $p; sleep 60`
+
+func TestLocalGuestThatIsKilledLeavesNothing(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	res := bash(t, r, "head -c 100000 /dev/zero")
+	require.FileExists(t, res.FullPath)
+	_, err := r.Bash(t.Context(), fmt.Sprintf(killGuest, os.Getpid()))
+	require.ErrorContains(t, err, "the guest is gone")
+	require.Equal(t, "next\n", bash(t, r, "echo next").Output)
+	require.NoFileExists(t, res.FullPath)
+	require.NoError(t, r.Cleanup())
+	require.Empty(t, entries(t, temp))
 }

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/x/pygent"
+)
+
+// Times of the commands that are stopped.
+const (
+	timeLimit = 500 * time.Millisecond
+	// grace is what the runtimes give a command between TERM and KILL.
+	grace = 500 * time.Millisecond
+)
+
+// fugitives starts six processes that ignore TERM, in sessions of their own,
+// whose parents have gone. They carry the mark %[1]s; [] keeps grep from
+// finding itself. It prints how many there are.
+const fugitives = `
+trap '' TERM
+for i in 1 2 3 4 5 6; do
+	setsid sh -c 'trap "" TERM; (while :; do sleep 0.05; done; : %[1]s) &' &
+done
+sleep 0.2
+grep -l '%[2]s' /proc/[0-9]*/cmdline 2>/dev/null | wc -l
+while :; do sleep 1; done`
+
+// deadlines measures how long after the grace a command returns whose
+// descendants do everything to survive, and counts those that do.
+func (b *bench) deadlines(ctx context.Context, r *report) error {
+	rounds := max(b.rounds/4, 1)
+	b.log("deadline: %d rounds", rounds)
+	for _, w := range b.guests() {
+		p, err := w.open(ctx)
+		if err != nil {
+			return err
+		}
+		d := deadline{name: w.name}
+		err = p.run(ctx, "true") // it has started
+		for range rounds {
+			if err != nil {
+				break
+			}
+			err = d.measure(ctx, p.(guestPlace))
+		}
+		if err := errors.Join(err, p.close()); err != nil {
+			return fmt.Errorf("%s, deadline: %w", w.name, err)
+		}
+		r.deadlines = append(r.deadlines, d)
+	}
+	return nil
+}
+
+// guests returns the ways that are ours.
+func (b *bench) guests() []way {
+	var list []way
+	for _, w := range b.ways {
+		if w.key == keyGuestDocker || w.key == keyGuestLocal {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// deadline is how commands of one runtime ended at their time limit.
+type deadline struct {
+	name    string
+	overrun samples // time after the grace
+	before  int     // processes that tried to get away
+	after   int     // processes that did
+}
+
+func (d *deadline) measure(ctx context.Context, g guestPlace) error {
+	mark := rand.Text()
+	pattern := "[" + mark[:1] + "]" + mark[1:]
+	start := time.Now()
+	res, err := g.Bash(ctx, fmt.Sprintf(fugitives, mark, pattern), pygent.BashTimeout(timeLimit))
+	d.overrun = append(d.overrun, time.Since(start)-timeLimit-grace)
+	if err != nil {
+		return err
+	}
+	if !res.TimedOut {
+		return fmt.Errorf("not stopped: %v", res)
+	}
+	count := func(r pygent.BashResult) (int, error) {
+		first, _, _ := strings.Cut(strings.TrimSpace(r.Output), "\n")
+		return strconv.Atoi(first)
+	}
+	n, err := count(res)
+	if err != nil {
+		return fmt.Errorf("count before: %w", err)
+	}
+	d.before += n
+	res, err = g.Bash(ctx, fmt.Sprintf("grep -l '%s' /proc/[0-9]*/cmdline 2>/dev/null | wc -l", pattern))
+	if err != nil {
+		return err
+	}
+	if n, err = count(res); err != nil {
+		return fmt.Errorf("count after: %w", err)
+	}
+	d.after += n
+	return nil
+}
+
+// killed is how long what a process had outlived it.
+type killed struct {
+	name string
+	left samples
+}
+
+// killedHosts kills processes that own a runtime in which a command runs.
+func (b *bench) killedHosts(ctx context.Context, r *report) error {
+	rounds := max(b.rounds/4, 1)
+	b.log("host killed: %d rounds", rounds)
+	engine, err := newEngine()
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	containers := func(pid int, _ string) (int, error) {
+		return containersOf(ctx, engine, pid)
+	}
+	processes := func(_ int, mark string) (int, error) { return marked(mark) }
+	for _, k := range []struct {
+		name, key string
+		count     func(pid int, mark string) (int, error)
+	}{
+		{"its containers", keyGuestDocker, containers},
+		{"its processes in containers", keyGuestDocker, processes},
+		{"its local processes", keyGuestLocal, processes},
+	} {
+		m := killed{name: k.name}
+		for range rounds {
+			took, err := b.killOwner(ctx, k.key, k.count)
+			if err != nil {
+				return fmt.Errorf("host killed, %s: %w", k.name, err)
+			}
+			m.left = append(m.left, took)
+		}
+		r.killed = append(r.killed, m)
+	}
+	return nil
+}
+
+// containersOf counts the containers whose labels name a process of ours.
+func containersOf(ctx context.Context, engine *client.Client, pid int) (int, error) {
+	list, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "pygent.runtime"))})
+	if err != nil {
+		return 0, err
+	}
+	n, number := 0, strconv.Itoa(pid)
+	for _, c := range list {
+		if c.Labels["pygent.pid"] == number || strings.Contains(c.Labels["pygent.owner"], "/"+number+"/") {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// killOwner starts a process that owns a runtime, kills it, and returns when
+// count finds nothing of it any more.
+func (b *bench) killOwner(ctx context.Context, key string, count func(int, string) (int, error)) (time.Duration, error) {
+	mark := markNumber()
+	owner, err := b.startOwner(ctx, key, mark)
+	if err != nil {
+		return 0, err
+	}
+	pid := owner.Process.Pid
+	n, err := count(pid, mark)
+	if err == nil && n == 0 {
+		err = errors.New("nothing to be left behind")
+	}
+	start := time.Now()
+	err = errors.Join(err, owner.Process.Kill())
+	_ = owner.Wait() // it was killed, as its status says
+	for err == nil && n > 0 && time.Since(start) < 30*time.Second {
+		time.Sleep(time.Millisecond)
+		n, err = count(pid, mark)
+	}
+	return time.Since(start), err
+}
+
+// markNumber is a number of seconds to sleep by which a process is known.
+func markNumber() string {
+	return fmt.Sprintf("3%09d", time.Now().UnixNano()%1e9)
+}
+
+// marked counts this machine's processes with an argument mark.
+func marked(mark string) (int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil {
+			continue
+		}
+		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && strings.HasPrefix(string(line), "sleep\x00"+mark) { // it may have ended meanwhile
+			n++
+		}
+	}
+	return n, nil
+}

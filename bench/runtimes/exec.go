@@ -1,0 +1,145 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/stdcopy"
+)
+
+// execPlace is a container into which commands get by the engine's exec, as
+// most programs do it.
+type execPlace struct {
+	engine *client.Client
+	name   string
+}
+
+// openExec starts a container that idles. Should this process be killed, the
+// container ends by itself.
+func openExec(ctx context.Context, image string) (place, error) {
+	engine, err := newEngine()
+	if err != nil {
+		return nil, err
+	}
+	e := &execPlace{engine, "pygent-bench-" + strings.ToLower(rand.Text()[:12])}
+	_, err = engine.ContainerCreate(ctx, &container.Config{
+		Image: image, Entrypoint: []string{"sleep", "3600"}, WorkingDir: "/workspace",
+	}, &container.HostConfig{AutoRemove: true, NetworkMode: "none"}, nil, nil, e.name)
+	if err == nil {
+		err = engine.ContainerStart(ctx, e.name, container.StartOptions{})
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+func newEngine() (*client.Client, error) {
+	return client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+}
+
+func (e *execPlace) run(ctx context.Context, script string) error {
+	created, err := e.engine.ContainerExecCreate(ctx, e.name, container.ExecOptions{
+		AttachStdout: true, AttachStderr: true, Cmd: []string{"sh", "-c", script},
+	})
+	if err != nil {
+		return err
+	}
+	conn, err := e.engine.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := stdcopy.StdCopy(io.Discard, io.Discard, conn.Reader); err != nil {
+		return err
+	}
+	info, err := e.engine.ContainerExecInspect(ctx, created.ID)
+	if err == nil && info.ExitCode != 0 {
+		err = fmt.Errorf("exit code %d", info.ExitCode)
+	}
+	return err
+}
+
+func (e *execPlace) put(ctx context.Context, src string) error {
+	f, err := os.Open(src)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	defer r.Close()
+	go func() {
+		archive := tar.NewWriter(w)
+		err := archive.WriteHeader(&tar.Header{Name: "file", Mode: 0o644, Size: info.Size()})
+		if err == nil {
+			_, err = io.Copy(archive, f)
+		}
+		w.CloseWithError(errors.Join(err, archive.Close()))
+	}()
+	return e.engine.CopyToContainer(ctx, e.name, "/workspace", r, container.CopyToContainerOptions{})
+}
+
+func (e *execPlace) get(ctx context.Context, dest string) error {
+	body, _, err := e.engine.CopyFromContainer(ctx, e.name, "/workspace/file")
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	archive := tar.NewReader(body)
+	if _, err := archive.Next(); err != nil {
+		return err
+	}
+	f, err := os.Create(dest)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, archive)
+	return errors.Join(err, f.Close())
+}
+
+func (e *execPlace) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := e.engine.ContainerRemove(ctx, e.name, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	if client.IsErrNotFound(err) {
+		err = nil
+	}
+	return errors.Join(err, e.engine.Close())
+}
+
+// execCLIPlace is the same by the docker command.
+type execCLIPlace struct{ *execPlace }
+
+func openExecCLI(ctx context.Context, image string) (place, error) {
+	p, err := openExec(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	return execCLIPlace{p.(*execPlace)}, nil
+}
+
+func (e execCLIPlace) run(ctx context.Context, script string) error {
+	return drained(exec.CommandContext(ctx, "docker", "exec", e.name, "sh", "-c", script))
+}
+
+func (e execCLIPlace) put(ctx context.Context, src string) error {
+	return command(ctx, "docker", "cp", src, e.name+":/workspace/file")
+}
+
+func (e execCLIPlace) get(ctx context.Context, dest string) error {
+	return command(ctx, "docker", "cp", e.name+":/workspace/file", dest)
+}

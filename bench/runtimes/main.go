@@ -1,0 +1,126 @@
+// Command runtimes measures in one run what commands and files cost in
+// pygent's runtimes and in the ways that there are without them, and compares
+// that with the figures that the design names:
+//
+//	go run ./bench/runtimes
+//
+// All ways take turns in small blocks, so that what else the machine does
+// hits each of them. It needs a Docker Engine on this machine, the docker
+// command, and the go command in a checkout of the module.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// bench is one run of the measurements.
+type bench struct {
+	image  string
+	rounds int            // of each measurement; the slow ones take fewer
+	only   *regexp.Regexp // names of the steps to take
+	dir    string         // temporary files
+	ways   []way
+	log    func(format string, args ...any) // progress
+}
+
+func main() {
+	if err := start(); err != nil {
+		fmt.Fprintln(os.Stderr, "runtimes:", err)
+		os.Exit(1)
+	}
+}
+
+func start() (err error) {
+	b := bench{log: progress}
+	image := cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
+	flag.StringVar(&b.image, "image", image, "image of the containers")
+	flag.IntVar(&b.rounds, "rounds", 30, "rounds of the latencies; what is slow takes fewer")
+	only := flag.String("only", "", "take only the steps that match: "+b.stepNames())
+	flag.Parse()
+	if b.only, err = regexp.Compile(*only); err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	b.ways = ways(b.image)
+	if flag.Arg(0) == "child" {
+		return child(ctx, b.ways, b.image, flag.Args()[1:])
+	}
+	return b.run(ctx)
+}
+
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "runtimes: "+format+"\n", args...)
+}
+
+// run measures everything and prints the tables.
+func (b *bench) run(ctx context.Context) (err error) {
+	if b.dir, err = os.MkdirTemp("", "pygent-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	start, load := time.Now(), loadAverage()
+	r := &report{}
+	for _, s := range b.steps() {
+		if !b.only.MatchString(s.name) {
+			continue
+		}
+		if err := s.measure(ctx, r); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	fmt.Printf("%s, %d CPUs, %s/%s, %s; load average %s before, %s after; %s\n\n",
+		time.Now().Format(time.DateTime), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(),
+		load, loadAverage(), time.Since(start).Round(time.Second))
+	r.print(os.Stdout, b.ways)
+	return nil
+}
+
+// step is one of the measurements.
+type step struct {
+	name    string
+	measure func(context.Context, *report) error
+}
+
+func (b *bench) steps() []step {
+	return []step{
+		{"latency", b.latencies},
+		{"cold", b.coldStarts},
+		{"flood", b.floods},
+		{"copy", b.copies},
+		{"deadline", b.deadlines},
+		{"killed", b.killedHosts},
+		{"idle", b.idleAgents},
+		{"programs", b.programs},
+	}
+}
+
+func (b *bench) stepNames() string {
+	var names []string
+	for _, s := range b.steps() {
+		names = append(names, s.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// loadAverage tells how busy the machine is.
+func loadAverage() string {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	one, _, _ := strings.Cut(string(data), " ")
+	return one
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Sizes of the measurements.
+const (
+	fastBlock = 20 // commands in a row before the next way's turn
+	slowBlock = 4
+	atOnce    = 40
+	floodSize = 1 << 30
+	fileSize  = 100 << 20
+)
+
+// samples are durations of the same thing.
+type samples []time.Duration
+
+// quantile returns the duration that a share q of the samples does not exceed.
+func (s samples) quantile(q float64) time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[min(int(float64(len(sorted))*q), len(sorted)-1)]
+}
+
+func (s samples) median() time.Duration { return s.quantile(0.5) }
+
+// time appends how long f takes.
+func (s *samples) time(f func() error) error {
+	start := time.Now()
+	err := f()
+	*s = append(*s, time.Since(start))
+	return err
+}
+
+// rotated returns the ways in an order that differs from round to round, so
+// that none always follows the same other.
+func (b *bench) rotated(round int) []way {
+	n := round % len(b.ways)
+	return append(slices.Clone(b.ways[n:]), b.ways[:n]...)
+}
+
+// latencies measures commands one after the other and many at once.
+func (b *bench) latencies(ctx context.Context, r *report) (err error) {
+	places, closeAll, err := b.openAll(ctx)
+	defer func() {
+		if closed := closeAll(); err == nil {
+			err = closed
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	b.log("latency: %d rounds", b.rounds)
+	for round := range b.rounds {
+		for _, w := range b.rotated(round) {
+			block := fastBlock
+			if w.slow {
+				block = slowBlock
+			}
+			for range block {
+				if err := r.row(w.key).latency.time(func() error { return places[w.key].run(ctx, "true") }); err != nil {
+					return fmt.Errorf("%s: %w", w.name, err)
+				}
+			}
+		}
+	}
+	b.log("%d at once: %d rounds", atOnce, b.rounds)
+	for round := range b.rounds {
+		for _, w := range b.rotated(round) {
+			if w.slow && round%3 != 0 {
+				continue // it takes seconds
+			}
+			if err := r.row(w.key).atOnce.time(func() error { return many(ctx, places[w.key]) }); err != nil {
+				return fmt.Errorf("%s, %d at once: %w", w.name, atOnce, err)
+			}
+		}
+	}
+	return nil
+}
+
+func many(ctx context.Context, p place) error {
+	var all sync.WaitGroup
+	errs := make([]error, atOnce)
+	for i := range errs {
+		all.Go(func() { errs[i] = p.run(ctx, "true") })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// openAll opens every way and warms it up. closeAll may always be called.
+func (b *bench) openAll(ctx context.Context) (places map[string]place, closeAll func() error, err error) {
+	places = map[string]place{}
+	closeAll = func() (err error) {
+		for _, p := range places {
+			if closed := p.close(); err == nil {
+				err = closed
+			}
+		}
+		return err
+	}
+	for _, w := range b.ways {
+		p, err := w.open(ctx)
+		if err == nil {
+			places[w.key] = p
+			err = p.run(ctx, "true")
+		}
+		if err != nil {
+			return places, closeAll, fmt.Errorf("%s: %w", w.name, err)
+		}
+	}
+	return places, closeAll, nil
+}
+
+// coldStarts measures the way from nothing to the first command's result.
+func (b *bench) coldStarts(ctx context.Context, r *report) error {
+	rounds := max(b.rounds/2, 1)
+	b.log("cold start: %d rounds", rounds)
+	ways := b.rotated
+	bridge := way{name: "docker run", key: keyRunBridge, cold: func(ctx context.Context) error {
+		return command(ctx, "docker", "run", "--rm", b.image, "true")
+	}}
+	if err := bridge.cold(ctx); err != nil {
+		b.log("not measured, as this engine has no network: %v", err)
+	} else {
+		ways = func(round int) []way { return append(b.rotated(round), bridge) }
+	}
+	for round := range rounds {
+		for _, w := range ways(round) {
+			if err := w.start(ctx, &r.row(w.key).cold); err != nil {
+				return fmt.Errorf("%s, cold start: %w", w.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// start measures one cold start. The end of what was started does not count.
+func (w way) start(ctx context.Context, times *samples) error {
+	if w.cold != nil {
+		return times.time(func() error { return w.cold(ctx) })
+	}
+	var p place
+	err := times.time(func() (err error) {
+		if p, err = w.open(ctx); err != nil {
+			return err
+		}
+		return p.run(ctx, "true")
+	})
+	if p != nil {
+		if closed := p.close(); err == nil {
+			err = closed
+		}
+	}
+	return err
+}
+
+// floods measures a command that prints a GiB, each in a fresh process of
+// ours, whose memory is watched.
+func (b *bench) floods(ctx context.Context, r *report) error {
+	rounds := max(b.rounds/10, 1)
+	b.log("%d MiB of output: %d rounds", floodSize>>20, rounds)
+	for round := range rounds {
+		for _, w := range b.rotated(round) {
+			var f flood
+			if err := b.child(ctx, &f, "flood", w.key); err != nil {
+				return fmt.Errorf("%s, flood: %w", w.name, err)
+			}
+			row := r.row(w.key)
+			row.flood = append(row.flood, f.Took)
+			row.growth = append(row.growth, f.Growth)
+		}
+	}
+	return nil
+}
+
+// copies measures a file on its way in and out.
+func (b *bench) copies(ctx context.Context, r *report) (err error) {
+	places, closeAll, err := b.openAll(ctx)
+	defer func() {
+		if closed := closeAll(); err == nil {
+			err = closed
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	src, dest := b.path("in"), b.path("out")
+	if err := writeNoise(src, fileSize); err != nil {
+		return err
+	}
+	rounds := max(b.rounds/6, 1)
+	b.log("%d MiB of file: %d rounds", fileSize>>20, rounds)
+	for round := range rounds {
+		for _, w := range b.rotated(round) {
+			row, p := r.row(w.key), places[w.key]
+			err := row.in.time(func() error { return p.put(ctx, src) })
+			if err == nil {
+				err = row.out.time(func() error { return p.get(ctx, dest) })
+			}
+			if err == nil {
+				err = sameFile(src, dest)
+			}
+			if err != nil {
+				return fmt.Errorf("%s, copy: %w", w.name, err)
+			}
+			if err := os.Remove(dest); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// idleAgents measures what agents cost that do nothing.
+func (b *bench) idleAgents(ctx context.Context, r *report) error {
+	for _, k := range idleKinds {
+		b.log("%d idle agents: %s", k.count, k.name)
+		var m idle
+		if err := b.child(ctx, &m, "idle", k.key); err != nil {
+			return fmt.Errorf("idle agents, %s: %w", k.name, err)
+		}
+		r.idle = append(r.idle, m)
+	}
+	return nil
+}
+
+// programs measures our command and what a program that embeds us weighs.
+func (b *bench) programs(ctx context.Context, r *report) error {
+	b.log("programs")
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	build := func(name, pkg string) (int64, error) {
+		if err := goBuild(ctx, root, b.path(name), pkg); err != nil {
+			return 0, err
+		}
+		info, err := os.Stat(b.path(name))
+		if err != nil {
+			return 0, err
+		}
+		return info.Size(), nil
+	}
+	if _, err := build("pygent", "./cmd/pygent"); err != nil {
+		return err
+	}
+	if r.embedder, err = build("embedder", "./bench/embed/pygent"); err != nil {
+		return err
+	}
+	if r.alone, err = build("alone", "./bench/embed/alone"); err != nil {
+		return err
+	}
+	for range b.rounds {
+		if err := r.version.time(func() error { return command(ctx, b.path("pygent"), "version") }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moduleRoot is the directory of the module's source.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := output(ctx, "go", "env", "GOMOD")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Dir(out), nil
+}
+
+func goBuild(ctx context.Context, root, program, pkg string) error {
+	_, err := output(ctx, "go", "build", "-C", root, "-trimpath", "-ldflags", "-s -w", "-o", program, pkg)
+	return err
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/x/pygent"
+)
+
+// way is a way to run commands.
+type way struct {
+	name string
+	key  string // names it to child processes
+	slow bool   // takes tens of milliseconds a command
+	open func(ctx context.Context) (place, error)
+	// cold runs one command from nothing. Without it that is open and run.
+	cold func(ctx context.Context) error
+}
+
+// place is where a way runs its commands. Its methods may be called at once.
+type place interface {
+	// run runs a script to its end and takes its output. A status other than 0
+	// is an error.
+	run(ctx context.Context, script string) error
+	// put copies a file to where commands find it as ./file, get copies it back.
+	put(ctx context.Context, src string) error
+	get(ctx context.Context, dest string) error
+	close() error
+}
+
+// Keys of the ways that are compared by name.
+const (
+	keyFork        = "fork"
+	keyGuestDocker = "guest-docker"
+	keyGuestLocal  = "guest-local"
+	keyExecAPI     = "exec-api"
+	keyExecCLI     = "exec-cli"
+	keyRunBridge   = "run-bridge"
+)
+
+// ways returns what is compared, the floor first.
+func ways(image string) []way {
+	return []way{
+		{name: "local fork+exec, sh", key: keyFork, open: openFork("sh")},
+		{name: "local fork+exec, bash", key: "fork-bash", open: openFork("bash")},
+		{name: "guest in Docker", key: keyGuestDocker, open: func(ctx context.Context) (place, error) {
+			return openGuest(pygent.NewDockerRuntime(ctx, pygent.WithImage(image)))
+		}},
+		{name: "guest locally", key: keyGuestLocal, open: func(ctx context.Context) (place, error) {
+			return openGuest(pygent.NewLocalRuntime(ctx))
+		}},
+		{name: "docker exec by API", key: keyExecAPI, slow: true, open: func(ctx context.Context) (place, error) {
+			return openExec(ctx, image)
+		}},
+		{name: "docker exec by CLI", key: keyExecCLI, slow: true,
+			open: func(ctx context.Context) (place, error) { return openExecCLI(ctx, image) },
+			cold: func(ctx context.Context) error {
+				return command(ctx, "docker", "run", "--rm", "--network", "none", image, "true")
+			},
+		},
+	}
+}
+
+// guestPlace is a runtime of pygent.
+type guestPlace struct{ pygent.Runtime }
+
+func openGuest(r pygent.Runtime, err error) (place, error) { return guestPlace{r}, err }
+
+func (g guestPlace) run(ctx context.Context, script string) error {
+	res, err := g.Bash(ctx, script)
+	if err == nil && (res.ExitCode != 0 || res.TimedOut) {
+		err = fmt.Errorf("%v", res)
+	}
+	return err
+}
+
+func (g guestPlace) put(ctx context.Context, src string) error { return g.UploadFile(ctx, src, "file") }
+
+func (g guestPlace) get(ctx context.Context, dest string) error {
+	return g.ExportFile(ctx, "file", dest)
+}
+
+func (g guestPlace) close() error { return g.Cleanup() }
+
+// forkPlace is a directory in which shells are started: the floor.
+type forkPlace struct{ shell, dir string }
+
+func openFork(shell string) func(context.Context) (place, error) {
+	return func(context.Context) (place, error) {
+		dir, err := os.MkdirTemp("", "pygent-bench-")
+		return forkPlace{shell, dir}, err
+	}
+}
+
+func (f forkPlace) run(ctx context.Context, script string) error {
+	c := exec.CommandContext(ctx, f.shell, "-c", script)
+	c.Dir = f.dir
+	return drained(c)
+}
+
+func (f forkPlace) put(_ context.Context, src string) error {
+	return copyFile(src, filepath.Join(f.dir, "file"))
+}
+
+func (f forkPlace) get(_ context.Context, dest string) error {
+	return copyFile(filepath.Join(f.dir, "file"), dest)
+}
+
+func (f forkPlace) close() error { return os.RemoveAll(f.dir) }
+
+// drained runs a command and reads its output to the end through a pipe.
+func drained(c *exec.Cmd) error {
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	c.Stderr = c.Stdout
+	if err := c.Start(); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, out)
+	if wait := c.Wait(); wait != nil {
+		return fmt.Errorf("%s: %w", c, wait)
+	}
+	return err
+}
+
+// command runs a program of this machine.
+func command(ctx context.Context, name string, args ...string) error {
+	return drained(exec.CommandContext(ctx, name, args...))
+}
+
+// copyFile copies through our memory, as the other ways do.
+func copyFile(src, dest string) error {
+	in, err := os.Open(src)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(dest)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(struct{ io.Writer }{out}, struct{ io.Reader }{in})
+	if closed := out.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
