@@ -5,7 +5,7 @@ BENCH ?= .
 BENCHTIME ?= 1s
 export FUZZTIME
 
-.PHONY: help test quick lint bench examples fuzz cross demo engine images ci
+.PHONY: help test quick lint bench examples fuzz cross demo engine images remote ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,10 @@ engine: ## start a Docker Engine if none answers
 
 images: engine ## make the images of the tests
 	@scripts/images.sh
+
+remote: images ## start a second engine, which sees none of our files
+	@scripts/remote.sh start
+	@echo 'now type: eval "$$(scripts/remote.sh env)"'
 
 ci: ## what the continuous integration runs
 	@.ci/run
