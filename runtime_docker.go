@@ -239,12 +239,9 @@ func (c *dockerCommander) launchShared(ctx context.Context, p place, name string
 }
 
 // launchRemote starts a container whose workspace is a volume.
-func (c *dockerCommander) launchRemote(ctx context.Context, p place, name string, know func(string)) (_ *dockerContainer, err error) {
+func (c *dockerCommander) launchRemote(ctx context.Context, p place, name string, know func(string)) (*dockerContainer, error) {
 	if c.volume == "" {
-		if c.volume, err = c.newVolume(ctx); err != nil {
-			return nil, err
-		}
-		if err := c.openVolume(ctx, c.volume); err != nil {
+		if err := c.newVolume(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -273,15 +270,14 @@ func (c *dockerCommander) seat(ctx context.Context, box *dockerContainer, volume
 
 func (c *dockerCommander) close() error {
 	err := c.save()
+	saved := err == nil
 	c.end()
 	c.wg.Wait()
 	if s := c.current; s != nil && s.container != nil {
 		err = errors.Join(err, s.container.close())
 	}
-	if c.volume != "" && err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-		defer cancel()
-		err = c.engine.VolumeRemove(ctx, c.volume, true)
+	if saved {
+		err = errors.Join(err, c.removeVolume())
 	}
 	return errors.Join(err, c.engine.Close())
 }
@@ -304,7 +300,10 @@ func (c *dockerCommander) save() error {
 	if c.volume == "" {
 		return nil
 	}
-	client, err := c.guest(context.Background())
+	// The container may have died, and another one take its place.
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	client, err := c.guest(ctx)
 	if err == nil {
 		err = c.files.bringBack(context.Background(), client)
 	}
