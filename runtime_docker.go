@@ -71,6 +71,7 @@ type dockerCommander struct {
 	shared bool   // the engine may see our file system
 	proved bool   // it is known whether it does
 	volume string // of the workspace, where it does not
+	place  place  // of the last container that was made
 }
 
 // containerStart is an attempt at a container. It is made in a goroutine of
@@ -234,7 +235,8 @@ func (c *dockerCommander) launchShared(ctx context.Context, p place, name string
 	if err != nil {
 		return nil, err
 	}
-	c.proved = true
+	p.nonce = ""
+	c.proved, c.place = true, p
 	return box, c.seat(ctx, box, false)
 }
 
@@ -273,6 +275,7 @@ func (c *dockerCommander) close() error {
 	saved := err == nil
 	c.end()
 	c.wg.Wait()
+	c.giveUp()
 	if s := c.current; s != nil && s.container != nil {
 		err = errors.Join(err, s.container.close())
 	}
@@ -305,12 +308,39 @@ func (c *dockerCommander) save() error {
 	defer cancel()
 	client, err := c.guest(ctx)
 	if err == nil {
+		err = endJobs(ctx, client)
+	}
+	if err == nil {
 		err = c.files.bringBack(context.Background(), client)
 	}
 	if err != nil {
 		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
 	}
 	return nil
+}
+
+// giveUp gives the files of a mounted workspace to its owner. The container may
+// have died, or its user lack the right: then one that has it is started for
+// this. An engine that maps users may refuse even that. The files then stay as
+// they are: a temporary workspace that cannot be removed is an error of its own.
+func (c *dockerCommander) giveUp() {
+	if !c.proved || !c.spec.giveUp {
+		return // nothing has run, or nothing is mounted, or the files are ours anyway
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	if s := c.current; s != nil && s.container != nil && !s.container.isGone() && s.container.giveUpFiles(ctx) == nil {
+		return
+	}
+	spec := c.spec
+	spec.config.User = "0:0"
+	spec.host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+	box, err := startContainer(ctx, c.engine, spec, c.place, "pygent-"+spec.id+"-owner", func(string) {}, func(RuntimeEvent) {})
+	if err != nil {
+		return
+	}
+	_ = box.giveUpFiles(ctx)
+	_ = box.close()
 }
 
 // over reports whether the start has succeeded or failed.

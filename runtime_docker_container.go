@@ -304,9 +304,6 @@ func (b *dockerContainer) isGone() bool {
 // shutDown ends and removes the container. It is called through close.
 func (b *dockerContainer) shutDown() error {
 	b.closing.Store(true)
-	if b.spec.giveUp && !b.isGone() {
-		b.giveUpFiles()
-	}
 	err := b.commands.close()
 	b.stream.Close()
 	err = errors.Join(err, b.remove())
@@ -314,20 +311,29 @@ func (b *dockerContainer) shutDown() error {
 	return err
 }
 
-// giveUpFiles gives what root made in the workspace to the workspace's owner,
-// who could not even remove it otherwise. A container without the right to do
-// so leaves the files as they are: a workspace that then cannot be removed is
-// an error of its own.
-func (b *dockerContainer) giveUpFiles() {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	if client, err := b.commands.guest(ctx); err == nil {
-		_ = client.Own(ctx, ".")
-		return
+// giveUpFiles gives what the container's users made in the workspace to the
+// workspace's owner, who could not even remove it otherwise.
+func (b *dockerContainer) giveUpFiles(ctx context.Context) error {
+	client, err := b.commands.guest(ctx)
+	if err == nil {
+		return errors.Join(endJobs(ctx, client), client.Own(ctx, "."))
 	}
 	// The owner is asked for inside, where user ids may differ from ours.
-	const script = `o=$(stat -c %u:%g . 2>/dev/null) && [ "$o" != 0:0 ] && chown -hR "$o" .`
-	_ = runExec(ctx, b, container.ExecOptions{User: "0:0", WorkingDir: dockerWorkspace, Cmd: []string{"/bin/sh", "-c", script}})
+	const script = `o=$(stat -c %u:%g .) && chown -hR "$o" .`
+	return runExec(ctx, b, container.ExecOptions{User: "0:0", WorkingDir: dockerWorkspace, Cmd: []string{"/bin/sh", "-c", script}})
+}
+
+// endJobs ends what runs in the background, and would change files while they
+// are looked through.
+func endJobs(ctx context.Context, client *guest.Client) error {
+	jobs, err := client.Jobs(ctx)
+	for _, j := range jobs {
+		if j.Running {
+			_, killed := client.Kill(ctx, j.ID, 0)
+			err = errors.Join(err, killed)
+		}
+	}
+	return err
 }
 
 // remove removes the container, whatever its state, and waits until it has gone.
