@@ -36,19 +36,50 @@ func TestNormalUserCanRemoveWhatRootMade(t *testing.T) {
 		t.Skip("not as nobody")
 	}
 	requireDocker(t)
-	asNobody(t, "TestAsNobodyWorkspacesAreRemovedOrOwned")
+	group := nobody // is enough where DOCKER_HOST names another engine
+	if info, err := os.Stat("/var/run/docker.sock"); err == nil {
+		group = int(info.Sys().(*syscall.Stat_t).Gid)
+	}
+	asNobody(t, "TestAsNobodyWorkspacesAreRemovedOrOwned", group)
 }
 
-// asNobody runs a test of this binary as nobody. It is skipped where this
-// process has no right to become somebody else.
-func asNobody(t *testing.T, test string) {
+// TestSocketOfAUserIsFound has engines that a user runs for himself: the
+// machine's own refuses him.
+func TestSocketOfAUserIsFound(t *testing.T) {
+	if os.Geteuid() == nobody {
+		t.Skip("not as nobody")
+	}
+	requireDocker(t)
+	for _, socket := range []string{"docker.sock", "podman/podman.sock"} {
+		t.Run(socket, func(t *testing.T) {
+			dir := shortDir(t)
+			path := filepath.Join(dir, socket)
+			connections := standIn(t, listenUnix(t, path))
+			require.NoError(t, os.Chmod(dir, 0o755))
+			require.NoError(t, os.Chmod(path, 0o777))
+			asNobody(t, "TestAsNobodyTheSocketIsFound", nobody, "XDG_RUNTIME_DIR="+dir, "DOCKER_HOST=", "DOCKER_CONTEXT=")
+			require.NotZero(t, connections())
+		})
+	}
+}
+
+func TestAsNobodyTheSocketIsFound(t *testing.T) {
+	if os.Getenv(nobodyVariable) == "" {
+		return // run by TestSocketOfAUserIsFound
+	}
+	r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()))
+	require.NoError(t, err)
+	require.Equal(t, "ran\n", bash(t, r, "echo ran").Output)
+	require.NoError(t, r.Cleanup())
+}
+
+// asNobody runs a test of this binary as nobody, in a group and with more
+// variables. It is skipped where this process has no right to become somebody
+// else.
+func asNobody(t *testing.T, test string, group int, env ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
-	}
-	group := uint32(nobody)
-	if info, err := os.Stat("/var/run/docker.sock"); err == nil {
-		group = info.Sys().(*syscall.Stat_t).Gid
 	}
 	home := t.TempDir()
 	require.NoError(t, os.Chmod(filepath.Dir(home), 0o755))
@@ -59,8 +90,8 @@ func asNobody(t *testing.T, test string) {
 	require.NoError(t, os.WriteFile(binary, program, 0o755))
 	cmd := exec.Command(binary, "-test.run=^"+test+"$", "-test.v")
 	cmd.Dir = home
-	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_CACHE_HOME=", nobodyVariable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{group}}}
+	cmd.Env = append(append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_CACHE_HOME=", nobodyVariable+"=1"), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{uint32(group)}}}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	t.Logf("%s", out)
