@@ -3,11 +3,8 @@
 package pygent_test
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -186,6 +183,21 @@ func killOurs(t *testing.T) {
 	}
 }
 
+func TestRemoteFilesEndOwnedByTheWorkspacesOwner(t *testing.T) {
+	remoteEngine(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a workspace of another owner")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chown(dir, 1234, 1235))
+	r := newRemoteRuntime(t, pygent.WithWorkspace(dir))
+	bash(t, r, "mkdir d && echo x >d/f && ln -s f d/l")
+	require.NoError(t, r.Cleanup())
+	for _, name := range []string{"d", "d/f", "d/l"} {
+		require.Equal(t, "1234:1235", ownerOf(t, filepath.Join(dir, name)), name)
+	}
+}
+
 // ownerOf returns the owner of a file as "uid:gid".
 func ownerOf(t *testing.T, name string) string {
 	t.Helper()
@@ -193,18 +205,4 @@ func ownerOf(t *testing.T, name string) string {
 	require.NoError(t, err)
 	stat := info.Sys().(*syscall.Stat_t)
 	return fmt.Sprintf("%d:%d", stat.Uid, stat.Gid)
-}
-
-// tarOf returns an archive of one file.
-func tarOf(t *testing.T, name string) io.Reader {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	require.NoError(t, err)
-	b := &bytes.Buffer{}
-	w := tar.NewWriter(b)
-	require.NoError(t, w.WriteHeader(&tar.Header{Name: filepath.Base(name), Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg}))
-	_, err = w.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	return b
 }

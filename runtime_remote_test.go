@@ -1,6 +1,8 @@
 package pygent_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -187,21 +189,6 @@ func TestRemoteWorkspaceIsSeededAndBroughtBack(t *testing.T) {
 	require.NoDirExists(t, "/tmp/in", "nothing is written through links")
 }
 
-func TestRemoteFilesEndOwnedByTheWorkspacesOwner(t *testing.T) {
-	remoteEngine(t)
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make a workspace of another owner")
-	}
-	dir := t.TempDir()
-	require.NoError(t, os.Chown(dir, 1234, 1235))
-	r := newRemoteRuntime(t, pygent.WithWorkspace(dir))
-	bash(t, r, "mkdir d && echo x >d/f && ln -s f d/l")
-	require.NoError(t, r.Cleanup())
-	for _, name := range []string{"d", "d/f", "d/l"} {
-		require.Equal(t, "1234:1235", ownerOf(t, filepath.Join(dir, name)), name)
-	}
-}
-
 func TestRemoteExportsTheWholeWorkspace(t *testing.T) {
 	remoteEngine(t)
 	r := newRemoteRuntime(t)
@@ -351,6 +338,20 @@ func twin(t *testing.T, engine *client.Client, dir string) {
 	for _, guest := range guests {
 		require.NoError(t, engine.CopyToContainer(t.Context(), made.ID, "/cache", tarOf(t, guest), container.CopyToContainerOptions{}))
 	}
+}
+
+// tarOf returns an archive of one file.
+func tarOf(t *testing.T, name string) io.Reader {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	b := &bytes.Buffer{}
+	w := tar.NewWriter(b)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: filepath.Base(name), Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg}))
+	_, err = w.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b
 }
 
 // server answers every request of HTTP with its path. The image's Python has no
