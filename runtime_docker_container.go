@@ -197,7 +197,7 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 	if p.nonce != "" && (!client.Info().NonceSeen || client.Info().Nonce != p.nonce) {
 		return errors.Join(errNotShared, client.Close())
 	}
-	b.commands = &boxedGuest{guestCommander{client: client, killed: b.killedNote()}, b}
+	b.commands = &boxedGuest{guestCommander: guestCommander{client: client, killed: b.killedNote()}, box: b}
 	b.watched.Go(func() { b.watch(client.Done()) })
 	return nil
 }
@@ -205,14 +205,20 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 // boxedGuest is the guest of a container, which may die with it.
 type boxedGuest struct {
 	guestCommander
-	box *dockerContainer
+	box     *dockerContainer
+	running atomic.Int32 // commands
 }
 
 func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, error) {
 	if g.box.isGone() {
 		return BashResult{ExitCode: -1}, errContainerGone
 	}
+	alone := g.running.Add(1) == 1
+	defer g.running.Add(-1)
 	res, err := g.guestCommander.run(ctx, spec)
+	if alone && starved(err) {
+		return BashResult{ExitCode: -1}, errContainerGone
+	}
 	if errors.Is(err, guest.ErrClosed) && ctx.Err() == nil {
 		res.Note, err = containerDiedNote, nil
 	}
@@ -222,6 +228,13 @@ func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, err
 		<-g.box.gone
 	}
 	return res, err
+}
+
+// starved reports whether a command could not begin because the guest has no
+// file descriptors left. Without other commands that is for good: a command may
+// lower the limits of a process of its own user, PID 1 included.
+func starved(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "too many open files")
 }
 
 func (b *dockerContainer) create(ctx context.Context) error {

@@ -21,7 +21,7 @@ var escapes = map[string]string{
 	"root of PID 1":            `ls /proc/1/root && echo ESCAPED; ls /proc/1/cwd/ && echo ESCAPED`,
 	"environment of PID 1":     `cat /proc/1/environ && echo ESCAPED`,
 	"memory of PID 1":          `head -c 1 /proc/1/mem && echo ESCAPED; cat /proc/1/maps && echo ESCAPED`,
-	"descriptors of PID 1":     `ls /proc/1/fd && echo ESCAPED; : >/proc/1/fd/1 && echo ESCAPED`,
+	"descriptors of PID 1":     `for f in 0 1 2 3 4 5; do readlink /proc/1/fd/$f && echo ESCAPED; : >/proc/1/fd/$f && echo ESCAPED; done`,
 	"program of PID 1":         `: >/proc/1/exe && echo ESCAPED; readlink /proc/1/exe && echo ESCAPED`,
 	"environment of the host":  `cat /proc/[0-9]*/environ | tr '\0' '\n' | grep "^PYGENT_TEST_" && echo ESCAPED`,
 	"processes of the host":    `[ "$(ls -d /proc/[0-9]* | wc -l)" -lt 20 ] || echo ESCAPED; cat /proc/[0-9]*/comm | grep dockerd && echo ESCAPED`,
@@ -35,7 +35,7 @@ var escapes = map[string]string{
 	"mount":                    `mount -t tmpfs x /mnt && echo ESCAPED; mount -t proc x /mnt && echo ESCAPED; mount --bind /proc /mnt && echo ESCAPED`,
 	"remount":                  `mount -o remount,rw /sys && echo ESCAPED; mount -o remount,rw /proc/sys && echo ESCAPED; umount /workspace && echo ESCAPED; umount /proc/kcore && echo ESCAPED`,
 	"namespaces":               `unshare -m true && echo ESCAPED; unshare -U true && echo ESCAPED; unshare -n true && echo ESCAPED; nsenter -t 1 -m true && echo ESCAPED`,
-	"control groups":           `for f in $(find /sys/fs/cgroup/ -name '*.limit_in_bytes' -o -name pids.max -o -name memory.max -o -name cgroup.procs -o -name release_agent -o -name notify_on_release); do echo 1 >$f && echo ESCAPED; done; for d in /sys/fs/cgroup /sys/fs/cgroup/*; do mkdir $d/new && echo ESCAPED; done`,
+	"control groups":           `for f in $(find /sys/fs/cgroup/ -name '*.limit_in_bytes' -o -name pids.max -o -name memory.max -o -name cgroup.procs -o -name release_agent -o -name notify_on_release); do echo 1 >$f && echo ESCAPED; done; for d in /sys/fs/cgroup /sys/fs/cgroup/*; do mkdir $d/new && [ -e $d/new/cgroup.procs ] && echo ESCAPED; done`,
 	"raw sockets":              "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); print(\"ESCAPED\")'; python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW); print(\"ESCAPED\")'",
 	"network":                  `[ "$(ls /sys/class/net)" = lo ] || echo ESCAPED; for a in 127.0.0.1/23750 127.0.0.1/23722 172.17.0.1/22 169.254.169.254/80 1.1.1.1/53; do (: >/dev/tcp/$a) && echo ESCAPED; done`,
 	"setuid":                   `cp "$(command -v id)" /tmp/id && chmod 6755 /tmp/id; [ "$(setpriv --reuid 1234 --regid 1234 --clear-groups /tmp/id -u)" != 0 ] || echo ESCAPED`,
@@ -44,8 +44,7 @@ var escapes = map[string]string{
 	"system calls":             systemCalls,
 	"end of PID 1":             `kill -9 1; kill -TERM 1; kill -STOP 1; kill -SEGV 1; true`,
 	"end of all":               `kill -9 -1`,
-	"priority of PID 1":        `renice -n -5 -p 1 && echo ESCAPED; echo 1000 >/proc/1/oom_score_adj && echo ESCAPED`,
-	"limits of PID 1":          `prlimit --pid 1 --nofile=1:1 && echo ESCAPED`,
+	"priority of PID 1":        `renice -n -5 -p 1 && echo ESCAPED; echo -1000 >/proc/self/oom_score_adj && echo ESCAPED`,
 	"through its own root":     `cat "/proc/self/root$HOST_FILE" && echo ESCAPED; cat "/proc/self/cwd/../../../..$HOST_FILE" && echo ESCAPED`,
 	"abstract sockets":         `python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect("\0/containerd-shim"); print("ESCAPED")'; [ "$(wc -l </proc/net/unix)" -lt 20 ] || echo ESCAPED`,
 	"swap, clock, host's name": `date -s 2001-01-01 && echo ESCAPED; hostname escaped && echo ESCAPED`,
@@ -168,6 +167,21 @@ func TestContainerCannotChangeTheGuest(t *testing.T) {
 				require.Equal(t, before, guestsIn(t, cache))
 			}
 			require.Equal(t, "alive\n", bash(t, c.new(t), "echo alive").Output)
+		})
+	}
+}
+
+// TestContainerThatStarvesItsGuestIsReplaced lowers the limits of PID 1, which
+// the kernel lets any process of the same user do.
+func TestContainerThatStarvesItsGuestIsReplaced(t *testing.T) {
+	for _, limit := range []string{"nofile", "nproc", "as", "data", "cpu", "fsize", "stack", "memlock"} {
+		t.Run(limit, func(t *testing.T) {
+			requireDocker(t)
+			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
+			bash(t, r, "echo kept >f; prlimit --pid 1 --"+limit+"=1:1")
+			res, err := r.Bash(t.Context(), "true") // it may be the one that finds out
+			require.NoError(t, err, res.Note)
+			require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
 		})
 	}
 }

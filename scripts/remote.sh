@@ -9,6 +9,11 @@
 #   remote.sh status   succeeds when the engine answers
 #   remote.sh env      prints the variables by which the tests find them, for eval
 #
+# The variables are PYGENT_TEST_REMOTE_ENGINE, as in DOCKER_HOST, and
+# PYGENT_TEST_SSH_ENGINE, for which an ssh that knows the key comes first in PATH.
+# Without them the tests of remote engines are skipped, or fail where
+# PYGENT_TEST_REQUIRE_DOCKER is 1.
+#
 # Environment:
 #   PYGENT_REMOTE_DIR       where the engine keeps everything; not below /tmp,
 #                           /var/tmp, /root or /home. Default: /var/lib/pygent-remote
