@@ -6,7 +6,7 @@ BENCHTIME ?= 1s
 SOAK ?= 10000
 export FUZZTIME
 
-.PHONY: help test quick lint bench soak examples fuzz cross demo engine images ci
+.PHONY: help test quick lint bench soak examples fuzz cross demo engine images remote ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,10 @@ engine: ## start a Docker Engine if none answers
 
 images: engine ## make the images of the tests
 	@scripts/images.sh
+
+remote: images ## start a second engine, which sees none of our files
+	@scripts/remote.sh start
+	@echo 'now type: eval "$$(scripts/remote.sh env)"'
 
 ci: ## what the continuous integration runs
 	@.ci/run

@@ -72,6 +72,7 @@ type dockerCommander struct {
 	shared bool   // the engine may see our file system
 	proved bool   // it is known whether it does
 	volume string // of the workspace, where it does not
+	place  place  // of the last container that was made
 }
 
 // containerStart is an attempt at a container. It is made in a goroutine of
@@ -235,17 +236,15 @@ func (c *dockerCommander) launchShared(ctx context.Context, p place, name string
 	if err != nil {
 		return nil, err
 	}
-	c.proved = true
+	p.nonce = ""
+	c.proved, c.place = true, p
 	return box, c.seat(ctx, box, false)
 }
 
 // launchRemote starts a container whose workspace is a volume.
-func (c *dockerCommander) launchRemote(ctx context.Context, p place, name string, know func(string)) (_ *dockerContainer, err error) {
+func (c *dockerCommander) launchRemote(ctx context.Context, p place, name string, know func(string)) (*dockerContainer, error) {
 	if c.volume == "" {
-		if c.volume, err = c.newVolume(ctx); err != nil {
-			return nil, err
-		}
-		if err := c.openVolume(ctx, c.volume); err != nil {
+		if err := c.newVolume(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -274,15 +273,15 @@ func (c *dockerCommander) seat(ctx context.Context, box *dockerContainer, volume
 
 func (c *dockerCommander) close() error {
 	err := c.save()
+	saved := err == nil
 	c.end()
 	c.wg.Wait()
+	c.giveUp()
 	if s := c.current; s != nil && s.container != nil {
 		err = errors.Join(err, s.container.close())
 	}
-	if c.volume != "" && err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-		defer cancel()
-		err = c.engine.VolumeRemove(ctx, c.volume, true)
+	if saved {
+		err = errors.Join(err, c.removeVolume())
 	}
 	return errors.Join(err, c.engine.Close())
 }
@@ -305,7 +304,13 @@ func (c *dockerCommander) save() error {
 	if c.volume == "" {
 		return nil
 	}
-	client, err := c.guest(context.Background())
+	// The container may have died, and another one take its place.
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	client, err := c.guest(ctx)
+	if err == nil {
+		err = endJobs(ctx, client)
+	}
 	if err == nil {
 		err = c.files.bringBack(context.Background(), client)
 	}
@@ -313,6 +318,30 @@ func (c *dockerCommander) save() error {
 		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
 	}
 	return nil
+}
+
+// giveUp gives the files of a mounted workspace to its owner. The container may
+// have died, or its user lack the right: then one that has it is started for
+// this. An engine that maps users may refuse even that. The files then stay as
+// they are: a temporary workspace that cannot be removed is an error of its own.
+func (c *dockerCommander) giveUp() {
+	if !c.proved || !c.spec.giveUp {
+		return // nothing has run, or nothing is mounted, or the files are ours anyway
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	if s := c.current; s != nil && s.container != nil && !s.container.isGone() && s.container.giveUpFiles(ctx) == nil {
+		return
+	}
+	spec := c.spec
+	spec.config.User = "0:0"
+	spec.host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+	box, err := startContainer(ctx, c.engine, spec, c.place, "pygent-"+spec.id+"-owner", func(string) {}, func(RuntimeEvent) {})
+	if err != nil {
+		return
+	}
+	_ = box.giveUpFiles(ctx)
+	_ = box.close()
 }
 
 // over reports whether the start has succeeded or failed.

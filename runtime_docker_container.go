@@ -195,7 +195,7 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 	if p.nonce != "" && (!client.Info().NonceSeen || client.Info().Nonce != p.nonce) {
 		return errors.Join(errNotShared, client.Close())
 	}
-	b.commands = &boxedGuest{guestCommander{client: client, killed: b.killedNote()}, b}
+	b.commands = &boxedGuest{guestCommander: guestCommander{client: client, killed: b.killedNote()}, box: b}
 	b.watched.Go(func() { b.watch(client.Done()) })
 	return nil
 }
@@ -203,14 +203,20 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 // boxedGuest is the guest of a container, which may die with it.
 type boxedGuest struct {
 	guestCommander
-	box *dockerContainer
+	box     *dockerContainer
+	running atomic.Int32 // commands
 }
 
 func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, error) {
 	if g.box.isGone() {
 		return BashResult{ExitCode: -1}, errContainerGone
 	}
+	alone := g.running.Add(1) == 1
+	defer g.running.Add(-1)
 	res, err := g.guestCommander.run(ctx, spec)
+	if alone && starved(err) {
+		return BashResult{ExitCode: -1}, errContainerGone
+	}
 	if errors.Is(err, guest.ErrClosed) && ctx.Err() == nil {
 		res.Note, err = containerDiedNote, nil
 	}
@@ -220,6 +226,13 @@ func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, err
 		<-g.box.gone
 	}
 	return res, err
+}
+
+// starved reports whether a command could not begin because the guest has no
+// file descriptors left. Without other commands that is for good: a command may
+// lower the limits of a process of its own user, PID 1 included.
+func starved(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "too many open files")
 }
 
 func (b *dockerContainer) create(ctx context.Context) error {
@@ -302,9 +315,6 @@ func (b *dockerContainer) isGone() bool {
 // shutDown ends and removes the container. It is called through close.
 func (b *dockerContainer) shutDown() error {
 	b.closing.Store(true)
-	if b.spec.giveUp && !b.isGone() {
-		b.giveUpFiles()
-	}
 	err := b.commands.close()
 	b.stream.Close()
 	err = errors.Join(err, b.remove())
@@ -312,20 +322,29 @@ func (b *dockerContainer) shutDown() error {
 	return err
 }
 
-// giveUpFiles gives what root made in the workspace to the workspace's owner,
-// who could not even remove it otherwise. A container without the right to do
-// so leaves the files as they are: a workspace that then cannot be removed is
-// an error of its own.
-func (b *dockerContainer) giveUpFiles() {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	if client, err := b.commands.guest(ctx); err == nil {
-		_ = client.Own(ctx, ".")
-		return
+// giveUpFiles gives what the container's users made in the workspace to the
+// workspace's owner, who could not even remove it otherwise.
+func (b *dockerContainer) giveUpFiles(ctx context.Context) error {
+	client, err := b.commands.guest(ctx)
+	if err == nil {
+		return errors.Join(endJobs(ctx, client), client.Own(ctx, "."))
 	}
 	// The owner is asked for inside, where user ids may differ from ours.
-	const script = `o=$(stat -c %u:%g . 2>/dev/null) && [ "$o" != 0:0 ] && chown -hR "$o" .`
-	_ = runExec(ctx, b, container.ExecOptions{User: "0:0", WorkingDir: dockerWorkspace, Cmd: []string{"/bin/sh", "-c", script}})
+	const script = `o=$(stat -c %u:%g .) && chown -hR "$o" .`
+	return runExec(ctx, b, container.ExecOptions{User: "0:0", WorkingDir: dockerWorkspace, Cmd: []string{"/bin/sh", "-c", script}})
+}
+
+// endJobs ends what runs in the background, and would change files while they
+// are looked through.
+func endJobs(ctx context.Context, client *guest.Client) error {
+	jobs, err := client.Jobs(ctx)
+	for _, j := range jobs {
+		if j.Running {
+			_, killed := client.Kill(ctx, j.ID, 0)
+			err = errors.Join(err, killed)
+		}
+	}
+	return err
 }
 
 // remove removes the container, whatever its state, and waits until it has gone.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"sync"
 
 	"github.com/x/pygent/internal/guest"
@@ -24,6 +24,10 @@ type dockerFiles struct {
 
 	mu     sync.RWMutex // held while the directory is used, and for writing while the files move
 	seated bool         // the guest has the files
+
+	// seeded are the names of what went into the volume. It is set by seat and
+	// read by bringBack, which comes after it.
+	seeded map[string]bool
 }
 
 // at calls f with the files where they are now.
@@ -55,6 +59,9 @@ func (d *dockerFiles) seat(ctx context.Context, client *guest.Client, volume boo
 			return err
 		}
 		defer root.Close()
+		if d.seeded, err = namesIn(root); err != nil {
+			return fmt.Errorf("look through the workspace: %w", err)
+		}
 		if err := client.Upload(ctx, root, ".", "."); err != nil {
 			return fmt.Errorf("copy the workspace to the engine: %w", err)
 		}
@@ -63,33 +70,101 @@ func (d *dockerFiles) seat(ctx context.Context, client *guest.Client, volume boo
 	return nil
 }
 
-// bringBack copies the content of a volume into the directory, and removes
-// from the directory what was removed in the volume.
+// bringBack makes the directory what the volume is. Of what the directory
+// holds, only that goes which came into the volume and is no longer there: a
+// file that somebody else has put into the directory meanwhile stays.
 func (d *dockerFiles) bringBack(ctx context.Context, client *guest.Client) error {
 	root, err := os.OpenRoot(d.tree.Dir())
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if err := client.Export(ctx, ".", root, archive.Limits{}); err != nil {
+	if err := d.prune(ctx, client, root, "."); err != nil {
 		return err
 	}
-	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == "." {
+	limits := archive.Limits{}
+	if uid, gid, ok := d.tree.Owner(); ok && os.Geteuid() == 0 {
+		limits.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, uid, gid) }
+	}
+	return client.Export(ctx, ".", root, limits)
+}
+
+// prune removes below a directory what was removed in the volume, or has
+// become something other than a directory there. It makes directories
+// writable; the export sets their modes again.
+func (d *dockerFiles) prune(ctx context.Context, client *guest.Client, root *os.Root, dir string) error {
+	list, more, err := client.List(ctx, dir)
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(list)) // whether it is a directory
+	for _, f := range list {
+		there[f.Name] = f.Mode.IsDir()
+	}
+	if err := makeWritable(root, dir); err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(root.FS(), dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := path.Join(dir, entry.Name())
+		isDir, ok := there[entry.Name()]
+		if !ok && more {
+			info, err := client.Stat(ctx, name)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			isDir, ok = info.Mode.IsDir(), err == nil
+		}
+		switch {
+		case !ok && d.seeded[name], ok && entry.IsDir() && !isDir:
+			err = removeAll(root, name)
+		case ok && entry.IsDir():
+			err = d.prune(ctx, client, root, name)
+		}
+		if err != nil {
 			return err
 		}
-		_, err = client.Stat(ctx, name)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err := root.RemoveAll(filepath.FromSlash(name)); err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return fs.SkipDir
-		}
+	}
+	return nil
+}
+
+// makeWritable gives the owner of a directory all rights to it.
+func makeWritable(root *os.Root, dir string) error {
+	info, err := root.Lstat(dir)
+	if err != nil || info.Mode().Perm()&0o700 == 0o700 {
+		return err
+	}
+	return root.Chmod(dir, info.Mode().Perm()|0o700)
+}
+
+// removeAll removes a file or a directory, read-only ones included.
+func removeAll(root *os.Root, name string) error {
+	if root.RemoveAll(name) == nil {
 		return nil
+	}
+	err := fs.WalkDir(root.FS(), name, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			err = makeWritable(root, name)
+		}
+		return err
 	})
+	return errors.Join(err, root.RemoveAll(name))
+}
+
+// namesIn returns the names of everything below a directory that an upload
+// takes along.
+func namesIn(root *os.Root) (map[string]bool, error) {
+	names := make(map[string]bool)
+	err := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type()&^(fs.ModeDir|fs.ModeSymlink) == 0 {
+			names[name] = true
+		}
+		return err
+	})
+	return names, err
 }
 
 func (d *dockerFiles) readFile(ctx context.Context, name string, limit int64) (data []byte, err error) {

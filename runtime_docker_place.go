@@ -54,7 +54,8 @@ func (p place) apply(spec containerSpec) (containerSpec, error) {
 	if p.program == nil {
 		return spec, nil
 	}
-	program := mount.Mount{Type: mount.TypeVolume, Target: guestDir} // anonymous: it goes with the container
+	// An anonymous volume goes with its container.
+	program := mount.Mount{Type: mount.TypeVolume, Target: guestDir, VolumeOptions: &mount.VolumeOptions{Labels: spec.config.Labels}}
 	if p.volume == "" {
 		file, err := p.program.file()
 		if err != nil {
@@ -120,13 +121,37 @@ func (p *place) leaveNonce() (remove func() error, err error) {
 }
 
 // newVolume makes the volume of a workspace, which anyone in the container may
-// write, as with a mounted workspace.
-func (c *dockerCommander) newVolume(ctx context.Context) (string, error) {
-	name := "pygent-" + c.spec.id
-	if _, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: c.spec.config.Labels}); err != nil {
-		return "", fmt.Errorf("create a volume for the workspace: %w", err)
+// write, as with a mounted workspace. It does not let go of the request half
+// way, which would leave a volume of which nobody knows.
+func (c *dockerCommander) newVolume(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	return name, nil
+	create, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
+	defer cancel()
+	name := "pygent-" + c.spec.id
+	if _, err := c.engine.VolumeCreate(create, volume.CreateOptions{Name: name, Labels: c.spec.config.Labels}); err != nil {
+		return fmt.Errorf("create a volume for the workspace: %w", err)
+	}
+	c.volume = name
+	if err := c.openVolume(ctx, name); err != nil {
+		return errors.Join(err, c.removeVolume())
+	}
+	return nil
+}
+
+// removeVolume removes the volume of the workspace, if there is one.
+func (c *dockerCommander) removeVolume() error {
+	if c.volume == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	if err := c.engine.VolumeRemove(ctx, c.volume, true); err != nil {
+		return fmt.Errorf("remove the workspace's volume %s: %w", c.volume, err)
+	}
+	c.volume = ""
+	return nil
 }
 
 // openVolume makes the root of a new volume writable for any user of the

@@ -36,6 +36,9 @@ func runtimeCases() []runtimeCase {
 		}},
 		{"docker", docker(testImage())},
 		{"busybox", docker(testBusyboxImage())},
+		{"remote", func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
+			return newTestRuntime(t, pygent.NewDockerRuntime, append(onRemote(t), opts...)...)
+		}},
 	}
 }
 
@@ -415,7 +418,7 @@ func TestDescribeKnowsTheShell(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := c.new(t)
 			info := r.(pygent.Describer).Describe(t.Context())
-			require.Equal(t, map[string]string{"local": "bash", "docker": "bash", "busybox": "sh"}[c.name], info.Shell)
+			require.Equal(t, map[string]string{"local": "bash", "docker": "bash", "busybox": "sh", "remote": "bash"}[c.name], info.Shell)
 			require.Equal(t, c.name != "local", r.UseDocker())
 			require.Equal(t, c.name == "local", info.Network)
 			require.Empty(t, info.Fallback)

@@ -9,6 +9,9 @@ cd "$(dirname "$0")/.."
 scripts/tools.sh
 scripts/engine.sh start
 scripts/images.sh
+scripts/remote.sh status || trap 'scripts/remote.sh stop' EXIT
+scripts/remote.sh start
+eval "$(scripts/remote.sh env)"
 
 [ $# -gt 0 ] || set -- ./...
 export PYGENT_TEST_REQUIRE_DOCKER=1

@@ -1,0 +1,19 @@
+//go:build unix
+
+package workspace
+
+import "syscall"
+
+// Owner returns whom the tree's directory belongs to, and false where that is
+// unknown.
+func (t *Tree) Owner() (uid, gid int, ok bool) {
+	info, err := t.root.Stat(".")
+	if err != nil {
+		return 0, 0, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(stat.Uid), int(stat.Gid), true
+}

@@ -1,0 +1,208 @@
+//go:build unix
+
+package pygent_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+	"github.com/x/pygent"
+)
+
+// nobody is a user without rights on this machine.
+const nobody = 65534
+
+// messyScript leaves what its owner alone, or not even that one, can read or
+// remove at once.
+const messyScript = `umask 077; mkdir -p private/deep readonly none; for d in private/deep readonly none; do echo x >$d/f; done
+chmod 555 readonly; chmod 000 none; ln -s /etc etc`
+
+// TestNormalUserCanRemoveWhatRootMade runs this test binary a second time, as
+// a user without rights but those of the engine's group.
+func TestNormalUserCanRemoveWhatRootMade(t *testing.T) {
+	if os.Geteuid() == nobody {
+		t.Skip("not as nobody")
+	}
+	requireDocker(t)
+	group := nobody // is enough where DOCKER_HOST names another engine
+	if info, err := os.Stat("/var/run/docker.sock"); err == nil {
+		group = int(info.Sys().(*syscall.Stat_t).Gid)
+	}
+	asNobody(t, "TestAsNobodyWorkspacesAreRemovedOrOwned", group)
+}
+
+// TestSocketOfAUserIsFound has engines that a user runs for himself: the
+// machine's own refuses him.
+func TestSocketOfAUserIsFound(t *testing.T) {
+	if os.Geteuid() == nobody {
+		t.Skip("not as nobody")
+	}
+	requireDocker(t)
+	for _, socket := range []string{"docker.sock", "podman/podman.sock"} {
+		t.Run(socket, func(t *testing.T) {
+			dir := shortDir(t)
+			path := filepath.Join(dir, socket)
+			connections := standIn(t, listenUnix(t, path))
+			require.NoError(t, os.Chmod(dir, 0o755))
+			require.NoError(t, os.Chmod(path, 0o777))
+			asNobody(t, "TestAsNobodyTheSocketIsFound", nobody, "XDG_RUNTIME_DIR="+dir, "DOCKER_HOST=", "DOCKER_CONTEXT=")
+			require.NotZero(t, connections())
+		})
+	}
+}
+
+func TestAsNobodyTheSocketIsFound(t *testing.T) {
+	if os.Getenv(nobodyVariable) == "" {
+		return // run by TestSocketOfAUserIsFound
+	}
+	r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()))
+	require.NoError(t, err)
+	require.Equal(t, "ran\n", bash(t, r, "echo ran").Output)
+	require.NoError(t, r.Cleanup())
+}
+
+// asNobody runs a test of this binary as nobody, in a group and with more
+// variables. It is skipped where this process has no right to become somebody
+// else.
+func asNobody(t *testing.T, test string, group int, env ...string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	home := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(home), 0o755))
+	require.NoError(t, os.Chown(home, nobody, nobody))
+	binary := filepath.Join(home, "test")
+	program, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(binary, program, 0o755))
+	cmd := exec.Command(binary, "-test.run=^"+test+"$", "-test.v")
+	cmd.Dir = home
+	cmd.Env = append(append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_CACHE_HOME=", nobodyVariable+"=1"), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, Groups: []uint32{uint32(group)}}}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	t.Logf("%s", out)
+}
+
+// nobodyVariable is set where a test runs as nobody.
+const nobodyVariable = "PYGENT_TEST_AS_NOBODY"
+
+func TestAsNobodyWorkspacesAreRemovedOrOwned(t *testing.T) {
+	if os.Getenv(nobodyVariable) == "" {
+		return // run by TestNormalUserCanRemoveWhatRootMade
+	}
+	require.Equal(t, nobody, os.Geteuid())
+	for name, opts := range map[string][]pygent.RuntimeOption{
+		"root":                 nil,
+		"without capabilities": {pygent.WithCapabilities()},
+		"another user":         {pygent.WithContainerUser("1234:1234")},
+		"read-only root":       {pygent.WithReadOnlyRoot(true)},
+	} {
+		opts = append(opts, pygent.WithImage(testImage()))
+		t.Run(name+", temporary", func(t *testing.T) {
+			temp := t.TempDir()
+			t.Setenv("TMPDIR", temp)
+			r, err := pygent.NewDockerRuntime(t.Context(), opts...)
+			require.NoError(t, err)
+			require.Zero(t, bash(t, r, messyScript).ExitCode)
+			require.NoError(t, r.Cleanup())
+			require.Empty(t, entries(t, temp))
+		})
+		t.Run(name+", killed", func(t *testing.T) {
+			temp := t.TempDir()
+			t.Setenv("TMPDIR", temp)
+			r, err := pygent.NewDockerRuntime(t.Context(), opts...)
+			require.NoError(t, err)
+			require.Zero(t, bash(t, r, messyScript).ExitCode)
+			killOurs(t)
+			require.NoError(t, r.Cleanup())
+			require.Empty(t, entries(t, temp))
+		})
+		t.Run(name+", kept", func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "ws")
+			require.NoError(t, os.Mkdir(dir, 0o777))
+			require.NoError(t, os.Chmod(dir, 0o777)) // past the umask, for the other user
+			r, err := pygent.NewDockerRuntime(t.Context(), append(opts, pygent.WithWorkspace(dir))...)
+			require.NoError(t, err)
+			require.Zero(t, bash(t, r, messyScript).ExitCode)
+			_, err = r.(pygent.JobRunner).StartJob(t.Context(), "while :; do : >new; rm new; : >last; done")
+			require.NoError(t, err)
+			require.NoError(t, r.Cleanup())
+			for _, name := range []string{"private", "private/deep", "private/deep/f", "readonly", "readonly/f", "none", "etc"} {
+				require.Equal(t, "65534:65534", ownerOf(t, filepath.Join(dir, name)), name)
+			}
+			for _, entry := range entries(t, dir) {
+				require.Equal(t, "65534:65534", ownerOf(t, filepath.Join(dir, entry.Name())), entry.Name())
+			}
+			require.NoError(t, os.Chmod(filepath.Join(dir, "none"), 0o700))
+			require.NoError(t, os.Chmod(filepath.Join(dir, "readonly"), 0o700))
+		})
+	}
+	if os.Getenv("PYGENT_TEST_REMOTE_ENGINE") == "" {
+		return
+	}
+	t.Run("remote", func(t *testing.T) {
+		dir := t.TempDir()
+		r := newRemoteRuntime(t, pygent.WithWorkspace(dir))
+		require.Zero(t, bash(t, r, messyScript).ExitCode)
+		require.NoError(t, r.Cleanup())
+		require.Equal(t, "65534:65534", ownerOf(t, filepath.Join(dir, "private/deep/f")))
+		again := newRemoteRuntime(t, pygent.WithWorkspace(dir))
+		require.NoError(t, os.Chmod(filepath.Join(dir, "none"), 0o700))
+		require.Equal(t, "xx", bash(t, again, "cat private/deep/f readonly/f | tr -d '\n'; rm -r private none").Output)
+		require.NoError(t, again.Cleanup())
+		require.NoDirExists(t, filepath.Join(dir, "private"))
+		require.NoError(t, os.Chmod(filepath.Join(dir, "readonly"), 0o700))
+	})
+}
+
+// killOurs kills the containers of this process.
+func killOurs(t *testing.T) {
+	t.Helper()
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	defer engine.Close()
+	containers, _ := oursOn(t, engine)
+	require.Len(t, containers, 1)
+	ended, failed := engine.ContainerWait(t.Context(), containers[0].ID, container.WaitConditionRemoved)
+	require.NoError(t, engine.ContainerKill(context.Background(), containers[0].ID, strconv.Itoa(int(syscall.SIGKILL))))
+	select {
+	case <-ended:
+	case err := <-failed:
+		require.NoError(t, err)
+	}
+}
+
+func TestRemoteFilesEndOwnedByTheWorkspacesOwner(t *testing.T) {
+	remoteEngine(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a workspace of another owner")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chown(dir, 1234, 1235))
+	r := newRemoteRuntime(t, pygent.WithWorkspace(dir))
+	bash(t, r, "mkdir d && echo x >d/f && ln -s f d/l")
+	require.NoError(t, r.Cleanup())
+	for _, name := range []string{"d", "d/f", "d/l"} {
+		require.Equal(t, "1234:1235", ownerOf(t, filepath.Join(dir, name)), name)
+	}
+}
+
+// ownerOf returns the owner of a file as "uid:gid".
+func ownerOf(t *testing.T, name string) string {
+	t.Helper()
+	info, err := os.Lstat(name)
+	require.NoError(t, err)
+	stat := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%d:%d", stat.Uid, stat.Gid)
+}

@@ -1,0 +1,426 @@
+package pygent_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+	"github.com/x/pygent"
+)
+
+// onRemote are the options of a runtime on an engine that does not see our
+// file system, such as scripts/remote.sh starts.
+func onRemote(t *testing.T) []pygent.RuntimeOption {
+	t.Helper()
+	return []pygent.RuntimeOption{pygent.WithDockerHost(requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")), pygent.WithImage(testImage())}
+}
+
+// requireEngine returns the address that a variable holds, and skips a test
+// without one.
+func requireEngine(t *testing.T, variable string) string {
+	t.Helper()
+	host := os.Getenv(variable)
+	if host == "" {
+		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") == "1" {
+			t.Fatalf("%s is required: scripts/remote.sh env prints it", variable)
+		}
+		t.Skipf("%s is not set: see scripts/remote.sh", variable)
+	}
+	return host
+}
+
+func newRemoteRuntime(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
+	t.Helper()
+	return newTestRuntime(t, pygent.NewDockerRuntime, append(onRemote(t), opts...)...)
+}
+
+// remoteEngine is a client of the remote engine. The test fails when it ends
+// with containers or volumes of this process there.
+func remoteEngine(t *testing.T) *client.Client {
+	t.Helper()
+	engine, err := client.NewClientWithOpts(client.WithHost(requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")), client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		defer engine.Close()
+		containers, volumes := oursOn(t, engine)
+		require.Empty(t, containers)
+		require.Empty(t, volumes)
+	})
+	return engine
+}
+
+// oursOn returns the containers and volumes that runtimes of this process have
+// on an engine.
+func oursOn(t *testing.T, engine *client.Client) ([]container.Summary, []*volume.Volume) {
+	t.Helper()
+	ours := filters.NewArgs(filters.Arg("label", "pygent.pid="+strconv.Itoa(os.Getpid())))
+	containers, err := engine.ContainerList(context.Background(), container.ListOptions{All: true, Filters: ours})
+	require.NoError(t, err)
+	volumes, err := engine.VolumeList(context.Background(), volume.ListOptions{Filters: ours})
+	require.NoError(t, err)
+	return containers, volumes.Volumes
+}
+
+func TestRemoteWorkspaceIsAVolume(t *testing.T) {
+	engine := remoteEngine(t)
+	r := newRemoteRuntime(t, pygent.WithInitialFiles("go.mod"))
+	require.Equal(t, "module github.com/x/pygent\n", bash(t, r, "head -n 1 go.mod").Output)
+	containers, volumes := oursOn(t, engine)
+	require.Len(t, containers, 1)
+	require.Len(t, volumes, 2, "the workspace and the guest")
+	info, err := engine.ContainerInspect(t.Context(), containers[0].ID)
+	require.NoError(t, err)
+	require.Empty(t, info.HostConfig.Binds)
+	require.Len(t, info.Mounts, 2)
+	for _, m := range info.Mounts {
+		require.Equal(t, mount.TypeVolume, m.Type)
+		require.Contains(t, []string{"/workspace", "/.pygent"}, m.Destination)
+	}
+	require.NoError(t, r.Cleanup())
+}
+
+// write makes a tree of files: a name that ends in a slash is a directory, a
+// content that begins with -> a link.
+func write(t *testing.T, dir string, tree map[string]string) {
+	t.Helper()
+	for name, content := range tree {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		switch {
+		case name[len(name)-1] == '/':
+			require.NoError(t, os.MkdirAll(path, 0o755))
+		case len(content) > 2 && content[:2] == "->":
+			require.NoError(t, os.Symlink(content[2:], path))
+		default:
+			require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+		}
+	}
+}
+
+// read is the counterpart of write, with the modes of files and directories.
+func read(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	tree := map[string]string{}
+	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		info, err := entry.Info()
+		require.NoError(t, err)
+		path := filepath.Join(dir, name)
+		switch {
+		case entry.IsDir():
+			tree[name+"/"] = fmt.Sprintf("%o", info.Mode().Perm())
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			require.NoError(t, err)
+			tree[name] = "->" + target
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			tree[name] = fmt.Sprintf("%o %s", info.Mode().Perm(), data)
+		default:
+			tree[name] = info.Mode().String()
+		}
+		return nil
+	}))
+	return tree
+}
+
+// seedAndChange lets the commands of a runtime change a workspace in all ways,
+// and tells what it has to be after Cleanup.
+func seedAndChange(t *testing.T, dir string, start func() pygent.Runtime) {
+	write(t, dir, map[string]string{
+		"kept": "kept", "changed": "old", "deleted": "x", "tool": "#!/bin/sh\necho tool\n", "empty/": "",
+		"gone/deep/f": "f", "readonly/f": "f", "readonly/gone": "x", "link": "->kept", "dangling": "->nowhere", "away": "->/etc/passwd",
+		"file-to-dir": "x", "dir-to-file/f": "x", "dir-to-link/f": "x", "link-to-dir": "->/etc", "link-to-file": "->kept",
+	})
+	require.NoError(t, os.Chmod(filepath.Join(dir, "tool"), 0o755))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "readonly"), 0o555))
+	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "readonly"), 0o755) })
+
+	r := start()
+	require.Equal(t, "tool\n", bash(t, r, "./tool").Output)
+	res := bash(t, r, `set -e
+		echo new >changed; rm deleted; rm -r gone; chmod 600 kept; chmod u+w readonly; rm readonly/gone; chmod 555 readonly
+		rm file-to-dir; mkdir file-to-dir; echo in >file-to-dir/in
+		rm -r dir-to-file; echo now >dir-to-file
+		rm -r dir-to-link; ln -s /tmp dir-to-link
+		rm link-to-dir; mkdir link-to-dir; echo in >link-to-dir/in
+		rm link-to-file; echo file >link-to-file
+		mkdir -p made/private; chmod 700 made/private; echo '#!/bin/sh' >made/private/run; chmod 750 made/private/run; chmod 500 made/private
+		ln kept hard; mkfifo pipe; printf '\0\377' >'odd name
+'`)
+	require.Zero(t, res.ExitCode, res.Output)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "of somebody else"), []byte("new"), 0o644))
+	require.NoError(t, r.Cleanup())
+	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "made", "private"), 0o755) })
+	require.Equal(t, map[string]string{
+		"kept": "600 kept", "hard": "600 kept", "changed": "644 new\n", "tool": "755 #!/bin/sh\necho tool\n", "empty/": "755",
+		"readonly/": "555", "readonly/f": "644 f", "link": "->kept", "dangling": "->nowhere", "away": "->/etc/passwd",
+		"file-to-dir/": "755", "file-to-dir/in": "644 in\n", "dir-to-file": "644 now\n", "dir-to-link": "->/tmp",
+		"link-to-dir/": "755", "link-to-dir/in": "644 in\n", "link-to-file": "644 file\n",
+		"made/": "755", "made/private/": "500", "made/private/run": "750 #!/bin/sh\n", "odd name\n": "644 \x00\xff",
+		"of somebody else": "644 new",
+	}, read(t, dir))
+}
+
+func TestRemoteWorkspaceIsSeededAndBroughtBack(t *testing.T) {
+	remoteEngine(t)
+	dir := t.TempDir()
+	seedAndChange(t, dir, func() pygent.Runtime { return newRemoteRuntime(t, pygent.WithWorkspace(dir)) })
+	require.NoDirExists(t, "/tmp/in", "nothing is written through links")
+}
+
+func TestRemoteExportsTheWholeWorkspace(t *testing.T) {
+	remoteEngine(t)
+	r := newRemoteRuntime(t)
+	bash(t, r, "umask 022; mkdir -p a/b; echo x >a/b/f; ln -s a/b/f l; touch e; chmod 755 e")
+	out := filepath.Join(t.TempDir(), "snapshot")
+	require.NoError(t, r.ExportFile(t.Context(), ".", out))
+	require.Equal(t, map[string]string{"a/": "755", "a/b/": "755", "a/b/f": "644 x\n", "l": "->a/b/f", "e": "755 "}, read(t, out))
+}
+
+func TestRemoteWithoutRights(t *testing.T) {
+	remoteEngine(t)
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"d/f": "seed"})
+	r := newRemoteRuntime(t, pygent.WithWorkspace(dir), pygent.WithContainerUser("1234:1234"), pygent.WithReadOnlyRoot(true), pygent.WithCapabilities())
+	require.Equal(t, "1234\nseed", bash(t, r, "id -u; cat d/f").Output)
+	require.NotZero(t, bash(t, r, "echo x >/f").ExitCode)
+	require.Zero(t, bash(t, r, "echo x >/tmp/f && echo changed >d/f && echo new >f").ExitCode)
+	require.NoError(t, r.WriteFile(t.Context(), "by/us", []byte("us")))
+	require.Zero(t, bash(t, r, "echo more >>by/us").ExitCode)
+	require.NoError(t, r.Cleanup())
+	require.Equal(t, map[string]string{"d/": "755", "d/f": "644 changed\n", "f": "644 new\n", "by/": "755", "by/us": "644 usmore\n"}, read(t, dir))
+}
+
+func TestRemoteContainerThatDiesKeepsItsVolume(t *testing.T) {
+	engine := remoteEngine(t)
+	dir := t.TempDir()
+	r := newRemoteRuntime(t, pygent.WithWorkspace(dir))
+	bash(t, r, "echo kept >f")
+	ended := make(chan pygent.BashResult, 1)
+	go func() {
+		res, err := r.Bash(context.Background(), "echo >begun; sleep 60")
+		if err != nil {
+			res.Note = err.Error()
+		}
+		ended <- res
+	}()
+	awaitFile(t, r, "begun")
+	kill := func() {
+		containers, _ := oursOn(t, engine)
+		require.Len(t, containers, 1)
+		require.NoError(t, engine.ContainerKill(t.Context(), containers[0].ID, "KILL"))
+	}
+	kill()
+	require.Contains(t, (<-ended).Note, "the container died")
+	require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+	kill() // the workspace comes back all the same
+	require.NoError(t, r.Cleanup())
+	require.Equal(t, map[string]string{"f": "644 kept\n", "begun": "644 \n"}, read(t, dir))
+}
+
+func TestRemoteFailedStartsLeaveNothing(t *testing.T) {
+	remoteEngine(t)
+	for name, tc := range map[string]struct {
+		opt  pygent.RuntimeOption
+		want string
+	}{
+		"image": {pygent.WithImage("127.0.0.1:1/pygent-test/none:1"), "pull image"},
+		"mount": {pygent.WithMounts(pygent.Mount{Source: "/nonexistent/x", Target: "/x"}), "/nonexistent/x"},
+		"user":  {pygent.WithContainerUser("nobody-of-this-name"), "nobody-of-this-name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := remoteEngine(t)
+			r := newRemoteRuntime(t, tc.opt)
+			for range 2 {
+				_, err := r.Bash(t.Context(), "true")
+				require.ErrorContains(t, err, tc.want)
+			}
+			containers, _ := oursOn(t, engine)
+			require.Empty(t, containers)
+			require.NoError(t, r.Cleanup())
+		})
+	}
+	t.Run("cleanup meanwhile", func(t *testing.T) {
+		for range 3 {
+			r := newRemoteRuntime(t)
+			require.NoError(t, r.Cleanup())
+		}
+	})
+}
+
+func TestRemoteWorkspaceThatCannotComeBackStays(t *testing.T) {
+	engine := remoteEngine(t)
+	dir := filepath.Join(t.TempDir(), "ws")
+	r, err := pygent.NewDockerRuntime(t.Context(), append(onRemote(t), pygent.WithWorkspace(dir))...)
+	require.NoError(t, err)
+	bash(t, r, "echo precious >f")
+	_, volumes := oursOn(t, engine)
+	require.NoError(t, os.RemoveAll(dir))
+	err = r.Cleanup()
+	require.ErrorContains(t, err, "bring the workspace back (it is kept in the engine's volume pygent-")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	containers, left := oursOn(t, engine)
+	require.Empty(t, containers)
+	require.Len(t, left, 1)
+	require.Contains(t, err.Error(), left[0].Name)
+	require.Len(t, volumes, 2)
+	require.NoError(t, engine.VolumeRemove(t.Context(), left[0].Name, false))
+}
+
+func TestEngineThatIsSaidNotToShareFiles(t *testing.T) {
+	requireDocker(t)
+	dir := t.TempDir()
+	seedAndChange(t, dir, func() pygent.Runtime {
+		return newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithSharedFiles(false))
+	})
+}
+
+func TestEngineThatIsWronglySaidToShareFiles(t *testing.T) {
+	engine := remoteEngine(t)
+	t.Run("it lacks the directory", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"f": "seed"})
+		r := newRemoteRuntime(t, pygent.WithWorkspace(dir), pygent.WithSharedFiles(true))
+		require.Equal(t, "seed", bash(t, r, "cat f; rm f; echo x >g").Output)
+		require.NoError(t, r.Cleanup())
+		require.Equal(t, map[string]string{"g": "644 x\n"}, read(t, dir))
+	})
+	t.Run("it has another directory of the name", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"f": "seed"})
+		twin(t, engine, dir)
+		r := newRemoteRuntime(t, pygent.WithWorkspace(dir), pygent.WithSharedFiles(true))
+		require.Equal(t, "seed", bash(t, r, "cat f; rm f; echo x >g").Output)
+		_, volumes := oursOn(t, engine)
+		require.Len(t, volumes, 2)
+		require.NoError(t, r.Cleanup())
+		require.Equal(t, map[string]string{"g": "644 x\n"}, read(t, dir))
+	})
+}
+
+// twin makes an engine's machine have a directory of the same name as ours,
+// and the guest where we have it, so that a container which mounts them starts.
+func twin(t *testing.T, engine *client.Client, dir string) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	cache = filepath.Join(cache, "pygent")
+	made, err := engine.ContainerCreate(t.Context(), &container.Config{Image: testBusyboxImage(), Cmd: []string{"true"}},
+		&container.HostConfig{NetworkMode: "none", Binds: []string{dir + ":/dir", cache + ":/cache"}}, nil, nil, "")
+	require.NoError(t, err)
+	defer func() {
+		require.NoError(t, engine.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true}))
+	}()
+	guests, err := filepath.Glob(filepath.Join(cache, "guest-*"))
+	require.NoError(t, err)
+	for _, guest := range guests {
+		require.NoError(t, engine.CopyToContainer(t.Context(), made.ID, "/cache", tarOf(t, guest), container.CopyToContainerOptions{}))
+	}
+}
+
+// tarOf returns an archive of one file.
+func tarOf(t *testing.T, name string) io.Reader {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	b := &bytes.Buffer{}
+	w := tar.NewWriter(b)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: filepath.Base(name), Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg}))
+	_, err = w.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b
+}
+
+// server answers every request of HTTP with its path. The image's Python has no
+// module for that.
+const server = `
+import socket
+s = socket.create_server(("127.0.0.1", 8080))
+print("ready", flush=True)
+while True:
+    c, _ = s.accept()
+    request = b""
+    while b"\r\n\r\n" not in request:
+        request += c.recv(4096)
+    c.sendall(b"HTTP/1.0 200 OK\r\n\r\nserved " + request.split()[1])
+    c.close()
+`
+
+func TestRemotePortsAndJobs(t *testing.T) {
+	remoteEngine(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := free.Addr().(*net.TCPAddr).Port
+	require.NoError(t, free.Close())
+
+	r := newRemoteRuntime(t, pygent.WithPublish(fmt.Sprintf("%d:8080", port)))
+	ctx := t.Context()
+	require.NoError(t, r.WriteFile(ctx, "server.py", []byte(server)))
+	jobs := r.(pygent.JobRunner)
+	job, err := jobs.StartJob(ctx, "exec python3 server.py")
+	require.NoError(t, err)
+	for said, next := "", int64(0); said != "ready\n"; {
+		out, err := jobs.JobOutput(ctx, job.ID, next, time.Minute)
+		require.NoError(t, err)
+		require.True(t, out.Job.Running, out.Text)
+		said, next = said+out.Text, out.Next
+	}
+
+	get := func(c *http.Client, url string) string {
+		res, err := c.Get(url)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return r.(pygent.Dialer).Dial(ctx, 8080)
+	}}
+	require.Equal(t, "served /dialed", get(&http.Client{Transport: transport}, "http://inside/dialed"))
+	published := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	require.Equal(t, "served /published", get(published, fmt.Sprintf("http://127.0.0.1:%d/published", port)))
+
+	job, err = jobs.KillJob(ctx, job.ID)
+	require.NoError(t, err)
+	require.False(t, job.Running)
+	_, err = r.(pygent.Dialer).Dial(ctx, 8080)
+	require.Error(t, err)
+	_, err = jobs.JobOutput(ctx, "none", 0, 0)
+	require.True(t, errors.Is(err, pygent.ErrUnknownJob), "%v", err)
+}
+
+func TestRemoteThroughSSH(t *testing.T) {
+	remoteEngine(t)
+	t.Setenv("DOCKER_HOST", requireEngine(t, "PYGENT_TEST_SSH_ENGINE"))
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"f": "seed"})
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+	require.Equal(t, "seed", bash(t, r, "cat f; echo new >g").Output)
+	require.NoError(t, r.WriteFile(t.Context(), "h", []byte("h")))
+	require.NoError(t, r.Cleanup())
+	require.Equal(t, map[string]string{"f": "644 seed", "g": "644 new\n", "h": "644 h"}, read(t, dir))
+}

@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# Makes a second Docker Engine answer, one that does not share our file system:
+# it runs in a mount namespace of its own, in which the places where workspaces
+# and caches lie are empty, and listens on loopback only, as if it were remote.
+# An SSH server beside it leads to the same engine.
+#
+#   remote.sh start    starts both, and gives the engine the images of the tests
+#   remote.sh stop     stops them
+#   remote.sh status   succeeds when the engine answers
+#   remote.sh env      prints the variables by which the tests find them, for eval
+#
+# The variables are PYGENT_TEST_REMOTE_ENGINE, as in DOCKER_HOST, and
+# PYGENT_TEST_SSH_ENGINE, for which an ssh that knows the key comes first in PATH.
+# Without them the tests of remote engines are skipped, or fail where
+# PYGENT_TEST_REQUIRE_DOCKER is 1.
+#
+# Environment:
+#   PYGENT_REMOTE_DIR       where the engine keeps everything; not below /tmp,
+#                           /var/tmp, /root or /home. Default: /var/lib/pygent-remote
+#   PYGENT_REMOTE_PORT      of the engine. Default: 23750
+#   PYGENT_REMOTE_SSH_PORT  of the SSH server. Default: 23722
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+# How long each server may take to answer, in seconds.
+patience=60
+
+dir=${PYGENT_REMOTE_DIR:-/var/lib/pygent-remote}
+engine=tcp://127.0.0.1:${PYGENT_REMOTE_PORT:-23750}
+ssh_port=${PYGENT_REMOTE_SSH_PORT:-23722}
+docker_pid=$dir/docker.pid
+sshd_pid=$dir/sshd.pid
+
+remote() { DOCKER_HOST=$engine DOCKER_CONTEXT='' docker "$@"; }
+
+answers() { command -v docker >/dev/null && timeout 10 docker -H "$engine" version --format '{{.Server.Version}}' >/dev/null 2>&1; }
+
+ssh_answers() { timeout 10 "$dir/bin/ssh" -p "$ssh_port" root@127.0.0.1 true >/dev/null 2>&1; }
+
+# ours prints the process id in a file if that process runs and has the name.
+ours() {
+	local pid
+	pid=$(cat "$1" 2>/dev/null) && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] && echo "$pid"
+}
+
+# await COMMAND waits until the command succeeds.
+await() {
+	local until=$((SECONDS + patience))
+	until "$@"; do
+		[ "$SECONDS" -lt "$until" ] || return 1
+		sleep 0.2
+	done
+}
+
+# An engine that runs under an init system would be asked to share its
+# containerd, which sees another file system: that place is hidden too.
+hidden() {
+	printf '%s\n' /tmp /var/tmp /root /home /run/containerd "$HOME" "${XDG_CACHE_HOME:-$HOME/.cache}" "${TMPDIR:-/tmp}" |
+		awk '$0 != "/" && !seen[$0]++'
+}
+
+# launch runs a command in a mount namespace of its own, detached from this script.
+launch() {
+	local log=$1 script='log=$1; shift; for d in $HIDDEN; do [ ! -d "$d" ] || mount -t tmpfs -o mode=1777 tmpfs "$d"; done; exec "$@" >>"$log" 2>&1 </dev/null'
+	as_root setsid env -C / "HIDDEN=$(hidden | tr '\n' ' ')" unshare --mount --propagation private \
+		sh -c "$script" launch "$@" &
+}
+
+start_engine() {
+	as_root sh -c ": >'$dir/dockerd.log'"
+	launch "$dir/dockerd.log" dockerd --host "$engine" --tls=false --data-root "$dir/data" --exec-root "$dir/exec" \
+		--pidfile "$docker_pid" --bridge none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false
+	await answers || {
+		as_root tail -n 30 "$dir/dockerd.log" >&2
+		die "the second dockerd did not answer within $patience seconds"
+	}
+	say "a second engine answers at $engine, process $(ours "$docker_pid" dockerd)"
+}
+
+# load gives the second engine an image of the first.
+load() {
+	local id
+	id=$(docker image inspect --format '{{.Id}}' "$1") || die "no image $1: run scripts/images.sh first"
+	[ "$(remote image inspect --format '{{.Id}}' "$1" 2>/dev/null)" = "$id" ] && return
+	say "loading $1"
+	docker save "$1" | remote load >/dev/null
+}
+
+# write_ssh makes keys that are good for this server only, and a client, found
+# before the machine's own, that uses them. A session finds the second engine
+# where docker looks for it first.
+write_ssh() {
+	as_root mkdir -p "$dir/bin" /run/sshd
+	as_root chown "$(id -u):$(id -g)" "$dir/bin"
+	[ -f "$dir/bin/key" ] || ssh-keygen -q -t ed25519 -N '' -C pygent-test -f "$dir/bin/key"
+	[ -f "$dir/host_key" ] || as_root ssh-keygen -q -t ed25519 -N '' -C pygent-test -f "$dir/host_key"
+	as_root cp "$dir/bin/key.pub" "$dir/authorized_keys"
+	printf '[127.0.0.1]:%s %s\n' "$ssh_port" "$(as_root cat "$dir/host_key.pub")" >"$dir/bin/known_hosts"
+	cat >"$dir/bin/config" <<-END
+		IdentityFile $dir/bin/key
+		IdentitiesOnly yes
+		UserKnownHostsFile $dir/bin/known_hosts
+		BatchMode yes
+	END
+	printf '#!/bin/sh\nexec %q -F %q "$@"\n' "$(PATH=${PATH//$dir\/bin:/} command -v ssh)" "$dir/bin/config" >"$dir/bin/ssh"
+	chmod 755 "$dir/bin/ssh"
+	as_root tee "$dir/sshd_config" >/dev/null <<-END
+		ListenAddress 127.0.0.1:$ssh_port
+		HostKey $dir/host_key
+		PidFile $sshd_pid
+		AuthorizedKeysFile $dir/authorized_keys
+		PermitRootLogin prohibit-password
+		PasswordAuthentication no
+		KbdInteractiveAuthentication no
+		UsePAM no
+		StrictModes no
+		PrintMotd no
+		SetEnv DOCKER_HOST=$engine
+	END
+}
+
+start_sshd() {
+	write_ssh
+	launch "$dir/sshd.log" "$(command -v sshd)" -D -e -f "$dir/sshd_config"
+	await ssh_answers || {
+		as_root tail -n 30 "$dir/sshd.log" >&2
+		die "the SSH server did not answer within $patience seconds"
+	}
+	say "an SSH server answers at 127.0.0.1:$ssh_port, process $(ours "$sshd_pid" sshd)"
+}
+
+install_servers() {
+	need dockerd docker.io iptables
+	need docker docker-cli
+	need unshare util-linux
+	need ssh openssh-client
+	# The package starts a server of its own on machines with an init system.
+	need sshd openssh-server
+}
+
+start() {
+	[ "$(uname -s)" = Linux ] || die "the second engine needs Linux"
+	install_servers
+	as_root mkdir -p "$dir"
+	as_root chmod 755 "$dir"
+	answers || start_engine
+	load "$PYGENT_TEST_IMAGE"
+	load "$PYGENT_TEST_BUSYBOX_IMAGE"
+	{ [ -x "$dir/bin/ssh" ] && ssh_answers; } || start_sshd
+}
+
+# stop_one PID-FILE NAME stops a server that start has started.
+stop_one() {
+	local pid
+	pid=$(ours "$1" "$2") || return 0
+	as_root kill "$pid"
+	gone() { [ ! -d "/proc/$pid" ]; }
+	await gone || die "$2, process $pid, does not end"
+	say "$2 has ended"
+}
+
+stop() {
+	stop_one "$sshd_pid" sshd
+	stop_one "$docker_pid" dockerd
+}
+
+show_env() {
+	printf 'export PYGENT_TEST_REMOTE_ENGINE=%q\n' "$engine"
+	printf 'export PYGENT_TEST_SSH_ENGINE=%q\n' "ssh://root@127.0.0.1:$ssh_port"
+	printf 'export PATH=%q:"$PATH"\n' "$dir/bin"
+}
+
+case "${1:-start}" in
+start) start ;;
+stop) stop ;;
+status) answers ;;
+env) show_env ;;
+*) die "usage: remote.sh [start|stop|status|env]" ;;
+esac
