@@ -77,11 +77,11 @@ type MountConfig struct {
 type LimitsConfig struct {
 	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20
 	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default 100
-	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // of a step, of delegated tasks too; default none
+	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // of a step; default none, of delegated tasks 5 minutes
 	MaxTime      time.Duration `json:"max_time,omitempty"`       // of a run; default none
 	MaxTokens    int64         `json:"max_tokens,omitempty"`     // of a run, prompts and answers; default none
 	MaxTasks     int           `json:"max_tasks,omitempty"`      // delegated tasks at once; default 3
-	TaskTimeout  time.Duration `json:"task_timeout,omitempty"`   // of a delegated task; default none
+	TaskTimeout  time.Duration `json:"task_timeout,omitempty"`   // of a delegated task; default 20 minutes
 }
 
 // OpenAIConfig is how to reach a model through OpenAI's chat completions API,

@@ -10,14 +10,15 @@ import (
 // them go before them. What the configuration does not say is left to the
 // defaults; of a Config that was not loaded, to the environment first.
 //
-// Snapshot, LogFile, TaskPersonas and the limits of tasks are no options of an
-// agent: read them where sessions and tasks are started.
+// Snapshot and LogFile are no options of an agent: read them where sessions are
+// started.
 func (c Config) Options() []Option {
 	opts := []Option{
 		func(o *options) { o.configured = o.configured || c.loaded },
 		WithRuntimeOptions(c.Container.options()...),
 		WithRuntimeOptions(c.runtimeOptions()...),
 		WithRunDefaults(c.Limits.options()...),
+		WithTasks(c.taskOptions()...),
 		WithOpenAI(c.OpenAI.options()...),
 		WithDisabledTools(c.DisabledTools...),
 		WithBannedCommands(slices.Concat(c.BannedCommands, c.BannedApps)...),
@@ -36,6 +37,15 @@ func (c Config) Options() []Option {
 		opts = append(opts, WithApprovalFor("bash"))
 	}
 	return opts
+}
+
+// taskOptions are those of the manager of the agent's tasks.
+func (c Config) taskOptions() []TaskManagerOption {
+	opts := []TaskManagerOption{TaskDefaults(TaskLimits{Timeout: c.Limits.TaskTimeout})}
+	if c.TaskPersonas != nil {
+		opts = append(opts, TaskPersonas(c.TaskPersonas...))
+	}
+	return given(opts, c.Limits.MaxTasks, MaxTasks)
 }
 
 // runtimeOptions are those that concern containers and this machine alike.

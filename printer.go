@@ -31,6 +31,10 @@ type printer struct {
 }
 
 func (p *printer) event(e Event) {
+	if e.Task != "" {
+		p.task(e)
+		return
+	}
 	switch e.Type {
 	case EventStep:
 		p.spoke = false
@@ -63,6 +67,16 @@ func (p *printer) event(e Event) {
 	case EventRunEnd:
 		p.endLine()
 	}
+}
+
+// task shows of a background task how it comes along, and no more: several at
+// work would write into one another.
+func (p *printer) task(e Event) {
+	if e.Type != EventTask {
+		return
+	}
+	p.endLine()
+	p.line("· task %s: %s", e.Task, e.Text)
 }
 
 func (p *printer) toolDone(e Event) {

@@ -43,7 +43,7 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 	c.begin()
 	c.mu.Unlock()
 	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none"}
-	return newWorkspaceRuntime(w, c, info, append(containerEnv(o), o.env...), "*"), nil
+	return newWorkspaceRuntime(w, c, info, append(containerEnv(o), o.env...), "*").from(o), nil
 }
 
 // dockerCommander is a commander that keeps one container at a time, starting

@@ -45,7 +45,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	}
 	c := &localCommander{path: shell, dir: w.tree.Dir(), env: inheritedEnv(os.Environ())}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Fallback: fallback}
-	return newWorkspaceRuntime(w, c, info, o.env, w.tree.Dir()), nil
+	return newWorkspaceRuntime(w, c, info, o.env, w.tree.Dir()).from(o), nil
 }
 
 // findShell returns the path of bash, else of sh.

@@ -26,9 +26,10 @@ type workspaceRuntime struct {
 	info      RuntimeInfo
 	tree      *workspace.Tree
 	commands  commander
-	env       []string // of every command
-	gitTrust  string   // the directories in which git trusts repositories
-	temporary bool     // the workspace goes with the runtime
+	env       []string        // of every command
+	gitTrust  string          // the directories in which git trusts repositories
+	temporary bool            // the workspace goes with the runtime
+	options   *runtimeOptions // what it was made from
 
 	life    context.Context // ends at Cleanup
 	end     context.CancelCauseFunc

@@ -228,19 +228,23 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	s.agent.busy.Lock()
 	defer s.agent.busy.Unlock()
 	before := o.approvalFor
-	o.approvalFor = append(before[:len(before):len(before)], "bash")
+	var approve ApprovalFunc
 	if s.terminal {
-		o.approve = s.approve
+		approve = s.approve
 	}
+	s.agent.setApproval(approve, append(before[:len(before):len(before)], "bash"))
 	return func() {
 		s.agent.busy.Lock()
 		defer s.agent.busy.Unlock()
-		o.approve, o.approvalFor = nil, before
+		s.agent.setApproval(nil, before)
 	}
 }
 
 // approve asks the user about a call; anything but yes is no.
 func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) {
+	if taskOf(ctx) != "" {
+		return Decision{Reason: "the user is not asked about background tasks on this machine; do it yourself"}, nil
+	}
 	s.printer.endLine()
 	answer, err := s.ask(ctx, fmt.Sprintf("Run this on your machine? %s\n[y]es, or say why not: ", visible(describeCall(call))), nil)
 	if err != nil {

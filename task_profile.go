@@ -1,0 +1,167 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// TaskProfile makes the options of the agent that works on a task: its model,
+// its tools, its rules. It is where functions and secrets of this process come
+// in, because a [TaskSpec] has none. The options are added to those of the
+// manager's agents. What the spec itself says wins: persona, model name,
+// limits; and so does its runtime, unless the profile gives one by
+// [WithRuntime], which the task then owns.
+//
+// A profile must honour ctx and may be called by many goroutines.
+type TaskProfile func(ctx context.Context, spec TaskSpec) ([]Option, error)
+
+// taskProfiles holds what RegisterTaskProfile adds.
+var taskProfiles struct {
+	sync.RWMutex
+	byName map[string]TaskProfile
+}
+
+// RegisterTaskProfile names a profile for the tasks of this process, replacing
+// one of the same name. A process that carries out tasks of others has to
+// register the profiles that they name.
+func RegisterTaskProfile(name string, p TaskProfile) error {
+	if !taskID.MatchString(name) {
+		return fmt.Errorf("task profile %q: want a name of 1 to 64 letters, digits, dots, dashes or underscores", name)
+	}
+	if p == nil {
+		return fmt.Errorf("task profile %s: the function is nil", name)
+	}
+	taskProfiles.Lock()
+	defer taskProfiles.Unlock()
+	if taskProfiles.byName == nil {
+		taskProfiles.byName = map[string]TaskProfile{}
+	}
+	taskProfiles.byName[name] = p
+	return nil
+}
+
+// taskProfile returns the profile of the given name; the empty one adds nothing.
+func taskProfile(name string) (TaskProfile, error) {
+	if name == "" {
+		return func(context.Context, TaskSpec) ([]Option, error) { return nil, nil }, nil
+	}
+	taskProfiles.RLock()
+	defer taskProfiles.RUnlock()
+	if p, ok := taskProfiles.byName[name]; ok {
+		return p, nil
+	}
+	names := slices.Sorted(maps.Keys(taskProfiles.byName))
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no task profile %q: none is registered", name)
+	}
+	return nil, fmt.Errorf("no task profile %q; the profiles are: %s", name, strings.Join(names, ", "))
+}
+
+// taskPrivate is what a task needs and its spec must not hold.
+type taskPrivate struct {
+	link     *taskLink                                  // to whoever delegated it
+	files    string                                     // the reference to the files to begin with; empty once unpacked
+	profiles []TaskProfile                              // of this task alone
+	env      []string                                   // of the parent's commands
+	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
+}
+
+// TaskRuntimeMaker is implemented by custom runtimes whose agents delegate:
+// it makes another runtime of the same kind, with a workspace of its own. The
+// task owns it, and cleans it up. It must outlive ctx.
+type TaskRuntimeMaker interface {
+	NewTaskRuntime(ctx context.Context) (Runtime, error)
+}
+
+// taskRuntimeOf tells how to make runtimes of the parent's kind. It reads the
+// parent's settings only: the parent may be gone when they are used.
+func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate, error) {
+	switch parent := parent.(type) {
+	case nil:
+		return TaskRuntime{}, taskPrivate{}, nil
+	case *workspaceRuntime:
+		kind, env := parent.sibling()
+		return kind, taskPrivate{env: env}, nil
+	case TaskRuntimeMaker:
+		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: parent.NewTaskRuntime}, nil
+	}
+	return TaskRuntime{Kind: kindCustom}, taskPrivate{}, nil
+}
+
+// kindCustom is the kind of a runtime that is not of this package.
+const kindCustom = "custom"
+
+var errNoTaskRuntime = errors.New("the parent's runtime cannot make another of its kind: implement TaskRuntimeMaker, or give the profile a runtime")
+
+// taskAgent makes the agent that carries out spec. Panics and deaf profiles are
+// errors.
+func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
+	opts, err := m.profileOptions(ctx, spec, private)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(slices.Concat(m.agentOptions(private.link), opts), func(o *options) {
+		o.task = spec.ID
+		o.id = spec.ID
+		o.depth = spec.Depth
+		o.manager = m
+		o.approve = gate
+		if spec.Persona != (Persona{}) {
+			o.persona = &spec.Persona
+		}
+		if spec.Model != "" {
+			o.modelName = spec.Model
+		}
+	})
+	chosen := applyOptions(opts).runtime
+	switch {
+	case chosen != nil:
+	case private.fork != nil:
+		rt, err := outlive(ctx, func() (Runtime, error) { return private.fork(ctx) })
+		if err != nil {
+			return nil, fmt.Errorf("make a runtime like the parent's: %w", err)
+		}
+		opts = append(opts, WithRuntime(rt))
+		chosen = rt
+	case spec.Runtime.Kind == kindCustom:
+		return nil, errNoTaskRuntime
+	default:
+		opts = append(opts, WithRuntimeOptions(append(spec.Runtime.Container.options(), WithEnv(private.env...))...))
+	}
+	agent, err := New(opts...)
+	if err != nil && chosen != nil {
+		err = errors.Join(err, chosen.Cleanup())
+	}
+	return agent, err
+}
+
+// profileOptions asks the profiles of a task in turn.
+func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private taskPrivate) ([]Option, error) {
+	named, err := taskProfile(spec.Profile)
+	if err != nil {
+		return nil, err
+	}
+	var all []Option
+	for _, profile := range append([]TaskProfile{named}, private.profiles...) {
+		opts, err := outlive(ctx, func() ([]Option, error) { return profile(ctx, spec) })
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", spec.Profile, err)
+		}
+		all = append(all, opts...)
+	}
+	return all, nil
+}
+
+// agentOptions are the options that an agent starts from before its profile:
+// those of the agent that delegates, and the manager's.
+func (m *TaskManager) agentOptions(link *taskLink) []Option {
+	if link.agent == nil {
+		return m.opts.agent
+	}
+	return append([]Option{link.agent.inherited()}, m.opts.agent...)
+}
