@@ -3,6 +3,7 @@ package pygent
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -66,14 +67,15 @@ type TaskStatus struct {
 	Seq       int64         `json:"seq"` // the number of the task's last event
 }
 
-// String is the state in words: "running", "finished", "timeout after 30s",
-// "error: no such model".
+// String is the state in words, in one line: "running", "finished", "timeout
+// after 30s", "error: no such model".
 func (s TaskStatus) String() string {
 	switch s.State {
 	case TaskTimedOut:
 		return "timeout after " + s.Timeout.String()
 	case TaskFailed:
-		return "error: " + s.Reason
+		line, _, _ := strings.Cut(s.Reason, "\n")
+		return "error: " + line
 	case TaskAwaitingUser:
 		return "awaiting user"
 	}

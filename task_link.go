@@ -131,12 +131,8 @@ func (m *TaskManager) followUntilRest(id string, link *taskLink) {
 	}
 }
 
-// handle passes an event on, and does what it asks for.
+// handle does what an event asks for, and passes it on.
 func (m *TaskManager) handle(id string, link *taskLink, e Event) {
-	m.emit(e)
-	if link.agent != nil {
-		link.agent.emitTask(e)
-	}
 	switch {
 	case e.Type == EventMessage && e.Usage != nil:
 		if link.budget.spend(*e.Usage) {
@@ -147,6 +143,10 @@ func (m *TaskManager) handle(id string, link *taskLink, e Event) {
 		m.ask(id, link, e)
 	case e.Type == EventTask:
 		m.changed(id, link, *e.TaskStatus)
+	}
+	m.emit(e)
+	if link.agent != nil {
+		link.agent.emitTask(e)
 	}
 }
 
