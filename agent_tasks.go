@@ -164,7 +164,14 @@ func callOf(ctx context.Context) *callInfo {
 }
 
 // taskID derives the id of the task that the call delegates: a run that is
-// resumed derives the same again.
+// resumed derives the same again. Only messages of the model count, because
+// what the user is told between them is a matter of timing.
 func (c *callInfo) taskID() string {
-	return shortHash(fmt.Sprintf("%s/%d/%d", c.agent.id, c.message, c.index))
+	nth := 0
+	for _, m := range c.agent.history.Messages()[:c.message] {
+		if m.Role == RoleAssistant {
+			nth++
+		}
+	}
+	return shortHash(fmt.Sprintf("%s/%d/%d", c.agent.id, nth, c.index))
 }

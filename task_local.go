@@ -29,7 +29,7 @@ type localExecutor struct {
 	mu      sync.Mutex // guards what follows; taken before a task's own
 	tasks   map[string]*localTask
 	running int
-	queue   []func() // runs that wait for room, oldest first
+	queue   []func() // start what waits for room, oldest first; called with mu held
 	closed  bool
 }
 
@@ -72,34 +72,42 @@ func (x *localExecutor) schedule(t *localTask, msg string) error {
 		return fmt.Errorf("%w: %d run, and no more may at once (PYGENT_MAX_TASKS)", ErrTooManyTasks, x.running)
 	}
 	ctx, cancel := context.WithCancelCause(x.life)
-	turn := t.enqueue(cancel)
-	work := func() {
-		defer x.ended()
-		defer cancel(nil)
-		if t.begin(turn) {
-			t.run(ctx, msg, x.open)
-		}
-	}
 	if room {
-		x.running++
-		x.wg.Go(work)
-	} else {
-		x.queue = append(x.queue, work)
+		t.begin(cancel)
+		x.dispatch(t, ctx, cancel, msg)
+		return nil
 	}
+	turn := t.enqueue(cancel)
+	x.queue = append(x.queue, func() {
+		if t.dequeue(turn) {
+			x.dispatch(t, ctx, cancel, msg)
+		} else {
+			cancel(nil)
+		}
+	})
 	return nil
 }
 
-// ended gives the room of a run to the next in the queue.
+// dispatch starts a run in a goroutine of its own. The caller holds x.mu.
+func (x *localExecutor) dispatch(t *localTask, ctx context.Context, cancel context.CancelCauseFunc, msg string) {
+	x.running++
+	x.wg.Go(func() {
+		defer x.ended()
+		defer cancel(nil)
+		t.run(ctx, msg, x.open)
+	})
+}
+
+// ended gives the room of a run to the next in the queue that is still wanted.
 func (x *localExecutor) ended() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running--
-	if len(x.queue) > 0 && x.running < x.max {
-		work := x.queue[0]
+	for len(x.queue) > 0 && x.running < x.max {
+		next := x.queue[0]
 		x.queue[0] = nil
 		x.queue = x.queue[1:]
-		x.running++
-		x.wg.Go(work)
+		next()
 	}
 }
 
@@ -253,6 +261,9 @@ func (x *localExecutor) close() error {
 	x.end(closing)
 	for _, t := range x.tasks {
 		t.stop(closing)
+	}
+	for _, next := range x.queue {
+		next() // finds that it is not wanted any more
 	}
 	x.queue = nil
 	x.mu.Unlock()

@@ -70,7 +70,16 @@ func (t *localTask) change(f func(*TaskStatus)) {
 	t.log.append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Text: status.String(), TaskStatus: &status})
 }
 
-// enqueue makes the task ready for a run, which cancel ends. The number it
+// begin marks the start of a run, which cancel ends.
+func (t *localTask) begin(cancel context.CancelCauseFunc) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turn++
+	t.cancel = cancel
+	t.change(started)
+}
+
+// enqueue makes the task wait for a run, which cancel ends. The number it
 // returns tells the run from others of the task.
 func (t *localTask) enqueue(cancel context.CancelCauseFunc) (turn int) {
 	t.mu.Lock()
@@ -78,24 +87,35 @@ func (t *localTask) enqueue(cancel context.CancelCauseFunc) (turn int) {
 	t.turn++
 	t.cancel = cancel
 	t.change(func(s *TaskStatus) {
-		s.State, s.Reason, s.Timeout, s.Result = TaskQueued, "", 0, nil
-		s.Started, s.Ended = time.Time{}, time.Time{}
+		renewed(s)
+		s.State = TaskQueued
 	})
 	return t.turn
 }
 
-// begin marks the start of a run, unless it was cancelled while it waited.
-func (t *localTask) begin(turn int) bool {
+// dequeue marks the start of a run that waited, and reports false for one that
+// was cancelled meanwhile.
+func (t *localTask) dequeue(turn int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turn != turn || t.status.State != TaskQueued {
 		return false
 	}
-	t.change(func(s *TaskStatus) {
-		s.State, s.Started = TaskRunning, time.Now()
-		s.Runs++
-	})
+	t.change(started)
 	return true
+}
+
+// started makes a status that of a run that begins.
+func started(s *TaskStatus) {
+	renewed(s)
+	s.State, s.Started = TaskRunning, time.Now()
+	s.Runs++
+}
+
+// renewed clears what a status says of the run before.
+func renewed(s *TaskStatus) {
+	s.Reason, s.Timeout, s.Result = "", 0, nil
+	s.Started, s.Ended = time.Time{}, time.Time{}
 }
 
 // stop cancels the run that goes on or is queued. A question is withdrawn.

@@ -454,7 +454,7 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 	waitTask(t, m, "it")
 	require.NoError(t, m.Close())
 	require.Equal(t, []pygent.EventType{
-		pygent.EventTask, pygent.EventTask,
+		pygent.EventTask,
 		pygent.EventStep, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolDone,
 		pygent.EventStep, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolDone,
 		pygent.EventRunEnd, pygent.EventTask,
