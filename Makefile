@@ -22,8 +22,8 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 bench: ## run the benchmarks: BENCH=regexp BENCHTIME=1s
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
 
-examples: ## build all examples, run those that need no key
-	@scripts/examples.sh
+examples: ## run all examples and compare what they print
+	go test -count=1 ./examples
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@scripts/fuzz.sh

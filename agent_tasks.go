@@ -112,11 +112,12 @@ func (a *Agent) inherited() Option {
 	}
 }
 
-// setApproval changes who decides, and about what. No run goes on.
-func (a *Agent) setApproval(f ApprovalFunc, tools []string) {
+// setApproval changes who decides about calls, and whether bash needs it. No
+// run goes on, but a task may be started.
+func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.opts.approve, a.opts.approvalFor = f, tools
+	a.opts.approve, a.opts.confirmBash = f, confirmBash
 }
 
 func (a *Agent) approver() ApprovalFunc {

@@ -52,25 +52,18 @@ type Config struct {
 type ContainerConfig struct {
 	// UseDocker is true when Docker is required, false when commands run
 	// locally, nil for Docker where an engine answers and local where not.
-	UseDocker    *bool         `json:"use_docker,omitempty"`
-	Image        string        `json:"image,omitempty"`        // default python:3.12-slim
-	Network      string        `json:"network,omitempty"`      // the name of a Docker network; default "none"
-	Memory       int64         `json:"memory,omitempty"`       // bytes; default 512 MiB
-	CPUs         float64       `json:"cpus,omitempty"`         // how many; default all
-	Pids         int64         `json:"pids,omitempty"`         // processes at once; default 256
-	User         string        `json:"user,omitempty"`         // "uid[:gid]" or a name of the image; default the image's
-	Capabilities []string      `json:"capabilities,omitempty"` // nil for the default few, empty for none
-	ReadOnly     *bool         `json:"read_only,omitempty"`    // a root file system that cannot be written; default false
-	Mounts       []MountConfig `json:"mounts,omitempty"`       // besides the workspace; default none
-	GPUs         string        `json:"gpus,omitempty"`         // "all", a number, or device ids; default none
-	DockerHost   string        `json:"docker_host,omitempty"`  // the engine's address; default as the docker command
-}
-
-// MountConfig is a directory of this machine that commands can see.
-type MountConfig struct {
-	Source   string `json:"source"` // on this machine
-	Target   string `json:"target"` // in the container, absolute
-	ReadOnly bool   `json:"read_only,omitempty"`
+	UseDocker    *bool    `json:"use_docker,omitempty"`
+	Image        string   `json:"image,omitempty"`       // default python:3.12-slim
+	Network      string   `json:"network,omitempty"`     // the name of a Docker network; default "none"
+	Memory       int64    `json:"memory,omitempty"`      // bytes; default 512 MiB
+	CPUs         float64  `json:"cpus,omitempty"`        // how many; default all
+	Pids         int64    `json:"pids,omitempty"`        // processes at once; default 256
+	User         string   `json:"user,omitempty"`        // "uid[:gid]" or a name of the image; default the image's
+	Capabilities []string `json:"capabilities,omitzero"` // nil for the default few, empty for none
+	ReadOnly     *bool    `json:"read_only,omitempty"`   // a root file system that cannot be written; default false
+	Mounts       []Mount  `json:"mounts,omitempty"`      // besides the workspace; default none
+	GPUs         string   `json:"gpus,omitempty"`        // "all", a number, or device ids; default none
+	DockerHost   string   `json:"docker_host,omitempty"` // the engine's address; default as the docker command
 }
 
 // LimitsConfig bounds a run. Zero means the default.

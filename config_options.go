@@ -15,8 +15,7 @@ import (
 func (c Config) Options() []Option {
 	opts := []Option{
 		func(o *options) { o.configured = o.configured || c.loaded },
-		WithRuntimeOptions(c.Container.options()...),
-		WithRuntimeOptions(c.runtimeOptions()...),
+		WithRuntimeOptions(c.RuntimeOptions()...),
 		WithRunDefaults(c.Limits.options()...),
 		WithTasks(c.taskOptions()...),
 		WithOpenAI(c.OpenAI.options()...),
@@ -33,10 +32,7 @@ func (c Config) Options() []Option {
 	opts = given(opts, c.Model, WithModelName)
 	opts = given(opts, c.HistoryFile, WithHistoryFile)
 	opts = said(opts, c.Instructions, WithInstructions)
-	if c.ConfirmBash != nil && *c.ConfirmBash {
-		opts = append(opts, WithApprovalFor("bash"))
-	}
-	return opts
+	return said(opts, c.ConfirmBash, WithConfirmBash)
 }
 
 // taskOptions are those of the manager of the agent's tasks.
@@ -48,9 +44,12 @@ func (c Config) taskOptions() []TaskManagerOption {
 	return given(opts, c.Limits.MaxTasks, MaxTasks)
 }
 
-// runtimeOptions are those that concern containers and this machine alike.
-func (c Config) runtimeOptions() []RuntimeOption {
-	opts := []RuntimeOption{WithInitialFiles(c.InitialFiles...)}
+// RuntimeOptions turns what the configuration says of the runtime into options
+// of [NewRuntime], for runtimes without an agent. Options holds them too.
+func (c Config) RuntimeOptions() []RuntimeOption {
+	opts := append(c.Container.options(),
+		func(o *runtimeOptions) { o.configured = o.configured || c.loaded },
+		WithInitialFiles(c.InitialFiles...))
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		opts = append(opts, WithEnv(name+"="+string(c.Env[name])))
 	}
@@ -78,7 +77,7 @@ func (c ContainerConfig) options() []RuntimeOption {
 		opts = append(opts, WithCapabilities(c.Capabilities...))
 	}
 	for _, m := range c.Mounts {
-		opts = append(opts, WithMounts(Mount(m)))
+		opts = append(opts, WithMounts(m))
 	}
 	return opts
 }

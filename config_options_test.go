@@ -30,7 +30,7 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 	require.Equal(t, &Persona{"P", defaultPersonaDescription}, o.persona)
 	require.Equal(t, "h", o.historyFile)
 	require.False(t, o.instructions)
-	require.Equal(t, []string{"bash"}, o.approvalFor)
+	require.True(t, o.needsApproval("bash"))
 	require.Equal(t, []string{"rm", "curl"}, o.banned)
 	require.Equal(t, []string{"stop"}, o.disabled)
 	run, err := newRunOptions(o.run, nil)

@@ -58,7 +58,7 @@ var configSettings = []setting{
 	{key: "container.user", env: "PYGENT_USER", set: to(asString, func(c *Config) *string { return &c.Container.User })},
 	{key: "container.capabilities", env: "PYGENT_CAPS", set: to(asCapabilities, func(c *Config) *[]string { return &c.Container.Capabilities })},
 	{key: "container.read_only", env: "PYGENT_READ_ONLY", set: to(ptr(asBool), func(c *Config) **bool { return &c.Container.ReadOnly })},
-	{key: "container.mounts", env: "PYGENT_MOUNTS", set: to(asMounts, func(c *Config) *[]MountConfig { return &c.Container.Mounts })},
+	{key: "container.mounts", env: "PYGENT_MOUNTS", set: to(asMounts, func(c *Config) *[]Mount { return &c.Container.Mounts })},
 	{key: "container.gpus", env: "PYGENT_GPUS", set: to(asGPUs, func(c *Config) *string { return &c.Container.GPUs })},
 	{key: "container.docker_host", env: "PYGENT_DOCKER_HOST", set: to(asString, func(c *Config) *string { return &c.Container.DockerHost })},
 

@@ -11,7 +11,7 @@ import (
 )
 
 // asMounts takes "source:target[:ro]", or tables in a file.
-func asMounts(v any) ([]MountConfig, error) {
+func asMounts(v any) ([]Mount, error) {
 	if t, ok := v.(text); ok {
 		parts := split(string(t), ',')
 		list := make([]any, len(parts))
@@ -24,7 +24,7 @@ func asMounts(v any) ([]MountConfig, error) {
 	if !ok {
 		return nil, want("an array of mounts", v)
 	}
-	mounts := make([]MountConfig, 0, len(list))
+	mounts := make([]Mount, 0, len(list))
 	for i, item := range list {
 		m, err := asMount(item)
 		if err != nil {
@@ -35,9 +35,9 @@ func asMounts(v any) ([]MountConfig, error) {
 	return mounts, nil
 }
 
-func asMount(v any) (MountConfig, error) {
+func asMount(v any) (Mount, error) {
 	const what = `"source:target" or "source:target:ro", or a table with source, target and read_only; target is absolute`
-	var m MountConfig
+	var m Mount
 	switch v := v.(type) {
 	case string:
 		// Cut from the right: a source on Windows starts with a drive.
@@ -49,7 +49,7 @@ func asMount(v any) (MountConfig, error) {
 		if i < 0 {
 			return m, want(what, v)
 		}
-		m = MountConfig{Source: rest[:i], Target: rest[i+1:], ReadOnly: readOnly}
+		m = Mount{Source: rest[:i], Target: rest[i+1:], ReadOnly: readOnly}
 	case map[string]any:
 		err := fields(v, map[string]func(any) error{
 			"source":    into(asString, &m.Source),

@@ -153,8 +153,8 @@ var settingCases = []struct {
 	{"PYGENT_CAPS", "CHOWN,KILL", `container.capabilities = ["CHOWN", "KILL"]`, func(c pygent.Config) any { return c.Container.Capabilities }, []string{"CHOWN", "KILL"}},
 	{"PYGENT_CAPS", "none", `container.capabilities = "none"`, func(c pygent.Config) any { return c.Container.Capabilities }, []string{}},
 	{"PYGENT_READ_ONLY", "yes", `container.read_only = true`, func(c pygent.Config) any { return c.Container.ReadOnly }, ptr(true)},
-	{"PYGENT_MOUNTS", "/a:/b:ro,c:/d", "[[container.mounts]]\nsource='/a'\ntarget='/b'\nread_only=true\n[[container.mounts]]\nsource='c'\ntarget='/d'", func(c pygent.Config) any { return c.Container.Mounts }, []pygent.MountConfig{{Source: "/a", Target: "/b", ReadOnly: true}, {Source: "c", Target: "/d"}}},
-	{"PYGENT_MOUNTS", `C:\x:/b:rw`, `container.mounts = ['C:\x:/b']`, func(c pygent.Config) any { return c.Container.Mounts }, []pygent.MountConfig{{Source: `C:\x`, Target: "/b"}}},
+	{"PYGENT_MOUNTS", "/a:/b:ro,c:/d", "[[container.mounts]]\nsource='/a'\ntarget='/b'\nread_only=true\n[[container.mounts]]\nsource='c'\ntarget='/d'", func(c pygent.Config) any { return c.Container.Mounts }, []pygent.Mount{{Source: "/a", Target: "/b", ReadOnly: true}, {Source: "c", Target: "/d"}}},
+	{"PYGENT_MOUNTS", `C:\x:/b:rw`, `container.mounts = ['C:\x:/b']`, func(c pygent.Config) any { return c.Container.Mounts }, []pygent.Mount{{Source: `C:\x`, Target: "/b"}}},
 	{"PYGENT_GPUS", "2", `container.gpus = 2`, func(c pygent.Config) any { return c.Container.GPUs }, "2"},
 	{"PYGENT_DOCKER_HOST", "tcp://h:1", `container.docker_host = "tcp://h:1"`, func(c pygent.Config) any { return c.Container.DockerHost }, "tcp://h:1"},
 

@@ -107,7 +107,7 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 	if word := bannedWord(o.banned, call.Name, args); word != "" {
 		return fmt.Errorf("denied: the command %q is banned here", word)
 	}
-	if !tool.NeedsApproval && !slices.Contains(o.approvalFor, call.Name) && !slices.Contains(o.approvalFor, "*") {
+	if !tool.NeedsApproval && !o.needsApproval(call.Name) {
 		return nil
 	}
 	if o.approve == nil {
@@ -123,6 +123,12 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 		return errors.New("denied by the user")
 	}
 	return nil
+}
+
+// needsApproval reports whether the agent's options want a tool's calls approved.
+func (o *options) needsApproval(tool string) bool {
+	return slices.Contains(o.approvalFor, tool) || slices.Contains(o.approvalFor, "*") ||
+		tool == "bash" && o.confirmBash != nil && *o.confirmBash
 }
 
 // bannedWord returns the banned name that occurs as a word in a bash call.

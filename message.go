@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -171,23 +172,23 @@ func (m Message) MarshalJSON() ([]byte, error) {
 
 func (m Message) marshal() ([]byte, error) {
 	w := objectWriter{}
-	w.field("role", m.Role)
+	w.text("role", string(m.Role))
 	switch {
 	case len(m.Parts) > 0:
 		w.field("content", m.Parts)
 	case m.Content == "" && len(m.ToolCalls) > 0:
-		w.field("content", nil)
+		w.raw("content", []byte("null"))
 	default:
-		w.field("content", m.Content)
+		w.text("content", m.Content)
 	}
 	if m.Name != "" {
-		w.field("name", m.Name)
+		w.text("name", m.Name)
 	}
 	if len(m.ToolCalls) > 0 {
-		w.field("tool_calls", m.ToolCalls)
+		w.calls(m.ToolCalls)
 	}
 	if m.ToolCallID != "" {
-		w.field("tool_call_id", m.ToolCallID)
+		w.text("tool_call_id", m.ToolCallID)
 	}
 	w.extra(m.Extra)
 	return w.done()
@@ -230,11 +231,11 @@ func (p Part) MarshalJSON() ([]byte, error) {
 	}
 	w := objectWriter{}
 	if p.ImageURL != "" {
-		w.field("type", "image_url")
+		w.text("type", "image_url")
 		w.field("image_url", map[string]string{"url": p.ImageURL})
 	} else {
-		w.field("type", "text")
-		w.field("text", p.Text)
+		w.text("type", "text")
+		w.text("text", p.Text)
 	}
 	return w.done()
 }
@@ -254,18 +255,8 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON encodes the call in OpenAI's chat format.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
-	f := objectWriter{}
-	f.field("name", c.Name)
-	f.field("arguments", c.Arguments)
-	function, err := f.done()
-	if err != nil {
-		return nil, err
-	}
 	w := objectWriter{}
-	w.field("id", c.ID)
-	w.field("type", "function")
-	w.field("function", json.RawMessage(function))
-	w.extra(c.Extra)
+	w.call(c)
 	return w.done()
 }
 
@@ -300,38 +291,101 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 }
 
 // objectWriter builds a JSON object whose fields keep the order of the calls.
+// Every step of every agent encodes messages, so what is common is written
+// without reflection.
 type objectWriter struct {
 	buf bytes.Buffer
 	err error
 }
 
-func (w *objectWriter) field(name string, value any) {
-	if w.err != nil {
-		return
-	}
-	if w.buf.Len() == 0 {
+// name begins a field. The name is one of ours and needs no escapes.
+func (w *objectWriter) name(name string) {
+	switch b := w.buf.Bytes(); {
+	case len(b) == 0:
 		w.buf.WriteByte('{')
-	} else {
+	case b[len(b)-1] != '{':
 		w.buf.WriteByte(',')
 	}
-	key, err := json.Marshal(name)
-	if err != nil {
-		w.err = err
-		return
+	w.buf.WriteByte('"')
+	w.buf.WriteString(name)
+	w.buf.WriteString(`":`)
+}
+
+// raw writes a field that is JSON already.
+func (w *objectWriter) raw(name string, value []byte) {
+	w.name(name)
+	w.buf.Write(value)
+}
+
+// text writes a field that is a string.
+func (w *objectWriter) text(name, value string) {
+	w.name(name)
+	w.quote(value)
+}
+
+func (w *objectWriter) quote(s string) {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
+			w.value(s)
+			return
+		}
 	}
-	w.buf.Write(key)
-	w.buf.WriteByte(':')
+	w.buf.WriteByte('"')
+	w.buf.WriteString(s)
+	w.buf.WriteByte('"')
+}
+
+func (w *objectWriter) field(name string, value any) {
+	w.name(name)
+	w.value(value)
+}
+
+func (w *objectWriter) value(value any) {
 	enc := json.NewEncoder(&w.buf)
 	enc.SetEscapeHTML(false)
-	if w.err = enc.Encode(value); w.err == nil {
-		w.buf.Truncate(w.buf.Len() - 1) // the encoder's newline
+	if err := enc.Encode(value); err != nil {
+		w.err = cmp.Or(w.err, err)
+		return
 	}
+	w.buf.Truncate(w.buf.Len() - 1) // the encoder's newline
+}
+
+func (w *objectWriter) calls(calls []ToolCall) {
+	w.name("tool_calls")
+	w.buf.WriteByte('[')
+	for i, c := range calls {
+		if i > 0 {
+			w.buf.WriteByte(',')
+		}
+		w.call(c)
+		w.buf.WriteByte('}')
+	}
+	w.buf.WriteByte(']')
+}
+
+// call writes a tool call but for the brace that closes it.
+func (w *objectWriter) call(c ToolCall) {
+	w.buf.WriteByte('{')
+	w.text("id", c.ID)
+	w.text("type", "function")
+	w.name("function")
+	w.buf.WriteByte('{')
+	w.text("name", c.Name)
+	w.text("arguments", c.Arguments)
+	w.buf.WriteByte('}')
+	w.extra(c.Extra)
 }
 
 // extra writes unknown fields, sorted so that equal objects give equal bytes.
 func (w *objectWriter) extra(fields map[string]json.RawMessage) {
+	if len(fields) == 0 {
+		return
+	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		w.field(name, fields[name])
+		w.buf.WriteByte(',')
+		w.value(name)
+		w.buf.WriteByte(':')
+		w.value(fields[name])
 	}
 }
 

@@ -237,6 +237,11 @@ func (o *openAIOptions) complete() error {
 	if strings.ContainsFunc(o.key, unicode.IsControl) {
 		return errors.New("the API key holds control characters")
 	}
+	for _, h := range o.headers {
+		if h.name == "" || strings.ContainsFunc(h.name, notInHeaderName) || strings.ContainsFunc(h.value, unicode.IsControl) {
+			return fmt.Errorf("header %q: name or value cannot be sent", h.name)
+		}
+	}
 	o.baseURL = cmp.Or(strings.TrimSpace(o.baseURL), lookup("OPENAI_BASE_URL"))
 	o.model = cmp.Or(o.model, lookup("PYGENT_MODEL"), defaultOpenAIModel)
 	o.maxTokensField = cmp.Or(o.maxTokensField, defaultMaxTokensField)
@@ -252,6 +257,10 @@ const howToSetAModel = `Set one of these:
   Ollama      OPENAI_BASE_URL=http://localhost:11434/v1 PYGENT_MODEL=qwen3
   llama.cpp   OPENAI_BASE_URL=http://localhost:8080/v1
 To see a session without any model, run "pygent demo".`
+
+func notInHeaderName(r rune) bool {
+	return r <= ' ' || r > unicode.MaxASCII || strings.ContainsRune("()<>@,;:\\\"/[]?={}\x7f", r)
+}
 
 // headerCredentials reports whether a header given by the caller authenticates.
 func (o *openAIOptions) headerCredentials() bool {

@@ -22,7 +22,7 @@ import (
 // Limits of what is read from a server. A stream may be long on the wire,
 // since little of each chunk is kept.
 const (
-	maxPlainBody  = 64 << 20
+	maxPlainBody  = 33 << 20 // an answer of chatstream's limit, and what surrounds it
 	maxStreamBody = 512 << 20
 	maxErrorBody  = 256 << 10
 )

@@ -33,6 +33,7 @@ type options struct {
 	banned       []string
 	approve      ApprovalFunc
 	approvalFor  []string
+	confirmBash  *bool // nil: as the session sees fit
 	run          []RunOption
 	retry        RetryPolicy
 	onEvent      func(Event)
@@ -138,6 +139,11 @@ func WithApproval(f ApprovalFunc) Option { return func(o *options) { o.approve =
 func WithApprovalFor(tools ...string) Option {
 	return func(o *options) { o.approvalFor = append(o.approvalFor, tools...) }
 }
+
+// WithConfirmBash says whether bash calls need approval, which a terminal
+// session asks the user for. Default: in terminal sessions on the local
+// runtime only.
+func WithConfirmBash(on bool) Option { return func(o *options) { o.confirmBash = &on } }
 
 // WithRunDefaults sets options that every run of the agent starts from.
 func WithRunDefaults(opts ...RunOption) Option {

@@ -87,7 +87,7 @@ func (p *printer) toolDone(e Event) {
 	if e.Output.End != "" {
 		return
 	}
-	if e.Call.Name == "bash" {
+	if e.Call.Name == "bash" && strings.HasPrefix(text, "$ ") {
 		_, text, _ = strings.Cut(text, "\n") // the first line repeats the command
 	}
 	text = strings.TrimRight(text, "\n")

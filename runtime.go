@@ -162,7 +162,7 @@ func BashEnv(env ...string) BashOption {
 }
 
 // BashMaxOutput sets how many bytes of output are kept, half from its start
-// and half from its end. Zero keeps the default.
+// and half from its end. Zero keeps the default; the most is 16 MiB.
 func BashMaxOutput(n int) BashOption {
 	return func(o *BashOptions) {
 		if n > 0 {

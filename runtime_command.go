@@ -7,11 +7,14 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/guest"
 )
 
 // commander runs commands in a workspace. It is the seam between a runtime,
 // which owns the workspace, the environment and the limits, and the way in
-// which commands are run: a fork on this machine, an exec in a container.
+// which commands are run: a guest on this machine, a guest or a plain exec in a
+// container.
 //
 // Implementations are safe for concurrent use.
 type commander interface {
@@ -25,6 +28,10 @@ type commander interface {
 	// shell says whether commands run under "bash" or "sh". It waits until
 	// that is known or ctx ends, and answers "" when it is not.
 	shell(ctx context.Context) string
+
+	// guest returns the guest that commands run under, starting it if need be.
+	// Without one the error matches errors.ErrUnsupported.
+	guest(ctx context.Context) (*guest.Client, error)
 
 	// close stops what runs and releases everything. No run is in progress and
 	// none follows. It is called once.
@@ -48,6 +55,9 @@ const (
 	// but a process that it left behind holds the pipe.
 	leftoverGrace = 100 * time.Millisecond
 )
+
+// maxKeptOutput bounds what a call may ask to keep of a command's output.
+const maxKeptOutput = 16 << 20
 
 // leftoverNote is the note of a result whose command left processes behind.
 const leftoverNote = "processes started by the command still run in the background"
@@ -143,8 +153,12 @@ func (b *boundedOutput) Write(p []byte) (int, error) {
 
 // into sets the output of a result.
 func (b *boundedOutput) into(r *BashResult) {
-	head, tail := b.head, append(b.tail[b.start:len(b.tail):len(b.tail)], b.tail[:b.start]...)
-	omitted := b.total - int64(len(head)) - int64(len(tail))
+	tail := append(b.tail[b.start:len(b.tail):len(b.tail)], b.tail[:b.start]...)
+	joinOutput(b.head, tail, b.total-int64(len(b.head))-int64(len(tail)), r)
+}
+
+// joinOutput sets the output of a result from its two ends.
+func joinOutput(head, tail []byte, omitted int64, r *BashResult) {
 	if omitted > 0 {
 		// Characters that the cut goes through count as left out.
 		h, t := trimPartialEnd(head), trimPartialStart(tail)
@@ -181,6 +195,9 @@ func trimPartialStart(p []byte) []byte {
 		if utf8.RuneStart(p[i]) {
 			return p[i:]
 		}
+	}
+	if len(p) < utf8.UTFMax {
+		return nil
 	}
 	return p
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/guest"
 )
 
 // dockerWorkspace is where the container sees the workspace.
@@ -38,12 +40,13 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	c := newDockerCommander(o, engine, w.tree.Dir())
+	o.env = append(containerEnv(o), o.env...)
+	c := newDockerCommander(o, engine, w)
 	c.mu.Lock()
 	c.begin()
 	c.mu.Unlock()
 	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none"}
-	return newWorkspaceRuntime(w, c, info, append(containerEnv(o), o.env...), "*").from(o), nil
+	return newWorkspaceRuntime(w, c.files, c, info, o, "*")
 }
 
 // dockerCommander is a commander that keeps one container at a time, starting
@@ -53,6 +56,8 @@ type dockerCommander struct {
 	engine *client.Client
 	spec   containerSpec
 	emit   func(RuntimeEvent)
+	files  *dockerFiles
+	keep   bool // the workspace's directory outlives the runtime
 
 	life context.Context // ends at close, and with it every start
 	end  context.CancelFunc
@@ -61,6 +66,11 @@ type dockerCommander struct {
 	current *containerStart
 	starts  int
 	wg      sync.WaitGroup // of starts; added to under mu
+
+	// Only one start goes on at a time, and what follows is its own.
+	shared bool   // the engine may see our file system
+	proved bool   // it is known whether it does
+	volume string // of the workspace, where it does not
 }
 
 // containerStart is an attempt at a container. It is made in a goroutine of
@@ -75,8 +85,12 @@ type containerStart struct {
 	err       error
 }
 
-func newDockerCommander(o *runtimeOptions, engine *client.Client, dir string) *dockerCommander {
-	c := &dockerCommander{engine: engine, spec: newContainerSpec(o, dir), emit: o.events}
+func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir) *dockerCommander {
+	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.events, keep: !w.temporary, shared: sharesFiles(engine)}
+	if o.sharedFiles != nil {
+		c.shared = *o.sharedFiles
+	}
+	c.files = &dockerFiles{tree: w.tree, commands: c}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
@@ -96,13 +110,21 @@ func (c *dockerCommander) run(ctx context.Context, spec commandSpec) (BashResult
 	}
 }
 
+func (c *dockerCommander) guest(ctx context.Context) (*guest.Client, error) {
+	box, err := c.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return box.commands.guest(ctx)
+}
+
 func (c *dockerCommander) shell(ctx context.Context) string {
 	c.mu.Lock()
 	s := c.current
-	if s == nil {
-		s = c.begin()
-	}
 	c.mu.Unlock()
+	if s == nil { // the last start failed: it is for a command to try again
+		return ""
+	}
 	select {
 	case <-s.known:
 		return s.shell
@@ -166,21 +188,130 @@ func (c *dockerCommander) begin() *containerStart {
 				close(s.known)
 			})
 		}
-		s.container, s.err = startContainer(c.life, c.engine, c.spec, name, know, c.emit)
+		s.container, s.err = c.launch(c.life, name, know)
 		know("")
 		close(s.done)
 	})
 	return s
 }
 
+// launch starts a container, pulling its image when the engine does not have
+// it. know is told the shell as soon as the image is looked at. After an error
+// no container is left.
+func (c *dockerCommander) launch(ctx context.Context, name string, know func(shell string)) (*dockerContainer, error) {
+	info, err := findImage(ctx, c.engine, c.spec.config.Image, c.emit)
+	if err != nil {
+		return nil, err
+	}
+	p := place{dir: c.files.tree.Dir()}
+	if p.program, err = guestProgram(info.Os, info.Architecture); err != nil {
+		return nil, err
+	}
+	if c.shared {
+		box, err := c.launchShared(ctx, p, name, know)
+		if !errors.Is(err, errNotShared) || c.proved {
+			return box, err
+		}
+		c.shared = false
+	}
+	if p.program == nil {
+		return nil, fmt.Errorf("image %q is for %s/%s, for which pygent has no guest: it needs an engine that shares this machine's file system",
+			c.spec.config.Image, info.Os, info.Architecture)
+	}
+	return c.launchRemote(ctx, p, name, know)
+}
+
+// launchShared starts a container that mounts the workspace.
+func (c *dockerCommander) launchShared(ctx context.Context, p place, name string, know func(string)) (*dockerContainer, error) {
+	if !c.proved && p.program != nil {
+		remove, err := p.leaveNonce()
+		if err != nil {
+			return nil, err
+		}
+		defer remove()
+	}
+	box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+	if err != nil {
+		return nil, err
+	}
+	c.proved = true
+	return box, c.seat(ctx, box, false)
+}
+
+// launchRemote starts a container whose workspace is a volume.
+func (c *dockerCommander) launchRemote(ctx context.Context, p place, name string, know func(string)) (_ *dockerContainer, err error) {
+	if c.volume == "" {
+		if c.volume, err = c.newVolume(ctx); err != nil {
+			return nil, err
+		}
+		if err := c.openVolume(ctx, c.volume); err != nil {
+			return nil, err
+		}
+	}
+	p.volume = c.volume
+	box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+	if err != nil {
+		return nil, err
+	}
+	return box, c.seat(ctx, box, true)
+}
+
+// seat hands the files to the guest of a container, which it ends on failure.
+func (c *dockerCommander) seat(ctx context.Context, box *dockerContainer, volume bool) error {
+	client, err := box.commands.guest(ctx)
+	if errors.Is(err, errNoGuest) {
+		return nil // the files stay in the directory, which the container mounts
+	}
+	if err == nil {
+		err = c.files.seat(ctx, client, volume)
+	}
+	if err != nil {
+		return errors.Join(err, box.close())
+	}
+	return nil
+}
+
 func (c *dockerCommander) close() error {
+	err := c.save()
 	c.end()
 	c.wg.Wait()
-	var err error
 	if s := c.current; s != nil && s.container != nil {
-		err = s.container.close()
+		err = errors.Join(err, s.container.close())
+	}
+	if c.volume != "" && err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+		defer cancel()
+		err = c.engine.VolumeRemove(ctx, c.volume, true)
 	}
 	return errors.Join(err, c.engine.Close())
+}
+
+// save brings a workspace that is to be kept back from its volume. When that
+// fails the volume stays, and the error names it.
+func (c *dockerCommander) save() error {
+	c.files.mu.RLock()
+	seated := c.files.seated
+	c.files.mu.RUnlock()
+	if !seated || !c.keep {
+		return nil
+	}
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if s != nil {
+		<-s.done
+	}
+	if c.volume == "" {
+		return nil
+	}
+	client, err := c.guest(context.Background())
+	if err == nil {
+		err = c.files.bringBack(context.Background(), client)
+	}
+	if err != nil {
+		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
+	}
+	return nil
 }
 
 // over reports whether the start has succeeded or failed.

@@ -21,6 +21,8 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/client"
 	"github.com/docker/go-units"
+
+	"github.com/x/pygent/internal/guest"
 )
 
 // Labels of our containers, by which leftovers of a crash can be found.
@@ -35,6 +37,9 @@ const (
 // shell from replacing itself by cat, which would not wait for orphans.
 const idleScript = "cat >/dev/null; exit 0"
 
+// containerDiedNote is the note of a command whose container died under it.
+const containerDiedNote = "the container died while the command ran; the next command gets a new one on the same workspace"
+
 // errContainerGone is the error of a command that could not begin because its
 // container had died.
 var errContainerGone = errors.New("the container has died")
@@ -47,8 +52,8 @@ type containerSpec struct {
 	giveUp bool // files may have to be given to the workspace's owner at the end
 }
 
-// newContainerSpec describes the container of a workspace directory.
-func newContainerSpec(o *runtimeOptions, dir string) containerSpec {
+// newContainerSpec describes the containers of a runtime but for their [place].
+func newContainerSpec(o *runtimeOptions) containerSpec {
 	id := strings.ToLower(rand.Text()[:12])
 	hostname, _ := os.Hostname() // a label for people: better empty than an error
 	s := containerSpec{
@@ -79,7 +84,7 @@ func newContainerSpec(o *runtimeOptions, dir string) containerSpec {
 			SecurityOpt:    []string{"no-new-privileges"},
 			LogConfig:      container.LogConfig{Type: "none"},
 			ReadonlyRootfs: o.readOnlyRoot,
-			Mounts:         bindMounts(o, dir),
+			Mounts:         bindMounts(o.mounts),
 			Resources: container.Resources{
 				Memory:     o.memory,
 				MemorySwap: o.memory, // memory and swap together: no swap
@@ -97,9 +102,9 @@ func newContainerSpec(o *runtimeOptions, dir string) containerSpec {
 
 // bindMounts uses the API's Mounts: unlike Binds they refuse a source that
 // does not exist instead of making an empty directory of it.
-func bindMounts(o *runtimeOptions, dir string) []mount.Mount {
-	mounts := []mount.Mount{{Type: mount.TypeBind, Source: dir, Target: dockerWorkspace}}
-	for _, m := range o.mounts {
+func bindMounts(wanted []Mount) []mount.Mount {
+	var mounts []mount.Mount
+	for _, m := range wanted {
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: path.Clean(m.Target), ReadOnly: m.ReadOnly})
 	}
 	return mounts
@@ -141,38 +146,86 @@ type dockerContainer struct {
 	close   func() error // runs once
 }
 
-// startContainer creates and starts a container, pulling its image when the
-// engine does not have it. know is told the shell as soon as the image is
-// looked at. After an error no container is left.
-func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, name string, know func(shell string), emit func(RuntimeEvent)) (*dockerContainer, error) {
+// startContainer creates and starts a container in its place. After an error
+// no container is left; it is errNotShared where the engine does not see the
+// place.
+func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, p place, name string, know func(shell string), emit func(RuntimeEvent)) (*dockerContainer, error) {
+	spec, err := p.apply(spec)
+	if err != nil {
+		return nil, err
+	}
 	b := &dockerContainer{engine: engine, name: name, spec: spec, emit: emit, gone: make(chan struct{})}
 	b.close = sync.OnceValue(b.shutDown)
-	err := b.create(ctx)
+	err = b.create(ctx)
+	if err != nil && p.missing(err) {
+		return nil, fmt.Errorf("%w: %w", errNotShared, err)
+	}
+	if err == nil {
+		err = p.deliver(ctx, b)
+	}
 	if err == nil {
 		b.shell = b.findShell(ctx)
 		know(path.Base(b.shell))
 		err = b.start(ctx)
 	}
+	if err == nil {
+		err = b.greet(ctx, p)
+	}
 	if err != nil {
 		return nil, errors.Join(err, b.remove())
 	}
-	b.commands = &execCommander{box: b}
-	b.watched.Go(b.watch)
 	emit(RuntimeEvent{Kind: RuntimeStarted, Text: "container " + name + " runs " + spec.config.Image})
 	return b, nil
 }
 
-func (b *dockerContainer) create(ctx context.Context) error {
-	err := b.createOnce(ctx)
-	if errdefs.IsNotFound(err) {
-		if _, missing := b.engine.ImageInspect(ctx, b.spec.config.Image); errdefs.IsNotFound(missing) {
-			if err := pullImage(ctx, b.engine, b.spec.config.Image, b.emit); err != nil {
-				return err
-			}
-			err = b.createOnce(ctx)
-		}
+// greet makes the container ready for commands: through its guest, or by plain
+// exec where it has none.
+func (b *dockerContainer) greet(ctx context.Context, p place) error {
+	if p.program == nil {
+		b.commands = &execCommander{box: b}
+		b.watched.Go(b.watchStream)
+		return nil
 	}
+	stream := guest.Attach(b.stream.Reader, b.stream.Conn)
+	client, err := guest.Connect(ctx, stream, guest.Config{Workspace: dockerWorkspace, Nonce: p.nonce, Own: true})
 	if err != nil {
+		if words := strings.TrimSpace(stream.Stderr()); words != "" {
+			err = fmt.Errorf("%w; the container said: %s", err, words)
+		}
+		return fmt.Errorf("start a container of image %q: %w", b.spec.config.Image, err)
+	}
+	if p.nonce != "" && (!client.Info().NonceSeen || client.Info().Nonce != p.nonce) {
+		return errors.Join(errNotShared, client.Close())
+	}
+	b.commands = &boxedGuest{guestCommander{client: client, killed: b.killedNote()}, b}
+	b.watched.Go(func() { b.watch(client.Done()) })
+	return nil
+}
+
+// boxedGuest is the guest of a container, which may die with it.
+type boxedGuest struct {
+	guestCommander
+	box *dockerContainer
+}
+
+func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, error) {
+	if g.box.isGone() {
+		return BashResult{ExitCode: -1}, errContainerGone
+	}
+	res, err := g.guestCommander.run(ctx, spec)
+	if errors.Is(err, guest.ErrClosed) && ctx.Err() == nil {
+		res.Note, err = containerDiedNote, nil
+	}
+	if strings.Contains(res.Note, survivorsNote) {
+		// Only the end of the container ends them. The next command gets a new one.
+		_ = g.box.engine.ContainerKill(context.WithoutCancel(ctx), g.box.name, "KILL")
+		<-g.box.gone
+	}
+	return res, err
+}
+
+func (b *dockerContainer) create(ctx context.Context) error {
+	if err := b.createOnce(ctx); err != nil {
 		return fmt.Errorf("create a container of image %q: %w", b.spec.config.Image, err)
 	}
 	return nil
@@ -213,9 +266,19 @@ func (b *dockerContainer) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// watch waits for the container's end, which closes the stream of PID 1.
-func (b *dockerContainer) watch() {
-	io.Copy(io.Discard, b.stream.Reader)
+// watchStream waits for the container's end, which closes the stream of PID 1.
+func (b *dockerContainer) watchStream() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		io.Copy(io.Discard, b.stream.Reader)
+	}()
+	b.watch(ended)
+}
+
+// watch notes the container's end.
+func (b *dockerContainer) watch(ended <-chan struct{}) {
+	<-ended
 	close(b.gone)
 	if !b.closing.Load() {
 		b.lose()
@@ -252,15 +315,18 @@ func (b *dockerContainer) shutDown() error {
 }
 
 // giveUpFiles gives what root made in the workspace to the workspace's owner,
-// who could not even remove it otherwise. The owner is asked for inside, where
-// user ids may differ from ours.
+// who could not even remove it otherwise. A container without the right to do
+// so leaves the files as they are: a workspace that then cannot be removed is
+// an error of its own.
 func (b *dockerContainer) giveUpFiles() {
-	const script = `o=$(stat -c %u:%g . 2>/dev/null) && [ "$o" != 0:0 ] && chown -hR "$o" .`
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	// An image without stat or chown, or a container without the right to use
-	// it, leaves the files as they are: a workspace that then cannot be removed
-	// is an error of its own.
+	if client, err := b.commands.guest(ctx); err == nil {
+		_ = client.Own(ctx, ".")
+		return
+	}
+	// The owner is asked for inside, where user ids may differ from ours.
+	const script = `o=$(stat -c %u:%g . 2>/dev/null) && [ "$o" != 0:0 ] && chown -hR "$o" .`
 	_ = runExec(ctx, b, container.ExecOptions{User: "0:0", WorkingDir: dockerWorkspace, Cmd: []string{"/bin/sh", "-c", script}})
 }
 

@@ -20,9 +20,9 @@ import (
 
 // Waiting times for an engine.
 const (
-	pingTimeout       = 2 * time.Second
-	remotePingTimeout = 10 * time.Second // an ssh session may have to be set up
-	engineTimeout     = 30 * time.Second // one request that must not be given up half way
+	pingTimeout    = 2 * time.Second
+	sshPingTimeout = 10 * time.Second // a session has to be set up first
+	engineTimeout  = 30 * time.Second // one request that must not be given up half way
 )
 
 // endpoint is an engine's address, and why it is one that may answer.
@@ -38,11 +38,6 @@ func (e endpoint) String() string {
 		return e.host
 	}
 	return e.host + " (" + e.source + ")"
-}
-
-// remote reports whether the endpoint is not a socket of this machine.
-func (e endpoint) remote() bool {
-	return !strings.HasPrefix(e.host, "unix:") && !strings.HasPrefix(e.host, "npipe:")
 }
 
 // connectEngine returns a client of the first engine that answers. host
@@ -88,8 +83,8 @@ func (e endpoint) connect(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	timeout := pingTimeout
-	if e.remote() {
-		timeout = remotePingTimeout
+	if strings.HasPrefix(e.host, "ssh:") {
+		timeout = sshPingTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

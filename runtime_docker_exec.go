@@ -17,7 +17,14 @@ import (
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/x/pygent/internal/guest"
 )
+
+// stdinScript runs the script on its standard input, which is no argument
+// because those are limited to 128 KiB. The script itself reads /dev/null. The
+// space keeps eval from taking a leading dash for an option.
+const stdinScript = `eval " $(cat)" </dev/null`
 
 // execScript runs the script on its standard input, between two lines that
 // tell its process and its status. They begin with a secret mark, in place of
@@ -65,6 +72,8 @@ while [ $i -lt 30 ] && signal KILL; do i=$((i+1)); sleep 0.05; done
 type execCommander struct{ box *dockerContainer }
 
 func (e *execCommander) shell(context.Context) string { return path.Base(e.box.shell) }
+
+func (e *execCommander) guest(context.Context) (*guest.Client, error) { return nil, errNoGuest }
 
 func (e *execCommander) close() error { return nil }
 
@@ -146,7 +155,7 @@ func (e *execCommander) explain(call *execCall, res *BashResult) error {
 	case <-time.After(killGrace):
 	}
 	if e.box.isGone() {
-		res.Note = "the container died while the command ran; the next command gets a new one on the same workspace"
+		res.Note = containerDiedNote
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)

@@ -8,12 +8,28 @@ import (
 	"io"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 )
 
 // pullEventEvery is how often the progress of a pull is told.
 const pullEventEvery = 250 * time.Millisecond
+
+// findImage describes an image, which it pulls when the engine does not have it.
+func findImage(ctx context.Context, engine *client.Client, ref string, emit func(RuntimeEvent)) (image.InspectResponse, error) {
+	info, err := engine.ImageInspect(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		if err := pullImage(ctx, engine, ref, emit); err != nil {
+			return info, err
+		}
+		info, err = engine.ImageInspect(ctx, ref)
+	}
+	if err != nil {
+		return info, fmt.Errorf("look at image %q: %w", ref, err)
+	}
+	return info, nil
+}
 
 // pullImage pulls an image, telling its progress.
 func pullImage(ctx context.Context, engine *client.Client, ref string, emit func(RuntimeEvent)) error {

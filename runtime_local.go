@@ -3,20 +3,15 @@ package pygent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"time"
-)
 
-// stdinScript runs the script on its standard input, which is no argument
-// because those are limited to 128 KiB. The script itself reads /dev/null. The
-// space keeps eval from taking a leading dash for an option.
-const stdinScript = `eval " $(cat)" </dev/null`
+	"github.com/x/pygent/internal/guest"
+)
 
 // NewLocalRuntime makes a runtime whose commands run on this machine, with the
 // rights of this process: nothing confines them. Files are confined to the
@@ -45,7 +40,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	}
 	c := &localCommander{path: shell, dir: w.tree.Dir(), env: inheritedEnv(os.Environ())}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Fallback: fallback}
-	return newWorkspaceRuntime(w, c, info, o.env, w.tree.Dir()).from(o), nil
+	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, w.tree.Dir())
 }
 
 // findShell returns the path of bash, else of sh.
@@ -76,80 +71,61 @@ func inheritedEnv(env []string) []string {
 	})
 }
 
-// localCommander is a commander that forks on this machine.
+// localCommander is a commander on this machine. Its guest is started by the
+// first command, so that a runtime that runs none costs no process.
 type localCommander struct {
 	path string   // the shell
 	dir  string   // the workspace
 	env  []string // inherited by commands
 
-	mu     sync.Mutex
-	groups []int // of commands that left processes behind
+	mu      sync.Mutex // guards current, also while one is started
+	current *guestCommander
 }
 
-func (c *localCommander) shell(context.Context) string {
-	return strings.TrimSuffix(filepath.Base(c.path), ".exe")
+func (c *localCommander) shell(context.Context) string { return shellName(c.path) }
+
+func (c *localCommander) guest(ctx context.Context) (*guest.Client, error) {
+	g, err := c.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.client, nil
+}
+
+// ready returns a guest that runs, starting one when there is none.
+func (c *localCommander) ready(ctx context.Context) (*guestCommander, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current != nil {
+		select {
+		case <-c.current.client.Done():
+			_ = c.current.close() // it died; its processes went with it
+			c.current = nil
+		default:
+			return c.current, nil
+		}
+	}
+	client, err := guest.StartLocal(ctx, c.env, guest.Config{Workspace: c.dir})
+	if err != nil {
+		return nil, err
+	}
+	c.current = &guestCommander{client: client}
+	return c.current, nil
 }
 
 func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult, error) {
-	out := newBoundedOutput(spec.maxOutput)
-	cmd := exec.Command(c.path, "-c", stdinScript)
-	cmd.Dir = filepath.Join(c.dir, filepath.FromSlash(spec.dir))
-	cmd.Env = append(append(slices.Clone(c.env), spec.env...), "PWD="+cmd.Dir)
-	cmd.Stdin = strings.NewReader(spec.script)
-	cmd.Stdout, cmd.Stderr = out, out // equal writers share one pipe: the order is true
-	cmd.WaitDelay = leftoverGrace
-	ownGroup(cmd)
-
-	start := time.Now()
-	if err := cmd.Start(); err != nil {
-		return BashResult{ExitCode: -1}, fmt.Errorf("start %s: %w", c.path, err)
+	g, err := c.ready(ctx)
+	if err != nil {
+		return BashResult{ExitCode: -1}, err
 	}
-	limited, cancel := spec.deadline(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	select {
-	case err := <-ended:
-		res := BashResult{Duration: time.Since(start), ExitCode: exitCode(cmd.ProcessState)}
-		out.into(&res)
-		return res, c.settle(cmd, &res, err)
-	case <-limited.Done():
-	}
-	endGroup(cmd.Process.Pid)
-	<-ended
-	res := BashResult{Duration: time.Since(start), ExitCode: exitCode(cmd.ProcessState)}
-	out.into(&res)
-	return res, stopped(limited, &res)
+	return g.run(ctx, spec)
 }
 
-// settle looks at what a command that ended by itself left behind.
-func (c *localCommander) settle(cmd *exec.Cmd, res *BashResult, err error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	// A number is given to another process once its group is empty.
-	c.groups = slices.DeleteFunc(c.groups, func(group int) bool { return !groupAlive(group) })
-	if groupAlive(cmd.Process.Pid) {
-		c.groups = append(c.groups, cmd.Process.Pid)
-		res.Note = leftoverNote
-	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return nil
-	}
-	if errors.Is(err, exec.ErrWaitDelay) {
-		res.Note = leftoverNote
-		return nil
-	}
-	return err
-}
-
-// close ends what commands left in the background.
 func (c *localCommander) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, group := range c.groups {
-		endGroup(group)
+	if c.current == nil {
+		return nil
 	}
-	c.groups = nil
-	return nil
+	return c.current.close()
 }

@@ -73,18 +73,20 @@ func (m *DockerMode) UnmarshalText(text []byte) error {
 
 // Mount is a file or directory of the engine's machine that a container sees.
 type Mount struct {
-	Source   string // a path that exists
-	Target   string // an absolute path in the container
-	ReadOnly bool
+	Source   string `json:"source"` // a path that exists
+	Target   string `json:"target"` // an absolute path in the container
+	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
 // RuntimeOption adjusts a runtime made by [NewRuntime], [NewDockerRuntime] or
-// [NewLocalRuntime]. Options that concern containers are ignored by the local
-// runtime.
+// [NewLocalRuntime]. What no option sets comes from the environment, as
+// [LoadConfig] describes, and then from the defaults. Options that concern
+// containers are ignored by the local runtime.
 type RuntimeOption func(*runtimeOptions)
 
 // runtimeOptions are the settings of a runtime, checked by newRuntimeOptions.
 type runtimeOptions struct {
+	configured   bool // a loaded Config was given, so the environment has been read
 	docker       DockerMode
 	dockerHost   string
 	image        string
@@ -99,18 +101,24 @@ type runtimeOptions struct {
 	readOnlyRoot bool
 	mounts       []Mount
 	gpus         string
+	publishPorts []string
+	publish      []publication // publishPorts, parsed
+	sharedFiles  *bool         // nil: as the engine's address suggests
 	env          []string
 	events       func(RuntimeEvent)
 	logger       *slog.Logger
 }
 
-// newRuntimeOptions applies opts to the defaults and checks the outcome.
+// newRuntimeOptions applies opts to what the environment says, unless a Config
+// among them has read it, and to the defaults, and checks the outcome.
 func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
-	o := &runtimeOptions{capabilities: defaultCapabilities}
-	for _, opt := range opts {
-		if opt != nil {
-			opt(o)
+	o := applyRuntimeOptions(opts)
+	if !o.configured {
+		env, err := ConfigSources{NoFiles: true}.Load()
+		if err != nil {
+			return nil, err
 		}
+		o = applyRuntimeOptions(slices.Concat(env.RuntimeOptions(), opts))
 	}
 	o.image = cmp.Or(o.image, DefaultImage)
 	o.network = cmp.Or(o.network, "none")
@@ -122,6 +130,16 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 		return nil, fmt.Errorf("runtime options: %w", err)
 	}
 	return o, nil
+}
+
+func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
+	o := &runtimeOptions{capabilities: defaultCapabilities}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(o)
+		}
+	}
+	return o
 }
 
 // loggedEvents returns a function that logs an event and emits it, one at a time.
@@ -171,6 +189,13 @@ func (o *runtimeOptions) check() error {
 			return fmt.Errorf("mount %q: %w", m.Source, err)
 		}
 		o.mounts[i].Source = source
+	}
+	for _, s := range o.publishPorts {
+		p, err := parsePublication(s)
+		if err != nil {
+			return err
+		}
+		o.publish = append(o.publish, p)
 	}
 	env, err := resolveEnv(o.env)
 	o.env = env
@@ -276,6 +301,22 @@ func WithMounts(mounts ...Mount) RuntimeOption {
 // "device=0,1". The default, "", passes none.
 func WithGPUs(gpus string) RuntimeOption {
 	return func(o *runtimeOptions) { o.gpus = gpus }
+}
+
+// WithPublish makes ports on which commands listen reachable on this machine,
+// for as long as the runtime lives: "8080" on 127.0.0.1:8080, "3000:8080" on
+// 127.0.0.1:3000, "0.0.0.0:3000:8080" from other machines too. It works without
+// a network in the container and with remote engines.
+func WithPublish(ports ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.publishPorts = append(o.publishPorts, ports...) }
+}
+
+// WithSharedFiles says whether the engine sees this machine's file system, so
+// that it can mount the workspace. Without, the workspace is a volume of the
+// engine, and a workspace that is kept is brought back at Cleanup. By default
+// it is tried where the engine is behind a local socket.
+func WithSharedFiles(shared bool) RuntimeOption {
+	return func(o *runtimeOptions) { o.sharedFiles = &shared }
 }
 
 // WithEnv sets variables, each "NAME=value", for all commands. "NAME" alone

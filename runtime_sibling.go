@@ -1,14 +1,6 @@
 package pygent
 
-import (
-	"slices"
-)
-
-// from notes what the runtime was made from, for those made like it.
-func (r *workspaceRuntime) from(o *runtimeOptions) *workspaceRuntime {
-	r.options = o
-	return r
-}
+import "slices"
 
 // sibling describes how to make a runtime of the same kind and with the same
 // limits, but with a temporary workspace of its own and no initial files. The
@@ -30,10 +22,22 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 			ReadOnly:     &o.readOnlyRoot,
 			GPUs:         o.gpus,
 			DockerHost:   o.dockerHost,
-		}
-		for _, m := range o.mounts {
-			c.Mounts = append(c.Mounts, MountConfig(m))
+			Mounts:       slices.Clone(o.mounts),
 		}
 	}
-	return TaskRuntime{Kind: r.info.Kind, Container: c}, slices.Clone(o.env)
+	return TaskRuntime{Kind: r.info.Kind, Container: c, SharedFiles: o.sharedFiles}, slices.Clone(o.env)
+}
+
+// options are those of a runtime for a task. Only without a parent do the
+// environment and the task's profile have a say in what it is; its workspace is
+// its own in any case.
+func (t TaskRuntime) options(env []string) []RuntimeOption {
+	return slices.Concat(
+		[]RuntimeOption{func(o *runtimeOptions) { o.configured = o.configured || t.Kind != "" }},
+		t.Container.options(),
+		[]RuntimeOption{WithEnv(env...), func(o *runtimeOptions) {
+			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
+			o.sharedFiles = t.SharedFiles
+		}},
+	)
 }

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,16 +21,17 @@ const MaxReadFile = 64 << 20
 // describeWait bounds how long Describe waits for the shell to be known.
 const describeWait = 2 * time.Second
 
-// workspaceRuntime is a [Runtime] made of a directory and a commander. It does
-// not know where the commander runs its commands.
+// workspaceRuntime is a [Runtime] made of a directory, the files that commands
+// see, and a commander. It does not know where the commander runs its commands.
 type workspaceRuntime struct {
-	info      RuntimeInfo
-	tree      *workspace.Tree
-	commands  commander
-	env       []string        // of every command
-	gitTrust  string          // the directories in which git trusts repositories
-	temporary bool            // the workspace goes with the runtime
-	options   *runtimeOptions // what it was made from
+	info     RuntimeInfo
+	dir      workspaceDir
+	files    files
+	commands commander
+	options  *runtimeOptions // what it was made from
+	env      []string        // of every command
+	gitTrust string          // the directories in which git trusts repositories
+	ports    *forwarding     // nil when none is published
 
 	life    context.Context // ends at Cleanup
 	end     context.CancelCauseFunc
@@ -102,20 +104,25 @@ func splitInitialFile(file string) (src, dest string) {
 	return file[:i], file[i+1:]
 }
 
-// newWorkspaceRuntime joins a workspace and a commander, and owns both. Every
-// command gets env.
-func newWorkspaceRuntime(w workspaceDir, c commander, info RuntimeInfo, env []string, gitTrust string) *workspaceRuntime {
+// newWorkspaceRuntime joins a workspace, its files and a commander, and owns
+// them, also when it fails.
+func newWorkspaceRuntime(w workspaceDir, f files, c commander, info RuntimeInfo, o *runtimeOptions, gitTrust string) (Runtime, error) {
 	r := &workspaceRuntime{
-		info:      info,
-		tree:      w.tree,
-		commands:  c,
-		env:       append(commandEnv(), env...),
-		gitTrust:  gitTrust,
-		temporary: w.temporary,
+		info:     info,
+		dir:      w,
+		files:    f,
+		commands: c,
+		options:  o,
+		env:      append(commandEnv(), o.env...),
+		gitTrust: gitTrust,
 	}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	r.cleanup = sync.OnceValue(r.close)
-	return r
+	var err error
+	if r.ports, err = publish(o.publish, info.Kind == kindLocal, r.Dial); err != nil {
+		return nil, errors.Join(err, r.Cleanup())
+	}
+	return r, nil
 }
 
 // Bash implements [Runtime].
@@ -126,7 +133,9 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 		return res, err
 	}
 	defer done()
-	spec, err := r.spec(cmd, NewBashOptions(opts...))
+	o := NewBashOptions(opts...)
+	o.Timeout = cmp.Or(o.Timeout, DefaultBashTimeout)
+	spec, err := r.spec(ctx, cmd, o)
 	if err != nil {
 		return res, err
 	}
@@ -136,17 +145,11 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 }
 
 // spec checks a command and completes it.
-func (r *workspaceRuntime) spec(cmd string, o BashOptions) (commandSpec, error) {
+func (r *workspaceRuntime) spec(ctx context.Context, cmd string, o BashOptions) (commandSpec, error) {
 	if strings.ContainsRune(cmd, 0) {
 		return commandSpec{}, errors.New("the command contains a NUL byte")
 	}
-	dir, err := r.tree.Rel(o.Dir)
-	if err == nil && dir != "." {
-		info, statErr := r.tree.Stat(dir)
-		if err = statErr; err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s: not a directory", o.Dir)
-		}
-	}
+	dir, err := r.files.directory(ctx, o.Dir)
 	if err != nil {
 		return commandSpec{}, fmt.Errorf("working directory: %w", err)
 	}
@@ -159,7 +162,7 @@ func (r *workspaceRuntime) spec(cmd string, o BashOptions) (commandSpec, error) 
 		dir:       dir,
 		env:       withSafeDirectory(append(r.env[:len(r.env):len(r.env)], env...), r.gitTrust),
 		timeout:   o.Timeout,
-		maxOutput: o.MaxOutput,
+		maxOutput: min(max(o.MaxOutput, 1), maxKeptOutput),
 	}, nil
 }
 
@@ -170,7 +173,7 @@ func (r *workspaceRuntime) ReadFile(ctx context.Context, path string) ([]byte, e
 		return nil, err
 	}
 	defer done()
-	data, err := r.tree.ReadFile(path, MaxReadFile)
+	data, err := r.files.readFile(ctx, path, MaxReadFile)
 	if errors.Is(err, ErrFileTooLarge) {
 		err = fmt.Errorf("%w; read a part of it with ReadFileRange, or copy it with ExportFile", err)
 	}
@@ -187,7 +190,7 @@ func (r *workspaceRuntime) ReadFileRange(ctx context.Context, path string, offse
 		return nil, 0, err
 	}
 	defer done()
-	data, size, err := r.tree.ReadRange(path, offset, min(limit, MaxReadFile))
+	data, size, err := r.files.readRange(ctx, path, offset, min(limit, MaxReadFile))
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %w", r.errorOf(ctx, err))
 	}
@@ -201,7 +204,7 @@ func (r *workspaceRuntime) WriteFile(ctx context.Context, path string, data []by
 		return err
 	}
 	defer done()
-	if err := r.tree.WriteFile(path, data); err != nil {
+	if err := r.files.writeFile(ctx, path, data); err != nil {
 		return fmt.Errorf("write %w", r.errorOf(ctx, err))
 	}
 	return nil
@@ -214,7 +217,7 @@ func (r *workspaceRuntime) UploadFile(ctx context.Context, src, dest string) err
 		return err
 	}
 	defer done()
-	if err := r.tree.Upload(ctx, src, dest); err != nil {
+	if err := r.files.upload(ctx, src, dest); err != nil {
 		return fmt.Errorf("upload %w", r.errorOf(ctx, err))
 	}
 	return nil
@@ -227,7 +230,7 @@ func (r *workspaceRuntime) ExportFile(ctx context.Context, path, dest string) er
 		return err
 	}
 	defer done()
-	if err := r.tree.Export(ctx, path, dest); err != nil {
+	if err := r.files.export(ctx, path, dest); err != nil {
 		return fmt.Errorf("export %w", r.errorOf(ctx, err))
 	}
 	return nil
@@ -259,8 +262,9 @@ func (r *workspaceRuntime) close() error {
 	r.mu.Unlock()
 	r.end(ErrRuntimeClosed)
 	r.calls.Wait()
-	err := r.commands.close()
-	err = errors.Join(err, workspaceDir{r.tree, r.temporary}.discard())
+	err := r.ports.close()
+	err = errors.Join(err, r.commands.close())
+	err = errors.Join(err, r.dir.discard())
 	if err != nil {
 		return fmt.Errorf("clean up the runtime: %w", err)
 	}

@@ -21,9 +21,8 @@ import (
 // them. Ctrl-C interrupts the turn, and, when there is none, leaves at the
 // second press. It returns at /exit, at the end of the input, and when ctx ends.
 //
-// On the local runtime every bash command is shown and asked for, unless the
-// agent has an [ApprovalFunc] or local commands were chosen explicitly and the
-// input is no terminal.
+// A person at a terminal is asked about calls that need approval, which on the
+// local runtime every bash command does; see [WithConfirmBash].
 func (a *Agent) RunInteractive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -217,26 +216,28 @@ func (s *session) banner(ctx context.Context) {
 	}
 }
 
-// askForCommands makes bash ask on the local runtime, where commands are not
-// contained. It returns a function that restores what was.
+// askForCommands has the user approve calls, and makes bash ask on the local
+// runtime, where commands are not contained, unless that was decided. It returns a function that restores what was.
 func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	o := &s.agent.opts
-	chosen := !s.terminal && s.agent.describe(ctx).Fallback == ""
-	if s.agent.runtime.UseDocker() || o.approve != nil || chosen {
-		return func() {}
-	}
 	s.agent.busy.Lock()
 	defer s.agent.busy.Unlock()
-	before := o.approvalFor
-	var approve ApprovalFunc
-	if s.terminal {
-		approve = s.approve
+	approve, confirm := o.approve, o.confirmBash
+	if confirm == nil {
+		unsafe := !s.agent.runtime.UseDocker() && (s.terminal || s.agent.describe(ctx).Fallback != "")
+		ask := unsafe && approve == nil
+		confirm = &ask
 	}
-	s.agent.setApproval(approve, append(before[:len(before):len(before)], "bash"))
+	asked := approve
+	if s.terminal && approve == nil {
+		asked = s.approve
+	}
+	before := o.confirmBash
+	s.agent.setApproval(asked, confirm)
 	return func() {
 		s.agent.busy.Lock()
 		defer s.agent.busy.Unlock()
-		s.agent.setApproval(nil, before)
+		s.agent.setApproval(approve, before)
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"iter"
 	"slices"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // closingAtOnce is how many agents are closed side by side: removing a
@@ -271,19 +269,26 @@ func (x *localExecutor) close() error {
 	if already {
 		return nil
 	}
-	var g errgroup.Group
-	g.SetLimit(closingAtOnce)
+	return x.closeAll()
+}
+
+// closeAll closes the agents of all tasks. Nobody adds tasks any more.
+func (x *localExecutor) closeAll() error {
+	var wg sync.WaitGroup
+	room := make(chan struct{}, closingAtOnce)
 	var mu sync.Mutex
 	var all error
-	for id, t := range x.tasks { // nobody adds to it any more
-		g.Go(func() error {
+	for id, t := range x.tasks {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
 			if err := t.close(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				all = errors.Join(all, taskError(id, err))
 			}
-			return nil
 		})
 	}
-	return errors.Join(g.Wait(), all)
+	wg.Wait()
+	return all
 }

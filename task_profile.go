@@ -105,7 +105,9 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, private task
 	if err != nil {
 		return nil, err
 	}
-	opts = append(slices.Concat(m.agentOptions(private.link), opts), func(o *options) {
+	// The environment may name a history, but not for several agents at once.
+	fresh := func(o *options) { o.historyFile = "" }
+	opts = append(slices.Concat([]Option{fresh}, m.agentOptions(private.link), opts), func(o *options) {
 		o.task = spec.ID
 		o.id = spec.ID
 		o.depth = spec.Depth
@@ -131,7 +133,7 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, private task
 	case spec.Runtime.Kind == kindCustom:
 		return nil, errNoTaskRuntime
 	default:
-		opts = append(opts, WithRuntimeOptions(append(spec.Runtime.Container.options(), WithEnv(private.env...))...))
+		opts = append(opts, WithRuntimeOptions(spec.Runtime.options(private.env)...))
 	}
 	agent, err := New(opts...)
 	if err != nil && chosen != nil {

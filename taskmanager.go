@@ -11,8 +11,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // TaskManager has agents work on tasks in the background, each in a runtime
@@ -252,16 +250,16 @@ func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, des
 		dest = rel
 	}
 	r, w := io.Pipe()
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		err := m.exec.export(ctx, id, path, w)
-		return errors.Join(err, w.CloseWithError(err))
+	var wg sync.WaitGroup
+	var exported error
+	wg.Go(func() {
+		exported = m.exec.export(ctx, id, path, w)
+		w.CloseWithError(exported)
 	})
-	g.Go(func() error {
-		err := uploadTar(ctx, rt, r, dest)
-		return errors.Join(err, r.CloseWithError(err))
-	})
-	return taskError(id, g.Wait())
+	err := uploadTar(ctx, rt, r, dest)
+	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // so that the export cannot hang
+	wg.Wait()
+	return taskError(id, cmp.Or(exported, err))
 }
 
 // TaskHistory returns the conversation of a task's agent. The slice is a view

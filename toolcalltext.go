@@ -13,6 +13,8 @@ var toolCallForms = []*regexp.Regexp{
 	// [TOOL_CALLS][{"name": "bash", … or [TOOL_CALLS]bash (Mistral),
 	// <|python_tag|>{"name": … (Llama), functools[{"name": … (Phi).
 	regexp.MustCompile(`(?:<\|?tool_calls?(?:_begin)?\|?>|\[TOOL_CALLS\]|<\|python_tag\|>|functools)\s*[\[{]*\s*(?:"name"\s*:\s*)?"?([\w.-]+)`),
+	// The same with the arguments before the name.
+	regexp.MustCompile(`<\|?tool_call\|?>[^<]*"name"\s*:\s*"([\w.-]+)"`),
 	// <function=bash> (Llama, Qwen coder), <invoke name="bash"> (Anthropic).
 	regexp.MustCompile(`<function=["']?([\w.-]+)`),
 	regexp.MustCompile(`<(?:\w+:)?invoke name="([\w.-]+)"`),

@@ -51,11 +51,13 @@ func Call(tool string, args any) Reply {
 	case string:
 		call.Arguments = args
 	default:
-		b, err := json.Marshal(args)
-		if err != nil {
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false) // as models write
+		if err := enc.Encode(args); err != nil {
 			r.bad = fmt.Errorf("encode the arguments of %s: %w", tool, err)
 		}
-		call.Arguments = string(b)
+		call.Arguments = strings.TrimSuffix(b.String(), "\n")
 	}
 	r.message = pygent.AssistantMessage("", call)
 	return r

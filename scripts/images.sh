@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-packages=bash,ca-certificates,git,python3-minimal
+packages=bash,ca-certificates,git,python3
 applets="cat echo ls sh sleep true"
 advice="provide the images $PYGENT_TEST_IMAGE ($packages) and $PYGENT_TEST_BUSYBOX_IMAGE (busybox), or name others in PYGENT_TEST_IMAGE and PYGENT_TEST_BUSYBOX_IMAGE"
 

@@ -46,7 +46,7 @@ apt_ready() {
 apt_install() {
 	apt_ready "install what corresponds to $*"
 	say "installing $*"
-	local install=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Acquire::Retries=3 install --no-install-recommends)
+	local install=(env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq -y -o Acquire::Retries=3 install --no-install-recommends)
 	as_root "${install[@]}" "$@" >/dev/null && return
 	apt_update
 	as_root "${install[@]}" "$@" >/dev/null

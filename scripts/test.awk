@@ -4,14 +4,16 @@
 
 { lines[++n] = $0 }
 
+# What each test says, for the reasons of those that are skipped.
+/^=== / { test = $3 }
+/^ *--- / { test = "" }
+test != "" && !/^=== / { said[test] = said[test] "\n" $0 }
+
 /^ *--- PASS: / { passed++ }
 
 /^ *--- FAIL: / { failed++ }
 
-/^ *--- SKIP: / {
-	skips[++skipped] = $0
-	if (n > 1 && lines[n-1] !~ /^=== /) skips[skipped] = skips[skipped] "\n" lines[n-1]
-}
+/^ *--- SKIP: / { skips[++skipped] = $0 said[$3] }
 
 # The last line of a package.
 /^(ok|FAIL)[ \t]+[^ \t]/ || /^\?  / || /\[no test files\]$/ {
@@ -22,6 +24,8 @@
 	if (!/no test files/) print
 	fflush()
 	n = 0
+	test = ""
+	split("", said)
 }
 
 END {

@@ -10,4 +10,4 @@ if ! command -v "$(go env CC)" >/dev/null; then
 	apt_install gcc libc6-dev
 fi
 need git git ca-certificates
-need python3 python3-minimal
+need python3 python3

@@ -40,7 +40,7 @@ var (
 // Limits of one answer. They are far beyond what models write, and keep a
 // server that runs wild from filling the memory.
 const (
-	maxSize  = 64 << 20 // bytes of all deltas
+	maxSize  = 32 << 20 // bytes of all deltas
 	maxCalls = 256
 	maxItems = 4096 // indexed elements of an array
 )

@@ -271,8 +271,12 @@ func (t *Tree) Export(ctx context.Context, name, dest string) error {
 	if err := os.MkdirAll(filepath.Dir(abs), 0o777); err != nil {
 		return err
 	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		abs = real // the caller's own link to a directory
+	// The caller's own link to a directory is that directory; one to a file is
+	// replaced, like a file.
+	if info, err := os.Stat(abs); err == nil && info.IsDir() {
+		if abs, err = filepath.EvalSymlinks(abs); err != nil {
+			return err
+		}
 	}
 	to, toBase, err := openHost(abs)
 	if err != nil {

@@ -1,0 +1,129 @@
+// Package bench measures pygent against the floors that DESIGN.md names.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+// lengths are the sizes of history at which costs are compared: they should
+// be the same at both.
+var lengths = []int{10, 10_000}
+
+// conversation returns a history of about n messages, of the kind a coding
+// session leaves.
+func conversation(n int) []pygent.Message {
+	messages := []pygent.Message{pygent.SystemMessage("You are a coding assistant."), pygent.UserMessage("Fix the bug.")}
+	for i := 0; len(messages) < n; i++ {
+		id := fmt.Sprintf("call_%d", i)
+		messages = append(messages,
+			pygent.AssistantMessage("Let me look.", pygent.ToolCall{ID: id, Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"sed -n %d,+20p main.go"}`, i)}),
+			pygent.ToolMessage(id, strings.Repeat(fmt.Sprintf("line %d of the file\n", i), 10)))
+	}
+	return messages
+}
+
+// noop is the runtime of benchmarks of the loop: it does nothing.
+type noop struct{ pygent.Runtime }
+
+func (noop) UseDocker() bool                                  { return false }
+func (noop) Cleanup() error                                   { return nil }
+func (noop) ReadFile(context.Context, string) ([]byte, error) { return nil, io.EOF }
+
+// BenchmarkLoopStep is the overhead of one step: a scripted model that calls a
+// tool which does nothing.
+func BenchmarkLoopStep(b *testing.B) {
+	for _, n := range lengths {
+		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {
+			step := 0
+			model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+				step++
+				call := pygent.ToolCall{ID: fmt.Sprint("c", step), Name: "noop", Arguments: fmt.Sprintf(`{"n":%d}`, step)}
+				return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call), FinishReason: pygent.FinishToolCalls}, nil
+			})
+			tool, err := pygent.NewTool("noop", "Do nothing", func(context.Context, pygent.Runtime, struct {
+				N int `json:"n"`
+			}) (string, error) {
+				return "done", nil
+			})
+			require.NoError(b, err)
+			agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(noop{}), pygent.WithTools(tool),
+				pygent.WithInstructions(false), pygent.WithHistory(pygent.NewHistory(conversation(n)...)))
+			require.NoError(b, err)
+			defer agent.Close()
+			_, err = agent.Step(b.Context(), "go")
+			require.NoError(b, err)
+			b.ReportAllocs()
+			b.ResetTimer()
+			_, err = agent.RunUntilStop(b.Context(), "", pygent.MaxSteps(b.N), pygent.MaxToolCalls(b.N))
+			require.NoError(b, err)
+		})
+	}
+}
+
+// BenchmarkHistoryAppend is an append to a history kept in a file.
+func BenchmarkHistoryAppend(b *testing.B) {
+	for _, n := range lengths {
+		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {
+			h, err := pygent.OpenHistory(filepath.Join(b.TempDir(), "history.json"))
+			require.NoError(b, err)
+			defer h.Close()
+			require.NoError(b, h.Append(conversation(n)...))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := h.Append(pygent.UserMessage("a message of a common length, as users write them")); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// discard is a model server without a network: it takes the body and answers.
+type discard struct{ size int64 }
+
+func (d *discard) RoundTrip(r *http.Request) (*http.Response, error) {
+	n, err := io.Copy(io.Discard, r.Body)
+	if err != nil {
+		return nil, err
+	}
+	d.size = n
+	answer, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"finish_reason": "stop", "message": pygent.AssistantMessage("ok")}}})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Request: r, Body: io.NopCloser(strings.NewReader(string(answer))),
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}, nil
+}
+
+// BenchmarkRequestBody is a whole call of OpenAIModel but for the network:
+// building the request's body is what grows with the history.
+func BenchmarkRequestBody(b *testing.B) {
+	for _, n := range lengths {
+		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {
+			server := &discard{}
+			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL("http://discard.invalid/v1"), pygent.OpenAIHTTPClient(&http.Client{Transport: server}))
+			require.NoError(b, err)
+			history := pygent.NewHistory(conversation(n)...)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := model.Chat(b.Context(), &pygent.ChatRequest{Messages: history.Conversation()}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(server.size), "body-bytes")
+		})
+	}
+}

@@ -1,0 +1,334 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// binary is the command under test, built once by TestMain.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "pygent-cmd-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "pygent")
+	code := 1
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	} else {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// command prepares a run of the binary in an empty directory and home, with
+// nothing of ours in its environment but env.
+func command(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Dir = t.TempDir()
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PYGENT_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "HOME=") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(append(cmd.Env, "HOME="+t.TempDir()), env...)
+	return cmd
+}
+
+type outcome struct {
+	stdout, stderr string
+	code           int
+}
+
+func finish(t *testing.T, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if err != nil {
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+	}
+	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// dockerImage returns the image for tests that need an engine, and skips those
+// tests where none answers.
+func dockerImage(t *testing.T) string {
+	t.Helper()
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	defer cli.Close()
+	if _, err := cli.Ping(t.Context()); err != nil {
+		if os.Getenv("PYGENT_TEST_REQUIRE_DOCKER") != "" {
+			t.Fatal("no Docker engine answers:", err)
+		}
+		t.Skip("no Docker engine answers:", err)
+	}
+	if image := os.Getenv("PYGENT_TEST_IMAGE"); image != "" {
+		return image
+	}
+	return "pygent-test/debian:latest"
+}
+
+// program has the model write a program, run it, and stop with what it printed.
+func program(t *testing.T) *pygenttest.Server {
+	return pygenttest.NewServer(t,
+		pygenttest.Call("write_file", map[string]any{"path": "sum.sh", "content": "echo $((20 + 22)) from $0\n"}),
+		pygenttest.TextAndCalls("Running it.", pygenttest.Call("bash", map[string]any{"cmd": "sh sum.sh"})),
+		pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+			last := req.Messages[len(req.Messages)-1].Text()
+			_, output, _ := strings.Cut(last, "\n")
+			return pygenttest.Call("stop", map[string]any{"summary": "It printed: " + strings.TrimSpace(output)})
+		}))
+}
+
+func TestRunWritesAndRunsAProgram(t *testing.T) {
+	for _, where := range []string{"docker", "local"} {
+		t.Run(where, func(t *testing.T) {
+			args := []string{"run", "--no-docker", "Add the numbers."}
+			if where == "docker" {
+				args = []string{"run", "--docker", "--image", dockerImage(t), "Add the numbers."}
+			}
+			server := program(t)
+			got := finish(t, command(t, server.Env(), args...))
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, "It printed: 42 from sum.sh\n", got.stdout)
+			require.Contains(t, got.stderr, "Running it.\n» $ sh sum.sh\n")
+			require.Contains(t, got.stderr, "  42 from sum.sh\n")
+			system := server.Requests()[0].Chat.Messages[0].Text()
+			require.Equal(t, where == "docker", strings.Contains(system, "Docker"))
+		})
+	}
+}
+
+func TestRunPrintsEventsAsJSON(t *testing.T) {
+	got := finish(t, command(t, program(t).Env(), "run", "--no-docker", "--json", "Add the numbers."))
+	require.Equal(t, 0, got.code, got.stderr)
+	dec := json.NewDecoder(strings.NewReader(got.stdout))
+	var last pygent.Event
+	for {
+		var e pygent.Event
+		err := dec.Decode(&e)
+		if err == io.EOF {
+			break
+		}
+		require.NoError(t, err)
+		require.Greater(t, e.Seq, last.Seq)
+		last = e
+	}
+	require.Equal(t, pygent.EventRunEnd, last.Type)
+	require.Equal(t, pygent.StatusStopped, last.Result.Status)
+}
+
+func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
+	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
+	tests := []struct {
+		name    string
+		replies []pygenttest.Reply
+		args    []string
+		code    int
+		stdout  string
+		stderr  string
+	}{
+		{"stopped", []pygenttest.Reply{call("stop", map[string]any{"summary": "done"})}, nil, 0, "done\n", ""},
+		{"a question", []pygenttest.Reply{call("continue", map[string]any{"prompt": "Which?", "options": []string{"a"}})}, nil, 3, "Which?\n- a\n", ""},
+		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 steps"},
+		{"time", []pygenttest.Reply{call("bash", map[string]any{"cmd": "sleep 60"})}, []string{"--timeout", "300ms"}, 4, "", "took longer than 300ms"},
+		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "answered nothing"},
+		{"failed", []pygenttest.Reply{pygenttest.QuotaExceeded()}, nil, 1, "", "insufficient_quota"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, tt.replies...)
+			got := finish(t, command(t, server.Env(), append([]string{"run", "--no-docker", "go"}, tt.args...)...))
+			require.Equal(t, tt.code, got.code, got.stderr)
+			require.Equal(t, tt.stdout, got.stdout)
+			require.Contains(t, got.stderr, tt.stderr)
+		})
+	}
+}
+
+func TestSetUpErrorsSayWhatToDo(t *testing.T) {
+	tests := []struct {
+		name string
+		env  []string
+		args []string
+		want []string
+	}{
+		{"no model", nil, []string{"run", "--no-docker", "go"}, []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "Ollama", "pygent demo"}},
+		{"no engine, auto", []string{"OPENAI_API_KEY=k", "DOCKER_HOST=unix:///nonexistent.sock"}, []string{"run", "go"}, []string{"--no-docker"}},
+		{"no engine, required", []string{"OPENAI_API_KEY=k", "DOCKER_HOST=unix:///nonexistent.sock"}, []string{"run", "--docker", "go"}, []string{"no Docker engine answers", "/nonexistent.sock"}},
+		{"no prompt", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker"}, []string{"the prompt is empty"}},
+		{"unknown flag", nil, []string{"run", "--imagine", "go"}, []string{"--imagine"}},
+		{"both", nil, []string{"--docker", "--no-docker"}, []string{"--docker", "--no-docker"}},
+		{"bad config", nil, []string{"--config", "nope.toml", "run", "go"}, []string{"nope.toml"}},
+		{"bad variable", nil, []string{"-e", "PYGENT_MAX_STEPS=many", "run", "go"}, []string{"PYGENT_MAX_STEPS", "many"}},
+		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory lots"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := finish(t, command(t, tt.env, tt.args...))
+			require.Equal(t, exitUsage, got.code, got.stderr)
+			for _, want := range tt.want {
+				require.Contains(t, got.stderr, want)
+			}
+			require.NotContains(t, got.stderr, "goroutine")
+		})
+	}
+}
+
+func TestRunReadsItsPromptFromStandardInput(t *testing.T) {
+	server := program(t)
+	cmd := command(t, server.Env(), "run", "--no-docker", "--quiet", "-")
+	cmd.Stdin = strings.NewReader("Add the numbers.\nAll of them.\n")
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Empty(t, got.stderr)
+	require.Equal(t, "Add the numbers.\nAll of them.\n", server.Requests()[0].Chat.Messages[1].Text())
+}
+
+func TestInterruptEndsARun(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Text("x").WithGate(nil))
+	cmd := command(t, server.Env(), "run", "--no-docker", "go")
+	require.NoError(t, cmd.Start())
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, exitCancel, cmd.ProcessState.ExitCode())
+}
+
+func TestSessionOverAPipe(t *testing.T) {
+	server := pygenttest.NewServer(t,
+		pygenttest.TextAndCalls("Let me see.", pygenttest.Call("bash", map[string]any{"cmd": "echo the answer is $((6*7))"})),
+		pygenttest.Text("It is 42."), pygenttest.Text("Bye."))
+	cmd := command(t, server.Env(), "--no-docker")
+	cmd.Stdin = strings.NewReader("/help\nWhat is the answer?\n/nope\nThanks\n/exit\nnever read\n")
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	for _, want := range []string{"Pygent: commands run locally", "/exit", "Let me see.\n» $ echo the answer is $((6*7))\n  the answer is 42\nIt is 42.\n", "error: no command /nope", "Bye.\n"} {
+		require.Contains(t, got.stdout, want)
+	}
+	require.Len(t, server.Requests(), 3)
+}
+
+func TestSessionBannerNamesThePersonaAndTheContainer(t *testing.T) {
+	image := dockerImage(t)
+	server := pygenttest.NewServer(t)
+	cmd := command(t, append(server.Env(), "PYGENT_PERSONA_NAME=Ada"), "--docker", "--image", image)
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Contains(t, got.stdout, "Ada: commands run in Docker ("+image+")")
+}
+
+func TestPipedSessionWithoutAnEngineRunsNothingOnThisMachine(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "touch $HOME/never"}), pygenttest.Text("I may not."))
+	cmd := command(t, append(server.Env(), "DOCKER_HOST=unix:///nonexistent.sock"))
+	cmd.Stdin = strings.NewReader("go\n")
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Contains(t, got.stdout, "NOT isolated")
+	require.Contains(t, got.stdout, "needs approval")
+}
+
+func TestFlagsGoBeforeVariablesAndFiles(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil)).RepeatLast()
+	cmd := command(t, append(server.Env(), "PYGENT_MODEL=from-env"), "run", "--no-docker", "--config", "own.toml",
+		"-e", "PYGENT_MODEL=from-e", "--model", "from-flag", "--omit-tool", "read_image", "-e", "GREETING=hi", "go")
+	require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "own.toml"), []byte("model = 'from-file'\npersona_name = 'Filed'\n"), 0o600))
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	req := server.Requests()[0].Chat
+	require.Equal(t, "from-flag", req.Model)
+	require.Contains(t, req.Messages[0].Text(), "Filed")
+	for _, tool := range req.Tools {
+		require.NotEqual(t, "read_image", tool.Name)
+	}
+}
+
+func TestWorkspaceIsKept(t *testing.T) {
+	for _, flag := range []string{"--workspace", "--cwd"} {
+		server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "echo kept > kept.txt"}), pygenttest.Call("stop", nil))
+		cmd := command(t, server.Env(), "run", "--no-docker", "go")
+		dir := cmd.Dir
+		if flag == "--workspace" {
+			dir = t.TempDir()
+			cmd.Args = append(cmd.Args, flag, dir)
+		} else {
+			cmd.Args = append(cmd.Args, flag)
+		}
+		got := finish(t, cmd)
+		require.Equal(t, 0, got.code, got.stderr)
+		data, err := os.ReadFile(filepath.Join(dir, "kept.txt"))
+		require.NoError(t, err)
+		require.Equal(t, "kept\n", string(data))
+	}
+}
+
+func TestDemoNeedsNoKey(t *testing.T) {
+	for _, where := range []string{"docker", "local"} {
+		t.Run(where, func(t *testing.T) {
+			args := []string{"demo", "--no-docker"}
+			if where == "docker" {
+				args = []string{"demo", "--image", dockerImage(t)}
+			}
+			got := finish(t, command(t, nil, args...))
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Contains(t, got.stdout, "primes.sh prints the primes below 50: "+demoResult)
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	got := finish(t, command(t, nil, "version"))
+	require.Equal(t, 0, got.code)
+	require.True(t, strings.HasPrefix(got.stdout, "pygent "))
+}
+
+func TestTerminationLeavesNothingRunning(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("bash", map[string]any{"cmd": "echo $$ > pid; touch ready; sleep 600"}))
+	dir := t.TempDir()
+	cmd := command(t, server.Env(), "run", "--no-docker", "--json", "--workspace", dir, "go")
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	waitForCall(t, t.Context(), stdout)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_, err = io.Copy(io.Discard, stdout)
+	require.NoError(t, err)
+	require.Error(t, cmd.Wait())
+	require.NotEqual(t, -1, cmd.ProcessState.ExitCode(), "died of the signal instead of cleaning up")
+}
+
+// waitForCall reads JSON events until a tool is about to run.
+func waitForCall(t *testing.T, ctx context.Context, r io.Reader) {
+	t.Helper()
+	dec := json.NewDecoder(r)
+	for ctx.Err() == nil {
+		var e pygent.Event
+		require.NoError(t, dec.Decode(&e))
+		if e.Type == pygent.EventToolCall {
+			return
+		}
+	}
+}

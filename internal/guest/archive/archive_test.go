@@ -1,0 +1,244 @@
+package archive_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/x/pygent/internal/guest/archive"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func openRoot(t testing.TB, dir string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	return root
+}
+
+// tarOf returns an archive of entries with their contents.
+func tarOf(t testing.TB, entries ...entry) []byte {
+	t.Helper()
+	var buf bytes.Buffer
+	tw := tar.NewWriter(&buf)
+	for _, e := range entries {
+		h := e.Header
+		if h.Typeflag == 0 {
+			h.Typeflag = tar.TypeReg
+		}
+		if h.Mode == 0 {
+			h.Mode = 0o644
+		}
+		h.Size = int64(len(e.content))
+		require.NoError(t, tw.WriteHeader(&h))
+		_, err := io.WriteString(tw, e.content)
+		require.NoError(t, err)
+	}
+	require.NoError(t, tw.Close())
+	return buf.Bytes()
+}
+
+type entry struct {
+	tar.Header
+	content string
+}
+
+func file(name, content string) entry {
+	return entry{tar.Header{Name: name}, content}
+}
+
+func link(kind byte, name, target string) entry {
+	return entry{Header: tar.Header{Typeflag: kind, Name: name, Linkname: target}}
+}
+
+func TestTreesComeBackAsTheyWere(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(from, "top/sub/empty"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "top/run.sh"), []byte("#!/bin/sh\n"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "top/sub/data"), bytes.Repeat([]byte("x"), 200_000), 0o600))
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(from, "top/absolute")))
+	require.NoError(t, os.Symlink("sub/data", filepath.Join(from, "top/relative")))
+	require.NoError(t, os.Chmod(filepath.Join(from, "top/sub"), 0o500))
+	old := time.Unix(1_000_000_000, 0)
+	require.NoError(t, os.Chtimes(filepath.Join(from, "top/run.sh"), old, old))
+	t.Cleanup(func() { _ = os.Chmod(filepath.Join(from, "top/sub"), 0o700) })
+
+	var buf bytes.Buffer
+	require.NoError(t, archive.Pack(&buf, openRoot(t, from), "top"))
+	require.NoError(t, archive.Extract(&buf, openRoot(t, to), archive.Limits{}))
+
+	info, err := os.Stat(filepath.Join(to, "run.sh"))
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o755), info.Mode().Perm())
+	require.True(t, info.ModTime().Equal(old))
+	info, err = os.Stat(filepath.Join(to, "sub/data"))
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	require.EqualValues(t, 200_000, info.Size())
+	require.DirExists(t, filepath.Join(to, "sub/empty"))
+	for name, want := range map[string]string{"absolute": "/etc/passwd", "relative": "sub/data"} {
+		target, err := os.Readlink(filepath.Join(to, name))
+		require.NoError(t, err)
+		require.Equal(t, want, target)
+	}
+}
+
+func TestPackOfAFileIsOneEntry(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a/f"), []byte("1"), 0o644))
+	var buf bytes.Buffer
+	require.NoError(t, archive.Pack(&buf, openRoot(t, dir), "a/f"))
+	h, err := tar.NewReader(&buf).Next()
+	require.NoError(t, err)
+	require.Equal(t, "f", h.Name)
+	require.ErrorIs(t, archive.Pack(io.Discard, openRoot(t, dir), "missing"), fs.ErrNotExist)
+}
+
+func TestHostileArchivesAreRefused(t *testing.T) {
+	cases := map[string][]entry{
+		"absolute name":      {file("/etc/evil", "x")},
+		"parent":             {file("../evil", "x")},
+		"parent inside":      {file("a/../../evil", "x")},
+		"hidden parent":      {file("a/../b", "x")},
+		"link then through":  {link(tar.TypeSymlink, "d", "../outside"), link(tar.TypeSymlink, "d/evil", "x")},
+		"hard link out":      {link(tar.TypeLink, "h", "../secret")},
+		"hard link absolute": {link(tar.TypeLink, "h", "/etc/passwd")},
+		"hard link to old":   {link(tar.TypeLink, "h", "old")},
+		"device":             {link(tar.TypeChar, "null", "")},
+		"pipe":               {link(tar.TypeFifo, "pipe", "")},
+		"root as a file":     {file(".", "x")},
+		"long name":          {file(strings.Repeat("n/", 3000)+"n", "x")},
+		"deep name":          {file(strings.Repeat("n/", 300)+"n", "x")},
+		"too many bytes":     {file("a", strings.Repeat("x", 600)), file("b", strings.Repeat("x", 600))},
+		"too many entries":   {file("a", ""), file("b", ""), file("c", ""), file("d", ""), file("e", ""), file("f", "")},
+	}
+	for name, entries := range cases {
+		t.Run(name, func(t *testing.T) {
+			parent := t.TempDir()
+			dest := filepath.Join(parent, "dest")
+			require.NoError(t, os.MkdirAll(filepath.Join(parent, "outside"), 0o755))
+			require.NoError(t, os.Mkdir(dest, 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(parent, "secret"), []byte("s"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dest, "old"), []byte("old"), 0o600))
+			err := archive.Extract(bytes.NewReader(tarOf(t, entries...)), openRoot(t, dest), archive.Limits{Bytes: 1000, Entries: 5})
+			if name != "link then through" {
+				require.Error(t, err)
+			}
+			requireUntouched(t, parent)
+		})
+	}
+}
+
+// requireUntouched requires that only dest below parent has changed.
+func requireUntouched(t *testing.T, parent string) {
+	t.Helper()
+	entries, err := os.ReadDir(parent)
+	require.NoError(t, err)
+	require.Len(t, entries, 3)
+	outside, err := os.ReadDir(filepath.Join(parent, "outside"))
+	require.NoError(t, err)
+	require.Empty(t, outside)
+	secret, err := os.ReadFile(filepath.Join(parent, "secret"))
+	require.NoError(t, err)
+	require.Equal(t, "s", string(secret))
+}
+
+func TestLinksAreReplacedAndNeverWrittenThrough(t *testing.T) {
+	parent := t.TempDir()
+	dest := filepath.Join(parent, "dest")
+	require.NoError(t, os.Mkdir(dest, 0o755))
+	victim := filepath.Join(parent, "victim")
+	require.NoError(t, os.WriteFile(victim, []byte("untouched"), 0o600))
+	require.NoError(t, os.Symlink(victim, filepath.Join(dest, "f")))
+	require.NoError(t, os.Symlink(parent, filepath.Join(dest, "d")))
+	b := tarOf(t,
+		file("f", "new"),
+		link(tar.TypeSymlink, "g", victim), file("g", "new"),
+		file("d/victim", "new"),
+		link(tar.TypeLink, "h", "f"),
+	)
+	require.NoError(t, archive.Extract(bytes.NewReader(b), openRoot(t, dest), archive.Limits{}))
+	got, err := os.ReadFile(victim)
+	require.NoError(t, err)
+	require.Equal(t, "untouched", string(got))
+	for _, name := range []string{"f", "g", "d/victim", "h"} {
+		got, err := os.ReadFile(filepath.Join(dest, name))
+		require.NoError(t, err)
+		require.Equal(t, "new", string(got))
+	}
+}
+
+func TestSpecialBitsAreDropped(t *testing.T) {
+	dest := t.TempDir()
+	b := tarOf(t, entry{tar.Header{Name: "su", Mode: 0o6755}, "x"})
+	require.NoError(t, archive.Extract(bytes.NewReader(b), openRoot(t, dest), archive.Limits{}))
+	info, err := os.Stat(filepath.Join(dest, "su"))
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o755), info.Mode())
+}
+
+func TestZerosBecomeHoles(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("holes are counted on Linux only")
+	}
+	from, to := t.TempDir(), t.TempDir()
+	f, err := os.Create(filepath.Join(from, "sparse"))
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(64<<20))
+	_, err = f.WriteAt([]byte("end"), 32<<20)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	root := openRoot(t, from)
+	go func() {
+		err := archive.Pack(w, root, ".")
+		packed <- err
+		_ = w.CloseWithError(err)
+	}()
+	require.NoError(t, archive.Extract(r, openRoot(t, to), archive.Limits{}))
+	_, _ = io.Copy(io.Discard, r)
+	require.NoError(t, <-packed)
+	info, err := os.Stat(filepath.Join(to, "sparse"))
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<20, info.Size())
+	require.Less(t, blocks(info), int64(1<<20))
+}
+
+func TestTruncatedArchivesAreErrors(t *testing.T) {
+	b := tarOf(t, file("a", strings.Repeat("x", 10_000)))
+	require.Error(t, archive.Extract(bytes.NewReader(b[:5000]), openRoot(t, t.TempDir()), archive.Limits{}))
+}
+
+// FuzzExtract requires that nothing outside of the destination changes,
+// whatever is unpacked.
+func FuzzExtract(f *testing.F) {
+	f.Add(tarOf(f, file("a/b", "x"), link(tar.TypeSymlink, "l", ".."), file("l/secret", "y")))
+	f.Add(tarOf(f, link(tar.TypeLink, "h", "../secret"), file("../secret", "z")))
+	f.Add(tarOf(f, entry{Header: tar.Header{Typeflag: tar.TypeDir, Name: "d/"}}, link(tar.TypeSymlink, "d", "/"), file("d/x", "")))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		parent := t.TempDir()
+		dest := filepath.Join(parent, "dest")
+		require.NoError(t, os.Mkdir(filepath.Join(parent, "outside"), 0o755))
+		require.NoError(t, os.Mkdir(dest, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(parent, "secret"), []byte("s"), 0o600))
+		root, err := os.OpenRoot(dest)
+		require.NoError(t, err)
+		_ = archive.Extract(bytes.NewReader(b), root, archive.Limits{Bytes: 1 << 20, Entries: 100})
+		require.NoError(t, root.Close())
+		requireUntouched(t, parent)
+	})
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package archive_test
+
+import "io/fs"
+
+func blocks(fs.FileInfo) int64 { return 0 }

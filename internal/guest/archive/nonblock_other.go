@@ -1,0 +1,6 @@
+//go:build !unix
+
+package archive
+
+// nonblock has no meaning here.
+const nonblock = 0

@@ -1,0 +1,60 @@
+package guest_test
+
+import (
+	"os/exec"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/guest"
+)
+
+// BenchmarkTrue compares the shortest command in a guest with the floor: a
+// local fork and exec of a shell.
+func BenchmarkTrue(b *testing.B) {
+	b.Run("floor", func(b *testing.B) {
+		median(b, func() { require.NoError(b, exec.Command("sh", "-c", "true").Run()) })
+	})
+	b.Run("floor-bash", func(b *testing.B) {
+		median(b, func() { require.NoError(b, exec.Command("bash", "-c", "true").Run()) })
+	})
+	b.Run("local", func(b *testing.B) { benchmarkTrue(b, local(b)) })
+	b.Run("docker", func(b *testing.B) { benchmarkTrue(b, container(b, debianImage(b), containerOptions{}).client) })
+	b.Run("busybox", func(b *testing.B) { benchmarkTrue(b, container(b, busyboxImage(b), containerOptions{}).client) })
+}
+
+func benchmarkTrue(b *testing.B, c *guest.Client) {
+	run(b, c, "true")
+	median(b, func() { run(b, c, "true") })
+}
+
+// median reports the median time of f besides the mean.
+func median(b *testing.B, f func()) {
+	var times []time.Duration
+	for b.Loop() {
+		start := time.Now()
+		f()
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Microseconds()), "µs/median")
+	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "µs/p99")
+}
+
+// BenchmarkFortyAtOnce runs 40 commands at the same time.
+func BenchmarkFortyAtOnce(b *testing.B) {
+	each := func(b *testing.B, c *guest.Client) {
+		median(b, func() {
+			var all sync.WaitGroup
+			for range 40 {
+				all.Go(func() { run(b, c, "true") })
+			}
+			all.Wait()
+		})
+	}
+	b.Run("local", func(b *testing.B) { each(b, local(b)) })
+	b.Run("docker", func(b *testing.B) { each(b, container(b, debianImage(b), containerOptions{}).client) })
+}

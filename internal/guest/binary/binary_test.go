@@ -1,0 +1,76 @@
+package binary_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/x/pygent/internal/guest/binary"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestEmbeddedBytesAreWhatTheSourceBuilds fails where the source was changed
+// without go generate.
+func TestEmbeddedBytesAreWhatTheSourceBuilds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds two programs")
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		path := filepath.Join(t.TempDir(), "guest")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "../cmd/guest")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
+		out, err := build.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		built, err := os.ReadFile(path)
+		require.NoError(t, err)
+		embedded, err := binary.Bytes(arch)
+		require.NoError(t, err)
+		require.Equal(t, sha256.Sum256(built), sha256.Sum256(embedded), "linux/%s: run go generate ./internal/guest/binary with %s", arch, runtime.Version())
+	}
+}
+
+func TestProgramsAreStatic(t *testing.T) {
+	for arch, machine := range map[string]elf.Machine{"x86_64": elf.EM_X86_64, "aarch64": elf.EM_AARCH64} {
+		b, err := binary.Bytes(arch)
+		require.NoError(t, err)
+		file, err := elf.NewFile(bytes.NewReader(b))
+		require.NoError(t, err)
+		require.Equal(t, machine, file.Machine)
+		for _, p := range file.Progs {
+			require.NotEqual(t, elf.PT_INTERP, p.Type)
+		}
+	}
+	_, err := binary.Bytes("riscv64")
+	require.ErrorIs(t, err, binary.ErrPlatform)
+}
+
+func TestFileIsMadeOnceAndRepaired(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	path, err := binary.File(dir, "amd64")
+	require.NoError(t, err)
+	before, err := os.Stat(path)
+	require.NoError(t, err)
+	again, err := binary.File(dir, "amd64")
+	require.NoError(t, err)
+	after, err := os.Stat(again)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	require.NoError(t, os.WriteFile(path, []byte("broken"), 0o755))
+	_, err = binary.File(dir, "amd64")
+	require.NoError(t, err)
+	repaired, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, before.Size(), repaired.Size())
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}

@@ -1,0 +1,98 @@
+// Command guest is PID 1 of pygent's containers and the child that runs the
+// commands of its local runtime. It speaks on stdin and stdout, and ends,
+// with all that it started, when its stdin ends. See package guest for the
+// other side.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/x/pygent/internal/guest/server"
+	"github.com/x/pygent/internal/guest/supervise"
+)
+
+// threads is how many threads the guest makes at its start; see
+// [supervise.Threads]. They must suffice for what blocks a thread at a time:
+// requests for files, starts of processes, and the scheduler itself.
+const threads = 12
+
+func main() {
+	run := serve
+	if os.Args[0] == supervise.WorkerName {
+		run = supervise.Worker
+	}
+	if err := run(); err != nil {
+		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// serve serves the host until stdin ends.
+func serve() error {
+	supervise.Harden()
+	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 4))
+	debug.SetMemoryLimit(64 << 20)
+	if os.Getpid() == 1 {
+		syscall.Umask(0o022)
+	}
+	supervise.Threads(threads)
+	// What the guest inherited is not for commands.
+	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	stream, err := takeStdio()
+	if err != nil {
+		return err
+	}
+	pool, err := supervise.NewPool()
+	if err != nil {
+		return err
+	}
+	return server.New(pool, os.Environ()).Serve(stream)
+}
+
+// stdio is the stream to the host.
+type stdio struct{ in, out *os.File }
+
+// takeStdio moves stdin and stdout out of the way of commands.
+func takeStdio() (*stdio, error) {
+	in, err := take(0, "stdin")
+	if err != nil {
+		return nil, err
+	}
+	out, err := take(1, "stdout")
+	if err != nil {
+		return nil, err
+	}
+	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
+	}
+	defer unix.Close(null)
+	return &stdio{in, out}, errors.Join(unix.Dup3(null, 0, 0), unix.Dup3(null, 1, 0))
+}
+
+func take(fd int, name string) (*os.File, error) {
+	moved, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 10)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	if err := unix.SetNonblock(moved, true); err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(moved), name), nil
+}
+
+// Read implements io.Reader.
+func (s *stdio) Read(p []byte) (int, error) { return s.in.Read(p) }
+
+// Write implements io.Writer.
+func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
+
+// Close implements io.Closer.
+func (s *stdio) Close() error { return errors.Join(s.in.Close(), s.out.Close()) }

@@ -1,0 +1,216 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"time"
+
+	"github.com/x/pygent/internal/guest/archive"
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// FileInfo describes a file of the workspace.
+type FileInfo struct {
+	Name    string // base name
+	Size    int64
+	Mode    fs.FileMode
+	ModTime time.Time
+	Target  string // of a symbolic link; only from Stat
+}
+
+func infoOf(m *wire.Info) FileInfo {
+	return FileInfo{Name: path.Base(m.Name), Size: m.Size, Mode: m.Mode, ModTime: m.ModTime, Target: m.Target}
+}
+
+// ReadFile copies a file's content to w: at most limit bytes from offset on,
+// or all when limit is negative. It returns the description of the whole file
+// as it was when the reading began.
+func (c *Client) ReadFile(ctx context.Context, name string, w io.Writer, offset, limit int64) (FileInfo, error) {
+	x, err := c.open(ctx, wire.KindRead, &wire.Path{Name: name, Offset: max(offset, 0), Limit: limit})
+	if err != nil {
+		return FileInfo{}, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer x.close()
+	m := &wire.Info{}
+	if err := wire.ReadReply(x.stream, m); err != nil {
+		return FileInfo{}, fmt.Errorf("read %s: %w", name, x.check(err))
+	}
+	var body io.Reader = wire.NewBodyReader(x.stream)
+	if limit >= 0 {
+		body = io.LimitReader(body, limit)
+	}
+	if _, err := io.Copy(w, body); err != nil {
+		return infoOf(m), fmt.Errorf("read %s: %w", name, x.check(err))
+	}
+	return infoOf(m), nil
+}
+
+// WriteFile replaces a file by what r holds, at once or not at all, and makes
+// its directories. An existing file keeps its mode; a new one gets mode, 0644
+// when that is 0.
+func (c *Client) WriteFile(ctx context.Context, name string, r io.Reader, mode fs.FileMode) error {
+	err := c.upload(ctx, wire.KindWrite, &wire.Write{Name: name, Mode: mode}, func(w io.Writer) error {
+		_, err := io.Copy(w, r)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// upload makes a request with a body that fill writes.
+func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Message, fill func(io.Writer) error) error {
+	x, err := c.open(ctx, kind, request)
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	// The guest may answer before it has everything, and then take no more.
+	// The answer alone tells why, and it ends the sending.
+	answer := make(chan error, 1)
+	c.pending.Go(func() {
+		err := wire.ReadReply(x.stream, nil)
+		_ = x.stream.SetWriteDeadline(time.Unix(1, 0))
+		answer <- err
+	})
+	body := wire.NewBodyWriter(x.stream)
+	failed := fill(body)
+	sent := body.Finish(failed)
+	if failed != nil && sent == nil {
+		<-answer
+		return failed
+	}
+	if sent != nil {
+		// Without an answer to come, the wait for one would not end.
+		select {
+		case err := <-answer:
+			return x.check(err)
+		case <-time.After(time.Second):
+			_ = x.stream.SetReadDeadline(time.Unix(1, 0))
+			<-answer
+			return x.check(sent)
+		}
+	}
+	return x.check(<-answer)
+}
+
+// Stat describes a file. A symbolic link is described itself.
+func (c *Client) Stat(ctx context.Context, name string) (FileInfo, error) {
+	m := &wire.Info{}
+	if err := c.call(ctx, wire.KindStat, &wire.Path{Name: name}, m); err != nil {
+		return FileInfo{}, fmt.Errorf("stat %s: %w", name, err)
+	}
+	return infoOf(m), nil
+}
+
+// List describes what is in a directory, in order of names. More tells that
+// there are too many to list.
+func (c *Client) List(ctx context.Context, name string) (files []FileInfo, more bool, err error) {
+	m := &wire.Infos{}
+	if err := c.call(ctx, wire.KindList, &wire.Path{Name: name}, m); err != nil {
+		return nil, false, fmt.Errorf("list %s: %w", name, err)
+	}
+	for i := range m.Infos {
+		files = append(files, infoOf(&m.Infos[i]))
+	}
+	return files, m.More, nil
+}
+
+// Mkdir makes a directory and its parents. It may exist.
+func (c *Client) Mkdir(ctx context.Context, name string) error {
+	return c.onPath(ctx, "make directory", wire.KindMkdir, &wire.Path{Name: name})
+}
+
+// Remove removes a file or an empty directory, or with all a directory and
+// what is in it.
+func (c *Client) Remove(ctx context.Context, name string, all bool) error {
+	return c.onPath(ctx, "remove", wire.KindRemove, &wire.Path{Name: name, All: all})
+}
+
+// Own gives a file, or a directory and what is in it, to the owner of the
+// workspace. It takes a guest that runs as root.
+func (c *Client) Own(ctx context.Context, name string) error {
+	return c.onPath(ctx, "give to the owner", wire.KindOwn, &wire.Path{Name: name})
+}
+
+func (c *Client) onPath(ctx context.Context, what string, kind wire.Kind, request *wire.Path) error {
+	if err := c.call(ctx, kind, request, nil); err != nil {
+		return fmt.Errorf("%s %s: %w", what, request.Name, err)
+	}
+	return nil
+}
+
+// Unpack unpacks a tar archive into a directory of the workspace, which is
+// made if it does not exist. Package archive tells what is kept and refused.
+func (c *Client) Unpack(ctx context.Context, name string, tar io.Reader) error {
+	err := c.upload(ctx, wire.KindTarIn, &wire.Path{Name: name}, func(w io.Writer) error {
+		_, err := io.Copy(w, tar)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("unpack into %s: %w", name, err)
+	}
+	return nil
+}
+
+// Upload copies a file or directory of this machine, named below root, into a
+// directory of the workspace: a file under its base name, of a directory what
+// is in it.
+func (c *Client) Upload(ctx context.Context, root *os.Root, name, dir string) error {
+	err := c.upload(ctx, wire.KindTarIn, &wire.Path{Name: dir}, func(w io.Writer) error {
+		return archive.Pack(w, root, path.Clean(name))
+	})
+	if err != nil {
+		return fmt.Errorf("upload %s: %w", name, err)
+	}
+	return nil
+}
+
+// Pack writes a tar archive of a file or directory to w: a file under its
+// base name, of a directory what is in it. The archive is the guest's word:
+// unpack it with [Client.Export] or package archive.
+func (c *Client) Pack(ctx context.Context, name string, w io.Writer) error {
+	err := c.download(ctx, name, func(body io.Reader) error {
+		_, err := io.Copy(w, body)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("pack %s: %w", name, err)
+	}
+	return nil
+}
+
+// Export copies a file or directory of the workspace into root: a file under
+// its base name, of a directory what is in it. Nothing is written outside of
+// root, whatever the guest sends.
+func (c *Client) Export(ctx context.Context, name string, root *os.Root, limits archive.Limits) error {
+	err := c.download(ctx, name, func(body io.Reader) error {
+		if err := archive.Extract(body, root, limits); err != nil {
+			return err
+		}
+		_, err := io.Copy(io.Discard, io.LimitReader(body, 1<<20)) // padding
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("export %s: %w", name, err)
+	}
+	return nil
+}
+
+// download requests an archive and has take read it.
+func (c *Client) download(ctx context.Context, name string, take func(io.Reader) error) error {
+	x, err := c.open(ctx, wire.KindTarOut, &wire.Path{Name: name})
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	if err := wire.ReadReply(x.stream, nil); err != nil {
+		return x.check(err)
+	}
+	return x.check(take(wire.NewBodyReader(x.stream)))
+}

@@ -1,0 +1,278 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// DefaultGrace is the time between TERM and KILL.
+const DefaultGrace = 200 * time.Millisecond
+
+// cancelPatience is how long after the grace a guest may take to tell what
+// came of a cancelled command.
+const cancelPatience = 5 * time.Second
+
+// Command is a script to run.
+type Command struct {
+	Script  string
+	Dir     string        // relative to the workspace, or absolute
+	Env     []string      // "NAME=value", added to the session's
+	Timeout time.Duration // 0 for none
+	// Grace is the time between TERM and KILL at the time limit; default
+	// [DefaultGrace], negative for none.
+	Grace time.Duration
+	// Head and Tail are how many bytes of the output are kept at most, 16 KiB
+	// each by default.
+	Head, Tail int
+	// OnOutput, if set, gets the output while it comes, in order; offset is
+	// where data begins in the whole. What comes faster than it is taken may
+	// be left out. It is called by the goroutine of Run, and not in the
+	// background.
+	OnOutput func(offset int64, data []byte)
+}
+
+// Process is a process inside.
+type Process struct {
+	PID  int
+	Name string
+}
+
+// Result is how a command ended.
+type Result struct {
+	ExitCode  int    // the shell's status; 128+n when signal n ended it; -1 when unknown
+	Signal    int    // the signal that ended the shell, or 0
+	TimedOut  bool   // ended at its time limit
+	Cancelled bool   // ended because ctx ended
+	Head      []byte // the first bytes of the output
+	Tail      []byte // the last bytes, after Omitted others
+	Omitted   int64
+	Total     int64  // bytes of output in all
+	Spill     string // file inside with the first SpillSize bytes of the output, if any were omitted
+	SpillSize int64
+	Duration  time.Duration
+	// Left are processes that the command left behind, 64 at most; LeftCount
+	// says how many there are. The job named Job holds them.
+	Left      []Process
+	LeftCount int
+	Job       string
+	// Survivors is how many processes could not be killed. Only the end of
+	// the container ends them.
+	Survivors int
+}
+
+// Run runs a command and waits for it. When ctx ends, the command is killed,
+// and Run returns what is known with the cause of ctx.
+func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
+	// The exchange outlives ctx by the time it takes to kill the command.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	if ctx.Err() != nil {
+		return Result{ExitCode: -1}, context.Cause(ctx)
+	}
+	request := cmd.request()
+	stopEarly := context.AfterFunc(ctx, end)
+	x, err := c.open(life, wire.KindRun, request)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return Result{ExitCode: -1}, fmt.Errorf("run a command: %w", err)
+	}
+	defer x.close()
+	if !stopEarly() {
+		return Result{ExitCode: -1, Cancelled: true}, context.Cause(ctx)
+	}
+	stop := c.cancelWith(ctx, x, end, request.Grace)
+	defer stop()
+	r, err := x.result(cmd.OnOutput)
+	switch {
+	case ctx.Err() != nil && (err != nil || r.Cancelled):
+		return r, context.Cause(ctx)
+	case err != nil:
+		return r, fmt.Errorf("run a command: %w", err)
+	default:
+		return r, nil
+	}
+}
+
+// cancelWith has the command killed when ctx ends, and the exchange given up
+// when the guest does not answer even then. The function it returns waits
+// until none of that goes on.
+func (c *Client) cancelWith(ctx context.Context, x *exchange, giveUp func(), grace time.Duration) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	stopFunc := context.AfterFunc(ctx, func() {
+		defer close(done)
+		c.pending.Go(func() { _ = wire.WriteFrame(x.stream, wire.KindCancel, nil) })
+		timer := time.NewTimer(grace + cancelPatience)
+		defer timer.Stop()
+		select {
+		case <-quit:
+		case <-timer.C:
+			giveUp()
+		}
+	})
+	return func() {
+		close(quit)
+		if !stopFunc() {
+			<-done
+		}
+	}
+}
+
+// request returns the command as it goes over the wire.
+func (cmd *Command) request() *wire.Run {
+	grace := cmd.Grace
+	if grace == 0 {
+		grace = DefaultGrace
+	}
+	return &wire.Run{
+		Script: []byte(cmd.Script), Dir: cmd.Dir, Env: cmd.Env,
+		Timeout: max(cmd.Timeout, 0), Grace: max(grace, 0),
+		Head: clamp(cmd.Head), Tail: clamp(cmd.Tail), Live: cmd.OnOutput != nil,
+	}
+}
+
+func clamp(n int) int { return min(max(n, 0), wire.MaxKept) }
+
+// result reads a command's output and result.
+func (x *exchange) result(onOutput func(int64, []byte)) (Result, error) {
+	for {
+		kind, payload, err := wire.ReadFrame(x.stream, wire.MaxReply)
+		if err != nil {
+			return Result{ExitCode: -1}, x.check(unexpected(err))
+		}
+		if kind == wire.KindChunk && onOutput != nil {
+			chunk := &wire.Chunk{}
+			if err := wire.Decode(payload, chunk); err != nil {
+				return Result{ExitCode: -1}, err
+			}
+			onOutput(chunk.Offset, chunk.Data)
+			continue
+		}
+		m := &wire.Result{}
+		if err := wire.DecodeReply(kind, payload, m); err != nil {
+			return Result{ExitCode: -1}, err
+		}
+		return resultOf(m), nil
+	}
+}
+
+func resultOf(m *wire.Result) Result {
+	return Result{
+		ExitCode: m.ExitCode, Signal: m.Signal, TimedOut: m.TimedOut, Cancelled: m.Cancelled,
+		Head: m.Head, Tail: m.Tail, Total: m.Total,
+		Omitted: max(m.Total-int64(len(m.Head))-int64(len(m.Tail)), 0),
+		Spill:   m.Spill, SpillSize: m.SpillSize, Duration: m.Duration,
+		Left: processes(m.Left), LeftCount: m.LeftCount, Job: m.Job, Survivors: m.Survivors,
+	}
+}
+
+func processes(procs []wire.Proc) []Process {
+	var list []Process
+	for _, p := range procs {
+		list = append(list, Process(p))
+	}
+	return list
+}
+
+// Job is a command in the background, or what a command left behind.
+type Job struct {
+	ID       string
+	Command  string // the beginning of its script
+	Running  bool   // the shell or another process is alive, or output is on its way
+	Exited   bool   // the shell has ended, and ExitCode and Signal tell how
+	ExitCode int
+	Signal   int
+	TimedOut bool
+	Total    int64 // bytes of output so far
+	Duration time.Duration
+	Spill    string // file inside with the whole output, once it is long
+	// Processes are those alive, 64 at most; Count says how many there are.
+	Processes []Process
+	Count     int
+}
+
+func jobOf(m *wire.Job) Job {
+	return Job{
+		ID: m.ID, Command: m.Command, Running: m.Running, Exited: m.Exited,
+		ExitCode: m.ExitCode, Signal: m.Signal, TimedOut: m.TimedOut, Total: m.Total,
+		Duration: m.Duration, Spill: m.Spill, Processes: processes(m.Procs), Count: m.Count,
+	}
+}
+
+// Start starts a command in the background. It ends with the guest at the
+// latest, and at its time limit if it has one.
+func (c *Client) Start(ctx context.Context, cmd Command) (Job, error) {
+	request := cmd.request()
+	request.Background, request.Live = true, false
+	m := &wire.Job{}
+	if err := c.call(ctx, wire.KindRun, request, m); err != nil {
+		return Job{}, fmt.Errorf("start a job: %w", err)
+	}
+	return jobOf(m), nil
+}
+
+// Jobs returns the jobs that run and the last ones that ran, the oldest
+// first.
+func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
+	m := &wire.Jobs{}
+	if err := c.call(ctx, wire.KindJobs, nil, m); err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	var list []Job
+	for i := range m.Jobs {
+		list = append(list, jobOf(&m.Jobs[i]))
+	}
+	return list, nil
+}
+
+// Output is a piece of a job's output.
+type Output struct {
+	Data    []byte
+	Next    int64 // where to go on
+	Skipped int64 // bytes before Data that are no longer kept
+	Job     Job   // its state; no more output comes once it is not Running and Data is empty
+}
+
+// Output returns at most limit bytes (1 MiB when 0) of a job's output from
+// offset on. It waits for something new for as long as wait says.
+func (c *Client) Output(ctx context.Context, job string, offset int64, limit int, wait time.Duration) (Output, error) {
+	m := &wire.Output{}
+	request := &wire.OutputRequest{Job: job, Offset: max(offset, 0), Limit: max(limit, 0), Wait: max(wait, 0)}
+	if err := c.call(ctx, wire.KindOutput, request, m); err != nil {
+		return Output{}, fmt.Errorf("read a job's output: %w", err)
+	}
+	return Output{
+		Data:    m.Chunk.Data,
+		Next:    max(m.Chunk.Offset, 0) + int64(len(m.Chunk.Data)),
+		Skipped: max(m.Chunk.Offset-request.Offset, 0),
+		Job:     jobOf(&m.Job),
+	}, nil
+}
+
+// Kill ends a job with all its processes: TERM, the grace ([DefaultGrace]
+// when 0, none when negative), then KILL. It returns when they are gone.
+func (c *Client) Kill(ctx context.Context, job string, grace time.Duration) (Job, error) {
+	if grace == 0 {
+		grace = DefaultGrace
+	}
+	m := &wire.Job{}
+	if err := c.call(ctx, wire.KindKill, &wire.Kill{Job: job, Grace: max(grace, 0)}, m); err != nil {
+		return Job{}, fmt.Errorf("kill a job: %w", err)
+	}
+	return jobOf(m), nil
+}
+
+// unexpected turns an end of the stream into an error that is not mistaken
+// for a proper end.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"io"
+	"os"
+	"sync"
+)
+
+// capture takes a command's output and keeps a bounded part of it: the head
+// and the tail in memory, and the whole, up to a limit, in a file once it no
+// longer fits. Writing never fails and never waits for a reader.
+type capture struct {
+	spill func() (*spillFile, error) // makes the file when it is needed; may be nil
+
+	mu      sync.Mutex // guards what follows
+	head    []byte     // the first bytes, at most headCap
+	headCap int
+	ring    []byte // the last bytes; a ring once it is tailCap long
+	tailCap int
+	start   int // where the ring begins once it is full
+	total   int64
+	file    *spillFile
+	spilled bool // a file was asked for
+	closed  bool
+	changed chan struct{} // closed at the next write or at the end; nil while nobody waits
+}
+
+func newCapture(head, tail int, spill func() (*spillFile, error)) *capture {
+	return &capture{headCap: head, tailCap: max(tail, 1), spill: spill}
+}
+
+// Write takes a piece of output.
+func (c *capture) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.spilled && c.total+int64(len(p)) > int64(c.headCap+c.tailCap) {
+		c.openSpill()
+	}
+	if c.file != nil {
+		c.file.append(p)
+	}
+	n := len(p)
+	c.total += int64(n)
+	if room := c.headCap - len(c.head); room > 0 {
+		k := min(room, len(p))
+		c.head = append(c.head, p[:k]...)
+		p = p[k:]
+	}
+	c.keepTail(p)
+	c.notify()
+	return n, nil
+}
+
+// keepTail puts p at the end of the ring.
+func (c *capture) keepTail(p []byte) {
+	if len(p) > c.tailCap {
+		p = p[len(p)-c.tailCap:]
+	}
+	if room := c.tailCap - len(c.ring); room > 0 {
+		k := min(room, len(p))
+		c.ring = append(c.ring, p[:k]...)
+		p = p[k:]
+	}
+	for len(p) > 0 {
+		k := copy(c.ring[c.start:], p)
+		c.start = (c.start + k) % c.tailCap
+		p = p[k:]
+	}
+}
+
+// openSpill makes the file and puts in what came so far. Up to here nothing
+// was dropped.
+func (c *capture) openSpill() {
+	c.spilled = true
+	if c.spill == nil {
+		return
+	}
+	file, err := c.spill()
+	if err != nil {
+		return
+	}
+	c.file = file
+	file.append(c.head)
+	file.append(c.ring)
+}
+
+// end tells those who wait that no more output comes.
+func (c *capture) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.file != nil {
+		c.file.finish()
+	}
+	c.notify()
+}
+
+func (c *capture) notify() {
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
+}
+
+// after returns a channel that is closed when there is output beyond offset
+// or when no more comes.
+func (c *capture) after(offset int64) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.total > offset || c.closed {
+		ready := make(chan struct{})
+		close(ready)
+		return ready
+	}
+	if c.changed == nil {
+		c.changed = make(chan struct{})
+	}
+	return c.changed
+}
+
+// size returns how much output there was.
+func (c *capture) size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}
+
+// ended reports whether no more output comes.
+func (c *capture) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// kept returns head and tail, and the file with the whole if there is one.
+func (c *capture) kept() (head, tail []byte, total int64, path string, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.file != nil {
+		path, size = c.file.name, c.file.size
+	}
+	return append([]byte(nil), c.head...), c.tail(), c.total, path, size
+}
+
+func (c *capture) tail() []byte {
+	return append(append(make([]byte, 0, len(c.ring)), c.ring[c.start:]...), c.ring[:c.start]...)
+}
+
+// read returns at most limit bytes from offset on. Where these were dropped,
+// it goes on with the first byte after them that is still there.
+func (c *capture) read(offset int64, limit int) (at int64, data []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	offset = max(offset, 0)
+	tailAt := c.total - int64(len(c.ring))
+	if offset < int64(len(c.head)) {
+		return offset, clone(c.head[offset:], limit)
+	}
+	if offset < tailAt && c.file != nil && offset < c.file.size {
+		if data := c.file.read(offset, int(min(int64(limit), c.file.size-offset, tailAt-offset))); len(data) > 0 {
+			return offset, data
+		}
+	}
+	offset = min(max(offset, tailAt), c.total)
+	return offset, clone(c.tail()[offset-tailAt:], limit)
+}
+
+func clone(p []byte, limit int) []byte {
+	return append([]byte(nil), p[:min(len(p), max(limit, 0))]...)
+}
+
+// spillFile is a file that takes output up to a limit. Its methods are called
+// by one capture, under its mutex.
+type spillFile struct {
+	name  string
+	file  *os.File
+	limit int64
+	size  int64
+	full  bool // at its limit, or no room left on the device
+}
+
+func (f *spillFile) append(p []byte) {
+	if f.full || f.file == nil {
+		return
+	}
+	if room := f.limit - f.size; int64(len(p)) > room {
+		p, f.full = p[:room], true
+	}
+	n, err := f.file.Write(p)
+	f.size += int64(n)
+	if err != nil {
+		f.full = true
+	}
+}
+
+// finish closes the file, which stays for those who read on.
+func (f *spillFile) finish() {
+	if f.file != nil {
+		_ = f.file.Close()
+		f.file = nil
+	}
+}
+
+// read returns a part of the file, or nothing where it cannot be read: it
+// lies where commands can remove it.
+func (f *spillFile) read(offset int64, limit int) []byte {
+	file, err := os.Open(f.name)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	buf := make([]byte, limit)
+	n, err := file.ReadAt(buf, offset)
+	if err != nil && err != io.EOF {
+		return nil
+	}
+	return buf[:n]
+}

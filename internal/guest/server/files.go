@@ -1,0 +1,405 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/x/pygent/internal/guest/archive"
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// answerFile handles a request about files. All of them go through the
+// workspace's os.Root, which no path and no symbolic link leads out of.
+func (s *Server) answerFile(st *state, stream *yamux.Stream, kind wire.Kind, payload []byte) error {
+	switch kind {
+	case wire.KindRead:
+		return pathRequest(st, payload, func(name string, m *wire.Path) error { return st.read(stream, name, m) })
+	case wire.KindWrite:
+		return st.write(stream, payload)
+	case wire.KindStat:
+		return pathReply(st, stream, payload, func(name string, _ *wire.Path) (wire.Message, error) { return st.stat(name) })
+	case wire.KindList:
+		return pathReply(st, stream, payload, func(name string, _ *wire.Path) (wire.Message, error) { return st.list(name) })
+	case wire.KindMkdir:
+		return pathReply(st, stream, payload, func(name string, _ *wire.Path) (wire.Message, error) {
+			return &wire.Empty{}, st.mkdirAll(name)
+		})
+	case wire.KindRemove:
+		return pathReply(st, stream, payload, func(name string, m *wire.Path) (wire.Message, error) {
+			return &wire.Empty{}, st.remove(name, m.All)
+		})
+	case wire.KindOwn:
+		return pathReply(st, stream, payload, func(name string, _ *wire.Path) (wire.Message, error) {
+			return &wire.Empty{}, st.own(name)
+		})
+	case wire.KindTarIn:
+		return pathReply(st, stream, payload, func(name string, m *wire.Path) (wire.Message, error) {
+			return &wire.Empty{}, st.tarIn(stream, name, m)
+		})
+	case wire.KindTarOut:
+		return pathRequest(st, payload, func(name string, _ *wire.Path) error { return st.tarOut(stream, name) })
+	default:
+		return fmt.Errorf("%w: kind %d as a request", wire.ErrMalformed, kind)
+	}
+}
+
+// pathRequest decodes a request about a path and handles it.
+func pathRequest(st *state, payload []byte, handle func(name string, m *wire.Path) error) error {
+	m := &wire.Path{}
+	if err := wire.Decode(payload, m); err != nil {
+		return err
+	}
+	name, err := st.local(m.Name)
+	if err != nil {
+		return err
+	}
+	return handle(name, m)
+}
+
+// pathReply does the same and sends the answer.
+func pathReply(st *state, w io.Writer, payload []byte, handle func(name string, m *wire.Path) (wire.Message, error)) error {
+	return pathRequest(st, payload, func(name string, m *wire.Path) error {
+		reply, err := handle(name, m)
+		if err != nil {
+			return err
+		}
+		return wire.WriteFrame(w, wire.KindReply, reply)
+	})
+}
+
+// local returns the name of a path within the workspace.
+func (st *state) local(name string) (string, error) {
+	if strings.ContainsRune(name, 0) {
+		return "", fmt.Errorf("%q: %w", name, fs.ErrInvalid)
+	}
+	p := filepath.FromSlash(name)
+	if filepath.IsAbs(p) {
+		rel, err := filepath.Rel(st.workspace, p)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, wire.ErrEscapes)
+		}
+		p = rel
+	}
+	if p = filepath.Clean(p); !filepath.IsLocal(p) {
+		return "", fmt.Errorf("%s: %w", name, wire.ErrEscapes)
+	}
+	return p, nil
+}
+
+// openRegular opens a file for reading, and never waits for the other end of
+// a pipe.
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	file, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w", name, wire.ErrNotRegular)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// read sends a file's description and then the part of it that was asked for.
+func (st *state) read(stream *yamux.Stream, name string, m *wire.Path) error {
+	file, err := openRegular(st.root, name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if err := wire.WriteFrame(stream, wire.KindReply, describe(info)); err != nil {
+		return nil
+	}
+	defer abandon(stream)()
+	limit := m.Limit
+	if limit < 0 {
+		limit = 1<<63 - 1 - max(m.Offset, 0)
+	}
+	body := wire.NewBodyWriter(stream)
+	_, err = io.Copy(body, io.NewSectionReader(file, max(m.Offset, 0), limit))
+	_ = body.Finish(err)
+	return nil
+}
+
+// abandon makes writes to the stream end once the host has closed it. The
+// function it returns is to be called when all is written.
+func abandon(stream *yamux.Stream) (done func()) {
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		var b [1]byte
+		if _, err := stream.Read(b[:]); !errors.Is(err, yamux.ErrTimeout) {
+			_ = stream.SetWriteDeadline(time.Unix(1, 0))
+		}
+	}()
+	return func() {
+		_ = stream.SetReadDeadline(time.Unix(1, 0))
+		<-watched
+	}
+}
+
+// write replaces a file by the body that follows, at once or not at all.
+func (st *state) write(stream *yamux.Stream, payload []byte) error {
+	m := &wire.Write{}
+	if err := wire.Decode(payload, m); err != nil {
+		return err
+	}
+	name, err := st.local(m.Name)
+	if err != nil {
+		return err
+	}
+	if name, err = st.target(name); err != nil {
+		return err
+	}
+	if err := st.replace(name, m.Mode, wire.NewBodyReader(stream)); err != nil {
+		return err
+	}
+	return wire.WriteFrame(stream, wire.KindReply, nil)
+}
+
+// target follows symbolic links of the last element, so that writing to a
+// link changes the file it names.
+func (st *state) target(name string) (string, error) {
+	for range 16 {
+		info, err := st.root.Lstat(name)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			return name, nil // Its absence is for the caller to find.
+		}
+		to, err := st.root.Readlink(name)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(name), to)
+		}
+		if name, err = st.local(to); err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%s: too many symbolic links: %w", name, fs.ErrInvalid)
+}
+
+// replace writes a new file beside the old one and puts it in its place.
+func (st *state) replace(name string, mode fs.FileMode, body io.Reader) error {
+	if mode = mode.Perm(); mode == 0 {
+		mode = 0o644
+	}
+	owner, old := st.owner, false
+	switch info, err := st.root.Lstat(name); {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s: %w", name, wire.ErrNotRegular)
+	case err == nil:
+		old, mode = true, info.Mode().Perm()
+		if o := ownerOfInfo(info); o != nil && os.Getuid() == 0 {
+			owner = o
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := st.mkdirAll(filepath.Dir(name)); err != nil {
+		return err
+	}
+	temp := filepath.Join(filepath.Dir(name), ".pygent-"+rand.Text())
+	file, err := st.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyBuffer(onlyWriter{file}, body, make([]byte, 64<<10))
+	if old && err == nil {
+		err = file.Chmod(mode)
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		st.give(temp, owner)
+		err = st.root.Rename(temp, name)
+	}
+	if err != nil {
+		_ = st.root.Remove(temp)
+	}
+	return err
+}
+
+// onlyWriter hides that a file could read by itself, so that the buffer given
+// to io.CopyBuffer is used.
+type onlyWriter struct{ io.Writer }
+
+// mkdirAll makes a directory and its parents, and gives what it made to the
+// owner.
+func (st *state) mkdirAll(name string) error {
+	if name == "." {
+		return nil
+	}
+	err := st.root.Mkdir(name, 0o755)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(name) != name {
+		if err = st.mkdirAll(filepath.Dir(name)); err == nil {
+			err = st.root.Mkdir(name, 0o755)
+		}
+	}
+	if err == nil {
+		st.give(name, st.owner)
+		return nil
+	}
+	if info, statErr := st.root.Stat(name); statErr == nil && info.IsDir() {
+		return nil
+	}
+	return err
+}
+
+// give changes the owner of a new file. Where that is not allowed, the file
+// stays with the guest's user.
+func (st *state) give(name string, o *owner) {
+	if o != nil {
+		_ = st.root.Lchown(name, o.UID, o.GID)
+	}
+}
+
+// own gives everything below name to the owner of the workspace.
+func (st *state) own(name string) error {
+	o := st.owner
+	if o == nil {
+		o = ownerOf(st.root)
+	}
+	if o == nil {
+		return nil
+	}
+	return fs.WalkDir(st.root.FS(), filepath.ToSlash(name), func(p string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return skipMissing(entry, err)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return skipMissing(entry, err)
+		}
+		if is := ownerOfInfo(info); is != nil && *is == *o {
+			return nil
+		}
+		return skipMissing(entry, st.root.Lchown(filepath.FromSlash(p), o.UID, o.GID))
+	})
+}
+
+// skipMissing lets a walk go on where something vanished meanwhile.
+func skipMissing(entry fs.DirEntry, err error) error {
+	if errors.Is(err, fs.ErrNotExist) && entry != nil {
+		return nil
+	}
+	return err
+}
+
+// stat describes a file; a symbolic link is described itself.
+func (st *state) stat(name string) (*wire.Info, error) {
+	info, err := st.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	m := describe(info)
+	if info.Mode()&fs.ModeSymlink != 0 {
+		m.Target, _ = st.root.Readlink(name)
+	}
+	return m, nil
+}
+
+func describe(info fs.FileInfo) *wire.Info {
+	return &wire.Info{Name: info.Name(), Size: info.Size(), Mode: info.Mode(), ModTime: info.ModTime()}
+}
+
+// maxListed bounds the bytes of a listing's names, so that it fits a reply.
+const maxListed = 4 << 20
+
+// list describes what is in a directory, in order of names.
+func (st *state) list(name string) (*wire.Infos, error) {
+	dir, err := st.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	m, size := &wire.Infos{}, 0
+	for !m.More {
+		entries, err := dir.ReadDir(1024)
+		for _, entry := range entries {
+			size += len(entry.Name()) + 64
+			if len(m.Infos) == wire.MaxList || size > maxListed {
+				m.More = true
+				break
+			}
+			if info, err := entry.Info(); err == nil {
+				m.Infos = append(m.Infos, *describe(info))
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	sort.Slice(m.Infos, func(i, k int) bool { return m.Infos[i].Name < m.Infos[k].Name })
+	return m, nil
+}
+
+// remove removes a file, or with all a directory and what is in it. The
+// workspace itself stays.
+func (st *state) remove(name string, all bool) error {
+	if name == "." {
+		return fmt.Errorf("remove the workspace: %w", fs.ErrInvalid)
+	}
+	if all {
+		return st.root.RemoveAll(name)
+	}
+	return st.root.Remove(name)
+}
+
+// tarIn unpacks the archive that follows into a directory.
+func (st *state) tarIn(stream *yamux.Stream, name string, m *wire.Path) error {
+	if err := st.mkdirAll(name); err != nil {
+		return err
+	}
+	dir, err := st.root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	limits := archive.Limits{Bytes: m.Limit, Entries: m.Entries}
+	if st.owner != nil {
+		limits.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, st.owner.UID, st.owner.GID) }
+	}
+	body := wire.NewBodyReader(stream)
+	if err := archive.Extract(body, dir, limits); err != nil {
+		return err
+	}
+	// What follows the archive's end is padding; the body's own end tells
+	// whether the host was content.
+	_, err = io.Copy(io.Discard, body)
+	return err
+}
+
+// tarOut sends an archive of a file or directory.
+func (st *state) tarOut(stream *yamux.Stream, name string) error {
+	if _, err := st.root.Lstat(name); err != nil {
+		return err
+	}
+	if err := wire.WriteFrame(stream, wire.KindReply, nil); err != nil {
+		return nil
+	}
+	defer abandon(stream)()
+	body := wire.NewBodyWriter(stream)
+	_ = body.Finish(archive.Pack(body, st.root, path.Clean(filepath.ToSlash(name))))
+	return nil
+}

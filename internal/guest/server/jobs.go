@@ -1,0 +1,245 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/x/pygent/internal/guest/supervise"
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// maxEnded is how many jobs that have ended are remembered.
+const maxEnded = 64
+
+// job is a command with its output.
+type job struct {
+	title   string
+	grace   time.Duration
+	started time.Time
+	proc    supervise.Process
+	output  *capture
+	drained chan struct{} // closed when the output has ended
+	expired chan struct{} // closed when the time limit has passed
+	timer   *time.Timer
+
+	mu        sync.Mutex // guards what follows
+	id        string
+	timedOut  bool
+	cancelled bool
+	ended     time.Time
+}
+
+func newJob(proc supervise.Process, output *capture, m *wire.Run) *job {
+	j := &job{
+		title: title(m.Script), grace: m.Grace, started: time.Now(),
+		proc: proc, output: output,
+		drained: make(chan struct{}), expired: make(chan struct{}),
+	}
+	if m.Timeout > 0 {
+		j.timer = time.AfterFunc(m.Timeout, j.expire)
+	} else {
+		j.timer = time.NewTimer(0)
+		j.timer.Stop()
+	}
+	return j
+}
+
+// expire stops the job at its time limit.
+func (j *job) expire() {
+	j.mu.Lock()
+	j.timedOut = true
+	j.mu.Unlock()
+	close(j.expired)
+	j.proc.Stop(j.grace)
+}
+
+// cancel stops the job because nobody wants it any more.
+func (j *job) cancel() {
+	j.mu.Lock()
+	j.cancelled = true
+	j.mu.Unlock()
+	j.proc.Stop(j.grace)
+}
+
+func (j *job) why() (timedOut, cancelled bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.timedOut, j.cancelled
+}
+
+func (j *job) stopped() bool {
+	timedOut, cancelled := j.why()
+	return timedOut || cancelled
+}
+
+// status says how the job is.
+func (j *job) status() *wire.Job {
+	s := &wire.Job{Command: j.title, Duration: time.Since(j.started), Total: j.output.size()}
+	j.mu.Lock()
+	s.ID, s.TimedOut = j.id, j.timedOut
+	if !j.ended.IsZero() {
+		s.Duration = j.ended.Sub(j.started)
+	}
+	j.mu.Unlock()
+	select {
+	case <-j.drained:
+	default:
+		s.Running = true
+	}
+	select {
+	case <-j.proc.Gone():
+	default:
+		s.Running = true
+	}
+	select {
+	case <-j.proc.Exited():
+		exit := j.proc.Exit()
+		s.Exited, s.ExitCode, s.Signal = true, exit.Code, exit.Signal
+	default:
+	}
+	s.Procs, s.Count = j.proc.Procs(wire.MaxProcs)
+	_, _, _, s.Spill, _ = j.output.kept()
+	return s
+}
+
+// jobs holds the commands that nobody waits for, and all goroutines that take
+// output.
+type jobs struct {
+	readers sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	count int
+	all   []*job // in the order of their ids
+}
+
+func newJobs() *jobs { return &jobs{} }
+
+// watch takes a job's output from read until it ends.
+func (s *jobs) watch(j *job, read *os.File) {
+	s.readers.Go(func() {
+		defer close(j.drained)
+		defer j.output.end()
+		defer read.Close()
+		_, _ = io.CopyBuffer(j.output, onlyReader{read}, make([]byte, 32<<10))
+	})
+	s.readers.Go(func() {
+		<-j.proc.Gone()
+		j.timer.Stop()
+		j.mu.Lock()
+		j.ended = time.Now()
+		j.mu.Unlock()
+		// What is in the pipe now is all that the job wrote. A stranger that
+		// holds the other end must not keep it open for ever.
+		_ = read.SetReadDeadline(time.Now().Add(goneLimit))
+	})
+}
+
+// onlyReader hides that a file could be spliced.
+type onlyReader struct{ io.Reader }
+
+// add keeps a job and gives it an id.
+func (s *jobs) add(j *job) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+	id := strconv.Itoa(s.count)
+	j.mu.Lock()
+	j.id = id
+	j.mu.Unlock()
+	s.all = append(s.all, j)
+	s.forget()
+	return id
+}
+
+// forget drops the oldest jobs that have ended when they are too many.
+func (s *jobs) forget() {
+	ended := 0
+	for i := len(s.all) - 1; i >= 0; i-- {
+		select {
+		case <-s.all[i].proc.Gone():
+		default:
+			continue
+		}
+		if ended++; ended > maxEnded {
+			s.all = append(s.all[:i], s.all[i+1:]...)
+		}
+	}
+}
+
+func (s *jobs) find(id string) (*job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.all {
+		if j.id == id {
+			return j, nil
+		}
+	}
+	return nil, fmt.Errorf("job %q: %w", id, wire.ErrNoJob)
+}
+
+func (s *jobs) list() *wire.Jobs {
+	s.mu.Lock()
+	jobs := append([]*job(nil), s.all...)
+	s.mu.Unlock()
+	m := &wire.Jobs{}
+	for _, j := range jobs {
+		m.Jobs = append(m.Jobs, *j.status())
+	}
+	return m
+}
+
+// output returns what a job wrote from an offset on, and waits for something
+// new if asked to.
+func (s *jobs) output(ctx context.Context, m *wire.OutputRequest) (*wire.Output, error) {
+	j, err := s.find(m.Job)
+	if err != nil {
+		return nil, err
+	}
+	if m.Wait > 0 {
+		timer := time.NewTimer(m.Wait)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-j.output.after(m.Offset):
+		}
+	}
+	limit := m.Limit
+	if limit <= 0 || limit > wire.MaxRead {
+		limit = wire.MaxRead
+	}
+	// The state first: a job that has ended writes no more, so that whoever
+	// sees its end in the state has seen all of its output.
+	status := j.status()
+	at, data := j.output.read(m.Offset, limit)
+	return &wire.Output{Chunk: wire.Chunk{Offset: at, Data: data}, Job: *status}, nil
+}
+
+// kill ends a job and waits for its end.
+func (s *jobs) kill(ctx context.Context, m *wire.Kill) (*wire.Job, error) {
+	j, err := s.find(m.Job)
+	if err != nil {
+		return nil, err
+	}
+	j.proc.Stop(m.Grace)
+	timer := time.NewTimer(m.Grace + killLimit)
+	defer timer.Stop()
+	select {
+	case <-j.proc.Gone():
+		j.awaitOutput()
+	case <-timer.C:
+		return nil, errors.New("processes of the job could not be killed")
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return j.status(), nil
+}
+
+// wait waits for the goroutines of all jobs.
+func (s *jobs) wait() { s.readers.Wait() }

@@ -1,0 +1,27 @@
+//go:build !unix
+
+package server
+
+import (
+	"io/fs"
+	"os"
+)
+
+// nonblock has no meaning here.
+const nonblock = 0
+
+// owner is who a file belongs to. Files have no such owners here.
+type owner struct{ UID, GID int }
+
+func ownerOf(*os.Root) *owner { return nil }
+
+func ownerOfInfo(fs.FileInfo) *owner { return nil }
+
+// checkDir gives the reason why a command cannot start in dir.
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &os.PathError{Op: "chdir", Path: dir, Err: fs.ErrInvalid}
+	}
+	return err
+}

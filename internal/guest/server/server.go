@@ -1,0 +1,259 @@
+// Package server is the guest's side of the protocol: it runs commands and
+// handles files where it runs, for the host at the other end of one stream.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/x/pygent/internal/guest/supervise"
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// maxFileRequests bounds how many requests touch the file system at once:
+// each may block a thread, and under a limit of processes a new thread cannot
+// be had.
+const maxFileRequests = 4
+
+// Server serves one session.
+type Server struct {
+	supervisor supervise.Supervisor
+	environ    []string
+	jobs       *jobs
+	files      chan struct{} // a token for each request that touches files
+
+	mu    sync.Mutex // guards state
+	state *state     // nil before the hello
+}
+
+// state is what the hello of the host settles. It does not change after.
+type state struct {
+	workspace string
+	root      *os.Root
+	owner     *owner // who gets what file requests make; nil for nobody else
+	shell     string
+	env       []string
+	spills    *spills // nil where there is no room
+}
+
+// New returns a server whose commands run under supervisor, which Serve
+// closes, with environ as their environment.
+func New(supervisor supervise.Supervisor, environ []string) *Server {
+	return &Server{
+		supervisor: supervisor,
+		environ:    environ,
+		jobs:       newJobs(),
+		files:      make(chan struct{}, maxFileRequests),
+	}
+}
+
+// Serve answers the host until the stream ends. When it returns, nothing that
+// it started is left: no process, file or goroutine. It closes conn. An
+// ordinary end of the stream is no error.
+func (s *Server) Serve(conn io.ReadWriteCloser) error {
+	session, err := wire.NewGuest(conn)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var handlers sync.WaitGroup
+	for {
+		stream, err := session.AcceptStream()
+		if err != nil {
+			break
+		}
+		handlers.Go(func() {
+			defer stream.Close()
+			s.serve(ctx, stream)
+		})
+	}
+	cancel()
+	err = errors.Join(session.Close(), s.supervisor.Close())
+	handlers.Wait()
+	s.jobs.wait()
+	return errors.Join(err, s.close())
+}
+
+// close gives back what the hello took.
+func (s *Server) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == nil {
+		return nil
+	}
+	err := s.state.root.Close()
+	if s.state.spills != nil {
+		err = errors.Join(err, s.state.spills.remove())
+	}
+	return err
+}
+
+// serve answers the request of one stream.
+func (s *Server) serve(ctx context.Context, stream *yamux.Stream) {
+	kind, payload, err := wire.ReadFrame(stream, wire.MaxFrame)
+	if err != nil {
+		return
+	}
+	if err := s.answer(ctx, stream, kind, payload); err != nil {
+		_ = wire.WriteFrame(stream, wire.KindError, wire.AsFailure(err))
+	}
+}
+
+// answer handles a request. An error it returns becomes the answer.
+func (s *Server) answer(ctx context.Context, stream *yamux.Stream, kind wire.Kind, payload []byte) error {
+	if kind == wire.KindHello {
+		return request(stream, payload, s.hello)
+	}
+	s.mu.Lock()
+	st := s.state
+	s.mu.Unlock()
+	if st == nil {
+		return fmt.Errorf("%w: a request before the hello", wire.ErrMalformed)
+	}
+	switch kind {
+	case wire.KindRun:
+		return s.run(ctx, st, stream, payload)
+	case wire.KindJobs:
+		return request(stream, payload, func(*wire.Empty) (*wire.Jobs, error) { return s.jobs.list(), nil })
+	case wire.KindOutput:
+		return request(stream, payload, func(m *wire.OutputRequest) (*wire.Output, error) { return s.jobs.output(ctx, m) })
+	case wire.KindKill:
+		return request(stream, payload, func(m *wire.Kill) (*wire.Job, error) { return s.jobs.kill(ctx, m) })
+	case wire.KindDial:
+		return s.dial(ctx, stream, payload)
+	}
+	s.files <- struct{}{}
+	defer func() { <-s.files }()
+	return s.answerFile(st, stream, kind, payload)
+}
+
+// request decodes a request, handles it and sends the answer.
+func request[Q any, PQ interface {
+	*Q
+	wire.Message
+}, R wire.Message](w io.Writer, payload []byte, handle func(PQ) (R, error)) error {
+	q := PQ(new(Q))
+	if err := wire.Decode(payload, q); err != nil {
+		return err
+	}
+	r, err := handle(q)
+	if err != nil {
+		return err
+	}
+	return wire.WriteFrame(w, wire.KindReply, r)
+}
+
+// hello settles the session.
+func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
+	if m.Version != wire.Version {
+		return nil, fmt.Errorf("%w: %d and %d", wire.ErrVersion, wire.Version, m.Version)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != nil {
+		return nil, fmt.Errorf("%w: a second hello", wire.ErrMalformed)
+	}
+	workspace, err := filepath.Abs(m.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, fmt.Errorf("open the workspace: %w", err)
+	}
+	st := &state{workspace: workspace, root: root, env: mergeEnv(s.environ, m.Env)}
+	if m.Own {
+		st.owner = ownerOf(root)
+	}
+	st.shell = findShell(st.env)
+	w := &wire.Welcome{
+		Version: wire.Version, Shell: st.shell,
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel(),
+		UID: os.Getuid(), GID: os.Getgid(), Init: os.Getpid() == 1,
+		Supervised: s.supervisor.Sure(),
+	}
+	if st.spills, err = newSpills(m.SpillDirs, workspace); err != nil {
+		w.SpillNote = wire.AsFailure(err).Text
+	} else {
+		w.Spill = st.spills.dir
+	}
+	w.Nonce, w.NonceOK = readNonce(root, m.Nonce)
+	s.state = st
+	return w, nil
+}
+
+// readNonce returns the beginning of the file by which the host recognises
+// its workspace.
+func readNonce(root *os.Root, name string) (string, bool) {
+	if name == "" {
+		return "", false
+	}
+	file, err := openRegular(root, filepath.FromSlash(name))
+	if err != nil {
+		return "", false
+	}
+	defer file.Close()
+	buf := make([]byte, 128)
+	n, err := io.ReadFull(file, buf)
+	return string(buf[:n]), err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
+
+// dial connects the stream with a port of this machine.
+func (s *Server) dial(ctx context.Context, stream *yamux.Stream, payload []byte) error {
+	m := &wire.Dial{}
+	if err := wire.Decode(payload, m); err != nil {
+		return err
+	}
+	if m.Port < 1 || m.Port > 65535 {
+		return fmt.Errorf("%w: port %d", wire.ErrMalformed, m.Port)
+	}
+	dialer := net.Dialer{Timeout: 10 * time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", m.Port))
+	if err != nil {
+		var err6 error
+		if conn, err6 = dialer.DialContext(ctx, "tcp", fmt.Sprintf("[::1]:%d", m.Port)); err6 != nil {
+			return err
+		}
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if err := wire.WriteFrame(stream, wire.KindReply, nil); err != nil {
+		return nil
+	}
+	pipe(stream, conn.(*net.TCPConn))
+	return nil
+}
+
+// pipe copies both ways until both have ended, or one has broken. The end of
+// one direction is passed on and leaves the other open.
+func pipe(stream *yamux.Stream, conn *net.TCPConn) {
+	var in sync.WaitGroup
+	in.Go(func() {
+		if _, err := io.Copy(conn, wire.NewBodyReader(stream)); err != nil {
+			_ = conn.Close()
+			return
+		}
+		_ = conn.CloseWrite()
+	})
+	out := wire.NewPackets(stream)
+	_, err := io.Copy(out, conn)
+	if err == nil {
+		err = out.CloseWrite()
+	}
+	if err != nil {
+		_ = stream.Close()
+		_ = stream.SetReadDeadline(time.Unix(1, 0))
+	}
+	in.Wait()
+}

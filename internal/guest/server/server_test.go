@@ -1,0 +1,134 @@
+package server_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/guest/server"
+	"github.com/x/pygent/internal/guest/supervise"
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// inside serves in this process, as where no child can be the guest.
+func inside(t *testing.T, config guest.Config) *guest.Client {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a POSIX shell")
+	}
+	ours, theirs := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- server.New(supervise.NewGroups(), os.Environ()).Serve(theirs) }()
+	if config.Workspace == "" {
+		config.Workspace = t.TempDir()
+	}
+	c, err := guest.Connect(context.Background(), ours, config)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = c.Close()
+		require.NoError(t, <-served)
+	})
+	return c
+}
+
+func TestCommandsRunInProcessGroups(t *testing.T) {
+	c := inside(t, guest.Config{})
+	require.False(t, c.Info().Supervised)
+	ctx := context.Background()
+	r, err := c.Run(ctx, guest.Command{Script: "echo out; echo err >&2; exit 3"})
+	require.NoError(t, err)
+	require.Equal(t, "out\nerr\n", string(r.Head))
+	require.Equal(t, 3, r.ExitCode)
+
+	r, err = c.Run(ctx, guest.Command{Script: "trap '' TERM; echo on; while :; do sleep 1; done", Timeout: 100 * time.Millisecond, Grace: 10 * time.Millisecond})
+	require.NoError(t, err)
+	require.True(t, r.TimedOut)
+	require.Equal(t, 9, r.Signal)
+	require.Equal(t, "on\n", string(r.Head))
+
+	r, err = c.Run(ctx, guest.Command{Script: "sleep 600 & echo hi"})
+	require.NoError(t, err)
+	require.Equal(t, "hi\n", string(r.Head))
+	require.NotEmpty(t, r.Job)
+	job, err := c.Kill(ctx, r.Job, -1)
+	require.NoError(t, err)
+	require.False(t, job.Running)
+}
+
+func TestServeEndsWhatRuns(t *testing.T) {
+	c := inside(t, guest.Config{})
+	_, err := c.Start(context.Background(), guest.Command{Script: "sleep 600 & sleep 600"})
+	require.NoError(t, err)
+	_, err = c.Start(context.Background(), guest.Command{Script: strings.Repeat("#\n", 100_000) + "echo big; sleep 600"})
+	require.NoError(t, err)
+}
+
+func TestRequestsNeedAHello(t *testing.T) {
+	ours, theirs := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- server.New(supervise.NewGroups(), nil).Serve(theirs) }()
+	session, err := wire.NewHost(ours)
+	require.NoError(t, err)
+	ask := func(kind wire.Kind, m wire.Message) error {
+		stream, err := session.OpenStream()
+		require.NoError(t, err)
+		defer stream.Close()
+		require.NoError(t, wire.WriteFrame(stream, kind, m))
+		return wire.ReadReply(stream, &wire.Welcome{})
+	}
+	dir := t.TempDir()
+	require.ErrorIs(t, ask(wire.KindRun, &wire.Run{}), wire.ErrMalformed)
+	require.ErrorIs(t, ask(wire.KindHello, &wire.Hello{Version: 99, Workspace: dir}), wire.ErrVersion)
+	require.ErrorIs(t, ask(wire.KindHello, &wire.Hello{Version: wire.Version, Workspace: dir + "/missing"}), os.ErrNotExist)
+	require.NoError(t, ask(wire.KindHello, &wire.Hello{Version: wire.Version, Workspace: dir}))
+	require.ErrorIs(t, ask(wire.KindHello, &wire.Hello{Version: wire.Version, Workspace: dir}), wire.ErrMalformed)
+	require.ErrorIs(t, ask(wire.Kind(200), nil), wire.ErrMalformed)
+	require.NoError(t, session.Close())
+	require.NoError(t, <-served)
+}
+
+func TestSpillNeedsNoWorkspaceAndNoRoom(t *testing.T) {
+	dir := t.TempDir()
+	c := inside(t, guest.Config{Workspace: dir, SpillDirs: []string{dir, dir + "/missing"}})
+	require.Empty(t, c.Info().Spill)
+	require.NotEmpty(t, c.Info().SpillNote)
+	r, err := c.Run(context.Background(), guest.Command{Script: "printf '%01000d' 1", Head: 10, Tail: 10})
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, r.Total)
+	require.Empty(t, r.Spill)
+}
+
+// FuzzServer feeds the guest's side what a host may send.
+func FuzzServer(f *testing.F) {
+	f.Add([]byte{0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 3, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ours, theirs := net.Pipe()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			_ = server.New(supervise.NewGroups(), nil).Serve(theirs)
+		}()
+		go func() {
+			buf := make([]byte, 4096)
+			for {
+				if _, err := ours.Read(buf); err != nil {
+					return
+				}
+			}
+		}()
+		_ = ours.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = ours.Write(b)
+		_ = ours.Close()
+		<-served
+	})
+}

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernel returns the release of the kernel.
+func kernel() string {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Release[:])
+}
+
+// outputPipe returns a pipe whose reading end waits in the poller. The
+// writing end blocks, as programs expect of their output.
+func outputPipe() (read, write *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		return nil, nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "output"), os.NewFile(uintptr(fds[1]), "output"), nil
+}
+
+// scriptFile returns a file in memory with the script and the path by which
+// the command finds it as its descriptor 3, or nothing where the script can
+// go through argv. The script closes the descriptor first.
+func scriptFile(script []byte) (*os.File, string, error) {
+	if throughArg(script) {
+		return nil, "", nil
+	}
+	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, "", os.NewSyscallError("memfd_create", err)
+	}
+	file := os.NewFile(uintptr(fd), "script")
+	if _, err = fmt.Fprintf(file, "exec 3<&-; %s\n", script); err != nil {
+		_ = file.Close()
+		return nil, "", err
+	}
+	return file, "/proc/self/fd/3", nil
+}

@@ -1,0 +1,167 @@
+package supervise_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/guest/supervise"
+)
+
+// actAsWorker makes the test's program its own supervisor. The pool reaps all
+// children, so that the tests of this package start none by other means.
+func actAsWorker() {
+	if os.Args[0] == supervise.WorkerName {
+		if err := supervise.Worker(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
+
+func newPool(t *testing.T) *supervise.Pool {
+	t.Helper()
+	p, err := supervise.NewPool()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// start starts a script and returns what it writes.
+func start(t *testing.T, s supervise.Supervisor, script string) (supervise.Process, *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	p, err := s.Start(supervise.Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Dir: t.TempDir(), Output: w, Confirm: true,
+	})
+	require.NoError(t, w.Close())
+	require.NoError(t, err)
+	return p, r
+}
+
+func TestPoolTellsHowCommandsEnd(t *testing.T) {
+	pool := newPool(t)
+	for script, want := range map[string]supervise.Exit{
+		"true":       {},
+		"exit 9":     {Code: 9},
+		"kill -9 $$": {Code: 137, Signal: 9},
+	} {
+		p, r := start(t, pool, script)
+		<-p.Exited()
+		require.Equal(t, want, p.Exit())
+		<-p.Gone()
+		_, err := io.ReadAll(r)
+		require.NoError(t, err)
+	}
+}
+
+func TestPoolUsesSupervisorsAgain(t *testing.T) {
+	pool := newPool(t)
+	parents := map[string]bool{}
+	for range 20 {
+		p, r := start(t, pool, "echo $PPID")
+		b, err := io.ReadAll(r)
+		require.NoError(t, err)
+		<-p.Gone()
+		parents[string(b)] = true
+	}
+	require.Len(t, parents, 1)
+}
+
+func TestPoolKeepsWhatIsLeftBehind(t *testing.T) {
+	pool := newPool(t)
+	p, r := start(t, pool, "setsid sleep 600 >/dev/null 2>&1 & echo $!")
+	<-p.Exited()
+	b, err := io.ReadAll(r)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		procs, count := p.Procs(10)
+		return count == 1 && procs[0] == supervise.Proc{PID: pid, Name: "sleep"}
+	}, 10*time.Second, time.Millisecond)
+	// The next command has a supervisor of its own, and its end does not
+	// touch what is left behind.
+	other, _ := start(t, pool, "true")
+	<-other.Gone()
+	require.NoError(t, syscall.Kill(pid, 0))
+	p.Stop(0)
+	<-p.Gone()
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+func TestStopShortensItsGrace(t *testing.T) {
+	pool := newPool(t)
+	p, r := start(t, pool, "trap '' TERM; echo ready; while :; do sleep 1; done")
+	_, err := io.ReadFull(r, make([]byte, 6))
+	require.NoError(t, err)
+	p.Stop(time.Hour)
+	p.Stop(time.Millisecond)
+	<-p.Gone()
+	require.Equal(t, 9, p.Exit().Signal)
+}
+
+func TestStoppedSupervisorIsGivenUp(t *testing.T) {
+	pool := newPool(t)
+	p, r := start(t, pool, "sleep 600 & kill -STOP $PPID; echo $!; sleep 600")
+	b := make([]byte, 32)
+	n, err := r.Read(b)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	require.NoError(t, err)
+	p.Stop(10 * time.Millisecond)
+	<-p.Gone()
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+func TestKilledSupervisorLeavesNothing(t *testing.T) {
+	pool := newPool(t)
+	p, r := start(t, pool, "(setsid sleep 600 & echo $!) ; sleep 0.05; kill -9 $PPID; sleep 600")
+	b := make([]byte, 32)
+	n, err := r.Read(b)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	require.NoError(t, err)
+	<-p.Gone()
+	require.Equal(t, 9, p.Exit().Signal)
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, 10*time.Second, time.Millisecond)
+	next, _ := start(t, pool, "exit 4")
+	<-next.Exited()
+	require.Equal(t, 4, next.Exit().Code)
+}
+
+func TestStartTellsWhyNot(t *testing.T) {
+	pool := newPool(t)
+	_, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer w.Close()
+	spec := supervise.Spec{Path: "/no/such/shell", Args: []string{"x"}, Output: w, Dir: "/", Confirm: true}
+	_, err = pool.Start(spec)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	spec.Confirm = false
+	p, err := pool.Start(spec)
+	require.NoError(t, err)
+	<-p.Gone()
+	require.ErrorIs(t, p.Exit().Err, os.ErrNotExist)
+	require.Equal(t, -1, p.Exit().Code)
+}
+
+func TestClosedPoolStartsNothing(t *testing.T) {
+	pool, err := supervise.NewPool()
+	require.NoError(t, err)
+	p, _ := start(t, pool, "setsid sleep 600 & sleep 600")
+	require.NoError(t, pool.Close())
+	<-p.Gone()
+	_, err = pool.Start(supervise.Spec{Path: "/bin/sh", Output: os.Stdout})
+	require.ErrorIs(t, err, supervise.ErrClosed)
+}

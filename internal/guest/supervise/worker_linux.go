@@ -1,0 +1,263 @@
+package supervise
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// WorkerName is the name (argv[0]) under which a program that uses [NewPool]
+// starts itself as a supervisor. Its main function must call [Worker] then,
+// before anything else.
+const WorkerName = "pygent-supervisor"
+
+const (
+	// killPatience is how long killing is tried where somebody waits for it.
+	killPatience = 3 * time.Second
+	// reapPause is how long a dead descendant may wait to be reaped. Most are
+	// at once, for their end interrupts the wait; it may just miss it.
+	reapPause = 50 * time.Millisecond
+	// Killing is repeated after a pause that doubles between these.
+	minKillPause = 200 * time.Microsecond
+	maxKillPause = 10 * time.Millisecond
+)
+
+// worker is a supervisor: it runs one command at a time and owns whatever the
+// command starts. It is one loop in one goroutine, because its threads count
+// against the limit of processes of those it supervises.
+type worker struct {
+	link *link
+	null *os.File
+
+	root     int       // the command's first process; 0 when it has been reaped
+	pidfd    int       // tells the end of it; -1 when there is none
+	busy     bool      // a descendant may be left
+	stopping bool      // the command is to end
+	killAt   time.Time // when the next attempt to kill is due, while stopping
+	pause    time.Duration
+}
+
+// Worker is the main function of a supervisor. It returns when the pool
+// closed the socket, with nothing of its commands left.
+func Worker() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	preferForOOM()
+	Harden()
+	unix.CloseOnExec(workerSocket)
+	socket, err := newLink(workerSocket, true)
+	if err != nil {
+		return err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	w := &worker{link: socket, null: null, pidfd: -1}
+	for w.wait() && w.obey() {
+		w.reap()
+		w.advance()
+	}
+	killTree(unix.Getpid(), nil, killPatience, reapAny)
+	return nil
+}
+
+// Harden keeps other processes of the same user from looking into this one
+// and from tracing it.
+func Harden() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+
+// preferForOOM has the kernel, short of memory, kill a command rather than
+// PID 1 of the container. Commands inherit it.
+func preferForOOM() {
+	if os.Getppid() == 1 {
+		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("300"), 0)
+	}
+}
+
+// Threads makes n threads that wait for work. The Go runtime aborts when it
+// needs a thread and cannot have one, which under a fork bomb is the rule; it
+// never gives up threads it has.
+func Threads(n int) {
+	var started, done sync.WaitGroup
+	started.Add(n)
+	for range n {
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			started.Done()
+			started.Wait()
+		})
+	}
+	done.Wait()
+}
+
+// wait waits for an order, the end of a child, or the time to do something,
+// and reports whether it can go on. The end of a child interrupts it.
+func (w *worker) wait() bool {
+	fds := []unix.PollFd{{Fd: workerSocket, Events: unix.POLLIN}, {Fd: int32(w.pidfd), Events: unix.POLLIN}}
+	var timeout *unix.Timespec
+	if w.busy {
+		pause := reapPause
+		if w.stopping {
+			pause = min(pause, max(time.Until(w.killAt), 0))
+		}
+		spec := unix.NsecToTimespec(int64(pause))
+		timeout = &spec
+	}
+	_, err := unix.Ppoll(fds, timeout, nil)
+	return err == nil || errors.Is(err, unix.EINTR)
+}
+
+// obey takes an order if there is one, and reports whether more can come.
+func (w *worker) obey() bool {
+	ready := []unix.PollFd{{Fd: workerSocket, Events: unix.POLLIN}}
+	if n, err := unix.Poll(ready, 0); n == 0 || err != nil {
+		return true
+	}
+	kind, payload, fds, err := w.link.receive()
+	if err != nil {
+		return false
+	}
+	switch kind {
+	case orderRun:
+		w.run(payload, fds)
+	case orderStop:
+		w.stop(payload)
+	}
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	return true
+}
+
+// run starts a command. The pool gives a supervisor one at a time.
+func (w *worker) run(payload []byte, fds []int) {
+	o := &order{}
+	if wire.Decode(payload, o) != nil || len(fds) != 1+boolInt(o.script) {
+		_ = w.link.send(eventFailed, &number{int(unix.EINVAL)})
+		return
+	}
+	files := []uintptr{w.null.Fd(), uintptr(fds[0]), uintptr(fds[0])}
+	if o.script {
+		files = append(files, uintptr(fds[1]))
+	}
+	pid, err := syscall.ForkExec(o.path, o.args, &syscall.ProcAttr{
+		Dir: o.dir, Env: o.env, Files: files,
+		Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &w.pidfd},
+	})
+	if err != nil {
+		w.pidfd = -1
+		var errno unix.Errno
+		if !errors.As(err, &errno) {
+			errno = unix.EINVAL
+		}
+		_ = w.link.send(eventFailed, &number{int(errno)})
+		return
+	}
+	w.root, w.busy, w.stopping = pid, true, false
+	if o.confirm {
+		_ = w.link.send(eventStarted, nil)
+	}
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// reap removes dead descendants (those that lost their parents have become
+// children of this process) and tells the pool of the first process's end and
+// of the last one's, in one message where they come together.
+func (w *worker) reap() {
+	if !w.busy {
+		return
+	}
+	var ended *exited
+	for w.busy {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOHANG, nil)
+		if pid == 0 && err == nil {
+			break
+		}
+		if err != nil {
+			w.busy = errors.Is(err, unix.EINTR) // Else no child is left.
+			continue
+		}
+		if pid == w.root {
+			ended = &exited{exit: exitOf(status)}
+			w.forgetRoot()
+		}
+	}
+	switch {
+	case ended != nil:
+		ended.gone = !w.busy
+		_ = w.link.send(eventExited, ended)
+	case !w.busy:
+		_ = w.link.send(eventGone, nil)
+	}
+}
+
+func (w *worker) forgetRoot() {
+	w.root = 0
+	if w.pidfd >= 0 {
+		unix.Close(w.pidfd)
+		w.pidfd = -1
+	}
+}
+
+// stop begins to end what runs, or shortens the grace.
+func (w *worker) stop(payload []byte) {
+	s := &stop{}
+	if wire.Decode(payload, s) != nil || !w.busy {
+		return
+	}
+	killAt := time.Now().Add(s.grace)
+	if w.stopping {
+		if killAt.Before(w.killAt) {
+			w.killAt = killAt
+		}
+		return
+	}
+	w.stopping, w.killAt, w.pause = true, killAt, minKillPause
+	if s.grace > 0 {
+		signalTree(unix.Getpid(), unix.SIGTERM, nil)
+	}
+}
+
+// advance kills what is left when the grace is over, again and again until
+// nothing is.
+func (w *worker) advance() {
+	for w.busy && w.stopping && !time.Now().Before(w.killAt) {
+		killPass(unix.Getpid(), nil)
+		w.killAt = time.Now().Add(w.pause)
+		w.pause = min(2*w.pause, maxKillPause)
+		w.reap()
+	}
+}
+
+// reapAny removes dead children.
+func reapAny() {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)
+		if pid <= 0 && !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+func exitOf(status unix.WaitStatus) Exit {
+	if status.Signaled() {
+		return Exit{Code: 128 + int(status.Signal()), Signal: int(status.Signal())}
+	}
+	return Exit{Code: status.ExitStatus()}
+}

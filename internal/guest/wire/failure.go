@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+)
+
+// Errors that a [Failure] stands for besides those of package fs.
+var (
+	ErrEscapes    = errors.New("path leads out of the workspace")
+	ErrNotRegular = errors.New("not a regular file")
+	ErrNoJob      = errors.New("no such job")
+	ErrProcesses  = errors.New("no more processes can be started")
+	ErrRefused    = errors.New("nothing listens on the port")
+	ErrLimit      = errors.New("limit exceeded")
+	ErrVersion    = errors.New("guest and host are of different versions")
+)
+
+// failures gives each error that crosses the wire its code: its index plus 1.
+// A code that is not listed means an error with no identity but its text.
+var failures = []error{
+	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid,
+	ErrEscapes, ErrNotRegular, ErrNoJob, ErrProcesses, ErrRefused, ErrLimit, ErrVersion,
+	ErrMalformed, context.Canceled,
+}
+
+// Failure is an error as it crosses the wire. errors.Is finds what it stands
+// for.
+type Failure struct {
+	Code int
+	Text string
+}
+
+// AsFailure returns err as it goes over the wire, with its text cut to fit.
+func AsFailure(err error) *Failure {
+	f := &Failure{Text: strings.ToValidUTF8(err.Error(), "\uFFFD")}
+	if len(f.Text) > maxText {
+		f.Text = f.Text[:maxText]
+	}
+	err = identify(err)
+	for i, known := range failures {
+		if errors.Is(err, known) {
+			f.Code = i + 1
+			break
+		}
+	}
+	return f
+}
+
+// identify adds the meaning of errors that the standard library does not
+// export as values.
+func identify(err error) error {
+	var dial *net.OpError
+	switch {
+	case errors.Is(err, syscall.EAGAIN) && !errors.As(err, &dial):
+		return errors.Join(err, ErrProcesses)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.Join(err, ErrRefused)
+	case strings.Contains(err.Error(), "path escapes from parent"):
+		return errors.Join(err, ErrEscapes)
+	default:
+		return err
+	}
+}
+
+// Error returns the other side's words.
+func (f *Failure) Error() string { return f.Text }
+
+// Unwrap returns what the failure stands for, or nil.
+func (f *Failure) Unwrap() error {
+	if f.Code < 1 || f.Code > len(failures) {
+		return nil
+	}
+	return failures[f.Code-1]
+}
+
+// Fields implements [Message].
+func (f *Failure) Fields(c *Codec) {
+	c.Small(&f.Code)
+	c.String(&f.Text, maxText)
+}

@@ -1,0 +1,260 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Kind says what a frame holds. On every stream the host sends one request
+// first; the frames after it depend on the request.
+type Kind byte
+
+// The requests of the host.
+const (
+	KindHello Kind = iota + 1
+	KindRun
+	KindJobs
+	KindOutput
+	KindKill
+	KindRead
+	KindWrite
+	KindStat
+	KindList
+	KindMkdir
+	KindRemove
+	KindTarIn
+	KindTarOut
+	KindOwn
+	KindDial
+)
+
+// What follows a request, in either direction.
+const (
+	KindReply  Kind = iota + 64 // the answer; its message depends on the request
+	KindError                   // a [Failure] in place of the answer
+	KindData                    // a piece of a body
+	KindEnd                     // the end of a body; a [Failure] tells why it is not whole
+	KindChunk                   // a [Chunk] of a running command's output
+	KindCancel                  // the host no longer wants the command to run
+)
+
+// MaxFrame is the largest payload of a frame, in bytes.
+const MaxFrame = MaxScript + MaxEnv*2 + 64<<10
+
+// maxData is the largest payload of a frame of a body.
+const maxData = 64 << 10
+
+// headerSize is a kind and a length.
+const headerSize = 5
+
+// WriteFrame sends m, or an empty payload when m is nil, in one write.
+func WriteFrame(w io.Writer, k Kind, m Message) error {
+	buf := make([]byte, headerSize, 256)
+	if m != nil {
+		var err error
+		if buf, err = Encode(buf, m); err != nil {
+			return err
+		}
+	}
+	return writeFrame(w, k, buf)
+}
+
+// writeFrame fills in the header that buf has room for.
+func writeFrame(w io.Writer, k Kind, buf []byte) error {
+	if len(buf)-headerSize > MaxFrame {
+		return fmt.Errorf("%w: frame of %d bytes", ErrMalformed, len(buf))
+	}
+	buf[0] = byte(k)
+	binary.BigEndian.PutUint32(buf[1:], uint32(len(buf)-headerSize))
+	_, err := w.Write(buf)
+	return err
+}
+
+// ReadFrame reads one frame of at most limit bytes of payload. It returns
+// io.EOF only where no frame has begun.
+func ReadFrame(r io.Reader, limit int) (Kind, []byte, error) {
+	var header [headerSize]byte
+	if _, err := io.ReadFull(r, header[:]); err != nil {
+		return 0, nil, err
+	}
+	n := int64(binary.BigEndian.Uint32(header[1:]))
+	if n > int64(limit) {
+		return 0, nil, fmt.Errorf("%w: frame of %d bytes, at most %d are allowed", ErrMalformed, n, limit)
+	}
+	payload, err := readPayload(r, int(n))
+	return Kind(header[0]), payload, err
+}
+
+// readPayload reads n bytes but takes memory only as they come, so that a
+// length alone costs nothing.
+func readPayload(r io.Reader, n int) ([]byte, error) {
+	const step = 64 << 10
+	buf := make([]byte, 0, min(n, step))
+	for len(buf) < n {
+		from := len(buf)
+		buf = append(buf, make([]byte, min(n-from, max(step, from)))...)
+		if _, err := io.ReadFull(r, buf[from:]); err != nil {
+			return nil, unexpected(err)
+		}
+	}
+	return buf, nil
+}
+
+// ReadReply reads the answer to a request into m, which may be nil where the
+// answer is empty. A [Failure] sent in its place is returned as the error.
+func ReadReply(r io.Reader, m Message) error {
+	kind, payload, err := ReadFrame(r, MaxReply)
+	if err != nil {
+		return unexpected(err)
+	}
+	return DecodeReply(kind, payload, m)
+}
+
+// DecodeReply does the same for a frame that was read.
+func DecodeReply(kind Kind, payload []byte, m Message) error {
+	switch kind {
+	case KindReply:
+		if m == nil {
+			m = &Empty{}
+		}
+		return Decode(payload, m)
+	case KindError:
+		return decodeFailure(payload)
+	default:
+		return fmt.Errorf("%w: kind %d in place of an answer", ErrMalformed, kind)
+	}
+}
+
+func decodeFailure(payload []byte) error {
+	f := &Failure{}
+	if err := Decode(payload, f); err != nil {
+		return err
+	}
+	return f
+}
+
+// BodyWriter sends a body of any length in frames. Close ends it.
+type BodyWriter struct {
+	w   io.Writer
+	buf []byte
+}
+
+// NewBodyWriter returns a writer of a body to w.
+func NewBodyWriter(w io.Writer) *BodyWriter {
+	return &BodyWriter{w: w, buf: make([]byte, headerSize, headerSize+32<<10)}
+}
+
+// Write sends what fills a frame and keeps the rest for later.
+func (b *BodyWriter) Write(p []byte) (int, error) {
+	total := len(p)
+	for len(p) > 0 {
+		n := min(len(p), cap(b.buf)-len(b.buf))
+		b.buf = append(b.buf, p[:n]...)
+		p = p[n:]
+		if len(b.buf) == cap(b.buf) {
+			if err := b.flush(); err != nil {
+				return total - len(p), err
+			}
+		}
+	}
+	return total, nil
+}
+
+// Finish sends what is left and ends the body: well when cause is nil, else
+// with the reason why it is not whole.
+func (b *BodyWriter) Finish(cause error) error {
+	if err := b.flush(); err != nil {
+		return err
+	}
+	if cause != nil {
+		return WriteFrame(b.w, KindEnd, AsFailure(cause))
+	}
+	return WriteFrame(b.w, KindEnd, nil)
+}
+
+func (b *BodyWriter) flush() error {
+	if len(b.buf) == headerSize {
+		return nil
+	}
+	err := writeFrame(b.w, KindData, b.buf)
+	b.buf = b.buf[:headerSize]
+	return err
+}
+
+// BodyReader reads what a [BodyWriter] sent. It returns io.EOF only at a
+// proper end; a [Failure] or a broken stream is another error.
+type BodyReader struct {
+	r    io.Reader
+	left []byte
+	err  error
+}
+
+// NewBodyReader returns a reader of the body that follows on r.
+func NewBodyReader(r io.Reader) *BodyReader { return &BodyReader{r: r} }
+
+// Read implements io.Reader.
+func (b *BodyReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for len(b.left) == 0 && b.err == nil {
+		b.left, b.err = b.next()
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	n := copy(p, b.left)
+	b.left = b.left[n:]
+	return n, nil
+}
+
+func (b *BodyReader) next() ([]byte, error) {
+	kind, payload, err := ReadFrame(b.r, maxData)
+	switch {
+	case err != nil:
+		return nil, unexpected(err)
+	case kind == KindData:
+		return payload, nil
+	case kind == KindEnd && len(payload) == 0:
+		return nil, io.EOF
+	case kind == KindEnd:
+		return nil, decodeFailure(payload)
+	default:
+		return nil, fmt.Errorf("%w: kind %d inside a body", ErrMalformed, kind)
+	}
+}
+
+// unexpected turns an end of the stream into one that is not mistaken for a
+// proper end.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Packets sends the bytes of a connection, each write at once.
+type Packets struct{ w io.Writer }
+
+// NewPackets returns a writer of a connection's bytes to w. The other side
+// reads them with a [BodyReader].
+func NewPackets(w io.Writer) *Packets { return &Packets{w: w} }
+
+// Write sends p.
+func (k *Packets) Write(p []byte) (int, error) {
+	total := len(p)
+	buf := make([]byte, headerSize, headerSize+min(len(p), maxData))
+	for len(p) > 0 {
+		n := min(len(p), maxData)
+		if err := writeFrame(k.w, KindData, append(buf, p[:n]...)); err != nil {
+			return total - len(p), err
+		}
+		p = p[n:]
+	}
+	return total, nil
+}
+
+// CloseWrite tells the other side that no more bytes come.
+func (k *Packets) CloseWrite() error { return WriteFrame(k.w, KindEnd, nil) }

@@ -1,0 +1,335 @@
+// Package wire is the protocol between the host and the guest: requests and
+// replies as small frames on the streams of one yamux session.
+//
+// The host opens a stream for every request, and the guest opens none. Host
+// and guest are built from the same source, so a version that differs is an
+// error and nothing is negotiated. Both sides take the other for hostile:
+// every length has a bound, and decoding never panics.
+package wire
+
+import (
+	"io/fs"
+	"time"
+)
+
+// Version is the version of the protocol. It changes with every change of a
+// message.
+const Version = 1
+
+// Bounds of messages.
+const (
+	MaxScript = 16 << 20 // bytes of a script
+	MaxEnv    = 1 << 20  // bytes of one variable
+	MaxKept   = 4 << 20  // bytes of output kept for the reply, each of head and tail
+	MaxReply  = 9 << 20  // bytes of an answer
+	MaxPath   = 4096     // bytes of a path
+	MaxProcs  = 64       // processes named in a reply
+	MaxRead   = 1 << 20  // bytes of a job's output in one reply
+	MaxList   = 100_000  // entries of a directory in one reply
+	maxVars   = 4096     // variables
+	maxText   = 4096     // bytes of an error's text
+	maxName   = 256      // bytes of a name
+	maxJobs   = 4096     // jobs in one reply
+	maxDirs   = 16       // candidates for a directory
+	maxID     = 64       // bytes of a job's id
+)
+
+// Empty is a message without fields.
+type Empty struct{}
+
+// Fields implements [Message].
+func (*Empty) Fields(*Codec) {}
+
+// Hello is the first request of a session.
+type Hello struct {
+	Version   int
+	Workspace string   // directory that file requests are confined to and commands start in
+	SpillDirs []string // where the guest may keep long outputs, in order of preference
+	Env       []string // added to the environment of every command
+	Nonce     string   // a file of the workspace, by which the host learns whether it shares it
+	Own       bool     // give what file requests make to the owner of the workspace
+}
+
+// Fields implements [Message].
+func (m *Hello) Fields(c *Codec) {
+	c.Small(&m.Version)
+	c.String(&m.Workspace, MaxPath)
+	c.Strings(&m.SpillDirs, maxDirs, MaxPath)
+	c.Strings(&m.Env, maxVars, MaxEnv)
+	c.String(&m.Nonce, MaxPath)
+	c.Bool(&m.Own)
+}
+
+// Welcome answers a [Hello].
+type Welcome struct {
+	Version    int
+	Shell      string // path of the shell that runs commands
+	OS, Arch   string // as Go names them
+	Kernel     string // release of the kernel
+	UID, GID   int
+	Init       bool   // the guest is PID 1 of its namespace
+	Supervised bool   // no descendant of a command can get away
+	Spill      string // directory for long outputs; empty when there is none
+	SpillNote  string // why there is none
+	NonceOK    bool   // the file named by Hello.Nonce is there
+	Nonce      string // its content
+}
+
+// Fields implements [Message].
+func (m *Welcome) Fields(c *Codec) {
+	c.Small(&m.Version)
+	c.String(&m.Shell, MaxPath)
+	c.String(&m.OS, maxName)
+	c.String(&m.Arch, maxName)
+	c.String(&m.Kernel, maxName)
+	c.Small(&m.UID)
+	c.Small(&m.GID)
+	c.Bool(&m.Init)
+	c.Bool(&m.Supervised)
+	c.String(&m.Spill, MaxPath)
+	c.String(&m.SpillNote, maxText)
+	c.Bool(&m.NonceOK)
+	c.String(&m.Nonce, maxName)
+}
+
+// Run starts a command. In the foreground, [Chunk] frames may come and a
+// [Result] ends it; in the background, a [Job] answers at once.
+type Run struct {
+	Script     []byte
+	Dir        string   // relative to the workspace
+	Env        []string // added to the session's environment
+	Timeout    time.Duration
+	Grace      time.Duration // between TERM and KILL
+	Head, Tail int           // bytes of output to keep
+	Live       bool          // send Chunk frames
+	Background bool
+}
+
+// Fields implements [Message].
+func (m *Run) Fields(c *Codec) {
+	c.Bytes(&m.Script, MaxScript)
+	c.String(&m.Dir, MaxPath)
+	c.Strings(&m.Env, maxVars, MaxEnv)
+	c.Duration(&m.Timeout)
+	c.Duration(&m.Grace)
+	c.Small(&m.Head)
+	c.Small(&m.Tail)
+	c.Bool(&m.Live)
+	c.Bool(&m.Background)
+}
+
+// Chunk is a piece of a running command's output.
+type Chunk struct {
+	Offset int64 // where Data begins in the whole output
+	Data   []byte
+}
+
+// Fields implements [Message].
+func (m *Chunk) Fields(c *Codec) {
+	c.Int(&m.Offset)
+	c.Bytes(&m.Data, MaxRead)
+}
+
+// Proc is a process.
+type Proc struct {
+	PID  int
+	Name string
+}
+
+func (p *Proc) fields(c *Codec) {
+	c.Small(&p.PID)
+	c.String(&p.Name, maxName)
+}
+
+// Result is how a command ended.
+type Result struct {
+	ExitCode  int // the shell's status; 128+n when signal n ended it; -1 when unknown
+	Signal    int
+	TimedOut  bool
+	Cancelled bool
+	Head      []byte
+	Tail      []byte
+	Total     int64  // bytes of output in all
+	Spill     string // file with the whole output, up to SpillSize bytes
+	SpillSize int64
+	Duration  time.Duration
+	Job       string // set when processes were left behind: the job that holds them
+	Left      []Proc // some of the processes left behind
+	LeftCount int    // how many were left behind
+	Survivors int    // how many could not be killed
+}
+
+// Fields implements [Message].
+func (m *Result) Fields(c *Codec) {
+	c.Small(&m.ExitCode)
+	c.Small(&m.Signal)
+	c.Bool(&m.TimedOut)
+	c.Bool(&m.Cancelled)
+	c.Bytes(&m.Head, MaxKept)
+	c.Bytes(&m.Tail, MaxKept)
+	c.Int(&m.Total)
+	c.String(&m.Spill, MaxPath)
+	c.Int(&m.SpillSize)
+	c.Duration(&m.Duration)
+	c.String(&m.Job, maxID)
+	List(c, &m.Left, MaxProcs, func(c *Codec, p *Proc) { p.fields(c) })
+	c.Small(&m.LeftCount)
+	c.Small(&m.Survivors)
+}
+
+// Job is the state of a command that nobody waits for.
+type Job struct {
+	ID       string
+	Command  string // the beginning of its script
+	Running  bool   // the shell or a process it left behind is alive
+	Exited   bool   // the shell has ended
+	ExitCode int    // as in Result, once Exited
+	Signal   int
+	TimedOut bool
+	Total    int64 // bytes of output so far
+	Duration time.Duration
+	Spill    string
+	Procs    []Proc
+	Count    int // how many processes are alive
+}
+
+// Fields implements [Message].
+func (m *Job) Fields(c *Codec) {
+	c.String(&m.ID, maxID)
+	c.String(&m.Command, maxName)
+	c.Bool(&m.Running)
+	c.Bool(&m.Exited)
+	c.Small(&m.ExitCode)
+	c.Small(&m.Signal)
+	c.Bool(&m.TimedOut)
+	c.Int(&m.Total)
+	c.Duration(&m.Duration)
+	c.String(&m.Spill, MaxPath)
+	List(c, &m.Procs, MaxProcs, func(c *Codec, p *Proc) { p.fields(c) })
+	c.Small(&m.Count)
+}
+
+// Jobs is a list of jobs.
+type Jobs struct{ Jobs []Job }
+
+// Fields implements [Message].
+func (m *Jobs) Fields(c *Codec) {
+	List(c, &m.Jobs, maxJobs, func(c *Codec, j *Job) { j.Fields(c) })
+}
+
+// OutputRequest asks for a job's output from an offset on.
+type OutputRequest struct {
+	Job    string
+	Offset int64
+	Limit  int           // bytes, at most MaxRead
+	Wait   time.Duration // how long to wait for something new
+}
+
+// Fields implements [Message].
+func (m *OutputRequest) Fields(c *Codec) {
+	c.String(&m.Job, maxID)
+	c.Int(&m.Offset)
+	c.Small(&m.Limit)
+	c.Duration(&m.Wait)
+}
+
+// Output answers an [OutputRequest].
+type Output struct {
+	Chunk Chunk // begins later than asked where output was dropped
+	Job   Job
+}
+
+// Fields implements [Message].
+func (m *Output) Fields(c *Codec) {
+	m.Chunk.Fields(c)
+	m.Job.Fields(c)
+}
+
+// Kill ends a job: TERM, the grace, then KILL. A [Job] answers.
+type Kill struct {
+	Job   string
+	Grace time.Duration
+}
+
+// Fields implements [Message].
+func (m *Kill) Fields(c *Codec) {
+	c.String(&m.Job, maxID)
+	c.Duration(&m.Grace)
+}
+
+// Path is a request about one path of the workspace.
+type Path struct {
+	Name    string
+	Offset  int64 // for KindRead: where to begin
+	Limit   int64 // for KindRead: how many bytes; negative for all
+	All     bool  // for KindRemove: with what is below
+	Entries int64 // for KindTarIn: how many entries at most; 0 for the default
+}
+
+// Fields implements [Message].
+func (m *Path) Fields(c *Codec) {
+	c.String(&m.Name, MaxPath)
+	c.Int(&m.Offset)
+	c.Int(&m.Limit)
+	c.Bool(&m.All)
+	c.Int(&m.Entries)
+}
+
+// Write replaces a file with the body that follows.
+type Write struct {
+	Name string
+	Mode fs.FileMode // of a new file; an existing one keeps its own
+}
+
+// Fields implements [Message].
+func (m *Write) Fields(c *Codec) {
+	c.String(&m.Name, MaxPath)
+	mode := int64(m.Mode)
+	c.Int(&mode)
+	m.Mode = fs.FileMode(mode)
+}
+
+// Info describes a file.
+type Info struct {
+	Name    string // base name
+	Size    int64
+	Mode    fs.FileMode
+	ModTime time.Time
+	Target  string // of a symbolic link
+}
+
+// Fields implements [Message].
+func (m *Info) Fields(c *Codec) {
+	c.String(&m.Name, MaxPath)
+	c.Int(&m.Size)
+	mode, nanos := int64(m.Mode), int64(0)
+	if !m.ModTime.IsZero() {
+		nanos = m.ModTime.UnixNano()
+	}
+	c.Int(&mode)
+	c.Int(&nanos)
+	c.String(&m.Target, MaxPath)
+	m.Mode = fs.FileMode(mode)
+	if nanos != 0 {
+		m.ModTime = time.Unix(0, nanos)
+	}
+}
+
+// Infos is the content of a directory.
+type Infos struct {
+	Infos []Info
+	More  bool // there is more than fits the reply
+}
+
+// Fields implements [Message].
+func (m *Infos) Fields(c *Codec) {
+	List(c, &m.Infos, MaxList, func(c *Codec, i *Info) { i.Fields(c) })
+	c.Bool(&m.More)
+}
+
+// Dial asks for a connection to a port inside. After the reply, the stream is
+// the connection.
+type Dial struct{ Port int }
+
+// Fields implements [Message].
+func (m *Dial) Fields(c *Codec) { c.Small(&m.Port) }

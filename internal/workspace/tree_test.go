@@ -1,0 +1,167 @@
+package workspace
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func openTest(t testing.TB, mounts ...string) *Tree {
+	t.Helper()
+	tree, err := Open(t.TempDir(), mounts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { tree.Close() })
+	return tree
+}
+
+func TestRel(t *testing.T) {
+	tree := openTest(t, "/workspace")
+	for name, want := range map[string]string{
+		"": ".", ".": ".", "a": "a", "a/b/": "a/b", "./a//b": "a/b", "a/../b": "b", "..a": "..a",
+		"/workspace": ".", "/workspace/": ".", "/workspace/a": "a", "/workspace/../workspace/a": "a",
+		tree.Dir() + "/x": "x",
+	} {
+		got, err := tree.Rel(name)
+		require.NoError(t, err, name)
+		require.Equal(t, want, got, name)
+	}
+	for _, name := range []string{"..", "../a", "a/../..", "/", "/etc", "/workspaces", "/workspace/..", tree.Dir() + "x"} {
+		_, err := tree.Rel(name)
+		require.ErrorIs(t, err, ErrOutside, name)
+	}
+}
+
+func FuzzRelStaysInside(f *testing.F) {
+	for _, seed := range []string{"a/b", "../x", "/workspace/../x", "a/../../b", "//workspace", "a\\..\\b", "\x00"} {
+		f.Add(seed)
+	}
+	tree := openTest(f, "/workspace")
+	f.Fuzz(func(t *testing.T, name string) {
+		rel, err := tree.Rel(name)
+		if err != nil {
+			require.ErrorIs(t, err, ErrOutside)
+			return
+		}
+		require.False(t, path.IsAbs(rel))
+		require.True(t, filepath.IsLocal(filepath.FromSlash(rel)), rel)
+	})
+}
+
+func FuzzFilesStayInside(f *testing.F) {
+	for _, seed := range []string{"a", "up/x", "out", "dir/../up/x", "abs/x", "in/../up/../x"} {
+		f.Add(seed)
+	}
+	parent := f.TempDir()
+	dir := filepath.Join(parent, "ws")
+	require.NoError(f, os.MkdirAll(filepath.Join(dir, "in"), 0o755))
+	require.NoError(f, os.Symlink("..", filepath.Join(dir, "up")))
+	require.NoError(f, os.Symlink("../outside", filepath.Join(dir, "out")))
+	require.NoError(f, os.Symlink(parent, filepath.Join(dir, "abs")))
+	tree, err := Open(dir)
+	require.NoError(f, err)
+	defer tree.Close()
+	f.Fuzz(func(t *testing.T, name string) {
+		_ = tree.WriteFile(name, []byte("x"))
+		entries, err := os.ReadDir(parent)
+		require.NoError(t, err)
+		require.Len(t, entries, 1, "only the workspace itself")
+	})
+}
+
+func TestLinksInsideAreFollowed(t *testing.T) {
+	tree := openTest(t)
+	require.NoError(t, tree.WriteFile("dir/file", []byte("one")))
+	require.NoError(t, os.Symlink("dir/file", filepath.Join(tree.Dir(), "link")))
+	require.NoError(t, tree.WriteFile("link", []byte("two")))
+	data, err := tree.ReadFile("dir/file", 10)
+	require.NoError(t, err)
+	require.Equal(t, "two", string(data))
+	_, err = tree.ReadFile("dir/file", 2)
+	require.ErrorIs(t, err, ErrTooLarge)
+	_, err = tree.ReadFile("dir", 2)
+	require.EqualError(t, err, "dir: is a directory")
+	require.EqualError(t, tree.WriteFile("dir", nil), "dir: is a directory")
+}
+
+func TestReadRange(t *testing.T) {
+	tree := openTest(t)
+	require.NoError(t, tree.WriteFile("f", []byte("0123456789")))
+	for _, tc := range []struct {
+		offset, limit int64
+		want          string
+	}{{0, 3, "012"}, {8, 10, "89"}, {10, 1, ""}, {50, 1, ""}, {2, 0, ""}} {
+		data, size, err := tree.ReadRange("f", tc.offset, tc.limit)
+		require.NoError(t, err)
+		require.EqualValues(t, 10, size)
+		require.Equal(t, tc.want, string(data))
+	}
+	_, _, err := tree.ReadRange("f", -1, 1)
+	require.Error(t, err)
+}
+
+func TestExportReplacesLinksAtItsDestination(t *testing.T) {
+	tree := openTest(t)
+	require.NoError(t, tree.WriteFile("tree/file", []byte("new")))
+	require.NoError(t, tree.WriteFile("tree/dir/file", []byte("new")))
+	outside := t.TempDir()
+	victim := filepath.Join(outside, "file")
+	require.NoError(t, os.WriteFile(victim, []byte("old"), 0o644))
+	dest := t.TempDir()
+	require.NoError(t, os.Symlink(victim, filepath.Join(dest, "file")))
+	require.NoError(t, tree.Export(t.Context(), "tree/file", filepath.Join(dest, "file", "..", "file")))
+
+	dest = t.TempDir()
+	require.NoError(t, os.Symlink(outside, filepath.Join(dest, "dir")))
+	require.Error(t, tree.Export(t.Context(), "tree", dest), "dir is a link that leads out")
+	data, err := os.ReadFile(victim)
+	require.NoError(t, err)
+	require.Equal(t, "old", string(data))
+}
+
+func TestCopyIntoItselfEnds(t *testing.T) {
+	tree := openTest(t)
+	require.NoError(t, tree.WriteFile("a/f", []byte("x")))
+	require.NoError(t, tree.Upload(t.Context(), tree.Dir(), "copy"))
+	data, err := tree.ReadFile("copy/a/f", 10)
+	require.NoError(t, err)
+	require.Equal(t, "x", string(data))
+	_, err = tree.Stat("copy/copy")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, tree.Upload(t.Context(), filepath.Join(tree.Dir(), "a"), "a"), "same directory")
+}
+
+func TestCopyHonoursTheContext(t *testing.T) {
+	tree := openTest(t)
+	require.NoError(t, tree.WriteFile("a/f", []byte("x")))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, tree.Export(ctx, "a", filepath.Join(t.TempDir(), "out")), context.Canceled)
+	left, err := os.ReadDir(tree.Dir())
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}
+
+func TestTemporaryWorkspacesCanAlwaysBeRemoved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	dir, err := MakeTemp(true)
+	require.NoError(t, err)
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o777), info.Mode().Perm())
+	require.True(t, strings.HasPrefix(dir, os.TempDir()))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", "b"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a", "b", "f"), nil, 0o444))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "a", "b"), 0o555))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "a"), 0o000))
+	require.NoError(t, RemoveTemp(dir))
+	require.NoDirExists(t, filepath.Dir(dir))
+}

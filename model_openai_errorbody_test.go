@@ -1,0 +1,35 @@
+package pygent
+
+import (
+	"net/http"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func FuzzParseErrorBody(f *testing.F) {
+	f.Add([]byte(`{"error":{"message":"m","type":"t","param":"p","code":"c"}}`))
+	f.Add([]byte(`[{"error":{"code":429,"details":[{"retryDelay":"1s"}]}}]`))
+	f.Add([]byte(`{"error":{"error":{"error":{"error":{"error":"deep"}}}}}`))
+	f.Add([]byte(`{"detail":[{"loc":["body"]}],"metadata":{"raw":{}}}`))
+	f.Add([]byte("<html>\xff"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e := newStatusError(http.StatusTooManyRequests, http.Header{}, body)
+		require.NotEmpty(t, e.Message)
+		require.True(t, utf8.ValidString(e.Message))
+		require.GreaterOrEqual(t, int64(e.RetryAfter), int64(0))
+	})
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, v := range []string{"1", "1.5", "-1", "NaN", "1e400", "6m0s", "1893456000", "1893456000000", "Wed, 21 Oct 2015 07:28:00 GMT", ""} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, v string) {
+		for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Ratelimit-Reset"} {
+			h := http.Header{name: {v}, "X-Ratelimit-Remaining": {"0"}}
+			require.GreaterOrEqual(t, int64(retryAfter(h)), int64(0))
+		}
+	})
+}

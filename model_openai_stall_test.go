@@ -1,0 +1,136 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestCancelledCallsReturnTheCause(t *testing.T) {
+	cause := errors.New("the user had enough")
+	for name, reply := range map[string]pygenttest.Reply{
+		"before the first byte": pygenttest.Text("a").WithGate(nil),
+		"between chunks":        pygenttest.Text("a, b, c and d").WithChunkGate(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, s := serve(t, reply)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				if s.WaitRequests(t.Context(), 1) == nil {
+					cancel(cause)
+				}
+			}()
+			_, err := m.ChatStream(ctx, ask(), func(pygent.Delta) {})
+			require.ErrorIs(t, err, cause)
+			var api *pygent.APIError
+			require.False(t, errors.As(err, &api))
+			_, err = m.Chat(ctx, ask())
+			require.ErrorIs(t, err, cause)
+			require.Len(t, s.Requests(), 1)
+		})
+	}
+}
+
+// pipeTransport answers with a body that the test writes. It needs no network,
+// so that it works in a bubble of synctest.
+type pipeTransport struct {
+	hang  bool // no response at all
+	write func(w *io.PipeWriter)
+}
+
+func (p pipeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if p.hang {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	pr, pw := io.Pipe()
+	go p.write(pw)
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: pr, Request: r}, nil
+}
+
+func TestStalledCallsEnd(t *testing.T) {
+	const chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
+	const last = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+	cases := []struct {
+		name  string
+		rt    pipeTransport
+		want  string // empty when the call succeeds
+		after time.Duration
+	}{
+		{"no response", pipeTransport{hang: true}, "no answer came within 5m0s", 5 * time.Minute},
+		{"no first byte", pipeTransport{write: func(*io.PipeWriter) {}}, "no answer came within 5m0s", 5 * time.Minute},
+		{"in the middle", pipeTransport{write: func(w *io.PipeWriter) {
+			time.Sleep(4 * time.Minute)
+			io.WriteString(w, chunk)
+		}}, "nothing came for 3m0s", 7 * time.Minute},
+		{"a slow server", pipeTransport{write: func(w *io.PipeWriter) {
+			for range 5 {
+				time.Sleep(2 * time.Minute)
+				io.WriteString(w, chunk)
+			}
+			io.WriteString(w, last)
+			w.Close()
+		}}, "", 10 * time.Minute},
+		{"open after the end", pipeTransport{write: func(w *io.PipeWriter) {
+			io.WriteString(w, last+"data: [DONE]\n\n")
+		}}, "", 50 * time.Millisecond},
+		{"open after the finish reason", pipeTransport{write: func(w *io.PipeWriter) {
+			io.WriteString(w, last)
+		}}, "", 3 * time.Minute},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: c.rt}))
+				start := time.Now()
+				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+				require.Equal(t, c.after, time.Since(start))
+				if c.want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.ErrorContains(t, err, c.want)
+				require.True(t, apiError(t, err).Retryable)
+			})
+		})
+	}
+}
+
+func TestStallTimeoutsCanBeTurnedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := pipeTransport{write: func(w *io.PipeWriter) {
+			time.Sleep(time.Hour)
+			io.WriteString(w, "{\"choices\":[{\"message\":")
+			time.Sleep(time.Hour)
+			io.WriteString(w, "{\"content\":\"late\"}}]}")
+			w.Close()
+		}}
+		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}), pygent.OpenAIStallTimeouts(0, 0))
+		resp, err := m.Chat(t.Context(), ask())
+		require.NoError(t, err)
+		require.Equal(t, "late", resp.Message.Content)
+		require.Equal(t, pygent.FinishStop, resp.FinishReason)
+	})
+}
+
+func TestASlowListenerIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := pipeTransport{write: func(w *io.PipeWriter) {
+			io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
+			io.WriteString(w, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n")
+			w.Close()
+		}}
+		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}))
+		_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) { time.Sleep(time.Hour) })
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,239 @@
+package pygent
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/guest/binary"
+)
+
+// Where a container sees the guest.
+const (
+	guestDir  = "/.pygent"
+	guestPath = guestDir + "/guest"
+)
+
+// errNotShared tells that the engine does not see our file system.
+var errNotShared = errors.New("the engine does not share this machine's file system")
+
+// place is how a container gets its workspace and its guest. An engine that
+// shares our file system mounts both from here. Any other keeps the workspace
+// in a volume, and the guest is copied into the container.
+type place struct {
+	dir     string // the workspace on this machine
+	volume  string // the workspace's volume; empty when dir is mounted
+	program []byte // the guest; nil when commands run by plain exec
+	nonce   string // a file in dir that the guest must see; empty when that is known
+}
+
+// sharesFiles reports whether an engine can be expected to see our files: one
+// behind a socket may, one behind a network does not.
+func sharesFiles(engine *client.Client) bool {
+	host := engine.DaemonHost()
+	return strings.HasPrefix(host, "unix:") || strings.HasPrefix(host, "npipe:")
+}
+
+// apply completes the description of a container for this place.
+func (p place) apply(spec containerSpec) (containerSpec, error) {
+	workspace := mount.Mount{Type: mount.TypeBind, Source: p.dir, Target: dockerWorkspace}
+	if p.volume != "" {
+		workspace = mount.Mount{Type: mount.TypeVolume, Source: p.volume, Target: dockerWorkspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	}
+	spec.host.Mounts = append([]mount.Mount{workspace}, spec.host.Mounts...)
+	if p.program == nil {
+		return spec, nil
+	}
+	program := mount.Mount{Type: mount.TypeVolume, Target: guestDir} // anonymous: it goes with the container
+	if p.volume == "" {
+		file, err := guestFile(p.program)
+		if err != nil {
+			return spec, fmt.Errorf("keep the guest's program: %w", err)
+		}
+		program = mount.Mount{Type: mount.TypeBind, Source: file, Target: guestPath, ReadOnly: true}
+	}
+	spec.host.Mounts = append(spec.host.Mounts, program)
+	spec.config.Entrypoint = []string{guestPath}
+	return spec, nil
+}
+
+// deliver copies the guest into a created container that cannot mount it.
+func (p place) deliver(ctx context.Context, b *dockerContainer) error {
+	if p.volume == "" || p.program == nil {
+		return nil
+	}
+	archive, err := tarOf(path.Base(guestPath), 0o755, p.program)
+	if err != nil {
+		return err
+	}
+	if err := b.engine.CopyToContainer(ctx, b.name, guestDir, archive, container.CopyToContainerOptions{}); err != nil {
+		return fmt.Errorf("copy the guest into the container: %w", err)
+	}
+	return nil
+}
+
+// tarOf returns an archive of one file, or, with nil data, of a directory.
+func tarOf(name string, mode int64, data []byte) (*bytes.Buffer, error) {
+	h := &tar.Header{Name: name, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg}
+	if data == nil {
+		h.Name, h.Typeflag = name+"/", tar.TypeDir
+	}
+	b := &bytes.Buffer{}
+	w := tar.NewWriter(b)
+	err := w.WriteHeader(h)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return b, errors.Join(err, w.Close())
+}
+
+// missing reports whether a container could not be created because the engine
+// does not find what the place mounts.
+func (p place) missing(err error) bool {
+	if p.volume != "" {
+		return false
+	}
+	text := err.Error()
+	return (strings.Contains(text, "bind source path does not exist") || strings.Contains(text, "no such file or directory")) &&
+		(strings.Contains(text, p.dir) || strings.Contains(text, "guest-"))
+}
+
+// leaveNonce puts a file into the workspace by which a guest proves that it
+// sees the same directory, and returns a function that removes it.
+func (p *place) leaveNonce() (remove func() error, err error) {
+	p.nonce = ".pygent-" + rand.Text()
+	name := filepath.Join(p.dir, p.nonce)
+	if err := os.WriteFile(name, []byte(p.nonce), 0o644); err != nil {
+		return nil, fmt.Errorf("probe the workspace: %w", err)
+	}
+	return func() error { return os.Remove(name) }, nil
+}
+
+// guestProgram returns the guest for an architecture, as Docker names it, or
+// nil where there is none.
+func guestProgram(system, arch string) ([]byte, error) {
+	if system != "linux" {
+		return nil, nil
+	}
+	program, err := unpackedGuests.of(arch)
+	if errors.Is(err, binary.ErrPlatform) {
+		return nil, nil
+	}
+	return program, err
+}
+
+// guestCache holds the guests that were unpacked: it takes a moment, and every
+// container of the process needs the same.
+type guestCache struct {
+	mu       sync.Mutex
+	programs map[string][]byte
+	files    map[*byte]string // by the first byte of the program
+}
+
+var unpackedGuests = guestCache{programs: map[string][]byte{}, files: map[*byte]string{}}
+
+func (c *guestCache) of(arch string) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.programs[arch]; p != nil {
+		return p, nil
+	}
+	p, err := binary.Bytes(arch)
+	if err == nil {
+		c.programs[arch] = p
+	}
+	return p, err
+}
+
+// guestFile returns the path of a file that holds the program, for mounting.
+// It is kept in the user's cache directory, under a name made of its content.
+func guestFile(program []byte) (string, error) {
+	c := &unpackedGuests
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if name := c.files[&program[0]]; name != "" {
+		if _, err := os.Stat(name); err == nil {
+			return name, nil
+		}
+	}
+	for arch, p := range c.programs {
+		if &p[0] != &program[0] {
+			continue
+		}
+		dir, err := cacheDir()
+		if err != nil {
+			return "", err
+		}
+		name, err := binary.File(dir, arch)
+		if err == nil {
+			c.files[&program[0]] = name
+		}
+		return name, err
+	}
+	return "", fs.ErrNotExist
+}
+
+// cacheDir is where the guest is kept between processes: the user's cache, or
+// a private directory beside the temporary files where there is no home.
+func cacheDir() (string, error) {
+	if dir, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(dir, "pygent")
+		if os.MkdirAll(dir, 0o755) == nil {
+			return dir, nil
+		}
+	}
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("pygent-cache-%d", os.Getuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	info, err := os.Lstat(dir)
+	if err == nil && (!info.IsDir() || runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0) {
+		err = fmt.Errorf("%s may be written by others", dir)
+	}
+	return dir, err
+}
+
+// newVolume makes the volume of a workspace, which anyone in the container may
+// write, as with a mounted workspace.
+func (c *dockerCommander) newVolume(ctx context.Context) (string, error) {
+	name := "pygent-" + c.spec.id
+	if _, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: c.spec.config.Labels}); err != nil {
+		return "", fmt.Errorf("create a volume for the workspace: %w", err)
+	}
+	return name, nil
+}
+
+// openVolume makes the root of a new volume writable for any user of the
+// container. Only the engine can: it takes a container that never runs.
+func (c *dockerCommander) openVolume(ctx context.Context, name string) error {
+	b := &dockerContainer{engine: c.engine, name: "pygent-" + c.spec.id + "-volume", spec: c.spec, emit: c.emit}
+	b.spec.host = container.HostConfig{
+		NetworkMode: "none",
+		Mounts:      []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: dockerWorkspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
+	}
+	b.spec.config.Entrypoint = []string{guestPath}
+	err := b.create(ctx)
+	if err != nil {
+		return err
+	}
+	archive, err := tarOf(strings.TrimPrefix(dockerWorkspace, "/"), 0o777, nil)
+	if err == nil {
+		err = c.engine.CopyToContainer(ctx, b.name, "/", archive, container.CopyToContainerOptions{})
+	}
+	return errors.Join(err, b.remove())
+}

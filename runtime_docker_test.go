@@ -1,0 +1,248 @@
+package pygent_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+	"github.com/x/pygent"
+)
+
+// testEngine is a client of the engine, for looking at what runtimes made.
+func testEngine(t *testing.T) *client.Client {
+	t.Helper()
+	requireDocker(t)
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	t.Cleanup(func() { engine.Close() })
+	return engine
+}
+
+// containersOf returns the containers that mount dir as their workspace.
+func containersOf(t *testing.T, engine *client.Client, dir string) []container.Summary {
+	t.Helper()
+	all, err := engine.ContainerList(context.Background(), container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("label", "pygent.runtime")),
+	})
+	require.NoError(t, err)
+	var found []container.Summary
+	for _, c := range all {
+		for _, m := range c.Mounts {
+			if m.Source == dir {
+				found = append(found, c)
+			}
+		}
+	}
+	return found
+}
+
+// realTempDir is a temporary directory by the name under which engines see it.
+func realTempDir(t *testing.T) string {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return dir
+}
+
+func TestDockerContainerIsHardened(t *testing.T) {
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+	bash(t, r, "true")
+	found := containersOf(t, engine, dir)
+	require.Len(t, found, 1)
+	info, err := engine.ContainerInspect(t.Context(), found[0].ID)
+	require.NoError(t, err)
+
+	host := info.HostConfig
+	require.Equal(t, []string{"ALL"}, []string(host.CapDrop))
+	require.ElementsMatch(t, []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_SETGID", "CAP_SETUID", "CAP_KILL"}, []string(host.CapAdd))
+	require.Equal(t, []string{"no-new-privileges"}, host.SecurityOpt)
+	require.EqualValues(t, 512<<20, host.Memory)
+	require.EqualValues(t, 512<<20, host.MemorySwap)
+	require.EqualValues(t, 256, *host.PidsLimit)
+	require.EqualValues(t, "none", host.NetworkMode)
+	require.Equal(t, "none", host.LogConfig.Type)
+	require.False(t, host.Privileged)
+	require.True(t, host.AutoRemove)
+	require.Empty(t, host.Binds)
+	require.Len(t, info.Mounts, 2, "the workspace and the guest")
+	for _, m := range info.Mounts {
+		if m.RW {
+			require.Equal(t, "/workspace", m.Destination)
+		} else {
+			require.Equal(t, "/.pygent/guest", m.Destination)
+		}
+	}
+	require.True(t, info.Config.OpenStdin)
+	require.True(t, info.Config.StdinOnce)
+	require.NotEmpty(t, info.Config.Labels["pygent.runtime"])
+
+	require.Contains(t, bash(t, r, "grep NoNewPrivs /proc/self/status").Output, "1")
+	require.NotZero(t, bash(t, r, "mount -t tmpfs none /mnt 2>&1").ExitCode)
+
+	require.NoError(t, r.Cleanup())
+	require.Empty(t, containersOf(t, engine, dir))
+}
+
+func TestDockerOptionsReachTheContainer(t *testing.T) {
+	engine := testEngine(t)
+	dir, extra := realTempDir(t), realTempDir(t)
+	require.NoError(t, os.WriteFile(filepath.Join(extra, "f"), []byte("extra"), 0o644))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir),
+		pygent.WithMemory(64<<20), pygent.WithCPUs(0.5), pygent.WithPidsLimit(64), pygent.WithContainerUser("1234:1234"),
+		pygent.WithCapabilities(), pygent.WithReadOnlyRoot(true), pygent.WithMounts(pygent.Mount{Source: extra, Target: "/extra", ReadOnly: true}))
+	require.Equal(t, "1234\n/tmp\n", bash(t, r, "id -u; echo $HOME").Output)
+	require.Equal(t, "extra", bash(t, r, "cat /extra/f").Output)
+	require.NotZero(t, bash(t, r, "echo x >/extra/f").ExitCode)
+	require.NotZero(t, bash(t, r, "echo x >/f").ExitCode)
+	require.Zero(t, bash(t, r, "echo x >/tmp/f && echo x >f").ExitCode)
+
+	info, err := engine.ContainerInspect(t.Context(), containersOf(t, engine, dir)[0].ID)
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<20, info.HostConfig.Memory)
+	require.EqualValues(t, 5e8, info.HostConfig.NanoCPUs)
+	require.EqualValues(t, 64, *info.HostConfig.PidsLimit)
+	require.Empty(t, info.HostConfig.CapAdd)
+}
+
+func TestDockerUserCanWriteATemporaryWorkspace(t *testing.T) {
+	requireDocker(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithContainerUser("1234"))
+	require.Zero(t, bash(t, r, "echo x >f").ExitCode)
+}
+
+func TestDockerFilesEndOwnedByTheWorkspacesOwner(t *testing.T) {
+	requireDocker(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a workspace of another owner")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chown(dir, 1234, 1235))
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+	bash(t, r, "mkdir d && echo x >d/f")
+	require.NoError(t, r.Cleanup())
+	out, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
+	require.NoError(t, err)
+	defer out.Cleanup()
+	require.Equal(t, "1234:1235\n", bash(t, out, "stat -c %u:%g d/f").Output)
+}
+
+func TestDockerMissingImageIsOneClearError(t *testing.T) {
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	var mu sync.Mutex
+	var events []pygent.RuntimeEvent
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage("127.0.0.1:1/pygent-test/none:1"), pygent.WithWorkspace(dir),
+		pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, e)
+		}))
+	for range 2 { // the second command tries again
+		_, err := r.Bash(t.Context(), "true")
+		require.ErrorContains(t, err, `pull image "127.0.0.1:1/pygent-test/none:1": `)
+		require.ErrorContains(t, err, "docker pull 127.0.0.1:1/pygent-test/none:1")
+		require.ErrorContains(t, err, "--no-docker")
+	}
+	mu.Lock()
+	require.Len(t, events, 2)
+	require.Equal(t, pygent.RuntimePull, events[0].Kind)
+	mu.Unlock()
+	require.Empty(t, r.(pygent.Describer).Describe(t.Context()).Shell)
+	require.Empty(t, containersOf(t, engine, dir))
+}
+
+func TestDockerCleanupDuringTheStart(t *testing.T) {
+	engine := testEngine(t)
+	for range 3 {
+		dir := realTempDir(t)
+		r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+		require.NoError(t, err)
+		require.NoError(t, r.Cleanup())
+		require.Empty(t, containersOf(t, engine, dir))
+	}
+}
+
+func TestDockerStartOutlivesACancelledCommand(t *testing.T) {
+	requireDocker(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.Bash(ctx, "true")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, bash(t, r, "true").ExitCode)
+}
+
+func TestDockerContainerThatDiesIsReplaced(t *testing.T) {
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	lost := make(chan pygent.RuntimeEvent, 10)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir),
+		pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+			if e.Kind == pygent.RuntimeLost {
+				lost <- e
+			}
+		}))
+	bash(t, r, "echo kept >f")
+	ended := make(chan pygent.BashResult, 1)
+	go func() {
+		res, err := r.Bash(context.Background(), "echo >begun; sleep 60")
+		if err != nil {
+			res.Note = err.Error()
+		}
+		ended <- res
+	}()
+	awaitFile(t, r, "begun")
+	require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, dir)[0].ID, "KILL"))
+	res := <-ended
+	require.Contains(t, res.Note, "the container died")
+	<-lost
+	require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+	require.Len(t, containersOf(t, engine, dir), 1)
+	require.NoError(t, r.Cleanup())
+	require.Empty(t, containersOf(t, engine, dir))
+	require.Empty(t, lost)
+}
+
+func TestDockerOutOfMemoryIsExplained(t *testing.T) {
+	requireDocker(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithMemory(32<<20))
+	res := bash(t, r, "python3 -c 'x = bytearray(256 << 20)'")
+	require.Equal(t, 137, res.ExitCode)
+	require.Contains(t, res.Note, "memory limit of 32MiB")
+	require.Zero(t, bash(t, r, "true").ExitCode)
+}
+
+// TestDockerContainerEndsWithItsProcess kills a process that holds a runtime:
+// this test binary, run a second time.
+func TestDockerContainerEndsWithItsProcess(t *testing.T) {
+	const variable = "PYGENT_TEST_HOLD_RUNTIME"
+	if dir := os.Getenv(variable); dir != "" {
+		r, err := pygent.NewDockerRuntime(context.Background(), pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+		require.NoError(t, err)
+		_, err = r.Bash(context.Background(), "echo >begun; sleep 600", pygent.BashTimeout(-1))
+		require.NoError(t, err)
+		return
+	}
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	holder := exec.Command(os.Args[0], "-test.run=^TestDockerContainerEndsWithItsProcess$")
+	holder.Env = append(os.Environ(), variable+"="+dir)
+	require.NoError(t, holder.Start())
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(dir, "begun"))
+		return err == nil
+	}, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, holder.Process.Kill())
+	require.Error(t, holder.Wait())
+	require.Eventually(t, func() bool { return len(containersOf(t, engine, dir)) == 0 }, 30*time.Second, 10*time.Millisecond)
+}
