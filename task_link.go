@@ -18,6 +18,8 @@ type taskLink struct {
 	after int64 // the last event handled; the follower's own
 
 	// Guarded by the manager's mu.
+	handled  int64                // the last event of a task that came to rest
+	rested   chan struct{}        // closed when handled changes; nil while nobody waits
 	followed bool                 // a follower is at work
 	again    bool                 // and has to look once more
 	asking   []context.CancelFunc // of decisions about its calls
@@ -61,6 +63,10 @@ func (m *TaskManager) unregister(spec TaskSpec) {
 	m.releaseFiles(spec.ID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if link := m.links[spec.ID]; link != nil && link.rested != nil {
+		close(link.rested)
+		link.rested = nil
+	}
 	delete(m.links, spec.ID)
 	delete(m.private, spec.ID)
 	delete(m.children, spec.ID)
@@ -119,6 +125,9 @@ func (m *TaskManager) followUntilRest(id string, link *taskLink) {
 			}
 			link.after = e.Seq
 			m.handle(id, link, e)
+			if e.Task == id && e.TaskStatus != nil && e.TaskStatus.State.AtRest() {
+				m.noteRest(link, e.Seq)
+			}
 		}
 		m.mu.Lock()
 		if !link.again {
@@ -128,6 +137,38 @@ func (m *TaskManager) followUntilRest(id string, link *taskLink) {
 		}
 		link.again = false
 		m.mu.Unlock()
+	}
+}
+
+// noteRest tells those who wait that all was handled until a task came to rest.
+func (m *TaskManager) noteRest(link *taskLink, seq int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	link.handled = seq
+	if link.rested != nil {
+		close(link.rested)
+		link.rested = nil
+	}
+}
+
+// waitHandled waits until the events of a task that rests were handled.
+func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) {
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		link := m.links[status.ID]
+		if link == nil || link.handled >= status.Seq {
+			m.mu.Unlock()
+			return
+		}
+		if link.rested == nil {
+			link.rested = make(chan struct{})
+		}
+		rested := link.rested
+		m.mu.Unlock()
+		select {
+		case <-rested:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -186,8 +186,9 @@ func (m *TaskManager) Tasks(ctx context.Context) ([]TaskStatus, error) {
 	return m.exec.list(ctx)
 }
 
-// Wait returns the status of a task once it rests. When ctx ends before, it
-// returns the status so far and an error.
+// Wait returns the status of a task once it rests and its events have been
+// handed out. When ctx ends before, it returns the status so far and an error.
+// Do not call it from an event handler.
 func (m *TaskManager) Wait(ctx context.Context, id string) (TaskStatus, error) {
 	status, err := m.exec.status(ctx, id)
 	for err == nil && !status.State.AtRest() {
@@ -199,6 +200,9 @@ func (m *TaskManager) Wait(ctx context.Context, id string) (TaskStatus, error) {
 		if err == nil {
 			status, err = m.exec.status(ctx, id)
 		}
+	}
+	if err == nil {
+		m.waitHandled(ctx, status)
 	}
 	return status, taskError(id, err)
 }
