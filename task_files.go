@@ -25,9 +25,10 @@ const maxTaskFiles = 1 << 30
 // taskFiles keeps the files that tasks begin with, each set once, in a tar
 // that is named by its content. It is safe for concurrent use.
 type taskFiles struct {
-	mu   sync.Mutex
-	dir  string         // made at the first use
-	refs map[string]int // how many tasks have yet to unpack a tar
+	mu     sync.Mutex
+	dir    string         // made at the first use
+	refs   map[string]int // how many tasks have yet to unpack a tar
+	closed bool
 }
 
 // collect copies files of a runtime into the store and returns their
@@ -39,7 +40,8 @@ func (s *taskFiles) collect(ctx context.Context, rt Runtime, paths []string) (re
 	if rt == nil {
 		return "", errors.New("files need a parent runtime to copy them from")
 	}
-	if err := s.open(); err != nil {
+	dir, err := s.open()
+	if err != nil {
 		return "", err
 	}
 	tree, err := workspace.MakeTemp(false)
@@ -56,22 +58,27 @@ func (s *taskFiles) collect(ctx context.Context, rt Runtime, paths []string) (re
 			return "", err
 		}
 	}
-	return s.put(ctx, tree)
+	return s.put(ctx, dir, tree)
 }
 
-// open makes the store's directory unless it exists.
-func (s *taskFiles) open() (err error) {
+// open returns the store's directory.
+func (s *taskFiles) open() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dir == "" {
-		s.dir, err = os.MkdirTemp("", "pygent-tasks-")
+	if s.closed {
+		return "", ErrTaskManagerClosed
 	}
-	return err
+	if s.dir != "" {
+		return s.dir, nil
+	}
+	dir, err := os.MkdirTemp("", "pygent-tasks-")
+	s.dir = dir
+	return dir, err
 }
 
-// put packs a directory.
-func (s *taskFiles) put(ctx context.Context, tree string) (string, error) {
-	f, err := os.CreateTemp(s.dir, "tar-")
+// put packs a directory into the store's.
+func (s *taskFiles) put(ctx context.Context, dir, tree string) (string, error) {
+	f, err := os.CreateTemp(dir, "tar-")
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +90,7 @@ func (s *taskFiles) put(ctx context.Context, tree string) (string, error) {
 	name := hex.EncodeToString(sum.Sum(nil))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := os.Rename(f.Name(), filepath.Join(s.dir, name)); err != nil {
+	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
 		return "", err
 	}
 	if s.refs == nil {
@@ -130,12 +137,11 @@ func (s *taskFiles) path(ref string) string {
 func (s *taskFiles) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.closed = true
 	if s.dir == "" {
 		return nil
 	}
-	dir := s.dir
-	s.dir, s.refs = "", nil
-	return os.RemoveAll(dir)
+	return os.RemoveAll(s.dir)
 }
 
 // relativeTo returns a path of a runtime relative to its workspace.

@@ -19,7 +19,7 @@ type taskLink struct {
 
 	// Guarded by the manager's mu.
 	handled  int64                // the last event of a task that came to rest
-	rested   chan struct{}        // closed when handled changes; nil while nobody waits
+	rested   chan struct{}        // closed when handled or followed change; nil while nobody waits
 	followed bool                 // a follower is at work
 	again    bool                 // and has to look once more
 	asking   []context.CancelFunc // of decisions about its calls
@@ -63,9 +63,8 @@ func (m *TaskManager) unregister(spec TaskSpec) {
 	m.releaseFiles(spec.ID)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if link := m.links[spec.ID]; link != nil && link.rested != nil {
-		close(link.rested)
-		link.rested = nil
+	if link := m.links[spec.ID]; link != nil {
+		link.wake()
 	}
 	delete(m.links, spec.ID)
 	delete(m.private, spec.ID)
@@ -108,7 +107,7 @@ func (m *TaskManager) follow(id string) {
 	defer m.mu.Unlock()
 	link := m.links[id]
 	switch {
-	case link == nil:
+	case link == nil || m.closed: // at Close all that has to be followed is
 	case link.followed:
 		link.again = true
 	default:
@@ -132,6 +131,7 @@ func (m *TaskManager) followUntilRest(id string, link *taskLink) {
 		m.mu.Lock()
 		if !link.again {
 			link.followed = false
+			link.wake()
 			m.mu.Unlock()
 			return
 		}
@@ -145,9 +145,14 @@ func (m *TaskManager) noteRest(link *taskLink, seq int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	link.handled = seq
-	if link.rested != nil {
-		close(link.rested)
-		link.rested = nil
+	link.wake()
+}
+
+// wake has those who wait look again. The caller holds the manager's mu.
+func (l *taskLink) wake() {
+	if l.rested != nil {
+		close(l.rested)
+		l.rested = nil
 	}
 }
 
@@ -156,7 +161,7 @@ func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) {
 	for ctx.Err() == nil {
 		m.mu.Lock()
 		link := m.links[status.ID]
-		if link == nil || link.handled >= status.Seq {
+		if link == nil || link.handled >= status.Seq || m.closed && !link.followed {
 			m.mu.Unlock()
 			return
 		}

@@ -22,7 +22,7 @@ type localExecutor struct {
 
 	life context.Context // ends at close, and with it every run
 	end  context.CancelCauseFunc
-	wg   sync.WaitGroup // of runs; added to under mu
+	wg   sync.WaitGroup // of runs and removals; added to under mu
 
 	mu      sync.Mutex // guards what follows; taken before a task's own
 	tasks   map[string]*localTask
@@ -241,14 +241,27 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	if err := x.take(t); err != nil {
+		return err
+	}
+	defer x.wg.Done()
+	return t.close()
+}
+
+// take removes a task at rest from the table, and has close wait for what is
+// done with it.
+func (x *localExecutor) take(t *localTask) error {
 	x.mu.Lock()
-	if !t.snapshot().State.AtRest() {
-		x.mu.Unlock()
+	defer x.mu.Unlock()
+	switch {
+	case x.closed:
+		return ErrTaskManagerClosed
+	case !t.snapshot().State.AtRest():
 		return ErrTaskRunning
 	}
-	delete(x.tasks, id)
-	x.mu.Unlock()
-	return t.close()
+	delete(x.tasks, t.spec.ID)
+	x.wg.Add(1)
+	return nil
 }
 
 func (x *localExecutor) close() error {
@@ -272,7 +285,7 @@ func (x *localExecutor) close() error {
 	return x.closeAll()
 }
 
-// closeAll closes the agents of all tasks. Nobody adds tasks any more.
+// closeAll closes the agents of all tasks. The table does not change any more.
 func (x *localExecutor) closeAll() error {
 	var wg sync.WaitGroup
 	room := make(chan struct{}, closingAtOnce)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -495,4 +497,89 @@ func TestInvalidTaskOptionsAreErrors(t *testing.T) {
 	all, err := m.Tasks(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
+}
+
+func TestManyTasksEndAndLeaveNothing(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	rt := localRuntime(t)
+	require.NoError(t, rt.WriteFile(t.Context(), "f", []byte("x")))
+	parent, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	m, err := pygent.NewTaskManager(pygent.MaxTasks(50), pygent.TaskAgents(pygent.WithModel(
+		pygenttest.NewScriptedModel().On("task", pygenttest.Call("download_file", map[string]any{"path": "f"}), stop))))
+	require.NoError(t, err)
+	ids := make([]string, 300)
+	for i := range ids {
+		ids[i] = startTask(t, m, fmt.Sprint("task ", i), rt, pygent.WithTaskQueue(), pygent.WithTaskFiles("f"))
+	}
+	for i, id := range ids {
+		require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
+		if i%3 == 0 {
+			require.NoError(t, m.Remove(t.Context(), id))
+		}
+	}
+	require.NoError(t, m.Close())
+	left, err := os.ReadDir(tmp)
+	require.NoError(t, err)
+	require.Len(t, left, len(parent), "the parent's workspace is all there is")
+}
+
+func TestDeafTaskGivesUpItsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		deaf := pygent.Tool{Name: "deaf", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			<-free
+			return nil, nil
+		}}
+		m := newTasks(t, pygenttest.NewScriptedModel().On("hang now", pygenttest.Call("deaf", nil)).On("be good", stop),
+			pygent.MaxTasks(1), pygent.TaskAgents(pygent.WithTools(deaf)))
+		bad := startTask(t, m, "hang now", hollow{}, pygent.WithTaskLimits(pygent.TaskLimits{Timeout: time.Minute}))
+		good := startTask(t, m, "be good", hollow{}, pygent.WithTaskQueue())
+		require.Equal(t, "timeout after 1m0s", waitTask(t, m, bad).String())
+		require.Equal(t, pygent.TaskFinished, waitTask(t, m, good).State)
+		close(free)
+		require.NoError(t, m.Close())
+	})
+}
+
+func TestConfigurationReachesTheTasks(t *testing.T) {
+	env := map[string]string{
+		"PYGENT_MAX_TASKS":          "1",
+		"PYGENT_TASK_PERSONAS_JSON": `[{"name":"TestBot","description":"writes tests"}]`,
+		"PYGENT_TASK_TIMEOUT":       "50ms",
+		"PYGENT_MAX_STEPS":          "7",
+	}
+	cfg, err := pygent.ConfigSources{NoFiles: true, Lookup: func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}}.Load()
+	require.NoError(t, err)
+	model := pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil))
+	agent := newAgent(t, model, cfg.Options()...)
+	require.Equal(t, []pygent.Persona{{Name: "TestBot", Description: "writes tests"}}, agent.Tasks().Personas())
+	id := startTask(t, agent.Tasks(), "go", agent.Runtime())
+	_, err = agent.Tasks().StartTask(t.Context(), "go", agent.Runtime())
+	require.ErrorIs(t, err, pygent.ErrTooManyTasks)
+	status := waitTask(t, agent.Tasks(), id)
+	require.Equal(t, "timeout after 50ms", status.String())
+	require.Equal(t, "TestBot", status.Persona.Name)
+	require.Equal(t, agent.ID(), status.Parent)
+}
+
+func FuzzTaskSpec(f *testing.F) {
+	f.Add([]byte(`{"version":1,"id":"a","prompt":"p","depth":1,"limits":{"max_steps":3}}`))
+	f.Add([]byte(`{"version":1,"id":"a","prompt":"p","depth":1,"runtime":{"kind":"docker","container":{"capabilities":[]}},"limits":{}}`))
+	f.Add([]byte(`{"version":9}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var spec pygent.TaskSpec
+		if json.Unmarshal(data, &spec) != nil {
+			return
+		}
+		again, err := json.Marshal(spec)
+		require.NoError(t, err)
+		var back pygent.TaskSpec
+		require.NoError(t, json.Unmarshal(again, &back))
+		require.Equal(t, spec, back)
+	})
 }
