@@ -322,6 +322,9 @@ func untarEntry(root *os.Root, h *tar.Header, in io.Reader) error {
 	case tar.TypeSymlink:
 		return root.Symlink(h.Linkname, name)
 	case tar.TypeReg:
+		if sparse(h) {
+			return fmt.Errorf("%q: a sparse file, whose size the tar's own says nothing of", h.Name)
+		}
 		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o600)
 		if err != nil {
 			return err
@@ -330,4 +333,13 @@ func untarEntry(root *os.Root, h *tar.Header, in io.Reader) error {
 		return errors.Join(err, f.Close())
 	}
 	return fmt.Errorf("%q: neither a file, a directory nor a link", h.Name)
+}
+
+func sparse(h *tar.Header) bool {
+	for name := range h.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
