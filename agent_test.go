@@ -1,11 +1,14 @@
 package pygent_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -623,3 +626,62 @@ func (nowhere) UploadFile(context.Context, string, string) error { return nil }
 func (nowhere) ExportFile(context.Context, string, string) error { return nil }
 func (nowhere) UseDocker() bool                                  { return false }
 func (nowhere) Cleanup() error                                   { return nil }
+
+func TestToolThatEndsItsGoroutineIsAnError(t *testing.T) {
+	leaves := pygent.Tool{Name: "leaves", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		runtime.Goexit()
+		return nil, nil
+	}}
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("leaves", nil), stop), pygent.WithTools(leaves))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Contains(t, results(agent)[0], "ended its goroutine")
+
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		runtime.Goexit()
+		return nil, nil
+	})
+	_, err = newAgent(t, model).RunUntilStop(t.Context(), "go")
+	require.ErrorContains(t, err, "ended its goroutine")
+}
+
+func TestStacksGoToTheLogAlone(t *testing.T) {
+	var log bytes.Buffer
+	opts := []pygent.Option{
+		pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), pygent.WithApprovalFor("bash"),
+		pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { panic("in approval") }),
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), opts...)
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "error: denied: the approval could not be asked for: panic: in approval", results(agent)[0])
+	require.Contains(t, log.String(), "agent_test.go")
+
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { panic("in the model") })
+	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
+	require.EqualError(t, err, "ask the model: panic: in the model")
+	require.NotContains(t, result.Reason, "goroutine")
+}
+
+func TestStuckRunSkipsTheCallsThatFollow(t *testing.T) {
+	same := callBash("echo same")
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(same, same, same, same, same, callBash("touch never"))))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStuck, result.Status)
+	require.Equal(t, 5, result.ToolCalls)
+	require.Contains(t, results(agent)[5], "not run")
+}
+
+func TestDeniedCallHasTakenNoEffect(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true")), pygent.WithApprovalFor("bash"),
+		pygent.WithApproval(func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+			cancel()
+			return pygent.Decision{}, ctx.Err()
+		}))
+	_, err := agent.RunUntilStop(ctx, "go")
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, results(agent)[0], "may have taken effect")
+}

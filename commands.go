@@ -2,12 +2,14 @@ package pygent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // Command is a command of interactive sessions: "/name arguments".
@@ -67,8 +69,10 @@ func allCommands() map[string]Command {
 
 // runCommand carries out a line that begins with a slash.
 func runCommand(ctx context.Context, a *Agent, text string, out io.Writer) error {
-	name, args, _ := strings.Cut(strings.TrimPrefix(text, "/"), " ")
-	args = strings.TrimSpace(args)
+	name, args := strings.TrimPrefix(text, "/"), ""
+	if i := strings.IndexFunc(name, unicode.IsSpace); i >= 0 {
+		name, args = name[:i], strings.TrimSpace(name[i:])
+	}
 	all := allCommands()
 	c, ok := all[name]
 	switch {
@@ -78,7 +82,8 @@ func runCommand(ctx context.Context, a *Agent, text string, out io.Writer) error
 		return help(all, strings.TrimPrefix(args, "/"), out)
 	}
 	_, err := outlive(ctx, func() (struct{}, error) { return struct{}{}, c.Run(ctx, a, args, out) })
-	if err != nil && err != errLeave {
+	a.logPanic("command /"+name, err)
+	if err != nil && !errors.Is(err, errLeave) {
 		return fmt.Errorf("/%s: %w", name, err)
 	}
 	return err

@@ -73,6 +73,8 @@ func (c ContainerConfig) options() []RuntimeOption {
 	opts = given(opts, c.GPUs, WithGPUs)
 	opts = given(opts, c.DockerHost, WithDockerHost)
 	opts = said(opts, c.ReadOnly, WithReadOnlyRoot)
+	opts = said(opts, c.SharedFiles, WithSharedFiles)
+	opts = append(opts, WithPublish(c.Publish...))
 	if c.Capabilities != nil {
 		opts = append(opts, WithCapabilities(c.Capabilities...))
 	}

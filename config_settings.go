@@ -60,6 +60,8 @@ var configSettings = []setting{
 	{key: "container.read_only", env: "PYGENT_READ_ONLY", set: to(ptr(asBool), func(c *Config) **bool { return &c.Container.ReadOnly })},
 	{key: "container.mounts", env: "PYGENT_MOUNTS", set: to(asMounts, func(c *Config) *[]Mount { return &c.Container.Mounts })},
 	{key: "container.gpus", env: "PYGENT_GPUS", set: to(asGPUs, func(c *Config) *string { return &c.Container.GPUs })},
+	{key: "container.publish", env: "PYGENT_PUBLISH", set: to(asNames, func(c *Config) *[]string { return &c.Container.Publish })},
+	{key: "container.shared_files", env: "PYGENT_SHARED_FILES", set: to(ptr(asBool), func(c *Config) **bool { return &c.Container.SharedFiles })},
 	{key: "container.docker_host", env: "PYGENT_DOCKER_HOST", set: to(asString, func(c *Config) *string { return &c.Container.DockerHost })},
 
 	{key: "limits.max_steps", env: "PYGENT_MAX_STEPS", project: true, set: to(asInt, func(c *Config) *int { return &c.Limits.MaxSteps })},

@@ -155,6 +155,8 @@ var settingCases = []struct {
 	{"PYGENT_READ_ONLY", "yes", `container.read_only = true`, func(c pygent.Config) any { return c.Container.ReadOnly }, ptr(true)},
 	{"PYGENT_MOUNTS", "/a:/b:ro,c:/d", "[[container.mounts]]\nsource='/a'\ntarget='/b'\nread_only=true\n[[container.mounts]]\nsource='c'\ntarget='/d'", func(c pygent.Config) any { return c.Container.Mounts }, []pygent.Mount{{Source: "/a", Target: "/b", ReadOnly: true}, {Source: "c", Target: "/d"}}},
 	{"PYGENT_MOUNTS", `C:\x:/b:rw`, `container.mounts = ['C:\x:/b']`, func(c pygent.Config) any { return c.Container.Mounts }, []pygent.Mount{{Source: `C:\x`, Target: "/b"}}},
+	{"PYGENT_PUBLISH", "8080,3000:80", `container.publish = ["8080", "3000:80"]`, func(c pygent.Config) any { return c.Container.Publish }, []string{"8080", "3000:80"}},
+	{"PYGENT_SHARED_FILES", "no", `container.shared_files = false`, func(c pygent.Config) any { return *c.Container.SharedFiles }, false},
 	{"PYGENT_GPUS", "2", `container.gpus = 2`, func(c pygent.Config) any { return c.Container.GPUs }, "2"},
 	{"PYGENT_DOCKER_HOST", "tcp://h:1", `container.docker_host = "tcp://h:1"`, func(c pygent.Config) any { return c.Container.DockerHost }, "tcp://h:1"},
 

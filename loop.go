@@ -279,6 +279,7 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 		return r.model.Chat(ctx, req)
 	})
 	deltas.shut()
+	r.logPanic("model", err)
 	switch {
 	case err != nil:
 		return nil, err
@@ -288,6 +289,14 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 	resp.Message.Role = RoleAssistant
 	resp.Message.ToolCalls = uniqueCalls(resp.Message.ToolCalls, r.result.Steps)
 	return resp, nil
+}
+
+// logPanic keeps the stack of a panic of what, if err is one.
+func (a *Agent) logPanic(what string, err error) {
+	var p *panicError
+	if errors.As(err, &p) {
+		a.log.Error(what+" panicked", "error", err, "stack", string(p.stack))
+	}
 }
 
 // delta turns a piece of an answer into events.
@@ -329,9 +338,22 @@ func uniqueCalls(calls []ToolCall, step int) []ToolCall {
 	return fixed
 }
 
+// panicError is the panic of a function that is not ours. Its words leave out
+// the stack, which is for logs: they are shown to models and people.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// errGoexit is the error of a function that ended its goroutine, as the
+// FailNow of a test does, instead of returning.
+var errGoexit = errors.New("it ended its goroutine instead of returning")
+
 // outlive calls f in a goroutine of its own and returns what it returns. When
 // ctx ends, f has a grace to notice; past it, f is left to end by itself. A
-// panic of f is an error.
+// panic of f is a [*panicError].
 func outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type outcome struct {
 		value T
@@ -339,10 +361,10 @@ func outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		var o outcome
+		o := outcome{err: errGoexit}
 		defer func() {
 			if p := recover(); p != nil {
-				o.err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+				o.err = &panicError{p, debug.Stack()}
 			}
 			done <- o
 		}()

@@ -35,7 +35,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 			return r.fail(fmt.Errorf("append to the history: %w", err))
 		}
 		r.emit(Event{Type: EventToolDone, Step: r.result.Steps, Call: &call, Output: result})
-		if skip == "" && r.finished(result) {
+		if skip == "" && (r.finished(result) || r.result.Status != "") {
 			skip = resultEnded
 		}
 	}
@@ -54,11 +54,7 @@ func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call})
 	result, polls := r.execute(ctx, call)
 	result.Content = bound(result.Content, max(maxToolResult, resultBound(call.Name)))
-	if ctx.Err() != nil && result.IsError {
-		result.Content += "\n[the run was interrupted; the call may have taken effect]"
-		return result
-	}
-	if !polls {
+	if !polls && ctx.Err() == nil {
 		r.noteRepeat(call, result)
 	}
 	return result
@@ -95,7 +91,10 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 		if errors.As(err, &te) && te.Stack != nil {
 			r.log.Error("tool panicked", "tool", call.Name, "error", te.Err, "stack", string(te.Stack))
 		}
-		return errorResult(err), tool.polls
+		result = errorResult(err)
+	}
+	if ctx.Err() != nil && result.IsError {
+		result.Content += "\n[the run was interrupted; the call may have taken effect]"
 	}
 	return result, tool.polls
 }
@@ -114,6 +113,7 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 		return errors.New("denied: this tool needs approval, and nobody can give it here")
 	}
 	decision, err := outlive(ctx, func() (Decision, error) { return o.approve(ctx, call) })
+	r.logPanic("approval", err)
 	switch {
 	case err != nil:
 		return fmt.Errorf("denied: the approval could not be asked for: %w", err)

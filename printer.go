@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
 
-// shownOutput is how many lines of a tool's output a person is shown.
-const shownOutput = 20
+// What a person is shown of a tool's output.
+const (
+	shownOutput = 20  // lines
+	shownLine   = 500 // bytes of a line
+)
 
 // EventPrinter returns an event handler that writes what happens to w as plain
 // text: the model's words as they come, commands and their output, retries and
 // warnings. Control characters in what models and commands write are made
-// visible, so that they cannot drive a terminal. Errors of w are ignored.
+// visible, so that they cannot drive a terminal. Errors of w are ignored. The
+// handler is safe for concurrent use.
 //
 //	result, err := agent.RunUntilStop(ctx, msg, pygent.OnEvent(pygent.EventPrinter(os.Stderr)))
 func EventPrinter(w io.Writer) func(Event) {
@@ -23,14 +28,54 @@ func EventPrinter(w io.Writer) func(Event) {
 	return p.event
 }
 
-// printer renders events. It is used by one goroutine at a time.
+// printer renders events, and what a session says. It is safe for concurrent
+// use: a runtime may tell something while the user is asked.
 type printer struct {
+	mu      sync.Mutex
 	w       io.Writer
 	midLine bool // the last thing written did not end its line
 	spoke   bool // text of the current step was streamed
 }
 
 func (p *printer) event(e Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.show(e)
+}
+
+// say writes a line of its own.
+func (p *printer) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endLine()
+	p.line(format, args...)
+}
+
+// prompt asks for a line, which typed then ends.
+func (p *printer) prompt(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endLine()
+	p.write(text)
+}
+
+// typed notes that the user ended the line.
+func (p *printer) typed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.midLine = false
+}
+
+// end ends the line that was begun.
+func (p *printer) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endLine()
+}
+
+// The methods below are called with p.mu held.
+
+func (p *printer) show(e Event) {
 	if e.Task != "" {
 		p.task(e)
 		return
@@ -59,6 +104,7 @@ func (p *printer) event(e Event) {
 		if p.spoke {
 			p.line("! what was written so far is withdrawn")
 		}
+		p.spoke = false
 	case EventNotice, EventWarning:
 		p.endLine()
 		p.line("! %s", e.Text)
@@ -87,8 +133,8 @@ func (p *printer) toolDone(e Event) {
 	if e.Output.End != "" {
 		return
 	}
-	if e.Call.Name == "bash" && strings.HasPrefix(text, "$ ") {
-		_, text, _ = strings.Cut(text, "\n") // the first line repeats the command
+	if e.Call.Name == "bash" { // the command was shown when it began
+		text = strings.TrimPrefix(text, "$ "+commandOf(json.RawMessage(e.Call.Arguments))+"\n")
 	}
 	text = strings.TrimRight(text, "\n")
 	if text == "" {
@@ -101,6 +147,9 @@ func (p *printer) toolDone(e Event) {
 		lines = append(lines[:half:half], rest...)
 	}
 	for _, l := range lines {
+		if len(l) > shownLine {
+			l = headOf(l, shownLine) + " …"
+		}
 		p.line("  %s", l)
 	}
 }
@@ -120,7 +169,7 @@ func (p *printer) write(text string) {
 		return
 	}
 	_, _ = io.WriteString(p.w, visible(text))
-	p.midLine = !strings.HasSuffix(text, "\n")
+	p.midLine = text[len(text)-1] != '\n'
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -140,9 +189,11 @@ func endsRun(tool string) bool { return tool == "stop" || tool == "continue" }
 // describeCall renders a call: a command in its own words, a call that names a
 // file by that name, any other by its arguments.
 func describeCall(c ToolCall) string {
-	var args struct{ Cmd, Path string }
+	var args struct{ Cmd, Cwd, Path string }
 	if err := json.Unmarshal([]byte(c.Arguments), &args); err == nil {
 		switch {
+		case c.Name == "bash" && args.Cwd != "":
+			return "(in " + args.Cwd + ") $ " + strings.TrimSpace(args.Cmd)
 		case c.Name == "bash" && args.Cmd != "":
 			return "$ " + strings.TrimSpace(args.Cmd)
 		case args.Path != "":
@@ -153,25 +204,18 @@ func describeCall(c ToolCall) string {
 }
 
 // visible replaces control characters, but for line ends and tabs, by their
-// pictures.
+// pictures, and so characters that reorder the text around them, which can
+// disguise a command.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
-		case r == '\r':
-			return -1
 		case r < 0x20:
 			return 0x2400 + r
-		case r == 0x7f || unicode.Is(unicode.Cc, r) || isBidi(r):
+		case unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r):
 			return '\u2421'
 		}
 		return r
-	}, s)
-}
-
-// isBidi reports whether r reorders the text around it, which can disguise a
-// command.
-func isBidi(r rune) bool {
-	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	}, strings.ReplaceAll(s, "\r\n", "\n"))
 }

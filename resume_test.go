@@ -16,7 +16,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-func toolCall(id, name, args string) pygent.ToolCall {
+func recordedCall(id, name, args string) pygent.ToolCall {
 	return pygent.ToolCall{ID: id, Name: name, Arguments: args}
 }
 
@@ -26,7 +26,7 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 	}}
 	const lost = "interrupted; it may have taken effect"
 	user := pygent.UserMessage("go")
-	stopCall := toolCall("s", "stop", `{"summary":"it was done"}`)
+	stopCall := recordedCall("s", "stop", `{"summary":"it was done"}`)
 	tests := []struct {
 		name   string
 		record []pygent.Message
@@ -35,19 +35,19 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 		asked  int
 	}{
 		{"before the first answer", []pygent.Message{user}, []string{"stopped"}, pygent.StatusStopped, 1},
-		{"in a call", []pygent.Message{user, pygent.AssistantMessage("", toolCall("a", "bash", `{"cmd":"touch no"}`))},
+		{"in a call", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "bash", `{"cmd":"touch no"}`))},
 			[]string{lost, "stopped"}, pygent.StatusStopped, 1},
-		{"in a call that may be repeated", []pygent.Message{user, pygent.AssistantMessage("", toolCall("a", "count", ""))},
+		{"in a call that may be repeated", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "count", ""))},
 			[]string{"counted", "stopped"}, pygent.StatusStopped, 1},
-		{"between calls", []pygent.Message{user, pygent.AssistantMessage("", toolCall("a", "bash", `{}`), toolCall("b", "count", ""), toolCall("c", "bash", `{}`)), pygent.ToolMessage("a", "ran")},
+		{"between calls", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "bash", `{}`), recordedCall("b", "count", ""), recordedCall("c", "bash", `{}`)), pygent.ToolMessage("a", "ran")},
 			[]string{"ran", "counted", lost, "stopped"}, pygent.StatusStopped, 1},
-		{"after all calls", []pygent.Message{user, pygent.AssistantMessage("", toolCall("a", "count", "")), pygent.ToolMessage("a", "ran")},
+		{"after all calls", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "count", "")), pygent.ToolMessage("a", "ran")},
 			[]string{"ran", "stopped"}, pygent.StatusStopped, 1},
-		{"in stop", []pygent.Message{user, pygent.AssistantMessage("", stopCall, toolCall("a", "bash", `{}`))},
+		{"in stop", []pygent.Message{user, pygent.AssistantMessage("", stopCall, recordedCall("a", "bash", `{}`))},
 			[]string{"stopped", "not run: an earlier call of the same message ended the run"}, pygent.StatusStopped, 0},
 		{"after stop", []pygent.Message{user, pygent.AssistantMessage("", stopCall), pygent.ToolMessage("s", "stopped")},
 			[]string{"stopped"}, pygent.StatusStopped, 0},
-		{"after a question", []pygent.Message{user, pygent.AssistantMessage("", toolCall("q", "continue", `{"prompt":"?"}`)), pygent.ToolMessage("q", "asked")},
+		{"after a question", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("q", "continue", `{"prompt":"?"}`)), pygent.ToolMessage("q", "asked")},
 			[]string{"asked"}, pygent.StatusAwaitingUser, 0},
 		{"after a reply", []pygent.Message{user, pygent.AssistantMessage("Well")}, []string{"stopped"}, pygent.StatusStopped, 1},
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // RetryPolicy says how often, and after which pauses, a model call that failed
-// for a passing reason is repeated. Only model calls are ever repeated. A zero
-// field has its default.
+// for a passing reason is repeated. Only model calls are ever repeated. A field
+// that is not positive has its default.
 type RetryPolicy struct {
 	MaxAttempts int           // calls in all, default 5; 1 never repeats
 	BaseDelay   time.Duration // the pause after the first failure, default 1 s; it doubles each time
@@ -20,9 +20,9 @@ type RetryPolicy struct {
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
 	return RetryPolicy{
-		MaxAttempts: cmp.Or(p.MaxAttempts, 5),
-		BaseDelay:   cmp.Or(p.BaseDelay, time.Second),
-		MaxDelay:    cmp.Or(p.MaxDelay, 30*time.Second),
+		MaxAttempts: cmp.Or(max(p.MaxAttempts, 0), 5),
+		BaseDelay:   cmp.Or(max(p.BaseDelay, 0), time.Second),
+		MaxDelay:    cmp.Or(max(p.MaxDelay, 0), 30*time.Second),
 	}
 }
 
@@ -61,7 +61,15 @@ func (p RetryPolicy) next(ctx context.Context, attempt int, err error) (time.Dur
 // delay doubles from attempt to attempt; its upper half is random, so that
 // agents that failed together do not return together.
 func (p RetryPolicy) delay(attempt int) time.Duration {
-	d := min(p.BaseDelay<<min(attempt-1, 20), p.MaxDelay)
+	d := p.BaseDelay
+	for i := 1; i < attempt; i++ {
+		if d > p.MaxDelay/2 {
+			d = p.MaxDelay
+			break
+		}
+		d *= 2
+	}
+	d = min(d, p.MaxDelay)
 	return d/2 + rand.N(d/2+1)
 }
 

@@ -44,6 +44,7 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 	c := newDockerCommander(o, engine, w)
 	c.mu.Lock()
 	c.begin()
+	c.wg.Go(func() { sweepEngine(c.life, engine) })
 	c.mu.Unlock()
 	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none"}
 	return newWorkspaceRuntime(w, c.files, c, info, o, "*")

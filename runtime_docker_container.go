@@ -23,13 +23,13 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/owner"
 )
 
 // Labels of our containers, by which leftovers of a crash can be found.
 const (
 	labelRuntime = "pygent.runtime" // the runtime's id
-	labelHost    = "pygent.host"    // the machine whose process made it
-	labelPid     = "pygent.pid"     // that process
+	labelOwner   = "pygent.owner"   // the process that made it, as package owner names it
 )
 
 // idleScript is PID 1 of the container: it ends when its standard input does,
@@ -55,7 +55,6 @@ type containerSpec struct {
 // newContainerSpec describes the containers of a runtime but for their [place].
 func newContainerSpec(o *runtimeOptions) containerSpec {
 	id := strings.ToLower(rand.Text()[:12])
-	hostname, _ := os.Hostname() // a label for people: better empty than an error
 	s := containerSpec{
 		id:     id,
 		giveUp: o.workspace != "" || os.Geteuid() != 0,
@@ -72,8 +71,7 @@ func newContainerSpec(o *runtimeOptions) containerSpec {
 			Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
 			Labels: map[string]string{
 				labelRuntime: id,
-				labelHost:    hostname,
-				labelPid:     strconv.Itoa(os.Getpid()),
+				labelOwner:   owner.Current(),
 			},
 		},
 		host: container.HostConfig{

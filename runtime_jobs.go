@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,10 @@ type JobOutput struct {
 // maxJobOutput bounds a piece of a job's output, in bytes.
 const maxJobOutput = DefaultMaxOutput
 
+// maxKeptJobOutput is how much of a job's output is kept, in bytes, where no
+// file can take the whole.
+const maxKeptJobOutput = 64 << 10
+
 var _ interface {
 	JobRunner
 	Dialer
@@ -75,6 +80,7 @@ func (r *workspaceRuntime) StartJob(ctx context.Context, cmd string, opts ...Bas
 		for _, opt := range opts {
 			opt(&o)
 		}
+		o.MaxOutput = cmp.Or(o.MaxOutput, maxKeptJobOutput)
 		spec, err := r.spec(ctx, cmd, o)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,16 +46,16 @@ type publication struct {
 
 // parsePublication parses what [WithPublish] takes.
 func parsePublication(s string) (publication, error) {
-	host, inside := "127.0.0.1", s
-	outside := s
+	host, outside, inside := "127.0.0.1", s, s
+	var err error
 	if i := strings.LastIndexByte(s, ':'); i >= 0 {
 		outside, inside = s[:i], s[i+1:]
-		if j := strings.LastIndexByte(outside, ':'); j >= 0 {
-			host, outside = strings.Trim(outside[:j], "[]"), outside[j+1:]
-		}
 	}
-	port, err := portNumber(inside)
-	if err == nil {
+	if strings.Contains(outside, ":") {
+		host, outside, err = net.SplitHostPort(outside)
+	}
+	port, portErr := portNumber(inside)
+	if err = cmp.Or(err, portErr); err == nil {
 		_, err = portNumber(outside)
 	}
 	if err != nil {

@@ -22,10 +22,11 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 			ReadOnly:     &o.readOnlyRoot,
 			GPUs:         o.gpus,
 			DockerHost:   o.dockerHost,
+			SharedFiles:  o.sharedFiles,
 			Mounts:       slices.Clone(o.mounts),
 		}
 	}
-	return TaskRuntime{Kind: r.info.Kind, Container: c, SharedFiles: o.sharedFiles}, slices.Clone(o.env)
+	return TaskRuntime{Kind: r.info.Kind, Container: c}, slices.Clone(o.env)
 }
 
 // options are those of a runtime for a task. Only without a parent do the
@@ -37,7 +38,6 @@ func (t TaskRuntime) options(env []string) []RuntimeOption {
 		t.Container.options(),
 		[]RuntimeOption{WithEnv(env...), func(o *runtimeOptions) {
 			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
-			o.sharedFiles = t.SharedFiles
 		}},
 	)
 }

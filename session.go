@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -32,6 +33,7 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	defer signal.Stop(s.interrupts)
 	go s.readLines(ctx)
 	defer s.askForCommands(ctx)()
+	defer s.printer.end()
 	s.banner(ctx)
 	return s.loop(ctx)
 }
@@ -43,7 +45,7 @@ type session struct {
 	out        io.Writer
 	printer    *printer
 	terminal   bool          // a person types
-	lines      chan line     // what was read; closed at the end of the input
+	lines      chan line     // what was read
 	wanted     chan struct{} // asks for a line; none is read ahead
 	interrupts chan os.Signal
 	warned     bool // the user was told that another Ctrl-C leaves
@@ -54,8 +56,17 @@ type line struct {
 	err  error
 }
 
-// errLeave ends a session.
-var errLeave = errors.New("leave the session")
+// maxLine is the longest line that is read, in bytes.
+const maxLine = 1 << 20
+
+var (
+	// errLeave ends a session.
+	errLeave = errors.New("leave the session")
+	// errInterrupted ends a turn.
+	errInterrupted = errors.New("interrupted by the user")
+	// errLongLine is what becomes of a line that exceeds maxLine.
+	errLongLine = fmt.Errorf("the line is longer than %d bytes; put the text in a file", maxLine)
+)
 
 func newSession(a *Agent) *session {
 	in, out := a.opts.in, a.opts.out
@@ -86,15 +97,31 @@ func (s *session) readLines(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		text, err := s.in.ReadString('\n')
-		if err != nil && text != "" {
-			err = nil
-		}
+		l := s.readLine()
 		select {
-		case s.lines <- line{strings.TrimRight(text, "\r\n"), err}:
+		case s.lines <- l:
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// readLine reads a line, whose end may be missing at the end of the input. Of
+// a line that is too long no more than maxLine is kept in memory.
+func (s *session) readLine() line {
+	var text []byte
+	for {
+		piece, err := s.in.ReadSlice('\n')
+		text = append(text, piece[:min(len(piece), maxLine+1-len(text))]...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && len(text) == 0:
+			return line{err: err}
+		case len(text) > maxLine:
+			return line{err: errLongLine}
+		}
+		return line{text: strings.TrimRight(string(text), "\r\n")}
 	}
 }
 
@@ -102,26 +129,30 @@ func (s *session) loop(ctx context.Context) error {
 	for {
 		text, err := s.ask(ctx, "> ", s.interrupts)
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, errLeave):
+		case ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, errLeave):
 			return nil
+		case errors.Is(err, errLongLine):
+			s.printer.say("error: %v", err)
+			continue
 		case err != nil:
-			return err
+			return fmt.Errorf("read the input: %w", err)
 		}
 		text = strings.TrimSpace(text)
 		if text == "" {
 			continue
 		}
 		s.warned = false
-		if strings.HasPrefix(text, "/") {
-			err = runCommand(ctx, s.agent, text, s.out)
-		} else {
-			err = s.turn(ctx, text)
-		}
+		err = s.interruptible(ctx, func(ctx context.Context) error {
+			if strings.HasPrefix(text, "/") {
+				return runCommand(ctx, s.agent, text, s.out)
+			}
+			return s.turn(ctx, text)
+		})
 		if errors.Is(err, errLeave) || errors.Is(err, ErrAgentClosed) {
 			return nil
 		}
 		if err != nil && ctx.Err() == nil {
-			s.printer.line("error: %v", err)
+			s.printer.say("error: %v", err)
 		}
 	}
 }
@@ -130,7 +161,7 @@ func (s *session) loop(ctx context.Context) error {
 // leaves interrupts to others.
 func (s *session) ask(ctx context.Context, prompt string, interrupts <-chan os.Signal) (string, error) {
 	if s.terminal {
-		fmt.Fprint(s.out, prompt)
+		s.printer.prompt(prompt)
 	}
 	wanted := s.wanted
 	for {
@@ -138,38 +169,50 @@ func (s *session) ask(ctx context.Context, prompt string, interrupts <-chan os.S
 		case wanted <- struct{}{}:
 			wanted = nil
 		case l := <-s.lines:
+			if s.terminal && l.err == nil {
+				s.printer.typed()
+			}
 			return l.text, l.err
 		case <-interrupts:
 			if s.warned {
 				return "", errLeave
 			}
 			s.warned = true
-			fmt.Fprint(s.out, "\n(Ctrl-C again, or /exit, to leave)\n"+prompt)
+			s.printer.say("(Ctrl-C again, or /exit, to leave)")
+			if s.terminal {
+				s.printer.prompt(prompt)
+			}
 		case <-ctx.Done():
-			return "", errLeave
+			return "", context.Cause(ctx)
 		}
 	}
 }
 
-// turn has the agent answer one message. Ctrl-C ends the turn, not the session.
-func (s *session) turn(ctx context.Context, text string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
+// interruptible calls f with a context that Ctrl-C ends. That f was
+// interrupted is no error.
+func (s *session) interruptible(outer context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(outer)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
 		select {
 		case <-s.interrupts:
-			cancel()
-		case <-done:
+			cancel(errInterrupted)
+		case <-ctx.Done():
 		}
-	}()
-	result, err := s.agent.RunUntilStop(ctx, text, ReplyEnds(), OnEvent(s.printer.event))
-	s.printer.endLine()
-	if result.Status == StatusCancelled {
-		s.printer.line("(interrupted)")
+	})
+	defer watcher.Wait()
+	defer cancel(nil)
+	err := f(ctx)
+	if err != nil && ctx.Err() != nil && outer.Err() == nil {
+		s.printer.say("(interrupted)")
 		return nil
 	}
+	return err
+}
+
+// turn has the agent answer one message.
+func (s *session) turn(ctx context.Context, text string) error {
+	result, err := s.agent.RunUntilStop(ctx, text, ReplyEnds(), OnEvent(s.printer.event))
 	if err != nil {
 		return err
 	}
@@ -183,20 +226,20 @@ func (s *session) outcome(r *Result) {
 	case StatusReplied:
 	case StatusStopped:
 		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
-			s.printer.line("%s", r.Summary)
+			s.printer.say("%s", r.Summary)
 		}
 	case StatusAwaitingUser:
 		if r.Question == nil {
 			return
 		}
 		if r.Question.Prompt != "" {
-			s.printer.line("? %s", r.Question.Prompt)
+			s.printer.say("? %s", r.Question.Prompt)
 		}
 		for i, option := range r.Question.Options {
-			s.printer.line("  %d. %s", i+1, option)
+			s.printer.say("  %d. %s", i+1, option)
 		}
 	default:
-		s.printer.line("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
+		s.printer.say("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
 	}
 }
 
@@ -207,47 +250,45 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.runtime.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
-	s.printer.line("%s: commands run %s, in %s", s.agent.persona.Name, where, info.Workspace)
+	s.printer.say("%s: commands run %s, in %s", s.agent.persona.Name, where, info.Workspace)
 	if info.Fallback != "" {
-		s.printer.line("! NOT isolated: %s", info.Fallback)
+		s.printer.say("! NOT isolated: %s", info.Fallback)
 	}
 	if s.terminal {
-		s.printer.line("Type a message; /help lists the commands, /exit leaves.")
+		s.printer.say("Type a message; /help lists the commands, /exit leaves.")
 	}
 }
 
 // askForCommands has the user approve calls, and makes bash ask on the local
-// runtime, where commands are not contained, unless that was decided. It returns a function that restores what was.
+// runtime, where commands are not contained, unless that was decided. It
+// returns a function that restores what was.
 func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	o := &s.agent.opts
 	s.agent.busy.Lock()
 	defer s.agent.busy.Unlock()
 	approve, confirm := o.approve, o.confirmBash
+	asked, ask := approve, confirm
 	if confirm == nil {
 		unsafe := !s.agent.runtime.UseDocker() && (s.terminal || s.agent.describe(ctx).Fallback != "")
-		ask := unsafe && approve == nil
-		confirm = &ask
+		ask = new(unsafe && approve == nil)
 	}
-	asked := approve
 	if s.terminal && approve == nil {
 		asked = s.approve
 	}
-	before := o.confirmBash
-	s.agent.setApproval(asked, confirm)
+	s.agent.setApproval(asked, ask)
 	return func() {
 		s.agent.busy.Lock()
 		defer s.agent.busy.Unlock()
-		s.agent.setApproval(approve, before)
+		s.agent.setApproval(approve, confirm)
 	}
 }
 
 // approve asks the user about a call; anything but yes is no.
 func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) {
 	if taskOf(ctx) != "" {
-		return Decision{Reason: "the user is not asked about background tasks on this machine; do it yourself"}, nil
+		return Decision{Reason: "the user is not asked about background tasks here; do it yourself"}, nil
 	}
-	s.printer.endLine()
-	answer, err := s.ask(ctx, fmt.Sprintf("Run this on your machine? %s\n[y]es, or say why not: ", visible(describeCall(call))), nil)
+	answer, err := s.ask(ctx, s.approvalQuestion(call), nil)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -259,6 +300,23 @@ func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) 
 	}
 	return Decision{Reason: "the user says: " + answer}, nil
 }
+
+// approvalQuestion shows all of a call: who says yes has to know to what.
+func (s *session) approvalQuestion(call ToolCall) string {
+	question, what := "Allow this call?", call.Name+" "+bound(call.Arguments, maxShownArguments)
+	if call.Name == "bash" {
+		what = describeCall(call)
+		question = "Run this on your machine?"
+		if s.agent.runtime.UseDocker() {
+			question = "Run this in the container?"
+		}
+	}
+	return fmt.Sprintf("%s %s\n[y]es, or say why not: ", question, what)
+}
+
+// maxShownArguments bounds the arguments that the user is shown when asked for
+// approval, in bytes.
+const maxShownArguments = 8 << 10
 
 // describe says what the agent's runtime is, as far as it can tell.
 func (a *Agent) describe(ctx context.Context) RuntimeInfo {

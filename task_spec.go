@@ -50,8 +50,6 @@ type TaskRuntime struct {
 	Kind string `json:"kind,omitempty"`
 	// Container is how the parent's container is made, or that there is none.
 	Container ContainerConfig `json:"container,omitzero"`
-	// SharedFiles is what the parent was told by [WithSharedFiles], if anything.
-	SharedFiles *bool `json:"shared_files,omitempty"`
 }
 
 // TaskLimits bounds a task. A zero field keeps what the manager says, and then

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"regexp"
 	"runtime/debug"
@@ -73,6 +74,9 @@ type ToolFunc func(ctx context.Context, rt Runtime, args map[string]any) (string
 //	weather, err := pygent.NewTool("weather", "Tell the weather",
 //		func(ctx context.Context, rt pygent.Runtime, in in) (string, error) { … })
 func NewTool[In any](name, description string, fn func(ctx context.Context, rt Runtime, in In) (string, error)) (Tool, error) {
+	if fn == nil {
+		return Tool{}, fmt.Errorf("tool %s: the function is nil", name)
+	}
 	return typedTool(name, description, func(ctx context.Context, rt Runtime, in In) (*ToolResult, error) {
 		return textResult(fn(ctx, rt, in))
 	})
@@ -175,7 +179,7 @@ func (t Tool) arguments(text string) (json.RawMessage, error) {
 	if err := dec.Decode(&args); err != nil {
 		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, t.Parameters)
 	}
-	if dec.More() {
+	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("the arguments have text after the JSON object; expected %s", t.Parameters)
 	}
 	if args == nil {
@@ -205,17 +209,18 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (resul
 }
 
 // Registry is a set of tools, safe for concurrent use. Every agent has its
-// own, made from the default registry when the agent is created.
+// own, made from the default registry when the agent is created. The zero
+// Registry is empty and ready to use.
 type Registry struct {
 	mu       sync.RWMutex
-	tools    map[string]Tool
-	disabled map[string]bool
-	version  int64
+	tools    map[string]Tool // nil until the first one is added
+	disabled map[string]bool // nil until the first one is disabled
+	version  int64           // rises with every change
 }
 
 // NewRegistry returns a registry of the given tools.
 func NewRegistry(tools ...Tool) (*Registry, error) {
-	r := &Registry{tools: map[string]Tool{}, disabled: map[string]bool{}}
+	r := &Registry{}
 	for _, t := range tools {
 		if err := r.Add(t); err != nil {
 			return nil, err
@@ -232,6 +237,9 @@ func (r *Registry) Add(t Tool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.tools == nil {
+		r.tools = map[string]Tool{}
+	}
 	r.tools[t.Name] = t
 	r.version++
 	return nil
@@ -267,12 +275,12 @@ func (r *Registry) Clear() {
 	r.version++
 }
 
-// Reset restores the built-in tools, and nothing else.
+// Reset restores the built-in tools, and nothing else: tools that were
+// disabled are no longer.
 func (r *Registry) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tools = maps.Clone(builtinTools())
-	clear(r.disabled)
+	r.tools, r.disabled = maps.Clone(builtinTools()), nil
 	r.version++
 }
 
@@ -281,6 +289,9 @@ func (r *Registry) Reset() {
 func (r *Registry) Disable(names ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.disabled == nil {
+		r.disabled = map[string]bool{}
+	}
 	for _, name := range names {
 		r.disabled[name] = true
 	}
@@ -291,6 +302,11 @@ func (r *Registry) Disable(names ...string) {
 func (r *Registry) Tools() []Tool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	return r.enabled()
+}
+
+// enabled is called with r.mu held.
+func (r *Registry) enabled() []Tool {
 	var tools []Tool
 	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
 		if !r.disabled[name] {
@@ -330,24 +346,22 @@ func (r *Registry) lookup(name string) (Tool, error) {
 // unknown is called with r.mu held.
 func (r *Registry) unknown(name string) error {
 	var names []string
-	for _, n := range slices.Sorted(maps.Keys(r.tools)) {
-		if !r.disabled[n] {
-			names = append(names, n)
-		}
+	for _, t := range r.enabled() {
+		names = append(names, t.Name)
 	}
 	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
 }
 
-// specs returns what a model is told of the tools, and a number that changes
-// whenever they may have.
+// specs returns what a model is told of the tools, and the version of the
+// registry that this is true of.
 func (r *Registry) specs() ([]ToolSpec, int64) {
-	tools := r.Tools()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	tools := r.enabled()
 	specs := make([]ToolSpec, len(tools))
 	for i, t := range tools {
 		specs[i] = ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Parameters}
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
 	return specs, r.version
 }
 
@@ -367,7 +381,7 @@ func (r *Registry) clone() *Registry {
 // defaultRegistry holds the built-in tools and what RegisterTool adds. Agents
 // take a copy when they are created.
 var defaultRegistry = sync.OnceValue(func() *Registry {
-	r := &Registry{disabled: map[string]bool{}}
+	r := &Registry{}
 	r.Reset()
 	return r
 })

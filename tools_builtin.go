@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -31,6 +32,9 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 	tools := map[string]Tool{}
 	for _, t := range append(delegationTools(), []Tool{
 		builtin("bash", "Run a shell command in the workspace and return its output and exit code. Every command starts anew in the workspace: cd and exports do not last. Commands get no input and no terminal.", runBash),
+		polling(builtin("job_output", "Read what a background command printed from offset on, and see its state. wait gives it time to print something new.", jobOutput)),
+		polling(builtin("job_list", "List the commands in the background.", jobList)),
+		builtin("job_kill", "End a background command with all its processes.", jobKill),
 		builtin("write_file", "Create a text file in the workspace, or replace its whole content.", writeFile),
 		builtin("edit_file", "Replace a piece of text in a file of the workspace. old_text must occur exactly once, white space included: add lines around it until it does.", editFile),
 		builtin("download_file", "Read a text file of the workspace.", downloadFile),
@@ -59,10 +63,18 @@ func builtin[In any](name, description string, fn func(context.Context, Runtime,
 	return t
 }
 
+// polling marks a tool that is rightly called again and again.
+func polling(t Tool) Tool {
+	t.polls = true
+	return t
+}
+
 type bashInput struct {
 	Cmd     string  `json:"cmd" jsonschema:"the command, or a whole script"`
 	Timeout float64 `json:"timeout,omitempty" jsonschema:"time limit in seconds, at most 600; default 30"`
 	Cwd     string  `json:"cwd,omitempty" jsonschema:"directory to run in, relative to the workspace"`
+
+	Background bool `json:"background,omitempty" jsonschema:"do not wait: return a job id for job_output and job_kill; without a time limit unless timeout is given"`
 }
 
 func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error) {
@@ -70,21 +82,29 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 		return nil, errors.New("cmd is empty")
 	}
 	if in.Timeout < 0 {
-		return nil, errors.New("timeout must be positive")
+		return nil, errors.New("timeout must not be negative")
 	}
-	timeout := min(time.Duration(in.Timeout*float64(time.Second)), MaxBashTimeout)
+	// Bounded before it becomes a Duration, which a large number would overflow.
+	seconds := min(in.Timeout, MaxBashTimeout.Seconds())
+	timeout := time.Duration(seconds * float64(time.Second))
+	if in.Background {
+		return startJob(ctx, rt, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
+	}
 	r, err := rt.Bash(ctx, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
+	if err != nil && r.Output == "" {
+		return nil, err
+	}
+	r.Command = in.Cmd
 	display := r.String()
 	if len(r.Command) > shownCommand {
 		r.Command = headOf(r.Command, shownCommand) + " …"
 	}
+	result := &ToolResult{Content: r.String(), Display: display}
 	if err != nil {
-		if r.Output == "" {
-			return nil, err
-		}
-		return &ToolResult{Content: fmt.Sprintf("%s\n[interrupted: %v]", r, err), IsError: true}, nil
+		note := fmt.Sprintf("\n[interrupted: %v]", err)
+		result.Content, result.Display, result.IsError = result.Content+note, display+note, true
 	}
-	return &ToolResult{Content: r.String(), Display: display}, nil
+	return result, nil
 }
 
 type writeInput struct {
@@ -128,20 +148,43 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 
 // replaceOnce replaces the only occurrence of old in text, and returns the
 // line it began at. Models write LF: in a text with CRLF line ends, an old
-// text that does not occur as it is gets its line ends, and the new one too.
+// text that does not occur as it is gets those, and a new text gets the line
+// ends of its place. An old text with CRLF shows a model that knows what it
+// does; its new text is taken as it is.
 func replaceOnce(text, old, new string) (edited string, line int, err error) {
+	verbatim := strings.Contains(old, "\r\n")
 	if !strings.Contains(text, old) && strings.Contains(text, "\r\n") {
-		old, new = toCRLF(old), toCRLF(new)
+		old, verbatim = toCRLF(old), false
 	}
-	switch n := strings.Count(text, old); n {
-	case 0:
+	at, last := strings.Index(text, old), strings.LastIndex(text, old)
+	switch {
+	case at < 0:
 		return "", 0, errors.New("old_text does not occur in the file; read the file and copy the text exactly")
-	case 1:
-		at := strings.Index(text, old)
-		return text[:at] + new + text[at+len(old):], 1 + strings.Count(text[:at], "\n"), nil
-	default:
-		return "", 0, fmt.Errorf("old_text occurs %d times; add lines around it to make it unique", n)
+	case at != last: // occurrences that overlap are two as well
+		return "", 0, fmt.Errorf("old_text occurs more than once, on line %d and on line %d; add lines around it to make it unique", lineAt(text, at), lineAt(text, last))
 	}
+	if !verbatim && endsInCRLF(text, at) {
+		if text[at] == '\n' { // the CR before it belongs to the line end
+			at, old = at-1, "\r"+old
+		}
+		new = toCRLF(new)
+	}
+	return text[:at] + new + text[at+len(old):], lineAt(text, at), nil
+}
+
+// lineAt returns the number of the line, from 1, that the byte at is in.
+func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
+
+// endsInCRLF reports whether the line that the byte at is in ends in CRLF; of
+// a last line without an end, whether the line before it does.
+func endsInCRLF(text string, at int) bool {
+	end := strings.IndexByte(text[at:], '\n')
+	if end < 0 {
+		end = strings.LastIndexByte(text[:at], '\n')
+	} else {
+		end += at
+	}
+	return end > 0 && text[end-1] == '\r'
 }
 
 func toCRLF(s string) string {
@@ -158,15 +201,30 @@ func downloadFile(ctx context.Context, rt Runtime, in downloadInput) (*ToolResul
 		return nil, errors.New("offset must not be negative")
 	}
 	data, size, err := readRange(ctx, rt, in.Path, in.Offset, maxFileResult)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(data) == 0 && in.Offset > 0:
+		return nil, fmt.Errorf("offset %d is at or past the end of %s, which has %d bytes", in.Offset, in.Path, size)
+	case len(data) == 0:
+		return &ToolResult{Content: fmt.Sprintf("[%s is empty]", in.Path)}, nil
 	}
-	if !isText(data) {
+	// A piece may begin and end within a character.
+	begin, end := in.Offset, in.Offset+int64(len(data))
+	if begin > 0 {
+		data = trimPartialStart(data)
+		begin = end - int64(len(data))
+	}
+	if end < size {
+		data = trimPartialEnd(data)
+		end = begin + int64(len(data))
+	}
+	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
 		return nil, fmt.Errorf("%s is not a text file (%d bytes); look at it with bash, or with read_image if it is an image", in.Path, size)
 	}
 	text := string(data)
-	if end := in.Offset + int64(len(data)); end < size {
-		text += fmt.Sprintf("\n[bytes %d to %d of %d; read on with offset %d]", in.Offset, end, size, end)
+	if end < size {
+		text += fmt.Sprintf("\n[bytes %d to %d of %d; read on with offset %d]", begin, end, size, end)
 	}
 	return &ToolResult{Content: text, Display: fmt.Sprintf("read %s (%d bytes)", in.Path, len(data))}, nil
 }
@@ -183,21 +241,6 @@ func readRange(ctx context.Context, rt Runtime, path string, offset, limit int64
 	size := int64(len(data))
 	data = data[min(offset, size):]
 	return data[:min(int64(len(data)), limit)], size, nil
-}
-
-// isText reports whether data is UTF-8 without NUL, forgiving a character that
-// the end of the piece cuts.
-func isText(data []byte) bool {
-	if strings.ContainsRune(string(data), 0) {
-		return false
-	}
-	for range utf8.UTFMax {
-		if utf8.Valid(data) {
-			return true
-		}
-		data = data[:len(data)-1]
-	}
-	return utf8.Valid(data)
 }
 
 type imageInput struct {
@@ -250,10 +293,14 @@ func headOf(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
+	end := n
+	for end > 0 && end > n-utf8.UTFMax+1 && !utf8.RuneStart(s[end]) {
+		end--
 	}
-	return s[:n]
+	if !utf8.RuneStart(s[end]) {
+		end = n // not UTF-8: there is no character to keep whole
+	}
+	return s[:end]
 }
 
 // tailOf returns at most n bytes of the end of s, not cutting a character.
@@ -261,9 +308,13 @@ func tailOf(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	at := len(s) - n
-	for at < len(s) && !utf8.RuneStart(s[at]) {
+	begin := len(s) - n
+	at := begin
+	for at < len(s) && at < begin+utf8.UTFMax-1 && !utf8.RuneStart(s[at]) {
 		at++
+	}
+	if at < len(s) && !utf8.RuneStart(s[at]) {
+		at = begin // not UTF-8: there is no character to keep whole
 	}
 	return s[at:]
 }

@@ -33,6 +33,7 @@ type cli struct {
 	Session sessionCmd `cmd:"" default:"1" help:"Talk with the agent (the default)."`
 	Run     runCmd     `cmd:"" help:"Work on PROMPT without asking until it is done; the answer goes to standard output."`
 	Demo    demoCmd    `cmd:"" help:"Watch a scripted session: no key, no network."`
+	Prune   pruneCmd   `cmd:"" help:"Show what a crash left behind, and remove it."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

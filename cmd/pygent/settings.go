@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/docker/go-units"
@@ -23,6 +25,9 @@ type settings struct {
 	User      string            `help:"User in the container." placeholder:"NAME"`
 	ReadOnly  bool              `help:"Make the container's root file system read-only."`
 	GPUs      string            `help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
+	Cap       []string          `help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME"`
+	Mount     []string          `help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
+	Publish   []string          `help:"Make a port of the container reachable here." placeholder:"[HOST:]PORT" sep:"none"`
 	Workspace string            `help:"Directory to work in, kept afterwards (default a temporary one)." placeholder:"DIR" xor:"workspace"`
 	Cwd       bool              `help:"Work in the current directory." xor:"workspace"`
 	Model     string            `help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME"`
@@ -35,7 +40,7 @@ type settings struct {
 
 // load reads the configuration and lays the flags over it.
 func (s *settings) load() (pygent.Config, error) {
-	cfg, err := pygent.ConfigSources{Files: s.Config, Overrides: s.Env}.Load()
+	cfg, err := pygent.ConfigSources{Files: s.Config, Overrides: s.overrides()}.Load()
 	if err != nil {
 		return cfg, err
 	}
@@ -67,6 +72,21 @@ func (s *settings) load() (pygent.Config, error) {
 	override(&cfg.Limits.MaxTime, s.Timeout)
 	cfg.DisabledTools = append(cfg.DisabledTools, s.OmitTool...)
 	return cfg, nil
+}
+
+// overrides are the variables of -e, and the flags whose values are lists in
+// the form that their variables have.
+func (s *settings) overrides() map[string]string {
+	all := maps.Clone(s.Env)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for name, values := range map[string][]string{"PYGENT_CAPS": s.Cap, "PYGENT_MOUNTS": s.Mount, "PYGENT_PUBLISH": s.Publish} {
+		if len(values) > 0 {
+			all[name] = strings.Join(values, ",")
+		}
+	}
+	return all
 }
 
 // override replaces a setting by a flag that was given.

@@ -58,3 +58,33 @@ func BenchmarkFortyAtOnce(b *testing.B) {
 	b.Run("local", func(b *testing.B) { each(b, local(b)) })
 	b.Run("docker", func(b *testing.B) { each(b, container(b, debianImage(b), containerOptions{}).client) })
 }
+
+// BenchmarkDeadline measures how long after deadline and grace the result of
+// a command comes whose processes try to get away. They are gone then.
+func BenchmarkDeadline(b *testing.B) {
+	const timeout, grace = 400 * time.Millisecond, 50 * time.Millisecond
+	each := func(b *testing.B, c *guest.Client) {
+		var times []time.Duration
+		for b.Loop() {
+			start := time.Now()
+			r := runCommand(b, c, guest.Command{Script: breakaway, Timeout: timeout, Grace: grace})
+			times = append(times, time.Since(start)-timeout-grace)
+			require.Zero(b, r.Survivors)
+		}
+		slices.Sort(times)
+		b.ReportMetric(float64(times[len(times)/2].Microseconds()), "µs-over/median")
+		b.ReportMetric(float64(times[len(times)-1].Microseconds()), "µs-over/max")
+	}
+	b.Run("local", func(b *testing.B) { each(b, local(b)) })
+	b.Run("docker", func(b *testing.B) { each(b, container(b, debianImage(b), containerOptions{}).client) })
+}
+
+// BenchmarkStart measures from the creation of a container to its first
+// result.
+func BenchmarkStart(b *testing.B) {
+	median(b, func() {
+		r := startContainer(b, debianImage(b), containerOptions{})
+		run(b, r.client, "true")
+		require.NoError(b, r.client.Close())
+	})
+}

@@ -75,7 +75,10 @@ type Info struct {
 type Client struct {
 	session *yamux.Session
 	info    Info
-	pending sync.WaitGroup // opens that nobody waits for any more
+	pending sync.WaitGroup // goroutines that may outlive the call that started them
+
+	mu     sync.Mutex // guards closed, and pending against growing after it
+	closed bool
 }
 
 // Connect begins a session over conn, which the client then owns, also when
@@ -117,9 +120,23 @@ func (c *Client) Done() <-chan struct{} { return c.session.CloseChan() }
 // Close ends the session. The guest then kills everything it started, removes
 // its long outputs and exits; closing the stream does not wait for that.
 func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	err := c.session.Close()
 	c.pending.Wait()
 	return err
+}
+
+// spawn runs f in a goroutine that Close waits for, or reports false when
+// that is too late.
+func (c *Client) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.pending.Go(f)
+	}
+	return !c.closed
 }
 
 // call makes a request with one answer.
@@ -164,7 +181,7 @@ func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Me
 		err    error
 	}
 	result := make(chan opened, 1)
-	c.pending.Go(func() {
+	if !c.spawn(func() {
 		stream, err := c.session.OpenStream()
 		if err == nil {
 			if err = wire.WriteFrame(stream, kind, request); err != nil {
@@ -172,12 +189,14 @@ func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Me
 			}
 		}
 		result <- opened{stream, err}
-	})
+	}) {
+		return nil, ErrClosed
+	}
 	select {
 	case o := <-result:
 		return o.stream, o.err
 	case <-ctx.Done():
-		c.pending.Go(func() {
+		c.spawn(func() {
 			if o := <-result; o.err == nil {
 				_ = o.stream.Close()
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ while True:
 	require.NoError(t, err)
 	out, err := c.Output(ctx, job.ID, 0, 0, testTime)
 	require.NoError(t, err)
-	require.Equal(t, "ready\n", string(out.Data))
+	require.Contains(t, string(out.Data), "ready")
 	for _, size := range []int{0, 5, 3 << 20} {
 		conn, err := c.Dial(ctx, 8080)
 		require.NoError(t, err)
@@ -152,4 +153,39 @@ func TestOutOfMemoryKillsTheCommandAlone(t *testing.T) {
 	r := runCommand(t, c, guest.Command{Script: "python3 -c 'x = bytearray(900 << 20)'; echo after"})
 	require.Contains(t, output(r), "after")
 	require.Equal(t, "fine\n", output(run(t, c, "echo fine")))
+}
+
+// hostProcess, in the environment, makes the test's program a host that is to
+// be killed: it starts a guest in the workspace named by it and waits.
+const hostProcess = "PYGENT_TEST_HOST"
+
+// actAsHost starts a guest with a command, and waits for its own end.
+func actAsHost(workspace string) {
+	c, err := guest.StartLocal(context.Background(), os.Environ(), guest.Config{Workspace: workspace})
+	if err == nil {
+		_, err = c.Start(context.Background(), guest.Command{Script: "echo $$ > pid; " + breakaway})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	select {}
+}
+
+func TestKilledHostLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	host := exec.Command(os.Args[0])
+	host.Env = append(os.Environ(), hostProcess+"="+dir)
+	require.NoError(t, host.Start())
+	var pid []byte
+	require.Eventually(t, func() bool {
+		pid, _ = os.ReadFile(filepath.Join(dir, "pid"))
+		return strings.HasSuffix(string(pid), "\n")
+	}, testTime, time.Millisecond)
+	require.NoError(t, host.Process.Kill())
+	_ = host.Wait()
+	c := local(t)
+	require.Eventually(t, func() bool {
+		return output(run(t, c, `for p in /proc/[0-9]*; do [ "$(readlink $p/cwd)" = "`+dir+`" ] && echo $p; done 2>/dev/null; true`)) == ""
+	}, testTime, time.Millisecond)
 }

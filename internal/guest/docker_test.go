@@ -3,6 +3,7 @@ package guest_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -72,9 +73,12 @@ func image(t testing.TB, name string) string {
 	return name
 }
 
+// guestDir holds the guest's program during the tests.
+var guestDir = filepath.Join(os.TempDir(), fmt.Sprintf("pygent-guest-test-%d", os.Getpid()))
+
 // guestFile returns the path of the guest's program.
 var guestFile = sync.OnceValues(func() (string, error) {
-	return binary.File(filepath.Join(os.TempDir(), "pygent-guest-test"), runtime.GOARCH)
+	return binary.File(guestDir, runtime.GOARCH)
 })
 
 // startContainer starts a guest in a container as pygent does, and connects.

@@ -73,11 +73,13 @@ func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Messag
 	// The guest may answer before it has everything, and then take no more.
 	// The answer alone tells why, and it ends the sending.
 	answer := make(chan error, 1)
-	c.pending.Go(func() {
+	if !c.spawn(func() {
 		err := wire.ReadReply(x.stream, nil)
 		_ = x.stream.SetWriteDeadline(time.Unix(1, 0))
 		answer <- err
-	})
+	}) {
+		return ErrClosed
+	}
 	body := wire.NewBodyWriter(x.stream)
 	failed := fill(body)
 	sent := body.Finish(failed)

@@ -209,12 +209,12 @@ func TestDeadlineLeavesNoDescendant(t *testing.T) {
 	})
 }
 
-// sleepers returns the processes in the place of c that sleep.
+// sleepers returns the processes that sleep in the workspace of c.
 func sleepers(t *testing.T, c *guest.Client) string {
 	t.Helper()
 	return output(run(t, c, `for p in /proc/[0-9]*; do
-  read -r name < $p/comm || continue
-  [ "$name" = sleep ] && grep -q `+"'"+`State:.Z'  $p/status || { [ "$name" = sleep ] && echo $p; }
+  [ "$(readlink $p/cwd)" = "$(readlink /proc/$$/cwd)" ] || continue
+  read -r name < $p/comm && [ "$name" = sleep ] && echo $p
 done 2>/dev/null; true`))
 }
 
@@ -339,4 +339,25 @@ func TestEndOfStreamLeavesNothing(t *testing.T) {
 	require.NoDirExists(t, "/proc/"+strings.TrimSpace(string(pid)))
 	_, err = c.Run(context.Background(), guest.Command{Script: "true"})
 	require.ErrorIs(t, err, guest.ErrClosed)
+}
+
+func TestCloseEndsWhatWaits(t *testing.T) {
+	c := local(t)
+	results := make(chan error)
+	for range 8 {
+		go func() {
+			for {
+				if _, err := c.Run(context.Background(), guest.Command{Script: "sleep 0.01"}); err != nil {
+					results <- err
+					return
+				}
+			}
+		}()
+	}
+	run(t, c, "true")
+	require.NoError(t, c.Close())
+	for range 8 {
+		require.ErrorIs(t, <-results, guest.ErrClosed)
+	}
+	<-c.Done()
 }

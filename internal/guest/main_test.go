@@ -9,7 +9,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if workspace := os.Getenv(hostProcess); workspace != "" {
+		actAsHost(workspace)
+	}
 	code := m.Run()
+	_ = os.RemoveAll(guestDir)
 	if c, err := engine(); err == nil {
 		_ = c.Close()
 	}

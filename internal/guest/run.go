@@ -107,7 +107,7 @@ func (c *Client) cancelWith(ctx context.Context, x *exchange, giveUp func(), gra
 	quit, done := make(chan struct{}), make(chan struct{})
 	stopFunc := context.AfterFunc(ctx, func() {
 		defer close(done)
-		c.pending.Go(func() { _ = wire.WriteFrame(x.stream, wire.KindCancel, nil) })
+		c.spawn(func() { _ = wire.WriteFrame(x.stream, wire.KindCancel, nil) })
 		timer := time.NewTimer(grace + cancelPatience)
 		defer timer.Stop()
 		select {

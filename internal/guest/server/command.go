@@ -71,36 +71,12 @@ func (s *Server) run(ctx context.Context, st *state, stream *yamux.Stream, paylo
 
 // start starts a command.
 func (s *Server) start(st *state, m *wire.Run) (*job, error) {
-	if st.shell == "" {
-		return nil, errors.New("there is neither bash nor sh here")
-	}
-	dir := st.workspace
-	if d := filepath.FromSlash(m.Dir); filepath.IsAbs(d) {
-		dir = d
-	} else if d != "" {
-		dir = filepath.Join(dir, d)
-	}
-	spec := supervise.Spec{
-		Path: st.shell,
-		Dir:  dir,
-		Env:  mergeEnv(st.env, m.Env, []string{"PWD=" + dir}),
-
-		Confirm: m.Background,
-	}
-	name := strings.TrimSuffix(filepath.Base(st.shell), ".exe")
-	if err := checkDir(dir); err != nil {
-		return nil, fmt.Errorf("directory of the command: %w", err)
-	}
-	script, path, err := scriptFile(m.Script)
+	spec, err := st.spec(m)
 	if err != nil {
-		return nil, fmt.Errorf("hand over the script: %w", err)
+		return nil, err
 	}
-	if script != nil {
-		defer script.Close()
-		spec.Script = script
-		spec.Args = []string{name, "-c", ". " + path, name}
-	} else {
-		spec.Args = []string{name, "-c", string(m.Script), name}
+	if spec.Script != nil {
+		defer spec.Script.Close()
 	}
 	read, write, err := outputPipe()
 	if err != nil {
@@ -117,10 +93,42 @@ func (s *Server) start(st *state, m *wire.Run) (*job, error) {
 	if st.spills != nil {
 		spill = st.spills.create
 	}
-	head, tail := kept(m.Head), kept(m.Tail)
-	j := newJob(proc, newCapture(head, tail, spill), m)
+	j := newJob(proc, newCapture(kept(m.Head), kept(m.Tail), spill), m)
 	s.jobs.watch(j, read)
 	return j, nil
+}
+
+// spec returns how to run a command's script under the shell.
+func (st *state) spec(m *wire.Run) (supervise.Spec, error) {
+	if st.shell == "" {
+		return supervise.Spec{}, errors.New("there is neither bash nor sh here")
+	}
+	dir := st.workspace
+	if d := filepath.FromSlash(m.Dir); filepath.IsAbs(d) {
+		dir = d
+	} else if d != "" {
+		dir = filepath.Join(dir, d)
+	}
+	if err := checkDir(dir); err != nil {
+		return supervise.Spec{}, fmt.Errorf("directory of the command: %w", err)
+	}
+	script, path, err := scriptFile(m.Script)
+	if err != nil {
+		return supervise.Spec{}, fmt.Errorf("hand over the script: %w", err)
+	}
+	text := string(m.Script)
+	if script != nil {
+		text = ". " + path
+	}
+	name := strings.TrimSuffix(filepath.Base(st.shell), ".exe")
+	return supervise.Spec{
+		Path:    st.shell,
+		Args:    []string{name, "-c", text, name},
+		Env:     mergeEnv(st.env, m.Env, []string{"PWD=" + dir}),
+		Dir:     dir,
+		Script:  script,
+		Confirm: m.Background,
+	}, nil
 }
 
 func kept(n int) int {

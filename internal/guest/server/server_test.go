@@ -108,6 +108,25 @@ func TestSpillNeedsNoWorkspaceAndNoRoom(t *testing.T) {
 	require.Empty(t, r.Spill)
 }
 
+func TestIdleSessionsAreSmall(t *testing.T) {
+	const sessions = 200
+	used := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapInuse + m.StackInuse)
+	}
+	before := used()
+	for range sessions {
+		c := inside(t, guest.Config{})
+		_, err := c.Jobs(context.Background())
+		require.NoError(t, err)
+	}
+	each := (used() - before) / sessions
+	t.Logf("%d KiB for both sides of a session", each>>10)
+	require.Less(t, each, int64(64<<10))
+}
+
 // FuzzServer feeds the guest's side what a host may send.
 func FuzzServer(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 3, 0, 0, 0, 0})

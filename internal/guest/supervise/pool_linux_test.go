@@ -121,7 +121,7 @@ func TestStoppedSupervisorIsGivenUp(t *testing.T) {
 	require.NoError(t, err)
 	p.Stop(10 * time.Millisecond)
 	<-p.Gone()
-	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, 10*time.Second, time.Millisecond)
 }
 
 func TestKilledSupervisorLeavesNothing(t *testing.T) {

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// ctrlC and ctrlD are what a terminal sends for the keys.
+const (
+	ctrlC = "\x03"
+	ctrlD = "\x04"
+)
+
+// terminal is the binary in a session at a pseudo-terminal, and what the
+// terminal shows.
+type terminal struct {
+	t       *testing.T
+	pty     *os.File
+	cmd     *exec.Cmd
+	history string // the file of the conversation
+
+	mu    sync.Mutex
+	shown bytes.Buffer
+	seen  int           // how much of it expect has passed
+	more  chan struct{} // gets a value when something is shown
+	done  chan struct{} // closed when the terminal hangs up
+}
+
+// openTerminal starts a local session with the server's model.
+func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *terminal {
+	t.Helper()
+	pty, tty := openPTY(t)
+	cmd := command(t, server.Env(), append([]string{"--no-docker"}, args...)...)
+	history := filepath.Join(cmd.Dir, "history.json")
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, tty.Close())
+	term := &terminal{t: t, pty: pty, cmd: cmd, history: history, more: make(chan struct{}, 1), done: make(chan struct{})}
+	go term.watch()
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil { // the test has failed: its context kills the session
+			_ = cmd.Wait()
+		}
+		pty.Close()
+		<-term.done
+	})
+	return term
+}
+
+// openPTY opens both ends of a new pseudo-terminal.
+func openPTY(t *testing.T) (pty, tty *os.File) {
+	t.Helper()
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	conn, err := pty.SyscallConn()
+	require.NoError(t, err)
+	var number int
+	var failed error
+	require.NoError(t, conn.Control(func(fd uintptr) {
+		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
+			number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
+	}))
+	require.NoError(t, failed)
+	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	return pty, tty
+}
+
+// watch collects what is shown until the terminal hangs up.
+func (x *terminal) watch() {
+	defer close(x.done)
+	buf := make([]byte, 4096)
+	for {
+		n, err := x.pty.Read(buf)
+		x.mu.Lock()
+		x.shown.Write(buf[:n])
+		x.mu.Unlock()
+		select {
+		case x.more <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// expect waits until want is shown after what was expected before.
+func (x *terminal) expect(want string) {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(x.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		x.mu.Lock()
+		text := strings.ReplaceAll(x.shown.String(), "\r\n", "\n")
+		at := strings.Index(text[x.seen:], want)
+		if at >= 0 {
+			x.seen += at + len(want)
+		}
+		x.mu.Unlock()
+		if at >= 0 {
+			return
+		}
+		select {
+		case <-x.more:
+		case <-x.done:
+			select {
+			case <-x.more:
+				continue // it said something before it hung up
+			default:
+			}
+			x.t.Fatalf("%q is never shown in:\n%s", want, text)
+		case <-ctx.Done():
+			x.t.Fatalf("%q is not shown in:\n%s", want, text)
+		}
+	}
+}
+
+func (x *terminal) send(keys string) {
+	x.t.Helper()
+	_, err := x.pty.WriteString(keys)
+	require.NoError(x.t, err)
+}
+
+// leaves waits for the end of the session, and returns its conversation, which
+// must be one that any provider accepts.
+func (x *terminal) leaves() []pygent.Message {
+	x.t.Helper()
+	require.NoError(x.t, x.cmd.Wait())
+	h, err := pygent.OpenHistory(x.history)
+	require.NoError(x.t, err)
+	defer h.Close()
+	require.Empty(x.t, h.Repairs())
+	if h.Len() > 0 {
+		require.NoError(x.t, pygenttest.CheckConversation(h.Messages()))
+	}
+	return h.Messages()
+}
+
+// toolResults returns what the calls of a conversation gave.
+func toolResults(messages []pygent.Message) []string {
+	var all []string
+	for _, m := range messages {
+		if m.Role == pygent.RoleTool {
+			all = append(all, m.Text())
+		}
+	}
+	return all
+}
+
+func bash(cmd string) pygenttest.Reply {
+	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
+}
+
+func TestTerminalAsksBeforeCommandsRun(t *testing.T) {
+	tests := []struct {
+		answer string
+		want   string // of the call's result
+	}{
+		{"y\n", "$ echo $((6*7)) is it\n42 is it\n"},
+		{" YES \n", "42 is it\n"},
+		{"n\n", "error: denied by the user"},
+		{"\n", "error: denied by the user"},
+		{"use python instead\n", "error: denied: the user says: use python instead"},
+		{ctrlD, "error: denied: the approval could not be asked for: EOF"},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%q", tt.answer), func(t *testing.T) {
+			term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")))
+			term.expect("commands run locally")
+			term.expect("/exit leaves.\n> ")
+			term.send("go\n")
+			term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, or say why not: ")
+			term.send(tt.answer)
+			term.expect("I see.\n> ")
+			term.send("/exit\n")
+			got := toolResults(term.leaves())
+			require.Len(t, got, 1)
+			require.Contains(t, got[0], tt.want)
+		})
+	}
+}
+
+func TestTerminalDoesNotAskWhereThatWasDecided(t *testing.T) {
+	term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")), "-e", "PYGENT_CONFIRM_BASH=0")
+	term.expect("> ")
+	term.send("go\n")
+	term.expect("» $ echo $((6*7)) is it\n  42 is it\nI see.\n> ")
+	term.send(ctrlD)
+	term.leaves()
+}
+
+func TestTerminalShowsWhatACommandHides(t *testing.T) {
+	term := openTerminal(t, pygenttest.NewServer(t, bash("rm -rf x\r\x1b[2Kecho harmless"), pygenttest.Text("I see.")))
+	term.expect("> ")
+	term.send("go\n")
+	term.expect("Run this on your machine? $ rm -rf x␍␛[2Kecho harmless\n")
+	term.send("n\n")
+	term.expect("I see.\n> ")
+	term.send("/exit\n")
+	term.leaves()
+}
+
+func TestCtrlCInterruptsTheTurn(t *testing.T) {
+	server := pygenttest.NewServer(t, bash("echo begun; touch begun; sleep 600"), pygenttest.Text("x").WithGate(nil), pygenttest.Text("Still here."))
+	term := openTerminal(t, server, "-e", "PYGENT_CONFIRM_BASH=0", "--cwd")
+	term.expect("> ")
+	term.send("go\n")
+	term.expect("» $ echo begun; touch begun; sleep 600\n")
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(term.cmd.Dir, "begun"))
+		return err == nil
+	}, time.Minute, 5*time.Millisecond)
+	term.send(ctrlC) // in a command
+	term.expect("(interrupted)\n> ")
+	term.send("again\n")
+	require.NoError(t, server.WaitRequests(t.Context(), 2))
+	term.send(ctrlC) // in a model call
+	term.expect("(interrupted)\n> ")
+	term.send("hello?\n")
+	term.expect("Still here.\n> ")
+	term.send("/exit\n")
+	got := toolResults(term.leaves())
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], "begun\n")
+	require.Contains(t, got[0], "may have taken effect")
+}
+
+func TestCtrlCInterruptsTheQuestionForApproval(t *testing.T) {
+	term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("As you like.")))
+	term.expect("> ")
+	term.send("go\n")
+	term.expect("why not: ")
+	term.send(ctrlC)
+	term.expect("(interrupted)\n> ")
+	term.send("say something\n") // not lost to the question
+	term.expect("As you like.\n> ")
+	term.send("/exit\n")
+	got := toolResults(term.leaves())
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], "denied")
+	require.NotContains(t, got[0], "may have taken effect")
+}
+
+func TestCtrlCTwiceLeaves(t *testing.T) {
+	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
+	term.expect("> ")
+	term.send(ctrlC)
+	term.expect("(Ctrl-C again, or /exit, to leave)\n> ")
+	term.send("hi\n") // changes one's mind
+	term.expect("Hello.\n> ")
+	term.send(ctrlC)
+	term.expect("(Ctrl-C again, or /exit, to leave)\n> ")
+	term.send(ctrlC)
+	require.Len(t, term.leaves(), 3)
+}
+
+func TestTerminalEndsAtItsEndOfInput(t *testing.T) {
+	term := openTerminal(t, pygenttest.NewServer(t))
+	term.expect("> ")
+	term.send(ctrlD)
+	term.expect("\n") // the shell's prompt gets a line of its own
+	term.leaves()
+}

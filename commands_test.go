@@ -1,0 +1,82 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestSessionCommands(t *testing.T) {
+	command := func(name string, run func(ctx context.Context, a *pygent.Agent, args string, out io.Writer) error) {
+		require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: name, Summary: "test " + name, Help: "More of " + name + ".", Run: run}))
+	}
+	command("test-echo", func(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
+		fmt.Fprintf(out, "%s hears %q\n", a.Persona().Name, args)
+		return nil
+	})
+	command("test-fails", func(context.Context, *pygent.Agent, string, io.Writer) error { return errors.New("no luck") })
+	command("test-eof", func(context.Context, *pygent.Agent, string, io.Writer) error { return io.EOF })
+	command("test-panics", func(context.Context, *pygent.Agent, string, io.Writer) error { panic("oops") })
+	command("test-says", func(ctx context.Context, a *pygent.Agent, args string, out io.Writer) error {
+		msg, err := a.Step(ctx, args)
+		fmt.Fprintln(out, "it said", msg.Text())
+		return err
+	})
+	tests := []struct {
+		name, input, want string
+	}{
+		{"exit", "/exit\nnever\n", ""},
+		{"exit with spaces", "  /exit  \nnever\n", ""},
+		{"help of one", "/help exit\n", "/exit: end the session\n"},
+		{"help of one with its slash", "/help /test-echo\n", "/test-echo: test test-echo\nMore of test-echo.\n"},
+		{"help of none", "/help nope\n", "error: no command /nope; /help lists the commands\n"},
+		{"unknown", "/nope x\n", "error: no command /nope; /help lists the commands\n"},
+		{"a slash alone", "/\n", "error: no command /; /help lists the commands\n"},
+		{"a command", "/test-echo  a  b \n", "Pygent hears \"a  b\"\n"},
+		{"a tab before the arguments", "/test-echo\ta\n", "Pygent hears \"a\"\n"},
+		{"no arguments", "/test-echo\n", "Pygent hears \"\"\n"},
+		{"an error, then on", "/test-fails\n/test-echo x\n", "error: /test-fails: no luck\nPygent hears \"x\"\n"},
+		{"an error like an end, then on", "/test-eof\n/test-echo x\n", "error: /test-eof: EOF\nPygent hears \"x\"\n"},
+		{"a panic, then on", "/test-panics\n/test-echo x\n", "error: /test-panics: panic: oops\nPygent hears \"x\"\n"},
+		{"a command that asks the model", "/test-says hi\n", "it said hello\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			shown, _ := converse(t, tt.input, pygenttest.NewScriptedModel(pygenttest.Text("hello")))
+			require.Equal(t, tt.want, shown)
+		})
+	}
+	shown, _ := converse(t, "/help\n", pygenttest.NewScriptedModel())
+	require.Contains(t, shown, "/exit       end the session\n")
+	require.Contains(t, shown, "/help       list the commands")
+	require.Contains(t, shown, "/test-echo  test test-echo\n")
+	require.Less(t, strings.Index(shown, "/exit"), strings.Index(shown, "/help"))
+}
+
+func TestRegisterCommandRefuses(t *testing.T) {
+	run := func(context.Context, *pygent.Agent, string, io.Writer) error { return nil }
+	for want, c := range map[string]pygent.Command{
+		"1 to 64":            {Name: "two words", Run: run},
+		`command ""`:         {Run: run},
+		"Run is nil":         {Name: "test-nil"},
+		"command help: buil": {Name: "help", Run: run},
+		"command exit: buil": {Name: "exit", Run: run},
+	} {
+		require.ErrorContains(t, pygent.RegisterCommand(c), want)
+	}
+	require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: "test-twice", Run: run}))
+	require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: "test-twice", Run: func(_ context.Context, _ *pygent.Agent, _ string, out io.Writer) error {
+		_, err := io.WriteString(out, "the second\n")
+		return err
+	}}), "one of the same name is replaced")
+	shown, _ := converse(t, "/test-twice\n", pygenttest.NewScriptedModel())
+	require.Equal(t, "the second\n", shown)
+}

@@ -1,0 +1,150 @@
+package pygent_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func bashCall(cmd string) *pygent.ToolCall {
+	args, _ := json.Marshal(map[string]string{"cmd": cmd})
+	return &pygent.ToolCall{ID: "c1", Name: "bash", Arguments: string(args)}
+}
+
+func textEvent(s string) pygent.Event { return pygent.Event{Type: pygent.EventText, Text: s} }
+
+func messageEvent(s string) pygent.Event {
+	m := pygent.AssistantMessage(s)
+	return pygent.Event{Type: pygent.EventMessage, Message: &m}
+}
+
+func callEvent(c *pygent.ToolCall) pygent.Event {
+	return pygent.Event{Type: pygent.EventToolCall, Call: c}
+}
+
+func doneEvent(c *pygent.ToolCall, out pygent.ToolResult) pygent.Event {
+	return pygent.Event{Type: pygent.EventToolDone, Call: c, Output: &out}
+}
+
+func retryEvent(wait time.Duration) pygent.Event {
+	return pygent.Event{Type: pygent.EventRetry, Retry: &pygent.RetryInfo{Attempt: 1, Wait: wait, Error: "status 503"}}
+}
+
+func runtimeEvent(e pygent.RuntimeEvent) pygent.Event {
+	return pygent.Event{Type: pygent.EventRuntime, Text: e.Text, Runtime: &e}
+}
+
+var stepEvent = pygent.Event{Type: pygent.EventStep, Step: 1}
+
+func printed(events ...pygent.Event) string {
+	var b strings.Builder
+	show := pygent.EventPrinter(&b)
+	for _, e := range events {
+		show(e)
+	}
+	return b.String()
+}
+
+func TestPrinterRendersEveryEvent(t *testing.T) {
+	write := &pygent.ToolCall{Name: "write_file", Arguments: `{"path":"a.txt","content":"x"}`}
+	other := &pygent.ToolCall{Name: "weather", Arguments: `{"city":"Paris"}`}
+	stopping := &pygent.ToolCall{Name: "stop", Arguments: `{}`}
+	inSub := &pygent.ToolCall{Name: "bash", Arguments: `{"cmd":"ls","cwd":"sub"}`}
+	end := pygent.Event{Type: pygent.EventRunEnd, Result: &pygent.Result{}}
+	tests := []struct {
+		name   string
+		events []pygent.Event
+		want   string
+	}{
+		{"streamed text, once", []pygent.Event{stepEvent, textEvent("Hel"), textEvent("lo"), messageEvent("Hello"), end}, "Hello\n"},
+		{"text that was not streamed", []pygent.Event{stepEvent, messageEvent("Hello"), end}, "Hello\n"},
+		{"no line end too many", []pygent.Event{stepEvent, textEvent("Hello\n"), messageEvent("Hello\n"), end}, "Hello\n"},
+		{"the next step's text", []pygent.Event{stepEvent, textEvent("a"), messageEvent("a"), stepEvent, messageEvent("b")}, "a\nb\n"},
+		{"reasoning is not shown", []pygent.Event{stepEvent, {Type: pygent.EventReasoning, Text: "hm"}, messageEvent("a")}, "a\n"},
+		{"a command", []pygent.Event{callEvent(bashCall(" ls\n")), doneEvent(bashCall(" ls\n"), pygent.ToolResult{Content: "$  ls\n\na\nb\n"})}, "» $ ls\n  a\n  b\n"},
+		{"a command of several lines, once", []pygent.Event{callEvent(bashCall("echo a\necho b")), doneEvent(bashCall("echo a\necho b"), pygent.ToolResult{Content: "$ echo…", Display: "$ echo a\necho b\na\nb\n[exit code 1]"})},
+			"» $ echo a\necho b\n  a\n  b\n  [exit code 1]\n"},
+		{"a command without output", []pygent.Event{callEvent(bashCall("true")), doneEvent(bashCall("true"), pygent.ToolResult{Content: "$ true\n"})}, "» $ true\n"},
+		{"a command elsewhere", []pygent.Event{callEvent(inSub)}, "» (in sub) $ ls\n"},
+		{"a refused command", []pygent.Event{callEvent(bashCall("ls")), doneEvent(bashCall("ls"), pygent.ToolResult{Content: "error: denied", IsError: true})}, "» $ ls\n  error: denied\n"},
+		{"a call that names a file", []pygent.Event{callEvent(write), doneEvent(write, pygent.ToolResult{Content: "wrote 1 bytes"})}, "» write_file a.txt\n  wrote 1 bytes\n"},
+		{"display goes before content", []pygent.Event{doneEvent(write, pygent.ToolResult{Content: "long", Display: "short"})}, "  short\n"},
+		{"another call", []pygent.Event{callEvent(other)}, "» weather {\"city\":\"Paris\"}\n"},
+		{"the end is no news", []pygent.Event{callEvent(stopping), doneEvent(stopping, pygent.ToolResult{Content: "stopped", End: pygent.StatusStopped})}, ""},
+		{"a call after text", []pygent.Event{stepEvent, textEvent("Look:"), callEvent(bashCall("ls"))}, "Look:\n» $ ls\n"},
+		{"retry", []pygent.Event{stepEvent, retryEvent(1234 * time.Millisecond), textEvent("a"), messageEvent("a")}, "! status 503; trying again in 1.2s\na\n"},
+		{"retry withdraws text, once", []pygent.Event{stepEvent, textEvent("Half"), retryEvent(time.Second), retryEvent(time.Second), textEvent("Whole"), messageEvent("Whole")},
+			"Half\n! status 503; trying again in 1s\n! what was written so far is withdrawn\n! status 503; trying again in 1s\nWhole\n"},
+		{"retry, then no stream", []pygent.Event{stepEvent, textEvent("Half"), retryEvent(time.Second), messageEvent("Whole")},
+			"Half\n! status 503; trying again in 1s\n! what was written so far is withdrawn\nWhole\n"},
+		{"notice", []pygent.Event{stepEvent, textEvent("a"), {Type: pygent.EventNotice, Text: "mind"}}, "a\n! mind\n"},
+		{"warning", []pygent.Event{{Type: pygent.EventWarning, Text: "mind"}}, "! mind\n"},
+		{"runtime", []pygent.Event{runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimeStarted, Text: "started"})}, "· started\n"},
+		{"progress is left out", []pygent.Event{
+			runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimePull, Text: "pulling"}),
+			runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimePull, Text: "half", Current: 1, Total: 2}),
+			runtimeEvent(pygent.RuntimeEvent{Kind: pygent.RuntimePull, Text: "pulled", Current: 2, Total: 2}),
+		}, "· pulling\n· pulled\n"},
+		{"CRLF", []pygent.Event{doneEvent(bashCall("x"), pygent.ToolResult{Content: "a\r\nb\r\n"})}, "  a\n  b\n"},
+		{"a lone CR cannot overwrite", []pygent.Event{callEvent(bashCall("rm -rf /\rls"))}, "» $ rm -rf /␍ls\n"},
+		{"escapes", []pygent.Event{stepEvent, messageEvent("\x1b[31mred\x1b[0m \a \x7f \u009b31m \x9b\tx")}, "␛[31mred␛[0m ␇ ␡ ␡31m \ufffd\tx\n"},
+		{"bidi", []pygent.Event{callEvent(bashCall("ls \u202egnp\u2066 \u200f \u061c"))}, "» $ ls ␡gnp␡ ␡ ␡\n"},
+		{"other languages", []pygent.Event{stepEvent, messageEvent("日本 🙂 שלום")}, "日本 🙂 שלום\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, printed(tt.events...)) })
+	}
+}
+
+func TestPrinterCutsLongOutput(t *testing.T) {
+	var lines []string
+	for i := range 50 {
+		lines = append(lines, fmt.Sprint("line ", i))
+	}
+	got := printed(doneEvent(bashCall("x"), pygent.ToolResult{Content: strings.Join(lines, "\n") + "\n"}))
+	require.Equal(t, "  line 0\n", got[:9])
+	require.Contains(t, got, "  line 9\n  … 30 lines …\n  line 40\n")
+	require.True(t, strings.HasSuffix(got, "  line 49\n"))
+	require.Equal(t, 20, strings.Count(printed(doneEvent(bashCall("x"), pygent.ToolResult{Content: strings.Join(lines[:20], "\n")})), "\n"))
+
+	got = printed(doneEvent(bashCall("x"), pygent.ToolResult{Content: strings.Repeat("ä", 5000) + "\nend"}))
+	require.Less(t, len(got), 600)
+	require.Contains(t, got, "ä …\n  end\n")
+}
+
+func TestPrinterShowsARunOnce(t *testing.T) {
+	var b strings.Builder
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		pygenttest.TextAndCalls("I look.", callBash("echo one\necho two")),
+		pygenttest.Text("Half an answer").CutAfter(1),
+		pygenttest.TextAndCalls("Done.", stop)))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(pygent.EventPrinter(&b)))
+	require.NoError(t, err)
+	got := b.String()
+	require.True(t, strings.HasPrefix(got, "I look.\n» $ echo one\necho two\n  one\n  two\nHalf a"), got)
+	require.Contains(t, got, "\n! what was written so far is withdrawn\nDone.\n")
+	require.True(t, strings.HasSuffix(got, "\nDone.\n"), got)
+}
+
+func TestPrinterIsSafeForConcurrentUse(t *testing.T) {
+	var b strings.Builder
+	show := pygent.EventPrinter(&b)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 100 {
+				show(pygent.Event{Type: pygent.EventNotice, Text: "x"})
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, strings.Repeat("! x\n", 400), b.String())
+}

@@ -1,0 +1,145 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// attempts runs an agent whose model fails n times, and returns the waits that
+// its retry events tell, and the run's error.
+func attempts(t *testing.T, policy pygent.RetryPolicy, n int, reply pygenttest.Reply, opts ...pygent.RunOption) ([]time.Duration, error) {
+	t.Helper()
+	model := pygenttest.NewScriptedModel()
+	for range n {
+		model.Add(reply)
+	}
+	agent := newAgentOn(t, nowhere{}, model.Add(stop), pygent.WithRetry(policy))
+	var waits []time.Duration
+	last := time.Now()
+	_, err := agent.RunUntilStop(t.Context(), "go", append(opts, pygent.OnEvent(func(e pygent.Event) {
+		switch e.Type {
+		case pygent.EventRetry:
+			waits = append(waits, e.Retry.Wait)
+			require.Equal(t, len(waits), e.Retry.Attempt)
+			require.Contains(t, e.Retry.Error, "model API")
+			last = time.Now()
+		case pygent.EventMessage:
+			if len(waits) > 0 {
+				require.Equal(t, waits[len(waits)-1], time.Since(last), "the wait told is the wait made")
+			}
+		}
+	}))...)
+	return waits, err
+}
+
+func TestRetryPauses(t *testing.T) {
+	const s = time.Second
+	tests := []struct {
+		name   string
+		policy pygent.RetryPolicy
+		fails  int
+		most   []time.Duration // each pause is between half of this and this
+		ok     bool
+	}{
+		{"defaults", pygent.RetryPolicy{}, 4, []time.Duration{s, 2 * s, 4 * s, 8 * s}, true},
+		{"one failure too many", pygent.RetryPolicy{}, 5, []time.Duration{s, 2 * s, 4 * s, 8 * s}, false},
+		{"negative is default", pygent.RetryPolicy{MaxAttempts: -1, BaseDelay: -s, MaxDelay: -s}, 4, []time.Duration{s, 2 * s, 4 * s, 8 * s}, true},
+		{"never", pygent.RetryPolicy{MaxAttempts: 1}, 1, nil, false},
+		{"up to the longest", pygent.RetryPolicy{MaxAttempts: 7, BaseDelay: 10 * s}, 6, []time.Duration{10 * s, 20 * s, 30 * s, 30 * s, 30 * s, 30 * s}, true},
+		{"longest below first", pygent.RetryPolicy{BaseDelay: 10 * s, MaxDelay: 3 * s}, 2, []time.Duration{3 * s, 3 * s}, true},
+		{"too large to double", pygent.RetryPolicy{MaxAttempts: 100, BaseDelay: 5 * time.Minute, MaxDelay: math.MaxInt64}, 1, []time.Duration{5 * time.Minute}, true},
+		{"tiny", pygent.RetryPolicy{BaseDelay: 1}, 1, []time.Duration{1}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				waits, err := attempts(t, tt.policy, tt.fails, pygenttest.Overloaded())
+				require.Equal(t, tt.ok, err == nil, err)
+				require.Len(t, waits, len(tt.most))
+				for i, most := range tt.most {
+					require.LessOrEqual(t, waits[i], most)
+					require.GreaterOrEqual(t, waits[i], most/2)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	tests := []struct {
+		name  string
+		after time.Duration
+		opts  []pygent.RunOption
+		want  string // of the error; "" when the call is repeated
+	}{
+		{"shorter than the backoff", time.Millisecond, nil, ""},
+		{"longer than the longest pause", 5 * time.Minute, nil, ""},
+		{"within the time limit", 50 * time.Second, []pygent.RunOption{pygent.MaxTime(time.Minute)}, ""},
+		{"beyond the run", 2 * time.Minute, []pygent.RunOption{pygent.MaxTime(time.Minute)}, "a retry is possible in 2m0s, at "},
+		{"beyond the step", 2 * time.Minute, []pygent.RunOption{pygent.StepTimeout(time.Minute)}, "a retry is possible in 2m0s, at "},
+		{"beyond patience", 11 * time.Minute, nil, "a retry is possible in 11m0s, at "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				waits, err := attempts(t, pygent.RetryPolicy{}, 1, pygenttest.RateLimited(tt.after), tt.opts...)
+				if tt.want == "" {
+					require.NoError(t, err)
+					require.Equal(t, []time.Duration{tt.after}, waits)
+					return
+				}
+				require.ErrorContains(t, err, tt.want)
+				require.ErrorContains(t, err, "past the time that is left")
+				var api *pygent.APIError
+				require.ErrorAs(t, err, &api)
+				require.Zero(t, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestRetryGivesUpWithTheLastError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := attempts(t, pygent.RetryPolicy{MaxAttempts: 3}, 3, pygenttest.Overloaded())
+		require.ErrorContains(t, err, "gave up after 3 attempts")
+		_, err = attempts(t, pygent.RetryPolicy{MaxAttempts: 1}, 3, pygenttest.Overloaded())
+		require.NotContains(t, err.Error(), "gave up")
+	})
+}
+
+func TestCancelEndsTheWaitForARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		model := pygenttest.NewScriptedModel(pygenttest.RateLimited(time.Minute)).RepeatLast()
+		agent := newAgentOn(t, nowhere{}, model)
+		start := time.Now()
+		time.AfterFunc(90*time.Second, func() { cancel(why) })
+		result, err := agent.RunUntilStop(ctx, "go")
+		require.ErrorIs(t, err, why)
+		require.Equal(t, pygent.StatusCancelled, result.Status)
+		require.Equal(t, 90*time.Second, time.Since(start))
+		require.Len(t, model.Requests(), 2)
+	})
+}
+
+func TestWrappedErrorsAreRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wrapped := fmt.Errorf("my proxy: %w", &pygent.APIError{Status: 503, Retryable: true})
+		waits, err := attempts(t, pygent.RetryPolicy{}, 1, pygenttest.Error(wrapped))
+		require.NoError(t, err)
+		require.Len(t, waits, 1)
+	})
+}

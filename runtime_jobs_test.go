@@ -1,0 +1,232 @@
+package pygent_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// collect reads a job's output until it has ended.
+func collect(t *testing.T, jobs pygent.JobRunner, id string) (string, pygent.Job) {
+	t.Helper()
+	var text strings.Builder
+	for offset := int64(0); ; {
+		out, err := jobs.JobOutput(t.Context(), id, offset, 10*time.Second)
+		require.NoError(t, err)
+		text.WriteString(out.Text)
+		offset = out.Next
+		if !out.Job.Running && out.Text == "" {
+			return text.String(), out.Job
+		}
+	}
+}
+
+func TestJobsRunInTheBackground(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		jobs := r.(pygent.JobRunner)
+		job, err := jobs.StartJob(t.Context(), "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo ended; exit 3", pygent.BashEnv("X=y"))
+		require.NoError(t, err)
+		require.True(t, job.Running)
+		require.Equal(t, -1, job.ExitCode)
+		first, err := jobs.JobOutput(t.Context(), job.ID, 0, 10*time.Second)
+		require.NoError(t, err)
+		require.Equal(t, "begun\n", first.Text)
+		list, err := jobs.Jobs(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
+		text, job := collect(t, jobs, job.ID)
+		require.Equal(t, "begun\nended\n", text)
+		require.Equal(t, 3, job.ExitCode)
+		_, err = jobs.JobOutput(t.Context(), "nope", 0, 0)
+		require.ErrorIs(t, err, pygent.ErrUnknownJob)
+	})
+}
+
+func TestKilledJobsLeaveNothing(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		jobs := r.(pygent.JobRunner)
+		job, err := jobs.StartJob(t.Context(), "trap '' TERM; (trap '' TERM; while :; do echo x >>alive; sleep 0.05; done) & echo up; wait")
+		require.NoError(t, err)
+		_, err = jobs.JobOutput(t.Context(), job.ID, 0, 10*time.Second)
+		require.NoError(t, err)
+		job, err = jobs.KillJob(t.Context(), job.ID)
+		require.NoError(t, err)
+		require.False(t, job.Running)
+		require.Zero(t, job.Processes)
+		before := bash(t, r, "cat alive 2>/dev/null").Output
+		require.Equal(t, before, bash(t, r, "sleep 0.2; cat alive 2>/dev/null").Output)
+	})
+}
+
+func TestModelsRunJobs(t *testing.T) {
+	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		call("bash", map[string]any{"cmd": "echo up; sleep 600", "background": true}),
+		call("job_output", map[string]any{"id": "1", "wait": 10}),
+		call("job_list", nil),
+		call("job_kill", map[string]any{"id": "1"}),
+		call("job_output", map[string]any{"id": "9"}),
+		stop))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	got := results(agent)
+	require.Contains(t, got[0], "started job 1 in the background")
+	require.Contains(t, got[1], "up\n[job 1 (echo up; sleep 600): running")
+	require.Contains(t, got[1], "read on with offset 3]")
+	require.Contains(t, got[2], "job 1 (echo up; sleep 600): running")
+	require.Contains(t, got[3], "ended with exit code")
+	require.Contains(t, got[4], "no such job")
+}
+
+func TestWholeOutputStaysReadable(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		res := bash(t, r, "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", pygent.BashMaxOutput(1000))
+		require.True(t, res.Truncated)
+		require.NotEmpty(t, res.FullPath)
+		require.Contains(t, res.String(), res.FullPath)
+		require.Equal(t, "line 12345\n", bash(t, r, "sed -n 12346p "+res.FullPath).Output)
+		require.Empty(t, bash(t, r, "ls -A").Output, "the file is outside the workspace")
+	})
+}
+
+func TestServersAreReachable(t *testing.T) {
+	serve := func(t *testing.T, r pygent.Runtime) {
+		require.NoError(t, r.WriteFile(t.Context(), "index.html", []byte("served from inside")))
+		_, err := r.(pygent.JobRunner).StartJob(t.Context(), "python3 -m http.server 8765 --bind 127.0.0.1")
+		require.NoError(t, err)
+		require.Zero(t, bash(t, r, "until python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8765))' 2>/dev/null; do sleep 0.05; done", pygent.BashTimeout(20*time.Second)).ExitCode)
+	}
+	get := func(t *testing.T, client *http.Client, url string) string {
+		resp, err := client.Get(url)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(body)
+	}
+	testEngine(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithPublish(address+":8765"))
+	serve(t, r)
+	dialed := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(string, string) (net.Conn, error) {
+		return r.(pygent.Dialer).Dial(t.Context(), 8765)
+	}}}
+	require.Equal(t, "served from inside", get(t, dialed, "http://inside/"))
+	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	require.Equal(t, "served from inside", get(t, plain, "http://"+address+"/"))
+	_, err = r.(pygent.Dialer).Dial(t.Context(), 9)
+	require.ErrorContains(t, err, "9")
+	require.NoError(t, r.Cleanup())
+	_, err = net.Dial("tcp", address)
+	require.Error(t, err)
+}
+
+func TestBadPortsAreErrors(t *testing.T) {
+	for _, ports := range []string{"", "0", "70000", "web", "80:", ":80:80:80"} {
+		_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithPublish(ports))
+		require.ErrorContains(t, err, "8080", ports)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, err = pygent.NewLocalRuntime(t.Context(), pygent.WithPublish(taken.Addr().String()+":1"))
+	require.ErrorContains(t, err, "publish port 1")
+}
+
+// crash runs this test binary as a process that makes a runtime and dies.
+func crash(t *testing.T, kind string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestCrashingProcess$")
+	cmd.Env = append(os.Environ(), "PYGENT_TEST_CRASH="+kind)
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err, "%s", out)
+	require.Equal(t, -1, cmd.ProcessState.ExitCode(), "%s", out)
+}
+
+// TestCrashingProcess is the body of that process.
+func TestCrashingProcess(t *testing.T) {
+	kind := os.Getenv("PYGENT_TEST_CRASH")
+	if kind == "" {
+		return
+	}
+	opts := []pygent.RuntimeOption{pygent.WithImage(testImage())}
+	create := pygent.NewLocalRuntime
+	if kind != "local" {
+		create = pygent.NewDockerRuntime
+		opts = append(opts, pygent.WithSharedFiles(kind == "docker"))
+	}
+	r, err := create(t.Context(), opts...)
+	require.NoError(t, err)
+	_, err = r.Bash(t.Context(), "echo here > f")
+	require.NoError(t, err)
+	me, err := os.FindProcess(os.Getpid())
+	require.NoError(t, err)
+	require.NoError(t, me.Kill())
+	select {}
+}
+
+func TestPruneRemovesWhatACrashLeft(t *testing.T) {
+	kinds := map[string]pygent.RuntimeOption{"local": pygent.WithDocker(pygent.DockerNever)}
+	if dockerAnswers() == nil {
+		kinds["docker"] = pygent.WithDocker(pygent.DockerRequired)
+		kinds["volume"] = pygent.WithDocker(pygent.DockerRequired)
+	}
+	for kind, where := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			alive := newTestRuntime(t, pygent.NewLocalRuntime)
+			require.NoError(t, alive.WriteFile(t.Context(), "f", []byte("in use")))
+			crash(t, kind)
+			found, err := pygent.Leftovers(t.Context(), where)
+			require.NoError(t, err)
+			var sure []pygent.Leftover
+			kindsFound := map[string]bool{}
+			for _, l := range found {
+				if l.Sure {
+					sure = append(sure, l)
+					kindsFound[l.Kind] = true
+				}
+			}
+			require.True(t, kindsFound["directory"])
+			require.Equal(t, kind == "volume", kindsFound["volume"])
+			require.NoError(t, pygent.Prune(t.Context(), sure, where))
+			found, err = pygent.Leftovers(t.Context(), where)
+			require.NoError(t, err)
+			for _, l := range found {
+				require.False(t, l.Sure, l)
+			}
+			data, err := alive.ReadFile(t.Context(), "f")
+			require.NoError(t, err)
+			require.Equal(t, "in use", string(data))
+		})
+	}
+}
+
+func TestPruneTouchesNothingElse(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pygent-")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600))
+	found, err := pygent.Leftovers(t.Context(), pygent.WithDocker(pygent.DockerNever))
+	require.NoError(t, err)
+	for _, l := range found {
+		require.NotEqual(t, dir, l.Name)
+	}
+	require.Error(t, pygent.Prune(t.Context(), []pygent.Leftover{{Kind: "directory", Name: dir}}, pygent.WithDocker(pygent.DockerNever)))
+	require.FileExists(t, filepath.Join(dir, "mine"))
+}

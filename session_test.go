@@ -1,0 +1,171 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// converse runs a session on the given input and returns what it shows after
+// the banner.
+func converse(t *testing.T, input string, model pygent.Model, opts ...pygent.Option) (shown string, agent *pygent.Agent) {
+	t.Helper()
+	var out strings.Builder
+	agent = newAgent(t, model, append(opts, pygent.WithIO(strings.NewReader(input), &out))...)
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	banner, shown, _ := strings.Cut(out.String(), "\n")
+	require.Contains(t, banner, "commands run locally, on this machine, in ")
+	return shown, agent
+}
+
+// userMessages returns what the user said, as the model got it.
+func userMessages(a *pygent.Agent) []string {
+	var all []string
+	for _, m := range a.History().Messages() {
+		if m.Role == pygent.RoleUser {
+			all = append(all, m.Text())
+		}
+	}
+	return all
+}
+
+func TestSessionShowsTurns(t *testing.T) {
+	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which color?", "options": []string{"red", "blue"}})
+	tests := []struct {
+		name    string
+		input   string
+		replies []pygenttest.Reply
+		want    string
+		said    []string
+	}{
+		{"a reply", "hi\n", []pygenttest.Reply{pygenttest.Text("Hello there, you.")}, "Hello there, you.\n", []string{"hi"}},
+		{"two turns", "a\nb\n", []pygenttest.Reply{pygenttest.Text("A"), pygenttest.Text("B")}, "A\nB\n", []string{"a", "b"}},
+		{"tool calls", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", callBash("echo one")), pygenttest.Text("It is one.")}, "I look.\n» $ echo one\n  one\nIt is one.\n", []string{"go"}},
+		{"stop with a summary", "go\n", []pygenttest.Reply{stop}, "all done\n", []string{"go"}},
+		{"stop says it twice", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("all done", stop)}, "all done\n", []string{"go"}},
+		{"a question and its answer", "go\nred\n", []pygenttest.Reply{ask, pygenttest.Text("Red it is.")}, "? Which color?\n  1. red\n  2. blue\nRed it is.\n", []string{"go", "red"}},
+		{"an error, then on", "a\nb\n", []pygenttest.Reply{pygenttest.QuotaExceeded(), pygenttest.Text("B")}, "error: ask the model: model API: status 429", []string{"a", "b"}},
+		{"a limit", "go\n", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, "(the model answered nothing, twice; say \"go on\" to continue)\n", nil},
+		{"empty lines", "\n  \n\t\nhi\n\n", []pygenttest.Reply{pygenttest.Text("Hello.")}, "Hello.\n", []string{"hi"}},
+		{"CRLF and no last line end", " hi \r\nyou", []pygenttest.Reply{pygenttest.Text("A"), pygenttest.Text("B")}, "A\nB\n", []string{"hi", "you"}},
+		{"the end", "", nil, "", nil},
+		{"unicode", "grüße 日本\n", []pygenttest.Reply{pygenttest.Text("🙂")}, "🙂\n", []string{"grüße 日本"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			shown, agent := converse(t, tt.input, pygenttest.NewScriptedModel(tt.replies...))
+			if strings.HasPrefix(tt.want, "error") {
+				require.Contains(t, shown, tt.want)
+				require.True(t, strings.HasSuffix(shown, "\nB\n"), shown)
+			} else {
+				require.Equal(t, tt.want, shown)
+			}
+			if tt.said != nil {
+				require.Equal(t, tt.said, userMessages(agent))
+			}
+		})
+	}
+}
+
+func TestSessionReadsLongLines(t *testing.T) {
+	long := strings.Repeat("word ", 200_000)
+	shown, agent := converse(t, long+"\n"+long+"more than a MiB, with this"+long+"\nhi\n", pygenttest.NewScriptedModel(pygenttest.Text("A"), pygenttest.Text("B")))
+	require.Equal(t, "A\nerror: the line is longer than 1048576 bytes; put the text in a file\nB\n", shown)
+	require.Equal(t, []string{strings.TrimSpace(long), "hi"}, userMessages(agent))
+}
+
+func TestSessionTellsAReadError(t *testing.T) {
+	broken := errors.New("the line is cut")
+	var out strings.Builder
+	agent := newAgent(t, pygenttest.NewScriptedModel(), pygent.WithIO(io.MultiReader(strings.NewReader("/help\n"), errReader{broken}), &out))
+	err := agent.RunInteractive(t.Context())
+	require.ErrorIs(t, err, broken)
+	require.ErrorContains(t, err, "read the input")
+}
+
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+func TestSessionEndsWithItsContext(t *testing.T) {
+	begun := make(chan struct{})
+	tests := []struct {
+		name  string
+		input string
+		model func() pygent.Model
+	}{
+		{"while it waits for input", "", func() pygent.Model { close(begun); return pygenttest.NewScriptedModel() }},
+		{"during a turn", "go\n", func() pygent.Model {
+			return pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+				close(begun)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			begun = make(chan struct{})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			in, typing := io.Pipe()
+			defer typing.Close()
+			var out strings.Builder
+			agent := newAgent(t, tt.model(), pygent.WithIO(in, &out))
+			ended := make(chan error, 1)
+			go func() { ended <- agent.RunInteractive(ctx) }()
+			if tt.input != "" {
+				_, err := io.WriteString(typing, tt.input)
+				require.NoError(t, err)
+			}
+			<-begun
+			cancel()
+			require.NoError(t, <-ended)
+		})
+	}
+}
+
+func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
+	asked := 0
+	ask := pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) {
+		asked++
+		return pygent.Decision{Allow: true}, nil
+	})
+	shown, agent := converse(t, "go\n", pygenttest.NewScriptedModel(callBash("echo one"), pygenttest.Text("A"), callBash("echo two"), stop), ask, pygent.WithConfirmBash(true))
+	require.Contains(t, shown, "  one\n")
+	require.Equal(t, 1, asked)
+	_, err := agent.RunUntilStop(t.Context(), "again")
+	require.NoError(t, err)
+	require.Equal(t, 2, asked)
+
+	shown, _ = converse(t, "go\n", pygenttest.NewScriptedModel(callBash("echo one"), pygenttest.Text("A")), pygent.WithConfirmBash(true))
+	require.Contains(t, shown, "nobody can give it here", "a pipe is nobody")
+}
+
+func TestSessionOfAnotherRuntime(t *testing.T) {
+	var out strings.Builder
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("A")), pygent.WithIO(strings.NewReader("hi\n"), &out))
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.True(t, strings.HasSuffix(out.String(), "\nA\n"), out.String())
+}
+
+func ExampleRegisterCommand() {
+	err := pygent.RegisterCommand(pygent.Command{
+		Name:    "count",
+		Summary: "tell how long the conversation is",
+		Run: func(_ context.Context, a *pygent.Agent, _ string, out io.Writer) error {
+			_, err := fmt.Fprintln(out, a.History().Len(), "messages")
+			return err
+		},
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}

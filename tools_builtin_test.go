@@ -1,0 +1,381 @@
+package pygent_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+// toolBench is a local runtime with the built-in tools on it.
+type toolBench struct {
+	*testing.T
+	rt  pygent.Runtime
+	dir string
+}
+
+func newToolBench(t *testing.T) *toolBench {
+	t.Helper()
+	dir := t.TempDir()
+	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(dir))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rt.Cleanup()) })
+	return &toolBench{t, rt, dir}
+}
+
+func (b *toolBench) try(tool string, args map[string]any) (*pygent.ToolResult, error) {
+	return callOn(b.T, b.rt, tool, args)
+}
+
+func (b *toolBench) call(tool string, args map[string]any) *pygent.ToolResult {
+	b.Helper()
+	result, err := b.try(tool, args)
+	require.NoError(b, err)
+	return result
+}
+
+func (b *toolBench) write(name, content string) {
+	b.Helper()
+	require.NoError(b, os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600))
+}
+
+func (b *toolBench) read(name string) string {
+	b.Helper()
+	data, err := os.ReadFile(filepath.Join(b.dir, name))
+	require.NoError(b, err)
+	return string(data)
+}
+
+func callOn(t *testing.T, rt pygent.Runtime, tool string, args map[string]any) (*pygent.ToolResult, error) {
+	t.Helper()
+	var r pygent.Registry
+	r.Reset()
+	data, err := json.Marshal(args)
+	require.NoError(t, err)
+	return r.Execute(t.Context(), toolCall(tool, string(data)), rt)
+}
+
+func TestBashShowsOutputAndExitCode(t *testing.T) {
+	b := newToolBench(t)
+	require.NoError(t, os.Mkdir(filepath.Join(b.dir, "sub"), 0o700))
+	tests := []struct {
+		name string
+		args map[string]any
+		want string
+	}{
+		{"output", map[string]any{"cmd": "echo hi"}, "$ echo hi\nhi\n"},
+		{"both streams in order", map[string]any{"cmd": "echo 1; echo 2 >&2; echo 3"}, "$ echo 1; echo 2 >&2; echo 3\n1\n2\n3\n"},
+		{"nothing", map[string]any{"cmd": "true"}, "$ true\n"},
+		{"exit code", map[string]any{"cmd": "echo no; exit 3"}, "$ echo no; exit 3\nno\n[exit code 3]"},
+		{"exit code after an open line", map[string]any{"cmd": "printf no; false"}, "$ printf no; false\nno\n[exit code 1]"},
+		{"signal", map[string]any{"cmd": "kill -9 $$"}, "$ kill -9 $$\n[exit code 137]"},
+		{"cwd", map[string]any{"cmd": "basename $PWD", "cwd": "sub"}, "$ basename $PWD\nsub\n"},
+		{"no input", map[string]any{"cmd": "cat; echo end"}, "$ cat; echo end\nend\n"},
+		{"timeout given", map[string]any{"cmd": "echo ok", "timeout": 5.5}, "$ echo ok\nok\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, b.call("bash", tt.args).Content)
+		})
+	}
+	result := b.call("bash", map[string]any{"cmd": "echo begun; sleep 60", "timeout": 0.3})
+	require.Contains(t, result.Content, "begun\n[stopped at the time limit after ")
+}
+
+func TestBashRefuses(t *testing.T) {
+	b := newToolBench(t)
+	tests := []struct {
+		name string
+		args map[string]any
+		want string
+	}{
+		{"no command", map[string]any{"cmd": " \n"}, "cmd is empty"},
+		{"a negative timeout", map[string]any{"cmd": "true", "timeout": -1}, "must not be negative"},
+		{"a NUL byte", map[string]any{"cmd": "echo \x00"}, "NUL"},
+		{"a directory outside", map[string]any{"cmd": "true", "cwd": "../.."}, "outside the workspace"},
+		{"no such directory", map[string]any{"cmd": "true", "cwd": "nope"}, "nope"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := b.try("bash", tt.args)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+// stubRuntime is a runtime whose commands do what a test says.
+type stubRuntime struct {
+	nowhere
+	bash func(cmd string, o pygent.BashOptions) (pygent.BashResult, error)
+	file []byte
+}
+
+func (s stubRuntime) Bash(_ context.Context, cmd string, opts ...pygent.BashOption) (pygent.BashResult, error) {
+	return s.bash(cmd, pygent.NewBashOptions(opts...))
+}
+func (s stubRuntime) ReadFile(context.Context, string) ([]byte, error) { return s.file, nil }
+
+func TestBashTimeoutIsCapped(t *testing.T) {
+	tests := []struct{ seconds, want float64 }{
+		{0, 30}, {1.5, 1.5}, {600, 600}, {601, 600}, {1e12, 600}, {1e300, 600},
+	}
+	for _, tt := range tests {
+		var got float64
+		rt := stubRuntime{bash: func(_ string, o pygent.BashOptions) (pygent.BashResult, error) {
+			got = o.Timeout.Seconds()
+			return pygent.BashResult{}, nil
+		}}
+		_, err := callOn(t, rt, "bash", map[string]any{"cmd": "true", "timeout": tt.seconds})
+		require.NoError(t, err)
+		require.Equal(t, tt.want, got)
+	}
+}
+
+func TestBashKeepsWhatAnInterruptedCommandPrinted(t *testing.T) {
+	lost := errors.New("the container is gone")
+	output := "half"
+	rt := stubRuntime{bash: func(string, pygent.BashOptions) (pygent.BashResult, error) {
+		return pygent.BashResult{Output: output, ExitCode: -1}, lost
+	}}
+	result, err := callOn(t, rt, "bash", map[string]any{"cmd": "make"})
+	require.NoError(t, err)
+	require.True(t, result.IsError)
+	require.Equal(t, "$ make\nhalf\n[exit code -1]\n[interrupted: the container is gone]", result.Content)
+	output = ""
+	_, err = callOn(t, rt, "bash", map[string]any{"cmd": "make"})
+	require.ErrorIs(t, err, lost)
+}
+
+func TestBashShortensALongCommandAndNotItsOutput(t *testing.T) {
+	b := newToolBench(t)
+	script := "echo first\n: " + strings.Repeat("ä", 100_000) + "\necho last"
+	result := b.call("bash", map[string]any{"cmd": script})
+	require.Less(t, len(result.Content), 500)
+	require.True(t, strings.HasPrefix(result.Content, "$ echo first\n: ää"))
+	require.True(t, strings.HasSuffix(result.Content, "ä …\nfirst\nlast\n"), result.Content)
+	require.Equal(t, "$ "+script+"\nfirst\nlast\n", result.Display)
+}
+
+func TestBashOutputIsBounded(t *testing.T) {
+	result := newToolBench(t).call("bash", map[string]any{"cmd": "echo head; head -c 5000000 /dev/zero | tr '\\0' x; echo tail; exit 4"})
+	require.Less(t, len(result.Content), pygent.DefaultMaxOutput+300)
+	require.True(t, strings.Contains(result.Content, "\nhead\nxxx"))
+	require.Contains(t, result.Content, "xxxtail\n[the whole output is in /")
+	require.True(t, strings.HasSuffix(result.Content, "\n[exit code 4]"))
+	require.Contains(t, result.Content, "bytes left out")
+}
+
+func TestWriteFile(t *testing.T) {
+	b := newToolBench(t)
+	require.Equal(t, "wrote 6 bytes to a/b/ü.txt", b.call("write_file", map[string]any{"path": "a/b/ü.txt", "content": "grüß"}).Content)
+	require.Equal(t, "grüß", b.read("a/b/ü.txt"))
+	b.call("write_file", map[string]any{"path": filepath.Join(b.dir, "abs.txt"), "content": ""})
+	require.Empty(t, b.read("abs.txt"))
+	b.write("run.sh", "old")
+	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o750))
+	b.call("write_file", map[string]any{"path": "run.sh", "content": "new\r\n"})
+	require.Equal(t, "new\r\n", b.read("run.sh"))
+	require.Equal(t, fs.FileMode(0o750), fileMode(t, filepath.Join(b.dir, "run.sh")))
+
+	for path, want := range map[string]string{"../x": "outside the workspace", "/etc/passwd": "outside the workspace", "a": "is a directory", "": "is a directory", "run.sh/x": "run.sh/x"} {
+		_, err := b.try("write_file", map[string]any{"path": path, "content": "x"})
+		require.ErrorContains(t, err, want, path)
+	}
+}
+
+func fileMode(t *testing.T, name string) fs.FileMode {
+	t.Helper()
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	return info.Mode().Perm()
+}
+
+func TestEditFileReplacesTheOnlyOccurrence(t *testing.T) {
+	tests := []struct {
+		name, text, old, new string
+		want                 string // "" when it is an error
+		says                 string // of the result or the error
+	}{
+		{"once", "a\nb\nc\n", "b", "B", "a\nB\nc\n", "at line 2"},
+		{"several lines", "a\nb\nc\n", "a\nb", "x", "x\nc\n", "at line 1"},
+		{"deleted", "a\nb\nc\n", "b\n", "", "a\nc\n", "at line 2"},
+		{"the whole file", "a", "a", "b\n", "b\n", "at line 1"},
+		{"unicode", "größe = 1 // 日本\n", "größe = 1 // 日本", "größe = 2 // 🙂", "größe = 2 // 🙂\n", "at line 1"},
+		{"not there", "a\nb\n", "c", "d", "", "does not occur"},
+		{"other white space", "\tx\n", "    x", "y", "", "does not occur"},
+		{"many", "a\nb\na\na\n", "a", "c", "", "more than once, on line 1 and on line 4"},
+		{"overlapping", "aaa\n", "aa", "b", "", "more than once, on line 1 and on line 1"},
+		{"empty old text", "a\n", "", "b", "", "use write_file"},
+		{"same text", "a\n", "a", "a", "", "nothing to do"},
+		{"CRLF, LF old text", "a\r\nb\r\nc\r\n", "a\nb\n", "x\ny\nz\n", "x\r\ny\r\nz\r\nc\r\n", "at line 1"},
+		{"CRLF, one line becomes two", "a\r\nb\r\nc\r\n", "b", "b\nB", "a\r\nb\r\nB\r\nc\r\n", "at line 2"},
+		{"CRLF, last line without an end", "a\r\nb", "b", "b\nB", "a\r\nb\r\nB", "at line 2"},
+		{"CRLF, old text begins with an end", "a\r\nb\r\n", "\nb", "\nB\nC", "a\r\nB\r\nC\r\n", "at line 1"},
+		{"CRLF, an end taken out", "a\r\nb\r\n", "\nb", "b", "ab\r\n", "at line 1"},
+		{"CRLF meant", "a\r\nb\n", "a\r\nb", "a\nb", "a\nb\n", "at line 1"},
+		{"mixed ends, LF place", "a\r\nb\nc\n", "b\nc", "x\ny", "a\r\nx\ny\n", "at line 2"},
+		{"mixed ends, CRLF place", "a\nb\r\nc\r\n", "b\nc", "x\ny", "a\nx\r\ny\r\n", "at line 2"},
+		{"mixed ends within", "a\nb\r\nc\n", "a\nb\nc", "x", "", "does not occur"},
+		{"LF file, CRLF old text", "a\nb\n", "a\r\nb", "x", "", "does not occur"},
+		{"LF file stays so", "a\nb\n", "b", "b\nc", "a\nb\nc\n", "at line 2"},
+	}
+	b := newToolBench(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b.write("f.txt", tt.text)
+			result, err := b.try("edit_file", map[string]any{"path": "f.txt", "old_text": tt.old, "new_text": tt.new})
+			if tt.want == "" {
+				require.ErrorContains(t, err, tt.says)
+				require.Equal(t, tt.text, b.read("f.txt"))
+				return
+			}
+			require.NoError(t, err)
+			require.Contains(t, result.Content, tt.says)
+			require.Equal(t, tt.want, b.read("f.txt"))
+		})
+	}
+	_, err := b.try("edit_file", map[string]any{"path": "nope", "old_text": "a", "new_text": "b"})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = b.try("edit_file", map[string]any{"path": "../f", "old_text": "a", "new_text": "b"})
+	require.ErrorIs(t, err, pygent.ErrOutsideWorkspace)
+
+	b.write("run.sh", "echo a\n")
+	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o755))
+	b.call("edit_file", map[string]any{"path": "run.sh", "old_text": "a", "new_text": "b"})
+	require.Equal(t, fs.FileMode(0o755), fileMode(t, filepath.Join(b.dir, "run.sh")))
+}
+
+func TestDownloadFileReadsInPieces(t *testing.T) {
+	const piece = 256 << 10
+	// The pieces end within a character, at several places of it.
+	for shift := range 4 {
+		t.Run(fmt.Sprint("shift ", shift), func(t *testing.T) {
+			b := newToolBench(t)
+			text := strings.Repeat("x", shift) + strings.Repeat("🙂", 3*piece/4)
+			b.write("big.txt", text)
+			var got strings.Builder
+			for offset, calls := 0, 0; ; calls++ {
+				require.Less(t, calls, 5)
+				content := b.call("download_file", map[string]any{"path": "big.txt", "offset": offset}).Content
+				data, note, more := strings.Cut(content, "\n[bytes ")
+				got.WriteString(data)
+				if !more {
+					break
+				}
+				var begin, end, size, next int
+				_, err := fmt.Sscanf(note, "%d to %d of %d; read on with offset %d]", &begin, &end, &size, &next)
+				require.NoError(t, err)
+				require.Equal(t, []int{offset, len(text), offset + len(data)}, []int{begin, size, end})
+				offset = next
+			}
+			require.True(t, text == got.String())
+		})
+	}
+}
+
+func TestDownloadFile(t *testing.T) {
+	b := newToolBench(t)
+	b.write("f", "häuser\n")
+	b.write("empty", "")
+	b.write("nul", "a\x00b")
+	b.write("latin1", "h\xe4user\n")
+	tests := []struct {
+		name string
+		args map[string]any
+		want string
+		err  string
+	}{
+		{"whole", map[string]any{"path": "f"}, "häuser\n", ""},
+		{"from an offset", map[string]any{"path": "f", "offset": 3}, "user\n", ""},
+		{"from within a character", map[string]any{"path": "f", "offset": 2}, "user\n", ""},
+		{"an empty file", map[string]any{"path": "empty"}, "[empty is empty]", ""},
+		{"at the end", map[string]any{"path": "f", "offset": 8}, "", "offset 8 is at or past the end of f, which has 8 bytes"},
+		{"past the end", map[string]any{"path": "f", "offset": 1 << 40}, "", "past the end"},
+		{"before the start", map[string]any{"path": "f", "offset": -1}, "", "must not be negative"},
+		{"NUL", map[string]any{"path": "nul"}, "", "not a text file (3 bytes)"},
+		{"another encoding", map[string]any{"path": "latin1"}, "", "not a text file"},
+		{"missing", map[string]any{"path": "nope"}, "", "nope: no such file"},
+		{"a directory", map[string]any{"path": "."}, "", "."},
+		{"outside", map[string]any{"path": "../f"}, "", "outside the workspace"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			result, err := b.try("download_file", tt.args)
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, result.Content)
+		})
+	}
+}
+
+func TestDownloadFileFromARuntimeThatReadsOnlyWholeFiles(t *testing.T) {
+	rt := stubRuntime{file: []byte("0123456789")}
+	result, err := callOn(t, rt, "download_file", map[string]any{"path": "f", "offset": 4})
+	require.NoError(t, err)
+	require.Equal(t, "456789", result.Content)
+	_, err = callOn(t, rt, "download_file", map[string]any{"path": "f", "offset": 11})
+	require.ErrorContains(t, err, "past the end")
+	rt.file = bytes.Repeat([]byte("x"), 300<<10)
+	result, err = callOn(t, rt, "download_file", map[string]any{"path": "f"})
+	require.NoError(t, err)
+	require.Contains(t, result.Content, "[bytes 0 to 262144 of 307200; read on with offset 262144]")
+}
+
+func TestReadImage(t *testing.T) {
+	b := newToolBench(t)
+	kinds := map[string]string{
+		"png":  "\x89PNG\r\n\x1a\n…",
+		"jpeg": "\xff\xd8\xff\xe0…",
+		"gif":  "GIF89a…",
+		"webp": "RIFF\x00\x00\x00\x00WEBPVP8 …",
+	}
+	for kind, data := range kinds {
+		b.write("picture", data)
+		result := b.call("read_image", map[string]any{"path": "picture"})
+		require.Equal(t, fmt.Sprintf("the image picture (image/%s, %d bytes) follows", kind, len(data)), result.Content)
+		require.Equal(t, []string{"data:image/" + kind + ";base64," + base64.StdEncoding.EncodeToString([]byte(data))}, result.Images)
+	}
+	b.write("text", "hello")
+	b.write("svg", `<svg xmlns="http://www.w3.org/2000/svg"/>`)
+	b.write("empty", "")
+	b.write("large", kinds["png"]+strings.Repeat("x", 5<<20))
+	b.write("largest", (kinds["png"] + strings.Repeat("x", 5<<20))[:5<<20])
+	for name, want := range map[string]string{
+		"text": "not a PNG", "svg": "not a PNG", "empty": "not a PNG", "large": "more than the 5242880",
+		"nope": "no such file", "../x": "outside the workspace", ".": ".",
+	} {
+		_, err := b.try("read_image", map[string]any{"path": name})
+		require.ErrorContains(t, err, want, name)
+	}
+	require.Len(t, b.call("read_image", map[string]any{"path": "largest"}).Images, 1)
+}
+
+func TestContinueAndStopEndTheRun(t *testing.T) {
+	b := newToolBench(t)
+	result := b.call("continue", map[string]any{"prompt": "Which?", "options": []string{"a", "b"}})
+	require.Equal(t, pygent.StatusAwaitingUser, result.End)
+	require.Equal(t, &pygent.Question{Prompt: "Which?", Options: []string{"a", "b"}}, result.Question)
+	require.NotEmpty(t, result.Content)
+	require.Equal(t, &pygent.Question{}, b.call("continue", map[string]any{}).Question)
+	result = b.call("stop", map[string]any{"summary": "done"})
+	require.Equal(t, pygent.StatusStopped, result.End)
+	require.Equal(t, "done", result.Summary)
+	require.NotEmpty(t, result.Content)
+	require.Equal(t, pygent.StatusStopped, b.call("stop", map[string]any{}).End)
+	_, err := b.try("continue", map[string]any{"options": "a"})
+	require.ErrorContains(t, err, "options")
+}

@@ -1,0 +1,356 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// sayTool is a plain tool that returns the text it always says.
+func sayTool(text string) pygent.ToolFunc {
+	return func(context.Context, pygent.Runtime, map[string]any) (string, error) { return text, nil }
+}
+
+func toolNames(r *pygent.Registry) []string {
+	var all []string
+	for _, t := range r.Tools() {
+		all = append(all, t.Name)
+	}
+	return all
+}
+
+func toolCall(name, args string) pygent.ToolCall {
+	return pygent.ToolCall{ID: "c1", Name: name, Arguments: args}
+}
+
+var builtins = []string{
+	"bash", "cancel_task", "collect_file", "continue", "delegate_persona_task", "delegate_task", "download_file", "edit_file",
+	"job_kill", "job_list", "job_output", "list_personas", "read_image", "stop", "task_status", "write_file",
+}
+
+func TestDefaultRegistryServesExecuteTool(t *testing.T) {
+	t.Cleanup(pygent.ResetTools)
+	exec := func(name string) (string, error) {
+		return pygent.ExecuteTool(t.Context(), toolCall(name, `{"who":"you"}`), nowhere{})
+	}
+	require.NoError(t, pygent.RegisterTool("greet", "Greet", map[string]any{"type": "object"},
+		func(_ context.Context, _ pygent.Runtime, args map[string]any) (string, error) {
+			return fmt.Sprint("hello ", args["who"]), nil
+		}))
+	got, err := exec("greet")
+	require.NoError(t, err)
+	require.Equal(t, "hello you", got)
+
+	require.NoError(t, pygent.RegisterTool("greet", "Greet", map[string]any{"type": "object"}, sayTool("replaced")))
+	got, err = exec("greet")
+	require.NoError(t, err)
+	require.Equal(t, "replaced", got)
+
+	typed, err := pygent.NewTool("typed", "", func(_ context.Context, _ pygent.Runtime, in struct {
+		Who string `json:"who"`
+	}) (string, error) {
+		return in.Who, nil
+	})
+	require.NoError(t, err)
+	require.NoError(t, pygent.AddTool(typed))
+	got, err = exec("typed")
+	require.NoError(t, err)
+	require.Equal(t, "you", got)
+
+	require.NoError(t, pygent.RemoveTool("greet"))
+	require.ErrorIs(t, pygent.RemoveTool("greet"), pygent.ErrUnknownTool)
+	_, err = exec("greet")
+	require.ErrorIs(t, err, pygent.ErrUnknownTool)
+	var toolErr *pygent.ToolError
+	require.ErrorAs(t, err, &toolErr)
+	require.Equal(t, "greet", toolErr.Tool)
+
+	pygent.ClearTools()
+	_, err = pygent.ExecuteTool(t.Context(), toolCall("bash", `{"cmd":"true"}`), nowhere{})
+	require.ErrorIs(t, err, pygent.ErrUnknownTool)
+	pygent.ResetTools()
+	_, err = pygent.ExecuteTool(t.Context(), toolCall("bash", `{"cmd":"true"}`), nowhere{})
+	require.NoError(t, err)
+	_, err = exec("typed")
+	require.ErrorIs(t, err, pygent.ErrUnknownTool)
+}
+
+func TestAgentsKeepTheToolsTheyWereMadeWith(t *testing.T) {
+	t.Cleanup(pygent.ResetTools)
+	require.NoError(t, pygent.RegisterTool("early", "", nil, sayTool("")))
+	before := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
+	require.NoError(t, pygent.RegisterTool("late", "", nil, sayTool("")))
+	require.NoError(t, pygent.RemoveTool("early"))
+	after := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
+	require.Contains(t, toolNames(before.Tools()), "early")
+	require.NotContains(t, toolNames(before.Tools()), "late")
+	require.Contains(t, toolNames(after.Tools()), "late")
+	require.NotContains(t, toolNames(after.Tools()), "early")
+
+	before.Tools().Clear()
+	require.Empty(t, toolNames(before.Tools()))
+	require.Contains(t, toolNames(after.Tools()), "bash")
+	_, err := pygent.ExecuteTool(t.Context(), toolCall("bash", `{"cmd":"true"}`), nowhere{})
+	require.NoError(t, err)
+}
+
+func TestRegistry(t *testing.T) {
+	var r pygent.Registry
+	require.Empty(t, toolNames(&r))
+	_, err := r.Execute(t.Context(), toolCall("b", ""), nowhere{})
+	require.ErrorIs(t, err, pygent.ErrUnknownTool)
+	require.NoError(t, r.Register("b", "", nil, sayTool("b")))
+	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
+	require.Equal(t, []string{"a", "b"}, toolNames(&r))
+	result, err := r.Execute(t.Context(), toolCall("b", ""), nowhere{})
+	require.NoError(t, err)
+	require.Equal(t, "b", result.Content)
+	require.ErrorIs(t, r.Remove("c"), pygent.ErrUnknownTool)
+	require.ErrorContains(t, r.Remove("c"), `"c"; the tools are: a, b`)
+	require.NoError(t, r.Remove("a"))
+	require.Equal(t, []string{"b"}, toolNames(&r))
+	r.Clear()
+	require.Empty(t, toolNames(&r))
+	r.Reset()
+	require.Equal(t, builtins, toolNames(&r))
+
+	_, err = pygent.NewRegistry(pygent.Tool{Name: "no run"})
+	require.Error(t, err)
+}
+
+func TestDisablingWinsOverAdding(t *testing.T) {
+	var r pygent.Registry
+	r.Disable("a", "nobody")
+	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
+	require.NoError(t, r.Register("b", "", nil, sayTool("b")))
+	require.Equal(t, []string{"b"}, toolNames(&r))
+	_, err := r.Execute(t.Context(), toolCall("a", ""), nowhere{})
+	require.ErrorIs(t, err, pygent.ErrToolDisabled)
+	_, err = r.Execute(t.Context(), toolCall("nope", ""), nowhere{})
+	require.NotContains(t, err.Error(), "are: a")
+	r.Reset()
+	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
+	require.Contains(t, toolNames(&r), "a")
+
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithDisabledTools("mine"))
+	require.NoError(t, agent.Tools().Register("mine", "", nil, sayTool("")))
+	require.NotContains(t, toolNames(agent.Tools()), "mine")
+}
+
+func TestInvalidToolsAreRefused(t *testing.T) {
+	object := map[string]any{"type": "object"}
+	tests := []struct {
+		name, tool string
+		parameters any
+		fn         pygent.ToolFunc
+		want       string
+	}{
+		{"no name", "", object, sayTool(""), "1 to 64"},
+		{"a space", "two words", object, sayTool(""), "1 to 64"},
+		{"a dot", "a.b", object, sayTool(""), "1 to 64"},
+		{"a newline", "a\n", object, sayTool(""), "1 to 64"},
+		{"too long", strings.Repeat("x", 65), object, sayTool(""), "1 to 64"},
+		{"no function", "t", object, nil, "the function is nil"},
+		{"not an object", "t", map[string]any{"type": "string"}, sayTool(""), "type object"},
+		{"no schema", "t", []int{1}, sayTool(""), "not a JSON Schema"},
+		{"a dangling reference", "t", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`), sayTool(""), "parameters"},
+		{"a bad pattern", "t", json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}`), sayTool(""), "parameters"},
+		{"not JSON", "t", json.RawMessage(`{"type":`), sayTool(""), "encode the parameters"},
+		{"not encodable", "t", func() {}, sayTool(""), "encode the parameters"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var r pygent.Registry
+			require.ErrorContains(t, r.Register(tt.tool, "", tt.parameters, tt.fn), tt.want)
+			require.Empty(t, toolNames(&r))
+		})
+	}
+	var r pygent.Registry
+	require.ErrorContains(t, r.Add(pygent.Tool{Name: "t"}), "Run is nil")
+	for _, parameters := range []any{nil, json.RawMessage(nil), json.RawMessage("null")} {
+		require.NoError(t, r.Register("t", "", parameters, sayTool("")))
+	}
+}
+
+func TestNewToolRefusesWhatIsNoStruct(t *testing.T) {
+	_, err := pygent.NewTool[struct{}]("t", "", nil)
+	require.ErrorContains(t, err, "the function is nil")
+	_, err = pygent.NewTool("t", "", func(context.Context, pygent.Runtime, string) (string, error) { return "", nil })
+	require.ErrorContains(t, err, "type object")
+	_, err = pygent.NewTool("t", "", func(context.Context, pygent.Runtime, struct{ C chan int }) (string, error) { return "", nil })
+	require.ErrorContains(t, err, "tool t: derive the schema")
+	_, err = pygent.NewTool("t", "", func(context.Context, pygent.Runtime, node) (string, error) { return "", nil })
+	require.ErrorContains(t, err, "cycle")
+	_, err = pygent.NewTool("not ok", "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
+	require.ErrorContains(t, err, "1 to 64")
+}
+
+type node struct{ Next *node }
+
+type searchInput struct {
+	Query string   `json:"query" jsonschema:"what to look for"`
+	Limit int      `json:"limit,omitempty"`
+	Tags  []string `json:"tags,omitempty"`
+	Range *struct {
+		From float64 `json:"from"`
+		To   float64 `json:"to,omitempty"`
+	} `json:"range,omitempty"`
+	Labels map[string]bool `json:"labels,omitempty"`
+	hidden int
+}
+
+func TestNewToolDerivesTheSchema(t *testing.T) {
+	tool, err := pygent.NewTool("search", "Search", func(_ context.Context, _ pygent.Runtime, in searchInput) (string, error) {
+		return fmt.Sprint(in.Query, in.Limit, in.Tags, in.hidden), nil
+	})
+	require.NoError(t, err)
+	var schema struct {
+		Type       string
+		Required   []string
+		Properties map[string]struct {
+			Type        any
+			Description string
+			Items       map[string]any
+			Required    []string
+			Properties  map[string]any
+		}
+		AdditionalProperties any
+	}
+	require.NoError(t, json.Unmarshal(tool.Parameters, &schema))
+	require.Equal(t, "object", schema.Type)
+	require.Equal(t, []string{"query"}, schema.Required)
+	require.Equal(t, "what to look for", schema.Properties["query"].Description)
+	require.Equal(t, "integer", schema.Properties["limit"].Type)
+	require.Equal(t, "string", schema.Properties["tags"].Items["type"])
+	require.Equal(t, []string{"from"}, schema.Properties["range"].Required)
+	require.Contains(t, schema.Properties["range"].Properties, "to")
+	require.Len(t, schema.Properties, 5)
+}
+
+func TestArgumentErrorsArePrecise(t *testing.T) {
+	tool, err := pygent.NewTool("search", "", func(_ context.Context, _ pygent.Runtime, in searchInput) (string, error) {
+		return in.Query, nil
+	})
+	require.NoError(t, err)
+	r, err := pygent.NewRegistry(tool)
+	require.NoError(t, err)
+	require.NoError(t, r.Register("pick", "", map[string]any{
+		"type":       "object",
+		"properties": map[string]any{"color": map[string]any{"enum": []string{"red", "blue"}}},
+	}, sayTool("picked")))
+	tests := []struct {
+		name, tool, args string
+		want             []string // of the error; none means that there is none
+	}{
+		{"all there", "search", `{"query":"x","limit":2,"tags":["a"],"range":{"from":1.5},"labels":{"l":true}}`, nil},
+		{"space around", "search", " {\"query\":\"x\"}\n", nil},
+		{"missing", "search", `{}`, []string{`missing properties: ["query"]`, `"what to look for"`}},
+		{"empty is no arguments", "search", ` `, []string{"missing properties"}},
+		{"null is no arguments", "search", `null`, []string{"missing properties"}},
+		{"unknown", "search", `{"query":"x","qurey":"y"}`, []string{"qurey"}},
+		{"wrong type", "search", `{"query":1}`, []string{"query", "string"}},
+		{"not whole", "search", `{"query":"x","limit":1.5}`, []string{"limit", "integer"}},
+		{"nested", "search", `{"query":"x","range":{"from":"low"}}`, []string{"range", "from", "number"}},
+		{"nested missing", "search", `{"query":"x","range":{}}`, []string{"range", "from"}},
+		{"in an array", "search", `{"query":"x","tags":["a",2]}`, []string{"tags", "string"}},
+		{"enum", "pick", `{"color":"green"}`, []string{"color", "red", "blue"}},
+		{"enum fits", "pick", `{"color":"red"}`, nil},
+		{"cut off", "search", `{"query":"x`, []string{"not a JSON object", "expected {"}},
+		{"a brace too many", "search", `{"query":"x"}}`, []string{"text after the JSON object"}},
+		{"a bracket too many", "search", `{"query":"x"}]`, []string{"text after the JSON object"}},
+		{"two objects", "search", `{"query":"x"}{"query":"y"}`, []string{"text after the JSON object"}},
+		{"a string", "search", `"x"`, []string{"not a JSON object"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := r.Execute(t.Context(), toolCall(tt.tool, tt.args), nowhere{})
+			if tt.want == nil {
+				require.NoError(t, err)
+				return
+			}
+			var toolErr *pygent.ToolError
+			require.ErrorAs(t, err, &toolErr)
+			for _, want := range tt.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func TestPanicsAreToolErrorsWithTheirStack(t *testing.T) {
+	var r pygent.Registry
+	require.NoError(t, r.Register("boom", "", nil, func(context.Context, pygent.Runtime, map[string]any) (string, error) { panic("oh no") }))
+	_, err := r.Execute(t.Context(), toolCall("boom", ""), nowhere{})
+	var toolErr *pygent.ToolError
+	require.ErrorAs(t, err, &toolErr)
+	require.EqualError(t, err, "tool boom: panic: oh no")
+	require.Contains(t, string(toolErr.Stack), "tools_test.go")
+
+	cause := errors.New("the cause")
+	require.NoError(t, r.Register("fails", "", nil, func(context.Context, pygent.Runtime, map[string]any) (string, error) { return "lost", cause }))
+	result, err := r.Execute(t.Context(), toolCall("fails", ""), nowhere{})
+	require.ErrorIs(t, err, cause)
+	require.Nil(t, result)
+}
+
+func TestToolsMayEndTheRunAndShowImages(t *testing.T) {
+	finish := pygent.Tool{Name: "finish", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: "finished", Images: []string{"https://example.com/x.png"}, End: pygent.StatusStopped, Summary: "it is done"}, nil
+	}}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.TextAndCalls("Well.", pygenttest.Call("finish", nil), pygenttest.Call("finish", nil))), pygent.WithTools(finish))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, "it is done", result.Summary)
+	require.Equal(t, 1, result.ToolCalls)
+	require.Equal(t, []string{"finished", "not run: an earlier call of the same message ended the run"}, results(agent))
+	last := agent.History().Messages()[agent.History().Len()-1]
+	require.Equal(t, "https://example.com/x.png", last.Parts[1].ImageURL)
+
+	empty := pygent.Tool{Name: "empty", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) { return nil, nil }}
+	r, err := pygent.NewRegistry(empty)
+	require.NoError(t, err)
+	got, err := r.Execute(t.Context(), toolCall("empty", ""), nowhere{})
+	require.NoError(t, err)
+	require.Equal(t, &pygent.ToolResult{}, got)
+}
+
+func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
+	r, err := pygent.NewRegistry()
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			name := fmt.Sprint("tool", i)
+			for range 50 {
+				_ = r.Register(name, "", nil, sayTool(name))
+				_, _ = r.Execute(t.Context(), toolCall(name, ""), nowhere{})
+				_ = r.Tools()
+				r.Disable("other")
+				_ = r.Remove(name)
+			}
+		})
+	}
+	all.Go(func() {
+		for range 20 {
+			agent, err := pygent.New(pygent.WithRegistry(r), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}))
+			if err == nil {
+				err = agent.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Wait()
+	require.Empty(t, toolNames(r))
+}
