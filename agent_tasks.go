@@ -108,7 +108,7 @@ func (a *Agent) inherited() Option {
 		o.history, o.historyFile = nil, ""
 		o.runtime, o.runtimeOpts = nil, nil
 		o.run, o.onEvent, o.in, o.out = nil, nil, nil, nil
-		o.tasks = nil
+		o.approve, o.tasks = nil, nil // its manager sees to both
 	}
 }
 

@@ -80,17 +80,17 @@ type TaskRuntimeMaker interface {
 
 // taskRuntimeOf tells how to make runtimes of the parent's kind. It reads the
 // parent's settings only: the parent may be gone when they are used.
-func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate, error) {
+func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
 	switch parent := parent.(type) {
 	case nil:
-		return TaskRuntime{}, taskPrivate{}, nil
+		return TaskRuntime{}, taskPrivate{}
 	case *workspaceRuntime:
 		kind, env := parent.sibling()
-		return kind, taskPrivate{env: env}, nil
+		return kind, taskPrivate{env: env}
 	case TaskRuntimeMaker:
-		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: parent.NewTaskRuntime}, nil
+		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: parent.NewTaskRuntime}
 	}
-	return TaskRuntime{Kind: kindCustom}, taskPrivate{}, nil
+	return TaskRuntime{Kind: kindCustom}, taskPrivate{}
 }
 
 // kindCustom is the kind of a runtime that is not of this package.
@@ -107,39 +107,52 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, private task
 	}
 	// The environment may name a history, but not for several agents at once.
 	fresh := func(o *options) { o.historyFile = "" }
-	opts = append(slices.Concat([]Option{fresh}, m.agentOptions(private.link), opts), func(o *options) {
-		o.task = spec.ID
-		o.id = spec.ID
-		o.depth = spec.Depth
-		o.manager = m
-		o.approve = gate
+	opts = slices.Concat([]Option{fresh}, m.agentOptions(private.link), opts, []Option{m.workingOn(spec, gate)})
+	rt := applyOptions(opts).runtime
+	if rt == nil && spec.Runtime.Kind == kindCustom {
+		if rt, err = customTaskRuntime(ctx, private); err != nil {
+			return nil, err
+		}
+	}
+	if rt == nil {
+		return New(append(opts, WithRuntimeOptions(spec.Runtime.options(private.env)...))...)
+	}
+	agent, err := New(append(opts, WithRuntime(rt))...)
+	if err != nil {
+		return nil, errors.Join(err, rt.Cleanup())
+	}
+	return agent, nil
+}
+
+// workingOn makes an agent the one that works on a task.
+func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
+	return func(o *options) {
+		o.id, o.task, o.depth, o.manager = spec.ID, spec.ID, spec.Depth, m
+		if o.approve == nil {
+			o.approve = gate
+		}
 		if spec.Persona != (Persona{}) {
 			o.persona = &spec.Persona
 		}
 		if spec.Model != "" {
 			o.modelName = spec.Model
 		}
-	})
-	chosen := applyOptions(opts).runtime
-	switch {
-	case chosen != nil:
-	case private.fork != nil:
-		rt, err := outlive(ctx, func() (Runtime, error) { return private.fork(ctx) })
-		if err != nil {
-			return nil, fmt.Errorf("make a runtime like the parent's: %w", err)
-		}
-		opts = append(opts, WithRuntime(rt))
-		chosen = rt
-	case spec.Runtime.Kind == kindCustom:
+	}
+}
+
+// customTaskRuntime has a parent's runtime make another of its kind.
+func customTaskRuntime(ctx context.Context, private taskPrivate) (Runtime, error) {
+	if private.fork == nil {
 		return nil, errNoTaskRuntime
-	default:
-		opts = append(opts, WithRuntimeOptions(spec.Runtime.options(private.env)...))
 	}
-	agent, err := New(opts...)
-	if err != nil && chosen != nil {
-		err = errors.Join(err, chosen.Cleanup())
+	rt, err := outlive(ctx, func() (Runtime, error) { return private.fork(ctx) })
+	if err == nil && rt == nil {
+		err = errors.New("it made none")
 	}
-	return agent, err
+	if err != nil {
+		return nil, fmt.Errorf("make a runtime like the parent's: %w", err)
+	}
+	return rt, nil
 }
 
 // profileOptions asks the profiles of a task in turn.

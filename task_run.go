@@ -127,7 +127,7 @@ func (t *localTask) stop(cause error) {
 	}
 	if s := t.status.State; s == TaskQueued || s == TaskAwaitingUser {
 		t.cancel = nil
-		t.change(func(s *TaskStatus) { s.State, s.Reason = TaskCancelled, cause.Error() })
+		t.change(func(s *TaskStatus) { s.State, s.Reason, s.Ended = TaskCancelled, cause.Error(), time.Now() })
 	}
 }
 

@@ -102,10 +102,7 @@ func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runti
 		}
 		return nil
 	}
-	kind, private, err := taskRuntimeOf(parent)
-	if err != nil {
-		return err
-	}
+	kind, private := taskRuntimeOf(parent)
 	private.profiles = o.private
 	spec.Runtime = kind
 	if spec.Files, err = m.files.collect(ctx, parent, o.files); err != nil {
