@@ -583,3 +583,29 @@ func FuzzTaskSpec(f *testing.F) {
 		require.Equal(t, spec, back)
 	})
 }
+
+func TestContainersOfTasksRunAtOnce(t *testing.T) {
+	requireDocker(t)
+	const n = 4
+	var up sync.WaitGroup
+	up.Add(n)
+	meet := pygenttest.Func(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		up.Done()
+		up.Wait() // until the commands of all have run
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{Name: "stop"})}, nil
+	})
+	m := newTasks(t, pygenttest.NewScriptedModel().On("task", callBash("cat /proc/sys/kernel/hostname > name; cat name"), meet), pygent.MaxTasks(n))
+	parent := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testBusyboxImage()))
+	var ids []string
+	for i := range n {
+		ids = append(ids, startTask(t, m, fmt.Sprint("task ", i), parent))
+	}
+	names := map[string]bool{}
+	for _, id := range ids {
+		require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
+		messages, err := m.TaskHistory(t.Context(), id)
+		require.NoError(t, err)
+		names[messages[3].Content] = true
+	}
+	require.Len(t, names, n, "each has a container of its own")
+}
