@@ -131,7 +131,10 @@ func (p *prompt) commands() {
 	p.line("- Every command gets a fresh shell in the workspace: `cd`, variables and exports do not last to the next one. Files do. Use `cwd`, or put what belongs together in one script.")
 	p.line("- There is no terminal and no standard input: editors, pagers, prompts and other interactive programs do not work. Pass flags such as `-y`.")
 	p.line("- A command is stopped after %s unless you ask for more with `timeout`, up to %s.", seconds(p.info.BashTimeout), seconds(p.info.MaxBashTimeout))
-	p.line("- Of long output you see the head and the tail, %s together: filter what you print.", kibibytes(p.info.MaxOutput))
+	p.line("- Of long output you see the head and the tail, %s together: filter what you print. Where the whole is kept in a file, the result names it.", kibibytes(p.info.MaxOutput))
+	if p.has("job_output") {
+		p.line("- Start servers and other work that does not end with `background`; read what it prints with `job_output`, end it with `job_kill`.")
+	}
 }
 
 func (p *prompt) working() {

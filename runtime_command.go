@@ -59,9 +59,6 @@ const (
 // maxKeptOutput bounds what a call may ask to keep of a command's output.
 const maxKeptOutput = 16 << 20
 
-// leftoverNote is the note of a result whose command left processes behind.
-const leftoverNote = "processes started by the command still run in the background"
-
 // deadline returns a context that also ends at the command's time limit, with
 // the cause errTimeLimit.
 func (s commandSpec) deadline(ctx context.Context) (context.Context, context.CancelFunc) {

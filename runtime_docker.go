@@ -205,7 +205,7 @@ func (c *dockerCommander) launch(ctx context.Context, name string, know func(she
 		return nil, err
 	}
 	p := place{dir: c.files.tree.Dir()}
-	if p.program, err = guestProgram(info.Os, info.Architecture); err != nil {
+	if p.program, err = guestFor(info.Os, info.Architecture); err != nil {
 		return nil, err
 	}
 	if c.shared {

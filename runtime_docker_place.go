@@ -7,20 +7,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
-
-	"github.com/x/pygent/internal/guest/binary"
 )
 
 // Where a container sees the guest.
@@ -36,10 +31,10 @@ var errNotShared = errors.New("the engine does not share this machine's file sys
 // shares our file system mounts both from here. Any other keeps the workspace
 // in a volume, and the guest is copied into the container.
 type place struct {
-	dir     string // the workspace on this machine
-	volume  string // the workspace's volume; empty when dir is mounted
-	program []byte // the guest; nil when commands run by plain exec
-	nonce   string // a file in dir that the guest must see; empty when that is known
+	dir     string        // the workspace on this machine
+	volume  string        // the workspace's volume; empty when dir is mounted
+	program *guestProgram // nil when commands run by plain exec
+	nonce   string        // a file in dir that the guest must see; empty when that is known
 }
 
 // sharesFiles reports whether an engine can be expected to see our files: one
@@ -61,7 +56,7 @@ func (p place) apply(spec containerSpec) (containerSpec, error) {
 	}
 	program := mount.Mount{Type: mount.TypeVolume, Target: guestDir} // anonymous: it goes with the container
 	if p.volume == "" {
-		file, err := guestFile(p.program)
+		file, err := p.program.file()
 		if err != nil {
 			return spec, fmt.Errorf("keep the guest's program: %w", err)
 		}
@@ -77,7 +72,7 @@ func (p place) deliver(ctx context.Context, b *dockerContainer) error {
 	if p.volume == "" || p.program == nil {
 		return nil
 	}
-	archive, err := tarOf(path.Base(guestPath), 0o755, p.program)
+	archive, err := tarOf(path.Base(guestPath), 0o755, p.program.bytes)
 	if err != nil {
 		return err
 	}
@@ -122,90 +117,6 @@ func (p *place) leaveNonce() (remove func() error, err error) {
 		return nil, fmt.Errorf("probe the workspace: %w", err)
 	}
 	return func() error { return os.Remove(name) }, nil
-}
-
-// guestProgram returns the guest for an architecture, as Docker names it, or
-// nil where there is none.
-func guestProgram(system, arch string) ([]byte, error) {
-	if system != "linux" {
-		return nil, nil
-	}
-	program, err := unpackedGuests.of(arch)
-	if errors.Is(err, binary.ErrPlatform) {
-		return nil, nil
-	}
-	return program, err
-}
-
-// guestCache holds the guests that were unpacked: it takes a moment, and every
-// container of the process needs the same.
-type guestCache struct {
-	mu       sync.Mutex
-	programs map[string][]byte
-	files    map[*byte]string // by the first byte of the program
-}
-
-var unpackedGuests = guestCache{programs: map[string][]byte{}, files: map[*byte]string{}}
-
-func (c *guestCache) of(arch string) ([]byte, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.programs[arch]; p != nil {
-		return p, nil
-	}
-	p, err := binary.Bytes(arch)
-	if err == nil {
-		c.programs[arch] = p
-	}
-	return p, err
-}
-
-// guestFile returns the path of a file that holds the program, for mounting.
-// It is kept in the user's cache directory, under a name made of its content.
-func guestFile(program []byte) (string, error) {
-	c := &unpackedGuests
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if name := c.files[&program[0]]; name != "" {
-		if _, err := os.Stat(name); err == nil {
-			return name, nil
-		}
-	}
-	for arch, p := range c.programs {
-		if &p[0] != &program[0] {
-			continue
-		}
-		dir, err := cacheDir()
-		if err != nil {
-			return "", err
-		}
-		name, err := binary.File(dir, arch)
-		if err == nil {
-			c.files[&program[0]] = name
-		}
-		return name, err
-	}
-	return "", fs.ErrNotExist
-}
-
-// cacheDir is where the guest is kept between processes: the user's cache, or
-// a private directory beside the temporary files where there is no home.
-func cacheDir() (string, error) {
-	if dir, err := os.UserCacheDir(); err == nil {
-		dir = filepath.Join(dir, "pygent")
-		if os.MkdirAll(dir, 0o755) == nil {
-			return dir, nil
-		}
-	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("pygent-cache-%d", os.Getuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	info, err := os.Lstat(dir)
-	if err == nil && (!info.IsDir() || runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0) {
-		err = fmt.Errorf("%s may be written by others", dir)
-	}
-	return dir, err
 }
 
 // newVolume makes the volume of a workspace, which anyone in the container may

@@ -1,6 +1,7 @@
 package pygent_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -124,8 +125,8 @@ func TestServersAreReachable(t *testing.T) {
 	require.NoError(t, free.Close())
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithPublish(address+":8765"))
 	serve(t, r)
-	dialed := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(string, string) (net.Conn, error) {
-		return r.(pygent.Dialer).Dial(t.Context(), 8765)
+	dialed := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return r.(pygent.Dialer).Dial(ctx, 8765)
 	}}}
 	require.Equal(t, "served from inside", get(t, dialed, "http://inside/"))
 	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +49,8 @@ type session struct {
 	lines      chan line     // what was read
 	wanted     chan struct{} // asks for a line; none is read ahead
 	interrupts chan os.Signal
-	warned     bool // the user was told that another Ctrl-C leaves
+	warned     bool     // the user was told that another Ctrl-C leaves
+	options    []string // answers to the model's last question, which may be given by number
 }
 
 type line struct {
@@ -212,6 +214,10 @@ func (s *session) interruptible(outer context.Context, f func(context.Context) e
 
 // turn has the agent answer one message.
 func (s *session) turn(ctx context.Context, text string) error {
+	if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(s.options) {
+		text = s.options[n-1]
+	}
+	s.options = nil
 	result, err := s.agent.RunUntilStop(ctx, text, ReplyEnds(), OnEvent(s.printer.event))
 	if err != nil {
 		return err
@@ -235,7 +241,8 @@ func (s *session) outcome(r *Result) {
 		if r.Question.Prompt != "" {
 			s.printer.say("? %s", r.Question.Prompt)
 		}
-		for i, option := range r.Question.Options {
+		s.options = r.Question.Options
+		for i, option := range s.options {
 			s.printer.say("  %d. %s", i+1, option)
 		}
 	default:

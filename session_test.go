@@ -52,6 +52,7 @@ func TestSessionShowsTurns(t *testing.T) {
 		{"stop with a summary", "go\n", []pygenttest.Reply{stop}, "all done\n", []string{"go"}},
 		{"stop says it twice", "go\n", []pygenttest.Reply{pygenttest.TextAndCalls("all done", stop)}, "all done\n", []string{"go"}},
 		{"a question and its answer", "go\nred\n", []pygenttest.Reply{ask, pygenttest.Text("Red it is.")}, "? Which color?\n  1. red\n  2. blue\nRed it is.\n", []string{"go", "red"}},
+		{"a question answered by number", "go\n2\n1\n", []pygenttest.Reply{ask, pygenttest.Text("A"), pygenttest.Text("B")}, "? Which color?\n  1. red\n  2. blue\nA\nB\n", []string{"go", "blue", "1"}},
 		{"an error, then on", "a\nb\n", []pygenttest.Reply{pygenttest.QuotaExceeded(), pygenttest.Text("B")}, "error: ask the model: model API: status 429", []string{"a", "b"}},
 		{"a limit", "go\n", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, "(the model answered nothing, twice; say \"go on\" to continue)\n", nil},
 		{"empty lines", "\n  \n\t\nhi\n\n", []pygenttest.Reply{pygenttest.Text("Hello.")}, "Hello.\n", []string{"hi"}},

@@ -20,6 +20,9 @@ type runCmd struct {
 	Quiet  bool     `help:"Show no progress." short:"q"`
 }
 
+// maxPrompt bounds a prompt from standard input, in bytes.
+const maxPrompt = 1 << 20
+
 // Run makes the run and ends with the exit code of its status.
 func (r *runCmd) Run(ctx context.Context, s *settings) error {
 	prompt, err := r.prompt(os.Stdin)
@@ -47,7 +50,10 @@ func (r *runCmd) Run(ctx context.Context, s *settings) error {
 func (r *runCmd) prompt(stdin io.Reader) (string, error) {
 	text := strings.Join(r.Prompt, " ")
 	if text == "" || text == "-" {
-		data, err := io.ReadAll(io.LimitReader(stdin, 1<<20))
+		data, err := io.ReadAll(io.LimitReader(stdin, maxPrompt+1))
+		if err == nil && len(data) > maxPrompt {
+			err = fmt.Errorf("it is longer than %d bytes; put the text in a file of the workspace", maxPrompt)
+		}
 		if err != nil {
 			return "", fmt.Errorf("read the prompt from standard input: %w", err)
 		}

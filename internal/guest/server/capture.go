@@ -125,13 +125,6 @@ func (c *capture) size() int64 {
 	return c.total
 }
 
-// ended reports whether no more output comes.
-func (c *capture) ended() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
-}
-
 // kept returns head and tail, and the file with the whole if there is one.
 func (c *capture) kept() (head, tail []byte, total int64, path string, size int64) {
 	c.mu.Lock()
