@@ -17,6 +17,7 @@ import (
 // run goes on at a time, and a second one is refused with [ErrAgentBusy].
 // Close it when done.
 type Agent struct {
+	id        string
 	model     Model
 	modelName string
 	persona   Persona
@@ -35,6 +36,9 @@ type Agent struct {
 	mu     sync.Mutex // guards the fields below
 	cancel context.CancelCauseFunc
 	closed bool
+
+	tasks   lazyTasks
+	notices taskNotices
 
 	system systemState // used by the run, and by RefreshSystemMessage while none goes on
 }
@@ -68,6 +72,12 @@ func newAgent(o options) (_ *Agent, err error) {
 	}
 	a := &Agent{opts: o, log: o.logger, modelName: o.modelName, prompt: o.prompt, persona: o.persona.orDefault()}
 	if a.tools, err = o.tooling(); err != nil {
+		return nil, err
+	}
+	if a.id, err = o.agentID(); err != nil {
+		return nil, err
+	}
+	if err := a.prepareTasks(); err != nil {
 		return nil, err
 	}
 	if a.model, err = o.chooseModel(); err != nil {
@@ -199,8 +209,8 @@ func (a *Agent) Persona() Persona { return a.persona }
 // model call.
 func (a *Agent) Tools() *Registry { return a.tools }
 
-// Close cancels a run that goes on and waits for it, cleans up the runtime,
-// and closes the history that the agent opened. It may be called more than
+// Close cancels a run that goes on and waits for it, ends the agent's tasks,
+// cleans up the runtime, and closes the history that the agent opened. It may be called more than
 // once.
 func (a *Agent) Close() error {
 	a.mu.Lock()
@@ -215,7 +225,7 @@ func (a *Agent) Close() error {
 	if already {
 		return nil
 	}
-	return errors.Join(a.runtime.Cleanup(), a.closeHistory())
+	return errors.Join(a.tasks.close(), a.runtime.Cleanup(), a.closeHistory())
 }
 
 // closeHistory closes the history unless it is the caller's.
@@ -262,6 +272,9 @@ func (a *Agent) emit(e Event) {
 	}
 	if a.sink != nil {
 		a.sink(e)
+	}
+	if e.Type == EventRunEnd && e.Task == "" {
+		a.sink = nil // tasks may go on, but the run's handlers have seen its last event
 	}
 }
 

@@ -234,7 +234,7 @@ func TestFaultyCallsBecomeResults(t *testing.T) {
 		reply pygenttest.Reply
 		want  string
 	}{
-		{"unknown", call("nope", "{}"), `unknown tool "nope"; the tools are: bash, continue,`},
+		{"unknown", call("nope", "{}"), `unknown tool "nope"; the tools are: bash, cancel_task,`},
 		{"disabled", call("read_image", `{"path":"x"}`), "the tool is disabled"},
 		{"panic", call("panics", ""), "panic: oh no"},
 		{"error", call("fails", `{"n":1}`), "it broke"},

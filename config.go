@@ -59,7 +59,7 @@ type ContainerConfig struct {
 	CPUs         float64  `json:"cpus,omitempty"`         // how many; default all
 	Pids         int64    `json:"pids,omitempty"`         // processes at once; default 256
 	User         string   `json:"user,omitempty"`         // "uid[:gid]" or a name of the image; default the image's
-	Capabilities []string `json:"capabilities,omitempty"` // nil for the default few, empty for none
+	Capabilities []string `json:"capabilities,omitzero"`  // nil for the default few, empty for none
 	ReadOnly     *bool    `json:"read_only,omitempty"`    // a root file system that cannot be written; default false
 	Mounts       []Mount  `json:"mounts,omitempty"`       // besides the workspace; default none
 	GPUs         string   `json:"gpus,omitempty"`         // "all", a number, or device ids; default none
@@ -72,11 +72,11 @@ type ContainerConfig struct {
 type LimitsConfig struct {
 	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20
 	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default 100
-	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // of a step, of delegated tasks too; default none
+	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // of a step; default none, of delegated tasks 5 minutes
 	MaxTime      time.Duration `json:"max_time,omitempty"`       // of a run; default none
 	MaxTokens    int64         `json:"max_tokens,omitempty"`     // of a run, prompts and answers; default none
 	MaxTasks     int           `json:"max_tasks,omitempty"`      // delegated tasks at once; default 3
-	TaskTimeout  time.Duration `json:"task_timeout,omitempty"`   // of a delegated task; default none
+	TaskTimeout  time.Duration `json:"task_timeout,omitempty"`   // of a delegated task; default 20 minutes
 }
 
 // OpenAIConfig is how to reach a model through OpenAI's chat completions API,

@@ -10,13 +10,14 @@ import (
 // them go before them. What the configuration does not say is left to the
 // defaults; of a Config that was not loaded, to the environment first.
 //
-// Snapshot, LogFile, TaskPersonas and the limits of tasks are no options of an
-// agent: read them where sessions and tasks are started.
+// Snapshot and LogFile are no options of an agent: read them where sessions are
+// started.
 func (c Config) Options() []Option {
 	opts := []Option{
 		func(o *options) { o.configured = o.configured || c.loaded },
 		WithRuntimeOptions(c.RuntimeOptions()...),
 		WithRunDefaults(c.Limits.options()...),
+		WithTasks(c.taskOptions()...),
 		WithOpenAI(c.OpenAI.options()...),
 		WithDisabledTools(c.DisabledTools...),
 		WithBannedCommands(slices.Concat(c.BannedCommands, c.BannedApps)...),
@@ -32,6 +33,15 @@ func (c Config) Options() []Option {
 	opts = given(opts, c.HistoryFile, WithHistoryFile)
 	opts = said(opts, c.Instructions, WithInstructions)
 	return said(opts, c.ConfirmBash, WithConfirmBash)
+}
+
+// taskOptions are those of the manager of the agent's tasks.
+func (c Config) taskOptions() []TaskManagerOption {
+	opts := []TaskManagerOption{TaskDefaults(TaskLimits{Timeout: c.Limits.TaskTimeout})}
+	if c.TaskPersonas != nil {
+		opts = append(opts, TaskPersonas(c.TaskPersonas...))
+	}
+	return given(opts, c.Limits.MaxTasks, MaxTasks)
 }
 
 // RuntimeOptions turns what the configuration says of the runtime into options

@@ -25,6 +25,8 @@ type Event struct {
 	Retry   *RetryInfo    `json:"retry,omitempty"`   // the retry that follows
 	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime tells
 	Result  *Result       `json:"result,omitempty"`  // the end of the run
+
+	TaskStatus *TaskStatus `json:"task_status,omitempty"` // the task's new state
 }
 
 // EventType is the kind of an [Event].
@@ -43,6 +45,8 @@ const (
 	EventWarning   EventType = "warning"   // something is not as asked for: Text
 	EventRuntime   EventType = "runtime"   // the runtime tells something: Runtime, Text
 	EventRunEnd    EventType = "run_end"   // the run is over: Result
+	EventTask      EventType = "task"      // a background task changed its state: Task, TaskStatus, Text
+	EventApproval  EventType = "approval"  // a background task asks whether a call may run: Task, Call
 )
 
 // RetryInfo describes a model call that is about to be repeated.

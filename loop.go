@@ -34,6 +34,8 @@ type run struct {
 	result  *Result
 	started time.Time
 	repeats repeats
+	budget  *taskBudget // shared with the tasks that the run delegates
+	message int         // the index in the history of the message whose calls run
 
 	replies   int  // replies in a row without a tool call
 	truncated bool // the last answer was cut off
@@ -41,7 +43,7 @@ type run struct {
 }
 
 func newRun(a *Agent, o runOptions) *run {
-	return &run{Agent: a, opts: o, result: &Result{}, started: time.Now()}
+	return &run{Agent: a, opts: o, result: &Result{}, started: time.Now(), budget: &taskBudget{limit: o.maxTokens}}
 }
 
 // do makes steps until one of them ends the run.
@@ -51,7 +53,9 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.maxTime, errMaxTime)
 		defer cancel()
 	}
+	r.budget.deadline, _ = ctx.Deadline()
 	err := r.steps(ctx, msg)
+	r.result.TaskUsage = r.budget.spendOwn(r.result.Usage.Total())
 	r.result.Elapsed = time.Since(r.started)
 	r.emit(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
 	return r.result, err
@@ -63,14 +67,19 @@ func (r *run) steps(ctx context.Context, msg string) error {
 			return r.fail(fmt.Errorf("append to the history: %w", err))
 		}
 	}
+	if r.opts.resume {
+		if err := r.resume(ctx); err != nil {
+			return err
+		}
+	}
 	for r.result.Status == "" {
 		switch {
 		case ctx.Err() != nil:
 			return r.interrupted(ctx)
 		case r.result.Steps >= r.opts.maxSteps:
 			r.end(StatusMaxSteps, fmt.Sprintf("the limit of %d steps is reached", r.opts.maxSteps))
-		case r.opts.maxTokens > 0 && r.result.Usage.Total() >= r.opts.maxTokens:
-			r.end(StatusBudget, fmt.Sprintf("%d tokens are spent, of %d", r.result.Usage.Total(), r.opts.maxTokens))
+		case r.opts.maxTokens > 0 && r.spent() >= r.opts.maxTokens:
+			r.end(StatusBudget, fmt.Sprintf("%d tokens are spent, of %d", r.spent(), r.opts.maxTokens))
 		default:
 			if err := r.step(ctx); err != nil {
 				return err
@@ -78,6 +87,13 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		}
 	}
 	return nil
+}
+
+// spent is how many tokens the run and its tasks have used.
+func (r *run) spent() int64 {
+	own := r.result.Usage.Total()
+	tasks := r.budget.spendOwn(own)
+	return own + tasks.Total()
 }
 
 // end notes how the run ended; the first word counts.
@@ -135,11 +151,12 @@ func (r *run) step(ctx context.Context) error {
 		return r.modelFailed(ctx, err)
 	}
 	r.result.Usage = r.result.Usage.Add(resp.Usage)
+	r.budget.spendOwn(r.result.Usage.Total())
 	return r.take(ctx, resp)
 }
 
-// nudge appends what the model has to hear before it is asked again after an
-// answer that called no tool.
+// nudge appends what the model has to hear before it is asked again: that tasks
+// ended, and what to do after an answer that called no tool.
 func (r *run) nudge() error {
 	say := ""
 	switch {
@@ -150,10 +167,15 @@ func (r *run) nudge() error {
 	case r.replies > 0:
 		say = sayGoOn
 	}
-	if say == "" {
-		return nil
+	for _, text := range []string{r.notices.take(), say} {
+		if text == "" {
+			continue
+		}
+		if err := r.history.Append(UserMessage(text)); err != nil {
+			return err
+		}
 	}
-	return r.history.Append(UserMessage(say))
+	return nil
 }
 
 func (r *run) modelFailed(ctx context.Context, err error) error {
@@ -186,7 +208,7 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 	}
 	r.truncated = cutOff
 	if len(msg.ToolCalls) > 0 {
-		r.replies = 0
+		r.replies, r.message = 0, r.history.Len()-1
 		return r.runCalls(ctx, msg.ToolCalls)
 	}
 	r.tookReply(resp)

@@ -18,7 +18,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 	if r.truncated {
 		skip = resultCutOff
 	}
-	for _, call := range calls {
+	for i, call := range calls {
 		if skip == "" && ctx.Err() != nil {
 			skip = fmt.Sprintf(resultSkipped, context.Cause(ctx))
 		}
@@ -28,7 +28,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 		}
 		result := &ToolResult{Content: skip, IsError: true}
 		if skip == "" {
-			result = r.runCall(ctx, call)
+			result = r.runCall(r.withCall(ctx, i), call)
 		}
 		images = append(images, result.Images...)
 		if err := r.history.Append(ToolMessage(call.ID, result.Content)); err != nil {

@@ -37,6 +37,11 @@ type options struct {
 	run          []RunOption
 	retry        RetryPolicy
 	onEvent      func(Event)
+	id           string
+	manager      *TaskManager // whoever gave it closes it
+	tasks        []TaskManagerOption
+	task         string // the id of the task the agent works on
+	depth        int    // of that task; 0 for an agent of its own
 	logger       *slog.Logger
 	in           io.Reader
 	out          io.Writer
@@ -114,8 +119,9 @@ func WithBannedCommands(names ...string) Option {
 	return func(o *options) { o.banned = append(o.banned, names...) }
 }
 
-// ApprovalFunc decides whether a tool call may run. An error denies it. It is
-// called from the goroutine of the run and must honour ctx.
+// ApprovalFunc decides whether a tool call may run. An error denies it. It must
+// honour ctx. It may be called by two goroutines at once: for the agent itself,
+// and for one of its tasks.
 type ApprovalFunc func(ctx context.Context, call ToolCall) (Decision, error)
 
 // Decision is the answer of an [ApprovalFunc]. The zero value denies.
@@ -152,6 +158,22 @@ func WithRetry(p RetryPolicy) Option { return func(o *options) { o.retry = p } }
 // time, should return soon, and must not call the agent.
 func WithEventHandler(f func(Event)) Option { return func(o *options) { o.onEvent = f } }
 
+// WithID names the agent. The ids of the tasks it delegates are derived from
+// its own, so an agent that resumes a run finds them again under the same id.
+// Default: one derived from the path of the history's file, else a new one.
+func WithID(id string) Option { return func(o *options) { o.id = id } }
+
+// WithTaskManager has the agent delegate to a manager that others use as well,
+// or that outlives it. The manager stays the caller's to close. Default: one of
+// the agent's own.
+func WithTaskManager(m *TaskManager) Option { return func(o *options) { o.manager = m } }
+
+// WithTasks configures the [TaskManager] that the agent makes when it is given
+// none.
+func WithTasks(opts ...TaskManagerOption) Option {
+	return func(o *options) { o.tasks = append(o.tasks, opts...) }
+}
+
 // WithLogger sets the logger. Default: logs are discarded.
 func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l } }
 
@@ -172,6 +194,7 @@ type runOptions struct {
 	stepTimeout  time.Duration
 	maxTime      time.Duration
 	replyEnds    bool
+	resume       bool // see Agent.Resume
 	onEvent      func(Event)
 }
 

@@ -76,6 +76,10 @@ func (p *printer) end() {
 // The methods below are called with p.mu held.
 
 func (p *printer) show(e Event) {
+	if e.Task != "" {
+		p.task(e)
+		return
+	}
 	switch e.Type {
 	case EventStep:
 		p.spoke = false
@@ -109,6 +113,16 @@ func (p *printer) show(e Event) {
 	case EventRunEnd:
 		p.endLine()
 	}
+}
+
+// task shows of a background task how it comes along, and no more: several at
+// work would write into one another.
+func (p *printer) task(e Event) {
+	if e.Type != EventTask {
+		return
+	}
+	p.endLine()
+	p.line("· task %s: %s", e.Task, e.Text)
 }
 
 func (p *printer) toolDone(e Event) {

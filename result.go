@@ -11,7 +11,8 @@ type Result struct {
 	Question  *Question     `json:"question,omitempty"` // what the model asks, when it awaits the user
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
-	Usage     Usage         `json:"usage"`
+	Usage     Usage         `json:"usage"`               // of the agent itself
+	TaskUsage Usage         `json:"task_usage,omitzero"` // of tasks it delegated in this run, while it went on
 	Elapsed   time.Duration `json:"elapsed"`
 }
 

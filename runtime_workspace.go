@@ -28,9 +28,10 @@ type workspaceRuntime struct {
 	dir      workspaceDir
 	files    files
 	commands commander
-	env      []string    // of every command
-	gitTrust string      // the directories in which git trusts repositories
-	ports    *forwarding // nil when none is published
+	options  *runtimeOptions // what it was made from
+	env      []string        // of every command
+	gitTrust string          // the directories in which git trusts repositories
+	ports    *forwarding     // nil when none is published
 
 	life    context.Context // ends at Cleanup
 	end     context.CancelCauseFunc
@@ -112,6 +113,7 @@ func newWorkspaceRuntime(w workspaceDir, f files, c commander, info RuntimeInfo,
 		dir:      w,
 		files:    f,
 		commands: c,
+		options:  o,
 		env:      append(commandEnv(), o.env...),
 		gitTrust: gitTrust,
 	}

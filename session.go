@@ -274,23 +274,27 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	s.agent.busy.Lock()
 	defer s.agent.busy.Unlock()
 	approve, confirm := o.approve, o.confirmBash
+	asked, ask := approve, confirm
 	if confirm == nil {
 		unsafe := !s.agent.runtime.UseDocker() && (s.terminal || s.agent.describe(ctx).Fallback != "")
-		ask := unsafe && approve == nil
-		o.confirmBash = &ask
+		ask = new(unsafe && approve == nil)
 	}
 	if s.terminal && approve == nil {
-		o.approve = s.approve
+		asked = s.approve
 	}
+	s.agent.setApproval(asked, ask)
 	return func() {
 		s.agent.busy.Lock()
 		defer s.agent.busy.Unlock()
-		o.approve, o.confirmBash = approve, confirm
+		s.agent.setApproval(approve, confirm)
 	}
 }
 
 // approve asks the user about a call; anything but yes is no.
 func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) {
+	if taskOf(ctx) != "" {
+		return Decision{Reason: "the user is not asked about background tasks here; do it yourself"}, nil
+	}
 	answer, err := s.ask(ctx, s.approvalQuestion(call), nil)
 	if err != nil {
 		return Decision{}, err

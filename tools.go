@@ -39,6 +39,8 @@ type Tool struct {
 	// polls marks a tool that is rightly called again and again with the same
 	// arguments, such as one that asks for a status.
 	polls bool
+	// ends marks a tool whose only effect is to end the run.
+	ends bool
 }
 
 // ToolResult is what a tool call gave. The model sees Content and Images; a

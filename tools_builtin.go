@@ -30,7 +30,7 @@ const (
 // shared: clone it before changing it.
 var builtinTools = sync.OnceValue(func() map[string]Tool {
 	tools := map[string]Tool{}
-	for _, t := range []Tool{
+	for _, t := range append(delegationTools(), []Tool{
 		builtin("bash", "Run a shell command in the workspace and return its output and exit code. Every command starts anew in the workspace: cd and exports do not last. Commands get no input and no terminal.", runBash),
 		polling(builtin("job_output", "Read what a background command printed from offset on, and see its state. wait gives it time to print something new.", jobOutput)),
 		polling(builtin("job_list", "List the commands in the background.", jobList)),
@@ -41,11 +41,17 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 		builtin("read_image", "Look at an image file of the workspace (PNG, JPEG, GIF or WebP).", readImage),
 		builtin("continue", "Ask the user for input or a decision, and wait for the answer.", askUser),
 		builtin("stop", "End the work: the task is done, or cannot be done. Give the answer, or what was achieved, in summary.", stopRun),
-	} {
+	}...) {
+		t.Idempotent = t.Idempotent || repeatable[t.Name]
+		t.ends = t.Name == "continue" || t.Name == "stop"
 		tools[t.Name] = t
 	}
 	return tools
 })
+
+// repeatable are the tools that do no harm when they run a second time. An
+// edit is not: it would not find its old text, or find it once more.
+var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "continue": true, "stop": true}
 
 // builtin makes a tool of this package. Its schema comes from a struct of this
 // package too, so an error is a mistake in the source that every test meets.

@@ -32,7 +32,10 @@ func toolCall(name, args string) pygent.ToolCall {
 	return pygent.ToolCall{ID: "c1", Name: name, Arguments: args}
 }
 
-var builtins = []string{"bash", "continue", "download_file", "edit_file", "job_kill", "job_list", "job_output", "read_image", "stop", "write_file"}
+var builtins = []string{
+	"bash", "cancel_task", "collect_file", "continue", "delegate_persona_task", "delegate_task", "download_file", "edit_file",
+	"job_kill", "job_list", "job_output", "list_personas", "read_image", "stop", "task_status", "write_file",
+}
 
 func TestDefaultRegistryServesExecuteTool(t *testing.T) {
 	t.Cleanup(pygent.ResetTools)

@@ -22,8 +22,13 @@ var wants = map[string]string{
 	"custom_tool": "Hello Ada!\nwrote 12 bytes to notes.txt\nnotes.txt has 12 bytes\n" +
 		"error: the arguments do not fit (validating root: unexpected additional properties [\"file\"]); expected " +
 		`{"type":"object","properties":{"path":{"type":"string","description":"a file of the workspace"}},"required":["path"],"additionalProperties":false}` + "\nstopped\n",
-	"runtime":     "$ sh greet.sh world | tee greeting.txt\nHello world\nexit code: 3\ntimed out: true\nexported: Hello world\n",
-	"events":      "the model says: Let me look.\nit calls: bash {\"cmd\":\"echo data > input.txt; cat input.txt\"}\nthe result is: $ echo data > input.txt; cat input.txt\ndata\n\nthat is enough\n",
+	"runtime":               "$ sh greet.sh world | tee greeting.txt\nHello world\nexit code: 3\ntimed out: true\nexported: Hello world\n",
+	"events":                "the model says: Let me look.\nit calls: bash {\"cmd\":\"echo data > input.txt; cat input.txt\"}\nthe result is: $ echo data > input.txt; cat input.txt\ndata\n\nthat is enough\n",
+	"delegate":              "finished after 2 steps: The names are in sorted.txt.\nAda\nBarbara\nGrace\n",
+	"delegate_config":       "TestBot: finished. I wrote two tests, and both pass.\nall tests pass\n",
+	"delegate_custom_model": "There are 4 words.\ntools run by the agent itself: 3\ntools run by its task: 2\n",
+	"delegate_personas": "add.sh is tested and documented.\npassed\nadd.sh prints the sum of two numbers.\n" +
+		"Tester: finished, 2 steps\nWriter: finished, 2 steps\n",
 	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
 }
 

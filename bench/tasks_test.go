@@ -1,0 +1,160 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+// fleet is a task manager of which n agents at most work at once.
+type fleet struct {
+	*pygent.TaskManager
+	steps atomic.Int64
+}
+
+// newFleet makes a fleet whose agents go through the calls.
+func newFleet(b *testing.B, n int, calls ...pygent.ToolCall) *fleet {
+	f := &fleet{}
+	m, err := pygent.NewTaskManager(pygent.MaxTasks(n),
+		pygent.OnTaskEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventStep {
+				f.steps.Add(1)
+			}
+		}),
+		pygent.TaskAgents(pygent.WithModel(script(calls)), pygent.WithInstructions(false)))
+	require.NoError(b, err)
+	f.TaskManager = m
+	return f
+}
+
+// script is a model that gives each conversation the same calls, the next one by
+// how many it has had. Unlike [pygenttest.ScriptedModel] it keeps nothing, so
+// that what is measured is the agents.
+func script(calls []pygent.ToolCall) pygent.Model {
+	return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		had := 0
+		for _, m := range req.Messages {
+			if m.Role == pygent.RoleAssistant {
+				had++
+			}
+		}
+		call := calls[had]
+		call.ID = fmt.Sprint("call_", had)
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call), FinishReason: pygent.FinishToolCalls}, nil
+	})
+}
+
+// run has n agents work on a task each, and waits for all.
+func (f *fleet) run(b *testing.B, parent pygent.Runtime, n int) {
+	ids := make([]string, n)
+	for i := range ids {
+		var err error
+		ids[i], err = f.StartTask(b.Context(), fmt.Sprint("task ", i), parent, pygent.WithTaskQueue())
+		require.NoError(b, err)
+	}
+	for _, id := range ids {
+		status, err := f.Wait(b.Context(), id)
+		require.NoError(b, err)
+		require.Equal(b, pygent.TaskFinished, status.State, status.Reason)
+	}
+}
+
+// BenchmarkTasksLocal has agents on the local runtime work on tasks: the cost
+// of a step should not grow with their number. The memory is that of an agent
+// at rest whose task is finished, its conversation and events included.
+func BenchmarkTasksLocal(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("agents=%d", n), func(b *testing.B) {
+			tmp := b.TempDir()
+			b.Setenv("TMPDIR", tmp)
+			parent, err := pygent.NewLocalRuntime(b.Context())
+			require.NoError(b, err)
+			var elapsed time.Duration
+			var steps, memory int64
+			for b.Loop() {
+				before := heap()
+				f := newFleet(b, n,
+					pygent.ToolCall{Name: "write_file", Arguments: `{"path":"f","content":"one"}`},
+					pygent.ToolCall{Name: "edit_file", Arguments: `{"path":"f","old_text":"one","new_text":"two"}`},
+					pygent.ToolCall{Name: "download_file", Arguments: `{"path":"f"}`},
+					pygent.ToolCall{Name: "stop", Arguments: `{"summary":"done"}`})
+				start := time.Now()
+				f.run(b, parent, n)
+				elapsed += time.Since(start)
+				steps += f.steps.Load()
+				memory = (heap() - before) / int64(n)
+				require.NoError(b, f.Close())
+			}
+			b.ReportMetric(float64(steps)/elapsed.Seconds(), "steps/s")
+			b.ReportMetric(float64(memory)/1024, "KiB/agent")
+			require.NoError(b, parent.Cleanup())
+			left, err := filepath.Glob(filepath.Join(tmp, "*"))
+			require.NoError(b, err)
+			require.Empty(b, left, "nothing is left behind")
+		})
+	}
+}
+
+// BenchmarkTasksDocker has 50 agents at once, each in a container of its own.
+func BenchmarkTasksDocker(b *testing.B) {
+	const n = 50
+	image := os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE")
+	if image == "" {
+		image = "pygent-test/busybox:latest"
+	}
+	parent, err := pygent.NewDockerRuntime(b.Context(), pygent.WithImage(image), pygent.WithMemory(32<<20))
+	if err != nil {
+		b.Skip("no engine: ", err)
+	}
+	var elapsed time.Duration
+	var steps int64
+	for b.Loop() {
+		f := newFleet(b, n,
+			pygent.ToolCall{Name: "bash", Arguments: `{"cmd":"echo one > f","timeout":300}`},
+			pygent.ToolCall{Name: "bash", Arguments: `{"cmd":"cat f"}`},
+			pygent.ToolCall{Name: "stop", Arguments: `{"summary":"done"}`})
+		start := time.Now()
+		f.run(b, parent, n)
+		elapsed += time.Since(start)
+		steps += f.steps.Load()
+		require.NoError(b, f.Close())
+	}
+	b.ReportMetric(float64(steps)/elapsed.Seconds(), "steps/s")
+	b.ReportMetric(float64(n)*float64(b.N)/elapsed.Seconds(), "containers/s")
+	require.NoError(b, parent.Cleanup())
+	require.Empty(b, containers(b), "nothing is left behind")
+}
+
+// heap returns the bytes of live objects.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // the second frees what finalizers of the first released
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// containers returns those that this process has made and that still exist.
+func containers(b *testing.B) []container.Summary {
+	engine, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	require.NoError(b, err)
+	defer engine.Close()
+	left, err := engine.ContainerList(b.Context(), container.ListOptions{
+		All:     true,
+		Filters: filters.NewArgs(filters.Arg("label", fmt.Sprintf("pygent.pid=%d", os.Getpid()))),
+	})
+	require.NoError(b, err)
+	return left
+}

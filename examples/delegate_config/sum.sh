@@ -1,0 +1,6 @@
+# Prints the sum of its arguments.
+total=0
+for n in "$@"; do
+	total=$((total + n))
+done
+echo "$total"

@@ -1,0 +1,186 @@
+package pygent_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func recordedCall(id, name, args string) pygent.ToolCall {
+	return pygent.ToolCall{ID: id, Name: name, Arguments: args}
+}
+
+func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
+	count := pygent.Tool{Name: "count", Idempotent: true, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: "counted"}, nil
+	}}
+	const lost = "interrupted; it may have taken effect"
+	user := pygent.UserMessage("go")
+	stopCall := recordedCall("s", "stop", `{"summary":"it was done"}`)
+	tests := []struct {
+		name   string
+		record []pygent.Message
+		want   []string // the results after it
+		status pygent.Status
+		asked  int
+	}{
+		{"before the first answer", []pygent.Message{user}, []string{"stopped"}, pygent.StatusStopped, 1},
+		{"in a call", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "bash", `{"cmd":"touch no"}`))},
+			[]string{lost, "stopped"}, pygent.StatusStopped, 1},
+		{"in a call that may be repeated", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "count", ""))},
+			[]string{"counted", "stopped"}, pygent.StatusStopped, 1},
+		{"between calls", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "bash", `{}`), recordedCall("b", "count", ""), recordedCall("c", "bash", `{}`)), pygent.ToolMessage("a", "ran")},
+			[]string{"ran", "counted", lost, "stopped"}, pygent.StatusStopped, 1},
+		{"after all calls", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("a", "count", "")), pygent.ToolMessage("a", "ran")},
+			[]string{"ran", "stopped"}, pygent.StatusStopped, 1},
+		{"in stop", []pygent.Message{user, pygent.AssistantMessage("", stopCall, recordedCall("a", "bash", `{}`))},
+			[]string{"stopped", "not run: an earlier call of the same message ended the run"}, pygent.StatusStopped, 0},
+		{"after stop", []pygent.Message{user, pygent.AssistantMessage("", stopCall), pygent.ToolMessage("s", "stopped")},
+			[]string{"stopped"}, pygent.StatusStopped, 0},
+		{"after a question", []pygent.Message{user, pygent.AssistantMessage("", recordedCall("q", "continue", `{"prompt":"?"}`)), pygent.ToolMessage("q", "asked")},
+			[]string{"asked"}, pygent.StatusAwaitingUser, 0},
+		{"after a reply", []pygent.Message{user, pygent.AssistantMessage("Well")}, []string{"stopped"}, pygent.StatusStopped, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(stop)
+			agent := newAgent(t, model, pygent.WithTools(count), pygent.WithHistory(pygent.NewHistory(tt.record...)))
+			result, err := agent.Resume(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, tt.status, result.Status, result.Reason)
+			require.Equal(t, tt.want, results(agent))
+			require.Len(t, model.Requests(), tt.asked)
+			if tt.asked == 0 && tt.status == pygent.StatusStopped {
+				require.Equal(t, "it was done", result.Summary)
+			}
+		})
+	}
+	_, err := newAgent(t, pygenttest.NewScriptedModel()).Resume(t.Context())
+	require.ErrorIs(t, err, pygent.ErrNothingToResume)
+}
+
+// The process that is killed: it delegates, notes what it does in a file, says
+// on a pipe that it is in the middle of a call, and hangs.
+const (
+	killedDir = "PYGENT_TEST_KILLED_RUN"
+	killedFD  = 3
+)
+
+// runOfTheKilled returns an agent whose conversation and notes are kept in dir.
+// hold is called in the middle of the second call of the second message.
+func runOfTheKilled(t *testing.T, dir string, hold func()) *pygent.Agent {
+	note := func(name string, idempotent bool, then func()) pygent.Tool {
+		return pygent.Tool{Name: name, Idempotent: idempotent, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			f, err := os.OpenFile(filepath.Join(dir, "notes"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err != nil {
+				return nil, err
+			}
+			defer f.Close()
+			_, err = f.WriteString(name + "\n")
+			then()
+			return &pygent.ToolResult{Content: name + " done"}, err
+		}}
+	}
+	quick := func() {}
+	model := pygenttest.NewScriptedModel().On("the killed run", pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+		answers := 0
+		for _, m := range req.Messages {
+			if m.Role == pygent.RoleAssistant {
+				answers++
+			}
+		}
+		return []pygenttest.Reply{
+			pygenttest.Calls(pygenttest.Call("once", nil), delegate("Sub")).WithCallIDs("a", "b"),
+			pygenttest.Calls(pygenttest.Call("again", nil), pygenttest.Call("hangs", nil), pygenttest.Call("again", nil), delegate("Sub")).WithCallIDs("c", "d", "e", "f"),
+			stop,
+		}[answers]
+	})).RepeatLast().On("Sub", stop)
+	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(filepath.Join(dir, "workspace")))
+	require.NoError(t, err)
+	return newAgentOn(t, rt, model,
+		pygent.WithHistoryFile(filepath.Join(dir, "history.json")),
+		pygent.WithTools(note("once", false, quick), note("again", true, quick), note("hangs", false, hold)))
+}
+
+func TestKilledRun(t *testing.T) {
+	dir := os.Getenv(killedDir)
+	if dir == "" {
+		t.Skip("run by TestRunKilledInTheMiddleIsResumed, in a process of its own")
+	}
+	pipe := os.NewFile(killedFD, "ready")
+	agent := runOfTheKilled(t, dir, func() {
+		all, err := pipe.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+		require.NoError(t, err, all)
+		select {} // until it is killed
+	})
+	_, _ = agent.RunUntilStop(t.Context(), "the killed run")
+}
+
+func TestRunKilledInTheMiddleIsResumed(t *testing.T) {
+	dir := t.TempDir()
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	killed := exec.Command(os.Args[0], "-test.run=^TestKilledRun$")
+	killed.Env = append(os.Environ(), killedDir+"="+dir)
+	killed.ExtraFiles = []*os.File{w}
+	require.NoError(t, killed.Start())
+	require.NoError(t, w.Close())
+	_, err = bufio.NewReader(r).ReadString('\n')
+	require.NoError(t, err, "it ended before it was killed")
+	require.NoError(t, killed.Process.Kill())
+	require.ErrorContains(t, killed.Wait(), "killed")
+
+	agent := runOfTheKilled(t, dir, func() { t.Error("a tool that is not idempotent ran again") })
+	before, err := os.ReadFile(filepath.Join(dir, "notes"))
+	require.NoError(t, err)
+	require.Equal(t, "once\nagain\nhangs\n", string(before))
+	result, err := agent.Resume(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
+	after, err := os.ReadFile(filepath.Join(dir, "notes"))
+	require.NoError(t, err)
+	require.Equal(t, "once\nagain\nhangs\nagain\n", string(after))
+	got := results(agent)
+	require.Len(t, got, 7)
+	require.Equal(t, "once done", got[0])
+	require.Equal(t, []string{"again done", "interrupted; it may have taken effect", "again done"}, got[2:5])
+	require.Regexp(t, "^started task", got[5])
+	require.NotEqual(t, got[1], got[5], "another call, another task")
+	require.Equal(t, "stopped", got[6])
+}
+
+func TestResumedDelegationFindsItsTask(t *testing.T) {
+	m, err := pygent.NewTaskManager()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	model := pygenttest.NewScriptedModel(delegate("Sub"), stop).On("Sub", stop)
+	parent := func(opts ...pygent.Option) *pygent.Agent {
+		return newAgent(t, model, append(opts, pygent.WithID("parent"), pygent.WithTaskManager(m))...)
+	}
+	first := parent()
+	_, err = first.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1))
+	require.NoError(t, err)
+	id := startedTask(first.History().Messages())
+	waitTask(t, m, id)
+
+	record := first.History().Messages()
+	second := parent(pygent.WithHistory(pygent.NewHistory(record[:len(record)-1]...)))
+	_, err = second.Resume(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, id, startedTask(second.History().Messages()))
+	all, err := m.Tasks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, 1, all[0].Runs)
+}

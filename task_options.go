@@ -1,0 +1,162 @@
+package pygent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// TaskManagerOption configures a [TaskManager].
+type TaskManagerOption func(*taskManagerOptions)
+
+type taskManagerOptions struct {
+	maxTasks int
+	depth    int
+	personas []Persona
+	limits   TaskLimits
+	agent    []Option
+	approve  ApprovalFunc
+	onEvent  func(Event)
+	owner    *Agent // whose tasks these are, when the agent made the manager itself
+}
+
+// newTaskManagerOptions applies opts to the defaults and checks the outcome.
+func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error) {
+	o := taskManagerOptions{maxTasks: DefaultMaxTasks, depth: DefaultTaskDepth}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	switch {
+	case o.maxTasks < 1:
+		return o, fmt.Errorf("option MaxTasks: must be at least 1, not %d", o.maxTasks)
+	case o.depth < 0:
+		return o, fmt.Errorf("option TaskDepth: must not be negative, like %d", o.depth)
+	}
+	if err := o.limits.check(); err != nil {
+		return o, fmt.Errorf("option TaskDefaults: %w", err)
+	}
+	return o, nil
+}
+
+// MaxTasks sets how many tasks run at once. Default: [DefaultMaxTasks]; for an
+// agent's own manager PYGENT_MAX_TASKS.
+func MaxTasks(n int) TaskManagerOption { return func(o *taskManagerOptions) { o.maxTasks = n } }
+
+// TaskDepth sets how deep agents delegate: 0 is not at all, 1 forbids it to
+// agents that work on a task themselves. Default: [DefaultTaskDepth].
+func TaskDepth(n int) TaskManagerOption { return func(o *taskManagerOptions) { o.depth = n } }
+
+// TaskPersonas sets who works on tasks: one after the other, unless a task
+// names one. Default: none, which leaves it to the profile; for an agent's own
+// manager the task personas of the configuration.
+func TaskPersonas(personas ...Persona) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.personas = slices.Clone(personas) }
+}
+
+// TaskDefaults sets the limits of tasks that say nothing of their own.
+func TaskDefaults(l TaskLimits) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.limits = l.or(o.limits) }
+}
+
+// TaskAgents sets the options of the agents that work on tasks of no other
+// profile. A runtime given by [WithRuntime] would be shared by all of them: use
+// [WithTaskProfile] for runtimes of your own. Default: for an agent's own
+// manager the agent's model, tools and rules, else those of [New].
+func TaskAgents(opts ...Option) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.agent = append(o.agent, opts...) }
+}
+
+// TaskApproval sets who decides about calls of tasks that need approval, unless
+// their agents have an [ApprovalFunc] of their own.
+// Default: for an agent's own manager the agent's [ApprovalFunc], else nobody,
+// which denies them. Calls of several tasks are asked for one at a time.
+func TaskApproval(f ApprovalFunc) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.approve = f }
+}
+
+// OnTaskEvent sets a function that sees the events of all tasks, each with the
+// task's id. It is called by one goroutine at a time and should return soon.
+func OnTaskEvent(f func(Event)) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.onEvent = f }
+}
+
+// TaskOption adjusts one task.
+type TaskOption func(*taskOptions)
+
+type taskOptions struct {
+	id      string
+	files   []string
+	persona *Persona
+	name    string // of a persona
+	model   string
+	limits  TaskLimits
+	profile string
+	private []TaskProfile // of this task alone
+	queue   bool
+}
+
+// WithTaskID sets the task's id, 1 to 64 letters, digits, dots, dashes or
+// underscores. Starting a task whose id is known already, with the same
+// prompt, changes nothing. Default: a new id; the delegation tools derive it
+// from the call.
+func WithTaskID(id string) TaskOption { return func(o *taskOptions) { o.id = id } }
+
+// WithTaskFiles copies files and directories of the parent's workspace into the
+// task's, where they have the same paths.
+func WithTaskFiles(paths ...string) TaskOption {
+	return func(o *taskOptions) { o.files = append(o.files, paths...) }
+}
+
+// WithTaskPersona sets who works on the task.
+func WithTaskPersona(p Persona) TaskOption { return func(o *taskOptions) { o.persona = &p } }
+
+// WithTaskPersonaName chooses one of the manager's personas. An unknown name is
+// an error that lists them.
+func WithTaskPersonaName(name string) TaskOption { return func(o *taskOptions) { o.name = name } }
+
+// WithTaskModelName names the model for the task, as the provider calls it.
+func WithTaskModelName(name string) TaskOption { return func(o *taskOptions) { o.model = name } }
+
+// WithTaskModel sets the model for the task.
+func WithTaskModel(m Model) TaskOption {
+	return WithTaskProfile(func(context.Context, TaskSpec) ([]Option, error) {
+		return []Option{WithModel(m)}, nil
+	})
+}
+
+// WithTaskProfile adds a profile for this task alone, after the one it is named.
+// Functions do not leave this process: a task that has to be carried out
+// elsewhere needs a profile with a name.
+func WithTaskProfile(p TaskProfile) TaskOption {
+	return func(o *taskOptions) { o.private = append(o.private, p) }
+}
+
+// WithTaskLimits bounds the task; fields that are zero keep the manager's.
+func WithTaskLimits(l TaskLimits) TaskOption {
+	return func(o *taskOptions) { o.limits = l.or(o.limits) }
+}
+
+// WithTaskProfileName chooses a profile of [RegisterTaskProfile].
+func WithTaskProfileName(name string) TaskOption {
+	return func(o *taskOptions) { o.profile = name }
+}
+
+// WithTaskQueue has the task wait its turn when as many run as may. Without it
+// that is an error.
+func WithTaskQueue() TaskOption { return func(o *taskOptions) { o.queue = true } }
+
+// personaNamed finds one of the personas by its name, in any case.
+func personaNamed(personas []Persona, name string) (Persona, error) {
+	names := make([]string, len(personas))
+	for i, p := range personas {
+		if strings.EqualFold(p.Name, name) {
+			return p, nil
+		}
+		names[i] = p.Name
+	}
+	if len(names) == 0 {
+		return Persona{}, fmt.Errorf("no persona %q: no task personas are configured", name)
+	}
+	return Persona{}, fmt.Errorf("no persona %q; the personas are: %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,182 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// TaskProfile makes the options of the agent that works on a task: its model,
+// its tools, its rules. It is where functions and secrets of this process come
+// in, because a [TaskSpec] has none. The options are added to those of the
+// manager's agents. What the spec itself says wins: persona, model name,
+// limits; and so does its runtime, unless the profile gives one by
+// [WithRuntime], which the task then owns.
+//
+// A profile must honour ctx and may be called by many goroutines.
+type TaskProfile func(ctx context.Context, spec TaskSpec) ([]Option, error)
+
+// taskProfiles holds what RegisterTaskProfile adds.
+var taskProfiles struct {
+	sync.RWMutex
+	byName map[string]TaskProfile
+}
+
+// RegisterTaskProfile names a profile for the tasks of this process, replacing
+// one of the same name. A process that carries out tasks of others has to
+// register the profiles that they name.
+func RegisterTaskProfile(name string, p TaskProfile) error {
+	if !taskID.MatchString(name) {
+		return fmt.Errorf("task profile %q: want a name of 1 to 64 letters, digits, dots, dashes or underscores", name)
+	}
+	if p == nil {
+		return fmt.Errorf("task profile %s: the function is nil", name)
+	}
+	taskProfiles.Lock()
+	defer taskProfiles.Unlock()
+	if taskProfiles.byName == nil {
+		taskProfiles.byName = map[string]TaskProfile{}
+	}
+	taskProfiles.byName[name] = p
+	return nil
+}
+
+// taskProfile returns the profile of the given name; the empty one adds nothing.
+func taskProfile(name string) (TaskProfile, error) {
+	if name == "" {
+		return func(context.Context, TaskSpec) ([]Option, error) { return nil, nil }, nil
+	}
+	taskProfiles.RLock()
+	defer taskProfiles.RUnlock()
+	if p, ok := taskProfiles.byName[name]; ok {
+		return p, nil
+	}
+	names := slices.Sorted(maps.Keys(taskProfiles.byName))
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no task profile %q: none is registered", name)
+	}
+	return nil, fmt.Errorf("no task profile %q; the profiles are: %s", name, strings.Join(names, ", "))
+}
+
+// taskPrivate is what a task needs and its spec must not hold.
+type taskPrivate struct {
+	link     *taskLink                                  // to whoever delegated it
+	files    string                                     // the reference to the files to begin with; empty once unpacked
+	profiles []TaskProfile                              // of this task alone
+	env      []string                                   // of the parent's commands
+	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
+}
+
+// TaskRuntimeMaker is implemented by custom runtimes whose agents delegate:
+// it makes another runtime of the same kind, with a workspace of its own. The
+// task owns it, and cleans it up. It must outlive ctx.
+type TaskRuntimeMaker interface {
+	NewTaskRuntime(ctx context.Context) (Runtime, error)
+}
+
+// taskRuntimeOf tells how to make runtimes of the parent's kind. It reads the
+// parent's settings only: the parent may be gone when they are used.
+func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
+	switch parent := parent.(type) {
+	case nil:
+		return TaskRuntime{}, taskPrivate{}
+	case *workspaceRuntime:
+		kind, env := parent.sibling()
+		return kind, taskPrivate{env: env}
+	case TaskRuntimeMaker:
+		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: parent.NewTaskRuntime}
+	}
+	return TaskRuntime{Kind: kindCustom}, taskPrivate{}
+}
+
+// kindCustom is the kind of a runtime that is not of this package.
+const kindCustom = "custom"
+
+var errNoTaskRuntime = errors.New("the parent's runtime cannot make another of its kind: implement TaskRuntimeMaker, or give the profile a runtime")
+
+// taskAgent makes the agent that carries out spec. Panics and deaf profiles are
+// errors.
+func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
+	opts, err := m.profileOptions(ctx, spec, private)
+	if err != nil {
+		return nil, err
+	}
+	// The environment may name a history, but not for several agents at once.
+	fresh := func(o *options) { o.historyFile = "" }
+	opts = slices.Concat([]Option{fresh}, m.agentOptions(private.link), opts, []Option{m.workingOn(spec, gate)})
+	rt := applyOptions(opts).runtime
+	if rt == nil && spec.Runtime.Kind == kindCustom {
+		if rt, err = customTaskRuntime(ctx, private); err != nil {
+			return nil, err
+		}
+	}
+	if rt == nil {
+		return New(append(opts, WithRuntimeOptions(spec.Runtime.options(private.env)...))...)
+	}
+	agent, err := New(append(opts, WithRuntime(rt))...)
+	if err != nil {
+		return nil, errors.Join(err, rt.Cleanup())
+	}
+	return agent, nil
+}
+
+// workingOn makes an agent the one that works on a task.
+func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
+	return func(o *options) {
+		o.id, o.task, o.depth, o.manager = spec.ID, spec.ID, spec.Depth, m
+		if o.approve == nil {
+			o.approve = gate
+		}
+		if spec.Persona != (Persona{}) {
+			o.persona = &spec.Persona
+		}
+		if spec.Model != "" {
+			o.modelName = spec.Model
+		}
+	}
+}
+
+// customTaskRuntime has a parent's runtime make another of its kind.
+func customTaskRuntime(ctx context.Context, private taskPrivate) (Runtime, error) {
+	if private.fork == nil {
+		return nil, errNoTaskRuntime
+	}
+	rt, err := outlive(ctx, func() (Runtime, error) { return private.fork(ctx) })
+	if err == nil && rt == nil {
+		err = errors.New("it made none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a runtime like the parent's: %w", err)
+	}
+	return rt, nil
+}
+
+// profileOptions asks the profiles of a task in turn.
+func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private taskPrivate) ([]Option, error) {
+	named, err := taskProfile(spec.Profile)
+	if err != nil {
+		return nil, err
+	}
+	var all []Option
+	for _, profile := range append([]TaskProfile{named}, private.profiles...) {
+		opts, err := outlive(ctx, func() ([]Option, error) { return profile(ctx, spec) })
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", spec.Profile, err)
+		}
+		all = append(all, opts...)
+	}
+	return all, nil
+}
+
+// agentOptions are the options that an agent starts from before its profile:
+// those of the agent that delegates, and the manager's.
+func (m *TaskManager) agentOptions(link *taskLink) []Option {
+	if link.agent == nil {
+		return m.opts.agent
+	}
+	return append([]Option{link.agent.inherited()}, m.opts.agent...)
+}

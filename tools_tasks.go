@@ -1,0 +1,282 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds of the delegation tools.
+const (
+	// maxTaskWait is the longest that task_status waits, whatever it is asked.
+	maxTaskWait = 10 * time.Minute
+	// shownPrompt is how much of its prompt a list of tasks repeats.
+	shownPrompt = 80
+)
+
+// delegationTools are the tools with which an agent puts others to work. They
+// work in a run of an agent only, which they find in the context of the call.
+func delegationTools() []Tool {
+	tools := []Tool{
+		builtin("delegate_task", "Start a background agent with a workspace of its own on a task, and return the task's id at once. It knows nothing of this conversation: say in the prompt all that it needs, and name the files to copy into its workspace. You are told when it ends; get its files with collect_file.", delegateTask),
+		builtin("delegate_persona_task", "Like delegate_task, with the persona of your choice; list_personas names them.", delegatePersonaTask),
+		builtin("list_personas", "List the personas that tasks can be delegated to.", listPersonas),
+		builtin("task_status", "Tell the status of a delegated task, or of all of them, and the answer of a task that is done. To wait for a task, give wait instead of asking again and again.", tellTaskStatus),
+		builtin("collect_file", "Copy a file or directory of a delegated task's workspace into yours.", collectFile),
+		builtin("cancel_task", "Cancel a delegated task that is not needed any more.", cancelTask),
+	}
+	for i, t := range tools {
+		tools[i].polls = t.Name == "task_status"
+		// A repeated delegation finds the task that it started.
+		tools[i].Idempotent = true
+	}
+	return tools
+}
+
+// delegating returns the call at hand, and the manager of the agent that made
+// it.
+func delegating(ctx context.Context) (*callInfo, *TaskManager, error) {
+	call := callOf(ctx)
+	if call == nil {
+		return nil, nil, errors.New("this tool works in a run of an agent only: there is no agent here whose tasks they would be")
+	}
+	return call, call.tasks(), nil
+}
+
+type delegateInput struct {
+	Prompt      string   `json:"prompt" jsonschema:"the task: everything the other agent has to know"`
+	Files       []string `json:"files,omitempty" jsonschema:"files and directories of your workspace to copy; they keep their paths"`
+	Timeout     float64  `json:"timeout,omitempty" jsonschema:"time limit of the task in seconds; default 1200"`
+	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each of its steps in seconds; default 300"`
+	Persona     string   `json:"persona,omitempty" jsonschema:"who works on it; by default they take turns"`
+}
+
+type delegatePersonaInput struct {
+	Persona     string   `json:"persona" jsonschema:"who works on it"`
+	Prompt      string   `json:"prompt" jsonschema:"the task: everything the other agent has to know"`
+	Files       []string `json:"files,omitempty" jsonschema:"files and directories of your workspace to copy; they keep their paths"`
+	Timeout     float64  `json:"timeout,omitempty" jsonschema:"time limit of the task in seconds; default 1200"`
+	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each of its steps in seconds; default 300"`
+}
+
+func delegatePersonaTask(ctx context.Context, rt Runtime, in delegatePersonaInput) (*ToolResult, error) {
+	if in.Persona == "" {
+		return nil, errors.New("persona is empty; list_personas names them")
+	}
+	return delegateTask(ctx, rt, delegateInput{
+		Prompt:      in.Prompt,
+		Files:       in.Files,
+		Timeout:     in.Timeout,
+		StepTimeout: in.StepTimeout,
+		Persona:     in.Persona,
+	})
+}
+
+func delegateTask(ctx context.Context, rt Runtime, in delegateInput) (*ToolResult, error) {
+	call, tasks, err := delegating(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(in.Prompt) == "" {
+		return nil, errors.New("prompt is empty")
+	}
+	if in.Timeout < 0 || in.StepTimeout < 0 {
+		return nil, errors.New("a time limit is negative")
+	}
+	id, err := tasks.StartTask(ctx, in.Prompt, rt,
+		WithTaskID(call.taskID()),
+		WithTaskFiles(in.Files...),
+		WithTaskPersonaName(in.Persona),
+		WithTaskLimits(TaskLimits{Timeout: secondsOf(in.Timeout), StepTimeout: secondsOf(in.StepTimeout)}))
+	switch {
+	case errors.Is(err, ErrTaskDepth):
+		return nil, fmt.Errorf("%w; do the work yourself", err)
+	case errors.Is(err, ErrTooManyTasks):
+		return nil, fmt.Errorf("%w; wait for one with task_status, or do the work yourself", err)
+	case err != nil:
+		return nil, err
+	}
+	status, err := tasks.Status(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	who := ""
+	if status.Persona.Name != "" {
+		who = " with " + status.Persona.Name
+	}
+	return &ToolResult{Content: fmt.Sprintf("started task %s%s", id, who)}, nil
+}
+
+// secondsOf turns a number of seconds into a duration that cannot overflow.
+func secondsOf(n float64) time.Duration {
+	return time.Duration(min(n, 1e6) * float64(time.Second))
+}
+
+func listPersonas(ctx context.Context, _ Runtime, _ struct{}) (*ToolResult, error) {
+	_, tasks, err := delegating(ctx)
+	if err != nil {
+		return nil, err
+	}
+	personas := tasks.Personas()
+	if len(personas) == 0 {
+		return &ToolResult{Content: "there are no personas to choose from; delegate_task needs none"}, nil
+	}
+	lines := make([]string, len(personas))
+	for i, p := range personas {
+		lines[i] = "- " + p.Name
+		if p.Description != "" {
+			lines[i] += ": " + p.Description
+		}
+	}
+	return &ToolResult{Content: strings.Join(lines, "\n")}, nil
+}
+
+type taskStatusInput struct {
+	TaskID string  `json:"task_id,omitempty" jsonschema:"the task; default all of yours"`
+	Wait   float64 `json:"wait,omitempty" jsonschema:"wait up to this many seconds for the task to end, or, without task_id, for the next one to end; at most 600"`
+}
+
+func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolResult, error) {
+	call, tasks, err := delegating(ctx)
+	if err != nil {
+		return nil, err
+	}
+	mine, err := tasksOf(ctx, tasks, call.agent, in.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if len(mine) == 0 {
+		return &ToolResult{Content: "you have delegated no tasks"}, nil
+	}
+	if wait := min(secondsOf(in.Wait), maxTaskWait); wait > 0 {
+		waitForNext(ctx, tasks, mine, wait)
+		if mine, err = tasksOf(ctx, tasks, call.agent, in.TaskID); err != nil {
+			return nil, err
+		}
+	}
+	lines := make([]string, len(mine))
+	for i, s := range mine {
+		call.agent.notices.known(s)
+		if in.TaskID != "" {
+			lines[i] = describeTask(s)
+		} else {
+			lines[i] = listedTask(s)
+		}
+	}
+	return &ToolResult{Content: strings.Join(lines, "\n")}, nil
+}
+
+// tasksOf returns the tasks that an agent delegated: one, or all. Those of
+// others it does not learn of.
+func tasksOf(ctx context.Context, tasks *TaskManager, agent *Agent, id string) ([]TaskStatus, error) {
+	if id != "" {
+		s, err := tasks.Status(ctx, id)
+		if err == nil && s.Parent != agent.id {
+			err = taskError(id, ErrUnknownTask)
+		}
+		if errors.Is(err, ErrUnknownTask) {
+			err = fmt.Errorf("%w; task_status without task_id lists those there are", err)
+		}
+		return []TaskStatus{s}, err
+	}
+	all, err := tasks.Tasks(ctx)
+	return slices.DeleteFunc(all, func(s TaskStatus) bool { return s.Parent != agent.id }), err
+}
+
+// waitForNext waits until one of the tasks that are at work rests, or for the
+// given time.
+func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	next := make(chan struct{}, len(of))
+	for _, s := range of {
+		if !s.State.AtRest() {
+			wg.Go(func() {
+				// Whatever it is that ends the wait: the status is asked for next.
+				_, _ = tasks.Wait(ctx, s.ID)
+				next <- struct{}{}
+			})
+		} else if len(of) == 1 {
+			return
+		}
+	}
+	if slices.ContainsFunc(of, func(s TaskStatus) bool { return !s.State.AtRest() }) {
+		<-next
+	}
+}
+
+// describeTask says all that a model may want to know of a task, the state in
+// words first.
+func describeTask(s TaskStatus) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n[%s]", s, taskFigures(s))
+	if q := s.Question(); q != nil {
+		fmt.Fprintf(&b, "\nIt asks: %s", strings.Join(append([]string{q.Prompt}, q.Options...), "\n- "))
+	}
+	if text := s.Summary(); text != "" {
+		b.WriteString("\n" + text)
+	}
+	return b.String()
+}
+
+// listedTask is a task in one line.
+func listedTask(s TaskStatus) string {
+	prompt, _, _ := strings.Cut(s.Prompt, "\n")
+	return fmt.Sprintf("%s: %s [%s] %s", s.ID, s, taskFigures(s), headOf(prompt, shownPrompt))
+}
+
+func taskFigures(s TaskStatus) string {
+	figures := fmt.Sprintf("%d steps, %d tool calls, %s", s.Steps, s.ToolCalls, s.Elapsed(time.Now()).Round(time.Second))
+	if s.Persona.Name != "" {
+		figures = s.Persona.Name + ", " + figures
+	}
+	return figures
+}
+
+type collectInput struct {
+	TaskID string `json:"task_id" jsonschema:"the task"`
+	Path   string `json:"path" jsonschema:"a file or directory, relative to the task's workspace"`
+	Dest   string `json:"dest,omitempty" jsonschema:"where it goes in your workspace; default the same path"`
+}
+
+func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult, error) {
+	call, tasks, err := delegating(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if in.Path == "" {
+		return nil, errors.New("path is empty")
+	}
+	if _, err := tasksOf(ctx, tasks, call.agent, cmp.Or(in.TaskID, "?")); err != nil {
+		return nil, err
+	}
+	if err := tasks.CollectFile(ctx, rt, in.TaskID, in.Path, in.Dest); err != nil {
+		return nil, err
+	}
+	return &ToolResult{Content: fmt.Sprintf("copied %s of task %s to %s", in.Path, in.TaskID, cmp.Or(in.Dest, in.Path))}, nil
+}
+
+type cancelInput struct {
+	TaskID string `json:"task_id" jsonschema:"the task"`
+}
+
+func cancelTask(ctx context.Context, _ Runtime, in cancelInput) (*ToolResult, error) {
+	call, tasks, err := delegating(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tasksOf(ctx, tasks, call.agent, cmp.Or(in.TaskID, "?")); err != nil {
+		return nil, err
+	}
+	if err := tasks.cancel(ctx, in.TaskID, "its parent cancelled it"); err != nil {
+		return nil, err
+	}
+	return &ToolResult{Content: "asked task " + in.TaskID + " to end"}, nil
+}

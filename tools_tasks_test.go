@@ -1,0 +1,378 @@
+package pygent_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func delegate(prompt string, files ...string) pygenttest.Reply {
+	return pygenttest.Call("delegate_task", map[string]any{"prompt": prompt, "files": files})
+}
+
+func wait(id string) pygenttest.Reply {
+	return pygenttest.Call("task_status", map[string]any{"task_id": id, "wait": 60})
+}
+
+// follow gives the replies in turn; each may use the id of the task that the
+// first call of delegate_task in the conversation started.
+func follow(replies ...func(id string) pygenttest.Reply) pygenttest.Reply {
+	var mu sync.Mutex
+	next := 0
+	return pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		if next >= len(replies) {
+			return pygenttest.Error(pygenttest.ErrScriptEnded)
+		}
+		next++
+		return replies[next-1](startedTask(req.Messages))
+	})
+}
+
+func startedTask(messages []pygent.Message) string {
+	for _, m := range messages {
+		if rest, ok := strings.CutPrefix(m.Content, "started task "); ok {
+			return strings.Fields(rest)[0]
+		}
+	}
+	return ""
+}
+
+func always(r pygenttest.Reply) func(string) pygenttest.Reply {
+	return func(string) pygenttest.Reply { return r }
+}
+
+// notices returns what the conversation was told of tasks that ended.
+func notices(messages []pygent.Message) []string {
+	var all []string
+	for _, m := range messages {
+		if m.Role == pygent.RoleUser && strings.HasPrefix(m.Content, "[task ") {
+			all = append(all, m.Content)
+		}
+	}
+	return all
+}
+
+func TestAgentDelegatesWaitsAndCollects(t *testing.T) {
+	for _, rt := range runtimeCases()[:2] {
+		t.Run(rt.name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(follow(
+				always(callBash("echo 'func Add()' > add.go")),
+				always(delegate("Write the tests", "add.go")),
+				func(id string) pygenttest.Reply { return wait(id) },
+				func(id string) pygenttest.Reply {
+					return pygenttest.Call("collect_file", map[string]any{"task_id": id, "path": "add_test.go"})
+				},
+				always(callBash("cat add_test.go")),
+				always(stop),
+			)).RepeatLast().On("Write the tests",
+				callBash("sed s/func/test/ add.go > add_test.go"),
+				pygenttest.Call("stop", map[string]any{"summary": "one test"}))
+			agent := newAgentOn(t, rt.new(t), model)
+			result, err := agent.RunUntilStop(t.Context(), "make it tested")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
+			got := results(agent)
+			require.Regexp(t, `^started task [0-9a-f]{10}$`, got[1])
+			require.Regexp(t, `^finished\n\[2 steps, 2 tool calls, \d+s\]\none test$`, got[2])
+			require.Contains(t, got[3], "copied add_test.go")
+			require.Equal(t, "$ cat add_test.go\ntest Add()\n", got[4])
+			require.Empty(t, notices(agent.History().Messages()), "task_status told it already")
+		})
+	}
+}
+
+func TestModelIsToldOnceThatATaskEnded(t *testing.T) {
+	model := pygenttest.NewScriptedModel(
+		delegate("Count"), callBash("echo one"), pygenttest.Calls(callBash("echo two"), callBash("echo three")), callBash("echo four"), stop).
+		On("Count", pygenttest.Call("stop", map[string]any{"summary": "there are 42"}))
+	ended := make(chan struct{})
+	agent := newAgent(t, model, pygent.WithEventHandler(func(e pygent.Event) {
+		if e.Type == pygent.EventTask && e.TaskStatus.State.AtRest() {
+			close(ended)
+		}
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(2))
+	require.NoError(t, err)
+	<-ended
+	result, err := agent.RunUntilStop(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	got := notices(agent.History().Messages())
+	require.Len(t, got, 1)
+	require.Regexp(t, `^\[task [0-9a-f]{10} finished: there are 42\]$`, got[0])
+}
+
+func TestDelegationToolsAnswerWithWhatIsWrong(t *testing.T) {
+	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
+	tests := []struct {
+		name  string
+		reply pygenttest.Reply
+		want  string
+	}{
+		{"empty prompt", delegate(" "), "prompt is empty"},
+		{"missing file", delegate("go", "nope.txt"), "nope.txt"},
+		{"file outside", delegate("go", "/etc/passwd"), "outside the workspace"},
+		{"unknown persona", call("delegate_persona_task", map[string]any{"persona": "Nobody", "prompt": "go"}), `no persona "Nobody"; the personas are: Tester, Writer`},
+		{"no persona", call("delegate_persona_task", map[string]any{"persona": "", "prompt": "go"}), "list_personas"},
+		{"personas", call("list_personas", nil), "- Tester: tests\n- Writer"},
+		{"no tasks", call("task_status", nil), "you have delegated no tasks"},
+		{"unknown task", call("task_status", map[string]any{"task_id": "x"}), "task x: no such task; task_status without task_id lists"},
+		{"collect of none", call("collect_file", map[string]any{"task_id": "x", "path": "f"}), "no such task"},
+		{"cancel of none", call("cancel_task", map[string]any{"task_id": ""}), "no such task"},
+		{"negative limit", call("delegate_task", map[string]any{"prompt": "go", "timeout": -1}), "negative"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.reply, stop), pygent.WithTasks(
+				pygent.TaskPersonas(pygent.Persona{Name: "Tester", Description: "tests"}, pygent.Persona{Name: "Writer"})))
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Contains(t, results(agent)[0], tt.want)
+		})
+	}
+	_, err := pygent.ExecuteTool(t.Context(), pygent.ToolCall{Name: "delegate_task", Arguments: `{"prompt":"x"}`}, nowhere{})
+	require.ErrorContains(t, err, "works in a run of an agent only")
+}
+
+func TestDelegatedAgentsDoNotDelegateUnlessAllowed(t *testing.T) {
+	for depth, want := range map[int]string{
+		0: "depth 1, and the deepest is 0",
+		1: "depth 2, and the deepest is 1); do the work yourself",
+		2: "depth 3, and the deepest is 2); do the work yourself",
+	} {
+		model := pygenttest.NewScriptedModel()
+		for level := range 4 {
+			model.On(fmt.Sprintf("level %d", level), follow(
+				always(delegate(fmt.Sprintf("level %d", level+1))), func(id string) pygenttest.Reply {
+					if id == "" {
+						return stop
+					}
+					return wait(id)
+				}, always(stop))).RepeatLast()
+		}
+		agent := newAgent(t, model, pygent.WithTasks(pygent.TaskDepth(depth), pygent.MaxTasks(depth+1)))
+		result, err := agent.RunUntilStop(t.Context(), "level 0")
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
+		all, err := agent.Tasks().Tasks(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, depth)
+		refused := results(agent)
+		if depth > 0 {
+			deepest := all[depth-1]
+			require.Equal(t, depth, deepest.Depth)
+			messages, err := agent.Tasks().TaskHistory(t.Context(), deepest.ID)
+			require.NoError(t, err)
+			refused = []string{messages[3].Content}
+		}
+		require.Contains(t, refused[0], want)
+	}
+}
+
+func TestTooManyTasksAreAClearResult(t *testing.T) {
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Calls(delegate("Hang 1"), delegate("Hang 2"), pygenttest.Call("task_status", nil)), stop).
+		On("Hang", pygenttest.Text("").WithGate(nil))
+	agent := newAgent(t, model, pygent.WithTasks(pygent.MaxTasks(1)))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	got := results(agent)
+	require.Contains(t, got[0], "started task")
+	require.Contains(t, got[1], "too many tasks run already: 1 run, and no more may at once (PYGENT_MAX_TASKS); wait for one with task_status")
+	require.Contains(t, got[2], ": running [")
+	require.Contains(t, got[2], "Hang 1")
+}
+
+func TestTaskIDFollowsFromTheCall(t *testing.T) {
+	ids := func() (ids []string) {
+		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("One"), delegate("Two")), delegate("Three"), stop).
+			On("One", stop).On("Two", stop).On("Three", stop)
+		agent := newAgent(t, model, pygent.WithID("parent"))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		all, err := agent.Tasks().Tasks(t.Context())
+		require.NoError(t, err)
+		for _, s := range all {
+			require.Equal(t, "parent", s.Parent)
+			ids = append(ids, s.ID)
+		}
+		return ids
+	}
+	first := ids()
+	require.Len(t, first, 3)
+	require.Equal(t, first, ids())
+}
+
+func TestTaskEventsReachTheParent(t *testing.T) {
+	gate := make(chan struct{})
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
+		RepeatLast().On("Work", callBash("echo hello").WithGate(gate), stop)
+	agent := newAgent(t, model)
+	var mine, tasks []pygent.EventType
+	var states []pygent.TaskState
+	var last pygent.Event
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		require.Greater(t, e.Seq, last.Seq)
+		last = e
+		if e.Task == "" {
+			mine = append(mine, e.Type)
+			continue
+		}
+		tasks = append(tasks, e.Type)
+		if e.Type == pygent.EventTask {
+			states = append(states, e.TaskStatus.State)
+			if e.TaskStatus.State == pygent.TaskRunning {
+				close(gate)
+			}
+		}
+	}
+	require.Equal(t, pygent.EventRunEnd, last.Type)
+	require.Empty(t, last.Task)
+	require.Equal(t, pygent.TaskRunning, states[0])
+	require.Contains(t, tasks, pygent.EventToolDone)
+	require.NotContains(t, mine, pygent.EventTask)
+}
+
+func TestTasksSpendTheBudgetOfTheirParent(t *testing.T) {
+	usage := pygent.Usage{PromptTokens: 90, CompletionTokens: 10}
+	model := pygenttest.NewScriptedModel(follow(
+		always(delegate("Spend").WithUsage(usage)),
+		func(id string) pygenttest.Reply { return wait(id).WithUsage(usage) },
+		always(stop.WithUsage(usage)))).RepeatLast().
+		On("Spend", callBash("echo 1").WithUsage(usage), callBash("echo 2").WithUsage(usage), callBash("echo 3").WithUsage(usage), stop.WithUsage(usage))
+	agent := newAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(400))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusBudget, result.Status, result.Reason)
+	require.EqualValues(t, 200, result.Usage.Total())
+	all, err := agent.Tasks().Tasks(t.Context())
+	require.NoError(t, err)
+	status := waitTask(t, agent.Tasks(), all[0].ID)
+	require.NotEqual(t, pygent.TaskFinished, status.State)
+	require.LessOrEqual(t, status.Usage.Total(), int64(300))
+}
+
+func TestTimeOfTheParentBoundsItsTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(delegate("Hang"), stop).On("Hang", pygenttest.Text("").WithGate(nil))
+		agent := newAgentOn(t, hollow{}, model)
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTime(30*time.Second))
+		require.NoError(t, err)
+		all, err := agent.Tasks().Tasks(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "timeout after 30s", waitTask(t, agent.Tasks(), all[0].ID).String())
+		require.NoError(t, agent.Close())
+	})
+}
+
+// hollow is a runtime that does nothing, and makes others that do nothing.
+type hollow struct{ nowhere }
+
+func (hollow) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return hollow{}, nil }
+
+func TestStatusWaitsForTheNextTaskToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := pygenttest.Call("task_status", map[string]any{"wait": 100})
+		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Slow"), delegate("Fast")), all, all, all, stop).
+			On("Slow", stop.WithDelay(time.Minute)).On("Fast", stop.WithDelay(time.Second))
+		agent := newAgentOn(t, hollow{}, model)
+		start := time.Now()
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, time.Since(start))
+		got := results(agent)
+		require.Contains(t, got[2], "running")
+		require.Contains(t, got[2], "finished")
+		require.NotContains(t, got[3], "running")
+		require.Equal(t, got[3], got[4], "nothing is left to wait for")
+		require.Empty(t, notices(agent.History().Messages()))
+		require.NoError(t, agent.Close())
+	})
+}
+
+func TestCancelledTaskTakesItsOwnTasksAlong(t *testing.T) {
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Lead")), always(callBash("true")))).RepeatLast().
+		On("Lead", delegate("Hang"), pygenttest.Text("").WithGate(nil)).
+		On("Hang", pygenttest.Text("").WithGate(nil))
+	agent := newAgent(t, model, pygent.WithTasks(pygent.TaskDepth(2)))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1))
+	require.NoError(t, err)
+	require.NoError(t, model.WaitRequests(t.Context(), 4))
+	all, err := agent.Tasks().Tasks(t.Context())
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	require.Equal(t, all[0].ID, all[1].Parent)
+	require.NoError(t, agent.Tasks().Cancel(t.Context(), all[0].ID))
+	for _, s := range all {
+		require.Equal(t, pygent.TaskCancelled, waitTask(t, agent.Tasks(), s.ID).State)
+	}
+}
+
+func TestTasksKeepTheRulesOfTheirParent(t *testing.T) {
+	double, err := pygent.NewTool("double", "", func(_ context.Context, _ pygent.Runtime, in struct {
+		N int `json:"n"`
+	}) (string, error) {
+		return fmt.Sprint(2 * in.N), nil
+	})
+	require.NoError(t, err)
+	asked := make(chan string, 10)
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
+		On("Work", callBash("curl x"), callBash("echo no"), pygenttest.Call("edit_file", nil), pygenttest.Call("double", map[string]any{"n": 21}), stop)
+	agent := newAgent(t, model, pygent.WithTools(double),
+		pygent.WithBannedCommands("curl"), pygent.WithDisabledTools("edit_file"), pygent.WithApprovalFor("bash"),
+		pygent.WithApproval(func(_ context.Context, call pygent.ToolCall) (pygent.Decision, error) {
+			asked <- call.Name
+			return pygent.Decision{Reason: "not now"}, nil
+		}))
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	all, err := agent.Tasks().Tasks(t.Context())
+	require.NoError(t, err)
+	messages, err := agent.Tasks().TaskHistory(t.Context(), all[0].ID)
+	require.NoError(t, err)
+	var got []string
+	for _, m := range messages {
+		if m.Role == pygent.RoleTool {
+			got = append(got, m.Content)
+		}
+	}
+	require.Equal(t, []string{
+		`error: denied: the command "curl" is banned here`,
+		"error: denied: not now",
+		"error: the tool is disabled",
+		"42",
+		"stopped",
+	}, got)
+	require.Len(t, asked, 1)
+}
+
+func TestAgentsShareAManager(t *testing.T) {
+	m, err := pygent.NewTaskManager()
+	require.NoError(t, err)
+	defer m.Close()
+	model := pygenttest.NewScriptedModel().On("agent A", delegate("Sub"), pygenttest.Call("task_status", nil), stop).
+		On("agent B", pygenttest.Call("task_status", nil), stop).On("Sub", stop)
+	one, two := newAgent(t, model, pygent.WithTaskManager(m)), newAgent(t, model, pygent.WithTaskManager(m))
+	_, err = one.RunUntilStop(t.Context(), "agent A")
+	require.NoError(t, err)
+	_, err = two.RunUntilStop(t.Context(), "agent B")
+	require.NoError(t, err)
+	require.Contains(t, results(one)[1], "Sub")
+	require.Equal(t, "you have delegated no tasks", results(two)[0], "those of others are not theirs")
+	require.NoError(t, one.Close())
+	all, err := m.Tasks(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, pygent.TaskFinished, waitTask(t, m, all[0].ID).State, "the manager outlives the agent")
+}
