@@ -155,8 +155,8 @@ func TestTimeLimitsCancelWhatIsInFlight(t *testing.T) {
 		opt    pygent.RunOption
 		reason string
 	}{
-		{"a step's command", hang, pygent.StepTimeout(300 * time.Millisecond), "the step took longer"},
-		{"a run's command", hang, pygent.MaxTime(300 * time.Millisecond), "the run took longer"},
+		{"a step's command", hang, pygent.StepTimeout(3 * time.Second), "the step took longer"},
+		{"a run's command", hang, pygent.MaxTime(3 * time.Second), "the run took longer"},
 		{"a step's model call", pygenttest.Text("x").WithGate(nil), pygent.StepTimeout(50 * time.Millisecond), "the step took longer"},
 		{"a run's model call", pygenttest.Text("x").WithGate(nil), pygent.MaxTime(50 * time.Millisecond), "the run took longer"},
 	}

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/owner"
 )
 
 // onRemote are the options of a runtime on an engine that does not see our
@@ -70,7 +70,7 @@ func remoteEngine(t *testing.T) *client.Client {
 // on an engine.
 func oursOn(t *testing.T, engine *client.Client) ([]container.Summary, []*volume.Volume) {
 	t.Helper()
-	ours := filters.NewArgs(filters.Arg("label", "pygent.pid="+strconv.Itoa(os.Getpid())))
+	ours := filters.NewArgs(filters.Arg("label", "pygent.owner="+owner.Current()))
 	containers, err := engine.ContainerList(context.Background(), container.ListOptions{All: true, Filters: ours})
 	require.NoError(t, err)
 	volumes, err := engine.VolumeList(context.Background(), volume.ListOptions{Filters: ours})

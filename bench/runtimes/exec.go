@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -115,7 +116,7 @@ func (e *execPlace) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	err := e.engine.ContainerRemove(ctx, e.name, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if client.IsErrNotFound(err) {
+	if cerrdefs.IsNotFound(err) {
 		err = nil
 	}
 	return errors.Join(err, e.engine.Close())

@@ -2,7 +2,11 @@
 
 package workspace
 
-import "syscall"
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
 
 // Owner returns whom the tree's directory belongs to, and false where that is
 // unknown.
@@ -11,9 +15,19 @@ func (t *Tree) Owner() (uid, gid int, ok bool) {
 	if err != nil {
 		return 0, 0, false
 	}
+	return ownerOf(info)
+}
+
+func ownerOf(info fs.FileInfo) (uid, gid int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return 0, 0, false
 	}
 	return int(stat.Uid), int(stat.Gid), true
+}
+
+// ours reports whether a file belongs to the user of this process.
+func ours(info fs.FileInfo) bool {
+	uid, _, ok := ownerOf(info)
+	return ok && uid == os.Geteuid()
 }
