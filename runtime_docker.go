@@ -171,6 +171,19 @@ func (c *dockerCommander) drop(box *dockerContainer) {
 	}
 }
 
+// park removes the container until there is need of one.
+func (c *dockerCommander) park() {
+	c.mu.Lock()
+	s := c.current
+	if s == nil || !s.over() || s.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.current = nil
+	c.mu.Unlock()
+	_ = s.container.close() // what the engine keeps is found by its labels
+}
+
 // begin starts a container in the background. The caller holds mu.
 func (c *dockerCommander) begin() *containerStart {
 	c.starts++

@@ -37,8 +37,9 @@ type workspaceRuntime struct {
 	end     context.CancelCauseFunc
 	cleanup func() error // runs once
 
-	mu     sync.Mutex // guards closed, and calls against closing
+	mu     sync.Mutex // guards closed and active, and calls against closing
 	closed bool
+	active int // calls in progress
 	calls  sync.WaitGroup
 }
 
@@ -272,6 +273,20 @@ func (r *workspaceRuntime) close() error {
 	return nil
 }
 
+// parker is a commander that can give up what it keeps running. The next use
+// starts it anew.
+type parker interface{ park() }
+
+// park ends the container or the guest, and with it the jobs, of a runtime that
+// nobody uses at the moment. The workspace stays, and the next call starts anew.
+func (r *workspaceRuntime) park() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p, ok := r.commands.(parker); ok && !r.closed && r.active == 0 {
+		p.park()
+	}
+}
+
 // begin opens a call, which Cleanup then cancels and waits for. The returned
 // context ends with ctx or with the runtime.
 func (r *workspaceRuntime) begin(ctx context.Context) (context.Context, func(), error) {
@@ -284,11 +299,15 @@ func (r *workspaceRuntime) begin(ctx context.Context) (context.Context, func(), 
 		return nil, nil, err
 	}
 	r.calls.Add(1)
+	r.active++
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(r.life, func() { cancel(ErrRuntimeClosed) })
 	return ctx, func() {
 		stop()
 		cancel(nil)
+		r.mu.Lock()
+		r.active--
+		r.mu.Unlock()
 		r.calls.Done()
 	}, nil
 }

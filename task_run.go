@@ -137,6 +137,9 @@ func (t *localTask) run(ctx context.Context, msg string, open func(context.Conte
 	defer cancel()
 	before := t.snapshot()
 	result, err := t.work(ctx, msg, open)
+	if result == nil || result.Status != StatusAwaitingUser {
+		t.park()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cancel = nil
@@ -172,6 +175,16 @@ func (t *localTask) work(ctx context.Context, msg string, open func(context.Cont
 		t.mu.Unlock()
 	}
 	return agent.RunUntilStop(ctx, msg, append(t.spec.Limits.options(), OnEvent(t.record))...)
+}
+
+// park ends the container of a task that is over, with what still runs there.
+// Its files stay, and a further message starts it anew.
+func (t *localTask) park() {
+	if agent := t.worker(); agent != nil {
+		if rt, ok := agent.Runtime().(*workspaceRuntime); ok {
+			rt.park()
+		}
+	}
 }
 
 // outcome turns the end of a run into a state.

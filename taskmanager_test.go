@@ -609,3 +609,21 @@ func TestContainersOfTasksRunAtOnce(t *testing.T) {
 	}
 	require.Len(t, names, n, "each has a container of its own")
 }
+
+func TestFinishedTaskKeepsItsFilesAndNoContainer(t *testing.T) {
+	engine := testEngine(t)
+	parent := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
+	bash(t, parent, "true")
+	before, _ := oursOn(t, engine)
+	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo made > f; sleep 600 &"), stop, callBash("cat f; echo more >> f"), stop))
+	id := startTask(t, m, "make it", parent)
+	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
+	after, _ := oursOn(t, engine)
+	require.Len(t, after, len(before))
+	require.NoError(t, m.CollectFile(t.Context(), parent, id, "f", "collected"))
+	require.Equal(t, "made\n", bash(t, parent, "cat collected").Output)
+	require.NoError(t, m.Send(t.Context(), id, "go on"))
+	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
+	require.NoError(t, m.CollectFile(t.Context(), parent, id, "f", "collected"))
+	require.Equal(t, "made\nmore\n", bash(t, parent, "cat collected").Output)
+}
