@@ -204,6 +204,10 @@ func (c *dockerCommander) begin() *containerStart {
 			})
 		}
 		s.container, s.err = c.launch(c.life, name, know)
+		// Commands go through the guest: an idle connection to the engine would
+		// cost memory and a descriptor for nothing. The client opens a new one
+		// when it needs it.
+		_ = c.engine.Close()
 		know("")
 		close(s.done)
 	})

@@ -131,7 +131,7 @@ type idleKind struct {
 var idleKinds = []idleKind{
 	{"no command so far", "quiet", 1000},
 	{"a local guest runs", keyGuestLocal, 1000},
-	{"a container runs", keyGuestDocker, 40},
+	{"a container runs", keyGuestDocker, 100},
 }
 
 // idle is what each of Count agents cost.
