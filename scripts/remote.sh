@@ -29,6 +29,7 @@ patience=60
 dir=${PYGENT_REMOTE_DIR:-/var/lib/pygent-remote}
 engine=tcp://127.0.0.1:${PYGENT_REMOTE_PORT:-23750}
 ssh_port=${PYGENT_REMOTE_SSH_PORT:-23722}
+bridge=pygenttest0
 docker_pid=$dir/docker.pid
 sshd_pid=$dir/sshd.pid
 
@@ -64,13 +65,22 @@ hidden() {
 launch() {
 	local log=$1 script='log=$1; shift; for d in $HIDDEN; do [ ! -d "$d" ] || mount -t tmpfs -o mode=1777 tmpfs "$d"; done; exec "$@" >>"$log" 2>&1 </dev/null'
 	as_root setsid env -C / "HIDDEN=$(hidden | tr '\n' ' ')" unshare --mount --propagation private \
-		sh -c "$script" launch "$@" &
+		sh -c "$script" launch "$@" >/dev/null 2>&1 &
+}
+
+# A bridge of its own, which nothing uses: an engine that is told to have none
+# removes docker0, and the other engine's network with it.
+make_bridge() {
+	[ -d "/sys/class/net/$bridge" ] && return
+	as_root ip link add name "$bridge" type bridge
+	as_root ip address add 10.213.47.1/24 dev "$bridge"
 }
 
 start_engine() {
 	as_root sh -c ": >'$dir/dockerd.log'"
+	make_bridge
 	launch "$dir/dockerd.log" dockerd --host "$engine" --tls=false --data-root "$dir/data" --exec-root "$dir/exec" \
-		--pidfile "$docker_pid" --bridge none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false
+		--pidfile "$docker_pid" --bridge "$bridge" --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false
 	await answers || {
 		as_root tail -n 30 "$dir/dockerd.log" >&2
 		die "the second dockerd did not answer within $patience seconds"
@@ -134,6 +144,7 @@ install_servers() {
 	need dockerd docker.io iptables
 	need docker docker-cli
 	need unshare util-linux
+	need ip iproute2
 	need ssh openssh-client
 	# The package starts a server of its own on machines with an init system.
 	need sshd openssh-server
@@ -163,6 +174,7 @@ stop_one() {
 stop() {
 	stop_one "$sshd_pid" sshd
 	stop_one "$docker_pid" dockerd
+	[ ! -d "/sys/class/net/$bridge" ] || as_root ip link delete "$bridge"
 }
 
 show_env() {
