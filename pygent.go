@@ -25,6 +25,8 @@
 //     [SetDefaultModel].
 //   - [Tool] is something the model can call. Add yours with [RegisterTool],
 //     or typed with [NewTool].
+//   - [TaskManager] has background agents work on tasks, each in a workspace of
+//     its own. Models delegate to it by tools.
 //   - [History] is the conversation, in memory or in a file.
 //   - [Config] is what files and environment variables say.
 //

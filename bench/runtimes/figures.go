@@ -23,10 +23,13 @@ func (r *report) figures() []figure {
 
 func (r *report) commandFigures() []figure {
 	fork, docker, local := r.row(keyFork), r.row(keyGuestDocker), r.row(keyGuestLocal)
+	forkBash, small := r.row(keyForkBash), r.row(keyGuestSh)
 	api, cli, bridge := r.row(keyExecAPI), r.row(keyExecCLI), r.row(keyRunBridge)
 	return []figure{
-		{name: "a command in the container against local fork+exec", value: ratio(docker.latency, fork.latency), reach: 2, show: times},
-		{name: "a command of the local guest against local fork+exec", value: ratio(local.latency, fork.latency), reach: 2, show: times},
+		{name: "a command in the container, sh against local fork+exec of sh", value: ratio(small.latency, fork.latency), reach: 2, show: times},
+		{name: "a command in the container, bash against local fork+exec of bash", value: ratio(docker.latency, forkBash.latency), reach: 2, show: times},
+		{name: "a command in the container, bash against local fork+exec of sh", value: ratio(docker.latency, fork.latency), reach: 2, show: times},
+		{name: "a command of the local guest, bash against local fork+exec of bash", value: ratio(local.latency, forkBash.latency), reach: 2, show: times},
 		{name: "a command in the container against docker exec by API", value: ratio(api.latency, docker.latency), reach: 25, atLeast: true, show: faster},
 		{name: fmt.Sprintf("%d commands at once in one container", atOnce), value: millis(docker.atOnce.median()), reach: 60, show: showMillis},
 		{name: "cold start against docker run --rm --network none", value: ratio(docker.cold, cli.cold), reach: 1.3, show: times},

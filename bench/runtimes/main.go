@@ -26,6 +26,7 @@ import (
 // bench is one run of the measurements.
 type bench struct {
 	image  string
+	small  string         // an image without bash
 	rounds int            // of each measurement; the slow ones take fewer
 	only   *regexp.Regexp // names of the steps to take
 	dir    string         // temporary files
@@ -44,6 +45,8 @@ func start() (err error) {
 	b := bench{log: progress}
 	image := cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
 	flag.StringVar(&b.image, "image", image, "image of the containers")
+	small := cmp.Or(os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"), "pygent-test/busybox:latest")
+	flag.StringVar(&b.small, "small", small, "image that has sh but no bash")
 	flag.IntVar(&b.rounds, "rounds", 30, "rounds of the latencies; what is slow takes fewer")
 	only := flag.String("only", "", "take only the steps that match: "+b.stepNames())
 	flag.Parse()
@@ -52,7 +55,7 @@ func start() (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	b.ways = ways(b.image)
+	b.ways = ways(b.image, b.small)
 	if flag.Arg(0) == "child" {
 		return child(ctx, b.ways, b.image, flag.Args()[1:])
 	}

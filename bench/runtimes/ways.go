@@ -35,20 +35,27 @@ type place interface {
 // Keys of the ways that are compared by name.
 const (
 	keyFork        = "fork"
+	keyForkBash    = "fork-bash"
 	keyGuestDocker = "guest-docker"
+	keyGuestSh     = "guest-docker-sh"
 	keyGuestLocal  = "guest-local"
 	keyExecAPI     = "exec-api"
 	keyExecCLI     = "exec-cli"
 	keyRunBridge   = "run-bridge"
 )
 
-// ways returns what is compared, the floor first.
-func ways(image string) []way {
+// ways returns what is compared, the floor first. The shell is a good part of a
+// command's cost, and bash starts slower than sh: one image has both, the small
+// one has sh alone.
+func ways(image, smallImage string) []way {
 	return []way{
 		{name: "local fork+exec, sh", key: keyFork, open: openFork("sh")},
-		{name: "local fork+exec, bash", key: "fork-bash", open: openFork("bash")},
+		{name: "local fork+exec, bash", key: keyForkBash, open: openFork("bash")},
 		{name: "guest in Docker", key: keyGuestDocker, open: func(ctx context.Context) (place, error) {
 			return openGuest(pygent.NewDockerRuntime(ctx, pygent.WithImage(image)))
+		}},
+		{name: "guest in Docker, image without bash", key: keyGuestSh, open: func(ctx context.Context) (place, error) {
+			return openGuest(pygent.NewDockerRuntime(ctx, pygent.WithImage(smallImage)))
 		}},
 		{name: "guest locally", key: keyGuestLocal, open: func(ctx context.Context) (place, error) {
 			return openGuest(pygent.NewLocalRuntime(ctx))
