@@ -149,6 +149,9 @@ func staleDirectories() []Leftover {
 	for _, dir := range dirs {
 		name, ok := workspace.OwnerOf(dir)
 		if !ok {
+			if workspace.Abandoned(dir) {
+				found = append(found, Leftover{Kind: leftDirectory, Name: dir, Sure: true})
+			}
 			continue
 		}
 		if state := owner.StateOf(name); state != owner.Alive {

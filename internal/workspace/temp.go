@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/x/pygent/internal/owner"
 )
@@ -55,27 +56,59 @@ func OwnerOf(parent string) (string, bool) {
 	return string(data), err == nil && len(data) > 0
 }
 
+// abandonedAfter is how long a directory that is being made may have nothing in
+// it: past it, its maker was killed.
+const abandonedAfter = 10 * time.Minute
+
+// Abandoned reports whether a directory is the parent of a temporary workspace
+// that was never finished, so that it does not even tell whom it belongs to.
+func Abandoned(parent string) bool {
+	info, err := os.Lstat(parent)
+	if err != nil || !info.IsDir() || !ours(info) || time.Since(info.ModTime()) < abandonedAfter {
+		return false
+	}
+	entries, err := os.ReadDir(parent)
+	if err != nil || len(entries) > 1 {
+		return false
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || e.Name() != ownerFile || info.Size() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // RemoveStale removes the parent of a temporary workspace.
 func RemoveStale(parent string) error {
-	if _, ok := OwnerOf(parent); !ok {
+	if _, ok := OwnerOf(parent); !ok && !Abandoned(parent) {
 		return errors.New("not a temporary workspace")
 	}
 	return RemoveTemp(filepath.Join(parent, "workspace"))
 }
 
 // RemoveTemp removes a workspace of MakeTemp, read-only directories included.
+// What tells whom it belongs to goes last, so that a removal that is cut short
+// is finished by whoever finds it.
 func RemoveTemp(dir string) error {
-	parent := filepath.Dir(dir)
-	if err := os.RemoveAll(parent); err == nil {
+	if err := removeTree(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(filepath.Dir(dir))
+}
+
+func removeTree(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
 	// Commands leave directories without write permission, such as Go's module
 	// cache, that keep their content from being removed by anyone but root.
-	filepath.WalkDir(parent, func(path string, entry fs.DirEntry, err error) error {
+	filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if entry != nil && entry.IsDir() {
 			os.Chmod(path, 0o700)
 		}
 		return nil
 	})
-	return os.RemoveAll(parent)
+	return os.RemoveAll(dir)
 }
