@@ -1,15 +1,16 @@
 package server
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
-	"sort"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -218,7 +219,9 @@ func (st *state) replace(name string, mode fs.FileMode, body io.Reader) error {
 	if err := st.mkdirAll(filepath.Dir(name)); err != nil {
 		return err
 	}
-	temp := filepath.Join(filepath.Dir(name), ".pygent-"+rand.Text())
+	// The runtime seeds this generator from the kernel's, and O_EXCL refuses a
+	// name that is taken: package crypto/rand would add nothing but its size.
+	temp := filepath.Join(filepath.Dir(name), ".pygent-"+strconv.FormatUint(rand.Uint64(), 36)+strconv.FormatUint(rand.Uint64(), 36))
 	file, err := st.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
@@ -350,7 +353,7 @@ func (st *state) list(name string) (*wire.Infos, error) {
 			return nil, err
 		}
 	}
-	sort.Slice(m.Infos, func(i, k int) bool { return m.Infos[i].Name < m.Infos[k].Name })
+	slices.SortFunc(m.Infos, func(a, b wire.Info) int { return strings.Compare(a.Name, b.Name) })
 	return m, nil
 }
 

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/yamux"
 
@@ -206,54 +204,4 @@ func readNonce(root *os.Root, name string) (string, bool) {
 	buf := make([]byte, 128)
 	n, err := io.ReadFull(file, buf)
 	return string(buf[:n]), err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
-}
-
-// dial connects the stream with a port of this machine.
-func (s *Server) dial(ctx context.Context, stream *yamux.Stream, payload []byte) error {
-	m := &wire.Dial{}
-	if err := wire.Decode(payload, m); err != nil {
-		return err
-	}
-	if m.Port < 1 || m.Port > 65535 {
-		return fmt.Errorf("%w: port %d", wire.ErrMalformed, m.Port)
-	}
-	dialer := net.Dialer{Timeout: 10 * time.Second}
-	conn, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", m.Port))
-	if err != nil {
-		var err6 error
-		if conn, err6 = dialer.DialContext(ctx, "tcp", fmt.Sprintf("[::1]:%d", m.Port)); err6 != nil {
-			return err
-		}
-	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	if err := wire.WriteFrame(stream, wire.KindReply, nil); err != nil {
-		return nil
-	}
-	pipe(stream, conn.(*net.TCPConn))
-	return nil
-}
-
-// pipe copies both ways until both have ended, or one has broken. The end of
-// one direction is passed on and leaves the other open.
-func pipe(stream *yamux.Stream, conn *net.TCPConn) {
-	var in sync.WaitGroup
-	in.Go(func() {
-		if _, err := io.Copy(conn, wire.NewBodyReader(stream)); err != nil {
-			_ = conn.Close()
-			return
-		}
-		_ = conn.CloseWrite()
-	})
-	out := wire.NewPackets(stream)
-	_, err := io.Copy(out, conn)
-	if err == nil {
-		err = out.CloseWrite()
-	}
-	if err != nil {
-		_ = stream.Close()
-		_ = stream.SetReadDeadline(time.Unix(1, 0))
-	}
-	in.Wait()
 }

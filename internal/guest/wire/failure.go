@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
+	"os"
 	"strings"
 	"syscall"
 )
@@ -54,9 +54,10 @@ func AsFailure(err error) *Failure {
 // identify adds the meaning of errors that the standard library does not
 // export as values.
 func identify(err error) error {
-	var dial *net.OpError
+	var call *os.SyscallError
+	dialled := errors.As(err, &call) && call.Syscall == "connect"
 	switch {
-	case errors.Is(err, syscall.EAGAIN) && !errors.As(err, &dial):
+	case errors.Is(err, syscall.EAGAIN) && !dialled:
 		return errors.Join(err, ErrProcesses)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errors.Join(err, ErrRefused)

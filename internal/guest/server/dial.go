@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// dialPatience is how long a connection may take to come about.
+const dialPatience = 10 * time.Second
+
+// duplex is a connection whose directions end one by one.
+type duplex interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// dial connects the stream with a port of this machine.
+func (s *Server) dial(ctx context.Context, stream *yamux.Stream, payload []byte) error {
+	m := &wire.Dial{}
+	if err := wire.Decode(payload, m); err != nil {
+		return err
+	}
+	if m.Port < 1 || m.Port > 65535 {
+		return fmt.Errorf("%w: port %d", wire.ErrMalformed, m.Port)
+	}
+	conn, err := dialLoopback(ctx, m.Port)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if err := wire.WriteFrame(stream, wire.KindReply, nil); err != nil {
+		return nil
+	}
+	pipe(stream, conn)
+	return nil
+}
+
+// pipe copies both ways until both have ended, or one has broken. The end of
+// one direction is passed on and leaves the other open.
+func pipe(stream *yamux.Stream, conn duplex) {
+	var in sync.WaitGroup
+	in.Go(func() {
+		if _, err := io.Copy(conn, wire.NewBodyReader(stream)); err != nil {
+			_ = conn.Close()
+			return
+		}
+		_ = conn.CloseWrite()
+	})
+	out := wire.NewPackets(stream)
+	_, err := io.Copy(out, conn)
+	if err == nil {
+		err = out.CloseWrite()
+	}
+	if err != nil {
+		_ = stream.Close()
+		_ = stream.SetReadDeadline(time.Unix(1, 0))
+	}
+	in.Wait()
+}
