@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 )
 
-//go:generate sh -c "CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS= go build -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -o guest-amd64 ../cmd/guest && CGO_ENABLED=0 GOOS=linux GOARCH=arm64 GOARM64=v8.0 GOFLAGS= go build -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -o guest-arm64 ../cmd/guest && gzip -9 -n -f guest-amd64 guest-arm64"
+//go:generate sh -c "CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS= go build -trimpath -buildvcs=false -gcflags=all=-l -ldflags='-s -w -buildid=' -o guest-amd64 ../cmd/guest && CGO_ENABLED=0 GOOS=linux GOARCH=arm64 GOARM64=v8.0 GOFLAGS= go build -trimpath -buildvcs=false -gcflags=all=-l -ldflags='-s -w -buildid=' -o guest-arm64 ../cmd/guest && gzip -9 -n -f guest-amd64 guest-arm64"
 
 //go:embed guest-amd64.gz
 var amd64 []byte

@@ -26,7 +26,7 @@ func TestEmbeddedBytesAreWhatTheSourceBuilds(t *testing.T) {
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		path := filepath.Join(t.TempDir(), "guest")
-		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "../cmd/guest")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-l", "-ldflags=-s -w -buildid=", "-o", path, "../cmd/guest")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
 		out, err := build.CombinedOutput()
 		require.NoError(t, err, "%s", out)

@@ -274,7 +274,9 @@ func (st *state) give(name string, o *owner) {
 	}
 }
 
-// own gives everything below name to the owner of the workspace.
+// own gives everything below name to the owner of the workspace, and takes from
+// files the bits by which they would run as their owner: root of a container is
+// root outside as well.
 func (st *state) own(name string) error {
 	o := st.owner
 	if o == nil {
@@ -291,10 +293,16 @@ func (st *state) own(name string) error {
 		if err != nil {
 			return skipMissing(entry, err)
 		}
+		file := filepath.FromSlash(p)
+		if info.Mode().IsRegular() && info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+			if err := st.root.Chmod(file, info.Mode().Perm()); err != nil {
+				return skipMissing(entry, err)
+			}
+		}
 		if is := ownerOfInfo(info); is != nil && *is == *o {
 			return nil
 		}
-		return skipMissing(entry, st.root.Lchown(filepath.FromSlash(p), o.UID, o.GID))
+		return skipMissing(entry, st.root.Lchown(file, o.UID, o.GID))
 	})
 }
 
