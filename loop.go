@@ -345,6 +345,7 @@ type panicError struct {
 	stack []byte
 }
 
+// Error shows the value; the stack is for the log alone.
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // errGoexit is the error of a function that ended its goroutine, as the

@@ -321,6 +321,7 @@ type watchedReader struct {
 	r     io.Reader
 }
 
+// Read passes on what comes while the watch allows for it.
 func (r *watchedReader) Read(p []byte) (int, error) {
 	w := r.watch
 	if w.started && w.between > 0 {

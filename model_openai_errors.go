@@ -62,6 +62,7 @@ func newStatusError(status int, h http.Header, body []byte) *APIError {
 // paramError is the parameter that an API's error names apart from its message.
 type paramError struct{ name string }
 
+// Error names the parameter.
 func (e *paramError) Error() string { return "parameter " + e.name }
 
 // responseError describes what went wrong while the answer of a response of

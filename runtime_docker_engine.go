@@ -33,6 +33,7 @@ type endpoint struct {
 	fromEnv bool   // TLS settings come from DOCKER_CERT_PATH and DOCKER_TLS_VERIFY
 }
 
+// String names the address, and where it comes from.
 func (e endpoint) String() string {
 	if e.source == "" {
 		return e.host

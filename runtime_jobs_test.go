@@ -218,6 +218,23 @@ func TestPruneRemovesWhatACrashLeft(t *testing.T) {
 	}
 }
 
+func TestNextProcessSweepsWhatACrashLeft(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	workspaces := func() []string {
+		found, err := filepath.Glob(filepath.Join(temp, "pygent-*"))
+		require.NoError(t, err)
+		return found
+	}
+	crash(t, "local")
+	first := workspaces()
+	require.Len(t, first, 1)
+	crash(t, "local") // sweeps, and then leaves a workspace of its own
+	second := workspaces()
+	require.Len(t, second, 1)
+	require.NotEqual(t, first, second)
+}
+
 func TestPruneTouchesNothingElse(t *testing.T) {
 	dir, err := os.MkdirTemp("", "pygent-")
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ var errTaskTimeout = errors.New("the task took too long")
 // taskCancelled is the cause with which a cancelled task's context ends.
 type taskCancelled struct{ reason string }
 
+// Error says why the task was cancelled.
 func (c *taskCancelled) Error() string { return cmp.Or(c.reason, "the task was cancelled") }
 
 // localTask is a task of a [localExecutor]: an agent, and what became of it.
