@@ -376,3 +376,49 @@ func TestAgentsShareAManager(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, all[0].ID).State, "the manager outlives the agent")
 }
+
+// startedTasks returns the ids of all tasks that the conversation started.
+func startedTasks(messages []pygent.Message) []string {
+	var ids []string
+	for _, m := range messages {
+		if rest, ok := strings.CutPrefix(m.Content, "started task "); ok {
+			ids = append(ids, strings.Fields(rest)[0])
+		}
+	}
+	return ids
+}
+
+func TestDelegationOverHTTP(t *testing.T) {
+	both := func(call func(id, name string) pygenttest.Reply) pygenttest.Reply {
+		return pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+			ids := startedTasks(req.Messages)
+			return pygenttest.Calls(call(ids[0], "a"), call(ids[1], "b"))
+		})
+	}
+	for _, rt := range runtimeCases()[:2] {
+		t.Run(rt.name, func(t *testing.T) {
+			server := pygenttest.NewServer(t,
+				callBash("echo 1 > a; echo 2 > b"),
+				pygenttest.Calls(delegate("Double a", "a"), delegate("Double b", "b")),
+				both(func(id, _ string) pygenttest.Reply { return wait(id) }),
+				both(func(id, name string) pygenttest.Reply {
+					return pygenttest.Call("collect_file", map[string]any{"task_id": id, "path": name + "2"})
+				}),
+				callBash("cat a2 b2"), stop).
+				On("Double a", callBash("echo $((2 * $(cat a))) > a2; ls"), stop).
+				On("Double b", callBash("echo $((2 * $(cat b))) > b2; ls"), stop)
+			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()))
+			require.NoError(t, err)
+			agent := newAgentOn(t, rt.new(t), model)
+			result, err := agent.RunUntilStop(t.Context(), "Have the numbers doubled.")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status, results(agent))
+			require.Contains(t, results(agent), "$ cat a2 b2\n2\n4\n")
+			require.Zero(t, server.Remaining())
+			for _, r := range server.Requests() {
+				require.NoError(t, r.Err)
+				require.NotContains(t, string(r.Body), "a2\\nb\\n", "a task saw another one's files")
+			}
+		})
+	}
+}
