@@ -20,13 +20,13 @@ const demoTask = "Write a shell script that prints the primes below 50, and run 
 
 // Run plays the demo.
 func (demoCmd) Run(ctx context.Context, s *settings) error {
-	cfg, err := s.load()
+	cfg, opts, err := s.options()
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	agent, err := demoAgent(ctx, cfg)
+	agent, err := demoAgent(ctx, cfg, opts)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -44,8 +44,8 @@ func (demoCmd) Run(ctx context.Context, s *settings) error {
 // demoAgent makes an agent for the demo. Where nothing was chosen and the
 // container does not come up, because its image cannot be had offline say, it
 // takes the local runtime: the script is ours and harmless.
-func demoAgent(ctx context.Context, cfg pygent.Config) (*pygent.Agent, error) {
-	opts := append(cfg.Options(),
+func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option) (*pygent.Agent, error) {
+	opts = append(opts,
 		pygent.WithModel(demoModel{}),
 		pygent.WithEventHandler(runtimeNews(pygent.EventPrinter(os.Stdout))))
 	agent, err := pygent.New(opts...)

@@ -115,12 +115,12 @@ func (versionCmd) Run() error {
 }
 
 // agent makes an agent from the settings. Errors are of set-up.
-func (s *settings) agent(more ...pygent.Option) (*pygent.Agent, error) {
-	opts, err := s.options()
+func (s *settings) agent() (*pygent.Agent, error) {
+	_, opts, err := s.options()
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	agent, err := pygent.New(append(opts, more...)...)
+	agent, err := pygent.New(opts...)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
@@ -184,6 +185,8 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"both", nil, []string{"--docker", "--no-docker"}, []string{"--docker", "--no-docker"}},
 		{"bad config", nil, []string{"--config", "nope.toml", "run", "go"}, []string{"nope.toml"}},
 		{"bad variable", nil, []string{"-e", "PYGENT_MAX_STEPS=many", "run", "go"}, []string{"PYGENT_MAX_STEPS", "many"}},
+		{"snapshot", []string{"PYGENT_SNAPSHOT=dir"}, []string{"run", "go"}, []string{"snapshot dir", "PYGENT_HISTORY_FILE"}},
+		{"log file", []string{"PYGENT_LOG_FILE=/nonexistent/log"}, []string{"run", "go"}, []string{"log file", "/nonexistent/log"}},
 		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory lots"}},
 	}
 	for _, tt := range tests {
@@ -264,6 +267,17 @@ func TestFlagsGoBeforeVariablesAndFiles(t *testing.T) {
 	for _, tool := range req.Tools {
 		require.NotEqual(t, "read_image", tool.Name)
 	}
+}
+
+func TestLogFileTakesWarningsAndNoKey(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Overloaded().WithRetryAfter(time.Millisecond), pygenttest.Call("stop", nil))
+	cmd := command(t, append(server.Env(), "PYGENT_LOG_FILE=log"), "run", "--no-docker", "go")
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	data, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
+	require.NoError(t, err)
+	require.Contains(t, string(data), "retrying")
+	require.NotContains(t, string(data), "sk-scripted")
 }
 
 func TestWorkspaceIsKept(t *testing.T) {

@@ -29,11 +29,11 @@ func (r *runCmd) Run(ctx context.Context, s *settings) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	cfg, err := s.load()
+	cfg, opts, err := s.options()
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	agent, err := pygent.New(append(cfg.Options(), pygent.WithEventHandler(r.handler()))...)
+	agent, err := pygent.New(append(opts, pygent.WithEventHandler(r.handler()))...)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

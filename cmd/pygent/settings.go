@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"strings"
@@ -97,10 +98,24 @@ func override[T comparable](setting *T, flag T) {
 	}
 }
 
-func (s *settings) options() ([]pygent.Option, error) {
+// options reads the configuration and turns it into options of an agent, with
+// a logger where the configuration names a file.
+func (s *settings) options() (pygent.Config, []pygent.Option, error) {
 	cfg, err := s.load()
 	if err != nil {
-		return nil, err
+		return cfg, nil, err
 	}
-	return cfg.Options(), nil
+	if cfg.Snapshot != "" {
+		return cfg, nil, fmt.Errorf("snapshot %s: snapshots cannot be resumed yet; unset PYGENT_SNAPSHOT, and keep conversations with PYGENT_HISTORY_FILE and files with --workspace", cfg.Snapshot)
+	}
+	opts := cfg.Options()
+	if cfg.LogFile == "" {
+		return cfg, opts, nil
+	}
+	// The file is closed by the end of the process, which may log until then.
+	file, err := os.OpenFile(cfg.LogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return cfg, nil, fmt.Errorf("log file: %w", err)
+	}
+	return cfg, append(opts, pygent.WithLogger(slog.New(slog.NewTextHandler(file, nil)))), nil
 }
