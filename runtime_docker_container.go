@@ -213,19 +213,32 @@ func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, err
 	}
 	alone := g.running.Add(1) == 1
 	defer g.running.Add(-1)
-	res, err := g.guestCommander.run(ctx, spec)
+	res, survivors, err := g.execute(ctx, spec)
 	if alone && starved(err) {
 		return BashResult{ExitCode: -1}, errContainerGone
 	}
 	if errors.Is(err, guest.ErrClosed) && ctx.Err() == nil {
 		res.Note, err = containerDiedNote, nil
 	}
-	if strings.Contains(res.Note, survivorsNote) {
-		// Only the end of the container ends them. The next command gets a new one.
-		_ = g.box.engine.ContainerKill(context.WithoutCancel(ctx), g.box.name, "KILL")
-		<-g.box.gone
+	if survivors > 0 {
+		g.box.kill()
 	}
 	return res, err
+}
+
+// kill ends a container with processes in it that nothing else ends, and waits
+// for that. The next command gets a new one. An engine that does not answer is
+// not waited for: shutDown tries again.
+func (b *dockerContainer) kill() {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	if err := b.engine.ContainerKill(ctx, b.name, "KILL"); err != nil {
+		return
+	}
+	select {
+	case <-b.gone:
+	case <-ctx.Done():
+	}
 }
 
 // starved reports whether a command could not begin because the guest has no

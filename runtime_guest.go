@@ -32,6 +32,12 @@ func (g *guestCommander) close() error { return g.client.Close() }
 func (g *guestCommander) guest(context.Context) (*guest.Client, error) { return g.client, nil }
 
 func (g *guestCommander) run(ctx context.Context, spec commandSpec) (BashResult, error) {
+	res, _, err := g.execute(ctx, spec)
+	return res, err
+}
+
+// execute runs a command, and also tells how many of its processes outlived a KILL.
+func (g *guestCommander) execute(ctx context.Context, spec commandSpec) (_ BashResult, survivors int, err error) {
 	r, err := g.client.Run(ctx, spec.guestCommand())
 	res := BashResult{
 		ExitCode: r.ExitCode,
@@ -43,7 +49,7 @@ func (g *guestCommander) run(ctx context.Context, spec commandSpec) (BashResult,
 	if res.Truncated {
 		res.FullPath = r.Spill
 	}
-	return res, err
+	return res, r.Survivors, err
 }
 
 // guestCommand is the command as the guest takes it.
@@ -76,13 +82,10 @@ func (g *guestCommander) note(r guest.Result) string {
 		notes = append(notes, fmt.Sprintf("%s; job %s holds them", leftBehind(r), r.Job))
 	}
 	if r.Survivors > 0 {
-		notes = append(notes, fmt.Sprintf("%d %s", r.Survivors, survivorsNote))
+		notes = append(notes, fmt.Sprintf("%d of its processes could not be killed", r.Survivors))
 	}
 	return strings.Join(notes, "; ")
 }
-
-// survivorsNote follows the number of processes that outlived a KILL.
-const survivorsNote = "of its processes could not be killed"
 
 // shownProcesses is how many processes a note names.
 const shownProcesses = 5
