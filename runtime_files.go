@@ -3,7 +3,6 @@ package pygent
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -239,21 +238,11 @@ func (g guestFiles) exportFile(ctx context.Context, rel, dest string, mode fs.Fi
 		return err
 	}
 	defer root.Close()
-	temp := ".pygent-" + rand.Text()
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	info, err := g.client.ReadFile(ctx, rel, f, 0, -1)
-	if err == nil && mode == 0o777 { // a link's own mode says nothing
-		mode = info.Mode.Perm()
-	}
-	err = errors.Join(err, f.Chmod(mode), f.Close())
-	if err == nil {
-		err = root.Rename(temp, filepath.Base(dest))
-	}
-	if err != nil {
-		return errors.Join(g.errorAt(rel, err), root.Remove(temp))
-	}
-	return nil
+	return workspace.ReplaceFile(root, filepath.Base(dest), 0o600, func(f *os.File) error {
+		info, err := g.client.ReadFile(ctx, rel, f, 0, -1)
+		if err == nil && mode == 0o777 { // a link's own mode says nothing
+			mode = info.Mode.Perm()
+		}
+		return errors.Join(g.errorAt(rel, err), f.Chmod(mode))
+	})
 }

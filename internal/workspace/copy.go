@@ -125,20 +125,28 @@ func (c *copier) file(dest, src string) error {
 	if !info.Mode().IsRegular() {
 		return errNotRegular
 	}
+	return ReplaceFile(c.to, dest, 0o600, func(out *os.File) error {
+		if err := c.content(out, in); err != nil {
+			return err
+		}
+		return out.Chmod(info.Mode().Perm())
+	})
+}
+
+// ReplaceFile puts a file in place of dest when fill has completed it, and
+// leaves dest as it is when that fails. The file begins with the mode perm,
+// less the umask.
+func ReplaceFile(root *os.Root, dest string, perm fs.FileMode, fill func(*os.File) error) error {
 	temp := path.Join(path.Dir(dest), ".pygent-"+rand.Text())
-	out, err := c.to.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err
 	}
-	err = c.content(out, in)
-	if err == nil {
-		err = out.Chmod(info.Mode().Perm())
-	}
-	if err = errors.Join(err, out.Close()); err == nil {
-		err = c.to.Rename(temp, dest)
+	if err = errors.Join(fill(f), f.Close()); err == nil {
+		err = root.Rename(temp, dest)
 	}
 	if err != nil {
-		c.to.Remove(temp)
+		root.Remove(temp)
 	}
 	return err
 }

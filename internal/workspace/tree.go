@@ -8,7 +8,6 @@ package workspace
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -173,23 +172,17 @@ func (t *Tree) write(rel string, data []byte) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	temp := path.Join(path.Dir(rel), ".pygent-"+rand.Text())
-	f, err := t.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if errors.Is(err, fs.ErrPermission) && info != nil {
-		return t.overwrite(rel, data) // the directory is read-only, the file may not be
-	}
-	if err != nil {
+	begun := false
+	err = ReplaceFile(t.root, rel, 0o666, func(f *os.File) error {
+		begun = true
+		_, err := f.Write(data)
+		if err == nil && info != nil {
+			err = f.Chmod(info.Mode().Perm())
+		}
 		return err
-	}
-	_, err = f.Write(data)
-	if err == nil && info != nil {
-		err = f.Chmod(info.Mode().Perm())
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = t.root.Rename(temp, rel)
-	}
-	if err != nil {
-		t.root.Remove(temp)
+	})
+	if !begun && errors.Is(err, fs.ErrPermission) && info != nil {
+		return t.overwrite(rel, data) // the directory is read-only, the file may not be
 	}
 	return err
 }
