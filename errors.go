@@ -12,6 +12,10 @@ import (
 var (
 	// ErrDockerUnavailable is returned when Docker is required and no engine answers.
 	ErrDockerUnavailable = errors.New("no Docker engine answers")
+	// ErrRuntimeStart is returned by the methods of a runtime that cannot start
+	// as it is configured: the image is missing, or the engine refuses the
+	// container. Nothing can run there, so an agent's run ends with it.
+	ErrRuntimeStart = errors.New("the runtime cannot start")
 	// ErrRuntimeClosed is returned by a runtime after Cleanup.
 	ErrRuntimeClosed = errors.New("the runtime is closed")
 	// ErrOutsideWorkspace is returned for a path that leads out of the workspace.
