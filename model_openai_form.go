@@ -85,6 +85,9 @@ var (
 // this package sets may; what the user set, only when the server does not take
 // it at all: a value that is wrong is for the user to mend.
 func (c *openAICall) mayGo(param string, api *APIError) bool {
+	if !c.inResponses() && wantsResponses(api) {
+		return false // it is the API that is refused
+	}
 	switch param {
 	case "stream_options", "include", "store":
 		if _, given := c.model.params[param]; !given {
