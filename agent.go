@@ -343,10 +343,13 @@ func (a *Agent) refreshSystem(ctx context.Context) error {
 	if !s.stale.Swap(false) && s.built && s.version == a.tools.currentVersion() {
 		return nil
 	}
-	s.specs, s.version = a.tools.specs()
+	specs, version := a.tools.specs()
+	if len(specs) > maxTools {
+		return fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
+	}
 	info := PromptInfo{
 		Persona:        a.persona,
-		Tools:          s.specs,
+		Tools:          specs,
 		BashTimeout:    DefaultBashTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
@@ -363,6 +366,6 @@ func (a *Agent) refreshSystem(ctx context.Context) error {
 	if err := a.history.SetSystem(a.prompt(info)); err != nil {
 		return err
 	}
-	s.built = true
+	s.specs, s.version, s.built = specs, version, true
 	return nil
 }

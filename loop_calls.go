@@ -78,7 +78,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err != nil {
 		return errorResult(err), false
 	}
-	args, err := tool.arguments(call.Arguments)
+	args, err := tool.schema.Arguments(call.Arguments)
 	if err != nil {
 		return errorResult(err), false
 	}
