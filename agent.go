@@ -34,7 +34,8 @@ type Agent struct {
 	emitMu sync.Mutex  // held while event handlers run, so that they see one event at a time
 	sink   func(Event) // the handler of the run that goes on; guarded by emitMu
 
-	callbacks callback.Guard // who runs event handlers, tools and approvals of the agent
+	handling callback.Guard // who runs event handlers of the agent
+	calling  callback.Guard // who runs its tools and approvals
 
 	busy   sync.Mutex // held by the run that goes on
 	mu     sync.Mutex // guards the fields below
@@ -270,7 +271,7 @@ func (a *Agent) emit(e Event) {
 	if a.opts.onEvent == nil && a.sink == nil {
 		return
 	}
-	defer a.callbacks.Enter()()
+	defer a.handling.Enter()()
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
 	if a.opts.onEvent != nil {
 		a.opts.onEvent(e)

@@ -86,7 +86,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 		return errorResult(err), false
 	}
 	result, err = outlive(ctx, func() (*ToolResult, error) {
-		defer r.callbacks.Enter()()
+		defer r.calling.Enter()()
 		return tool.call(ctx, r.runtime, args)
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 		return errors.New("denied: this tool needs approval, and nobody can give it here")
 	}
 	decision, err := outlive(ctx, func() (Decision, error) {
-		defer r.callbacks.Enter()()
+		defer r.calling.Enter()()
 		return o.approve(ctx, call)
 	})
 	r.logPanic("approval", err)
