@@ -65,6 +65,13 @@ type ToolResult struct {
 	End      Status    `json:"end,omitempty"`
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`
+
+	// failed says that what the call was for failed, although the call itself
+	// is no error: a command that exits with another code than 0.
+	failed bool
+	// compared is what tells the result from another one, where Content has
+	// what differs each time; empty for Content itself.
+	compared string
 }
 
 // ToolFunc is a tool that takes its arguments as a map, as decoded from JSON:
@@ -176,6 +183,7 @@ func newTool(t Tool) (Tool, error) {
 }
 
 // call runs the tool with checked arguments; a panic of the tool is an error.
+// The result is the caller's to change: a tool may return one value each time.
 func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (result *ToolResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -187,9 +195,10 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (resul
 		return nil, &ToolError{Tool: t.Name, Err: err}
 	}
 	if result == nil {
-		result = &ToolResult{}
+		return &ToolResult{}, nil
 	}
-	return result, nil
+	own := *result
+	return &own, nil
 }
 
 // Registry is a set of tools, safe for concurrent use. Every agent has its
