@@ -15,13 +15,13 @@ var geminiFields = []string{
 	"temperature", "tool_choice", "tools", "top_p", "user", "web_search_options",
 }
 
-// geminiSchema are the fields of a schema (datastax/astra-assistants-api#73
-// and zed-industries/zed#44875 saw others refused). Older versions refused
-// additionalProperties, $ref and $defs too (BerriAI/litellm#14330).
+// geminiSchema are the fields of a schema. Others were seen refused in
+// datastax/astra-assistants-api#73, zed-industries/zed#44875 and
+// openswarm-ai/openswarm#24; some of them newer versions take.
 var geminiSchema = []string{
-	"$defs", "$ref", "additionalProperties", "anyOf", "default", "description", "enum", "example", "format", "items",
+	"anyOf", "default", "description", "enum", "example", "format", "items",
 	"maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum",
-	"nullable", "pattern", "prefixItems", "properties", "propertyOrdering", "required", "title", "type",
+	"nullable", "pattern", "properties", "propertyOrdering", "required", "title", "type",
 }
 
 var geminiName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.-]{0,63}$`)
@@ -101,22 +101,44 @@ func geminiParameter(at string, schema any) *Refusal {
 	return first(
 		func() *Refusal { return geminiObject(at, s) },
 		func() *Refusal { return geminiArray(at, s) },
-		func() *Refusal {
-			for i, sub := range list(s["anyOf"]) {
-				if found := geminiParameter(fmt.Sprintf("%s.any_of[%d]", at, i), sub); found != nil {
-					return found
-				}
-			}
-			return nil
-		},
+		func() *Refusal { return geminiEnum(at, s) },
+		func() *Refusal { return geminiBranches(at, s) },
 	)
 }
 
-// geminiObject checks the properties of an object. They must not be an empty
-// object (containers/kubernetes-mcp-server#340).
+// geminiEnum checks a list of values, which are strings that are not empty
+// (directus/directus#27100, anomalyco/opencode#46676).
+func geminiEnum(at string, s object) *Refusal {
+	for i, value := range list(s["enum"]) {
+		switch {
+		case s["type"] != "string":
+			return gemini(at, fmt.Sprintf("* GenerateContentRequest.%s.enum: only allowed for STRING type\n", at))
+		case text(value) == "":
+			return gemini(at, fmt.Sprintf("* GenerateContentRequest.%s.enum[%d]: cannot be empty\n", at, i))
+		}
+	}
+	return nil
+}
+
+// geminiBranches checks alternatives, which stand alone.
+func geminiBranches(at string, s object) *Refusal {
+	branches := list(s["anyOf"])
+	if len(branches) > 0 && len(s) > 1 {
+		return gemini(at, fmt.Sprintf("Unable to submit request because `%s` schema specified other fields alongside any_of. When using any_of, it must be the only field set.", at))
+	}
+	for i, sub := range branches {
+		if found := geminiParameter(fmt.Sprintf("%s.any_of[%d]", at, i), sub); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// geminiObject checks the properties of an object. There must be some
+// (containers/kubernetes-mcp-server#340).
 func geminiObject(at string, s object) *Refusal {
-	properties, given := s["properties"].(object)
-	if given && len(properties) == 0 {
+	properties := obj(s["properties"])
+	if s["type"] == "object" && len(properties) == 0 {
 		return gemini(at+".properties", fmt.Sprintf("* GenerateContentRequest.%s.properties: should be non-empty for OBJECT type\n", at))
 	}
 	for i, name := range sorted(properties) {

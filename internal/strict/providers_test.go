@@ -19,7 +19,13 @@ func TestGemini(t *testing.T) {
 	const a = parameters + ".properties[0].value"
 	check(t, map[string]rule{
 		"a tool":               {one(property(`{"type":"array","items":{"type":"string"},"description":"x"}`)), "", "", ""},
-		"closed object":        {one(tool(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`)), "", "", ""},
+		"required":             {one(tool(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`)), "", "", ""},
+		"alternatives":         {one(property(`{"anyOf":[{"type":"string","enum":["x"]},{"type":"integer"}]}`)), "", "", ""},
+		"closed object":        {one(tool(`{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}`)), `Unknown name "additionalProperties"`, bad, parameters},
+		"free-form object":     {one(property(`{"type":"object"}`)), "should be non-empty for OBJECT type", bad, a + ".properties"},
+		"enum of numbers":      {one(property(`{"type":"integer","enum":[1]}`)), "only allowed for STRING type", bad, a},
+		"enum with nothing":    {one(property(`{"type":"string","enum":["a",""]}`)), "enum[1]: cannot be empty", bad, a},
+		"branches and more":    {one(property(`{"description":"x","anyOf":[{"type":"string"}]}`)), "it must be the only field set", bad, a},
 		"no parameters":        {one(`"tools":[{"type":"function","function":{"name":"f"}}]`), "", "", ""},
 		"a conversation":       {chat([]string{`{"role":"system","content":"x"}`, user, signed, result, said}), "", "", ""},
 		"an old call":          {chat([]string{user, called, result, said, user}), "", "", ""},
