@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -36,11 +38,18 @@ func (s *Server) Strict(p Provider) *Server {
 	return s
 }
 
+// Knows makes the server take these fields beyond OpenAI's format, as
+// parameters and in messages and calls: the fields of other servers.
+func (s *Server) Knows(fields ...string) *Server {
+	s.rules.know(fields)
+	return s
+}
+
 // rules are what the server refuses. They are safe for concurrent use.
 type rules struct {
 	mu       sync.Mutex
 	provider Provider
-	spoken   map[string]bool // fields of messages and calls that the server sent
+	fields   map[string]bool // those taken beyond the format
 }
 
 // check returns why the request is refused, or nil.
@@ -57,9 +66,20 @@ func (r *rules) check(req *Request) *strict.Refusal {
 	return r.checkChat(parsed)
 }
 
-// known reports whether a field beyond the format is one that the server
-// itself sent. The caller holds r.mu.
-func (r *rules) known(field string) bool { return r.spoken[field] }
+// known reports whether a field beyond the format is taken. The caller holds
+// r.mu.
+func (r *rules) known(field string) bool { return r.fields[field] }
+
+func (r *rules) know(fields []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fields == nil {
+		r.fields = make(map[string]bool)
+	}
+	for _, name := range fields {
+		r.fields[name] = true
+	}
+}
 
 func (r *rules) checkChat(req strict.Request) *strict.Refusal {
 	own := map[Provider]func(strict.Request) *strict.Refusal{
@@ -85,33 +105,28 @@ func (r *rules) checkResponses(req strict.Request) *strict.Refusal {
 	return strict.OpenAIResponses(req, isEncryptedReasoning)
 }
 
-// speak gives a response what the provider adds to it, and remembers the
-// fields that may come back.
+// speak gives a message what the provider adds to it, and takes its fields
+// back from then on.
 func (r *rules) speak(m *pygent.Message) {
+	if r.named() == Gemini && len(m.ToolCalls) > 0 && m.ToolCalls[0].Extra == nil {
+		signature := json.RawMessage(`{"google":{"thought_signature":"c2NyaXB0ZWQ="}}`)
+		m.ToolCalls[0].Extra = map[string]json.RawMessage{"extra_content": signature}
+	}
+	r.know(slices.Collect(maps.Keys(m.Extra)))
+	for _, call := range m.ToolCalls {
+		r.know(slices.Collect(maps.Keys(call.Extra)))
+	}
+}
+
+func (r *rules) named() Provider {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.spoken == nil {
-		r.spoken = make(map[string]bool)
-	}
-	for name := range m.Extra {
-		r.spoken[name] = true
-	}
-	for i := range m.ToolCalls {
-		call := &m.ToolCalls[i]
-		if r.provider == Gemini && i == 0 && call.Extra == nil {
-			call.Extra = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"c2NyaXB0ZWQ="}}`)}
-		}
-		for name := range call.Extra {
-			r.spoken[name] = true
-		}
-	}
+	return r.provider
 }
 
 // callID is the id of the n-th call.
 func (r *rules) callID(n int) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.provider == Mistral {
+	if r.named() == Mistral {
 		return fmt.Sprintf("call%05d", n)
 	}
 	return fmt.Sprintf("call_%d", n)

@@ -28,7 +28,7 @@ var messageFields = map[string][]string{
 // OpenAIChat checks a request for a chat completion.
 func OpenAIChat(r Request) *Refusal {
 	return first(
-		func() *Refusal { return unknown("", r.fields, chatFields...) },
+		func() *Refusal { return unknown("", r.without(r.fields), chatFields...) },
 		r.modelGiven,
 		r.chatModel,
 		r.chatParameters,

@@ -33,7 +33,7 @@ const maxItemCallID = 64 // AnswerDotAI/fastllm#45
 // whether an encrypted content is one that the server gave out.
 func OpenAIResponses(r Request, verified func(content string) bool) *Refusal {
 	return first(
-		func() *Refusal { return unknown("", r.fields, responsesFields...) },
+		func() *Refusal { return unknown("", r.without(r.fields), responsesFields...) },
 		func() *Refusal {
 			if text(r.fields["model"]) == "" {
 				return missing("model")

@@ -41,9 +41,8 @@ type Request struct {
 
 type object = map[string]any
 
-// Parse decodes a body. Known reports fields of messages and tool calls that
-// the server knows besides those of the format, because it speaks of them
-// itself; nil means none.
+// Parse decodes a body. Known reports which fields the server takes besides
+// those of OpenAI's format; nil means none.
 func Parse(body []byte, known func(field string) bool) (Request, *Refusal) {
 	r := Request{known: known}
 	if known == nil {
@@ -137,7 +136,7 @@ func obj(v any) object {
 	return o
 }
 
-// without returns the names that known does not report.
+// without returns o without the fields that known reports.
 func (r Request) without(o object) object {
 	out := make(object, len(o))
 	for name, value := range o {
