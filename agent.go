@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/x/pygent/internal/callback"
 )
 
 // Agent is a conversation with a model that can run tools. It owns one
@@ -31,6 +33,9 @@ type Agent struct {
 
 	emitMu sync.Mutex  // held while event handlers run, so that they see one event at a time
 	sink   func(Event) // the handler of the run that goes on; guarded by emitMu
+
+	handling callback.Guard // who runs event handlers of the agent
+	calling  callback.Guard // who runs its tools and approvals
 
 	busy   sync.Mutex // held by the run that goes on
 	mu     sync.Mutex // guards the fields below
@@ -266,6 +271,7 @@ func (a *Agent) emit(e Event) {
 	if a.opts.onEvent == nil && a.sink == nil {
 		return
 	}
+	defer a.handling.Enter()()
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
 	if a.opts.onEvent != nil {
 		a.opts.onEvent(e)
@@ -343,10 +349,13 @@ func (a *Agent) refreshSystem(ctx context.Context) error {
 	if !s.stale.Swap(false) && s.built && s.version == a.tools.currentVersion() {
 		return nil
 	}
-	s.specs, s.version = a.tools.specs()
+	specs, version := a.tools.specs()
+	if len(specs) > maxTools {
+		return fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
+	}
 	info := PromptInfo{
 		Persona:        a.persona,
-		Tools:          s.specs,
+		Tools:          specs,
 		BashTimeout:    DefaultBashTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
@@ -363,6 +372,6 @@ func (a *Agent) refreshSystem(ctx context.Context) error {
 	if err := a.history.SetSystem(a.prompt(info)); err != nil {
 		return err
 	}
-	s.built = true
+	s.specs, s.version, s.built = specs, version, true
 	return nil
 }

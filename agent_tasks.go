@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -66,6 +67,24 @@ func (t *lazyTasks) close() error {
 		t.manager = newTaskManager(t.opts)
 	}
 	return t.manager.Close()
+}
+
+// openTasks returns the tasks that the agent delegated and that are at work
+// still, the oldest first.
+func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
+	m := a.tasks.made()
+	if m == nil {
+		return nil, nil
+	}
+	all, err := tasksOf(ctx, m, a, "")
+	return slices.DeleteFunc(all, func(s TaskStatus) bool { return s.State.AtRest() }), err
+}
+
+// made returns the manager, or nil when there was no need of one yet.
+func (t *lazyTasks) made() *TaskManager {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.manager
 }
 
 // ID returns the agent's id: what [WithID] set, or the id of the task it works

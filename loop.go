@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // What the loop says to a model, besides the results of tools.
@@ -33,7 +35,7 @@ type run struct {
 	opts    runOptions
 	result  *Result
 	started time.Time
-	repeats repeats
+	cycles  guard.Loop
 	budget  *taskBudget // shared with the tasks that the run delegates
 	message int         // the index in the history of the message whose calls run
 

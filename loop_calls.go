@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // runCalls runs the tool calls of a message in order. Every call gets exactly
@@ -55,7 +58,7 @@ func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	result, polls := r.execute(ctx, call)
 	result.Content = bound(result.Content, max(maxToolResult, resultBound(call.Name)))
 	if !polls && ctx.Err() == nil {
-		r.noteRepeat(call, result)
+		r.noteCycle(call, result)
 	}
 	return result
 }
@@ -78,14 +81,17 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err != nil {
 		return errorResult(err), false
 	}
-	args, err := tool.arguments(call.Arguments)
+	args, err := tool.schema.Arguments(call.Arguments)
 	if err != nil {
 		return errorResult(err), false
 	}
 	if err := r.permit(ctx, tool, call, args); err != nil {
 		return errorResult(err), false
 	}
-	result, err = outlive(ctx, func() (*ToolResult, error) { return tool.call(ctx, r.runtime, args) })
+	result, err = outlive(ctx, func() (*ToolResult, error) {
+		defer r.calling.Enter()()
+		return tool.call(ctx, r.runtime, args)
+	})
 	if err != nil {
 		var te *ToolError
 		if errors.As(err, &te) && te.Stack != nil {
@@ -112,7 +118,10 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 	if o.approve == nil {
 		return errors.New("denied: this tool needs approval, and nobody can give it here")
 	}
-	decision, err := outlive(ctx, func() (Decision, error) { return o.approve(ctx, call) })
+	decision, err := outlive(ctx, func() (Decision, error) {
+		defer r.calling.Enter()()
+		return o.approve(ctx, call)
+	})
 	r.logPanic("approval", err)
 	switch {
 	case err != nil:
@@ -185,30 +194,20 @@ func (r *run) showImages(urls []string) error {
 	return r.history.Append(msg)
 }
 
-// repeats counts how often in a row the same call gave the same result.
-type repeats struct {
-	call, result string
-	count        int
-}
-
-// The repetitions at which a model is told, and at which the run ends.
-const (
-	repeatsTold  = 3
-	repeatsStuck = 5
-)
-
-// noteRepeat tells a model that goes round in circles, and in the end stops it.
-func (r *run) noteRepeat(call ToolCall, result *ToolResult) {
-	key := call.Name + "\x00" + call.Arguments
-	if r.repeats.call != key || r.repeats.result != result.Content {
-		r.repeats = repeats{call: key, result: result.Content, count: 1}
+// noteCycle tells a model that goes round in circles, and in the end stops it.
+func (r *run) noteCycle(call ToolCall, result *ToolResult) {
+	cycle, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.IsError || result.failed)
+	if !found {
 		return
 	}
-	r.repeats.count++
-	if r.repeats.count >= repeatsTold {
-		result.Content += fmt.Sprintf("\n[this is the same call with the same result, %d times in a row; try something else]", r.repeats.count)
+	what := fmt.Sprintf("this is the same call with the same result, %d times in a row", cycle.Times)
+	reason := fmt.Sprintf("%s gave the same result %d times in a row", call.Name, cycle.Times)
+	if cycle.Calls > 1 {
+		what = fmt.Sprintf("the last %d calls failed in the same way %d times in a row", cycle.Calls, cycle.Times)
+		reason = what
 	}
-	if r.repeats.count >= repeatsStuck {
-		r.end(StatusStuck, fmt.Sprintf("%s gave the same result %d times in a row", call.Name, r.repeats.count))
+	result.Content += fmt.Sprintf("\n[%s; try something else]", what)
+	if cycle.Times >= guard.Stuck {
+		r.end(StatusStuck, reason)
 	}
 }

@@ -214,6 +214,7 @@ func TestRefusedFieldsOfCallsAreLeftOut(t *testing.T) {
 	m, s := serve(t,
 		pygenttest.Status(400, "", "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1.tool_calls.0' : property 'extra_content' is unsupported)]"),
 		pygenttest.Text("a"))
+	s.Knows("extra_content", "kept")
 	req := withCall("c1")
 	req.Messages[1].ToolCalls[0].Extra = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"a":1}`), "kept": json.RawMessage(`1`)}
 	_, err := m.Chat(t.Context(), req)

@@ -50,13 +50,13 @@ func withTools(req *pygent.ChatRequest) *pygent.ChatRequest {
 
 func TestResponsesRequestIsComplete(t *testing.T) {
 	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
-	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIMaxTokens(7),
+	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIMaxTokens(70),
 		pygent.OpenAIParallelToolCalls(true),
 		pygent.OpenAIExtraBody(map[string]any{"reasoning_effort": "high", "verbosity": "low"}))
 	_, err := m.ChatStream(t.Context(), withTools(ask(pygent.SystemMessage("Be brief."), pygent.UserMessage("Go."))), func(pygent.Delta) {})
 	require.NoError(t, err)
 	require.Equal(t, "/v1/responses", s.Requests()[0].Path)
-	require.Equal(t, `{"model":"gpt-4.1-mini","stream":true,"include":["reasoning.encrypted_content"],"max_output_tokens":7,"parallel_tool_calls":true,`+
+	require.Equal(t, `{"model":"gpt-4.1-mini","stream":true,"include":["reasoning.encrypted_content"],"max_output_tokens":70,"parallel_tool_calls":true,`+
 		`"reasoning":{"effort":"high"},"store":false,"text":{"verbosity":"low"},"tools":[`+
 		`{"type":"function","name":"bash","description":"a <b>","parameters":{"type":"object","properties":{"cmd":{"type":"string"}}},"strict":false},`+
 		`{"type":"function","name":"stop","parameters":{"type":"object","properties":{}},"strict":false}],`+

@@ -96,10 +96,12 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	}
 	r.Command = in.Cmd
 	display := r.String()
+	compared := r
+	compared.FullPath, compared.Duration = "", 0
 	if len(r.Command) > shownCommand {
 		r.Command = headOf(r.Command, shownCommand) + " …"
 	}
-	result := &ToolResult{Content: r.String(), Display: display}
+	result := &ToolResult{Content: r.String(), Display: display, failed: r.ExitCode != 0 || r.TimedOut, compared: compared.String()}
 	if err != nil {
 		note := fmt.Sprintf("\n[interrupted: %v]", err)
 		result.Content, result.Display, result.IsError = result.Content+note, display+note, true

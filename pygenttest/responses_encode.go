@@ -1,7 +1,6 @@
 package pygenttest
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -167,12 +166,6 @@ func changed(o, by object) object {
 		out[name] = value
 	}
 	return out
-}
-
-// encryptedReasoning is the content of the reasoning item with the given id,
-// which nobody but this server reads.
-func encryptedReasoning(id string) string {
-	return base64.StdEncoding.EncodeToString([]byte("the reasoning of " + id))
 }
 
 func responseUsage(u pygent.Usage) object {
