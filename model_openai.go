@@ -100,7 +100,7 @@ func OpenAIDefaultModel(name string) OpenAIOption { return func(o *openAIOptions
 
 // OpenAIExtraBody adds top-level fields to every request, such as temperature
 // or reasoning_effort. They win over the fields this package sets, but model,
-// messages, tools and stream cannot be given.
+// messages, input, tools and stream cannot be given.
 func OpenAIExtraBody(fields map[string]any) OpenAIOption {
 	return func(o *openAIOptions) { o.extra = fields }
 }
@@ -135,7 +135,8 @@ func OpenAIParallelToolCalls(allow bool) OpenAIOption {
 // OpenAIStallTimeouts sets how long to wait for the first byte of an answer
 // (default 5 minutes) and between two pieces of it (default 3 minutes). Zero
 // turns a limit off. An answer that is not streamed is not sent before it is
-// complete, so the first limit holds for all of it.
+// complete, so the first limit holds for all of it; and in the Responses API,
+// where an answer begins before the model thinks, for each silence in it.
 func OpenAIStallTimeouts(firstByte, betweenChunks time.Duration) OpenAIOption {
 	return func(o *openAIOptions) { o.firstByte, o.betweenChunks = firstByte, betweenChunks }
 }
@@ -185,7 +186,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &OpenAIModel{
+	m := &OpenAIModel{
 		// Made without NewClient, which reads OPENAI_* variables on its own.
 		sdk:           &openai.Client{Options: o.requestOptions(client, base, query)},
 		client:        client,
@@ -200,7 +201,13 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 		firstByte:     o.firstByte,
 		betweenChunks: o.betweenChunks,
 		learned:       map[string]adaptation{},
-	}, nil
+	}
+	if m.api == OpenAIResponses {
+		if _, err := m.responsesParams(adaptation{}); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // String names the model and its server. It shows no key.
