@@ -192,7 +192,7 @@ var codeStatus = map[string]int{
 	"model_not_found":          404,
 	"request_too_large":        413,
 	"content_filter":           400,
-	"content_policy_violation": 400,
+	"data_residency_mismatch":  400,
 	"bad_request":              400,
 	"badrequesterror":          400,
 	"failed_precondition":      400,
@@ -212,7 +212,8 @@ func (f errorFields) statusOf() int {
 		if status, ok := codeStatus[code]; ok {
 			return status
 		}
-		if strings.HasPrefix(code, "invalid") || strings.HasPrefix(code, "unsupported") {
+		if strings.HasPrefix(code, "invalid") || strings.HasPrefix(code, "unsupported") ||
+			strings.Contains(code, "policy") || strings.Contains(code, "image") {
 			return http.StatusBadRequest
 		}
 	}

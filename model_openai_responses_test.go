@@ -305,6 +305,8 @@ func TestBrokenResponsesAreAPIErrors(t *testing.T) {
 		{"chat instead", pygenttest.Raw(200, "application/json", `{"object":"chat.completion","choices":[]}`), pygent.APIError{Status: 200, Retryable: true}},
 		{"failed", text.FailAfter(1, "server_error", "Oops"), pygent.APIError{Retryable: true}},
 		{"error event", text.FailAfter(1, "server_error", "Oops").WithQuirks(pygenttest.QuirkErrorEvent), pygent.APIError{Retryable: true}},
+		{"policy", text.FailAfter(1, "bio_policy", "Oops"), pygent.APIError{}},
+		{"image", text.FailAfter(1, "image_too_large", "Oops"), pygent.APIError{}},
 		{"nested error", text.FailAfter(1, "invalid_prompt", "Oops").WithQuirks(pygenttest.QuirkNestedError), pygent.APIError{}},
 		{"rate limit", text.FailAfter(1, "rate_limit_exceeded", "Rate limit reached. Please try again in 1.2s."), pygent.APIError{Retryable: true, RetryAfter: 1200 * time.Millisecond}},
 		{"quota", text.FailAfter(1, "insufficient_quota", "Oops"), pygent.APIError{}},
