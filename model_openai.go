@@ -17,7 +17,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 )
 
@@ -43,7 +42,7 @@ const (
 // [OpenAIExtraBody]), fields of messages such as reasoning_content, images.
 // Each time is told by [Delta.Notice].
 type OpenAIModel struct {
-	sdk           *openai.Client
+	options       []option.RequestOption // of the SDK
 	client        *http.Client
 	api           OpenAIProtocol
 	baseURL       *url.URL // without query or user
@@ -186,8 +185,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 		return nil, err
 	}
 	m := &OpenAIModel{
-		// Made without NewClient, which reads OPENAI_* variables on its own.
-		sdk:           &openai.Client{Options: o.requestOptions(client, base, query)},
+		options:       o.requestOptions(client, base, query),
 		client:        client,
 		api:           o.api,
 		baseURL:       base,

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
@@ -86,8 +87,12 @@ func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
 
 // roundTrip sends the body as it is, and reads the response itself.
 func (c *openAICall) roundTrip(watch *stallWatch, body []byte) (*ChatResponse, error) {
+	// The client is made here, for two reasons: NewClient reads OPENAI_* variables
+	// on its own, and a client in a field of the model, which programs print,
+	// would have the linker keep every method of every service.
+	client := openai.Client{Options: c.model.options}
 	var res *http.Response
-	err := c.model.sdk.Post(watch.ctx, c.path(), nil, &res,
+	err := client.Post(watch.ctx, c.path(), nil, &res,
 		option.WithRequestBody("application/json", body),
 		option.WithMiddleware(refuseErrorStatus))
 	if err != nil {
