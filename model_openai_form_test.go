@@ -3,6 +3,8 @@ package pygent_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -218,6 +220,72 @@ func TestRefusedFieldsOfCallsAreLeftOut(t *testing.T) {
 	_, err := m.Chat(t.Context(), req)
 	require.NoError(t, err)
 	require.Equal(t, []string{"kept"}, keys(s.Requests()[1].Chat.Messages[1].ToolCalls[0].Extra))
+}
+
+func TestCallsOfOtherModelsGetEmptyReasoningWhereItIsDue(t *testing.T) {
+	for _, message := range []string{
+		"thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",
+		"The `reasoning_content` in the thinking mode must be passed back to the API.",
+	} {
+		m, s := serve(t, pygenttest.Status(400, "", message), pygenttest.Text("a"), pygenttest.Text("b"))
+		thought := pygent.AssistantMessage("", pygent.ToolCall{ID: "c2", Name: "bash", Arguments: "{}"})
+		thought.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"Hm."`)}
+		req := withCall("c1", thought, pygent.ToolMessage("c2", "ok"))
+		for range 2 {
+			_, err := m.Chat(t.Context(), req)
+			require.NoError(t, err)
+		}
+		require.Len(t, s.Requests(), 3)
+		for _, r := range s.Requests()[1:] {
+			require.Equal(t, `""`, string(r.Chat.Messages[1].Extra["reasoning_content"]))
+			require.Equal(t, `"Hm."`, string(r.Chat.Messages[3].Extra["reasoning_content"]), "what was said stays")
+		}
+	}
+}
+
+func TestRefusedFieldsAreNotTakenForParameters(t *testing.T) {
+	body := `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",1,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted","input":"the temperature"}]},"type":"invalid_request_error","param":null,"code":null}`
+	s := pygenttest.NewServer(t, pygenttest.Raw(422, "application/json", body), pygenttest.Text("a"))
+	m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"temperature": 1}))
+	answer := pygent.AssistantMessage("Hi.")
+	answer.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"the temperature"`)}
+	_, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go."), answer, pygent.UserMessage("On.")))
+	require.NoError(t, err)
+	require.Contains(t, s.Requests()[1].Fields, "temperature")
+	require.Empty(t, s.Requests()[1].Chat.Messages[1].Extra)
+}
+
+func TestNoAnswerIsSentWithoutContent(t *testing.T) {
+	refused := pygent.AssistantMessage("")
+	refused.Extra = map[string]json.RawMessage{"refusal": json.RawMessage(`"I cannot."`)}
+	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+		s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("").WithReasoning("Hm."), pygenttest.Text("b"))
+		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
+		_, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go."), refused, pygent.UserMessage("On.")))
+		require.NoError(t, err)
+		require.Equal(t, "I cannot.", s.Requests()[0].Chat.Messages[1].Content)
+
+		agent := newAgentOn(t, nowhere{}, m)
+		for range 2 {
+			_, err = agent.Step(t.Context(), "Go.")
+			require.NoError(t, err)
+		}
+		for _, sent := range s.Requests()[2].Chat.Messages {
+			require.NotEmpty(t, sent.Content)
+		}
+	}
+}
+
+func TestRequestsAreNotSentOnToAnotherHost(t *testing.T) {
+	other := pygenttest.NewServer(t, pygenttest.Text("a"))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.Replace(other.URL(), "127.0.0.1", "localhost", 1)+"/chat/completions", http.StatusTemporaryRedirect)
+	}))
+	defer s.Close()
+	_, err := newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1"), pygent.OpenAIHeader("api-key", "azure-secret")).Chat(t.Context(), ask())
+	require.ErrorContains(t, err, "give that in the base URL")
+	require.False(t, apiError(t, err).Retryable)
+	require.Empty(t, other.Requests())
 }
 
 func TestWaitsInWordsAreHonoured(t *testing.T) {

@@ -13,9 +13,12 @@ type params map[string]json.RawMessage
 // imageLeftOut stands for an image in requests to a model that takes none.
 const imageLeftOut = "[image left out: the model does not accept images]"
 
+// reasoningContent is the field that most servers give reasoning in.
+const reasoningContent = "reasoning_content"
+
 // reasoningFields are the fields of assistant messages that hold reasoning,
 // with OpenAI-compatible servers of all kinds.
-var reasoningFields = []string{"reasoning", "reasoning_content", "reasoning_details", "reasoning_text", "thinking", "thinking_blocks"}
+var reasoningFields = []string{"reasoning", reasoningContent, "reasoning_details", "reasoning_text", "thinking", "thinking_blocks"}
 
 // requestBody encodes a request. The messages come last and each is encoded
 // once in its life, so that building a request costs a copy of its bytes, and

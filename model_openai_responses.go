@@ -104,6 +104,7 @@ func wantsResponses(api *APIError) bool {
 	message := strings.ToLower(api.Message)
 	return strings.Contains(message, "v1/responses") ||
 		strings.Contains(message, "the responses api") ||
+		strings.Contains(message, "not a chat model") ||
 		strings.Contains(message, "chatcompletion operation does not work with the specified model") ||
 		strings.Contains(message, "not accessible via the /chat/completions endpoint") ||
 		api.Code == "unsupported_api_for_model"

@@ -152,6 +152,7 @@ func TestModelsThatWantResponsesGetThem(t *testing.T) {
 	refusals := map[string]pygenttest.Reply{
 		"tools beside reasoning": pygenttest.Raw(400, "application/json", `{"error":{"message":"`+noToolsInChat+`","type":"invalid_request_error","param":"reasoning_effort","code":null}}`),
 		"not in chat":            pygenttest.Status(404, "", onlyResponses),
+		"not a chat model":       pygenttest.Status(404, "", "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?"),
 		"Azure":                  pygenttest.Status(400, "OperationNotSupported", "The chatCompletion operation does not work with the specified model, gpt-x-codex. Please choose different model and try again."),
 		"Copilot":                pygenttest.Status(400, "unsupported_api_for_model", "no"),
 	}
