@@ -134,7 +134,7 @@ func (r *run) interrupted(ctx context.Context) error {
 func (r *run) step(ctx context.Context) error {
 	if r.opts.stepTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.stepTimeout, errStepTimeout)
+		ctx, cancel = r.asking.WithTimeout(ctx, r.opts.stepTimeout, errStepTimeout)
 		defer cancel()
 	}
 	if err := r.nudge(); err != nil {
