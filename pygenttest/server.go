@@ -206,7 +206,9 @@ func (s *Server) wire(r Reply, req *Request, resp *pygent.ChatResponse) wire {
 	}
 	if req.isResponses() {
 		id := cmp.Or(resp.ID, fmt.Sprintf("resp_%d", n))
-		return &responder{id: id, model: model, quirks: r.quirks, usage: report, encrypted: req.encrypted}
+		format := &responder{id: id, model: model, quirks: r.quirks, usage: report, encrypted: req.encrypted}
+		s.rules.issue(format.items(resp))
+		return format
 	}
 	id := cmp.Or(resp.ID, fmt.Sprintf("chatcmpl-%d", n))
 	return &encoder{id: id, model: model, quirks: r.quirks, usage: report, withUsage: req.IncludeUsage}
