@@ -33,6 +33,7 @@ var providers = map[string]provider{
 	"OpenAI":            {model: "gpt-4.1-mini", path: chat},
 	"OpenAI, responses": {model: "gpt-5.4", protocol: pygent.OpenAIResponses, path: responses},
 	"OpenAI, 5.6":       {model: "gpt-5.6-sol", path: responses, refused: 1},
+	"OpenAI, codex 5.3": {model: "gpt-5.3-codex", path: responses, refused: 1},
 	"OpenAI, codex":     {model: "gpt-5.1-codex", path: responses, refused: 1},
 	"Gemini":            {model: "gemini-3-flash", rules: pygenttest.Gemini, path: chat},
 	"Mistral":           {model: "devstral-medium", rules: pygenttest.Mistral, path: chat, refused: 2}, // the reasoning, a user after a tool

@@ -274,3 +274,23 @@ func TestResponsesRefuse(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, apiErr.StatusCode, "it has no such API")
 	}
 }
+
+func TestResponsesStall(t *testing.T) {
+	gate := make(chan struct{})
+	s := pygenttest.NewServer(t, pygenttest.Text("a text that takes several pieces").WithChunkGate(gate))
+	service := responsesOf(s)
+	stream := service.NewStreaming(t.Context(), question())
+	var types []string
+	for stream.Next() {
+		types = append(types, stream.Current().Type)
+		if stream.Current().Type == "response.output_text.delta" && len(types) == 5 {
+			close(gate) // nothing more comes before
+		}
+	}
+	require.NoError(t, stream.Err())
+	require.NoError(t, stream.Close())
+	require.Equal(t, []string{
+		"response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta",
+	}, types[:5], "an item opens with its first piece")
+	require.Equal(t, "response.completed", types[len(types)-1])
+}
