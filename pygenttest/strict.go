@@ -99,7 +99,7 @@ func (r *rules) checkChat(req strict.Request) *strict.Refusal {
 func (r *rules) checkResponses(req strict.Request) *strict.Refusal {
 	switch r.provider {
 	case Gemini, Mistral:
-		return &strict.Refusal{Status: http.StatusNotFound, Type: "invalid_request_error", Message: "Not Found"}
+		return notServed(http.StatusNotFound, "Not Found")
 	case Ollama:
 		if refusal := strict.OllamaResponses(req); refusal != nil {
 			return refusal
