@@ -184,12 +184,17 @@ func itemPart(at string, part object, allowed []string) *Refusal {
 // reasoningItem checks a reasoning item. Without its content it cannot be
 // found where nothing is stored (can1357/oh-my-pi#41), and the content must be
 // the server's own (openai/codex#8119). The summary is a must, also when it is
-// empty (newo-ether/Agora#141).
+// empty (newo-ether/Agora#141), while open reasoning is for servers that know
+// the type reasoning_text (musistudio/claude-code-router#1783).
 func (r Request) reasoningItem(at string, it object, verified func(string) bool) *Refusal {
 	content, id := text(it["encrypted_content"]), text(it["id"])
+	open := len(list(it["content"]))
 	switch {
 	case !has(it, "summary"):
 		return missing(at + ".summary")
+	case open > 0 && !r.known("reasoning_text"):
+		return refuse(at+".content", "array_above_max_length",
+			"Invalid '%s.content': array too long. Expected an array with maximum length 0, but got an array with length %d instead.", at, open)
 	case content == "" && r.fields["store"] == false:
 		found := refuse("input", "",
 			"Item with id '%s' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.", id)

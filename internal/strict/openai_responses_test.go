@@ -90,6 +90,7 @@ func TestOpenAIResponsesChecksItems(t *testing.T) {
 		"reasoning of others":   {items(strings.Replace(reasoning, "secret", "guessed", 1), written), "The encrypted content gues...ssed could not be verified", "invalid_encrypted_content", ""},
 		"call with its cause":   {items(user, reasoning, strings.Replace(call, "fc_1", "fc_after", 1), output), "", "", ""},
 		"call, no reasoning":    {items(user, strings.Replace(call, "fc_1", "fc_after", 1), output), "'fc_after' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.", "", "input"},
+		"open reasoning":        {items(strings.Replace(reasoning, `"summary":[]`, `"summary":[],"content":[{"type":"reasoning_text","text":"x"}]`, 1), written), "'input[0].content': array too long", "array_above_max_length", first + ".content"},
 		"reasoning, no summary": {items(strings.Replace(reasoning, `"summary":[],`, "", 1), written), "Missing", missing, first + ".summary"},
 	})
 }
