@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
@@ -65,11 +66,11 @@ func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	body, err := c.body()
+	body, err := c.model.requestBody(c.req, c.name, c.adaptation, c.emit != nil)
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}
-	watch := newStallWatch(ctx, c.model.firstByte, c.model.betweenChunks)
+	watch := newStallWatch(ctx, c.model.firstByte, c.silence())
 	defer watch.stop()
 	resp, err := c.roundTrip(watch, body)
 	if err == nil {
@@ -86,8 +87,12 @@ func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
 
 // roundTrip sends the body as it is, and reads the response itself.
 func (c *openAICall) roundTrip(watch *stallWatch, body []byte) (*ChatResponse, error) {
+	// The client is made here, for two reasons: NewClient reads OPENAI_* variables
+	// on its own, and a client in a field of the model, which programs print,
+	// would have the linker keep every method of every service.
+	client := openai.Client{Options: c.model.options}
 	var res *http.Response
-	err := c.model.sdk.Post(watch.ctx, c.path(), nil, &res,
+	err := client.Post(watch.ctx, c.path(), nil, &res,
 		option.WithRequestBody("application/json", body),
 		option.WithMiddleware(refuseErrorStatus))
 	if err != nil {
@@ -153,6 +158,9 @@ func (c *openAICall) readStream(asm assembler, r io.Reader) error {
 			}
 			if err := c.add(asm, data); err != nil {
 				return err
+			}
+			if c.inResponses() && asm.Finished() {
+				return nil // nothing follows the end, whenever the connection is closed
 			}
 		}
 	}

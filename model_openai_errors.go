@@ -184,21 +184,21 @@ var permanentCodes = []string{
 
 // codeStatus gives the status of errors that come by a code alone, in a stream.
 var codeStatus = map[string]int{
-	"authentication_error":     401,
-	"invalid_api_key":          401,
-	"permission_error":         403,
-	"permission_denied":        403,
-	"not_found_error":          404,
-	"model_not_found":          404,
-	"request_too_large":        413,
-	"content_filter":           400,
-	"content_policy_violation": 400,
-	"bad_request":              400,
-	"badrequesterror":          400,
-	"failed_precondition":      400,
-	"not_implemented":          501,
-	"rate_limit_exceeded":      429,
-	"rate_limit_error":         429,
+	"authentication_error":    401,
+	"invalid_api_key":         401,
+	"permission_error":        403,
+	"permission_denied":       403,
+	"not_found_error":         404,
+	"model_not_found":         404,
+	"request_too_large":       413,
+	"content_filter":          400,
+	"data_residency_mismatch": 400,
+	"bad_request":             400,
+	"badrequesterror":         400,
+	"failed_precondition":     400,
+	"not_implemented":         501,
+	"rate_limit_exceeded":     429,
+	"rate_limit_error":        429,
 }
 
 // statusOf returns the status that an error inside a stream stands for. What
@@ -212,7 +212,8 @@ func (f errorFields) statusOf() int {
 		if status, ok := codeStatus[code]; ok {
 			return status
 		}
-		if strings.HasPrefix(code, "invalid") || strings.HasPrefix(code, "unsupported") {
+		if strings.HasPrefix(code, "invalid") || strings.HasPrefix(code, "unsupported") ||
+			strings.Contains(code, "policy") || strings.Contains(code, "image") {
 			return http.StatusBadRequest
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // Limits of one answer, far beyond what models write.
 const (
 	maxText  = 32 << 20 // bytes of all deltas
-	maxWhole = 32 << 20 // bytes of all complete items
+	maxWhole = 32 << 20 // bytes of all items, announced and complete
 	maxItems = 1024
 )
 
@@ -38,7 +38,7 @@ type Assembler struct {
 	texts     int       // message items that began to speak
 	reasoning bool      // a piece of reasoning was handed out
 	text      int       // bytes of deltas
-	whole     int       // bytes of complete items
+	whole     int       // bytes of items
 }
 
 // item is an output item on its way.
@@ -187,7 +187,7 @@ func (a *Assembler) addItem(e *event, done bool) (chatstream.Delta, error) {
 		e.ItemID = head.ID
 	}
 	it := a.itemFor(e, "")
-	if a.whole += len(e.Item); it == nil || a.whole > 2*maxWhole { // each is announced and completed
+	if a.whole += len(e.Item); it == nil || a.whole > maxWhole {
 		return chatstream.Delta{}, chatstream.ErrTooLarge
 	}
 	it.id, it.kind = text(head.ID), text(head.Type)
