@@ -132,7 +132,7 @@ func (q taskRequest) differs(other taskRequest) string {
 	case q.prompt != other.prompt:
 		return "another prompt"
 	case !reflect.DeepEqual(q, other):
-		return "other files, limits, persona, model or profile"
+		return "other files, limits, persona, model, profile or queue"
 	}
 	return ""
 }
