@@ -43,7 +43,7 @@ var runners = map[string]runner{
 	"setpriv":          {long: []string{"reuid", "regid", "groups", "inh-caps", "ambient-caps", "bounding-set", "securebits"}},
 	"prlimit":          {valued: "po"},
 	"strace":           {valued: "abeIoOpPsSuEX", long: []string{"output", "trace"}},
-	"xargs":            {valued: "adEILnPs", long: []string{"arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars", "replace"}, input: true},
+	"xargs":            {valued: "adEILnPs", long: []string{"arg-file", "delimiter", "max-args", "max-procs", "max-chars"}, input: true},
 	"xvfb-run":         {valued: "efnpsw"},
 	"systemd-run":      {valued: "pEtMuH", long: []string{"unit", "property", "setenv", "slice", "uid", "gid"}},
 	"dbus-run-session": {},
@@ -133,7 +133,7 @@ func (r runner) split(args []word) (rest, scripts []word) {
 			return args[1:], scripts
 		}
 		names := flagsOf(text)
-		if names == nil {
+		if names == nil && text != "-" { // which env takes for -i
 			return args, scripts
 		}
 		flag, value := args[0], args[1:]
