@@ -47,7 +47,7 @@ func TestMereWordsAreNoCommands(t *testing.T) {
 		"cat <<EOF\nrm x\nEOF", "cat > x.sh <<'EOF'\nrm x\nEOF", "xargs grep rm", "nice -n 5 grep rm x", "sudo -u rm ls", "timeout 5 grep rm", "env A=rm ls", "command -v rm",
 		"find . -name rm", "find rm -type f", "sh -c 'echo rm'", "sh x.sh", "bash -x ./run rm", "sh rm", "sh < x.sh", "trap - EXIT", "trap", "trap -l", "[ -f rm ]", "[[ rm == x ]]", "test rm",
 		"x=rm", "case rm in rm) ls;; esac", "for rm in a b; do ls; done", "git log", ". ./venv/bin/activate", "source x", "echo curl", "type rm; which rm",
-		"alias", "eval ls", "alias l='ls -l'", "xargs", "exec 3>&1", "", "ls |\n cat", `"$HOME/bin/tool" rm`, "x=1; y=2", "declare -a x", "parallel echo ::: rm", "su me", "python -c 'print(1)'",
+		"alias", "eval ls", "alias l='ls -l'", "xargs", "exec 3>&1", "", "ls |\n cat", `"$HOME/bin/tool" rm`, "x=1; y=2", "declare -a x", "parallel echo ::: rm", `timeout "$T" ls`, "su me", "python -c 'print(1)'",
 	} {
 		require.NoError(t, l.Check(script), script)
 	}
@@ -88,6 +88,7 @@ func TestWhatCannotBeDecidedIsRefused(t *testing.T) {
 		{`$'\x72m' x`, "runs"},
 		{"r$X y", "r$X"},
 		{"sudo $X y", "$X"},
+		{"timeout $OPTIONS 5 ls", "where the command after $OPTIONS begins; put it in quotes"},
 		{`eval "$X"`, `what eval runs by "$X"`},
 		{`sh -c "$X"`, `the script "$X"`},
 		{`sh -c "ls $X"`, "the script"},

@@ -110,6 +110,9 @@ func (c *checker) runner(r runner, args []word, in stdin) error {
 		rest = rest[1:]
 	}
 	for range min(r.skip, len(rest)) {
+		if rest[0].mayBeSeveral() {
+			return undecided("it cannot be told where the command after %s begins; put it in quotes", rest[0])
+		}
 		rest = rest[1:]
 	}
 	if r.input && len(rest) > 0 {
