@@ -244,7 +244,7 @@ func (a *Agent) Close() error {
 	if already {
 		return nil
 	}
-	return errors.Join(a.tasks.close(), a.runtime.Cleanup(), a.closeHistory())
+	return errors.Join(a.closeTasks(), a.runtime.Cleanup(), a.closeHistory())
 }
 
 // closeHistory closes the history unless it is the caller's.
