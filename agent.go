@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/ban"
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/pause"
 )
 
 // Agent is a conversation with a model that can run tools. It owns one
@@ -27,6 +29,7 @@ type Agent struct {
 	runtime   Runtime
 	history   *History
 	tools     *Registry
+	banned    *ban.List
 	opts      options
 	log       *slog.Logger
 	seq       atomic.Int64
@@ -36,6 +39,8 @@ type Agent struct {
 
 	handling callback.Guard // who runs event handlers of the agent
 	calling  callback.Guard // who runs its tools and approvals
+
+	asking pause.Gate // closed while somebody decides about a call, of the agent or of its tasks
 
 	busy   sync.Mutex // held by the run that goes on
 	mu     sync.Mutex // guards the fields below
@@ -79,6 +84,9 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
 	}
+	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
+		return nil, err
+	}
 	if a.id, err = o.agentID(); err != nil {
 		return nil, err
 	}
@@ -111,6 +119,12 @@ func (o *options) tooling() (*Registry, error) {
 		if err := r.Add(t); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.known("disabled", o.disabled); err != nil {
+		return nil, err
+	}
+	if err := r.known("to be approved", o.ownApprovalFor()); err != nil {
+		return nil, err
 	}
 	r.Disable(o.disabled...)
 	return r, nil
@@ -230,7 +244,7 @@ func (a *Agent) Close() error {
 	if already {
 		return nil
 	}
-	return errors.Join(a.tasks.close(), a.runtime.Cleanup(), a.closeHistory())
+	return errors.Join(a.closeTasks(), a.runtime.Cleanup(), a.closeHistory())
 }
 
 // closeHistory closes the history unless it is the caller's.

@@ -56,17 +56,13 @@ func (a *Agent) Tasks() *TaskManager {
 	return t.manager
 }
 
-// close closes the agent's own manager. One that is asked for later is closed.
-func (t *lazyTasks) close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.given {
+// closeTasks closes the agent's own manager. One that is asked for later is
+// closed. No lock is held meanwhile: handlers of the last events may ask for it.
+func (a *Agent) closeTasks() error {
+	if a.tasks.given {
 		return nil
 	}
-	if t.manager == nil {
-		t.manager = newTaskManager(t.opts)
-	}
-	return t.manager.Close()
+	return a.Tasks().Close()
 }
 
 // openTasks returns the tasks that the agent delegated and that are at work
@@ -124,6 +120,7 @@ func (a *Agent) inherited() Option {
 		o.configured = true
 		o.model, o.persona, o.registry = a.model, &a.persona, a.tools
 		o.tools, o.disabled = nil, nil // they are in the registry
+		o.inheritedFor = o.approvalFor
 		o.history, o.historyFile = nil, ""
 		o.runtime, o.runtimeOpts = nil, nil
 		o.run, o.onEvent, o.in, o.out = nil, nil, nil, nil

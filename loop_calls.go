@@ -3,12 +3,8 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/x/pygent/internal/guard"
 )
@@ -103,66 +99,6 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 		result.Content += "\n[the run was interrupted; the call may have taken effect]"
 	}
 	return result, tool.polls
-}
-
-// permit decides whether a call may run. Deny overrides allow, and no answer
-// is no.
-func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.RawMessage) error {
-	o := &r.Agent.opts
-	if word := bannedWord(o.banned, call.Name, args); word != "" {
-		return fmt.Errorf("denied: the command %q is banned here", word)
-	}
-	if !tool.NeedsApproval && !o.needsApproval(call.Name) {
-		return nil
-	}
-	if o.approve == nil {
-		return errors.New("denied: this tool needs approval, and nobody can give it here")
-	}
-	decision, err := outlive(ctx, func() (Decision, error) {
-		defer r.calling.Enter()()
-		return o.approve(ctx, call)
-	})
-	r.logPanic("approval", err)
-	switch {
-	case err != nil:
-		return fmt.Errorf("denied: the approval could not be asked for: %w", err)
-	case !decision.Allow && decision.Reason != "":
-		return fmt.Errorf("denied: %s", decision.Reason)
-	case !decision.Allow:
-		return errors.New("denied by the user")
-	}
-	return nil
-}
-
-// needsApproval reports whether the agent's options want a tool's calls approved.
-func (o *options) needsApproval(tool string) bool {
-	return slices.Contains(o.approvalFor, tool) || slices.Contains(o.approvalFor, "*") ||
-		tool == "bash" && o.confirmBash != nil && *o.confirmBash
-}
-
-// bannedWord returns the banned name that occurs as a word in a bash call.
-func bannedWord(banned []string, tool string, args json.RawMessage) string {
-	if len(banned) == 0 || tool != "bash" {
-		return ""
-	}
-	words := strings.FieldsFunc(commandOf(args), func(c rune) bool {
-		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_.-+", c)
-	})
-	for _, name := range banned {
-		if slices.Contains(words, name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// commandOf returns the command of a bash call's arguments.
-func commandOf(args json.RawMessage) string {
-	var in bashInput
-	if json.Unmarshal(args, &in) != nil {
-		return ""
-	}
-	return in.Cmd
 }
 
 // finished ends the run when a result says so.

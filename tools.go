@@ -39,6 +39,9 @@ type Tool struct {
 
 	// NeedsApproval has every call asked for by the agent's [ApprovalFunc].
 	NeedsApproval bool
+	// ReadOnly says that the tool changes nothing, so that an [ApprovalFunc] is
+	// not asked about its calls by default.
+	ReadOnly bool
 	// Idempotent says that running a call twice does no harm, so that it can
 	// be repeated when a run is resumed.
 	Idempotent bool

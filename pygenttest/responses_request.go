@@ -80,21 +80,25 @@ func inputMessages(items []json.RawMessage) ([]pygent.Message, error) {
 		if err != nil {
 			return nil, fmt.Errorf("decode the request: input[%d]: %w", i, err)
 		}
-		if last := len(out) - 1; it.Type == "function_call" && reasoning == nil && last >= 0 && out[last].Role == pygent.RoleAssistant {
-			out[last].ToolCalls = append(out[last].ToolCalls, m.ToolCalls...)
-			continue
-		}
-		if reasoning != nil {
-			b, err := json.Marshal(reasoning)
-			if err != nil {
-				return nil, err
-			}
-			m.Extra = map[string]json.RawMessage{reasoningItems: b}
-			reasoning = nil
-		}
-		out = append(out, m)
+		out = addMessage(out, m, reasoning)
+		reasoning = nil
 	}
 	return out, nil
+}
+
+// addMessage appends m, with the reasoning before it, to messages. A call that
+// follows its answer's text or another call goes into that message.
+func addMessage(messages []pygent.Message, m pygent.Message, reasoning []json.RawMessage) []pygent.Message {
+	last := len(messages) - 1
+	if len(m.ToolCalls) > 0 && reasoning == nil && last >= 0 && messages[last].Role == pygent.RoleAssistant {
+		messages[last].ToolCalls = append(messages[last].ToolCalls, m.ToolCalls...)
+		return messages
+	}
+	if reasoning != nil {
+		list, _ := json.Marshal(reasoning) // it was decoded, so it encodes
+		m.Extra = map[string]json.RawMessage{reasoningItems: list}
+	}
+	return append(messages, m)
 }
 
 // message returns the message that a single item stands for.

@@ -16,19 +16,20 @@ import (
 	"github.com/x/pygent/internal/strict"
 )
 
-// Server is a fake server with OpenAI's chat completions and Responses APIs on a
-// loopback port. It answers with the replies of a script, as a stream where that is
-// asked for, and records every request. Any key is accepted.
+// Server is a fake server with OpenAI's chat completions and Responses APIs on
+// a loopback port. It answers with the replies of a script, as a stream where
+// that is asked for, and records every request. Any key is accepted.
 //
 // Requests are checked as OpenAI checks them, and as another provider does
 // after [Server.Strict]: schemas and names of tools, fields and content of
 // messages, their order, parameters, what the model named can do. A refused
 // request gets the provider's status, code and words, and uses up no reply.
-// Fields beyond the format are taken back from clients once the server has
-// sent them in a reply of the script.
+// Fields beyond the format are taken when the server has sent them itself in
+// a reply of the script, and after [Server.Knows].
 //
 // It serves POST /v1/chat/completions and /v1/responses (and every other path
-// that ends like them, as Azure's do) and GET /v1/models. It is safe for concurrent use.
+// that ends like them, as Azure's do) and GET /v1/models. It is safe for
+// concurrent use.
 type Server struct {
 	http      *httptest.Server
 	script    script
@@ -132,35 +133,48 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone(), Body: body}
-	answers := req.isChat() || req.isResponses()
-	if answers {
-		req.decode()
-	}
-	var refusal *strict.Refusal
-	if answers && r.Method == http.MethodPost {
-		if refusal = s.rules.check(&req); refusal != nil {
-			req.Err = refusal
-		}
-	}
+	refusal := s.decode(&req)
 	s.requests.add(req)
 	switch {
-	case answers && r.Method != http.MethodPost:
-		writeError(w, &pygent.APIError{Status: http.StatusMethodNotAllowed, Message: "Not allowed to " + r.Method + " on " + r.URL.Path}, nil)
 	case refusal != nil:
 		writeRefusal(w, refusal)
-	case answers && req.Err != nil:
-		writeError(w, &pygent.APIError{Status: http.StatusBadRequest, Message: req.Err.Error()}, nil)
-	case answers:
+	case req.isChat() || req.isResponses():
 		s.serveModel(ctx, w, &req)
-	case strings.HasSuffix(r.URL.Path, "/models"):
+	case strings.HasSuffix(req.Path, "/models"):
 		writeJSON(w, http.StatusOK, object{"object": "list", "data": []object{
 			{"id": modelName, "object": "model", "created": created, "owned_by": "pygenttest"},
 		}})
 	default:
-		writeError(w, &pygent.APIError{Status: http.StatusNotFound, Message: "Unknown request URL: " + r.Method + " " + r.URL.Path}, nil)
+		writeRefusal(w, notServed(http.StatusNotFound, "Unknown request URL: "+req.Method+" "+req.Path))
 	}
 }
 
+// decode fills in what a request to a model says, and returns why it is
+// refused, or nil.
+func (s *Server) decode(req *Request) *strict.Refusal {
+	if !req.isChat() && !req.isResponses() {
+		return nil
+	}
+	req.decode()
+	if req.Method != http.MethodPost {
+		return notServed(http.StatusMethodNotAllowed, "Not allowed to "+req.Method+" on "+req.Path)
+	}
+	refusal := s.rules.check(req)
+	if refusal == nil && req.Err != nil {
+		refusal = notServed(http.StatusBadRequest, req.Err.Error())
+	}
+	if refusal != nil {
+		req.Err = refusal
+	}
+	return refusal
+}
+
+// notServed is a refusal of the server itself.
+func notServed(status int, message string) *strict.Refusal {
+	return &strict.Refusal{Status: status, Type: "invalid_request_error", Message: message}
+}
+
+// serveModel gives the next reply of the script.
 func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Request) {
 	r, err := s.script.take(req.Chat)
 	if err != nil {
@@ -194,22 +208,23 @@ func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Req
 
 // wire returns the format that the request asks for.
 func (s *Server) wire(r Reply, req *Request, resp *pygent.ChatResponse) wire {
-	n := s.responses.Add(1)
-	model := cmp.Or(resp.Model, req.Chat.Model, modelName)
+	h := head{id: resp.ID, model: cmp.Or(resp.Model, req.Chat.Model, modelName), quirks: r.quirks}
 	usage := resp.Usage
 	if usage == (pygent.Usage{}) && r.usage == nil {
 		usage = estimate(req.Body, resp.Message)
 	}
-	var report *pygent.Usage
 	if usage != (pygent.Usage{}) {
-		report = &usage
+		h.usage = &usage
 	}
-	if req.isResponses() {
-		id := cmp.Or(resp.ID, fmt.Sprintf("resp_%d", n))
-		return &responder{id: id, model: model, quirks: r.quirks, usage: report, encrypted: req.encrypted}
+	n := s.responses.Add(1)
+	if !req.isResponses() {
+		h.id = cmp.Or(h.id, fmt.Sprintf("chatcmpl-%d", n))
+		return &encoder{head: h, withUsage: req.IncludeUsage}
 	}
-	id := cmp.Or(resp.ID, fmt.Sprintf("chatcmpl-%d", n))
-	return &encoder{id: id, model: model, quirks: r.quirks, usage: report, withUsage: req.IncludeUsage}
+	h.id = cmp.Or(h.id, fmt.Sprintf("resp_%d", n))
+	format := &responder{head: h, encrypted: req.encrypted}
+	s.rules.issue(format.items(resp))
+	return format
 }
 
 // estimate counts a token for every four bytes.

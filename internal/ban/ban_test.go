@@ -24,11 +24,11 @@ func TestBannedCommandIsSeenWhereverItRuns(t *testing.T) {
 		"echo $(rm x)", "echo `rm x`", `echo "$(rm x)"`, "cat <(rm x)", "x=$(rm x)", "export X=$(rm x)", "echo ${x:-$(rm x)}", "echo $((1+$(rm x)))",
 		"cat <<EOF\n$(rm x)\nEOF", "[[ -n $(rm x) ]]", "a=(1 $(rm x))",
 		"/bin/rm x", "./rm x", "../bin/rm x", `"$DIR"/rm x`, "$HOME/bin/rm x", `r\m x`, `"rm" x`, `'r'm x`, `$'rm' x`, "rm.exe x", "X=1 rm x", "2>/dev/null rm x",
-		"env rm x", "env -i -u C A=b rm x", "env -S 'rm x'", "env --split-string='rm x'", "env -S'rm x'", "/usr/bin/env rm x",
+		"env rm x", "env -i -u C A=b rm x", "env - rm x", "env -S 'rm x'", "env --split-string='rm x'", "env -S'rm x'", "/usr/bin/env rm x",
 		"sudo rm x", "sudo -u root -E rm x", "sudo -n -- rm x", "sudo A=b rm x", "doas rm x", "nohup rm x &", "setsid rm x", "nice -n 5 rm x", "ionice -c3 rm x",
 		"timeout 5 rm x", "timeout -k 1 --signal KILL 5 rm x", "stdbuf -oL rm x", "chroot / rm x", "flock lock rm x", "flock lock -c 'rm x'", "exec rm x", "exec -a y rm x",
 		"command rm x", "builtin rm", "busybox rm x", "taskset -c 0 rm x", "chrt -f 10 rm x", "/usr/bin/time -f %e rm x", "strace -o log rm x", "unshare -r rm x",
-		"xargs rm", "ls | xargs -0 -n 1 rm", "xargs -I{} rm {}", "xargs -I {} sh -c 'rm {}'", "parallel rm ::: a", "parallel 'rm {}' ::: a", "watch -n 1 rm x", "watch 'rm x'",
+		"xargs rm", "ls | xargs -0 -n 1 rm", "xargs -I{} rm {}", "xargs --replace rm {}", "xargs -I {} sh -c 'rm {}'", "parallel rm ::: a", "parallel 'rm {}' ::: a", "watch -n 1 rm x", "watch 'rm x'",
 		`find . -exec rm {} \;`, "find . -name '*.o' -execdir rm {} +", `find . -exec sh -c 'rm "$1"' _ {} \;`, `find . -exec sh -c 'rm {}' \;`,
 		"sh -c 'rm x'", "bash -lc 'ls; rm x'", "bash -c -e 'rm x'", "bash --norc -o pipefail -c 'rm x'", "sh -c \"sh -c 'rm x'\"", "env sh -c 'rm x'", "/bin/sh -c 'rm x'",
 		"sh <<EOF\nrm x\nEOF", "bash -s <<'EOF'\nls\nrm x\nEOF", "sh -s -- arg <<EOF\nrm x\nEOF", "bash <<< 'rm x'", "{ sh; } <<EOF\nrm x\nEOF", "cat x | sh <<EOF\nrm x\nEOF",
@@ -47,7 +47,7 @@ func TestMereWordsAreNoCommands(t *testing.T) {
 		"cat <<EOF\nrm x\nEOF", "cat > x.sh <<'EOF'\nrm x\nEOF", "xargs grep rm", "nice -n 5 grep rm x", "sudo -u rm ls", "timeout 5 grep rm", "env A=rm ls", "command -v rm",
 		"find . -name rm", "find rm -type f", "sh -c 'echo rm'", "sh x.sh", "bash -x ./run rm", "sh rm", "sh < x.sh", "trap - EXIT", "trap", "trap -l", "[ -f rm ]", "[[ rm == x ]]", "test rm",
 		"x=rm", "case rm in rm) ls;; esac", "for rm in a b; do ls; done", "git log", ". ./venv/bin/activate", "source x", "echo curl", "type rm; which rm",
-		"alias", "eval ls", "alias l='ls -l'", "xargs", "exec 3>&1", "", "ls |\n cat", `"$HOME/bin/tool" rm`, "x=1; y=2", "declare -a x", "parallel echo ::: rm", "su me", "python -c 'print(1)'",
+		"alias", "eval ls", "alias l='ls -l'", "xargs", "exec 3>&1", "", "ls |\n cat", `"$HOME/bin/tool" rm`, "x=1; y=2", "declare -a x", "parallel echo ::: rm", `timeout "$T" ls`, "su me", "python -c 'print(1)'",
 	} {
 		require.NoError(t, l.Check(script), script)
 	}
@@ -88,6 +88,7 @@ func TestWhatCannotBeDecidedIsRefused(t *testing.T) {
 		{`$'\x72m' x`, "runs"},
 		{"r$X y", "r$X"},
 		{"sudo $X y", "$X"},
+		{"timeout $OPTIONS 5 ls", "where the command after $OPTIONS begins; put it in quotes"},
 		{`eval "$X"`, `what eval runs by "$X"`},
 		{`sh -c "$X"`, `the script "$X"`},
 		{`sh -c "ls $X"`, "the script"},

@@ -43,7 +43,7 @@ var runners = map[string]runner{
 	"setpriv":          {long: []string{"reuid", "regid", "groups", "inh-caps", "ambient-caps", "bounding-set", "securebits"}},
 	"prlimit":          {valued: "po"},
 	"strace":           {valued: "abeIoOpPsSuEX", long: []string{"output", "trace"}},
-	"xargs":            {valued: "adEILnPs", long: []string{"arg-file", "delimiter", "max-lines", "max-args", "max-procs", "max-chars", "replace"}, input: true},
+	"xargs":            {valued: "adEILnPs", long: []string{"arg-file", "delimiter", "max-args", "max-procs", "max-chars"}, input: true},
 	"xvfb-run":         {valued: "efnpsw"},
 	"systemd-run":      {valued: "pEtMuH", long: []string{"unit", "property", "setenv", "slice", "uid", "gid"}},
 	"dbus-run-session": {},
@@ -110,6 +110,9 @@ func (c *checker) runner(r runner, args []word, in stdin) error {
 		rest = rest[1:]
 	}
 	for range min(r.skip, len(rest)) {
+		if rest[0].mayBeSeveral() {
+			return undecided("it cannot be told where the command after %s begins; put it in quotes", rest[0])
+		}
 		rest = rest[1:]
 	}
 	if r.input && len(rest) > 0 {
@@ -133,7 +136,7 @@ func (r runner) split(args []word) (rest, scripts []word) {
 			return args[1:], scripts
 		}
 		names := flagsOf(text)
-		if names == nil {
+		if names == nil && text != "-" { // which env takes for -i
 			return args, scripts
 		}
 		flag, value := args[0], args[1:]

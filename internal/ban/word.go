@@ -16,6 +16,7 @@ type word struct {
 type part struct {
 	text    string
 	unknown bool
+	splits  bool // of what is unknown: it may be several words, or none
 	special bool // of text: it has characters that the shell expands to file names
 }
 
@@ -64,8 +65,13 @@ func (w *word) add(p syntax.WordPart, quoted bool) {
 			w.add(inner, true)
 		}
 	default:
-		w.parts = append(w.parts, part{unknown: true})
+		w.parts = append(w.parts, part{unknown: true, splits: !quoted})
 	}
+}
+
+// mayBeSeveral reports whether the shell may make several words of w, or none.
+func (w word) mayBeSeveral() bool {
+	return slices.ContainsFunc(w.parts, func(p part) bool { return p.splits })
 }
 
 // expandsBraces reports whether the shell makes several words of an unquoted

@@ -3,12 +3,17 @@ package strict
 import (
 	"encoding/base64"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 )
 
+// toolless are models that Ollama gives no tools (louisho5/picobot#6,
+// ollama/ollama#11131).
+var toolless = regexp.MustCompile(`^(gemma3|deepseek-r1:14b|phi3|llava)\b`)
+
 // OllamaResponses checks a request of the Responses API as Ollama does.
-func OllamaResponses(r Request) *Refusal { return r.ollamaTools() }
+func OllamaResponses(r Request) *Refusal { return first(r.ollamaTools, r.ollamaModel) }
 
 // Ollama checks a request for a chat completion as Ollama does, by its own
 // code (openai/openai.go and api/types.go of v0.17). Fields that it does not
@@ -23,7 +28,19 @@ func Ollama(r Request) *Refusal {
 			return nil
 		},
 		r.ollamaMessages,
+		r.ollamaModel,
 	)
+}
+
+// ollamaModel checks whether the model can call tools.
+func (r Request) ollamaModel() *Refusal {
+	model := text(r.fields["model"])
+	if !has(r.fields, "tools") || !toolless.MatchString(model) {
+		return nil
+	}
+	found := ollama("registry.ollama.ai/library/%s does not support tools", model)
+	found.Type = "api_error" // it comes from behind the translation
+	return found
 }
 
 // ollama is Ollama's status 400.

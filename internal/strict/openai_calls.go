@@ -56,35 +56,52 @@ func (r Request) toolCall(at string, c object) *Refusal {
 // calls are (sdcb/chats#132).
 func (r Request) order() *Refusal {
 	var open []string
-	for i, raw := range list(r.fields["messages"]) {
+	var found *Refusal
+	messages := list(r.fields["messages"])
+	for i, raw := range messages {
 		m := obj(raw)
-		if m["role"] == "tool" {
-			at := slices.Index(open, text(m["tool_call_id"]))
-			switch {
-			case !has(m, "tool_call_id"):
-				return missing(fmt.Sprintf("messages[%d].tool_call_id", i))
-			case at < 0:
-				return refuse(fmt.Sprintf("messages.[%d].role", i), "",
-					"Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
-			}
-			open = slices.Delete(open, at, at+1)
-			continue
+		switch {
+		case m["role"] == "tool":
+			open, found = answer(i, m, open)
+		case len(open) > 0:
+			found = unanswered(i, open)
+		default:
+			open, found = calledIn(i, m)
 		}
-		if len(open) > 0 {
-			return unanswered(i, open)
-		}
-		for _, c := range list(m["tool_calls"]) {
-			id := text(obj(c)["id"])
-			if slices.Contains(open, id) {
-				return refuse(fmt.Sprintf("messages[%d].tool_calls", i), "invalid_value", "Duplicate value for 'tool_call_id' of '%s' in messages[%d].", id, i)
-			}
-			open = append(open, id)
+		if found != nil {
+			return found
 		}
 	}
 	if len(open) > 0 {
-		return unanswered(len(list(r.fields["messages"])), open)
+		return unanswered(len(messages), open)
 	}
 	return nil
+}
+
+// answer takes the call that the i-th message answers from the open ones.
+func answer(i int, m object, open []string) ([]string, *Refusal) {
+	if !has(m, "tool_call_id") {
+		return nil, missing(fmt.Sprintf("messages[%d].tool_call_id", i))
+	}
+	at := slices.Index(open, text(m["tool_call_id"]))
+	if at < 0 {
+		return nil, refuse(fmt.Sprintf("messages.[%d].role", i), "",
+			"Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
+	}
+	return slices.Delete(open, at, at+1), nil
+}
+
+// calledIn returns the ids of the i-th message's calls.
+func calledIn(i int, m object) ([]string, *Refusal) {
+	var ids []string
+	for _, c := range list(m["tool_calls"]) {
+		id := text(obj(c)["id"])
+		if slices.Contains(ids, id) {
+			return nil, refuse(fmt.Sprintf("messages[%d].tool_calls", i), "invalid_value", "Duplicate value for 'tool_call_id' of '%s' in messages[%d].", id, i)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }
 
 func unanswered(i int, ids []string) *Refusal {

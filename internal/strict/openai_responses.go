@@ -29,9 +29,17 @@ var itemIDs = map[string]string{"message": "msg", "function_call": "fc", "functi
 
 const maxItemCallID = 64 // AnswerDotAI/fastllm#45
 
-// OpenAIResponses checks a request of the Responses API. Verified reports
-// whether an encrypted content is one that the server gave out.
-func OpenAIResponses(r Request, verified func(content string) bool) *Refusal {
+// Issued is what a server knows of the items that it gave out.
+type Issued struct {
+	// Verified reports whether an encrypted content is its own.
+	Verified func(content string) bool
+	// Reasoning returns the id of the reasoning item that the item with the
+	// given id came after, and "" if it came after none.
+	Reasoning func(id string) string
+}
+
+// OpenAIResponses checks a request of the Responses API.
+func OpenAIResponses(r Request, issued Issued) *Refusal {
 	return first(
 		func() *Refusal { return unknown("", r.without(r.fields), responsesFields...) },
 		func() *Refusal {
@@ -43,9 +51,10 @@ func OpenAIResponses(r Request, verified func(content string) bool) *Refusal {
 		r.responsesModel,
 		r.responsesParameters,
 		func() *Refusal { return r.toolList(responsesTool) },
-		func() *Refusal { return r.input(verified) },
+		func() *Refusal { return r.input(issued.Verified) },
 		r.answered,
 		r.followed,
+		func() *Refusal { return r.reasoned(issued.Reasoning) },
 	)
 }
 
@@ -175,12 +184,17 @@ func itemPart(at string, part object, allowed []string) *Refusal {
 // reasoningItem checks a reasoning item. Without its content it cannot be
 // found where nothing is stored (can1357/oh-my-pi#41), and the content must be
 // the server's own (openai/codex#8119). The summary is a must, also when it is
-// empty (newo-ether/Agora#141).
+// empty (newo-ether/Agora#141), while open reasoning is for servers that know
+// the type reasoning_text (musistudio/claude-code-router#1783).
 func (r Request) reasoningItem(at string, it object, verified func(string) bool) *Refusal {
 	content, id := text(it["encrypted_content"]), text(it["id"])
+	open := len(list(it["content"]))
 	switch {
 	case !has(it, "summary"):
 		return missing(at + ".summary")
+	case open > 0 && !r.known("reasoning_text"):
+		return refuse(at+".content", "array_above_max_length",
+			"Invalid '%s.content': array too long. Expected an array with maximum length 0, but got an array with length %d instead.", at, open)
 	case content == "" && r.fields["store"] == false:
 		found := refuse("input", "",
 			"Item with id '%s' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.", id)
@@ -257,6 +271,21 @@ func (r Request) followed() *Refusal {
 			continue
 		}
 		return refuse("input", "", "Item '%s' of type 'reasoning' was provided without its required following item.", text(obj(raw)["id"]))
+	}
+	return nil
+}
+
+// reasoned checks that items come back with the reasoning that led to them
+// (continuedev/continue#11994).
+func (r Request) reasoned(reasoning func(id string) string) *Refusal {
+	given := map[string]bool{"": true}
+	for _, raw := range list(r.fields["input"]) {
+		it := obj(raw)
+		id := text(it["id"])
+		given[id] = true
+		if need := reasoning(id); !given[need] {
+			return refuse("input", "", "Item '%s' of type '%s' was provided without its required 'reasoning' item: '%s'.", id, itemType(it), need)
+		}
 	}
 	return nil
 }

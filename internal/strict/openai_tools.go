@@ -17,19 +17,14 @@ var namePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 // toolList checks the list of tools, and the parameters that need one.
 func (r Request) toolList(tool func(at string, t object) *Refusal) *Refusal {
-	if _, given := r.fields["tools"]; !given {
-		// Upsonic/Upsonic#323
-		for _, name := range []string{"tool_choice", "parallel_tool_calls"} {
-			if has(r.fields, name) {
-				return refuse(name, "", "Invalid value for '%[1]s': '%[1]s' is only allowed when 'tools' are specified.", name)
-			}
-		}
-		return nil
+	given, ok := r.fields["tools"]
+	if !ok {
+		return r.withoutTools()
 	}
-	tools, ok := r.fields["tools"].([]any)
+	tools, ok := given.([]any)
 	switch {
 	case !ok:
-		return wrongType("tools", "an array of objects", r.fields["tools"])
+		return wrongType("tools", "an array of objects", given)
 	case len(tools) == 0:
 		return emptyArray("tools")
 	case len(tools) > maxTools:
@@ -44,6 +39,16 @@ func (r Request) toolList(tool func(at string, t object) *Refusal) *Refusal {
 		}
 		if found := tool(at, o); found != nil {
 			return found
+		}
+	}
+	return nil
+}
+
+// withoutTools refuses parameters that need tools (Upsonic/Upsonic#323).
+func (r Request) withoutTools() *Refusal {
+	for _, name := range []string{"tool_choice", "parallel_tool_calls"} {
+		if has(r.fields, name) {
+			return refuse(name, "", "Invalid value for '%[1]s': '%[1]s' is only allowed when 'tools' are specified.", name)
 		}
 	}
 	return nil

@@ -128,6 +128,8 @@ func TestOllama(t *testing.T) {
 		"image of the web":   {picture("https://x/y.png"), "image URLs are not currently supported", "", ""},
 		"image of no base64": {picture("data:image/png;base64,?"), "invalid image input", "", ""},
 		"image of gif":       {picture("data:image/gif;base64,AA=="), "invalid image input", "", ""},
+		"no tools, model":    {body("gemma3:12b", []string{user}, property(`{"type":"string"}`)), "registry.ollama.ai/library/gemma3:12b does not support tools", "", ""},
+		"no tools, none":     {body("gemma3:12b", []string{user}), "", "", ""},
 		"broken arguments":   {arguments(`"{"`), "invalid tool call arguments", "", ""},
 		"arguments of text":  {arguments(`"\"x\""`), "invalid tool call arguments", "", ""},
 	}, strict.Ollama)
