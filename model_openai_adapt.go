@@ -20,6 +20,7 @@ type adaptation struct {
 	noImages    bool
 	shortIDs    bool // of calls: nine letters and digits
 	thoughts    bool // calls go with reasoning, if only an empty one
+	signed      bool // calls go with Gemini's signature, if only a stand-in
 	emptySchema bool // for tools without parameters, instead of none
 	responses   bool // the model wants the Responses API
 	noResponses bool // the server does not have it
@@ -37,6 +38,7 @@ func (a adaptation) and(b adaptation) adaptation {
 		noImages:    a.noImages || b.noImages,
 		shortIDs:    a.shortIDs || b.shortIDs,
 		thoughts:    a.thoughts || b.thoughts,
+		signed:      a.signed || b.signed,
 		emptySchema: a.emptySchema || b.emptySchema,
 		responses:   a.responses || b.responses,
 		noResponses: a.noResponses || b.noResponses,

@@ -25,6 +25,9 @@ func (c *openAICall) otherForm(api *APIError) (change, bool) {
 	if !c.inResponses() && !a.thoughts && missesReasoning(api) {
 		return change{adaptation{thoughts: true}, "sent an empty reasoning_content where a call has none: the server wants the field", true}, true
 	}
+	if !c.inResponses() && !a.signed && strings.Contains(api.Message, "thought_signature") && strings.Contains(api.Message, "missing") {
+		return change{adaptation{signed: true}, "signed the calls of other models with a stand-in: the server wants a signature", true}, true
+	}
 	if c.inResponses() && !a.noReasoning && refusesReasoning(api) {
 		return change{adaptation{noReasoning: true}, "left earlier reasoning out: the server does not accept it", true}, true
 	}
@@ -51,8 +54,7 @@ func refusedOrder(api *APIError) Role {
 // refusesIDs reports whether the error is Mistral's about the ids of calls.
 func refusesIDs(api *APIError) bool {
 	message := strings.ToLower(api.Message)
-	return strings.Contains(message, "tool call id") && (strings.Contains(message, "length of 9") || strings.Contains(message, "length 9")) ||
-		strings.Contains(message, "tool call ids should be alphanumeric strings with length 9")
+	return strings.Contains(message, "tool call id") && (strings.Contains(message, "length of 9") || strings.Contains(message, "length 9"))
 }
 
 // missesReasoning reports whether the error is about a call without the

@@ -244,6 +244,24 @@ func TestCallsOfOtherModelsGetEmptyReasoningWhereItIsDue(t *testing.T) {
 	}
 }
 
+func TestCallsOfOtherModelsAreSignedWhereItIsDue(t *testing.T) {
+	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Strict(pygenttest.Gemini)
+	s.Knows("extra_content")
+	m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
+	signed := pygent.AssistantMessage("", pygent.ToolCall{ID: "c2", Name: "bash", Arguments: "{}"})
+	signed.ToolCalls[0].Extra = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"x"}}`)}
+	req := withTools(withCall("c1", signed, pygent.ToolMessage("c2", "ok")))
+	for range 2 {
+		_, err := m.Chat(t.Context(), req)
+		require.NoError(t, err)
+	}
+	require.Len(t, s.Requests(), 3)
+	for _, r := range s.Requests()[1:] {
+		require.Contains(t, string(r.Chat.Messages[1].ToolCalls[0].Extra["extra_content"]), "skip_thought_signature_validator")
+		require.Contains(t, string(r.Chat.Messages[3].ToolCalls[0].Extra["extra_content"]), `"x"`, "Gemini's own stays")
+	}
+}
+
 func TestRefusedFieldsAreNotTakenForParameters(t *testing.T) {
 	body := `{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",1,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted","input":"the temperature"}]},"type":"invalid_request_error","param":null,"code":null}`
 	s := pygenttest.NewServer(t, pygenttest.Raw(422, "application/json", body), pygenttest.Text("a"))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -416,4 +417,19 @@ func TestAgentWorksThroughTheResponsesAPI(t *testing.T) {
 		before = body
 	}
 	require.Contains(t, before, "It is b")
+}
+
+func TestReasoningSurvivesAHistoryFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history.json")
+	s := pygenttest.NewServer(t, pygenttest.Text("Hello.").WithReasoning("Hm."), pygenttest.Text("Again."))
+	for range 2 {
+		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses))
+		agent := newAgentOn(t, nowhere{}, m, pygent.WithHistoryFile(file))
+		_, err := agent.Step(t.Context(), "Go.")
+		require.NoError(t, err)
+		require.NoError(t, agent.Close())
+	}
+	require.NotContains(t, string(s.Requests()[0].Fields["input"]), `"type":"reasoning"`)
+	require.Contains(t, string(s.Requests()[1].Fields["input"]), `{"encrypted_content":"`)
+	require.NoError(t, s.Requests()[1].Err)
 }

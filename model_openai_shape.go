@@ -18,6 +18,7 @@ type messageShape struct {
 	noImages bool
 	shortIDs bool
 	thoughts bool             // calls go with reasoning, if only an empty one
+	signed   bool             // calls go with Gemini's signature, if only a stand-in
 	items    *responses.Input // for the Responses API
 	key      string           // tells shapes apart; empty for that of chat completions, with everything
 }
@@ -28,12 +29,18 @@ func (m *OpenAIModel) shape(name string, a adaptation) messageShape {
 		without = append(without, reasoningFields...)
 	}
 	slices.Sort(without)
-	s := messageShape{without: slices.Compact(without), noImages: a.noImages, shortIDs: a.shortIDs, thoughts: a.thoughts}
+	s := messageShape{
+		without:  slices.Compact(without),
+		noImages: a.noImages,
+		shortIDs: a.shortIDs,
+		thoughts: a.thoughts,
+		signed:   a.signed,
+	}
 	if m.inResponses(a) {
 		s.items = &responses.Input{Model: name, Reasoning: m.sendReasoning && !a.noReasoning}
 	}
-	if len(s.without) > 0 || s.noImages || s.shortIDs || s.thoughts {
-		s.key = fmt.Sprint(s.noImages, s.shortIDs, s.thoughts, s.without)
+	if len(s.without) > 0 || s.noImages || s.changesCalls() {
+		s.key = fmt.Sprint(s.noImages, s.shortIDs, s.thoughts, s.signed, s.without)
 	}
 	if s.items != nil {
 		s.key += fmt.Sprintf("%+v", *s.items)
@@ -64,7 +71,7 @@ func (s messageShape) changes(msg Message) bool {
 	if s.key == "" {
 		return false
 	}
-	if s.noImages && msg.HasImages() || s.shortIDs && msg.ToolCallID != "" || (s.shortIDs || s.thoughts) && len(msg.ToolCalls) > 0 {
+	if s.noImages && msg.HasImages() || s.changesCalls() && (msg.ToolCallID != "" || len(msg.ToolCalls) > 0) {
 		return true
 	}
 	if s.leavesOut(msg.Extra) {
@@ -72,6 +79,8 @@ func (s messageShape) changes(msg Message) bool {
 	}
 	return slices.ContainsFunc(msg.ToolCalls, func(c ToolCall) bool { return s.leavesOut(c.Extra) })
 }
+
+func (s messageShape) changesCalls() bool { return s.shortIDs || s.thoughts || s.signed }
 
 func (s messageShape) leavesOut(fields map[string]json.RawMessage) bool {
 	return len(fields) > 0 && slices.ContainsFunc(s.without, func(name string) bool {
@@ -96,6 +105,9 @@ func (s messageShape) apply(msg Message) Message {
 		for i, c := range msg.ToolCalls {
 			msg.ToolCalls[i].Extra = s.fields(c.Extra)
 			msg.ToolCalls[i].ID = s.id(c.ID)
+			if _, ok := c.Extra["extra_content"]; !ok && s.signed {
+				msg.ToolCalls[i].Extra["extra_content"] = json.RawMessage(standInSignature)
+			}
 		}
 	}
 	msg.ToolCallID = s.id(msg.ToolCallID)
@@ -104,6 +116,9 @@ func (s messageShape) apply(msg Message) Message {
 	}
 	return msg
 }
+
+// standInSignature is what Google documents for calls that Gemini did not make.
+const standInSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
 
 // fields returns the unknown fields of an object that are sent, in a new map.
 func (s messageShape) fields(fields map[string]json.RawMessage) map[string]json.RawMessage {
