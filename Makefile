@@ -6,7 +6,7 @@ BENCHTIME ?= 1s
 SOAK ?= 10000
 export FUZZTIME
 
-.PHONY: help test quick lint bench soak examples fuzz cross demo engine images remote ci
+.PHONY: help test quick lint bench soak examples fuzz cross demo engine images remote aimock ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,9 @@ images: engine ## make the images of the tests
 remote: images ## start a second engine, which sees none of our files
 	@scripts/remote.sh start
 	@echo 'now type: eval "$$(scripts/remote.sh env)"'
+
+aimock: ## install the model server that the tests in e2e run against
+	@scripts/aimock.sh
 
 ci: ## what the continuous integration runs
 	@.ci/run

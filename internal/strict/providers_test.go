@@ -138,3 +138,32 @@ func TestOllama(t *testing.T) {
 		"boolean schema": {`{"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"a":true}}}]}`, "cannot unmarshal bool", "", ""},
 	}, strict.OllamaResponses)
 }
+
+// TestChecksBearAnything: what is no request at all is refused or taken, but
+// never ends the server.
+func TestChecksBearAnything(t *testing.T) {
+	values := []string{`null`, `true`, `7`, `"x"`, `[]`, `{}`, `[null,7,"x",[],{}]`, `[[[]]]`,
+		`[{"role":"assistant","content":[7],"tool_calls":[7,{}]}]`, `[{"type":"function","function":7}]`,
+		`[{"type":"function","function":{"name":"f","parameters":{"type":["object"],"properties":[],"required":{},"anyOf":7,"items":[]}}}]`}
+	checks := []func(strict.Request) *strict.Refusal{
+		strict.OpenAIChat, strict.Gemini, strict.Mistral, strict.Ollama, strict.OllamaResponses,
+		func(r strict.Request) *strict.Refusal {
+			return strict.OpenAIResponses(r, strict.Issued{
+				Verified:  func(string) bool { return false },
+				Reasoning: func(string) string { return "" },
+			})
+		},
+	}
+	for _, name := range []string{"model", "messages", "tools", "input", "include", "reasoning"} {
+		for _, value := range values {
+			req, refusal := strict.Parse([]byte(`{"model":"m","`+name+`":`+value+`}`), nil)
+			require.Nil(t, refusal)
+			for _, check := range checks {
+				if refusal := check(req); refusal != nil {
+					require.NotEmpty(t, refusal.Error())
+					require.GreaterOrEqual(t, refusal.Status, 400)
+				}
+			}
+		}
+	}
+}
