@@ -122,12 +122,16 @@ func TestWaitRefusesToWaitForItsCaller(t *testing.T) {
 // stuck is a runtime whose Cleanup returns once it is free.
 type stuck struct {
 	hollow
-	free chan struct{}
+	called chan struct{} // closed by Cleanup, if there is one
+	free   chan struct{}
 }
 
 func (s stuck) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return s, nil }
 
 func (s stuck) Cleanup() error {
+	if s.called != nil {
+		close(s.called)
+	}
 	<-s.free
 	return nil
 }
