@@ -121,7 +121,7 @@ func (a *Agent) inherited() Option {
 		a.mu.Lock()
 		*o = a.opts
 		a.mu.Unlock()
-		o.configured = true
+		o.configured, o.given = true, nil
 		o.model, o.persona, o.registry = a.model, &a.persona, a.tools
 		o.tools, o.disabled = nil, nil // they are in the registry
 		o.history, o.historyFile = nil, ""
