@@ -114,5 +114,18 @@ func taskError(id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("task %s: %w", id, err)
+	return &errorOfTask{id: id, err: err}
 }
+
+// errorOfTask is an error that a task had, or that its runtime had: whoever asks
+// about the task may be fine.
+type errorOfTask struct {
+	id  string
+	err error
+}
+
+// Error names the task.
+func (e *errorOfTask) Error() string { return fmt.Sprintf("task %s: %v", e.id, e.err) }
+
+// Unwrap returns the cause.
+func (e *errorOfTask) Unwrap() error { return e.err }

@@ -144,9 +144,9 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 		manager []pygent.TaskManagerOption
 		want    []string
 	}{
-		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "its runtime did not end in time and is left behind"}},
+		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "Cleanup did not end in time and is left behind"}},
 		"an event handler of the task": {hollow{}, []pygent.Option{pygent.WithEventHandler(func(pygent.Event) { <-free })}, nil,
-			[]string{"task mine", "its run did not end in time and is left behind"}},
+			[]string{"task mine", "event handler did not end in time and is left behind"}},
 		"an event handler of the manager": {hollow{}, nil, []pygent.TaskManagerOption{pygent.OnTaskEvent(func(pygent.Event) { <-free })},
 			[]string{"handler of the tasks' events"}},
 	} {

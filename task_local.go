@@ -18,7 +18,8 @@ const (
 	// closeRuns is how long it waits for cancelled runs to end.
 	closeRuns = 30 * time.Second
 	// closeAgent is how long it waits for an agent, and its runtime, to be closed.
-	closeAgent = time.Minute
+	// It does not come to that where the agent sees to its own time.
+	closeAgent = 3 * time.Minute
 	// closingAtOnce is how many agents are closed side by side: removing a
 	// container takes an engine a while.
 	closingAtOnce = 16
@@ -196,7 +197,7 @@ func (x *localExecutor) events(ctx context.Context, id string, after int64) iter
 			select {
 			case <-more:
 			case <-ctx.Done():
-				yield(Event{}, context.Cause(ctx))
+				yield(Event{}, contextError(ctx))
 				return
 			}
 		}
@@ -307,7 +308,7 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	case err := <-closed:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("its runtime is still being removed: %w", context.Cause(ctx))
+		return fmt.Errorf("its runtime is still being removed: %w", contextError(ctx))
 	}
 }
 

@@ -85,9 +85,7 @@ func newTaskManager(o taskManagerOptions) *TaskManager {
 // [ErrTaskDepth] or [ErrTaskExists].
 func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runtime, opts ...TaskOption) (string, error) {
 	var o taskOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
+	apply(&o, opts)
 	if o.id == "" {
 		o.id = newID()
 	}
@@ -99,7 +97,7 @@ func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runti
 
 func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) error {
 	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+		return contextError(ctx)
 	}
 	r := m.newRecord(ctx, prompt, o)
 	if r.depth > m.opts.depth {
@@ -234,9 +232,7 @@ func MessageID(id string) SendOption { return func(in *taskInput) { in.ID = "mes
 // for one that is at work.
 func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...SendOption) error {
 	in := taskInput{ID: newID(), Kind: inputMessage, Text: message}
-	for _, opt := range opts {
-		opt(&in)
-	}
+	apply(&in, opts)
 	if message == "" {
 		return taskError(id, errors.New("the message is empty"))
 	}

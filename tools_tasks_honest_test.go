@@ -61,7 +61,7 @@ func TestCollectSaysWhereFilesWentAndWhetherTheyMayChange(t *testing.T) {
 		func(id string) pygenttest.Reply {
 			return pygenttest.Call("collect_file", map[string]any{"task_id": id, "path": "out/f"})
 		},
-		always(stop))).RepeatLast().
+		always(stop), always(stop))).RepeatLast(). // the first is refused while the task is at work
 		On("Write", callBash("mkdir out; echo x > out/f; pwd"), pygenttest.Text("").WithGate(gate))
 	var agent *pygent.Agent
 	var where string
