@@ -176,3 +176,19 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 		})
 	}
 }
+
+func TestWaitAndCloseWhileTheEventsOfTheRunAreRangedOver(t *testing.T) {
+	model := pygenttest.NewScriptedModel(delegate("Work"), stop).RepeatLast().On("Work", stop)
+	agent := newAgent(t, model)
+	var state pygent.TaskState
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Task == "" && e.Type == pygent.EventToolDone && state == "" {
+			status, err := agent.Tasks().Wait(t.Context(), startedTask(agent.History().Messages()))
+			require.NoError(t, err)
+			state = status.State
+			require.NoError(t, agent.Tasks().Close())
+		}
+	}
+	require.Equal(t, pygent.TaskFinished, state)
+}

@@ -52,7 +52,7 @@ func newLocalExecutor(max int, host taskHost) *localExecutor {
 }
 
 func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
-	if err := cmp.Or(spec.check(), ctx.Err()); err != nil {
+	if err := cmp.Or(spec.check(), alive(ctx)); err != nil {
 		return err
 	}
 	x.mu.Lock()
@@ -71,6 +71,17 @@ func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
 		return err
 	}
 	x.tasks[spec.ID] = t
+	return nil
+}
+
+// alive returns why nothing can be done with ctx, or nil.
+func alive(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case ctx.Err() != nil:
+		return contextError(ctx)
+	}
 	return nil
 }
 
@@ -135,7 +146,7 @@ func (x *localExecutor) ended() {
 
 // task finds a task.
 func (x *localExecutor) task(ctx context.Context, id string) (*localTask, error) {
-	if err := ctx.Err(); err != nil {
+	if err := alive(ctx); err != nil {
 		return nil, err
 	}
 	x.mu.Lock()
@@ -156,7 +167,7 @@ func (x *localExecutor) status(ctx context.Context, id string) (TaskStatus, erro
 }
 
 func (x *localExecutor) list(ctx context.Context) ([]TaskStatus, error) {
-	if err := ctx.Err(); err != nil {
+	if err := alive(ctx); err != nil {
 		return nil, err
 	}
 	x.mu.Lock()

@@ -128,7 +128,11 @@ func WithTaskModel(m Model) TaskOption {
 // Functions do not leave this process: a task that has to be carried out
 // elsewhere needs a profile with a name.
 func WithTaskProfile(p TaskProfile) TaskOption {
-	return func(o *taskOptions) { o.private = append(o.private, p) }
+	return func(o *taskOptions) {
+		if p != nil {
+			o.private = append(o.private, p)
+		}
+	}
 }
 
 // WithTaskLimits bounds the task; fields that are zero keep the manager's.

@@ -96,8 +96,8 @@ func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runti
 }
 
 func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) error {
-	if err := ctx.Err(); err != nil {
-		return contextError(ctx)
+	if err := alive(ctx); err != nil {
+		return err
 	}
 	r := m.newRecord(ctx, prompt, o)
 	if r.depth > m.opts.depth {
@@ -253,11 +253,16 @@ func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, des
 
 // collect copies files as CollectFile does, and returns where they went.
 func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest string) (string, error) {
-	if dest == "" {
-		var err error
-		if dest, err = samePath(ctx, rt, path); err != nil {
-			return "", err
-		}
+	err := alive(ctx)
+	switch {
+	case err != nil:
+	case rt == nil:
+		err = errors.New("there is no runtime to copy files to")
+	case dest == "":
+		dest, err = samePath(ctx, rt, path)
+	}
+	if err != nil {
+		return "", err
 	}
 	r, w := io.Pipe()
 	var wg sync.WaitGroup
@@ -266,7 +271,7 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 		exported = m.exec.export(ctx, id, path, w)
 		w.CloseWithError(exported)
 	})
-	err := uploadTar(ctx, rt, r, dest)
+	err = uploadTar(ctx, rt, r, dest)
 	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // so that the export cannot hang
 	wg.Wait()
 	return dest, cmp.Or(exported, err)
@@ -284,7 +289,7 @@ func (m *TaskManager) TaskHistory(ctx context.Context, id string) ([]Message, er
 // removed, for which Close then waits.
 func (m *TaskManager) Remove(ctx context.Context, id string) error {
 	err := m.exec.remove(ctx, id)
-	if !errors.Is(err, ErrTaskRunning) && !errors.Is(err, ErrTaskManagerClosed) {
+	if _, gone := m.exec.status(m.life, id); errors.Is(gone, ErrUnknownTask) {
 		m.forget(id)
 	}
 	return taskError(id, err)
