@@ -125,9 +125,8 @@ func (x *localExecutor) schedule(t *localTask, msg string) error {
 func (x *localExecutor) dispatch(t *localTask, ctx context.Context, cancel context.CancelCauseFunc, msg string, grant taskGrant) {
 	x.running++
 	x.wg.Go(func() {
-		defer x.ended()
 		defer cancel(nil)
-		t.run(ctx, msg, grant, x.host)
+		t.run(ctx, msg, grant, x.host, x.ended)
 	})
 }
 

@@ -149,7 +149,8 @@ func (t *localTask) abandon() bool {
 }
 
 // run carries out the task, or a further message to it, and notes the outcome.
-func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host taskHost) {
+// It calls ended before: who learns that the task rests may start another one.
+func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host taskHost, ended func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
@@ -160,6 +161,7 @@ func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host t
 		if result == nil || result.Status != StatusAwaitingUser {
 			t.park()
 		}
+		ended()
 		t.finish(before, result, func(s *TaskStatus) { t.outcome(s, grant, context.Cause(ctx), err) })
 	}()
 	result, err = t.work(ctx, msg, grant, host)

@@ -627,3 +627,10 @@ func TestFinishedTaskKeepsItsFilesAndNoContainer(t *testing.T) {
 	require.NoError(t, m.CollectFile(t.Context(), parent, id, "f", "collected"))
 	require.Equal(t, "made\nmore\n", bash(t, parent, "cat collected").Output)
 }
+
+func TestRoomIsFreeOnceATaskRests(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast(), pygent.MaxTasks(1))
+	for i := range 100 {
+		waitTask(t, m, startTask(t, m, fmt.Sprint("task ", i), hollow{}))
+	}
+}
