@@ -19,12 +19,12 @@ const (
 // cleans up the runtime, and closes the history that the agent opened. It may be
 // called more than once.
 //
-// Called by a tool or an event handler of the agent, or in the body of a loop
+// Called by a tool or an event handler of the agent or of its tasks, or in the body of a loop
 // over [Agent.Events], it would wait for its caller: it does nothing and returns
 // an error that matches [ErrInCallback]. What does not return although it was
 // cancelled is left behind, and named by an error that matches [ErrLeftBehind].
 func (a *Agent) Close() error {
-	if a.handling.Inside() || a.calling.Inside() {
+	if a.inCallback() || a.closedByTask() {
 		return fmt.Errorf("close the agent: %w", ErrInCallback)
 	}
 	first := a.markClosed()

@@ -86,6 +86,22 @@ func TestCloseInAHandlerOfTheAgentThatDelegated(t *testing.T) {
 	}
 }
 
+func TestAToolOfATaskCannotCloseTheAgentThatDelegated(t *testing.T) {
+	closed := make(chan error, 1)
+	var agent *pygent.Agent
+	agent = newAgent(t, pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
+		RepeatLast().On("Work", pygenttest.Call("close", nil), stop),
+		pygent.WithTools(tool("close", func(context.Context) { closed <- agent.Close() })))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.ErrorIs(t, <-closed, pygent.ErrInCallback)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, pygent.TaskFinished, byPrompt(t, agent)["Work"].State)
+	require.NoError(t, agent.Close())
+	_, err = agent.Tasks().StartTask(t.Context(), "more", agent.Runtime())
+	require.ErrorIs(t, err, pygent.ErrTaskManagerClosed)
+}
+
 func TestAToolOfTheAgentThatDelegatedMayClose(t *testing.T) {
 	closed := make(chan error, 1)
 	var agent *pygent.Agent
