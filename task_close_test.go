@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -207,4 +208,49 @@ func TestWaitAndCloseWhileTheEventsOfTheRunAreRangedOver(t *testing.T) {
 		}
 	}
 	require.Equal(t, pygent.TaskFinished, state)
+}
+
+// deafUpload is a runtime with a file, and makes runtimes that never take one.
+type deafUpload struct {
+	hollow
+	free, cleaned chan struct{}
+}
+
+func (d deafUpload) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return d, nil }
+
+func (d deafUpload) Cleanup() error {
+	close(d.cleaned)
+	return nil
+}
+
+func (d deafUpload) ExportFile(_ context.Context, _, dest string) error {
+	return os.WriteFile(dest, []byte("x"), 0o600)
+}
+
+func (d deafUpload) UploadFile(context.Context, string, string) error {
+	<-d.free
+	return nil
+}
+
+func TestCloseLeavesBehindARunThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := deafUpload{free: make(chan struct{}), cleaned: make(chan struct{})}
+		m, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop))))
+		require.NoError(t, err)
+		startTask(t, m, "go", rt, pygent.WithTaskID("mine"), pygent.WithTaskFiles("f"))
+		synctest.Wait()
+		err = m.Close()
+		require.ErrorIs(t, err, pygent.ErrLeftBehind)
+		require.ErrorContains(t, err, "task mine: its run did not end in time and is left behind")
+		status, err := m.Status(t.Context(), "mine")
+		require.NoError(t, err)
+		require.Equal(t, pygent.TaskCancelled, status.State)
+		require.Contains(t, status.Reason, "left behind")
+		close(rt.free)
+		<-rt.cleaned
+		synctest.Wait()
+		again, err := m.Status(t.Context(), "mine")
+		require.NoError(t, err)
+		require.Equal(t, status, again, "what ends later changes nothing")
+	})
 }

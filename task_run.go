@@ -209,12 +209,23 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host 
 			logPanic(host.logger(), "task "+t.spec.ID, err)
 			return nil, err
 		}
-		t.mu.Lock()
-		t.agent = agent
-		t.mu.Unlock()
+		if !t.employ(agent) {
+			return nil, agent.Close()
+		}
 	}
 	account := func(o *runOptions) { o.account = grant.tokens }
 	return agent.RunUntilStop(ctx, msg, append(t.spec.Limits.options(), account, OnEvent(t.record))...)
+}
+
+// employ keeps the agent for the task. It reports false when the task was let go
+// of while the agent was made.
+func (t *localTask) employ(agent *Agent) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.abandoned {
+		t.agent = agent
+	}
+	return !t.abandoned
 }
 
 // park ends the container of a task that is over, with what still runs there.
@@ -266,6 +277,9 @@ func (t *localTask) record(e Event) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.abandoned {
+		return
+	}
 	t.count(e)
 	e.Task = t.spec.ID
 	t.log.append(e)
