@@ -254,6 +254,7 @@ func (m *TaskManager) decide(ctx context.Context, link *taskLink, call ToolCall)
 	if approve == nil {
 		return Decision{Reason: "this tool needs approval, and nobody can give it for a task"}
 	}
+	defer m.pauseSteps(link)()
 	m.approving.Lock()
 	defer m.approving.Unlock()
 	decision, err := outlive(ctx, func() (Decision, error) { return approve(ctx, call) })
@@ -278,6 +279,23 @@ func (m *TaskManager) approver(link *taskLink) ApprovalFunc {
 		return nil
 	}
 	return link.agent.approver()
+}
+
+// pauseSteps stops the time limits of the steps in which agents may wait for a
+// task, until the function that it returns is called.
+func (m *TaskManager) pauseSteps(link *taskLink) (goOn func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var open []func()
+	for link != nil && link.agent != nil {
+		open = append(open, link.agent.asking.Close())
+		link = m.links[link.agent.opts.task]
+	}
+	return func() {
+		for _, f := range open {
+			f()
+		}
+	}
 }
 
 // taskKey marks the context of an approval with the task's id.
