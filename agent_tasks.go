@@ -56,17 +56,13 @@ func (a *Agent) Tasks() *TaskManager {
 	return t.manager
 }
 
-// close closes the agent's own manager. One that is asked for later is closed.
-func (t *lazyTasks) close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.given {
+// closeTasks closes the agent's own manager. One that is asked for later is
+// closed. No lock is held meanwhile: handlers of the last events may ask for it.
+func (a *Agent) closeTasks() error {
+	if a.tasks.given {
 		return nil
 	}
-	if t.manager == nil {
-		t.manager = newTaskManager(t.opts)
-	}
-	return t.manager.Close()
+	return a.Tasks().Close()
 }
 
 // openTasks returns the tasks that the agent delegated and that are at work

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -188,9 +189,11 @@ func (a *Agent) enter(guard *callback.Guard, what string) (leave func()) {
 }
 
 // logPanic logs a panic of what with its stack, if err is one.
-func (a *Agent) logPanic(what string, err error) {
+func (a *Agent) logPanic(what string, err error) { logPanic(a.log, what, err) }
+
+func logPanic(log *slog.Logger, what string, err error) {
 	var p *panicError
 	if errors.As(err, &p) {
-		a.log.Error(what+" panicked", "error", err, "stack", string(p.stack))
+		log.Error(what+" panicked", "error", err, "stack", string(p.stack))
 	}
 }

@@ -35,7 +35,9 @@ type run struct {
 }
 
 func newRun(a *Agent, o runOptions) *run {
-	return &run{Agent: a, opts: o, result: &Result{}, started: time.Now(), budget: &taskBudget{limit: o.maxTokens}}
+	spends := newTaskBudget(o)
+	o.maxTokens = spends.Limit()
+	return &run{Agent: a, opts: o, result: &Result{}, started: time.Now(), budget: spends}
 }
 
 // do makes steps until one of them ends the run.
@@ -48,7 +50,8 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.budget.deadline, _ = ctx.Deadline()
 	r.patience = ctx.Done()
 	err := r.steps(ctx, msg)
-	r.result.TaskUsage = r.budget.spendOwn(r.result.Usage.Total())
+	r.result.TaskUsage = r.budget.Below()
+	r.budget.over.Store(true)
 	r.result.Elapsed = time.Since(r.started)
 	r.release() // who hears of the end may append
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
@@ -73,7 +76,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		case r.result.Steps >= r.opts.maxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
 		case r.budgetSpent():
-			r.end(StatusBudget, fmt.Sprintf("%d tokens are spent, of %d", r.spent(), r.opts.maxTokens))
+			r.end(StatusBudget, r.budget.spentInWords())
 		default:
 			if err := r.step(ctx); err != nil {
 				return err
@@ -92,12 +95,9 @@ func (r *run) record(msgs ...Message) error {
 	return nil
 }
 
-// spent is how many tokens the run and its tasks have used.
-func (r *run) spent() int64 {
-	own := r.result.Usage.Total()
-	tasks := r.budget.spendOwn(own)
-	return own + tasks.Total()
-}
+// spent is how many tokens the run and its tasks have used, and those set aside
+// for tasks at work.
+func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
 
 // budgetSpent reports whether the run has used up its tokens.
 func (r *run) budgetSpent() bool { return r.opts.maxTokens > 0 && r.spent() >= r.opts.maxTokens }
@@ -274,7 +274,7 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		return nil, fmt.Errorf("ask the model: %w", err)
 	}
 	r.result.Usage = r.result.Usage.Add(resp.Usage)
-	r.budget.spendOwn(r.result.Usage.Total())
+	r.budget.Spend(r.result.Usage)
 	return resp, nil
 }
 

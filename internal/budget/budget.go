@@ -120,6 +120,13 @@ func (a *Account[A]) Left() int64 {
 	return a.limit - a.committed()
 }
 
+// Own is what the run itself has spent.
+func (a *Account[A]) Own() A {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.own
+}
+
 // Below is what the accounts below have spent so far.
 func (a *Account[A]) Below() A {
 	a.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,14 +94,20 @@ func customSchema(t reflect.Type) *jsonschema.Schema {
 	switch {
 	case known[t] != nil:
 		return known[t].CloneSchemas()
-	case pointer.Implements(jsonDecoder):
+	case pointer.Implements(jsonDecoder) && !hasFields(t):
 		return anything()
-	case pointer.Implements(textDecoder):
+	case pointer.Implements(textDecoder) && !pointer.Implements(jsonDecoder):
 		return &jsonschema.Schema{Type: "string"}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		return &jsonschema.Schema{Types: []string{"null", "string"}, ContentEncoding: "base64"}
 	}
 	return nil
+}
+
+// hasFields reports whether a type shows a struct's fields. Its decoder, which
+// sets defaults say, is expected to take them.
+func hasFields(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), reflect.StructField.IsExported)
 }
 
 // field refuses the tags that encoding/json follows and the schema would not.

@@ -68,10 +68,11 @@ func (n *node) readText(s string) (any, bool) {
 
 func (n *node) readObject(v map[string]any) bool {
 	branches := n.branches("object")
-	if len(branches) != 1 {
-		return false // which of them is meant is for the check to find
+	at := slices.IndexFunc(branches, func(b *node) bool { return len(branches) == 1 || b.mayBe(v) })
+	if at < 0 {
+		return false // what is wrong with it is for the check to find
 	}
-	n, changed := branches[0], false
+	n, changed := branches[at], false
 	for name, p := range n.props {
 		value, given := v[name]
 		switch {
@@ -85,6 +86,21 @@ func (n *node) readObject(v map[string]any) bool {
 		}
 	}
 	return changed
+}
+
+// mayBe reports whether an object has the properties that n asks for, no others,
+// and one of the words that n lists where it lists some.
+func (n *node) mayBe(v map[string]any) bool {
+	for name, value := range v {
+		p := n.props[name]
+		if p == nil {
+			return false
+		}
+		if word, ok := value.(string); ok && len(p.Enum) > 0 && !slices.Contains(p.Enum, word) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(n.Required, func(name string) bool { _, given := v[name]; return !given })
 }
 
 func (n *node) readArray(v []any) bool {

@@ -232,6 +232,9 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 		"map":{"type":"object","additionalProperties":{"type":"integer"}},
 		"any":true,
 		"pair":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}]},
+		"kind":{"oneOf":[
+			{"type":"object","properties":{"is":{"const":"a"},"set":{"type":"object"}},"required":["is"]},
+			{"type":"object","properties":{"is":{"const":"b"},"set":{"type":"string"},"n":{"type":"integer"}},"required":["is"]}]},
 		"either":{"anyOf":[{"type":"object","properties":{"deep":{"type":"object"}}},{"type":"boolean"}]}
 	},"required":["list"],"additionalProperties":false}`)
 	for _, tt := range []struct{ name, given, want string }{
@@ -242,6 +245,8 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 		{"the values themselves", `{"list":[],"map":{"a":1},"any":[1],"pair":[1,"b"]}`, `{"list":[],"map":{"a":1},"any":[1],"pair":[1,"b"]}`},
 		{"text that is no JSON", `{"list":[],"any":"hello you"}`, `{"list":[],"any":"hello you"}`},
 		{"quoted text", `{"list":[],"any":"\"5\""}`, `{"any":"5","list":[]}`},
+		{"in one of several objects", `{"list":[],"kind":{"is":"a","set":"{}"}}`, `{"kind":{"is":"a","set":{}},"list":[]}`},
+		{"in another", `{"list":[],"kind":{"is":"b","set":"{}","n":null}}`, `{"kind":{"is":"b","set":"{}"},"list":[]}`},
 		{"among alternatives", `{"list":[],"either":{"deep":"{}"}}`, `{"either":{"deep":{}},"list":[]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -320,6 +325,33 @@ func TestGoTypesAreDescribedAsTheyAreDecoded(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "b"}, in.Labels)
 	require.True(t, in.Inner.OK)
 	require.Nil(t, in.private)
+}
+
+// lenient has a default, and decodes itself for that alone.
+type lenient struct {
+	N int `json:"n,omitempty"`
+}
+
+func (l *lenient) UnmarshalJSON(data []byte) error {
+	type plain lenient
+	l.N = 7
+	return json.Unmarshal(data, (*plain)(l))
+}
+
+// level decodes itself, from what cannot be seen.
+type level int
+
+func (l *level) UnmarshalJSON([]byte) error { return nil }
+
+func TestGoTypesThatDecodeThemselves(t *testing.T) {
+	author, err := toolschema.For(reflect.TypeFor[struct {
+		Lenient lenient `json:"lenient"`
+		Level   level   `json:"level"`
+	}]())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type":"object","properties":{
+		"lenient":{"type":"object","properties":{"n":{"type":"integer"}}},
+		"level":{"type":"string","description":"JSON text of any value"}},"required":["lenient","level"]}`, string(parse(t, string(author)).Wire()))
 }
 
 func TestGoTypesThatCannotBeDescribedAreRefused(t *testing.T) {
