@@ -142,13 +142,16 @@ func (a *Agent) approver() ApprovalFunc {
 	return a.opts.approve
 }
 
-// emitTask passes on an event of a task that the agent delegated.
-func (a *Agent) emitTask(e Event) {
+// emitTask passes on an event of a task that the agent delegated, or one of its
+// tasks. It waits for the agent's own handler alone: who follows a run may be
+// waiting for the task.
+func (a *Agent) emitTask(ctx context.Context, e Event) {
 	a.mu.Lock()
 	closed := a.closed
 	a.mu.Unlock()
 	if !closed || !a.tasks.given {
 		a.emit(e)
+		a.eventsHandled(ctx)
 	}
 }
 

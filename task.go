@@ -61,8 +61,8 @@ type TaskStatus struct {
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
 	Usage     Usage         `json:"usage"`
-	Timeout   time.Duration `json:"timeout,omitempty"` // the limit that was reached, when timed out
-	Result    *Result       `json:"result,omitempty"`  // of the last run; nil when it has none
+	Timeout   time.Duration `json:"-"`                // the limit that was reached, when timed out; in JSON timeout_seconds
+	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
 }

@@ -129,7 +129,9 @@ func TestDelegationToolsAnswerWithWhatIsWrong(t *testing.T) {
 		{"no tasks", call("task_status", nil), "you have delegated no tasks"},
 		{"unknown task", call("task_status", map[string]any{"task_id": "x"}), "task x: no such task; task_status without task_id lists"},
 		{"collect of none", call("collect_file", map[string]any{"task_id": "x", "path": "f"}), "no such task"},
-		{"cancel of none", call("cancel_task", map[string]any{"task_id": ""}), "no such task"},
+		{"cancel of none", call("cancel_task", map[string]any{"task_id": "x"}), "no such task"},
+		{"cancel of no name", call("cancel_task", map[string]any{"task_id": ""}), "task_id is empty"},
+		{"file without a name", delegate("go", ""), "the path is empty"},
 		{"negative limit", call("delegate_task", map[string]any{"prompt": "go", "timeout": -1}), "negative"},
 	}
 	for _, tt := range tests {
