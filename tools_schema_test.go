@@ -147,3 +147,55 @@ func TestPromptAndToolsStayWithinTenKilobytes(t *testing.T) {
 	}
 	require.LessOrEqual(t, size+len(pygent.DefaultPrompt(info)), 10_000)
 }
+
+// rich is a schema as generators of other languages write them.
+const rich = `{"$schema":"https://json-schema.org/draft/2020-12/schema","$ref":"#/$defs/In","$defs":{
+	"Color":{"enum":["red","green"],"type":"string"},
+	"In":{"title":"In","type":"object","required":["color"],"additionalProperties":false,"properties":{
+		"color":{"$ref":"#/$defs/Color","description":"which one"},
+		"maybe":{"anyOf":[{"type":"string","format":"uri"},{"type":"null"}],"default":null},
+		"either":{"type":["string","integer"]},
+		"union":{"oneOf":[{"type":"object","properties":{"kind":{"const":"a"}}},{"type":"array","items":{"$ref":"#/$defs/Color"}}]},
+		"level":{"type":"integer","enum":[1,2,3]},
+		"pair":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}]},
+		"rows":{"type":"array"},
+		"labels":{"type":"object","additionalProperties":{"$ref":"#/$defs/Color"}},
+		"empty":{"type":"object","properties":{}},
+		"any":true,
+		"all":{"allOf":[{"type":"object","properties":{"x":{"type":"number","exclusiveMinimum":0}}},{"required":["x"]}]}
+	}}}}`
+
+func TestProvidersTakeSchemasOfOtherGenerators(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules    pygenttest.Provider
+		protocol pygent.OpenAIProtocol
+	}{
+		"OpenAI":    {},
+		"Responses": {protocol: pygent.OpenAIResponses},
+		"Gemini":    {rules: pygenttest.Gemini},
+		"Mistral":   {rules: pygenttest.Mistral},
+		"Ollama":    {rules: pygenttest.Ollama},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := pygenttest.NewServer(t,
+				pygenttest.Call("paint", map[string]any{"color": "red", "labels": `{"a":"green"}`, "maybe": nil, "level": nil}),
+				pygenttest.Call("stop", map[string]any{})).Strict(tt.rules)
+			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIKey("k"), pygent.OpenAIAPI(tt.protocol))
+			require.NoError(t, err)
+			r, err := pygent.NewRegistry()
+			require.NoError(t, err)
+			r.Reset()
+			require.NoError(t, r.Register("paint", "Paint", json.RawMessage(rich), func(_ context.Context, _ pygent.Runtime, args map[string]any) (string, error) {
+				return fmt.Sprint(args), nil
+			}))
+			agent := newAgentOn(t, nowhere{}, model, pygent.WithModelName("m"), pygent.WithRegistry(r))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.Equal(t, "map[color:red labels:map[a:green] maybe:<nil>]", results(agent)[0])
+			for _, req := range server.Requests() {
+				require.NoError(t, req.Err)
+			}
+		})
+	}
+}
