@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ var providers = map[string]provider{
 	"OpenAI":            {model: "gpt-4.1-mini", path: chat},
 	"OpenAI, responses": {model: "gpt-5.4", protocol: pygent.OpenAIResponses, path: responses},
 	"OpenAI, 5.6":       {model: "gpt-5.6-sol", path: responses, refused: 1},
+	"OpenAI, codex 5.3": {model: "gpt-5.3-codex", path: responses, refused: 1},
 	"OpenAI, codex":     {model: "gpt-5.1-codex", path: responses, refused: 1},
 	"Gemini":            {model: "gemini-3-flash", rules: pygenttest.Gemini, path: chat},
 	"Mistral":           {model: "devstral-medium", rules: pygenttest.Mistral, path: chat, refused: 2}, // the reasoning, a user after a tool
@@ -115,6 +117,13 @@ func everything() []pygenttest.Reply {
 		with("collect_file", "task_id", task, map[string]any{"path": "letters"}),
 		bash("cat letters"),
 		pygenttest.Call("stop", map[string]any{"summary": "All done."}),
+		bash("true"), // a run that ends at its limit
+		pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+			if len(req.Tools) == 0 {
+				return pygenttest.Text("I ran out of steps.")
+			}
+			return pygenttest.Call("stop", map[string]any{"summary": "Done again."})
+		}),
 	}
 }
 
@@ -144,11 +153,19 @@ func requireTaken(t *testing.T, p provider, s *pygenttest.Server) {
 	require.Zero(t, s.Remaining())
 }
 
+// requireImage checks that a picture reached the model.
+func requireImage(t *testing.T, s *pygenttest.Server) {
+	t.Helper()
+	require.True(t, slices.ContainsFunc(s.Requests(), func(r pygenttest.Request) bool {
+		return r.Err == nil && slices.ContainsFunc(r.Chat.Messages, pygent.Message.HasImages)
+	}), "no request has an image")
+}
+
 func TestAgentWorksWithEveryProvider(t *testing.T) {
 	for name, p := range providers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := strictServer(t, p, everything()...)
+			s := strictServer(t, p, everything()...).RepeatLast()
 			agent, err := pygent.New(
 				pygent.WithModelName(p.model),
 				pygent.WithOpenAI(pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIKey("sk-scripted"), pygent.OpenAIAPI(p.protocol)),
@@ -160,7 +177,14 @@ func TestAgentWorksWithEveryProvider(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
 			require.Equal(t, "All done.", result.Summary)
+			result, err = agent.RunUntilStop(t.Context(), "Once more.", pygent.MaxSteps(1))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusMaxSteps, result.Status)
+			result, err = agent.RunUntilStop(t.Context(), "Go on.")
+			require.NoError(t, err)
+			require.Equal(t, "Done again.", result.Summary)
 			requireTaken(t, p, s)
+			requireImage(t, s)
 
 			said := said(agent.History().Messages())
 			for _, want := range []string{"made", "started\n", "it is Sunday", "xx names", "$ cat letters\n96"} {
@@ -198,6 +222,7 @@ func TestCommandWorksWithEveryProvider(t *testing.T) {
 			require.Equal(t, "It is 42.", got.result(t).Summary)
 			require.Contains(t, got.text(), "I begin.")
 			requireTaken(t, p, s)
+			requireImage(t, s)
 		})
 	}
 }

@@ -194,22 +194,23 @@ func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Req
 
 // wire returns the format that the request asks for.
 func (s *Server) wire(r Reply, req *Request, resp *pygent.ChatResponse) wire {
-	n := s.responses.Add(1)
-	model := cmp.Or(resp.Model, req.Chat.Model, modelName)
+	h := head{id: resp.ID, model: cmp.Or(resp.Model, req.Chat.Model, modelName), quirks: r.quirks}
 	usage := resp.Usage
 	if usage == (pygent.Usage{}) && r.usage == nil {
 		usage = estimate(req.Body, resp.Message)
 	}
-	var report *pygent.Usage
 	if usage != (pygent.Usage{}) {
-		report = &usage
+		h.usage = &usage
 	}
-	if req.isResponses() {
-		id := cmp.Or(resp.ID, fmt.Sprintf("resp_%d", n))
-		return &responder{id: id, model: model, quirks: r.quirks, usage: report, encrypted: req.encrypted}
+	n := s.responses.Add(1)
+	if !req.isResponses() {
+		h.id = cmp.Or(h.id, fmt.Sprintf("chatcmpl-%d", n))
+		return &encoder{head: h, withUsage: req.IncludeUsage}
 	}
-	id := cmp.Or(resp.ID, fmt.Sprintf("chatcmpl-%d", n))
-	return &encoder{id: id, model: model, quirks: r.quirks, usage: report, withUsage: req.IncludeUsage}
+	h.id = cmp.Or(h.id, fmt.Sprintf("resp_%d", n))
+	format := &responder{head: h, encrypted: req.encrypted}
+	s.rules.issue(format.items(resp))
+	return format
 }
 
 // estimate counts a token for every four bytes.

@@ -50,6 +50,9 @@ type rules struct {
 	mu       sync.Mutex
 	provider Provider
 	fields   map[string]bool // those taken beyond the format
+	// reasoning has the reasoning item that items of the Responses API came
+	// after, by their ids.
+	reasoning map[string]string
 }
 
 // check returns why the request is refused, or nil.
@@ -102,7 +105,10 @@ func (r *rules) checkResponses(req strict.Request) *strict.Refusal {
 			return refusal
 		}
 	}
-	return strict.OpenAIResponses(req, isEncryptedReasoning)
+	return strict.OpenAIResponses(req, strict.Issued{
+		Verified:  isEncryptedReasoning,
+		Reasoning: func(id string) string { return r.reasoning[id] },
+	})
 }
 
 // speak gives a message what the provider adds to it, and takes its fields
@@ -115,6 +121,22 @@ func (r *rules) speak(m *pygent.Message) {
 	r.know(slices.Collect(maps.Keys(m.Extra)))
 	for _, call := range m.ToolCalls {
 		r.know(slices.Collect(maps.Keys(call.Extra)))
+	}
+}
+
+// issue remembers the items of a response.
+func (r *rules) issue(items []item) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(items) == 0 || items[0].whole["type"] != "reasoning" {
+		return
+	}
+	if r.reasoning == nil {
+		r.reasoning = make(map[string]string)
+	}
+	reasoning := items[0].whole["id"].(string)
+	for _, it := range items[1:] {
+		r.reasoning[it.whole["id"].(string)] = reasoning
 	}
 }
 

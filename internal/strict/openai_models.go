@@ -6,9 +6,13 @@ import (
 )
 
 var (
-	// responsesOnly are models that chat completions do not have.
+	// responsesOnly are models that chat completions do not have
+	// (arbs-io/vscode-openai#358); of notChat it is told in other words
+	// (egoist/chatwise-releases#1256).
 	responsesOnly = regexp.MustCompile(`codex|^o\d+-pro|^gpt-5[.\d]*-pro|deep-research`)
-	// reasoningModels do not take max_tokens (tailcallhq/forgecode#1081).
+	notChat       = regexp.MustCompile(`^gpt-5\.3-codex`)
+	// reasoningModels take neither max_tokens (tailcallhq/forgecode#1081) nor
+	// a temperature (johny-b/llmcomp#69).
 	reasoningModels = regexp.MustCompile(`^(o\d|gpt-5)`)
 	// noneOnly are models that take function tools in chat completions only
 	// without reasoning, alwaysReasoning those of them that reason by default
@@ -22,16 +26,38 @@ func (r Request) chatModel() *Refusal {
 	model := text(r.fields["model"])
 	if responsesOnly.MatchString(model) {
 		found := refuse("model", "", "This model is only supported in v1/responses and not in v1/chat/completions.")
+		if notChat.MatchString(model) {
+			found.Message = "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?"
+		}
 		found.Status = http.StatusNotFound
 		return found
 	}
-	if reasoningModels.MatchString(model) && has(r.fields, "max_tokens") {
+	if reasoningModels.MatchString(model) {
+		if found := r.fixedParameters(); found != nil {
+			return found
+		}
+	}
+	if noneOnly.MatchString(model) {
+		return r.effort(model)
+	}
+	return nil
+}
+
+// fixedParameters checks what a reasoning model does not let one choose.
+func (r Request) fixedParameters() *Refusal {
+	if has(r.fields, "max_tokens") {
 		return refuse("max_tokens", "unsupported_parameter",
 			"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.")
 	}
-	if !noneOnly.MatchString(model) {
-		return nil
+	if t := r.fields["temperature"]; t != nil && t != 1.0 {
+		return refuse("temperature", "unsupported_value",
+			"Unsupported value: 'temperature' does not support %v with this model. Only the default (1) value is supported.", t)
 	}
+	return nil
+}
+
+// effort checks the effort of a model that does not reason beside tools.
+func (r Request) effort(model string) *Refusal {
 	effort, given := r.fields["reasoning_effort"]
 	if effort == "minimal" {
 		return refuse("reasoning_effort", "unsupported_value",

@@ -29,9 +29,17 @@ var itemIDs = map[string]string{"message": "msg", "function_call": "fc", "functi
 
 const maxItemCallID = 64 // AnswerDotAI/fastllm#45
 
-// OpenAIResponses checks a request of the Responses API. Verified reports
-// whether an encrypted content is one that the server gave out.
-func OpenAIResponses(r Request, verified func(content string) bool) *Refusal {
+// Issued is what a server knows of the items that it gave out.
+type Issued struct {
+	// Verified reports whether an encrypted content is its own.
+	Verified func(content string) bool
+	// Reasoning returns the id of the reasoning item that the item with the
+	// given id came after, and "" if it came after none.
+	Reasoning func(id string) string
+}
+
+// OpenAIResponses checks a request of the Responses API.
+func OpenAIResponses(r Request, issued Issued) *Refusal {
 	return first(
 		func() *Refusal { return unknown("", r.without(r.fields), responsesFields...) },
 		func() *Refusal {
@@ -43,9 +51,10 @@ func OpenAIResponses(r Request, verified func(content string) bool) *Refusal {
 		r.responsesModel,
 		r.responsesParameters,
 		func() *Refusal { return r.toolList(responsesTool) },
-		func() *Refusal { return r.input(verified) },
+		func() *Refusal { return r.input(issued.Verified) },
 		r.answered,
 		r.followed,
+		func() *Refusal { return r.reasoned(issued.Reasoning) },
 	)
 }
 
@@ -257,6 +266,21 @@ func (r Request) followed() *Refusal {
 			continue
 		}
 		return refuse("input", "", "Item '%s' of type 'reasoning' was provided without its required following item.", text(obj(raw)["id"]))
+	}
+	return nil
+}
+
+// reasoned checks that items come back with the reasoning that led to them
+// (continuedev/continue#11994).
+func (r Request) reasoned(reasoning func(id string) string) *Refusal {
+	given := map[string]bool{"": true}
+	for _, raw := range list(r.fields["input"]) {
+		it := obj(raw)
+		id := text(it["id"])
+		given[id] = true
+		if need := reasoning(id); !given[need] {
+			return refuse("input", "", "Item '%s' of type '%s' was provided without its required 'reasoning' item: '%s'.", id, itemType(it), need)
+		}
 	}
 	return nil
 }

@@ -16,7 +16,10 @@ func ask(items []string, fields ...string) string {
 func responsesRules(t *testing.T, rules map[string]rule) {
 	t.Helper()
 	check(t, rules, func(r strict.Request) *strict.Refusal {
-		return strict.OpenAIResponses(r, func(content string) bool { return content == "secret" })
+		return strict.OpenAIResponses(r, strict.Issued{
+			Verified:  func(content string) bool { return content == "secret" },
+			Reasoning: func(id string) string { return map[string]string{"fc_after": "rs_1"}[id] },
+		})
 	})
 }
 
@@ -85,6 +88,8 @@ func TestOpenAIResponsesChecksItems(t *testing.T) {
 		"reasoning of nobody":   {items(reasoning, user), "without its required following item", "", "input"},
 		"reasoning not stored":  {items(`{"type":"reasoning","id":"rs_1","summary":[]}`, written), "Items are not persisted when `store` is set to false", "", "input"},
 		"reasoning of others":   {items(strings.Replace(reasoning, "secret", "guessed", 1), written), "The encrypted content gues...ssed could not be verified", "invalid_encrypted_content", ""},
+		"call with its cause":   {items(user, reasoning, strings.Replace(call, "fc_1", "fc_after", 1), output), "", "", ""},
+		"call, no reasoning":    {items(user, strings.Replace(call, "fc_1", "fc_after", 1), output), "'fc_after' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'.", "", "input"},
 		"reasoning, no summary": {items(strings.Replace(reasoning, `"summary":[],`, "", 1), written), "Missing", missing, first + ".summary"},
 	})
 }
