@@ -92,9 +92,15 @@ func (c *openAICall) adapt(err error) (change, bool) {
 	if rejected, lasting := c.rejectsImages(api); rejected {
 		return change{adaptation{noImages: true}, "left images out: the model does not accept them", lasting}, true
 	}
-	if api.Status != http.StatusBadRequest && api.Status != http.StatusUnprocessableEntity {
-		return change{}, false
+	if api.Status == http.StatusBadRequest || api.Status == http.StatusUnprocessableEntity {
+		return c.leaveOut(api)
 	}
+	return change{}, false
+}
+
+// leaveOut returns the request without the parameter, or the field of earlier
+// messages, that the server does not know.
+func (c *openAICall) leaveOut(api *APIError) (change, bool) {
 	field := c.namedField(api)
 	if param := c.namedParam(api); param != "" && field == "" && c.mayGo(param, api) {
 		a, notice := c.withoutParam(param)

@@ -228,6 +228,7 @@ func TestCallsOfOtherModelsGetEmptyReasoningWhereItIsDue(t *testing.T) {
 		"The `reasoning_content` in the thinking mode must be passed back to the API.",
 	} {
 		m, s := serve(t, pygenttest.Status(400, "", message), pygenttest.Text("a"), pygenttest.Text("b"))
+		s.Knows("reasoning_content")
 		thought := pygent.AssistantMessage("", pygent.ToolCall{ID: "c2", Name: "bash", Arguments: "{}"})
 		thought.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"Hm."`)}
 		req := withCall("c1", thought, pygent.ToolMessage("c2", "ok"))
@@ -343,7 +344,29 @@ func TestUpstreamErrorsAreRead(t *testing.T) {
 	require.Equal(t, 7*time.Second, apiError(t, err).RetryAfter)
 
 	s := pygenttest.NewServer(t, pygenttest.Raw(400, "application/json", `{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"No.\",\"param\":\"top_k\",\"code\":\"unsupported_parameter\"}}"}}}`), pygenttest.Text("a"))
+	s.Knows("top_k")
 	m = newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIExtraBody(map[string]any{"top_k": 1}))
 	_, err = m.Chat(t.Context(), ask())
 	require.NoError(t, err, "the cause is adapted to as if it had been said directly")
+}
+
+func TestEveryProviderIsSatisfiedInTheEnd(t *testing.T) {
+	for _, provider := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
+		t.Run("strict "+string(provider), func(t *testing.T) {
+			s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Strict(provider)
+			m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIMaxTokens(100), pygent.OpenAIParallelToolCalls(true))
+			req := withTools(withCall("call_1", pygent.UserMessage("And?")))
+			req.Messages[1].Extra = map[string]json.RawMessage{
+				"annotations": json.RawMessage(`[]`), "refusal": json.RawMessage(`null`), "reasoning_content": json.RawMessage(`"Hm."`),
+			}
+			req.Messages[1].ToolCalls[0].Extra = map[string]json.RawMessage{"extra_content": json.RawMessage(`{"google":{"thought_signature":"x"}}`)}
+			notices, err := noticed(t, m, req)
+			require.NoError(t, err)
+			before := len(s.Requests())
+			require.Len(t, notices, before-1, "each change is told, and none is made in vain")
+			_, err = m.ChatStream(t.Context(), req, func(pygent.Delta) {})
+			require.NoError(t, err)
+			require.Len(t, s.Requests(), before+1, "all of it is remembered")
+		})
+	}
 }

@@ -3,10 +3,13 @@ package pygent_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -243,9 +246,48 @@ func TestChatAloneIsNotLeft(t *testing.T) {
 }
 
 func TestParametersThatResponsesLackAreErrors(t *testing.T) {
-	m := newModel(t, pygent.OpenAIBaseURL("http://127.0.0.1:1/v1"), pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIExtraBody(map[string]any{"seed": 1}))
-	_, err := m.Chat(t.Context(), ask())
+	seed := pygent.OpenAIExtraBody(map[string]any{"seed": 1})
+	_, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(nil), pygent.OpenAIKey(testKey), pygent.OpenAIAPI(pygent.OpenAIResponses), seed)
 	require.ErrorContains(t, err, "the Responses API has no parameter seed")
+	s := pygenttest.NewServer(t, pygenttest.Status(404, "", onlyResponses))
+	_, err = newModel(t, pygent.OpenAIBaseURL(s.URL()), seed).Chat(t.Context(), ask())
+	require.ErrorContains(t, err, "the Responses API has no parameter seed")
+}
+
+func TestResponsesEndWithTheirLastEvent(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\","+
+			"\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"Hi.\"}]}]}}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // the connection stays open
+	}))
+	defer s.Close()
+	m := newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1"), pygent.OpenAIAPI(pygent.OpenAIResponses))
+	resp, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+	require.NoError(t, err)
+	require.Equal(t, "Hi.", resp.Message.Content)
+}
+
+func TestThinkingInSilenceIsNoStall(t *testing.T) {
+	const limit = 5 * time.Minute // the default for the first byte
+	for silence, ok := range map[time.Duration]bool{limit - time.Second: true, limit + time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			transport := pipeTransport{write: func(w *io.PipeWriter) {
+				defer w.Close()
+				fmt.Fprint(w, "data: {\"type\":\"response.created\",\"response\":{}}\n\n")
+				time.Sleep(silence)
+				fmt.Fprint(w, "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"incomplete\"}}\n\n")
+			}}
+			m := newModel(t, pygent.OpenAIAPI(pygent.OpenAIResponses), pygent.OpenAIHTTPClient(&http.Client{Transport: transport}))
+			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+			require.Equal(t, ok, err == nil, err)
+			if !ok {
+				require.ErrorContains(t, err, "nothing came for 5m0s")
+			}
+			time.Sleep(limit) // in the bubble: the server's goroutine ends
+		})
+	}
 }
 
 func TestBrokenResponsesAreAPIErrors(t *testing.T) {
