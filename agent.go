@@ -33,6 +33,7 @@ type Agent struct {
 	sink   func(Event) // the handler of the run that goes on; guarded by emitMu
 
 	busy   sync.Mutex // held by the run that goes on
+	told   int        // how many repairs of the history were told; guarded by busy
 	mu     sync.Mutex // guards the fields below
 	cancel context.CancelCauseFunc
 	closed bool
@@ -88,9 +89,6 @@ func newAgent(o options) (_ *Agent, err error) {
 	}
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
-	}
-	for _, repair := range a.history.Repairs() {
-		a.log.Warn("history repaired", "what", repair)
 	}
 	return a, nil
 }
@@ -276,6 +274,17 @@ func (a *Agent) emit(e Event) {
 	if e.Type == EventRunEnd && e.Task == "" {
 		a.sink = nil // tasks may go on, but the run's handlers have seen its last event
 	}
+}
+
+// tellRepairs emits what was repaired in the history's file, or happened to it,
+// since the last time. The caller holds a.busy.
+func (a *Agent) tellRepairs() {
+	repairs := a.history.Repairs()
+	for _, repair := range repairs[a.told:] {
+		a.log.Warn("history", "what", repair)
+		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
+	}
+	a.told = len(repairs)
 }
 
 func (a *Agent) setSink(sink func(Event)) {
