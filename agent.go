@@ -90,6 +90,9 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
+	for _, repair := range a.history.Repairs() {
+		a.log.Warn("history repaired", "what", repair)
+	}
 	return a, nil
 }
 
@@ -281,7 +284,6 @@ func (a *Agent) emit(e Event) {
 func (a *Agent) tellRepairs() {
 	repairs := a.history.Repairs()
 	for _, repair := range repairs[a.told:] {
-		a.log.Warn("history", "what", repair)
 		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
 	}
 	a.told = len(repairs)

@@ -119,15 +119,19 @@ func fill(f File, data []byte) (fs.FileInfo, error) {
 }
 
 // keep gives the file a second name, or makes a copy where there are no hard
-// links.
+// links. The name is on stable storage before the file can lose its first one.
 func (j *Journal) keep() (string, error) {
-	return j.beside("damaged", func(name string) error {
+	name, err := j.beside("damaged", func(name string) error {
 		err := j.disk.Link(j.path, name)
 		if err == nil || errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		return j.copyTo(name)
 	})
+	if err != nil {
+		return "", err
+	}
+	return name, j.disk.SyncDir(filepath.Dir(name))
 }
 
 func (j *Journal) copyTo(name string) error {
