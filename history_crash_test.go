@@ -180,6 +180,59 @@ func killAfter(t *testing.T, child *exec.Cmd, out io.Reader, n int) (accepted in
 	return accepted
 }
 
+// TestRepairChild is the process that TestRepairSurvivesKill kills: it opens one
+// damaged file after the other, until there is none left to open.
+func TestRepairChild(t *testing.T) {
+	dir := os.Getenv(repairChildEnv)
+	if dir == "" {
+		return
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	require.NoError(t, err)
+	for i, path := range paths {
+		h, err := pygent.OpenHistory(path)
+		require.NoError(t, err)
+		fmt.Printf("accepted %d\n", i)
+		require.NoError(t, h.Close())
+	}
+	select {} // until it is killed
+}
+
+const repairChildEnv = "PYGENT_TEST_REPAIR_CHILD"
+
+func TestRepairSurvivesKill(t *testing.T) {
+	msgs := []pygent.Message{pygent.UserMessage("first"), pygent.UserMessage("lost"), pygent.UserMessage(strings.Repeat("x", 50_000)), pygent.UserMessage("last")}
+	data, ends := fileOf(t, msgs)
+	copy(data[ends[0]+3:], "\x00\x00")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, kill := range []int{1, 3, 6} {
+		dir := t.TempDir()
+		for i := range 12 {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.json", i)), data, 0o600))
+		}
+		child := exec.Command(self, "-test.run=^TestRepairChild$", "-test.v")
+		child.Env = append(os.Environ(), repairChildEnv+"="+dir)
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		killAfter(t, child, out, kill)
+		for i := range 12 {
+			path := filepath.Join(dir, fmt.Sprintf("%02d.json", i))
+			h, err := pygent.OpenHistory(path)
+			require.NoError(t, err)
+			require.Equal(t, jsonOf(t, append(msgs[:1:1], msgs[2:]...)), jsonOf(t, h.Messages()))
+			require.NoError(t, h.Close())
+			for _, kept := range keptOf(t, path) {
+				was, err := os.ReadFile(kept)
+				require.NoError(t, err)
+				require.Equal(t, data, was)
+			}
+			require.NotEmpty(t, keptOf(t, path))
+		}
+	}
+}
+
 func FuzzOpenHistory(f *testing.F) {
 	data, ends := fileOf(f, sample())
 	f.Add(data)
