@@ -125,6 +125,7 @@ func TestOwnFailureIsNoForeignChange(t *testing.T) {
 		require.Empty(t, h.Repairs())
 		require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])
 	}
+	require.NoError(t, disk.Link("/h.json", "/alias"), "the lock on the old file must not be in the way")
 	for failing := range 8 {
 		disk.OffAfter(failing) // and so in a replacement
 		_ = h.SetSystem(strings.Repeat("s", failing+1))
@@ -186,6 +187,21 @@ func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
 	for _, name := range []string{path, hard, soft, both} {
 		require.NoError(t, openHistory(t, name).Close())
 	}
+}
+
+// A link may lead to a file that is made only now.
+func TestHistoryBehindADanglingLink(t *testing.T) {
+	dir := t.TempDir()
+	link, file := filepath.Join(dir, "link.json"), filepath.Join(dir, "file.json")
+	require.NoError(t, os.Symlink("file.json", link))
+	h := openHistory(t, link)
+	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	require.NoError(t, h.SetSystem("s"))
+	require.NoError(t, h.Close())
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeSymlink, info.Mode().Type(), "the link is still one")
+	require.Equal(t, 2, openHistory(t, file).Len())
 }
 
 func TestErrorsOfOpeningNameThePathOnce(t *testing.T) {
