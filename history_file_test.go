@@ -263,6 +263,11 @@ func TestPartsHandOutNoBytesOfTheirOwn(t *testing.T) {
 	again, err := json.Marshal(p)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"type":"text","text":"x","cache":1}`, string(again))
+
+	p.Text = "changed"
+	changed, err := json.Marshal(p)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type":"text","text":"changed"}`, string(changed), "what was received does not hide a change")
 }
 
 // What the agent reads at every step costs nothing, however long the record is.
