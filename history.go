@@ -41,6 +41,7 @@ type History struct {
 	legal    conversation
 	file     *historyFile // nil for a history in memory
 	repairs  []string
+	told     int // how many of the repairs an agent has told
 	closed   bool
 }
 

@@ -160,6 +160,37 @@ func TestAgentTellsThatItsHistoryWasReplaced(t *testing.T) {
 	require.Len(t, warnings, 1)
 }
 
+func TestRunOnAFullDiskSaysSoOnce(t *testing.T) {
+	disk := memdisk.New()
+	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("one"), pygenttest.Text("two")), pygent.WithHistory(h))
+	_, err = agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+
+	disk.SetRoom(0)
+	result, err := agent.RunUntilStop(t.Context(), "go on")
+	require.EqualError(t, err, "append to history: write /h.json: no space left on device")
+	require.Equal(t, err.Error(), result.Reason)
+
+	disk.SetRoom(-1)
+	_, err = agent.Step(t.Context(), "and on")
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])
+	require.Contains(t, disk.Names()["/h.json"], `"go on"`)
+}
+
+func TestSystemMessageOnAFullDiskIsSaidOnce(t *testing.T) {
+	disk := memdisk.New()
+	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	disk.SetRoom(100)
+	agent := newAgent(t, pygenttest.NewScriptedModel(), pygent.WithHistory(h))
+	_, err = agent.Step(t.Context(), "go")
+	require.EqualError(t, err, "set system message: write /h.json.tmp: no space left on device")
+}
+
 func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
 	dir := t.TempDir()
 	path, hard, soft, both := filepath.Join(dir, "h.json"), filepath.Join(dir, "hard.json"), filepath.Join(dir, "soft.json"), filepath.Join(dir, "both.json")
