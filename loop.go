@@ -50,6 +50,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.budget.deadline, _ = ctx.Deadline()
 	r.patience = ctx.Done()
 	err := r.steps(ctx, msg)
+	r.tellRepairs()
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.over.Store(true)
 	r.result.Elapsed = time.Since(r.started)
@@ -59,6 +60,12 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 }
 
 func (r *run) steps(ctx context.Context, msg string) error {
+	r.tellRepairs()
+	if !r.opts.resume {
+		if err := r.history.answerOpenCalls(); err != nil {
+			return r.fail(err)
+		}
+	}
 	if msg != "" {
 		if err := r.record(UserMessage(msg)); err != nil {
 			return err
@@ -149,6 +156,7 @@ func (r *run) step(ctx context.Context) error {
 	}
 	r.result.Steps++
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
+	r.tellRepairs()
 	resp, err := r.ask(ctx)
 	if err != nil {
 		return r.askFailed(ctx, err)
@@ -269,7 +277,7 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		return nil, err
 	}
 	r.specs = specs
-	resp, err := r.askOften(ctx, &ChatRequest{Model: r.modelName, Messages: r.history.Conversation(), Tools: specs})
+	resp, err := r.askOften(ctx, &ChatRequest{Model: r.modelName, Messages: r.history.conversation(), Tools: specs})
 	if err != nil {
 		return nil, fmt.Errorf("ask the model: %w", err)
 	}
