@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/ban"
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/pause"
 )
 
 // Agent is a conversation with a model that can run tools. It owns one
@@ -27,6 +29,7 @@ type Agent struct {
 	runtime   Runtime
 	history   *History
 	tools     *Registry
+	banned    *ban.List
 	opts      options
 	log       *slog.Logger
 	seq       atomic.Int64
@@ -37,6 +40,8 @@ type Agent struct {
 	handling callback.Guard // who runs event handlers of the agent
 	calling  callback.Guard // who runs its tools and approvals, or loops over its events
 	foreign  callNames      // the calls of handlers, tools, models and the like that go on
+
+	asking pause.Gate // closed while somebody decides about a call, of the agent or of its tasks
 
 	busy   baton      // held by the run that goes on
 	mu     sync.Mutex // guards the fields below
@@ -87,6 +92,9 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
 	}
+	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
+		return nil, err
+	}
 	if a.id, err = o.agentID(); err != nil {
 		return nil, err
 	}
@@ -119,6 +127,12 @@ func (o *options) tooling() (*Registry, error) {
 		if err := r.Add(t); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.known("disabled", o.disabled); err != nil {
+		return nil, err
+	}
+	if err := r.known("to be approved", o.ownApprovalFor()); err != nil {
+		return nil, err
 	}
 	r.Disable(o.disabled...)
 	return r, nil
@@ -313,10 +327,13 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 			s.stale.Store(true)
 		}
 	}()
-	s.specs, s.version = a.tools.specs()
+	specs, version := a.tools.specs()
+	if len(specs) > maxTools {
+		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
+	}
 	text, err := outlive(ctx, func() (string, error) {
 		defer a.enter(&a.calling, "the system message")()
-		return a.systemMessage(ctx, s.specs)
+		return a.systemMessage(ctx, specs)
 	})
 	a.logPanic("system message", err)
 	if err != nil {
@@ -325,8 +342,8 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 	if err := a.history.SetSystem(text); err != nil {
 		return nil, err
 	}
-	s.built = true
-	return s.specs, nil
+	s.specs, s.version, s.built = specs, version, true
+	return specs, nil
 }
 
 // systemMessage asks the runtime what it is and has the system message written.

@@ -120,6 +120,7 @@ func (a *Agent) inherited() Option {
 		o.configured, o.given = true, nil
 		o.model, o.persona, o.registry = a.model, &a.persona, a.tools
 		o.tools, o.disabled = nil, nil // they are in the registry
+		o.inheritedFor = o.approvalFor
 		o.history, o.historyFile = nil, ""
 		o.runtime, o.runtimeOpts = nil, nil
 		o.run, o.onEvent, o.in, o.out = nil, nil, nil, nil
@@ -187,7 +188,7 @@ func callOf(ctx context.Context) *callInfo {
 // what the user is told between them is a matter of timing.
 func (c *callInfo) taskID() string {
 	nth := 0
-	for _, m := range c.agent.history.Messages()[:c.message] {
+	for _, m := range c.agent.history.view()[:c.message] {
 		if m.Role == RoleAssistant {
 			nth++
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // run is one run of an agent's loop. It belongs to one goroutine.
@@ -15,7 +17,7 @@ type run struct {
 	specs   []ToolSpec // that the model was given last
 	result  *Result
 	started time.Time
-	repeats repeats
+	cycles  guard.Loop
 	budget  *taskBudget // shared with the tasks that the run delegates
 	message int         // the index in the history of the message whose calls run
 	release func()      // gives the history back
@@ -48,6 +50,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.budget.deadline, _ = ctx.Deadline()
 	r.patience = ctx.Done()
 	err := r.steps(ctx, msg)
+	r.tellRepairs()
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.over.Store(true)
 	r.result.Elapsed = time.Since(r.started)
@@ -57,6 +60,12 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 }
 
 func (r *run) steps(ctx context.Context, msg string) error {
+	r.tellRepairs()
+	if !r.opts.resume {
+		if err := r.history.answerOpenCalls(); err != nil {
+			return r.fail(err)
+		}
+	}
 	if msg != "" {
 		if err := r.record(UserMessage(msg)); err != nil {
 			return err
@@ -147,6 +156,7 @@ func (r *run) step(ctx context.Context) error {
 	}
 	r.result.Steps++
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
+	r.tellRepairs()
 	resp, err := r.ask(ctx)
 	if err != nil {
 		return r.askFailed(ctx, err)
@@ -154,12 +164,13 @@ func (r *run) step(ctx context.Context) error {
 	return r.take(ctx, resp)
 }
 
-// beginStep starts the clock of a step.
+// beginStep starts the clock of a step, which stands still while somebody is
+// asked about a call.
 func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
 	if r.opts.stepTimeout <= 0 {
 		return ctx, func() {}
 	}
-	step, cancel := context.WithTimeoutCause(ctx, r.opts.stepTimeout, errStepTimeout)
+	step, cancel := r.asking.WithTimeout(ctx, r.opts.stepTimeout, errStepTimeout)
 	r.patience = step.Done()
 	return step, func() {
 		if step.Err() == nil { // else the run ends with the step
@@ -266,7 +277,7 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		return nil, err
 	}
 	r.specs = specs
-	resp, err := r.askOften(ctx, &ChatRequest{Model: r.modelName, Messages: r.history.Conversation(), Tools: specs})
+	resp, err := r.askOften(ctx, &ChatRequest{Model: r.modelName, Messages: r.history.conversation(), Tools: specs})
 	if err != nil {
 		return nil, fmt.Errorf("ask the model: %w", err)
 	}

@@ -23,28 +23,32 @@ import (
 
 // Defaults of [OpenAIModel].
 const (
-	defaultOpenAIBaseURL  = "https://api.openai.com/v1"
-	defaultOpenAIModel    = "gpt-4.1-mini"
-	defaultMaxTokensField = "max_completion_tokens"
-	defaultFirstByte      = 5 * time.Minute
-	defaultBetweenChunks  = 3 * time.Minute
+	defaultOpenAIBaseURL = "https://api.openai.com/v1"
+	defaultOpenAIModel   = "gpt-4.1-mini"
+	defaultFirstByte     = 5 * time.Minute
+	defaultBetweenChunks = 3 * time.Minute
 )
 
 // OpenAIModel is a [StreamingModel] for OpenAI and every server with its chat
-// completions API: OpenRouter, Ollama, llama.cpp, vLLM, Azure and others. Make
+// completions API: OpenRouter, Ollama, llama.cpp, vLLM, Azure and others. Models
+// that want OpenAI's Responses API are spoken to in that; see [OpenAIAPI]. Make
 // one with [NewOpenAIModel]. It is safe for concurrent use, and one model may
 // serve any number of agents.
 //
 // A call is one attempt: the agent repeats what can pass. But a server that
-// refuses an optional part of a request is asked again without it, and that is
-// remembered for the model's name: a parameter (also one of [OpenAIExtraBody]),
-// fields of messages such as reasoning_content, and images. Each time is told
-// by [Delta.Notice].
+// refuses the form of a request is asked again in another one, and that is
+// remembered for the model's name. It may be the other API, another name of a
+// parameter, ids and an order of messages that the server takes; or the request
+// without something optional: a parameter that is not supported (also one of
+// [OpenAIExtraBody]), fields of messages such as reasoning_content, images.
+// Each time is told by [Delta.Notice].
 type OpenAIModel struct {
-	service       openai.ChatCompletionService
+	sdk           *openai.Client
 	client        *http.Client
+	api           OpenAIProtocol
 	baseURL       *url.URL // without query or user
 	model         string
+	maxTokens     string // the field of params that limits the tokens of an answer
 	hasKey        bool
 	redact        func(string) string // takes the key out of a text; a function, so that no print of the model shows it
 	params        params
@@ -61,6 +65,7 @@ type OpenAIOption func(*openAIOptions)
 
 type openAIOptions struct {
 	key, baseURL, model, caFile string
+	api                         OpenAIProtocol
 	headers                     []header
 	extra                       map[string]any
 	maxTokens                   int
@@ -76,7 +81,8 @@ type header struct{ name, value string }
 
 // OpenAIKey sets the API key, sent as a bearer token. Empty, the default, means
 // OPENAI_API_KEY of the environment; unless [OpenAIHeader] gives credentials
-// itself. Servers that need no key need none.
+// itself. Beside a header api-key or x-api-key no bearer token is sent at all.
+// Servers that need no key need none.
 func OpenAIKey(key string) OpenAIOption { return func(o *openAIOptions) { o.key = key } }
 
 // OpenAIBaseURL sets where the API is, up to what precedes "/chat/completions".
@@ -93,7 +99,7 @@ func OpenAIDefaultModel(name string) OpenAIOption { return func(o *openAIOptions
 
 // OpenAIExtraBody adds top-level fields to every request, such as temperature
 // or reasoning_effort. They win over the fields this package sets, but model,
-// messages, tools and stream cannot be given.
+// messages, input, tools and stream cannot be given.
 func OpenAIExtraBody(fields map[string]any) OpenAIOption {
 	return func(o *openAIOptions) { o.extra = fields }
 }
@@ -111,8 +117,10 @@ func OpenAICAFile(path string) OpenAIOption { return func(o *openAIOptions) { o.
 // that to the server.
 func OpenAIMaxTokens(n int) OpenAIOption { return func(o *openAIOptions) { o.maxTokens = n } }
 
-// OpenAIMaxTokensField names the field that [OpenAIMaxTokens] is sent in. The
-// default is max_completion_tokens; a server that refuses it gets max_tokens.
+// OpenAIMaxTokensField names the field of chat completions that
+// [OpenAIMaxTokens] is sent in. The default is max_completion_tokens for OpenAI
+// and Azure, and max_tokens for all others, since some of these ignore the other
+// name. A server that refuses the one gets the other.
 func OpenAIMaxTokensField(name string) OpenAIOption {
 	return func(o *openAIOptions) { o.maxTokensField = name }
 }
@@ -126,7 +134,8 @@ func OpenAIParallelToolCalls(allow bool) OpenAIOption {
 // OpenAIStallTimeouts sets how long to wait for the first byte of an answer
 // (default 5 minutes) and between two pieces of it (default 3 minutes). Zero
 // turns a limit off. An answer that is not streamed is not sent before it is
-// complete, so the first limit holds for all of it.
+// complete, so the first limit holds for all of it; and in the Responses API,
+// where an answer begins before the model thinks, for each silence in it.
 func OpenAIStallTimeouts(firstByte, betweenChunks time.Duration) OpenAIOption {
 	return func(o *openAIOptions) { o.firstByte, o.betweenChunks = firstByte, betweenChunks }
 }
@@ -165,6 +174,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.maxTokensField = cmp.Or(o.maxTokensField, maxTokensField(base.Hostname()))
 	p, err := o.params()
 	if err != nil {
 		return nil, err
@@ -173,19 +183,28 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &OpenAIModel{
-		service:       openai.NewChatCompletionService(o.requestOptions(client, base, query)...),
+	m := &OpenAIModel{
+		// Made without NewClient, which reads OPENAI_* variables on its own.
+		sdk:           &openai.Client{Options: o.requestOptions(client, base, query)},
 		client:        client,
+		api:           o.api,
 		baseURL:       base,
 		model:         o.model,
+		maxTokens:     o.maxTokensField,
 		hasKey:        o.key != "" || o.headerCredentials(),
-		redact:        redactor(o.key),
+		redact:        redactor(o.secrets()),
 		params:        p,
 		sendReasoning: o.sendReasoning,
 		firstByte:     o.firstByte,
 		betweenChunks: o.betweenChunks,
 		learned:       map[string]adaptation{},
-	}, nil
+	}
+	if m.api == OpenAIResponses {
+		if _, err := m.responsesParams(adaptation{}); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // String names the model and its server. It shows no key.
@@ -242,7 +261,11 @@ func (o *openAIOptions) complete() error {
 	}
 	o.baseURL = cmp.Or(strings.TrimSpace(o.baseURL), lookup("OPENAI_BASE_URL"))
 	o.model = cmp.Or(o.model, lookup("PYGENT_MODEL"), defaultOpenAIModel)
-	o.maxTokensField = cmp.Or(o.maxTokensField, defaultMaxTokensField)
+	switch o.api = cmp.Or(o.api, OpenAIAuto); o.api {
+	case OpenAIAuto, OpenAIChat, OpenAIResponses:
+	default:
+		return fmt.Errorf("API %q: want %s, %s or %s", o.api, OpenAIAuto, OpenAIChat, OpenAIResponses)
+	}
 	if o.key == "" && o.baseURL == "" {
 		return fmt.Errorf("%w: there is neither an API key nor a base URL. %s", ErrNoModel, howToSetAModel)
 	}
@@ -260,15 +283,17 @@ func notInHeaderName(r rune) bool {
 	return r <= ' ' || r > unicode.MaxASCII || strings.ContainsRune("()<>@,;:\\\"/[]?={}\x7f", r)
 }
 
-// headerCredentials reports whether a header given by the caller authenticates.
-func (o *openAIOptions) headerCredentials() bool {
-	for _, h := range o.headers {
-		switch http.CanonicalHeaderKey(h.name) {
-		case "Authorization", "Api-Key", "X-Api-Key":
-			return true
+// maxTokensField is what a host calls the limit of an answer. OpenAI and Azure
+// refuse max_tokens for newer models. Of the others some ignore
+// max_completion_tokens without a word (Ollama), and none max_tokens; one that
+// refuses it says so, and gets the other.
+func maxTokensField(host string) string {
+	for _, domain := range []string{"openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"} {
+		if host == domain || strings.HasSuffix(host, "."+domain) {
+			return "max_completion_tokens"
 		}
 	}
-	return false
+	return "max_tokens"
 }
 
 // params encodes the optional parameters of requests.
@@ -285,7 +310,7 @@ func (o *openAIOptions) params() (params, error) {
 	}
 	for name, value := range o.extra {
 		switch name {
-		case "model", "messages", "tools", "stream":
+		case "model", "messages", "input", "tools", "stream":
 			return nil, fmt.Errorf("extra body field %s: the model sets it itself", name)
 		}
 		fields[name] = value
@@ -330,15 +355,14 @@ func (o *openAIOptions) httpClient() (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// requestOptions are the SDK's settings. They are complete: the service is
-// made without a client, since clients read OPENAI_* variables on their own.
+// requestOptions are the SDK's settings.
 func (o *openAIOptions) requestOptions(client *http.Client, base *url.URL, query url.Values) []option.RequestOption {
 	opts := []option.RequestOption{
 		option.WithHTTPClient(client),
 		option.WithBaseURL(base.String()),
 		option.WithMaxRetries(0), // the agent repeats
 	}
-	if o.key != "" {
+	if o.key != "" && !o.keyHeader() {
 		opts = append(opts, option.WithAPIKey(o.key))
 	}
 	for name, values := range query {
@@ -370,15 +394,4 @@ func parseBaseURL(s string) (*url.URL, url.Values, error) {
 	}
 	query := u.Query()
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, query, nil
-}
-
-// redactor returns a function that takes the key out of a server's words.
-func redactor(key string) func(string) string {
-	const shortest = 8 // a placeholder such as "none" is no secret, and may be a word
-	return func(s string) string {
-		if len(key) < shortest {
-			return s
-		}
-		return strings.ReplaceAll(s, key, "[key]")
-	}
 }

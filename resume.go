@@ -21,7 +21,7 @@ var ErrNothingToResume = errors.New("there is no run to resume")
 // are answered "interrupted; it may have taken effect", for the model to look.
 // A run that had ended already gives its status without asking the model.
 func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) {
-	if !slices.ContainsFunc(a.history.Messages(), func(m Message) bool { return m.Role != RoleSystem }) {
+	if !slices.ContainsFunc(a.history.view(), func(m Message) bool { return m.Role != RoleSystem }) {
 		return &Result{Status: StatusFailed, Reason: ErrNothingToResume.Error()}, ErrNothingToResume
 	}
 	return a.run(ctx, "", nil, append(opts[:len(opts):len(opts)], func(o *runOptions) { o.resume = true }))

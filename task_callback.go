@@ -19,13 +19,6 @@ func (m *TaskManager) closesItself() bool {
 	return slices.ContainsFunc(agents, (*Agent).inHandler) || slices.ContainsFunc(workers, (*Agent).inCallback)
 }
 
-// closedByTask reports whether Close of the agent is called by one of the tasks
-// for which it would wait.
-func (a *Agent) closedByTask() bool {
-	m := a.tasks.made()
-	return m != nil && !a.tasks.given && m.closesItself()
-}
-
 // waitsForItself reports whether Wait for a task is called by what it would
 // wait for: a handler of its events, or a tool of the task itself or of one
 // that it delegated.

@@ -1,6 +1,7 @@
 package pygenttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,20 +13,27 @@ import (
 	"testing"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/strict"
 )
 
-// Server is a fake server with OpenAI's chat completions API on a loopback
-// port. It answers with the replies of a script, as a stream where that is
-// asked for, and records every request. Any key is accepted. Requests that no
-// provider would take, because their JSON or their conversation is not legal,
-// are answered with status 400 and use up no reply.
+// Server is a fake server with OpenAI's chat completions and Responses APIs on a
+// loopback port. It answers with the replies of a script, as a stream where that is
+// asked for, and records every request. Any key is accepted.
 //
-// It serves POST /v1/chat/completions (and every other path that ends like
-// it, as Azure's do) and GET /v1/models. It is safe for concurrent use.
+// Requests are checked as OpenAI checks them, and as another provider does
+// after [Server.Strict]: schemas and names of tools, fields and content of
+// messages, their order, parameters, what the model named can do. A refused
+// request gets the provider's status, code and words, and uses up no reply.
+// Fields beyond the format are taken back from clients once the server has
+// sent them in a reply of the script.
+//
+// It serves POST /v1/chat/completions and /v1/responses (and every other path
+// that ends like them, as Azure's do) and GET /v1/models. It is safe for concurrent use.
 type Server struct {
 	http      *httptest.Server
 	script    script
 	requests  recorder[Request]
+	rules     rules
 	responses atomic.Int64
 	closing   context.Context // ends what handlers wait for
 	close     context.CancelFunc
@@ -124,18 +132,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone(), Body: body}
-	chat := strings.HasSuffix(r.URL.Path, "/chat/completions")
-	if chat {
+	answers := req.isChat() || req.isResponses()
+	if answers {
 		req.decode()
+	}
+	var refusal *strict.Refusal
+	if answers && r.Method == http.MethodPost {
+		if refusal = s.rules.check(&req); refusal != nil {
+			req.Err = refusal
+		}
 	}
 	s.requests.add(req)
 	switch {
-	case chat && r.Method != http.MethodPost:
+	case answers && r.Method != http.MethodPost:
 		writeError(w, &pygent.APIError{Status: http.StatusMethodNotAllowed, Message: "Not allowed to " + r.Method + " on " + r.URL.Path}, nil)
-	case chat && req.Err != nil:
+	case refusal != nil:
+		writeRefusal(w, refusal)
+	case answers && req.Err != nil:
 		writeError(w, &pygent.APIError{Status: http.StatusBadRequest, Message: req.Err.Error()}, nil)
-	case chat:
-		s.serveChat(ctx, w, &req)
+	case answers:
+		s.serveModel(ctx, w, &req)
 	case strings.HasSuffix(r.URL.Path, "/models"):
 		writeJSON(w, http.StatusOK, object{"object": "list", "data": []object{
 			{"id": modelName, "object": "model", "created": created, "owned_by": "pygenttest"},
@@ -145,7 +161,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) serveChat(ctx context.Context, w http.ResponseWriter, req *Request) {
+func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Request) {
 	r, err := s.script.take(req.Chat)
 	if err != nil {
 		writeError(w, &pygent.APIError{Status: http.StatusUnprocessableEntity, Code: "script_ended", Message: err.Error()}, nil)
@@ -159,42 +175,42 @@ func (s *Server) serveChat(ctx context.Context, w http.ResponseWriter, req *Requ
 	}
 	a := &answer{reply: r, w: w}
 	if r.fault != nil && r.fault.raw {
-		a.raw(ctx)
+		a.raw(ctx, s.wire(r, req, &pygent.ChatResponse{}))
 		return
 	}
-	resp, err := r.respond(ctx, req.Chat, s.script.callID)
+	resp, err := r.respond(ctx, req.Chat, func() string { return s.rules.callID(s.script.callNumber()) })
 	if err != nil {
 		a.fail(ctx, err)
 		return
 	}
-	enc := s.encoder(r, req, resp)
+	s.rules.speak(&resp.Message)
+	format := s.wire(r, req, resp)
 	if req.Stream {
-		a.stream(ctx, enc, resp, req.IncludeUsage)
+		a.stream(ctx, format, resp)
 	} else {
-		a.plain(enc, resp)
+		a.plain(format, resp)
 	}
 }
 
-func (s *Server) encoder(r Reply, req *Request, resp *pygent.ChatResponse) *encoder {
-	e := &encoder{id: resp.ID, model: resp.Model, quirks: r.quirks}
-	n := s.responses.Add(1)
-	if e.id == "" {
-		e.id = fmt.Sprintf("chatcmpl-%d", n)
-	}
-	if e.model == "" {
-		e.model = req.Chat.Model
-	}
-	if e.model == "" {
-		e.model = modelName
-	}
+// wire returns the format that the request asks for.
+func (s *Server) wire(r Reply, req *Request, resp *pygent.ChatResponse) wire {
+	h := head{id: resp.ID, model: cmp.Or(resp.Model, req.Chat.Model, modelName), quirks: r.quirks}
 	usage := resp.Usage
 	if usage == (pygent.Usage{}) && r.usage == nil {
 		usage = estimate(req.Body, resp.Message)
 	}
 	if usage != (pygent.Usage{}) {
-		e.usage = &usage
+		h.usage = &usage
 	}
-	return e
+	n := s.responses.Add(1)
+	if !req.isResponses() {
+		h.id = cmp.Or(h.id, fmt.Sprintf("chatcmpl-%d", n))
+		return &encoder{head: h, withUsage: req.IncludeUsage}
+	}
+	h.id = cmp.Or(h.id, fmt.Sprintf("resp_%d", n))
+	format := &responder{head: h, encrypted: req.encrypted}
+	s.rules.issue(format.items(resp))
+	return format
 }
 
 // estimate counts a token for every four bytes.
