@@ -43,7 +43,7 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 func (r *run) askFor(ctx context.Context, call ToolCall) (Decision, error) {
 	defer r.asking.Close()()
 	return outlive(ctx, func() (Decision, error) {
-		defer r.calling.Enter()()
+		defer r.enter(&r.calling, "the approval")()
 		return r.Agent.opts.approve(ctx, call)
 	})
 }

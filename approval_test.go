@@ -132,7 +132,7 @@ func TestTasksOfAnAgentThatRemovedAToolStart(t *testing.T) {
 
 func TestBannedCommandsAndApplications(t *testing.T) {
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(
-		callBash("echo do not rm -rf"), callBash("ls && /bin/rm -fr x"), callBash("$X"), callBash("which curl"), callBash("if"), stop)),
+		callBash("echo do not rm -rf"), callBash("ls && /bin/rm -fr x"), callBash("$X"), callBash("which curl"), callBash("if"), stop), stop),
 		pygent.WithBannedCommands("rm -rf"), pygent.WithBannedApps("curl"))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)

@@ -98,6 +98,10 @@ func (p *printer) show(e Event) {
 		}
 	case EventToolDone:
 		p.toolDone(e)
+	case EventToolSkipped:
+		p.endLine()
+		p.line("» %s", describeCall(*e.Call))
+		p.toolDone(e)
 	case EventRetry:
 		p.endLine()
 		p.line("! %s; trying again in %s", e.Retry.Error, e.Retry.Wait.Round(100*time.Millisecond))

@@ -39,7 +39,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 		return nil, err
 	}
 	c := &localCommander{path: shell, dir: w.tree.Dir(), env: inheritedEnv(os.Environ())}
-	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Fallback: fallback}
+	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Temporary: w.temporary, Fallback: fallback}
 	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, w.tree.Dir())
 }
 

@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,6 +87,22 @@ func TestCloseInAHandlerOfTheAgentThatDelegated(t *testing.T) {
 	}
 }
 
+func TestAToolOfATaskCannotCloseTheAgentThatDelegated(t *testing.T) {
+	closed := make(chan error, 1)
+	var agent *pygent.Agent
+	agent = newAgent(t, pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
+		RepeatLast().On("Work", pygenttest.Call("close", nil), stop),
+		pygent.WithTools(tool("close", func(context.Context) { closed <- agent.Close() })))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.ErrorIs(t, <-closed, pygent.ErrInCallback)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, pygent.TaskFinished, byPrompt(t, agent)["Work"].State)
+	require.NoError(t, agent.Close())
+	_, err = agent.Tasks().StartTask(t.Context(), "more", agent.Runtime())
+	require.ErrorIs(t, err, pygent.ErrTaskManagerClosed)
+}
+
 func TestAToolOfTheAgentThatDelegatedMayClose(t *testing.T) {
 	closed := make(chan error, 1)
 	var agent *pygent.Agent
@@ -122,12 +139,16 @@ func TestWaitRefusesToWaitForItsCaller(t *testing.T) {
 // stuck is a runtime whose Cleanup returns once it is free.
 type stuck struct {
 	hollow
-	free chan struct{}
+	called chan struct{} // closed by Cleanup, if there is one
+	free   chan struct{}
 }
 
 func (s stuck) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return s, nil }
 
 func (s stuck) Cleanup() error {
+	if s.called != nil {
+		close(s.called)
+	}
 	<-s.free
 	return nil
 }
@@ -140,9 +161,9 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 		manager []pygent.TaskManagerOption
 		want    []string
 	}{
-		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "its runtime did not end in time and is left behind"}},
+		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "Cleanup did not end in time and is left behind"}},
 		"an event handler of the task": {hollow{}, []pygent.Option{pygent.WithEventHandler(func(pygent.Event) { <-free })}, nil,
-			[]string{"task mine", "its run did not end in time and is left behind"}},
+			[]string{"task mine", "event handler did not end in time and is left behind"}},
 		"an event handler of the manager": {hollow{}, nil, []pygent.TaskManagerOption{pygent.OnTaskEvent(func(pygent.Event) { <-free })},
 			[]string{"handler of the tasks' events"}},
 	} {
@@ -171,4 +192,65 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWaitAndCloseWhileTheEventsOfTheRunAreRangedOver(t *testing.T) {
+	model := pygenttest.NewScriptedModel(delegate("Work"), stop).RepeatLast().On("Work", stop)
+	agent := newAgent(t, model)
+	var state pygent.TaskState
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Task == "" && e.Type == pygent.EventToolDone && state == "" {
+			status, err := agent.Tasks().Wait(t.Context(), startedTask(agent.History().Messages()))
+			require.NoError(t, err)
+			state = status.State
+			require.NoError(t, agent.Tasks().Close())
+		}
+	}
+	require.Equal(t, pygent.TaskFinished, state)
+}
+
+// deafUpload is a runtime with a file, and makes runtimes that never take one.
+type deafUpload struct {
+	hollow
+	free, cleaned chan struct{}
+}
+
+func (d deafUpload) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return d, nil }
+
+func (d deafUpload) Cleanup() error {
+	close(d.cleaned)
+	return nil
+}
+
+func (d deafUpload) ExportFile(_ context.Context, _, dest string) error {
+	return os.WriteFile(dest, []byte("x"), 0o600)
+}
+
+func (d deafUpload) UploadFile(context.Context, string, string) error {
+	<-d.free
+	return nil
+}
+
+func TestCloseLeavesBehindARunThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := deafUpload{free: make(chan struct{}), cleaned: make(chan struct{})}
+		m, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop))))
+		require.NoError(t, err)
+		startTask(t, m, "go", rt, pygent.WithTaskID("mine"), pygent.WithTaskFiles("f"))
+		synctest.Wait()
+		err = m.Close()
+		require.ErrorIs(t, err, pygent.ErrLeftBehind)
+		require.ErrorContains(t, err, "task mine: its run did not end in time and is left behind")
+		status, err := m.Status(t.Context(), "mine")
+		require.NoError(t, err)
+		require.Equal(t, pygent.TaskCancelled, status.State)
+		require.Contains(t, status.Reason, "left behind")
+		close(rt.free)
+		<-rt.cleaned
+		synctest.Wait()
+		again, err := m.Status(t.Context(), "mine")
+		require.NoError(t, err)
+		require.Equal(t, status, again, "what ends later changes nothing")
+	})
 }

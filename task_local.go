@@ -7,21 +7,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
-)
-
-// What Close allows for, so that nothing can hold it up for ever.
-const (
-	// closeRuns is how long it waits for cancelled runs to end.
-	closeRuns = 30 * time.Second
-	// closeAgent is how long it waits for an agent, and its runtime, to be closed.
-	closeAgent = time.Minute
-	// closingAtOnce is how many agents are closed side by side: removing a
-	// container takes an engine a while.
-	closingAtOnce = 16
 )
 
 // localExecutor carries out tasks in this process, one goroutine each.
@@ -51,7 +38,7 @@ func newLocalExecutor(max int, host taskHost) *localExecutor {
 }
 
 func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
-	if err := cmp.Or(spec.check(), ctx.Err()); err != nil {
+	if err := cmp.Or(spec.check(), alive(ctx)); err != nil {
 		return err
 	}
 	x.mu.Lock()
@@ -70,6 +57,17 @@ func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
 		return err
 	}
 	x.tasks[spec.ID] = t
+	return nil
+}
+
+// alive returns why nothing can be done with ctx, or nil.
+func alive(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case ctx.Err() != nil:
+		return contextError(ctx)
+	}
 	return nil
 }
 
@@ -113,9 +111,8 @@ func (x *localExecutor) schedule(t *localTask, msg string) error {
 func (x *localExecutor) dispatch(t *localTask, ctx context.Context, cancel context.CancelCauseFunc, msg string, grant taskGrant) {
 	x.running++
 	x.wg.Go(func() {
-		defer x.ended()
 		defer cancel(nil)
-		t.run(ctx, msg, grant, x.host)
+		t.run(ctx, msg, grant, x.host, x.ended)
 	})
 }
 
@@ -134,7 +131,7 @@ func (x *localExecutor) ended() {
 
 // task finds a task.
 func (x *localExecutor) task(ctx context.Context, id string) (*localTask, error) {
-	if err := ctx.Err(); err != nil {
+	if err := alive(ctx); err != nil {
 		return nil, err
 	}
 	x.mu.Lock()
@@ -155,7 +152,7 @@ func (x *localExecutor) status(ctx context.Context, id string) (TaskStatus, erro
 }
 
 func (x *localExecutor) list(ctx context.Context) ([]TaskStatus, error) {
-	if err := ctx.Err(); err != nil {
+	if err := alive(ctx); err != nil {
 		return nil, err
 	}
 	x.mu.Lock()
@@ -196,7 +193,7 @@ func (x *localExecutor) events(ctx context.Context, id string, after int64) iter
 			select {
 			case <-more:
 			case <-ctx.Done():
-				yield(Event{}, context.Cause(ctx))
+				yield(Event{}, contextError(ctx))
 				return
 			}
 		}
@@ -208,34 +205,52 @@ func (x *localExecutor) send(ctx context.Context, id string, in taskInput) error
 	if err != nil {
 		return err
 	}
+	parked, err := x.hand(t, in)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-parked:
+	case <-ctx.Done(): // the task took its input; the container goes on its own
+	}
+	return nil
+}
+
+// hand hands an input to a task. The channel is closed when what the task kept
+// for its question, which the input withdrew, is gone.
+func (x *localExecutor) hand(t *localTask, in taskInput) (parked chan struct{}, err error) {
+	parked = make(chan struct{})
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.closed {
-		return ErrTaskManagerClosed
-	}
-	if !t.isNew(in.ID) {
-		return nil
-	}
-	switch in.Kind {
-	case inputMessage:
-		if !t.snapshot().State.AtRest() {
-			err = ErrTaskRunning
-		} else {
-			err = x.schedule(t, in.Text)
-		}
-	case inputDecision:
+	asked := false
+	switch {
+	case x.closed:
+		return nil, ErrTaskManagerClosed
+	case !t.isNew(in.ID):
+	case in.Kind == inputMessage && !t.snapshot().State.AtRest():
+		err = ErrTaskRunning
+	case in.Kind == inputMessage:
+		err = x.schedule(t, in.Text)
+	case in.Kind == inputDecision:
 		t.decide(in.Request, in.Decision)
-	case inputCancel:
-		if t.stop(&taskCancelled{reason: in.Text}) {
-			x.rest.Go(t.park) // a question had kept its container
-		}
+	case in.Kind == inputCancel:
+		asked = t.stop(&taskCancelled{reason: in.Text})
 	default:
 		err = fmt.Errorf("input of the unknown kind %q", in.Kind)
 	}
-	if err == nil {
-		t.note(in.ID)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	t.note(in.ID)
+	if !asked {
+		close(parked)
+		return parked, nil
+	}
+	x.rest.Go(func() {
+		defer close(parked)
+		t.park()
+	})
+	return parked, nil
 }
 
 func (x *localExecutor) history(ctx context.Context, id string) ([]Message, error) {
@@ -289,7 +304,7 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	case err := <-closed:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("its runtime is still being removed: %w", context.Cause(ctx))
+		return fmt.Errorf("its runtime is still being removed: %w", contextError(ctx))
 	}
 }
 
@@ -316,94 +331,4 @@ func (x *localExecutor) take(t *localTask, then func()) error {
 	delete(x.tasks, t.spec.ID)
 	x.rest.Go(then)
 	return nil
-}
-
-func (x *localExecutor) close() error {
-	x.cancelAll()
-	if !waitAtMost(closeRuns, &x.wg) {
-		x.abandonAll()
-	}
-	err := x.closeAll()
-	if !waitAtMost(closeAgent, &x.rest) {
-		err = errors.Join(err, fmt.Errorf("the removal of a task %w", ErrLeftBehind))
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return errors.Join(err, x.failed)
-}
-
-// cancelAll ends all runs, those that wait for room as well. From then on the
-// table does not change.
-func (x *localExecutor) cancelAll() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.closed = true
-	closing := &taskCancelled{reason: ErrTaskManagerClosed.Error()}
-	x.end(closing)
-	for _, t := range x.tasks {
-		t.stop(closing)
-	}
-	for _, next := range x.queue {
-		next() // finds that it is not wanted any more
-	}
-	x.queue = nil
-}
-
-// abandonAll lets go of the tasks whose runs do not end.
-func (x *localExecutor) abandonAll() {
-	for id, t := range x.tasks {
-		if t.abandon() {
-			x.note(taskError(id, fmt.Errorf("its run %w", ErrLeftBehind)))
-		}
-	}
-}
-
-// closeAll closes the agents of all tasks.
-func (x *localExecutor) closeAll() error {
-	var wg sync.WaitGroup
-	room := make(chan struct{}, closingAtOnce)
-	var mu sync.Mutex
-	var all error
-	for id, t := range x.tasks {
-		room <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-room }()
-			if err := t.close(); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				all = errors.Join(all, taskError(id, err))
-			}
-		})
-	}
-	wg.Wait()
-	return all
-}
-
-// within calls f and returns its error. One that does not return in time is left
-// behind, in a goroutine of its own. A panic is an error.
-func within(limit time.Duration, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() {
-			if p := recover(); p != nil {
-				err = &panicError{p, debug.Stack()}
-			}
-			done <- err
-		}()
-		err = f()
-	}()
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-late.C:
-		return ErrLeftBehind
-	}
-}
-
-// waitAtMost waits for a group, and reports whether it ended in time.
-func waitAtMost(limit time.Duration, group *sync.WaitGroup) bool {
-	return within(limit, func() error { group.Wait(); return nil }) == nil
 }

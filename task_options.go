@@ -23,9 +23,7 @@ type taskManagerOptions struct {
 // newTaskManagerOptions applies opts to the defaults and checks the outcome.
 func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error) {
 	o := taskManagerOptions{maxTasks: DefaultMaxTasks, depth: DefaultTaskDepth}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	apply(&o, opts)
 	switch {
 	case o.maxTasks < 1:
 		return o, fmt.Errorf("option MaxTasks: must be at least 1, not %d", o.maxTasks)
@@ -131,7 +129,11 @@ func WithTaskModel(m Model) TaskOption {
 // Functions do not leave this process: a task that has to be carried out
 // elsewhere needs a profile with a name.
 func WithTaskProfile(p TaskProfile) TaskOption {
-	return func(o *taskOptions) { o.private = append(o.private, p) }
+	return func(o *taskOptions) {
+		if p != nil {
+			o.private = append(o.private, p)
+		}
+	}
 }
 
 // WithTaskLimits bounds the task; fields that are zero keep the manager's.

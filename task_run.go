@@ -149,7 +149,8 @@ func (t *localTask) abandon() bool {
 }
 
 // run carries out the task, or a further message to it, and notes the outcome.
-func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host taskHost) {
+// It calls ended before: who learns that the task rests may start another one.
+func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host taskHost, ended func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
@@ -160,6 +161,7 @@ func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host t
 		if result == nil || result.Status != StatusAwaitingUser {
 			t.park()
 		}
+		ended()
 		t.finish(before, result, func(s *TaskStatus) { t.outcome(s, grant, context.Cause(ctx), err) })
 	}()
 	result, err = t.work(ctx, msg, grant, host)
@@ -199,7 +201,7 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host 
 		}
 	}()
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, contextError(ctx)
 	}
 	agent := t.worker()
 	if agent == nil {
@@ -207,12 +209,23 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host 
 			logPanic(host.logger(), "task "+t.spec.ID, err)
 			return nil, err
 		}
-		t.mu.Lock()
-		t.agent = agent
-		t.mu.Unlock()
+		if !t.employ(agent) {
+			return nil, agent.Close()
+		}
 	}
 	account := func(o *runOptions) { o.account = grant.tokens }
 	return agent.RunUntilStop(ctx, msg, append(t.spec.Limits.options(), account, OnEvent(t.record))...)
+}
+
+// employ keeps the agent for the task. It reports false when the task was let go
+// of while the agent was made.
+func (t *localTask) employ(agent *Agent) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.abandoned {
+		t.agent = agent
+	}
+	return !t.abandoned
 }
 
 // park ends the container of a task that is over, with what still runs there.
@@ -264,6 +277,9 @@ func (t *localTask) record(e Event) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.abandoned {
+		return
+	}
 	t.count(e)
 	e.Task = t.spec.ID
 	t.log.append(e)
@@ -309,7 +325,7 @@ func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error
 	case d := <-decision:
 		return d, nil
 	case <-ctx.Done():
-		return Decision{}, context.Cause(ctx)
+		return Decision{}, contextError(ctx)
 	}
 }
 

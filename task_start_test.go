@@ -193,3 +193,34 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, after)
 }
+
+func TestWhatIsMissingIsAnErrorAndNoPanic(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	rt := localRuntime(t)
+	id := startTask(t, m, "go", rt, nil, pygent.WithTaskID("mine"), pygent.WithTaskProfile(nil), pygent.WithTaskFiles())
+	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
+	require.ErrorContains(t, m.CollectFile(t.Context(), nil, id, "f", ""), "no runtime")
+	require.ErrorContains(t, m.CollectFile(t.Context(), rt, id, "", ""), "the path is empty")
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var none context.Context
+	for want, ctx := range map[string]context.Context{"the context is nil": none, "canceled": ended} {
+		_, err := m.StartTask(ctx, "go", rt)
+		require.ErrorContains(t, err, want)
+		_, err = m.Status(ctx, id)
+		require.ErrorContains(t, err, want)
+		_, err = m.Tasks(ctx)
+		require.ErrorContains(t, err, want)
+		_, err = m.Wait(ctx, id)
+		require.ErrorContains(t, err, want)
+		_, err = m.TaskHistory(ctx, id)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, m.Send(ctx, id, "more"), want)
+		require.ErrorContains(t, m.Cancel(ctx, id), want)
+		require.ErrorContains(t, m.CollectFile(ctx, rt, id, "f", ""), want)
+		require.ErrorContains(t, m.Remove(ctx, id), want)
+	}
+	startTask(t, m, "go", rt, pygent.WithTaskID("mine"))
+	require.Equal(t, 1, waitTask(t, m, id).Runs, "it is known as before")
+}

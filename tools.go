@@ -59,7 +59,7 @@ type Tool struct {
 type ToolResult struct {
 	Content string   `json:"content"`
 	Display string   `json:"display,omitempty"` // a shorter or richer rendering for people
-	Images  []string `json:"-"`                 // https or data URLs
+	Images  []string `json:"images,omitempty"`  // https or data URLs
 	IsError bool     `json:"is_error,omitempty"`
 
 	// End ends the run: StatusStopped, with Summary, or StatusAwaitingUser,
