@@ -352,17 +352,20 @@ func TestHostileFilesEnd(t *testing.T) {
 		"in lines":         "\n{\"role\":[",
 		"numbers":          `1,`,
 		"braces":           `{ `,
+		"long end":         `{"role":"user","content":"x"},`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "history.json")
-			writeFile(t, path, `[{"role":"user","content":"x"},`+strings.Repeat(unit, size/len(unit)))
+			writeFile(t, path, `[{"role":"user","content":"x"},`+strings.Repeat(unit, size/len(unit))+strings.Repeat(" ", size))
 			h, err := pygent.OpenHistory(path)
 			if name == "numbers" {
 				require.ErrorIs(t, err, pygent.ErrNotHistory)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, 1, h.Len())
+			if name != "long end" {
+				require.Equal(t, 1, h.Len())
+			}
 			require.NoError(t, h.Close())
 		})
 	}
