@@ -172,6 +172,14 @@ func TestOneZeroedLineOfManyCostsOneMessage(t *testing.T) {
 	require.Contains(t, h.Repairs()[0], "after message 18")
 }
 
+// Behind a damaged part only what is surely a message is one.
+func TestUnknownRoleBehindDamageIsNoMessage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	writeFile(t, path, `[{"role":"user","content":"x"}, {?}, {"role":"admin","content":"who"}, {"role":"user","content":"y"}]`)
+	h := openHistory(t, path)
+	require.Equal(t, `[{"role":"user","content":"x"},{"role":"user","content":"y"}]`, jsonOf(t, h.Messages()))
+}
+
 // What is left of an exchange is a legal conversation, on the disk as well.
 func TestDamagedExchangeStaysLegal(t *testing.T) {
 	user, assistant, result := pygent.UserMessage, pygent.AssistantMessage, pygent.ToolMessage
