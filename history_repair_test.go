@@ -200,6 +200,10 @@ func TestDamagedExchangeStaysLegal(t *testing.T) {
 			messages{user("q"), assistant("", call("a"), call("b")), result("a", "A"), {Role: pygent.RoleTool, ToolCallID: "b", Parts: []pygent.Part{{Text: "B"}, image}}, assistant("done")}, 1,
 			messages{user("q"), {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "A"}}}, {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "B"}, image}}, assistant("done")},
 		},
+		"calls after open ones": {
+			messages{assistant("", call("a"), call("b")), result("a", "A"), assistant("", call("c")), result("c", "C"), assistant("done")}, 2,
+			messages{assistant("", call("a"), call("b")), result("a", "A"), result("b", lost), {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "C"}}}, assistant("done")},
+		},
 		"the last result": {
 			messages{user("q"), assistant("", call("a")), result("a", "A")}, 2,
 			messages{user("q"), assistant("", call("a"))},
