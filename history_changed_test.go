@@ -19,6 +19,7 @@ import (
 // before each kind of change of our own.
 func TestChangedFileIsLeftAlone(t *testing.T) {
 	const foreign = `[{"role":"user","content":"somebody else's"}]`
+	const sameSize = "[\n{\"role\":\"system\",\"content\":\"S\"},\n{\"role\":\"user\",\"content\":\"ONE\"}\n]\n"
 	changes := map[string]struct {
 		do   func(t *testing.T, path string)
 		left string // what is in the file afterwards; "" for what we wrote
@@ -27,6 +28,10 @@ func TestChangedFileIsLeftAlone(t *testing.T) {
 			writeFile(t, path+".new", foreign)
 			require.NoError(t, os.Rename(path+".new", path))
 		}, foreign},
+		"replaced by as many bytes": {func(t *testing.T, path string) {
+			writeFile(t, path+".new", sameSize)
+			require.NoError(t, os.Rename(path+".new", path))
+		}, sameSize},
 		"written over":  {func(t *testing.T, path string) { writeFile(t, path, foreign) }, foreign},
 		"cut off":       {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 5)) }, "[\n{\"r"},
 		"removed":       {func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }, ""},
@@ -117,10 +122,12 @@ func TestOwnFailureIsNoForeignChange(t *testing.T) {
 	h, err := pygent.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
 	require.NoError(t, h.Append(pygent.UserMessage("one")))
-	for failing := range 4 {
-		disk.OffAfter(failing) // the write, the cut, the closing bracket: each fails once
+	for failing := range 8 {
+		disk.OffAfter(failing / 2) // the write, the cut, the closing bracket: each fails once
+		disk.SetRoom(10 * (failing % 2))
 		_ = h.Append(pygent.UserMessage("more"))
 		disk.OffAfter(-1)
+		disk.SetRoom(-1)
 		require.NoError(t, h.Append(pygent.UserMessage("and")))
 		require.Empty(t, h.Repairs())
 		require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])

@@ -47,16 +47,15 @@ func keptOf(t testing.TB, path string) []string {
 // messages, takes more, and is whole again.
 func requireRepaired(t *testing.T, torn []byte, msgs []pygent.Message, whole int) *pygent.History {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "history.json")
-	require.NoError(t, os.WriteFile(path, torn, 0o600))
-	h := openHistory(t, path)
+	disk := memdisk.New()
+	disk.Write("/h.json", torn)
+	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
 	want := append(msgs[:whole:whole], pygent.UserMessage("on we go"))
 	require.NoError(t, h.Append(want[whole]))
 	require.Equal(t, jsonOf(t, want), jsonOf(t, h.Messages()))
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.JSONEq(t, jsonOf(t, want), string(data))
-	require.Empty(t, keptOf(t, path), "an unfinished message is not worth a file")
+	require.JSONEq(t, jsonOf(t, want), disk.Names()["/h.json"])
+	require.Len(t, disk.Names(), 1, "an unfinished message is not worth a file")
 	return h
 }
 

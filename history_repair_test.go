@@ -51,18 +51,18 @@ func tricky() []pygent.Message {
 	)
 }
 
-// TestEveryDamagedByteCostsOneMessage zeroes every byte of files of every layout
-// and looks for the messages that were not touched.
-func TestEveryDamagedByteCostsOneMessage(t *testing.T) {
+// TestDamagedBytesCostOneMessage zeroes bytes all over files of every layout and
+// looks for the messages that were not touched.
+func TestDamagedBytesCostOneMessage(t *testing.T) {
 	msgs := tricky()
 	for layout, write := range layouts {
-		for length, lose := range map[int]int{1: 1, 40: 2} {
-			t.Run(fmt.Sprintf("%s, %d bytes", layout, length), func(t *testing.T) {
-				data := write(t, msgs)
-				for at := 0; at+length <= len(data); at++ {
+		for _, tt := range []struct{ length, stride, lose int }{{1, 3, 1}, {40, 17, 2}} {
+			t.Run(fmt.Sprintf("%s, %d bytes", layout, tt.length), func(t *testing.T) {
+				data, length := write(t, msgs), tt.length
+				for at := 0; at+length <= len(data); at += tt.stride {
 					torn := bytes.Clone(data)
 					copy(torn[at:], make([]byte, length))
-					checkDamaged(t, torn, msgs, lose)
+					checkDamaged(t, torn, msgs, tt.lose)
 				}
 			})
 		}
@@ -172,6 +172,14 @@ func TestOneZeroedLineOfManyCostsOneMessage(t *testing.T) {
 	require.Contains(t, h.Repairs()[0], "after message 18")
 }
 
+// Behind a damaged part only what is surely a message is one.
+func TestUnknownRoleBehindDamageIsNoMessage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	writeFile(t, path, `[{"role":"user","content":"x"}, {?}, {"role":"admin","content":"who"}, {"role":"user","content":"y"}]`)
+	h := openHistory(t, path)
+	require.Equal(t, `[{"role":"user","content":"x"},{"role":"user","content":"y"}]`, jsonOf(t, h.Messages()))
+}
+
 // What is left of an exchange is a legal conversation, on the disk as well.
 func TestDamagedExchangeStaysLegal(t *testing.T) {
 	user, assistant, result := pygent.UserMessage, pygent.AssistantMessage, pygent.ToolMessage
@@ -191,6 +199,10 @@ func TestDamagedExchangeStaysLegal(t *testing.T) {
 		"the calls": {
 			messages{user("q"), assistant("", call("a"), call("b")), result("a", "A"), {Role: pygent.RoleTool, ToolCallID: "b", Parts: []pygent.Part{{Text: "B"}, image}}, assistant("done")}, 1,
 			messages{user("q"), {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "A"}}}, {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "B"}, image}}, assistant("done")},
+		},
+		"calls after open ones": {
+			messages{assistant("", call("a"), call("b")), result("a", "A"), assistant("", call("c")), result("c", "C"), assistant("done")}, 2,
+			messages{assistant("", call("a"), call("b")), result("a", "A"), result("b", lost), {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: orphan + "C"}}}, assistant("done")},
 		},
 		"the last result": {
 			messages{user("q"), assistant("", call("a")), result("a", "A")}, 2,
@@ -352,17 +364,20 @@ func TestHostileFilesEnd(t *testing.T) {
 		"in lines":         "\n{\"role\":[",
 		"numbers":          `1,`,
 		"braces":           `{ `,
+		"long end":         `{"role":"user","content":"x"},`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "history.json")
-			writeFile(t, path, `[{"role":"user","content":"x"},`+strings.Repeat(unit, size/len(unit)))
+			writeFile(t, path, `[{"role":"user","content":"x"},`+strings.Repeat(unit, size/len(unit))+strings.Repeat(" ", size))
 			h, err := pygent.OpenHistory(path)
 			if name == "numbers" {
 				require.ErrorIs(t, err, pygent.ErrNotHistory)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, 1, h.Len())
+			if name != "long end" {
+				require.Equal(t, 1, h.Len())
+			}
 			require.NoError(t, h.Close())
 		})
 	}

@@ -148,6 +148,7 @@ func TestOpenHistoryLeavesOtherFilesAlone(t *testing.T) {
 		"other objects":           `[{"name": "x"}, {"name": "y"}]`,
 		"other objects, cut off":  `[{"name": "x"}, {"na`,
 		"another object, cut off": `[{"na`,
+		"other roles, cut off":    `[{"role":"admin","name":"x"}, {"na`,
 		"a message and a number":  `[{"role":"user","content":"x"}, 5]`,
 		"a role that is a number": `[{"role":5,"content":"x"}]`,
 		"an array and more":       `[] []`,

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
 )
 
 func TestReplacementKeepsPermissions(t *testing.T) {
@@ -21,6 +23,14 @@ func TestReplacementKeepsPermissions(t *testing.T) {
 	require.NoError(t, h.Close())
 	h = openHistory(t, path)
 	require.NoError(t, h.SetSystem("s"))
+	requireOthersFile(t, path)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, h.Append(pygent.UserMessage("it is written anew")))
+	requireOthersFile(t, path)
+}
+
+func requireOthersFile(t *testing.T, path string) {
+	t.Helper()
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o664), info.Mode().Perm())

@@ -89,7 +89,7 @@ func Open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, nil, foreign("not a regular file")
 	}
-	j := &Journal{disk: disk, home: path, path: path, unnamed: err != nil}
+	j := &Journal{disk: disk, home: path, path: path, unnamed: true}
 	if j.lock, err = disk.Lock(path + ".lock"); err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -133,6 +135,36 @@ func TestKeptFileIsCopiedWhereThereAreNoLinks(t *testing.T) {
 type noLinks struct{ *memdisk.Disk }
 
 func (noLinks) Link(string, string) error { return errors.ErrUnsupported }
+
+func TestFailureIsToldOnce(t *testing.T) {
+	disk := stuck{memdisk.New()}
+	j, _, err := journal.Open(disk, "/j")
+	require.NoError(t, err)
+	require.NoError(t, j.Append([]byte(`1`)))
+	disk.SetRoom(0)
+	require.EqualError(t, j.Append([]byte(`2`)), "write /j: no space left on device")
+	disk.SetRoom(-1)
+	require.NoError(t, j.Append([]byte(`3`)))
+	require.NoError(t, j.Close())
+	require.Equal(t, "[\n1,\n2,\n3\n]\n", disk.Names()["/j"])
+}
+
+// stuck is a disk whose files cannot be cut when it is full.
+type stuck struct{ *memdisk.Disk }
+
+type stuckFile struct{ journal.File }
+
+func (d stuck) OpenFile(name string, flag int, perm fs.FileMode) (journal.File, error) {
+	f, err := d.Disk.OpenFile(name, flag, perm)
+	return stuckFile{f}, err
+}
+
+func (f stuckFile) Truncate(size int64) error {
+	if size == 0 {
+		return f.File.Truncate(size)
+	}
+	return &fs.PathError{Op: "truncate", Path: "/j", Err: syscall.ENOSPC}
+}
 
 func TestNamesBesideAreNeverReused(t *testing.T) {
 	disk := memdisk.New()

@@ -210,7 +210,10 @@ const (
 // no element ends a run that has no element yet.
 func (s *scanner[T]) chain(at int, sure bool) (r run[T]) {
 	for r.end = at; ; {
-		if r.stop = at; s.cutBefore(&r) {
+		r.stop = at
+		if at == len(s.data) || s.data[at] == ']' && s.blank(at+1) {
+			// Killed when it had written no more than what parts two elements.
+			r.how, r.cut = cutOff, Damage{Start: r.end, End: len(s.data), Cut: true}
 			return r
 		}
 		n, err := s.value(at)
@@ -219,25 +222,8 @@ func (s *scanner[T]) chain(at int, sure bool) (r run[T]) {
 			s.cutInside(&r, err)
 			return r
 		}
-		value := s.data[at : at+n]
-		element, err := s.format.Read(value, sure)
-		switch {
-		case err == nil:
-			if !utf8.Valid(value) {
-				r.garbled = append(r.garbled, len(r.elements))
-			}
-			r.elements = append(r.elements, element)
-		case !sure && len(r.elements) == 0:
-			r.stop = at + n
+		if !s.add(&r, at, n, sure) {
 			return r
-		default:
-			if r.strange = append(r.strange, Damage{Start: at, End: at + n, After: len(r.elements)}); len(r.strange) == 1 {
-				r.why = fmt.Errorf("element %d: %w", len(s.found.Elements)+len(r.elements)+1, err)
-			}
-			if len(r.strange) > len(r.elements)+maxStrange {
-				r.how = closed // it is another program's file, however it goes on
-				return r
-			}
 		}
 		r.end = at + n
 		if at = s.skip(r.end); s.over(&r, at) {
@@ -245,6 +231,31 @@ func (s *scanner[T]) chain(at int, sure bool) (r run[T]) {
 		}
 		at = s.skip(at + 1)
 	}
+}
+
+// add adds the value of n bytes at at to a run, and reports whether that goes on.
+func (s *scanner[T]) add(r *run[T], at, n int, sure bool) bool {
+	value := s.data[at : at+n]
+	element, err := s.format.Read(value, sure)
+	switch {
+	case err == nil:
+		if !utf8.Valid(value) {
+			r.garbled = append(r.garbled, len(r.elements))
+		}
+		r.elements = append(r.elements, element)
+		return true
+	case !sure && len(r.elements) == 0:
+		r.stop = at + n
+		return false
+	case r.why == nil:
+		r.why = fmt.Errorf("element %d: %w", len(s.found.Elements)+len(r.elements)+1, err)
+	}
+	r.strange = append(r.strange, Damage{Start: at, End: at + n, After: len(r.elements)})
+	if len(r.strange) > len(r.elements)+maxStrange {
+		r.how = closed // it is another program's file, however it goes on
+		return false
+	}
+	return true
 }
 
 // over reports whether the run ends behind a value, with what is at at.
@@ -258,16 +269,6 @@ func (s *scanner[T]) over(r *run[T], at int) bool {
 	case s.data[at] == ']' && s.blank(at+1):
 		r.how = closed
 	}
-	return true
-}
-
-// cutBefore reports whether the file ends where a value should begin: a process
-// was killed when it had written no more than what parts two elements.
-func (s *scanner[T]) cutBefore(r *run[T]) bool {
-	if rest := bytes.TrimSpace(s.data[r.stop:]); len(rest) > 0 && string(rest) != "]" {
-		return false
-	}
-	r.how, r.cut = cutOff, Damage{Start: r.end, End: len(s.data), Cut: true}
 	return true
 }
 
