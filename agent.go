@@ -89,9 +89,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
-	for _, repair := range a.history.Repairs() {
-		a.log.Warn("history repaired", "what", repair)
-	}
+	a.logStart()
 	return a, nil
 }
 
@@ -263,6 +261,7 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 func (a *Agent) emit(e Event) {
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
+	a.logEvent(e)
 	if a.opts.onEvent == nil && a.sink == nil {
 		return
 	}

@@ -14,7 +14,10 @@ import (
 // started.
 func (c Config) Options() []Option {
 	opts := []Option{
-		func(o *options) { o.configured = o.configured || c.loaded },
+		func(o *options) {
+			o.configured = o.configured || c.loaded
+			o.warnings = append(o.warnings, c.Warnings...)
+		},
 		WithRuntimeOptions(c.RuntimeOptions()...),
 		WithRunDefaults(c.Limits.options()...),
 		WithTasks(c.taskOptions()...),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // sources is a configuration's world in a temporary directory.
@@ -107,6 +108,49 @@ func TestConfigBansAddUp(t *testing.T) {
 	require.Equal(t, []string{"rm", "dd"}, c.BannedCommands)
 	require.Equal(t, []string{"curl"}, c.BannedApps)
 	require.Equal(t, []string{"bash"}, c.DisabledTools)
+
+	s.Overrides["PYGENT_BANNED_COMMANDS"] = "mkfs"
+	require.Equal(t, []string{"rm", "dd", "mkfs"}, s.load().BannedCommands, "an override takes no ban away")
+}
+
+func TestConfigWarnsOfMisspeltVariables(t *testing.T) {
+	tests := []struct{ variable, want string }{
+		{"PYGENT_MAX_STEP=5", "environment: PYGENT_MAX_STEP has no effect: no such setting, did you mean PYGENT_MAX_STEPS?"},
+		{"pygent_model=m", "environment: pygent_model has no effect: no such setting, did you mean PYGENT_MODEL?"},
+		{"PYGENT_IMAGINE_THAT=1", "environment: PYGENT_IMAGINE_THAT has no effect: no such setting; names in"},
+		{"PYGENT_MODEL=m", ""},
+		{"PYGENT_MODLE=", ""},
+		{"OPENAI_LOG=debug", ""},
+		{"PATH=/bin", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.variable, func(t *testing.T) {
+			s := newSources(t)
+			s.Environ = func() []string { return []string{"A=b", tt.variable, "Z"} }
+			warnings := s.load().Warnings
+			if tt.want == "" {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], tt.want)
+		})
+	}
+}
+
+func TestConfigWarningsAreLogged(t *testing.T) {
+	t.Setenv("PYGENT_MODLE", "m")
+	var log strings.Builder
+	newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.Contains(t, log.String(), "did you mean PYGENT_MODEL?")
+}
+
+func TestConfigLimitsOfTheCallerAreDefaults(t *testing.T) {
+	s := newSources(t)
+	s.Limits = pygent.LimitsConfig{MaxSteps: 100}
+	require.Equal(t, 100, s.load().Limits.MaxSteps)
+	s.project("[limits]\nmax_steps = 50")
+	require.Equal(t, 50, s.load().Limits.MaxSteps)
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -350,7 +394,7 @@ func TestConfigOverridesForCommands(t *testing.T) {
 
 	for name, says := range map[string]string{
 		"PYGENT_MODLE":   "no such setting, did you mean PYGENT_MODEL?",
-		"OPENAI_WHATNOT": "no such setting; names in OPENAI_ and PYGENT_ are never passed to commands",
+		"OPENAI_WHATNOT": "no such setting; names in OPENAI_ and PYGENT_ are pygent's own",
 		"openai_api_key": "no such setting",
 		"A-B":            "not a variable's name",
 		"1A":             "not a variable's name",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -16,7 +17,8 @@ type Option func(*options)
 // options is what [New] works from. Slices add up, everything else is
 // overwritten by the later option.
 type options struct {
-	configured   bool // a Config was given, so the environment has been read
+	configured   bool     // a Config was given, so the environment has been read
+	warnings     []string // of the configuration
 	model        Model
 	modelName    string
 	openai       []OpenAIOption
@@ -198,10 +200,22 @@ type runOptions struct {
 	onEvent      func(Event)
 }
 
+// The limits of a run for which none was given. toolCallsFor grows with the
+// steps, so that who raises the one does not run into the other.
+const defaultMaxSteps = 20
+
+func toolCallsFor(steps int) int {
+	return 5 * min(max(steps, defaultMaxSteps), math.MaxInt/5)
+}
+
 func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
-	o := runOptions{maxSteps: 20, maxToolCalls: 100, maxReplies: 3}
+	const unset = math.MinInt
+	o := runOptions{maxSteps: defaultMaxSteps, maxToolCalls: unset, maxReplies: 3}
 	for _, opt := range append(defaults[:len(defaults):len(defaults)], opts...) {
 		opt(&o)
+	}
+	if o.maxToolCalls == unset {
+		o.maxToolCalls = toolCallsFor(o.maxSteps)
 	}
 	for _, limit := range []struct {
 		name  string
@@ -225,7 +239,8 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 // MaxSteps limits the model calls of a run. Default 20.
 func MaxSteps(n int) RunOption { return func(o *runOptions) { o.maxSteps = n } }
 
-// MaxToolCalls limits the tool calls of a run. Default 100.
+// MaxToolCalls limits the tool calls of a run. Default 100, or five times
+// [MaxSteps] where that is more.
 func MaxToolCalls(n int) RunOption { return func(o *runOptions) { o.maxToolCalls = n } }
 
 // MaxReplies sets how many replies in a row, without a tool call, end a run.
