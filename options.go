@@ -47,6 +47,7 @@ type options struct {
 	logger       *slog.Logger
 	in           io.Reader
 	out          io.Writer
+	resume       bool // a session begins by resuming
 }
 
 func defaultOptions() options {

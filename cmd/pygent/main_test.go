@@ -185,9 +185,9 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"both", nil, []string{"--docker", "--no-docker"}, []string{"--docker", "--no-docker"}},
 		{"bad config", nil, []string{"--config", "nope.toml", "run", "go"}, []string{"nope.toml"}},
 		{"bad variable", nil, []string{"-e", "PYGENT_MAX_STEPS=many", "run", "go"}, []string{"PYGENT_MAX_STEPS", "many"}},
-		{"snapshot", []string{"PYGENT_SNAPSHOT=dir"}, []string{"run", "go"}, []string{"snapshot dir", "PYGENT_HISTORY_FILE"}},
+		{"snapshot", []string{"PYGENT_SNAPSHOT=dir"}, []string{"run", "go"}, []string{"snapshot dir", "--history"}},
 		{"log file", []string{"PYGENT_LOG_FILE=/nonexistent/log"}, []string{"run", "go"}, []string{"log file", "/nonexistent/log"}},
-		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory lots"}},
+		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory: want a size", "lots"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
