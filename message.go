@@ -98,6 +98,7 @@ func (m Message) HasImages() bool {
 type encodedMessage struct {
 	src  Message
 	json []byte
+	bare bool // there is nothing in it that servers are never sent
 
 	// other is a second form of the message, kept for models that leave out
 	// some of its fields.
@@ -140,7 +141,7 @@ func (m Message) encoded() (Message, error) {
 	if err != nil {
 		return m, err
 	}
-	m.enc = &encodedMessage{src: m, json: b}
+	m.enc = &encodedMessage{src: m, json: b, bare: isBare(m)}
 	return m, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,28 +24,32 @@ import (
 
 // Defaults of [OpenAIModel].
 const (
-	defaultOpenAIBaseURL  = "https://api.openai.com/v1"
-	defaultOpenAIModel    = "gpt-4.1-mini"
-	defaultMaxTokensField = "max_completion_tokens"
-	defaultFirstByte      = 5 * time.Minute
-	defaultBetweenChunks  = 3 * time.Minute
+	defaultOpenAIBaseURL = "https://api.openai.com/v1"
+	defaultOpenAIModel   = "gpt-4.1-mini"
+	defaultFirstByte     = 5 * time.Minute
+	defaultBetweenChunks = 3 * time.Minute
 )
 
 // OpenAIModel is a [StreamingModel] for OpenAI and every server with its chat
-// completions API: OpenRouter, Ollama, llama.cpp, vLLM, Azure and others. Make
+// completions API: OpenRouter, Ollama, llama.cpp, vLLM, Azure and others. Models
+// that want OpenAI's Responses API are spoken to in that; see [OpenAIAPI]. Make
 // one with [NewOpenAIModel]. It is safe for concurrent use, and one model may
 // serve any number of agents.
 //
 // A call is one attempt: the agent repeats what can pass. But a server that
-// refuses an optional part of a request is asked again without it, and that is
-// remembered for the model's name: a parameter (also one of [OpenAIExtraBody]),
-// fields of messages such as reasoning_content, and images. Each time is told
-// by [Delta.Notice].
+// refuses the form of a request is asked again in another one, and that is
+// remembered for the model's name. It may be the other API, another name of a
+// parameter, ids and an order of messages that the server takes; or the request
+// without something optional: a parameter that is not supported (also one of
+// [OpenAIExtraBody]), fields of messages such as reasoning_content, images.
+// Each time is told by [Delta.Notice].
 type OpenAIModel struct {
-	service       openai.ChatCompletionService
+	sdk           *openai.Client
 	client        *http.Client
+	api           OpenAIProtocol
 	baseURL       *url.URL // without query or user
 	model         string
+	maxTokens     string // the field of params that limits the tokens of an answer
 	hasKey        bool
 	redact        func(string) string // takes the key out of a text; a function, so that no print of the model shows it
 	params        params
@@ -61,6 +66,7 @@ type OpenAIOption func(*openAIOptions)
 
 type openAIOptions struct {
 	key, baseURL, model, caFile string
+	api                         OpenAIProtocol
 	headers                     []header
 	extra                       map[string]any
 	maxTokens                   int
@@ -76,7 +82,8 @@ type header struct{ name, value string }
 
 // OpenAIKey sets the API key, sent as a bearer token. Empty, the default, means
 // OPENAI_API_KEY of the environment; unless [OpenAIHeader] gives credentials
-// itself. Servers that need no key need none.
+// itself. Beside a header api-key or x-api-key no bearer token is sent at all.
+// Servers that need no key need none.
 func OpenAIKey(key string) OpenAIOption { return func(o *openAIOptions) { o.key = key } }
 
 // OpenAIBaseURL sets where the API is, up to what precedes "/chat/completions".
@@ -111,8 +118,10 @@ func OpenAICAFile(path string) OpenAIOption { return func(o *openAIOptions) { o.
 // that to the server.
 func OpenAIMaxTokens(n int) OpenAIOption { return func(o *openAIOptions) { o.maxTokens = n } }
 
-// OpenAIMaxTokensField names the field that [OpenAIMaxTokens] is sent in. The
-// default is max_completion_tokens; a server that refuses it gets max_tokens.
+// OpenAIMaxTokensField names the field of chat completions that
+// [OpenAIMaxTokens] is sent in. The default is max_completion_tokens for OpenAI
+// and Azure, and max_tokens for all others, since some of these ignore the other
+// name. A server that refuses the one gets the other.
 func OpenAIMaxTokensField(name string) OpenAIOption {
 	return func(o *openAIOptions) { o.maxTokensField = name }
 }
@@ -167,6 +176,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.maxTokensField = cmp.Or(o.maxTokensField, maxTokensField(base.Hostname()))
 	p, err := o.params()
 	if err != nil {
 		return nil, err
@@ -176,12 +186,15 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 		return nil, err
 	}
 	return &OpenAIModel{
-		service:       openai.NewChatCompletionService(o.requestOptions(client, base, query)...),
+		// Made without NewClient, which reads OPENAI_* variables on its own.
+		sdk:           &openai.Client{Options: o.requestOptions(client, base, query)},
 		client:        client,
+		api:           o.api,
 		baseURL:       base,
 		model:         o.model,
+		maxTokens:     o.maxTokensField,
 		hasKey:        o.key != "" || o.headerCredentials(),
-		redact:        redactor(o.key),
+		redact:        redactor(o.secrets()),
 		params:        p,
 		sendReasoning: o.sendReasoning,
 		firstByte:     o.firstByte,
@@ -244,7 +257,11 @@ func (o *openAIOptions) complete() error {
 	}
 	o.baseURL = cmp.Or(strings.TrimSpace(o.baseURL), lookup("OPENAI_BASE_URL"))
 	o.model = cmp.Or(o.model, lookup("PYGENT_MODEL"), defaultOpenAIModel)
-	o.maxTokensField = cmp.Or(o.maxTokensField, defaultMaxTokensField)
+	switch o.api = cmp.Or(o.api, OpenAIAuto); o.api {
+	case OpenAIAuto, OpenAIChat, OpenAIResponses:
+	default:
+		return fmt.Errorf("API %q: want %s, %s or %s", o.api, OpenAIAuto, OpenAIChat, OpenAIResponses)
+	}
 	if o.key == "" && o.baseURL == "" {
 		return fmt.Errorf("%w: there is neither an API key nor a base URL. %s", ErrNoModel, howToSetAModel)
 	}
@@ -264,13 +281,43 @@ func notInHeaderName(r rune) bool {
 
 // headerCredentials reports whether a header given by the caller authenticates.
 func (o *openAIOptions) headerCredentials() bool {
+	return o.hasHeader("Authorization") || o.keyHeader()
+}
+
+// keyHeader reports whether a header given by the caller is an API key. A bearer
+// token beside it is a second credential, and may be meant for another host.
+func (o *openAIOptions) keyHeader() bool { return o.hasHeader("Api-Key") || o.hasHeader("X-Api-Key") }
+
+func (o *openAIOptions) hasHeader(canonical string) bool {
+	return slices.ContainsFunc(o.headers, func(h header) bool { return http.CanonicalHeaderKey(h.name) == canonical })
+}
+
+// secrets are the values that no error may show.
+func (o *openAIOptions) secrets() []string {
+	secrets := []string{o.key}
 	for _, h := range o.headers {
-		switch http.CanonicalHeaderKey(h.name) {
-		case "Authorization", "Api-Key", "X-Api-Key":
-			return true
+		name := strings.ToLower(h.name)
+		for _, word := range []string{"key", "token", "auth", "secret"} {
+			if strings.Contains(name, word) {
+				secrets = append(secrets, strings.TrimPrefix(h.value, "Bearer "))
+				break
+			}
 		}
 	}
-	return false
+	return secrets
+}
+
+// maxTokensField is what a host calls the limit of an answer. OpenAI and Azure
+// refuse max_tokens for newer models. Of the others some ignore
+// max_completion_tokens without a word (Ollama), and none max_tokens; one that
+// refuses it says so, and gets the other.
+func maxTokensField(host string) string {
+	for _, domain := range []string{"openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"} {
+		if host == domain || strings.HasSuffix(host, "."+domain) {
+			return "max_completion_tokens"
+		}
+	}
+	return "max_tokens"
 }
 
 // params encodes the optional parameters of requests.
@@ -287,7 +334,7 @@ func (o *openAIOptions) params() (params, error) {
 	}
 	for name, value := range o.extra {
 		switch name {
-		case "model", "messages", "tools", "stream":
+		case "model", "messages", "input", "tools", "stream":
 			return nil, fmt.Errorf("extra body field %s: the model sets it itself", name)
 		}
 		fields[name] = value
@@ -332,15 +379,14 @@ func (o *openAIOptions) httpClient() (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// requestOptions are the SDK's settings. They are complete: the service is
-// made without a client, since clients read OPENAI_* variables on their own.
+// requestOptions are the SDK's settings.
 func (o *openAIOptions) requestOptions(client *http.Client, base *url.URL, query url.Values) []option.RequestOption {
 	opts := []option.RequestOption{
 		option.WithHTTPClient(client),
 		option.WithBaseURL(base.String()),
 		option.WithMaxRetries(0), // the agent repeats
 	}
-	if o.key != "" {
+	if o.key != "" && !o.keyHeader() {
 		opts = append(opts, option.WithAPIKey(o.key))
 	}
 	for name, values := range query {
@@ -374,13 +420,14 @@ func parseBaseURL(s string) (*url.URL, url.Values, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, query, nil
 }
 
-// redactor returns a function that takes the key out of a server's words.
-func redactor(key string) func(string) string {
+// redactor returns a function that takes secrets out of a server's words.
+func redactor(secrets []string) func(string) string {
 	const shortest = 8 // a placeholder such as "none" is no secret, and may be a word
-	return func(s string) string {
-		if len(key) < shortest {
-			return s
+	var pairs []string
+	for _, secret := range secrets {
+		if len(secret) >= shortest {
+			pairs = append(pairs, secret, "[key]")
 		}
-		return strings.ReplaceAll(s, key, "[key]")
 	}
+	return strings.NewReplacer(pairs...).Replace
 }

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,19 +13,33 @@ import (
 // adaptation is what a model's server was found not to accept. Values are
 // shared between calls: they are copied to be changed.
 type adaptation struct {
-	dropped  map[string]bool   // parameters
-	renamed  map[string]string // parameters, from the name set to the name sent
-	stripped map[string]bool   // fields of messages
-	noImages bool
+	dropped     map[string]bool   // parameters
+	renamed     map[string]string // parameters, from the name set to the name sent
+	stripped    map[string]bool   // fields of messages
+	bridged     map[Role]bool     // roles after which no user may speak at once
+	noImages    bool
+	shortIDs    bool // of calls: nine letters and digits
+	emptySchema bool // for tools without parameters, instead of none
+	responses   bool // the model wants the Responses API
+	noResponses bool // the server does not have it
+	noEffort    bool // tools are taken only without reasoning
+	noReasoning bool // reasoning of the Responses API is not taken back
 }
 
 // and returns both adaptations together.
 func (a adaptation) and(b adaptation) adaptation {
 	return adaptation{
-		dropped:  union(a.dropped, b.dropped),
-		renamed:  union(a.renamed, b.renamed),
-		stripped: union(a.stripped, b.stripped),
-		noImages: a.noImages || b.noImages,
+		dropped:     union(a.dropped, b.dropped),
+		renamed:     union(a.renamed, b.renamed),
+		stripped:    union(a.stripped, b.stripped),
+		bridged:     union(a.bridged, b.bridged),
+		noImages:    a.noImages || b.noImages,
+		shortIDs:    a.shortIDs || b.shortIDs,
+		emptySchema: a.emptySchema || b.emptySchema,
+		responses:   a.responses || b.responses,
+		noResponses: a.noResponses || b.noResponses,
+		noEffort:    a.noEffort || b.noEffort,
+		noReasoning: a.noReasoning || b.noReasoning,
 	}
 }
 
@@ -50,20 +65,27 @@ func (m *OpenAIModel) learn(name string, a adaptation) {
 	m.learned[name] = m.learned[name].and(a)
 }
 
-func union[V any](a, b map[string]V) map[string]V {
-	out := make(map[string]V, len(a)+len(b))
+func union[K comparable, V any](a, b map[K]V) map[K]V {
+	out := make(map[K]V, len(a)+len(b))
 	maps.Copy(out, a)
 	maps.Copy(out, b)
 	return out
 }
 
-// adapt returns what to leave out of the request after err. It is false when
-// the refusal is about nothing optional. Each change takes something away that
-// was sent, so that they come to an end.
+// adapt returns what to change in the request after err. It is false when the
+// refusal is about nothing that can be changed. Each change is made once, so
+// that they come to an end. What loses nothing is tried before what leaves
+// something out.
 func (c *openAICall) adapt(err error) (change, bool) {
 	var api *APIError
 	if !errors.As(err, &api) || api.ContextTooLarge {
 		return change{}, false
+	}
+	if change, ok := c.otherAPI(api); ok {
+		return change, true
+	}
+	if change, ok := c.otherForm(api); ok {
+		return change, true
 	}
 	if rejected, lasting := c.rejectsImages(api); rejected {
 		return change{adaptation{noImages: true}, "left images out: the model does not accept them", lasting}, true
@@ -71,7 +93,7 @@ func (c *openAICall) adapt(err error) (change, bool) {
 	if api.Status != http.StatusBadRequest && api.Status != http.StatusUnprocessableEntity {
 		return change{}, false
 	}
-	if param := c.namedParam(api); param != "" {
+	if param := c.namedParam(api); param != "" && c.mayGo(param, api) {
 		a, notice := c.withoutParam(param)
 		return change{a, notice, true}, true
 	}
@@ -85,13 +107,15 @@ func (c *openAICall) adapt(err error) (change, bool) {
 // namedParam returns the optional parameter of the request that the error
 // names, the one it names first, and "" if there is none.
 func (c *openAICall) namedParam(api *APIError) string {
-	sent := c.model.sent(c.adaptation, c.emit != nil)
+	sent, err := c.model.sent(c.adaptation, c.emit != nil)
+	if err != nil {
+		return ""
+	}
 	if len(c.req.Tools) == 0 {
 		delete(sent, "parallel_tool_calls")
 	}
-	var named *paramError
-	if errors.As(api, &named) {
-		top, _, _ := strings.Cut(named.name, ".")
+	if named := paramOf(api); named != "" {
+		top, _, _ := strings.Cut(named, ".")
 		if _, ok := sent[top]; ok {
 			return top
 		}
@@ -109,7 +133,7 @@ func (c *openAICall) namedParam(api *APIError) string {
 // its other name.
 func (c *openAICall) withoutParam(name string) (adaptation, string) {
 	others := map[string]string{"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
-	if other := others[name]; other != "" && len(c.adaptation.renamed) == 0 {
+	if other := others[name]; other != "" && len(c.adaptation.renamed) == 0 && !c.inResponses() {
 		if _, given := c.model.params[other]; !given {
 			return adaptation{renamed: map[string]string{name: other}},
 				fmt.Sprintf("sent %s as %s: the server does not accept it otherwise", name, other)
@@ -122,18 +146,23 @@ func (c *openAICall) withoutParam(name string) (adaptation, string) {
 // namedField returns the unknown field of a sent message that the error names,
 // the longest if several match.
 func (c *openAICall) namedField(api *APIError) string {
-	text := api.Message
-	var named *paramError
-	if errors.As(api, &named) {
-		text += " " + named.name
+	if c.inResponses() {
+		return "" // no unknown field goes there
 	}
-	shape := c.model.shape(c.adaptation)
+	text := api.Message + " " + paramOf(api)
+	shape := c.model.shape(c.name, c.adaptation)
 	longest := ""
-	for _, msg := range c.req.Messages {
-		for field := range msg.Extra {
+	look := func(fields map[string]json.RawMessage) {
+		for field := range fields {
 			if len(field) > len(longest) && !slices.Contains(shape.without, field) && indexWord(text, field) >= 0 {
 				longest = field
 			}
+		}
+	}
+	for _, msg := range c.req.Messages {
+		look(msg.Extra)
+		for _, call := range msg.ToolCalls {
+			look(call.Extra)
 		}
 	}
 	return longest
@@ -145,7 +174,7 @@ func (c *openAICall) namedField(api *APIError) string {
 var (
 	noImagePhrases = []string{
 		"image_url", "image input", "support image", "images are not supported", "image(s) may be provided",
-		"image content", "support vision", "vision is not", "multimodal", "mmproj", "content must be a string", "accept image",
+		"image content", "input_image", "support vision", "vision is not", "multimodal", "mmproj", "content must be a string", "accept image",
 	}
 	badImagePhrases = []string{"invalid image", "image data", "process image", "decode image", "image format", "unsupported image", "image too large"}
 )

@@ -28,9 +28,9 @@ func TestRefusedParametersAreDroppedOnce(t *testing.T) {
 		{"temperature", pygenttest.UnsupportedParameter("temperature"),
 			[]pygent.OpenAIOption{pygent.OpenAIExtraBody(map[string]any{"temperature": 0, "top_p": 1})}, "temperature", "", "dropped parameter temperature"},
 		{"the limit's name", pygenttest.UnsupportedParameter("max_completion_tokens"),
-			[]pygent.OpenAIOption{pygent.OpenAIMaxTokens(5)}, "max_completion_tokens", "max_tokens", "sent max_completion_tokens as max_tokens"},
+			[]pygent.OpenAIOption{pygent.OpenAIMaxTokens(5), pygent.OpenAIMaxTokensField("max_completion_tokens")}, "max_completion_tokens", "max_tokens", "sent max_completion_tokens as max_tokens"},
 		{"the limit's old name", raw(400, `{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}`),
-			[]pygent.OpenAIOption{pygent.OpenAIMaxTokens(5), pygent.OpenAIMaxTokensField("max_tokens")}, "max_tokens", "max_completion_tokens", "sent max_tokens as max_completion_tokens"},
+			[]pygent.OpenAIOption{pygent.OpenAIMaxTokens(5)}, "max_tokens", "max_completion_tokens", "sent max_tokens as max_completion_tokens"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/packages/ssestream"
 
@@ -66,7 +65,7 @@ func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	body, err := c.model.requestBody(c.req, c.name, c.adaptation, c.emit != nil)
+	body, err := c.body()
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}
@@ -85,13 +84,11 @@ func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
 	return nil, c.explain(err)
 }
 
-// roundTrip sends the body as it is: the SDK's parameters stay empty, and its
-// decoding is replaced by ours.
+// roundTrip sends the body as it is, and reads the response itself.
 func (c *openAICall) roundTrip(watch *stallWatch, body []byte) (*ChatResponse, error) {
 	var res *http.Response
-	_, err := c.model.service.New(watch.ctx, openai.ChatCompletionNewParams{},
+	err := c.model.sdk.Post(watch.ctx, c.path(), nil, &res,
 		option.WithRequestBody("application/json", body),
-		option.WithResponseBodyInto(&res),
 		option.WithMiddleware(refuseErrorStatus))
 	if err != nil {
 		return nil, err
@@ -105,7 +102,7 @@ func (c *openAICall) roundTrip(watch *stallWatch, body []byte) (*ChatResponse, e
 // read takes the answer for what it is, whatever its header says or the
 // request asked for.
 func (c *openAICall) read(watch *stallWatch, res *http.Response) (*ChatResponse, error) {
-	asm := &chatstream.Assembler{TakenID: c.takenID}
+	asm := c.assembler()
 	r := bufio.NewReader(watch.reader(res.Body))
 	first, err := firstByte(r)
 	switch {
@@ -133,7 +130,7 @@ func (c *openAICall) read(watch *stallWatch, res *http.Response) (*ChatResponse,
 	return newChatResponse(answer)
 }
 
-func (c *openAICall) readPlain(asm *chatstream.Assembler, r io.Reader) error {
+func (c *openAICall) readPlain(asm assembler, r io.Reader) error {
 	body, err := io.ReadAll(io.LimitReader(r, maxPlainBody+1))
 	if err != nil {
 		return err
@@ -144,7 +141,7 @@ func (c *openAICall) readPlain(asm *chatstream.Assembler, r io.Reader) error {
 	return c.add(asm, body)
 }
 
-func (c *openAICall) readStream(asm *chatstream.Assembler, r io.Reader) error {
+func (c *openAICall) readStream(asm assembler, r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: maxStreamBody}
 	// A last event without the blank line that ends it counts as well.
 	ended := io.MultiReader(limited, bytes.NewReader([]byte("\n\n")))
@@ -168,7 +165,7 @@ func (c *openAICall) readStream(asm *chatstream.Assembler, r io.Reader) error {
 	return nil // Finish judges it
 }
 
-func (c *openAICall) add(asm *chatstream.Assembler, data []byte) error {
+func (c *openAICall) add(asm assembler, data []byte) error {
 	d, err := asm.Add(data)
 	if err == nil && c.emit != nil && d != (chatstream.Delta{}) {
 		c.emitted = true
@@ -235,12 +232,14 @@ func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
 		msg.Parts = append(msg.Parts, p)
 	}
 	for _, call := range a.ToolCalls {
+		dropEmpty(call.Extra)
 		msg.ToolCalls = append(msg.ToolCalls, ToolCall(call))
 	}
 	if name, ok := msg.Extra["name"]; ok && json.Unmarshal(name, &msg.Name) == nil {
 		delete(msg.Extra, "name")
 	}
 	delete(msg.Extra, "tool_call_id") // not of an assistant
+	dropEmpty(msg.Extra)
 	msg, err := msg.encoded()
 	if err != nil {
 		return nil, err

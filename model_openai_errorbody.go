@@ -2,9 +2,11 @@ package pygent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -76,18 +78,40 @@ func (f *errorFields) fill(fields map[string]json.RawMessage) {
 	f.addRetryInfo(fields["details"])
 }
 
-// addUpstream takes what OpenRouter passes on of the provider behind it.
+// addUpstream takes what OpenRouter passes on of the provider behind it: the
+// body of its error as text, and what it says of limits.
 func (f *errorFields) addUpstream(raw json.RawMessage) {
 	var metadata struct {
 		Raw      json.RawMessage
-		Provider string `json:"provider_name"`
+		Provider json.RawMessage `json:"provider_name"`
+		Headers  map[string]string
 	}
-	if json.Unmarshal(raw, &metadata) != nil || len(metadata.Raw) == 0 {
+	_ = json.Unmarshal(raw, &metadata) // what has another shape says nothing
+	limits := http.Header{}
+	for name, value := range metadata.Headers {
+		limits.Set(name, value)
+	}
+	f.retryDelay = max(f.retryDelay, retryAfter(limits))
+	const maxDepth = 3
+	cause := parseError(bytes.TrimSpace(upstreamBody(metadata.Raw)), maxDepth)
+	if cause.message == "" {
 		return
 	}
-	if said := snippet([]byte(textOf(metadata.Raw))); said != "" {
-		f.message = strings.TrimSpace(f.message + ": " + strings.TrimSpace(metadata.Provider+" "+said))
+	f.message = strings.TrimSpace(f.message + ": " + strings.TrimSpace(scalar(metadata.Provider)+" "+cause.message))
+	f.param = cmp.Or(f.param, cause.param)
+	f.retryDelay = max(f.retryDelay, cause.retryDelay)
+	if _, err := strconv.Atoi(f.code); err == nil || f.code == "" { // a status says less than a code
+		f.code = cmp.Or(cause.code, cause.kind, f.code)
 	}
+}
+
+// upstreamBody returns the body that raw holds, as text or as it is.
+func upstreamBody(raw json.RawMessage) []byte {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return []byte(s)
+	}
+	return raw
 }
 
 // addRetryInfo takes Google's google.rpc.RetryInfo.
@@ -179,8 +203,44 @@ func durationUnits(v string, unit time.Duration) time.Duration {
 	if err != nil || math.IsNaN(n) || n <= 0 {
 		return 0
 	}
-	if n*float64(unit) >= math.MaxInt64 {
-		return math.MaxInt64
+	if n *= float64(unit); n < float64(longestRetryAfter) {
+		return time.Duration(n)
 	}
-	return time.Duration(n * float64(unit))
+	return longestRetryAfter
+}
+
+// longestRetryAfter bounds what a server may ask for, so that times can be
+// reckoned with it. No limit of a provider lasts longer than a month.
+const longestRetryAfter = 31 * 24 * time.Hour
+
+// Waits in the words of messages: "Please try again in 6m0s" (OpenAI, Groq),
+// "Please retry after 26 seconds" (Azure), "retryDelay": "34s" (Google),
+// "retry_after_seconds": 4.5 (gateways).
+var (
+	wordsOfWait = regexp.MustCompile(`(?i)(?:try again|retry|wait)[a-z ]{0,24}(?:in|after|for|about|delay"?:) *"?~?((?:\d+(?:\.\d+)? ?(?:milliseconds?|millis|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?:,? and |, | )?)+)(?:[^a-z0-9]|$)`)
+	fieldOfWait = regexp.MustCompile(`(?i)"?retry_?after(_ms|_seconds)?"? *[:=] *"?(\d+(?:\.\d+)?)`)
+	unitOfWait  = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?) ?(ms|mil|s|m|h|d)`)
+)
+
+// retryInWords returns the wait that a message asks for, and 0 if it does not.
+func retryInWords(message string) time.Duration {
+	if match := fieldOfWait.FindStringSubmatch(message); match != nil {
+		unit := time.Second
+		if strings.EqualFold(match[1], "_ms") {
+			unit = time.Millisecond
+		}
+		return durationUnits(match[2], unit)
+	}
+	match := wordsOfWait.FindStringSubmatch(message)
+	if match == nil {
+		return 0
+	}
+	units := map[string]time.Duration{
+		"ms": time.Millisecond, "mil": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+	}
+	wait := time.Duration(0)
+	for _, part := range unitOfWait.FindAllStringSubmatch(match[1], -1) {
+		wait = min(wait+durationUnits(part[1], units[strings.ToLower(part[2])]), longestRetryAfter)
+	}
+	return wait
 }

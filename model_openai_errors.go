@@ -51,10 +51,7 @@ func newStatusError(status int, h http.Header, body []byte) *APIError {
 		e.Retryable = !f.permanent() && !e.ContextTooLarge
 	}
 	if e.Retryable {
-		e.RetryAfter = retryAfter(h)
-		if e.RetryAfter == 0 {
-			e.RetryAfter = f.retryDelay
-		}
+		e.RetryAfter = min(cmp.Or(retryAfter(h), f.retryDelay, retryInWords(f.message)), longestRetryAfter)
 	}
 	return e
 }
@@ -64,6 +61,15 @@ type paramError struct{ name string }
 
 // Error names the parameter.
 func (e *paramError) Error() string { return "parameter " + e.name }
+
+// paramOf returns the parameter that an error names apart from its message.
+func paramOf(api *APIError) string {
+	var named *paramError
+	if errors.As(api, &named) {
+		return named.name
+	}
+	return ""
+}
 
 // responseError describes what went wrong while the answer of a response of
 // status 200 was read.
@@ -107,11 +113,26 @@ func (c *openAICall) explain(err error) error {
 		} else {
 			api.Message += " (no API key was sent: set OPENAI_API_KEY)"
 		}
-	case http.StatusNotFound:
-		api.Message += fmt.Sprintf(" (does %s serve a model called %q?%s)", c.model.baseURL, c.name, c.model.baseURLHint())
+	default:
+		api.Message += c.hint(api)
 	}
 	api.Message = c.model.redact(api.Message)
 	return api
+}
+
+// hint says what may help against a refusal.
+func (c *openAICall) hint(api *APIError) string {
+	switch {
+	case c.inResponses() && lacksResponses(api):
+		return fmt.Sprintf(" (%s does not serve the Responses API: use chat completions%s)", c.model.baseURL, c.model.baseURLHint())
+	case !c.inResponses() && wantsResponses(api) && c.adaptation.noResponses:
+		return fmt.Sprintf(" (and %s does not serve the Responses API)", c.model.baseURL)
+	case !c.inResponses() && wantsResponses(api):
+		return " (choose the Responses API for this model: OpenAIAPI, or openai.api of the configuration)"
+	case api.Status == http.StatusNotFound:
+		return fmt.Sprintf(" (does %s serve a model called %q?%s)", c.model.baseURL, c.name, c.model.baseURLHint())
+	}
+	return ""
 }
 
 // baseURLHint says what is commonly wrong with a base URL, if it is.

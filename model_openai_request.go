@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // params are the optional top-level fields of a request, encoded.
@@ -26,14 +25,26 @@ func (m *OpenAIModel) requestBody(req *ChatRequest, name string, a adaptation, s
 	if err != nil {
 		return nil, err
 	}
-	shape := m.shape(a)
-	encoded := make([][]byte, len(req.Messages))
+	shape := m.shape(name, a)
+	encoded := make([][]byte, 0, len(req.Messages))
 	size := len(head) + len("]}")
+	add := func(b []byte) {
+		if len(b) > 0 { // there may be nothing to send of a message
+			encoded = append(encoded, b)
+			size += len(b) + 1
+		}
+	}
+	before := Role("")
 	for i, msg := range req.Messages {
-		if encoded[i], err = shape.encode(msg); err != nil {
+		if msg.Role == RoleUser && a.bridged[before] {
+			add(shape.bridge())
+		}
+		b, err := shape.encode(msg)
+		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
-		size += len(encoded[i]) + 1
+		add(b)
+		before = msg.Role
 	}
 	body := append(make([]byte, 0, size), head...)
 	for i, b := range encoded {
@@ -47,9 +58,12 @@ func (m *OpenAIModel) requestBody(req *ChatRequest, name string, a adaptation, s
 
 // requestHead encodes everything before the first message.
 func (m *OpenAIModel) requestHead(req *ChatRequest, name string, a adaptation, stream bool) ([]byte, error) {
+	p, err := m.sent(a, stream)
+	if err != nil {
+		return nil, err
+	}
 	w := objectWriter{}
 	w.field("model", name)
-	p := m.sent(a, stream)
 	if stream {
 		w.field("stream", true)
 	}
@@ -59,21 +73,34 @@ func (m *OpenAIModel) requestHead(req *ChatRequest, name string, a adaptation, s
 		}
 		w.field(param, p[param])
 	}
+	list := "messages"
+	if m.inResponses(a) {
+		list = "input"
+	}
 	if len(req.Tools) > 0 {
-		w.field("tools", wireTools(req.Tools))
+		w.field("tools", m.tools(req.Tools, a))
 	}
 	if w.err != nil {
 		return nil, w.err
 	}
-	w.buf.WriteString(`,"messages":[`)
+	w.name(list)
+	w.buf.WriteByte('[')
 	return w.buf.Bytes(), nil
 }
 
+// tools returns the tools in the form of the API.
+func (m *OpenAIModel) tools(specs []ToolSpec, a adaptation) any {
+	if m.inResponses(a) {
+		return responsesTools(specs)
+	}
+	return wireTools(specs, a.emptySchema)
+}
+
 // sent returns the optional parameters as they go out.
-func (m *OpenAIModel) sent(a adaptation, stream bool) params {
-	p := maps.Clone(m.params)
-	if _, given := p["stream_options"]; stream && !given {
-		p["stream_options"] = json.RawMessage(`{"include_usage":true}`)
+func (m *OpenAIModel) sent(a adaptation, stream bool) (params, error) {
+	p, err := m.ownParams(a, stream)
+	if err != nil {
+		return nil, err
 	}
 	if !stream {
 		delete(p, "stream_options")
@@ -87,7 +114,23 @@ func (m *OpenAIModel) sent(a adaptation, stream bool) params {
 	for name := range a.dropped {
 		delete(p, name)
 	}
-	return p
+	return p, nil
+}
+
+// ownParams returns the parameters that were set, in the words of the API, and
+// those that this package sets itself.
+func (m *OpenAIModel) ownParams(a adaptation, stream bool) (params, error) {
+	if m.inResponses(a) {
+		return m.responsesParams(a)
+	}
+	p := maps.Clone(m.params)
+	if _, given := p["stream_options"]; stream && !given {
+		p["stream_options"] = json.RawMessage(`{"include_usage":true}`)
+	}
+	if a.noEffort {
+		p["reasoning_effort"] = json.RawMessage(`"none"`)
+	}
+	return p, nil
 }
 
 type wireTool struct {
@@ -95,86 +138,16 @@ type wireTool struct {
 	Function ToolSpec `json:"function"`
 }
 
-func wireTools(specs []ToolSpec) []wireTool {
+// wireTools returns the tools as chat completions take them. One without
+// arguments has no parameters, as OpenAI documents it: some servers refuse an
+// object without properties. Others refuse that there are none.
+func wireTools(specs []ToolSpec, emptySchema bool) []wireTool {
 	tools := make([]wireTool, len(specs))
 	for i, s := range specs {
-		if len(s.Parameters) == 0 {
+		if len(s.Parameters) == 0 && emptySchema {
 			s.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 		tools[i] = wireTool{Type: "function", Function: s}
 	}
 	return tools
-}
-
-// messageShape says what is left out of messages.
-type messageShape struct {
-	without  []string // fields, sorted
-	noImages bool
-	key      string // tells shapes apart; empty when nothing is left out
-}
-
-func (m *OpenAIModel) shape(a adaptation) messageShape {
-	without := slices.Collect(maps.Keys(a.stripped))
-	if !m.sendReasoning {
-		without = append(without, reasoningFields...)
-	}
-	slices.Sort(without)
-	s := messageShape{without: slices.Compact(without), noImages: a.noImages}
-	if len(s.without) > 0 || s.noImages {
-		s.key = fmt.Sprint(s.noImages, " ", strings.Join(s.without, " "))
-	}
-	return s
-}
-
-// encode returns msg's JSON in this shape.
-func (s messageShape) encode(msg Message) ([]byte, error) {
-	msg, err := msg.encoded()
-	if err != nil || !s.changes(msg) {
-		return msg.enc.bytes(), err
-	}
-	return msg.enc.variant(s.key, func() ([]byte, error) { return s.apply(msg).marshal() })
-}
-
-// changes reports whether there is anything in msg to leave out.
-func (s messageShape) changes(msg Message) bool {
-	if s.key == "" {
-		return false
-	}
-	if s.noImages && msg.HasImages() {
-		return true
-	}
-	return len(msg.Extra) > 0 && slices.ContainsFunc(s.without, func(name string) bool {
-		_, ok := msg.Extra[name]
-		return ok
-	})
-}
-
-func (s messageShape) apply(msg Message) Message {
-	msg.Extra = maps.Clone(msg.Extra)
-	for _, name := range s.without {
-		delete(msg.Extra, name)
-	}
-	if s.noImages && msg.HasImages() {
-		msg.Parts = slices.Clone(msg.Parts)
-		for i, p := range msg.Parts {
-			if p.ImageURL != "" {
-				msg.Parts[i] = Part{Text: imageLeftOut}
-			}
-		}
-		if !slices.ContainsFunc(msg.Parts, isForeign) {
-			msg.Content, msg.Parts = joinTexts(msg.Parts), nil // for servers that know no parts at all
-		}
-	}
-	return msg
-}
-
-// isForeign reports whether p is neither text nor an image.
-func isForeign(p Part) bool { return p.raw != nil && p.Text == "" && p.ImageURL == "" }
-
-func joinTexts(parts []Part) string {
-	texts := make([]string, len(parts))
-	for i, p := range parts {
-		texts[i] = p.Text
-	}
-	return strings.Join(texts, "\n")
 }

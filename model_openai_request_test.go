@@ -54,7 +54,7 @@ func TestRequestBodyBeginsWithThatOfTheStepBefore(t *testing.T) {
 func TestMessagesInAnotherShapeAreEncodedOnce(t *testing.T) {
 	m := testModel(t, OpenAISendReasoning(false))
 	messages := longConversation(t, 3)
-	shape := m.shape(adaptation{})
+	shape := m.shape("m", adaptation{})
 	first, err := shape.encode(messages[2])
 	require.NoError(t, err)
 	require.NotContains(t, string(first), "reasoning_content")

@@ -186,7 +186,7 @@ func TestOpenAIModelSendsItsOptions(t *testing.T) {
 	require.Equal(t, `{"model":"gpt-4.1-mini","stream":true,"n_predict":7,"parallel_tool_calls":false,"provider":{"only":["x"]},`+
 		`"stream_options":{"include_usage":true},"temperature":0.5,"tools":[`+
 		`{"type":"function","function":{"name":"bash","description":"a <b>","parameters":{"type":"object"}}},`+
-		`{"type":"function","function":{"name":"stop","parameters":{"type":"object","properties":{}}}}],`+
+		`{"type":"function","function":{"name":"stop"}}],`+
 		`"messages":[{"role":"user","content":"Go."}]}`, string(got.Body))
 
 	_, err = m.Chat(t.Context(), ask())

@@ -52,10 +52,18 @@ func (p RetryPolicy) next(ctx context.Context, attempt int, err error) (time.Dur
 		budget = time.Until(deadline)
 	}
 	if wait > budget {
-		at := time.Now().Add(wait).Format(time.TimeOnly)
-		return 0, fmt.Errorf("%w (a retry is possible in %s, at %s, past the time that is left)", err, wait.Round(time.Second), at)
+		return 0, fmt.Errorf("%w (a retry is possible %s, past the time that is left)", err, when(wait))
 	}
 	return wait, nil
+}
+
+// when says how far away a time is, and when that is, if it is today's concern.
+func when(wait time.Duration) string {
+	const day = 24 * time.Hour
+	if wait >= day {
+		return fmt.Sprintf("in %d days or more", wait/day)
+	}
+	return fmt.Sprintf("in %s, at %s", wait.Round(time.Second), time.Now().Add(wait).Format(time.TimeOnly))
 }
 
 // delay doubles from attempt to attempt; its upper half is random, so that

@@ -12,6 +12,18 @@ import (
 	"github.com/x/pygent"
 )
 
+// wire is a format that a response is written in.
+type wire interface {
+	// body is the whole answer.
+	body(*pygent.ChatResponse) (object, error)
+	// frames are the events of a stream.
+	frames(*pygent.ChatResponse) []frame
+	// failedBody is an answer with status 200 that tells of an error.
+	failedBody(f *fault) object
+	// failure is the event that tells of an error after n others.
+	failure(f *fault, n int) frame
+}
+
 // answer is a reply on its way to a client.
 type answer struct {
 	reply Reply
@@ -34,30 +46,30 @@ func (a *answer) fail(ctx context.Context, err error) {
 }
 
 // raw sends the bytes of a fault.
-func (a *answer) raw(ctx context.Context) {
+func (a *answer) raw(ctx context.Context, format wire) {
 	f := a.reply.fault
 	a.w.Header().Set("Content-Type", f.contentType)
-	if f.events == nil {
-		if f.breaks {
-			a.cutBody(f.status, []byte(f.body))
-		}
-		a.w.WriteHeader(f.status)
-		_, _ = io.WriteString(a.w, f.body) // the client may be gone, which is its right
+	if f.events != nil {
+		a.send(ctx, f.status, a.broken(format, rawFrames(f.events)))
 		return
 	}
-	a.send(ctx, f.status, a.broken(f.events, f.after), 0)
+	if f.breaks {
+		a.cutBody(f.status, []byte(f.body))
+	}
+	a.w.WriteHeader(f.status)
+	_, _ = io.WriteString(a.w, f.body) // the client may be gone, which is its right
 }
 
 // plain sends the whole answer in one body.
-func (a *answer) plain(enc *encoder, resp *pygent.ChatResponse) {
-	body, err := enc.completion(resp)
+func (a *answer) plain(format wire, resp *pygent.ChatResponse) {
+	body, err := format.body(resp)
 	f := a.reply.fault
 	switch {
 	case err != nil:
-		writeError(a.w, &pygent.APIError{Status: http.StatusUnprocessableEntity, Message: err.Error()}, nil)
+		a.unencodable(err)
 		return
 	case f != nil && f.breaks && f.event != nil:
-		body = errorObject(f.event, f)
+		body = format.failedBody(f)
 	}
 	if f != nil && f.breaks && f.event == nil {
 		b, err := json.Marshal(body)
@@ -70,6 +82,11 @@ func (a *answer) plain(enc *encoder, resp *pygent.ChatResponse) {
 	writeJSON(a.w, http.StatusOK, body)
 }
 
+// unencodable answers for a reply that is no JSON.
+func (a *answer) unencodable(err error) {
+	writeError(a.w, &pygent.APIError{Status: http.StatusUnprocessableEntity, Message: err.Error()}, nil)
+}
+
 // cutBody sends half of the body and closes the connection.
 func (a *answer) cutBody(status int, body []byte) {
 	a.w.Header().Set("Content-Length", fmt.Sprint(len(body)))
@@ -80,66 +97,50 @@ func (a *answer) cutBody(status int, body []byte) {
 }
 
 // stream sends the answer as events.
-func (a *answer) stream(ctx context.Context, enc *encoder, resp *pygent.ChatResponse, withUsage bool) {
-	chunks, pieces := enc.chunks(resp, withUsage)
-	events := make([]string, 0, len(chunks)+1)
-	for _, c := range chunks {
-		b, err := json.Marshal(c)
-		if err != nil {
-			writeError(a.w, &pygent.APIError{Status: http.StatusUnprocessableEntity, Message: err.Error()}, nil)
-			return
-		}
-		events = append(events, string(b))
-	}
-	if !enc.has(QuirkNoDone) && !enc.has(QuirkNoFinishReason) {
-		events = append(events, "[DONE]")
-	}
-	if f := a.reply.fault; f != nil && f.after > 0 {
-		events = a.broken(events, 1+min(f.after, pieces))
-	} else {
-		events = a.broken(events, 0)
-	}
+func (a *answer) stream(ctx context.Context, format wire, resp *pygent.ChatResponse) {
 	a.w.Header().Set("Content-Type", "text/event-stream")
-	a.send(ctx, http.StatusOK, events, 1)
+	a.send(ctx, http.StatusOK, a.broken(format, format.frames(resp)))
 }
 
-// broken returns the first n events, and the event that says why, of an
-// answer that breaks off; else all events.
-func (a *answer) broken(events []string, n int) []string {
+// broken returns the first frames, and the one that says why, of an answer
+// that breaks off; else all frames.
+func (a *answer) broken(format wire, frames []frame) []frame {
 	f := a.reply.fault
 	if f == nil || !f.breaks {
-		return events
+		return frames
 	}
-	events = slices.Clone(events[:min(max(0, n), len(events))])
+	frames = slices.Clone(cutFrames(frames, f.after))
 	if f.event != nil {
-		b, err := json.Marshal(errorObject(f.event, f))
-		if err != nil {
-			abort()
-		}
-		events = append(events, string(b))
+		last := format.failure(f, len(frames))
+		last.waits = len(frames) > 1
+		frames = append(frames, last)
 	}
-	return events
+	return frames
 }
 
-// send writes the events, pausing before each but the first and the next
-// together that belong to it, and closes the connection where the reply is cut.
-func (a *answer) send(ctx context.Context, status int, events []string, together int) {
+// send writes the frames, pausing where they say so, and closes the connection
+// where the reply is cut.
+func (a *answer) send(ctx context.Context, status int, frames []frame) {
 	f := a.reply.fault
 	cut := f != nil && f.breaks && f.event == nil
-	if cut && len(events) == 0 {
+	if cut && len(frames) == 0 {
 		abort()
 	}
-	prefix := "data: "
-	if slices.Contains(a.reply.quirks, QuirkKeepAlive) {
-		prefix = ": keep-alive\n\ndata: "
+	frames, err := encodeFrames(frames)
+	if err != nil {
+		a.unencodable(err)
+		return
 	}
 	a.w.WriteHeader(status)
 	out := http.NewResponseController(a.w)
-	for i, event := range events {
-		if i > together && a.reply.chunk.wait(ctx) != nil {
+	for _, frame := range frames {
+		if frame.waits && a.reply.chunk.wait(ctx) != nil {
 			abort()
 		}
-		_, _ = fmt.Fprintf(a.w, "%s%s\n\n", prefix, event)
+		if slices.Contains(a.reply.quirks, QuirkKeepAlive) {
+			_, _ = io.WriteString(a.w, ": keep-alive\n\n")
+		}
+		frame.write(a.w)
 		if out.Flush() != nil {
 			abort()
 		}

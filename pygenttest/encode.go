@@ -12,18 +12,22 @@ import (
 // object is a JSON object. Its encoding is sorted by name.
 type object = map[string]any
 
-// encoder writes a response as an OpenAI server does, with the reply's quirks.
+// encoder writes a response in the format of chat completions, with the reply's
+// quirks.
 type encoder struct {
-	id     string
-	model  string
-	quirks []Quirk
-	usage  *pygent.Usage // nil when there is nothing to report
+	id        string
+	model     string
+	quirks    []Quirk
+	usage     *pygent.Usage // nil when there is nothing to report
+	withUsage bool          // a stream reports it too
 }
+
+var _ wire = (*encoder)(nil)
 
 func (e *encoder) has(q Quirk) bool { return slices.Contains(e.quirks, q) }
 
-// completion is the body of a plain answer.
-func (e *encoder) completion(resp *pygent.ChatResponse) (object, error) {
+// body is a plain answer.
+func (e *encoder) body(resp *pygent.ChatResponse) (object, error) {
 	b, err := json.Marshal(resp.Message)
 	if err != nil {
 		return nil, err
@@ -54,10 +58,30 @@ func (e *encoder) completion(resp *pygent.ChatResponse) (object, error) {
 	return out, nil
 }
 
-// chunks are the events of a stream: the role, the pieces of the message, the
-// finish reason and, if withUsage is set, the usage. The number of pieces is
-// what lies between the role and the finish reason.
-func (e *encoder) chunks(resp *pygent.ChatResponse, withUsage bool) (events []object, pieces int) {
+// frames are the events of a stream: the role, the pieces of the message, the
+// finish reason and, if it was asked for, the usage.
+func (e *encoder) frames(resp *pygent.ChatResponse) []frame {
+	chunks, pieces := e.chunks(resp)
+	out := make([]frame, 0, len(chunks)+1)
+	for i, c := range chunks {
+		out = append(out, frame{data: c, piece: i > 0 && i <= pieces, tail: i > pieces})
+	}
+	if !e.has(QuirkNoDone) && !e.has(QuirkNoFinishReason) {
+		out = append(out, frame{data: "[DONE]", tail: true})
+	}
+	for i := range out {
+		out[i].waits = i > 1
+	}
+	return out
+}
+
+func (e *encoder) failedBody(f *fault) object { return errorObject(f.event, f) }
+
+func (e *encoder) failure(f *fault, _ int) frame { return frame{data: errorObject(f.event, f)} }
+
+// chunks are the objects of a stream. The number of pieces is what lies between
+// the role and the finish reason.
+func (e *encoder) chunks(resp *pygent.ChatResponse) (events []object, pieces int) {
 	ds := append([]object{{"role": "assistant", "content": ""}}, e.deltas(resp.Message)...)
 	if e.has(QuirkOneChunk) {
 		ds = []object{e.wholeDelta(resp.Message)}
@@ -83,7 +107,7 @@ func (e *encoder) chunks(resp *pygent.ChatResponse, withUsage bool) (events []ob
 			event["choices"] = []object{}
 		}
 	}
-	events = e.addUsage(events, withUsage)
+	events = e.addUsage(events)
 	if e.has(QuirkChangingID) {
 		for i, event := range events {
 			event["id"] = fmt.Sprintf("%s-%d", e.id, i)
@@ -93,8 +117,8 @@ func (e *encoder) chunks(resp *pygent.ChatResponse, withUsage bool) (events []ob
 }
 
 // addUsage reports the usage at the end, or so far in each event.
-func (e *encoder) addUsage(events []object, withUsage bool) []object {
-	if e.usage == nil || !withUsage && !e.has(QuirkCumulativeUsage) {
+func (e *encoder) addUsage(events []object) []object {
+	if e.usage == nil || !e.withUsage && !e.has(QuirkCumulativeUsage) {
 		return events
 	}
 	for i, event := range events {
@@ -106,7 +130,7 @@ func (e *encoder) addUsage(events []object, withUsage bool) []object {
 		soFar.CompletionTokens = soFar.CompletionTokens * int64(i+1) / int64(len(events))
 		event["usage"] = usageObject(soFar)
 	}
-	if withUsage && !e.has(QuirkNoFinishReason) {
+	if e.withUsage && !e.has(QuirkNoFinishReason) {
 		last := e.envelope("chat.completion.chunk")
 		last["choices"] = []object{}
 		last["usage"] = usageObject(*e.usage)

@@ -13,7 +13,8 @@ import (
 //	pygenttest.Call("bash", args).WithQuirks(pygenttest.QuirkRepeatedName)
 //
 // Those that concern the message work in a [ScriptedModel] too, those that
-// concern the bytes on the wire only in a [Server].
+// concern the bytes on the wire only in a [Server]. Those that the Responses
+// API has no room for do nothing there.
 type Quirk string
 
 // Quirks of the wire. A careful client reads the same message as without them.
@@ -67,7 +68,16 @@ const (
 	QuirkUnknownFields Quirk = "unknown-fields"
 )
 
-// Quirks returns all quirks there are, for tests that try each of them.
+// Quirks of the Responses API: how [Reply.FailAfter] tells of an error inside
+// a stream, instead of by the event response.failed.
+const (
+	// QuirkErrorEvent sends an event "error" in its documented form.
+	QuirkErrorEvent Quirk = "error-event"
+	// QuirkNestedError sends an event "error" with an object of that name.
+	QuirkNestedError Quirk = "nested-error"
+)
+
+// Quirks returns all quirks of chat completions, for tests that try each of them.
 func Quirks() []Quirk {
 	return append(WireQuirks(),
 		QuirkNoFinishReason, QuirkNoChoices, QuirkNoCallIDs, QuirkDuplicateCallIDs, QuirkInvalidArguments,

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/x/pygent"
@@ -22,21 +23,45 @@ type Request struct {
 	Header http.Header
 	Body   []byte // as it was received
 
-	// Chat is the decoded request of the chat completions endpoint; nil for
+	// Chat is the decoded request, of the Responses API too: instructions and
+	// items of the input are the messages that they stand for, reasoning items
+	// the field "reasoning_items" of the message after them. It is nil for
 	// other endpoints and where the body could not be decoded.
 	Chat *pygent.ChatRequest
 	// Stream reports whether a stream was asked for, IncludeUsage whether its
-	// usage was.
+	// usage was. The Responses API always reports it.
 	Stream       bool
 	IncludeUsage bool
 	// Fields are the body's top-level fields, each as it was received.
 	Fields map[string]json.RawMessage
 	// Err says why the server refused the request; nil if it did not.
 	Err error
+
+	encrypted bool // the content of reasoning items was asked for
 }
 
-// decode fills in what the body of a chat completions request says.
+func (r *Request) isChat() bool { return strings.HasSuffix(r.Path, "/chat/completions") }
+
+func (r *Request) isResponses() bool { return strings.HasSuffix(r.Path, "/responses") }
+
+// decode fills in what the body says.
 func (r *Request) decode() {
+	if err := json.Unmarshal(r.Body, &r.Fields); err != nil {
+		r.Err = fmt.Errorf("decode the request: %w", err)
+		return
+	}
+	if r.isResponses() {
+		r.Err = r.decodeResponses()
+	} else {
+		r.Err = r.decodeChat()
+	}
+	if r.Err == nil {
+		r.Err = CheckConversation(r.Chat.Messages)
+	}
+}
+
+// decodeChat fills in what the body of a chat completions request says.
+func (r *Request) decodeChat() error {
 	var in struct {
 		Model    string
 		Messages []pygent.Message
@@ -46,20 +71,15 @@ func (r *Request) decode() {
 			IncludeUsage bool `json:"include_usage"`
 		} `json:"stream_options"`
 	}
-	if err := json.Unmarshal(r.Body, &r.Fields); err != nil {
-		r.Err = fmt.Errorf("decode the request: %w", err)
-		return
-	}
 	if err := json.Unmarshal(r.Body, &in); err != nil {
-		r.Err = fmt.Errorf("decode the request: %w", err)
-		return
+		return fmt.Errorf("decode the request: %w", err)
 	}
 	r.Chat = &pygent.ChatRequest{Model: in.Model, Messages: in.Messages}
 	for _, t := range in.Tools {
 		r.Chat.Tools = append(r.Chat.Tools, t.Function)
 	}
 	r.Stream, r.IncludeUsage = in.Stream, in.Options.IncludeUsage
-	r.Err = CheckConversation(in.Messages)
+	return nil
 }
 
 // CheckConversation reports why a provider would refuse the conversation: it

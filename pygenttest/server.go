@@ -1,6 +1,7 @@
 package pygenttest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,14 +15,14 @@ import (
 	"github.com/x/pygent"
 )
 
-// Server is a fake server with OpenAI's chat completions API on a loopback
-// port. It answers with the replies of a script, as a stream where that is
+// Server is a fake server with OpenAI's chat completions and Responses APIs on a
+// loopback port. It answers with the replies of a script, as a stream where that is
 // asked for, and records every request. Any key is accepted. Requests that no
 // provider would take, because their JSON or their conversation is not legal,
 // are answered with status 400 and use up no reply.
 //
-// It serves POST /v1/chat/completions (and every other path that ends like
-// it, as Azure's do) and GET /v1/models. It is safe for concurrent use.
+// It serves POST /v1/chat/completions and /v1/responses (and every other path
+// that ends like them, as Azure's do) and GET /v1/models. It is safe for concurrent use.
 type Server struct {
 	http      *httptest.Server
 	script    script
@@ -124,18 +125,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone(), Body: body}
-	chat := strings.HasSuffix(r.URL.Path, "/chat/completions")
-	if chat {
+	answers := req.isChat() || req.isResponses()
+	if answers {
 		req.decode()
 	}
 	s.requests.add(req)
 	switch {
-	case chat && r.Method != http.MethodPost:
+	case answers && r.Method != http.MethodPost:
 		writeError(w, &pygent.APIError{Status: http.StatusMethodNotAllowed, Message: "Not allowed to " + r.Method + " on " + r.URL.Path}, nil)
-	case chat && req.Err != nil:
+	case answers && req.Err != nil:
 		writeError(w, &pygent.APIError{Status: http.StatusBadRequest, Message: req.Err.Error()}, nil)
-	case chat:
-		s.serveChat(ctx, w, &req)
+	case answers:
+		s.serveModel(ctx, w, &req)
 	case strings.HasSuffix(r.URL.Path, "/models"):
 		writeJSON(w, http.StatusOK, object{"object": "list", "data": []object{
 			{"id": modelName, "object": "model", "created": created, "owned_by": "pygenttest"},
@@ -145,7 +146,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) serveChat(ctx context.Context, w http.ResponseWriter, req *Request) {
+func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Request) {
 	r, err := s.script.take(req.Chat)
 	if err != nil {
 		writeError(w, &pygent.APIError{Status: http.StatusUnprocessableEntity, Code: "script_ended", Message: err.Error()}, nil)
@@ -159,7 +160,7 @@ func (s *Server) serveChat(ctx context.Context, w http.ResponseWriter, req *Requ
 	}
 	a := &answer{reply: r, w: w}
 	if r.fault != nil && r.fault.raw {
-		a.raw(ctx)
+		a.raw(ctx, s.wire(r, req, &pygent.ChatResponse{}))
 		return
 	}
 	resp, err := r.respond(ctx, req.Chat, s.script.callID)
@@ -167,34 +168,32 @@ func (s *Server) serveChat(ctx context.Context, w http.ResponseWriter, req *Requ
 		a.fail(ctx, err)
 		return
 	}
-	enc := s.encoder(r, req, resp)
+	format := s.wire(r, req, resp)
 	if req.Stream {
-		a.stream(ctx, enc, resp, req.IncludeUsage)
+		a.stream(ctx, format, resp)
 	} else {
-		a.plain(enc, resp)
+		a.plain(format, resp)
 	}
 }
 
-func (s *Server) encoder(r Reply, req *Request, resp *pygent.ChatResponse) *encoder {
-	e := &encoder{id: resp.ID, model: resp.Model, quirks: r.quirks}
+// wire returns the format that the request asks for.
+func (s *Server) wire(r Reply, req *Request, resp *pygent.ChatResponse) wire {
 	n := s.responses.Add(1)
-	if e.id == "" {
-		e.id = fmt.Sprintf("chatcmpl-%d", n)
-	}
-	if e.model == "" {
-		e.model = req.Chat.Model
-	}
-	if e.model == "" {
-		e.model = modelName
-	}
+	model := cmp.Or(resp.Model, req.Chat.Model, modelName)
 	usage := resp.Usage
 	if usage == (pygent.Usage{}) && r.usage == nil {
 		usage = estimate(req.Body, resp.Message)
 	}
+	var report *pygent.Usage
 	if usage != (pygent.Usage{}) {
-		e.usage = &usage
+		report = &usage
 	}
-	return e
+	if req.isResponses() {
+		id := cmp.Or(resp.ID, fmt.Sprintf("resp_%d", n))
+		return &responder{id: id, model: model, quirks: r.quirks, usage: report, encrypted: req.encrypted}
+	}
+	id := cmp.Or(resp.ID, fmt.Sprintf("chatcmpl-%d", n))
+	return &encoder{id: id, model: model, quirks: r.quirks, usage: report, withUsage: req.IncludeUsage}
 }
 
 // estimate counts a token for every four bytes.

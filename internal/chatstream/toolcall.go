@@ -194,7 +194,7 @@ func (a *Assembler) finishCalls() []ToolCall {
 		}
 		id := c.id
 		for taken(id) {
-			id = newID()
+			id = NewID()
 		}
 		used[id] = true
 		calls = append(calls, ToolCall{ID: id, Name: name, Arguments: c.args.String(), Extra: c.extra.encode()})
@@ -202,9 +202,9 @@ func (a *Assembler) finishCalls() []ToolCall {
 	return calls
 }
 
-// newID returns an id that every provider accepts: Mistral's models want nine
+// NewID returns an id that every provider accepts: Mistral's models want nine
 // letters and digits.
-func newID() string { return rand.Text()[:9] }
+func NewID() string { return rand.Text()[:9] }
 
 // objectScan finds the end of a JSON object that arrives in pieces. It does
 // not validate.

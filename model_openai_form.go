@@ -1,0 +1,97 @@
+package pygent
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// otherForm returns the change that says the same in another form, where the
+// server refuses the one it was said in.
+func (c *openAICall) otherForm(api *APIError) (change, bool) {
+	switch api.Status {
+	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return change{}, false
+	}
+	a := c.adaptation
+	if role := refusedOrder(api); role != "" && !a.bridged[role] {
+		return change{adaptation{bridged: map[Role]bool{role: true, RoleTool: true}},
+			"put an assistant message before the user's: the server takes no other order", true}, true
+	}
+	if refusesIDs(api) && !a.shortIDs {
+		return change{adaptation{shortIDs: true}, "sent the ids of tool calls as nine letters and digits: the server takes no others", true}, true
+	}
+	if c.inResponses() && !a.noReasoning && refusesReasoning(api) {
+		return change{adaptation{noReasoning: true}, "left earlier reasoning out: the server does not accept it", true}, true
+	}
+	if c.wantsParameters(api) && !a.emptySchema {
+		return change{adaptation{emptySchema: true}, "sent an empty schema for tools without arguments: the server wants one", true}, true
+	}
+	return change{}, false
+}
+
+// refusedOrder returns the role after which the server wants no user message,
+// and "" when the error is about something else. The words are those of Mistral
+// (hosted, and in vLLM) and of the chat templates of Mistral and Gemma.
+func refusedOrder(api *APIError) Role {
+	message := strings.ToLower(api.Message)
+	switch {
+	case strings.Contains(message, "unexpected role 'user' after role 'tool'"):
+		return RoleTool
+	case strings.Contains(message, "roles must alternate"):
+		return RoleUser
+	}
+	return ""
+}
+
+// refusesIDs reports whether the error is Mistral's about the ids of calls.
+func refusesIDs(api *APIError) bool {
+	message := strings.ToLower(api.Message)
+	return strings.Contains(message, "tool call id") && (strings.Contains(message, "length of 9") || strings.Contains(message, "length 9")) ||
+		strings.Contains(message, "tool call ids should be alphanumeric strings with length 9")
+}
+
+// The words of servers that miss the parameters of a tool: TabbyAPI, older
+// Azure, and gateways to Anthropic and to Bedrock.
+var (
+	schemaWords  = regexp.MustCompile(`(?i)\b(parameters|input_?schema)\b`)
+	missingWords = regexp.MustCompile(`(?i)\b(required|missing|undefined|must be|must have|expected|none)\b`)
+)
+
+// wantsParameters reports whether the error may be about tools that have no
+// parameters.
+func (c *openAICall) wantsParameters(api *APIError) bool {
+	if c.inResponses() || !slices.ContainsFunc(c.req.Tools, func(t ToolSpec) bool { return len(t.Parameters) == 0 }) {
+		return false
+	}
+	text := api.Message + " " + paramOf(api)
+	return schemaWords.MatchString(text) && missingWords.MatchString(text) && api.Code != "invalid_function_parameters"
+}
+
+// unsupportedWords tell that a parameter is not taken at all, in whatever way
+// servers say so; wrongValueWords, that another value would be.
+var (
+	unsupportedWords = []string{
+		"unsupported", "not supported", "not support", "unrecognized", "unrecognised", "not recognized", "unknown",
+		"unexpected", "extra inputs", "extra_forbidden", "extra fields", "not permitted", "not allowed", "not accept",
+		"additional propert", "deprecated", "not available", "cannot be used", "can't be used", "not compatible",
+		"incompatible", "no longer", "not implemented", "cannot be specified", "invalid parameter", "invalid field",
+	}
+	wrongValueWords = []string{"supported values", "must be one of", "expected one of", "valid values", "possible values", "allowed values"}
+)
+
+// mayGo reports whether a parameter that an error names may be left out. What
+// this package sets may; what the user set, only when the server does not take
+// it at all: a value that is wrong is for the user to mend.
+func (c *openAICall) mayGo(param string, api *APIError) bool {
+	switch param {
+	case "stream_options", "include", "store":
+		if _, given := c.model.params[param]; !given {
+			return true
+		}
+	}
+	text := strings.ToLower(api.Code + " " + api.Message)
+	says := func(word string) bool { return strings.Contains(text, word) }
+	return slices.ContainsFunc(unsupportedWords, says) && !slices.ContainsFunc(wrongValueWords, says)
+}

@@ -1,0 +1,161 @@
+package pygent
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/responses"
+)
+
+// OpenAIProtocol is one of OpenAI's APIs; see [OpenAIAPI].
+type OpenAIProtocol string
+
+// The APIs that an [OpenAIModel] speaks.
+const (
+	OpenAIAuto      OpenAIProtocol = "auto"
+	OpenAIChat      OpenAIProtocol = "chat"
+	OpenAIResponses OpenAIProtocol = "responses"
+)
+
+// OpenAIAPI sets the API to speak. With OpenAIAuto, the default, it is chat
+// completions, which every server has, and the Responses API for a model that
+// refuses tools in chat completions, or that is not served there at all.
+//
+// In the Responses API nothing is stored at the server, and the model's
+// reasoning goes back to it in encrypted form, kept in the field
+// "openai_response" of its messages. Parameters are given as for chat
+// completions and translated (reasoning_effort, verbosity, response_format,
+// max_tokens); those that it does not have are errors.
+func OpenAIAPI(api OpenAIProtocol) OpenAIOption { return func(o *openAIOptions) { o.api = api } }
+
+// assembler puts an answer together, from either API.
+type assembler interface {
+	Add(data []byte) (chatstream.Delta, error)
+	Finished() bool
+	Finish() (*chatstream.Answer, error)
+}
+
+// inResponses reports whether a model is spoken to in the Responses API.
+func (m *OpenAIModel) inResponses(a adaptation) bool {
+	return m.api == OpenAIResponses || m.api == OpenAIAuto && a.responses && !a.noResponses
+}
+
+func (c *openAICall) inResponses() bool { return c.model.inResponses(c.adaptation) }
+
+// path is where the call goes, below the base URL.
+func (c *openAICall) path() string {
+	if c.inResponses() {
+		return "responses"
+	}
+	return "chat/completions"
+}
+
+func (c *openAICall) body() ([]byte, error) {
+	return c.model.requestBody(c.req, c.name, c.adaptation, c.emit != nil)
+}
+
+func (c *openAICall) assembler() assembler {
+	if c.inResponses() {
+		return &responses.Assembler{Model: c.name, TakenID: c.takenID}
+	}
+	return &chatstream.Assembler{TakenID: c.takenID}
+}
+
+// responsesParams returns the optional parameters of a request in the Responses
+// API. Reasoning is carried by the conversation, since nothing is stored.
+func (m *OpenAIModel) responsesParams(a adaptation) (params, error) {
+	chat := make(params, len(m.params))
+	for name, value := range m.params {
+		if name == m.maxTokens {
+			name = responses.MaxTokens
+		}
+		chat[name] = value
+	}
+	p, err := responses.Params(chat)
+	if err != nil {
+		return nil, err
+	}
+	if _, given := p["store"]; !given {
+		p["store"] = json.RawMessage("false")
+	}
+	if _, given := p["include"]; !given && m.sendReasoning && !a.noReasoning {
+		p["include"] = json.RawMessage(`["reasoning.encrypted_content"]`)
+	}
+	return p, nil
+}
+
+func responsesTools(specs []ToolSpec) []responses.Tool {
+	tools := make([]responses.Tool, len(specs))
+	for i, s := range specs {
+		tools[i] = responses.Tool(s)
+	}
+	return tools
+}
+
+// wantsResponses reports whether the error of a call in chat completions asks
+// for the Responses API, in the words of OpenAI, Azure and Copilot.
+func wantsResponses(api *APIError) bool {
+	if api.Status < 400 || api.Status >= 500 {
+		return false
+	}
+	message := strings.ToLower(api.Message)
+	return strings.Contains(message, "v1/responses") ||
+		strings.Contains(message, "the responses api") ||
+		strings.Contains(message, "chatcompletion operation does not work with the specified model") ||
+		strings.Contains(message, "not accessible via the /chat/completions endpoint") ||
+		api.Code == "unsupported_api_for_model"
+}
+
+// lacksResponses reports whether the error of a call in the Responses API says
+// that the server does not have it, and not that it lacks the model.
+func lacksResponses(api *APIError) bool {
+	switch api.Status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return !strings.Contains(api.Code, "model") && !strings.Contains(strings.ToLower(api.Message), "model") && !refusesReasoning(api)
+	}
+	return false
+}
+
+// otherAPI returns the change to the other API that err asks for.
+func (c *openAICall) otherAPI(api *APIError) (change, bool) {
+	if c.model.api != OpenAIAuto {
+		return change{}, false
+	}
+	if c.inResponses() {
+		if !lacksResponses(api) {
+			return change{}, false
+		}
+		notice := fmt.Sprintf("went back to chat completions: %s does not serve the Responses API", c.model.baseURL)
+		return change{adaptation{noResponses: true}, notice, true}, true
+	}
+	if !wantsResponses(api) {
+		return change{}, false
+	}
+	if !c.adaptation.noResponses {
+		return change{adaptation{responses: true}, fmt.Sprintf("switched to the Responses API: %s asks for it", c.name), true}, true
+	}
+	// The next best thing, where the server offers it and nobody asked for more.
+	if _, given := c.model.params["reasoning_effort"]; given || c.adaptation.noEffort || !strings.Contains(api.Message, "reasoning_effort") {
+		return change{}, false
+	}
+	notice := "set reasoning_effort to none: the model takes no tools with more, but in the Responses API"
+	return change{adaptation{noEffort: true}, notice, true}, true
+}
+
+// refusesReasoning reports whether the error is about reasoning that goes back:
+// the server cannot read it, or misses what it belongs to.
+func refusesReasoning(api *APIError) bool {
+	message := strings.ToLower(api.Message)
+	for _, phrase := range []string{
+		"encrypted content", "encrypted_content", "items are not persisted", "required following item",
+		"without its required", "duplicate item", "type 'reasoning'", "type \"reasoning\"",
+	} {
+		if strings.Contains(message, phrase) {
+			return true
+		}
+	}
+	return api.Code == "invalid_encrypted_content"
+}

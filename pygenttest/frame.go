@@ -1,0 +1,69 @@
+package pygenttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// frame is one event of a stream.
+type frame struct {
+	name  string // the event's name; chat completions have none
+	data  any    // its JSON; a string is sent as it is
+	piece bool   // counted by CutAfter and FailAfter
+	tail  bool   // the message is complete before it
+	waits bool   // sent after the pause between pieces
+}
+
+// rawFrames are events given word by word.
+func rawFrames(events []string) []frame {
+	out := make([]frame, len(events))
+	for i, e := range events {
+		out[i] = frame{data: e, piece: true, waits: i > 0}
+	}
+	return out
+}
+
+// cutFrames returns the frames up to the n-th piece, or all before the tail
+// when there are fewer pieces.
+func cutFrames(frames []frame, n int) []frame {
+	if n <= 0 {
+		return nil
+	}
+	for i, f := range frames {
+		if f.tail {
+			return frames[:i]
+		}
+		if f.piece {
+			n--
+		}
+		if n == 0 {
+			return frames[:i+1]
+		}
+	}
+	return frames
+}
+
+// encodeFrames returns the frames with their data as it is sent.
+func encodeFrames(frames []frame) ([]frame, error) {
+	out := make([]frame, len(frames))
+	for i, f := range frames {
+		if _, ok := f.data.(string); !ok {
+			b, err := json.Marshal(f.data)
+			if err != nil {
+				return nil, err
+			}
+			f.data = string(b)
+		}
+		out[i] = f
+	}
+	return out, nil
+}
+
+// write sends an encoded frame. A client that is gone is noticed by the flush.
+func (f frame) write(w io.Writer) {
+	if f.name != "" {
+		_, _ = fmt.Fprintf(w, "event: %s\n", f.name)
+	}
+	_, _ = fmt.Fprintf(w, "data: %s\n\n", f.data)
+}

@@ -1,0 +1,186 @@
+package pygenttest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/x/pygent"
+)
+
+// responder writes a response in the format of the Responses API, with those
+// quirks of the reply that this format can have.
+type responder struct {
+	id        string
+	model     string
+	quirks    []Quirk
+	usage     *pygent.Usage // nil when there is nothing to report
+	encrypted bool          // reasoning items carry their content
+}
+
+var _ wire = (*responder)(nil)
+
+func (e *responder) has(q Quirk) bool { return slices.Contains(e.quirks, q) }
+
+// body is a plain answer.
+func (e *responder) body(resp *pygent.ChatResponse) (object, error) {
+	return e.finished(resp, e.items(resp)), nil
+}
+
+// frames are the events of a stream: the response begins, each item of its
+// output comes in pieces, the response ends. What opens and closes an item is
+// sent with the piece next to it.
+func (e *responder) frames(resp *pygent.ChatResponse) []frame {
+	s := &responseStream{responder: e}
+	s.add("response.created", object{"response": e.envelope("in_progress")}, frame{})
+	s.add("response.in_progress", object{"response": e.envelope("in_progress")}, frame{})
+	items := e.items(resp)
+	for i, it := range items {
+		s.item(i, it)
+	}
+	if e.has(QuirkNoFinishReason) {
+		return s.frames
+	}
+	whole := e.finished(resp, items)
+	s.add("response."+whole["status"].(string), object{"response": whole}, frame{tail: true, waits: true})
+	return s.frames
+}
+
+// failedBody is a response whose status tells of the error.
+func (e *responder) failedBody(f *fault) object { return e.failed(f) }
+
+// failure is the event of a response that failed, or the one that only tells
+// of an error, whose fields stand at the top by the documentation and in an
+// object of their own on many a wire.
+func (e *responder) failure(f *fault, n int) frame {
+	if !e.has(QuirkErrorEvent) && !e.has(QuirkNestedError) {
+		data := object{"type": "response.failed", "sequence_number": n, "response": e.failed(f)}
+		return frame{name: "response.failed", data: data}
+	}
+	failure := errorObject(f.event, f)["error"].(object)
+	data := object{"type": "error", "sequence_number": n, "error": failure}
+	if e.has(QuirkErrorEvent) {
+		data = object{"type": "error", "sequence_number": n,
+			"code": failure["code"], "message": failure["message"], "param": failure["param"]}
+	}
+	return frame{name: "error", data: data}
+}
+
+// failed is a response that failed.
+func (e *responder) failed(f *fault) object {
+	out := e.envelope("failed")
+	out["error"] = object{"code": f.event.Code, "message": f.event.Message}
+	return out
+}
+
+// finished is the response with its output, complete or cut off.
+func (e *responder) finished(resp *pygent.ChatResponse, items []item) object {
+	out := e.envelope("completed")
+	switch resp.FinishReason {
+	case pygent.FinishLength:
+		out["status"], out["incomplete_details"] = "incomplete", object{"reason": "max_output_tokens"}
+	case pygent.FinishFilter:
+		out["status"], out["incomplete_details"] = "incomplete", object{"reason": "content_filter"}
+	}
+	output := []object{}
+	if !e.has(QuirkNoChoices) {
+		for _, it := range items {
+			output = append(output, it.whole)
+		}
+	}
+	out["output"] = output
+	if e.usage != nil {
+		out["usage"] = responseUsage(*e.usage)
+	}
+	return out
+}
+
+func (e *responder) envelope(status string) object {
+	out := object{
+		"id": e.id, "object": "response", "created_at": created, "model": e.model, "status": status,
+		"error": nil, "incomplete_details": nil, "instructions": nil, "metadata": object{}, "output": []object{},
+		"parallel_tool_calls": true, "temperature": 1, "tool_choice": "auto", "tools": []object{}, "top_p": 1,
+		"usage": nil,
+	}
+	if e.has(QuirkUnknownFields) {
+		out["provider"] = "Scripted"
+	}
+	return out
+}
+
+// item is one item of a response's output.
+type item struct {
+	whole object // as it stands in the response
+	start object // as it stands when nothing of it is written
+	text  string // what comes in pieces
+}
+
+// items are the output of a response: its reasoning, its text, its calls.
+func (e *responder) items(resp *pygent.ChatResponse) []item {
+	m := resp.Message
+	var out []item
+	var reasoning string
+	if raw, ok := m.Extra[reasoningField]; ok && json.Unmarshal(raw, &reasoning) == nil {
+		out = append(out, e.reasoning(reasoning))
+	}
+	if m.Text() != "" || len(m.ToolCalls) == 0 && resp.FinishReason != pygent.FinishFilter {
+		out = append(out, e.message(m.Text()))
+	}
+	for i, c := range m.ToolCalls {
+		out = append(out, e.call(i, c))
+	}
+	return out
+}
+
+func (e *responder) reasoning(text string) item {
+	summary := []object{}
+	if text != "" {
+		summary = append(summary, object{"type": "summary_text", "text": text})
+	}
+	whole := object{"id": "rs_" + e.id, "type": "reasoning", "summary": summary}
+	if e.encrypted {
+		whole["encrypted_content"] = encryptedReasoning("rs_" + e.id)
+	}
+	return item{whole: whole, start: changed(whole, object{"summary": []object{}}), text: text}
+}
+
+func (e *responder) message(text string) item {
+	whole := object{"id": "msg_" + e.id, "type": "message", "status": "completed", "role": "assistant",
+		"content": []object{{"type": "output_text", "text": text, "annotations": []object{}, "logprobs": []object{}}}}
+	return item{whole: whole, start: changed(whole, object{"status": "in_progress", "content": []object{}}), text: text}
+}
+
+func (e *responder) call(i int, c pygent.ToolCall) item {
+	whole := object{"id": fmt.Sprintf("fc_%s_%d", e.id, i), "type": "function_call", "status": "completed",
+		"call_id": c.ID, "name": c.Name, "arguments": c.Arguments}
+	return item{whole: whole, start: changed(whole, object{"status": "in_progress", "arguments": ""}), text: c.Arguments}
+}
+
+// changed returns a copy of o with the fields of by.
+func changed(o, by object) object {
+	out := make(object, len(o))
+	for name, value := range o {
+		out[name] = value
+	}
+	for name, value := range by {
+		out[name] = value
+	}
+	return out
+}
+
+// encryptedReasoning is the content of the reasoning item with the given id,
+// which nobody but this server reads.
+func encryptedReasoning(id string) string {
+	return base64.StdEncoding.EncodeToString([]byte("the reasoning of " + id))
+}
+
+func responseUsage(u pygent.Usage) object {
+	return object{
+		"input_tokens":          u.PromptTokens,
+		"input_tokens_details":  object{"cached_tokens": u.CachedTokens},
+		"output_tokens":         u.CompletionTokens,
+		"output_tokens_details": object{"reasoning_tokens": u.ReasoningTokens},
+		"total_tokens":          u.Total(),
+	}
+}
