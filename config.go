@@ -81,9 +81,10 @@ type LimitsConfig struct {
 	TaskTimeout  time.Duration `json:"task_timeout,omitempty"`   // of a delegated task; default 20 minutes
 }
 
-// OpenAIConfig is how to reach a model through OpenAI's chat completions API,
-// at OpenAI or at any server that speaks it.
+// OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
+// any server that speaks them.
 type OpenAIConfig struct {
+	API               OpenAIProtocol    `json:"api,omitempty"` // default [OpenAIAuto]
 	APIKey            Secret            `json:"api_key,omitempty"`
 	BaseURL           string            `json:"base_url,omitempty"` // default https://api.openai.com/v1
 	Organization      string            `json:"organization,omitempty"`

@@ -100,6 +100,7 @@ func (c OpenAIConfig) options() []OpenAIOption {
 	var opts []OpenAIOption
 	opts = given(opts, string(c.APIKey), OpenAIKey)
 	opts = given(opts, c.BaseURL, OpenAIBaseURL)
+	opts = given(opts, c.API, OpenAIAPI)
 	opts = given(opts, c.CAFile, OpenAICAFile)
 	opts = given(opts, c.MaxTokens, OpenAIMaxTokens)
 	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)

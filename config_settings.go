@@ -75,6 +75,7 @@ var configSettings = []setting{
 
 	{key: "openai.api_key", also: []string{"openai_api_key"}, env: "OPENAI_API_KEY", secret: true, set: to(asSecret, func(c *Config) *Secret { return &c.OpenAI.APIKey })},
 	{key: "openai.base_url", also: []string{"openai_base_url"}, env: "OPENAI_BASE_URL", secret: true, set: to(asURL, func(c *Config) *string { return &c.OpenAI.BaseURL })},
+	{key: "openai.api", env: "PYGENT_OPENAI_API", set: to(asProtocol, func(c *Config) *OpenAIProtocol { return &c.OpenAI.API })},
 	{key: "openai.organization", env: "OPENAI_ORG_ID", set: to(asString, func(c *Config) *string { return &c.OpenAI.Organization })},
 	{key: "openai.project", env: "OPENAI_PROJECT_ID", set: to(asString, func(c *Config) *string { return &c.OpenAI.Project })},
 	{key: "openai.headers", env: "PYGENT_OPENAI_HEADERS", secret: true, set: merge(asHeaders, func(c *Config) *map[string]Secret { return &c.OpenAI.Headers })},

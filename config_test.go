@@ -215,6 +215,7 @@ var settingCases = []struct {
 
 	{"OPENAI_API_KEY", " sk-1\n", `openai.api_key = "sk-1"`, func(c pygent.Config) any { return c.OpenAI.APIKey }, pygent.Secret("sk-1")},
 	{"OPENAI_BASE_URL", "http://localhost:11434/v1", `openai_base_url = "http://localhost:11434/v1"`, func(c pygent.Config) any { return c.OpenAI.BaseURL }, "http://localhost:11434/v1"},
+	{"PYGENT_OPENAI_API", "responses", `openai.api = "responses"`, func(c pygent.Config) any { return c.OpenAI.API }, pygent.OpenAIResponses},
 	{"OPENAI_ORG_ID", "o", `openai.organization = "o"`, func(c pygent.Config) any { return c.OpenAI.Organization }, "o"},
 	{"OPENAI_PROJECT_ID", "p", `openai.project = "p"`, func(c pygent.Config) any { return c.OpenAI.Project }, "p"},
 	{"PYGENT_OPENAI_HEADERS", `{"X-A":"1"}`, "[openai.headers]\nX-A = '1'", func(c pygent.Config) any { return c.OpenAI.Headers }, map[string]pygent.Secret{"X-A": "1"}},
@@ -270,6 +271,7 @@ func TestConfigRefusesBadVariables(t *testing.T) {
 		{"PYGENT_PIDS", "0", `want a whole number of at least 1, not "0"`},
 		{"PYGENT_MAX_STEPS", "1.5", `want a whole number of at least 1`},
 		{"PYGENT_MAX_STEPS", "99999999999", `want a whole number from 1 to 2147483647`},
+		{"PYGENT_OPENAI_API", "soap", `want "auto", "chat" or "responses", not "soap"`},
 		{"PYGENT_MAX_TASKS", "many", `want a whole number`},
 		{"PYGENT_STEP_TIMEOUT", "soon", `want seconds, or a duration such as "90s" or "5m", not "soon"`},
 		{"PYGENT_STEP_TIMEOUT", "0", `want a duration longer than nothing`},
