@@ -63,6 +63,9 @@ func run(args []string) int {
 		return report(&exitError{exitUsage, err}, out)
 	}
 	parsed, err := parser.Parse(args)
+	if out.lost() != nil { // the help
+		return report(nil, out)
+	}
 	if err != nil {
 		return report(&exitError{exitUsage, fmt.Errorf("%w; pygent --help lists the flags", err)}, out)
 	}

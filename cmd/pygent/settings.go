@@ -25,7 +25,7 @@ type settings struct {
 	User      *string           `help:"User in the container (default the image's)." placeholder:"NAME"`
 	ReadOnly  *bool             `help:"Make the container's root file system read-only."`
 	GPUs      *string           `help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
-	Cap       []string          `help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME"`
+	Cap       []string          `help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME" sep:"none"`
 	Mount     []string          `help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
 	Publish   []string          `help:"Make a port of the container reachable here; it needs no network." placeholder:"[HOST:]PORT" sep:"none"`
 	Workspace *string           `help:"Directory to work in, kept afterwards (default a temporary one)." placeholder:"DIR" xor:"workspace"`
@@ -36,7 +36,7 @@ type settings struct {
 	Env       map[string]string `help:"Set a variable: one of pygent's own, or of the commands' environment." short:"e" placeholder:"NAME=VALUE" mapsep:"none"`
 	MaxSteps  *string           `help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
 	Timeout   *string           `help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
-	OmitTool  []string          `help:"Hide a tool from the model, and refuse it." placeholder:"NAME"`
+	OmitTool  []string          `help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
 }
 
 // maxSteps is the command's default: who starts a run by hand wants it done,
@@ -69,7 +69,11 @@ func (s *settings) load() (pygent.Config, error) {
 		return cfg, err
 	}
 	// Tools that are hidden add up: an override would replace those of the environment.
-	cfg.DisabledTools = append(cfg.DisabledTools, s.OmitTool...)
+	for _, names := range s.OmitTool {
+		for name := range strings.SplitSeq(names, ",") {
+			cfg.DisabledTools = append(cfg.DisabledTools, strings.TrimSpace(name))
+		}
+	}
 	return cfg, nil
 }
 
