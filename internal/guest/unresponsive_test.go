@@ -41,6 +41,23 @@ func called(t *testing.T, every time.Duration) (c *guest.Client, pid int) {
 	return c, pid
 }
 
+// suspend stops all threads of a process.
+func suspend(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	require.Eventually(t, func() bool {
+		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+		require.NoError(t, err)
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			if err != nil || !strings.Contains(string(stat), ") T ") {
+				return false
+			}
+		}
+		return true
+	}, testTime, time.Millisecond)
+}
+
 // requireGone waits until a process has gone, or is a zombie that nobody reaps.
 func requireGone(t *testing.T, pid int) {
 	t.Helper()
@@ -129,7 +146,7 @@ func TestEveryCallOfAStoppedGuestEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, pid := impatient(t)
-			require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+			suspend(t, pid)
 			require.ErrorIs(t, call(c), guest.ErrUnresponsive)
 			require.NoError(t, c.Close())
 		})
