@@ -43,6 +43,9 @@ var (
 	// ErrUnsent tells that a request was never sent, because the guest had
 	// gone before. It matches ErrClosed.
 	ErrUnsent = fmt.Errorf("%w: nothing was sent to it", ErrClosed)
+	// ErrLeft is returned by Close of a local guest when processes of its
+	// commands may still run.
+	ErrLeft = errors.New("processes of the guest may still run")
 )
 
 // Config is what a session begins with.

@@ -93,7 +93,7 @@ func startChild(env []string) (*child, error) {
 }
 
 // errSupervisors tells that commands of a guest that has ended may still run.
-var errSupervisors = errors.New("the guest has ended, but not what supervises its commands")
+var errSupervisors = fmt.Errorf("%w: the guest has ended, but not what supervises its commands", ErrLeft)
 
 // Close closes the stream, upon which the guest ends, and waits for that, and
 // for the end of all that it ran.
@@ -123,7 +123,7 @@ func (c *child) Kill() error {
 	}
 	var err error
 	if left := supervise.KillTree(c.cmd.Process.Pid, killPatience); left > 0 {
-		err = fmt.Errorf("%d processes of the guest could not be killed", left)
+		err = fmt.Errorf("%w: %d of them could not be killed", ErrLeft, left)
 	}
 	return errors.Join(err, c.cmd.Process.Kill())
 }
