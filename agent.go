@@ -33,6 +33,7 @@ type Agent struct {
 	sink   func(Event) // the handler of the run that goes on; guarded by emitMu
 
 	busy   sync.Mutex // held by the run that goes on
+	told   int        // how many repairs of the history were told; guarded by busy
 	mu     sync.Mutex // guards the fields below
 	cancel context.CancelCauseFunc
 	closed bool
@@ -275,6 +276,16 @@ func (a *Agent) emit(e Event) {
 	if e.Type == EventRunEnd && e.Task == "" {
 		a.sink = nil // tasks may go on, but the run's handlers have seen its last event
 	}
+}
+
+// tellRepairs emits what was repaired in the history's file, or happened to it,
+// since the last time. The caller holds a.busy.
+func (a *Agent) tellRepairs() {
+	repairs := a.history.Repairs()
+	for _, repair := range repairs[a.told:] {
+		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
+	}
+	a.told = len(repairs)
 }
 
 func (a *Agent) setSink(sink func(Event)) {

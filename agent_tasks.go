@@ -169,7 +169,7 @@ func callOf(ctx context.Context) *callInfo {
 // what the user is told between them is a matter of timing.
 func (c *callInfo) taskID() string {
 	nth := 0
-	for _, m := range c.agent.history.Messages()[:c.message] {
+	for _, m := range c.agent.history.view()[:c.message] {
 		if m.Role == RoleAssistant {
 			nth++
 		}

@@ -5,16 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/x/pygent/internal/journal"
 )
 
 // Errors of a [History], to be tested with errors.Is.
 var (
 	// ErrHistoryInUse is returned when another history, of this process or of
 	// another one, has the same file open.
-	ErrHistoryInUse = errors.New("the history is in use")
+	ErrHistoryInUse = journal.ErrInUse
 	// ErrNotHistory is returned for a file that does not hold a conversation.
 	// Such a file is left as it is.
 	ErrNotHistory = errors.New("not a history of chat messages")
+	// ErrHistoryChanged is returned when something else has removed or changed
+	// the file of an open history, and the conversation cannot be written to a
+	// new file either.
+	ErrHistoryChanged = journal.ErrChanged
 	// ErrHistoryClosed is returned for changes to a history after Close.
 	ErrHistoryClosed = errors.New("the history is closed")
 )
@@ -25,7 +31,8 @@ var (
 //
 // There are two ways to look at it. [History.Messages] is everything that was
 // said. [History.Conversation] is what any provider accepts of it, which is the
-// same for a conversation that went well. Both hand out views, not copies.
+// same for a conversation that went well. Both hand out copies, and Append takes
+// one: what a caller does to a message does not change the history.
 //
 // A History is safe for concurrent use.
 type History struct {
@@ -57,20 +64,36 @@ func NewHistory(msgs ...Message) *History {
 // file is created, readable by its owner only, with its directories.
 //
 // Each append is one write. A process that is killed at any moment loses at
-// most the message it was writing; opening the file again repairs it and
-// [History.Repairs] tells what was repaired. Bytes that are dropped and are
-// more than one unfinished message are kept beside it, in path + ".damaged".
+// most the message it was writing. A damaged file is read around the damage,
+// which costs the messages that it touches. What was found is written to the
+// file again, as a conversation that is legal without what is lost: calls whose
+// results are missing are answered, and results whose calls are missing become
+// messages of the user. [History.Repairs] tells what was done. The file as it
+// was is kept beside it, in path + ".damaged-" and the time, unless it was only
+// cut off in its last message. A file that holds something else is never
+// changed: the error is [ErrNotHistory].
 //
-// While the history is open, a lock on path + ".lock" keeps others out: they get
-// [ErrHistoryInUse]. Systems without flock or LockFileEx do not lock. A file
-// that holds something else is never changed: the error is [ErrNotHistory].
+// While the history is open, locks on the file, under all its names, and on
+// path + ".lock" keep others out: they get [ErrHistoryInUse]. Systems without
+// flock or LockFileEx do not lock. When something else replaces, removes or
+// changes the file nevertheless, that is noticed before the next change: the
+// history leaves the file as it is and goes on, with all its messages, in a new
+// one beside it, path + ".continued-" and the time. Repairs tells that too.
 func OpenHistory(path string) (*History, error) {
-	file, loaded, err := openHistoryFile(path)
+	h, err := openHistoryOn(journal.System, path)
 	if err != nil {
-		return nil, fmt.Errorf("open history %s: %w", path, err)
+		return nil, fmt.Errorf("open history %s: %w", path, openError(path, err))
 	}
-	h := &History{file: file, repairs: loaded.repairs}
-	h.record(loaded.messages...)
+	return h, nil
+}
+
+func openHistoryOn(disk journal.Disk, path string) (*History, error) {
+	h := &History{}
+	file, err := openHistoryFile(disk, path, h)
+	if err != nil {
+		return nil, err
+	}
+	h.file = file
 	return h, nil
 }
 
@@ -111,18 +134,19 @@ func (h *History) record(msgs ...Message) {
 	}
 }
 
-// Messages returns everything that was said, as it was said. The slice is a
-// view for reading: it costs nothing, and it does not change later.
-func (h *History) Messages() []Message {
+// Messages returns everything that was said, as it was said.
+func (h *History) Messages() []Message { return cloneMessages(h.view()) }
+
+// view is Messages without the copy, for reading.
+func (h *History) view() []Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clip(h.messages)
 }
 
 // Conversation returns the record as a legal conversation, for sending it to a
-// model now. The slice is a view for reading. From call to call it only grows
-// at its end, so that providers can cache the prefix; only SetSystem changes its
-// beginning, and that in later views alone.
+// model now. From call to call it only grows at its end, so that providers can
+// cache the prefix; only SetSystem changes its beginning.
 //
 // It differs from [History.Messages] where a provider would refuse the record:
 //   - A call without a result gets the result "interrupted; it may have taken
@@ -133,12 +157,36 @@ func (h *History) Messages() []Message {
 //   - Empty and repeated call ids are replaced, in the results as well.
 //   - Arguments that are not a JSON object become {}.
 //   - Results carry text only. Their images follow in one user message.
-//   - Assistant messages that say and call nothing are left out.
-func (h *History) Conversation() []Message {
+//   - Messages that say nothing are left out, as are white space and null
+//     beside calls.
+func (h *History) Conversation() []Message { return cloneMessages(h.conversation()) }
+
+// conversation is Conversation without the copy, for reading: it costs nothing,
+// however long the record is. Views handed out do not change later.
+func (h *History) conversation() []Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.legal.settle()
 	return slices.Clip(h.legal.messages)
+}
+
+// answerOpenCalls appends results for the calls that were interrupted, so that
+// the record is legal before the conversation goes on with something else.
+func (h *History) answerOpenCalls() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	results, err := answersToOpenCalls(h.messages)
+	if err != nil || len(results) == 0 || h.closed {
+		return err
+	}
+	h.record(results...)
+	if h.file == nil {
+		return nil
+	}
+	if err := h.file.append(results); err != nil {
+		return fmt.Errorf("append to history: %w", err)
+	}
+	return nil
 }
 
 // SetSystem makes text the system message at the beginning of the record, and
@@ -172,14 +220,20 @@ func (h *History) SetSystem(text string) error {
 		return nil
 	}
 	messages := slices.Concat(head, h.messages[old:])
+	shown := 0 // how many system messages begin the legal form
+	if old == 1 && !saysNothing(h.messages[0]) {
+		shown = 1
+	}
 	if h.file != nil {
 		if err := h.file.replace(messages); err != nil {
 			return fmt.Errorf("set system message: %w", err)
 		}
 	}
 	h.messages = messages
-	// A system message at the beginning is always the first of the legal form.
-	h.legal.messages = slices.Concat(head, h.legal.messages[old:])
+	if len(head) > 0 && saysNothing(head[0]) {
+		head = nil
+	}
+	h.legal.messages = slices.Concat(head, h.legal.messages[shown:])
 	return nil
 }
 
@@ -190,9 +244,13 @@ func (h *History) Len() int {
 	return len(h.messages)
 }
 
-// Repairs tells in words what loading had to repair and what was lost by it.
-// It is empty when nothing was wrong.
-func (h *History) Repairs() []string { return slices.Clip(h.repairs) }
+// Repairs tells in words what loading had to repair, what was lost by it, and
+// what something else did to the file since. It is empty when nothing was wrong.
+func (h *History) Repairs() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.repairs)
+}
 
 // Sync writes what could not be written before and has the system put the file
 // on stable storage. Appends alone survive the death of the process, not that of
@@ -227,7 +285,8 @@ func (h *History) Close() error {
 	return nil
 }
 
-// encodeForHistory returns m with its JSON, if that JSON reads back as a message.
+// encodeForHistory returns a copy of m with its JSON, if that JSON reads back as
+// a message.
 func encodeForHistory(m Message) (Message, error) {
 	if m.Role == "" {
 		return m, errors.New("no role")
@@ -244,5 +303,5 @@ func encodeForHistory(m Message) (Message, error) {
 			}
 		}
 	}
-	return m.encoded()
+	return m.clone().encoded()
 }

@@ -1,284 +1,206 @@
 package pygent
 
 import (
-	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/journal"
 )
 
-// maxHistoryFile bounds the files that are loaded, for a path that names
-// something else by mistake.
-const maxHistoryFile = 2 << 30
-
-// historyEnd is what follows the last message.
-const historyEnd = "\n]\n"
-
-// historyFile is the file of a durable history: one JSON array, one message a
-// line. An append overwrites the closing bracket with the new messages and a
-// bracket of their own in a single write, so that the file is valid JSON before
-// and after. Its methods are called by one goroutine at a time.
+// historyFile is the file of a durable history. Its methods are called with the
+// history's lock held.
 type historyFile struct {
-	path string
-	lock *historyLock
-	f    storage // nil after a failed replace, until it is opened again
-
-	end       int64  // where the last message ends, or the opening bracket
-	size      int64  // of the whole file
-	empty     bool   // no message is in the file or in unwritten
-	unwritten []byte // messages that are not in the file yet, ready for end
-}
-
-// storage is what a history needs of an [os.File].
-type storage interface {
-	io.WriterAt
-	io.Closer
-	Truncate(size int64) error
-	Sync() error
+	journal *journal.Journal
+	history *History
 }
 
 // openHistoryFile opens or creates the file at path, repairs it if it has to,
-// and returns it with its messages.
-func openHistoryFile(path string) (_ *historyFile, _ *loadedHistory, err error) {
-	if path, err = filepath.Abs(path); err != nil {
-		return nil, nil, err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, nil, err
-	}
-	// One file has one lock and one place for its replacement, under all names.
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%w: not a regular file", ErrNotHistory)
-	}
-	lock, err := lockHistory(path + ".lock")
+// and gives its messages to h.
+func openHistoryFile(disk journal.Disk, path string, h *History) (*historyFile, error) {
+	j, data, err := journal.Open(disk, path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			lock.release()
-		}
-	}()
-	// Left by a process that was killed while it replaced the file.
-	if err := os.Remove(path + ".tmp"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f := &historyFile{journal: j, history: h}
+	msgs, err := f.load(data)
 	if err != nil {
-		return nil, nil, err
+		return nil, errors.Join(err, j.Close())
 	}
-	s := &historyFile{path: path, lock: lock, f: f}
-	loaded, err := s.load(f)
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return s, loaded, nil
+	h.record(msgs...)
+	return f, nil
 }
 
-// load reads the messages and makes the file fit for appends.
-func (s *historyFile) load(f *os.File) (*loadedHistory, error) {
-	data, err := io.ReadAll(io.LimitReader(f, maxHistoryFile+1))
+// load makes a sound file of data that is not, so that the next one to open it,
+// a program in another language perhaps, finds a whole and legal conversation.
+func (f *historyFile) load(data []byte) ([]Message, error) {
+	found, err := journal.Scan(data, journal.Format[Message]{Read: readHistoryMessage, Begins: beginsMessage})
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxHistoryFile {
-		return nil, fmt.Errorf("%w: larger than %d bytes", ErrNotHistory, maxHistoryFile)
+	if !found.Sound() && !slices.ContainsFunc(found.Elements, hasKnownRole) && len(found.Elements) > 0 {
+		return nil, &journal.ForeignError{Err: errors.New("no message in it has a known role")}
 	}
-	loaded, err := parseHistory(data)
+	mended, notes, err := mend(found.Elements, gapsOf(found))
 	if err != nil {
 		return nil, err
 	}
-	s.end, s.size, s.empty = int64(loaded.end), int64(len(data)), len(loaded.messages) == 0
+	if found.Sound() && len(notes) == 0 {
+		f.journal.Use(found.End, len(found.Elements) == 0)
+		return found.Elements, nil
+	}
+	if err := f.repair(found, mended); err != nil {
+		return nil, fmt.Errorf("repair: %w", err)
+	}
+	f.tell(notes...)
+	return mended, nil
+}
+
+// repair writes the file anew. What was more than one message that was being
+// written is kept.
+func (f *historyFile) repair(found *journal.Found[Message], mended []Message) error {
+	var notes []string
+	keep := len(found.Garbled) > 0
+	for _, d := range found.Damage {
+		keep = keep || !d.Cut
+		notes = append(notes, describeDamage(d))
+	}
+	for _, i := range found.Garbled {
+		notes = append(notes, fmt.Sprintf("message %d has bytes that are no UTF-8; they read as U+FFFD now", i+1))
+	}
+	if found.Marked {
+		notes = append(notes, "a byte order mark at the beginning of the file was removed")
+	}
+	if !keep {
+		f.tell(notes...)
+		return f.journal.Replace(encodings(mended))
+	}
+	kept, err := f.journal.Repair(encodings(mended))
+	if err != nil {
+		return err
+	}
+	f.tell(notes...)
+	f.tell("the file as it was is kept in " + kept)
+	return nil
+}
+
+func describeDamage(d journal.Damage) string {
 	switch {
-	case len(bytes.TrimSpace(data)) == 0:
-		s.end = 1
-		return loaded, s.rewrite([]byte("[" + historyEnd))
-	case loaded.torn:
-		return loaded, s.repair(loaded, data[loaded.end:])
+	case d.Cut && d.Rest == 0:
+		return "the file was cut off after its last message; a message being written then is lost"
+	case d.Cut:
+		return fmt.Sprintf("the last message was cut off and is lost (%d bytes of it were there)", d.Rest)
 	}
-	return loaded, nil
+	return fmt.Sprintf("the file is damaged after message %d: what was in its bytes %d to %d is lost to the conversation",
+		d.After, d.Start, d.End-1)
 }
 
-// rewrite makes data the whole content of the file.
-func (s *historyFile) rewrite(data []byte) error {
-	if err := s.f.Truncate(0); err != nil {
-		return err
+// maxNotes bounds how many repairs of one kind are told one by one.
+const maxNotes = 10
+
+// tell adds to the history's repairs.
+func (f *historyFile) tell(notes ...string) {
+	h := f.history
+	h.repairs = append(h.repairs, notes[:min(len(notes), maxNotes)]...)
+	if more := len(notes) - maxNotes; more > 0 {
+		h.repairs = append(h.repairs, fmt.Sprintf("and so at %d more places", more))
 	}
-	s.size = int64(len(data))
-	_, err := s.f.WriteAt(data, 0)
-	return err
 }
 
-// repair cuts a torn tail off and closes the array again.
-func (s *historyFile) repair(loaded *loadedHistory, tail []byte) error {
-	if loaded.damaged {
-		name := s.path + ".damaged"
-		if err := keepBytes(name, tail); err != nil {
-			return fmt.Errorf("keep the damaged part: %w", err)
-		}
-		loaded.repairs = append(loaded.repairs, fmt.Sprintf("the damaged part, %d bytes, was moved to %s", len(tail), name))
+// gapsOf tells before which messages, by index, something is missing.
+func gapsOf(found *journal.Found[Message]) map[int]bool {
+	gaps := map[int]bool{}
+	for _, d := range found.Damage {
+		gaps[d.After] = true
 	}
-	return s.closeArray()
+	return gaps
 }
 
-// closeArray makes the file end after the last message that is surely in it.
-// Killed between its two steps, it leaves a file that is repaired again.
-func (s *historyFile) closeArray() error {
-	if err := s.f.Truncate(s.end); err != nil {
-		return err
-	}
-	s.size = s.end + int64(len(historyEnd))
-	_, err := s.f.WriteAt([]byte(historyEnd), s.end)
-	return err
+// append adds encoded messages to the file. The history has them already.
+func (f *historyFile) append(msgs []Message) error {
+	return f.ownFile(f.history.messages, func() error { return f.journal.Append(encodings(msgs)...) })
 }
 
-// append writes messages that were encoded. After an error they wait in
-// unwritten.
-func (s *historyFile) append(msgs []Message) error {
-	for _, m := range msgs {
-		s.unwritten = s.line(s.unwritten, m)
-	}
-	return s.flush()
+// replace makes msgs all that the file holds.
+func (f *historyFile) replace(msgs []Message) error {
+	return f.ownFile(msgs, func() error { return f.journal.Replace(encodings(msgs)) })
 }
 
-// line adds a message's line and what parts it from the line before to buf.
-func (s *historyFile) line(buf []byte, m Message) []byte {
-	if !s.empty {
-		buf = append(buf, ',')
-	}
-	s.empty = false
-	return append(append(buf, '\n'), m.enc.json...)
-}
+func (f *historyFile) sync() error { return f.ownFile(f.history.messages, f.journal.Sync) }
 
-// flush writes what is unwritten and the end of the array in one write.
-func (s *historyFile) flush() error {
-	if len(s.unwritten) == 0 {
+// close syncs the file and releases it, also when it returns an error.
+func (f *historyFile) close() error { return errors.Join(f.sync(), f.journal.Close()) }
+
+// ownFile carries out a change to the file. When something else has removed or
+// changed that, it is left as it is, and all messages go to a new one.
+func (f *historyFile) ownFile(all []Message, change func() error) error {
+	changed := change()
+	if !errors.Is(changed, journal.ErrChanged) {
+		return changed
+	}
+	old := f.journal.Path()
+	path, err := f.journal.Move(encodings(all))
+	if err != nil {
+		return fmt.Errorf("%w; and a new one cannot be written: %w", changed, err)
+	}
+	if path == old {
+		f.tell("the file was removed while it was in use; it was written anew with the whole conversation")
 		return nil
 	}
-	if err := s.reopen(); err != nil {
-		return err
-	}
-	length := int64(len(s.unwritten))
-	block := append(s.unwritten, '\n', ']')
-	// What others wrote may end in more white space than we do.
-	for s.end+int64(len(block))+1 < s.size {
-		block = append(block, ' ')
-	}
-	block = append(block, '\n')
-	s.size = s.end + int64(len(block))
-	if _, err := s.f.WriteAt(block, s.end); err != nil {
-		// The disk may be full: what is in the file must be readable still.
-		return errors.Join(err, s.closeArray())
-	}
-	s.end += length
-	s.unwritten = block[:0]
-	if cap(block) > 64<<10 {
-		s.unwritten = nil // one large message must not be held twice for good
-	}
+	f.tell(fmt.Sprintf("%s: %v; it was left as it is, and the whole conversation goes on in %s", old, changed, path))
 	return nil
 }
 
-// replace puts a file with the given messages in the place of this one.
-func (s *historyFile) replace(msgs []Message) (err error) {
-	temp := s.path + ".tmp"
-	next := historyFile{end: 1, empty: true}
-	data := []byte{'['}
-	for _, m := range msgs {
-		data = next.line(data, m)
+func encodings(msgs []Message) [][]byte {
+	elements := make([][]byte, len(msgs))
+	for i, m := range msgs {
+		elements[i] = m.enc.json
 	}
-	next.end = int64(len(data))
-	data = append(data, historyEnd...)
-	defer func() {
-		if err != nil {
-			os.Remove(temp)
-		}
-	}()
-	if err := writeSynced(temp, data); err != nil {
-		return err
-	}
-	// Windows replaces no file that is open.
-	if s.f != nil {
-		s.f.Close()
-		s.f = nil
-	}
-	if err := os.Rename(temp, s.path); err != nil {
-		return errors.Join(err, s.reopen())
-	}
-	syncDir(filepath.Dir(s.path))
-	s.end, s.size, s.empty, s.unwritten = next.end, int64(len(data)), next.empty, nil
-	// The new file is in place, so an error to open it is for the next append.
-	_ = s.reopen()
-	return nil
+	return elements
 }
 
-// reopen opens the file if a replace has closed it.
-func (s *historyFile) reopen() error {
-	if s.f != nil {
-		return nil
+// readHistoryMessage decodes a message of a history's file. One that stands
+// behind a damaged part must have a role that is known.
+func readHistoryMessage(value []byte, sure bool) (Message, error) {
+	var m Message
+	if err := json.Unmarshal(value, &m); err != nil {
+		return m, err
 	}
-	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
-	if err != nil {
-		return err
+	if !sure && !hasKnownRole(m) {
+		return m, fmt.Errorf("role %q is not known", m.Role)
 	}
-	s.f = f
-	return nil
+	return encodeForHistory(m)
 }
 
-func (s *historyFile) sync() error {
-	if err := s.flush(); err != nil {
-		return err
+func hasKnownRole(m Message) bool {
+	switch m.Role {
+	case RoleSystem, RoleUser, RoleAssistant, RoleTool, "developer", "function":
+		return true
 	}
-	if err := s.reopen(); err != nil {
-		return err
-	}
-	return s.f.Sync()
+	return false
 }
 
-// close releases the file and the lock, also when it returns an error.
-func (s *historyFile) close() error {
-	err := s.sync()
-	if s.f != nil {
-		err = errors.Join(err, s.f.Close())
-		s.f = nil
-	}
-	return errors.Join(err, s.lock.release())
+// beginsMessage reports whether text can be the first bytes of a message.
+func beginsMessage(text []byte) bool {
+	const begin = `{"role":`
+	head := strings.Join(strings.Fields(string(text[:min(len(text), 256)])), "")
+	return strings.HasPrefix(head, begin) || strings.HasPrefix(begin, head)
 }
 
-// keepBytes adds data to the end of a file for the user to look at.
-func keepBytes(name string, data []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
+// openError is the error of opening the file at path, for messages that have
+// named it already.
+func openError(path string, err error) error {
+	var foreign *journal.ForeignError
+	if errors.As(err, &foreign) {
+		return fmt.Errorf("%w: %w", ErrNotHistory, err)
 	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// writeSynced makes a file with data that is on stable storage when it returns.
-func writeSynced(name string, data []byte) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	at, ok := err.(*fs.PathError)
+	if abs, absErr := filepath.Abs(path); ok && absErr == nil && at.Path == abs {
+		return at.Err
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// syncDir puts a rename on stable storage where the system can do that. The
-// content is safe without it, so errors do not matter.
-func syncDir(dir string) {
-	if d, err := os.Open(dir); err == nil {
-		_ = d.Sync()
-		_ = d.Close()
-	}
+	return err
 }

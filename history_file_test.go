@@ -1,98 +1,277 @@
 package pygent
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/journal/memdisk"
 )
 
-// fullDisk is a file that takes a limited number of bytes.
-type fullDisk struct {
-	storage
-	room int
+const memPath = "/memdisk/history.json"
+
+func openOn(t testing.TB, disk *memdisk.Disk) *History {
+	t.Helper()
+	h, err := openHistoryOn(disk, memPath)
+	require.NoError(t, err)
+	return h
 }
 
-var errFull = errors.New("no space left on device")
+// requireFile checks what is in the file of a history, and what the next one to
+// open it finds.
+func requireFile(t testing.TB, disk *memdisk.Disk, want ...string) {
+	t.Helper()
+	require.JSONEq(t, "["+strings.Join(want, ",")+"]", disk.Names()[memPath])
+}
 
-func (d *fullDisk) WriteAt(p []byte, at int64) (int, error) {
-	if len(p) <= d.room || len(p) == len(historyEnd) { // a few bytes fit where there were some
-		d.room = max(0, d.room-len(p))
-		return d.storage.WriteAt(p, at)
+func users(texts ...string) (messages []string) {
+	for _, text := range texts {
+		messages = append(messages, fmt.Sprintf(`{"role":"user","content":%q}`, text))
 	}
-	n, err := d.storage.WriteAt(p[:d.room], at)
-	d.room = 0
-	return n, errors.Join(err, errFull)
+	return messages
 }
 
-func TestFailedWriteIsMadeUpFor(t *testing.T) {
-	for _, room := range []int{0, 1, 2, 5, 30} {
-		path := filepath.Join(t.TempDir(), "history.json")
-		h, err := OpenHistory(path)
-		require.NoError(t, err)
+func TestFullDiskLosesNothing(t *testing.T) {
+	for room := range 120 {
+		disk := memdisk.New()
+		h := openOn(t, disk)
 		require.NoError(t, h.Append(UserMessage("written")))
-		disk := h.file.f
+		disk.SetRoom(room)
+		var accepted, refused []string
+		for i := range 3 {
+			text := fmt.Sprint("message ", i)
+			err := h.Append(UserMessage(text))
+			if err == nil {
+				accepted = append(accepted, text)
+				continue
+			}
+			refused = append(refused, text)
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			require.Equal(t, "append to history: write "+memPath+": no space left on device", err.Error(), "said once")
+		}
+		require.Equal(t, 4, h.Len(), "nothing is lost from memory")
+		if len(refused) > 0 {
+			require.ErrorIs(t, h.Sync(), syscall.ENOSPC)
+		}
+		killed := openOn(t, disk.After(true, true))
+		require.Equal(t, append([]string{"written"}, accepted...), contents(killed), "room for %d", room)
 
-		h.file.f = &fullDisk{storage: disk, room: room}
-		require.ErrorIs(t, h.Append(UserMessage("does not fit at first")), errFull)
-		require.ErrorIs(t, h.Append(UserMessage("nor does this")), errFull)
-		require.ErrorIs(t, h.Sync(), errFull)
-		require.Equal(t, 3, h.Len(), "nothing is lost from memory")
-		requireFile(t, path, `[{"role":"user","content":"written"}]`)
-
-		h.file.f = disk
+		disk.SetRoom(-1)
 		require.NoError(t, h.Append(UserMessage("fits")))
-		requireFile(t, path, `[{"role":"user","content":"written"},{"role":"user","content":"does not fit at first"},`+
-			`{"role":"user","content":"nor does this"},{"role":"user","content":"fits"}]`)
+		requireFile(t, disk, users("written", "message 0", "message 1", "message 2", "fits")...)
 		require.NoError(t, h.Close())
 	}
 }
 
-func TestCloseWritesWhatIsUnwritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "history.json")
-	h, err := OpenHistory(path)
-	require.NoError(t, err)
-	disk := h.file.f
-	h.file.f = &fullDisk{storage: disk}
-	require.ErrorIs(t, h.Append(UserMessage("x")), errFull)
-	h.file.f = disk
-	require.NoError(t, h.Close())
-	requireFile(t, path, `[{"role":"user","content":"x"}]`)
+func contents(h *History) (texts []string) {
+	for _, m := range h.Messages() {
+		texts = append(texts, m.Content)
+	}
+	return texts
 }
 
-func TestSetSystemWritesWhatIsUnwritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "history.json")
-	h, err := OpenHistory(path)
-	require.NoError(t, err)
-	h.file.f = &fullDisk{storage: h.file.f}
-	require.ErrorIs(t, h.Append(UserMessage("x")), errFull)
+func TestFullDiskAndASystemMessage(t *testing.T) {
+	disk := memdisk.New()
+	h := openOn(t, disk)
+	disk.SetRoom(2)
+	require.Error(t, h.Append(UserMessage("x")))
+	require.ErrorIs(t, h.SetSystem("s"), syscall.ENOSPC)
+	require.Equal(t, []string{"x"}, contents(h), "a failed replacement changes nothing")
+	require.NotContains(t, disk.Names(), memPath+".tmp")
+	disk.SetRoom(-1)
 	require.NoError(t, h.SetSystem("s"))
-	requireFile(t, path, `[{"role":"system","content":"s"},{"role":"user","content":"x"}]`)
+	requireFile(t, disk, append([]string{`{"role":"system","content":"s"}`}, users("x")...)...)
+	require.NoError(t, h.Append(UserMessage("y")))
+	requireFile(t, disk, append([]string{`{"role":"system","content":"s"}`}, users("x", "y")...)...)
 	require.NoError(t, h.Close())
 }
 
-func TestFailedReplacementChangesNothing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "history.json")
-	h, err := OpenHistory(path)
-	require.NoError(t, err)
-	require.NoError(t, h.Append(SystemMessage("old")))
-	obstacle := filepath.Join(path+".tmp", "x")
-	require.NoError(t, os.MkdirAll(obstacle, 0o700))
-	require.Error(t, h.SetSystem("new"))
-	require.Equal(t, "old", h.Messages()[0].Content)
-	require.Equal(t, "old", h.Conversation()[0].Content)
-
-	require.NoError(t, os.RemoveAll(path+".tmp"))
-	require.NoError(t, h.Append(UserMessage("x")))
-	requireFile(t, path, `[{"role":"system","content":"old"},{"role":"user","content":"x"}]`)
+func TestCloseWritesWhatIsUnwritten(t *testing.T) {
+	disk := memdisk.New()
+	h := openOn(t, disk)
+	disk.SetRoom(0)
+	require.Error(t, h.Append(UserMessage("x")))
+	disk.SetRoom(-1)
 	require.NoError(t, h.Close())
+	requireFile(t, disk, users("x")...)
 }
 
-func requireFile(t *testing.T, path, want string) {
+// What others wrote may end in white space, with the bracket anywhere in it.
+func TestAppendCoversALongerEnd(t *testing.T) {
+	for _, end := range []string{"]" + strings.Repeat(" ", 500), strings.Repeat("\n", 500) + "]", strings.Repeat(" ", 30) + "]\n\n"} {
+		disk := memdisk.New()
+		disk.Write(memPath, []byte(`[{"role":"user","content":"1"}`+end))
+		h := openOn(t, disk)
+		require.Empty(t, h.Repairs())
+		for _, text := range []string{"2", "3", strings.Repeat("4", 600), "5"} {
+			require.NoError(t, h.Append(UserMessage(text)))
+			requireFile(t, disk, users(contents(h)...)...)
+		}
+	}
+}
+
+// TestPowerLoss lets the power go out after every change that a history makes to
+// its disk, and looks at all that the disk may hold then.
+func TestPowerLoss(t *testing.T) {
+	damaged := []byte("[\n" + users("1")[0] + ",\n{\"role\"\x00\x00\x00},\n" + users("3")[0] + "\n]\n")
+	for name, before := range map[string][]byte{"a new file": nil, "a damaged file": damaged} {
+		t.Run(name, func(t *testing.T) {
+			for off := 0; ; off++ {
+				disk := memdisk.New()
+				if before != nil {
+					disk.Write(memPath, before)
+				}
+				disk.OffAfter(off)
+				safe, accepted, err := live(disk)
+				for _, data := range []bool{false, true} {
+					for _, names := range []bool{false, true} {
+						checkAfter(t, disk.After(data, names), safe, accepted, data && names)
+					}
+				}
+				if err == nil {
+					return
+				}
+				require.ErrorIs(t, err, memdisk.ErrOff)
+			}
+		})
+	}
+}
+
+// live is the life of a history. safe is what has to survive a loss of power,
+// accepted what has to survive the death of the process.
+func live(disk *memdisk.Disk) (safe, accepted []string, err error) {
+	h, err := openHistoryOn(disk, memPath)
+	if err != nil {
+		return nil, nil, err
+	}
+	accepted = contents(h)
+	if len(accepted) > 0 {
+		safe = accepted // it was repaired, and on the disk before
+	}
+	steps := []struct {
+		do   func() error
+		safe bool
+	}{
+		{do: func() error { return h.Append(UserMessage("a")) }},
+		{do: func() error { return h.Sync() }, safe: true},
+		{do: func() error { return h.Append(UserMessage("b"), UserMessage("c")) }},
+		{do: func() error { return h.SetSystem("one") }},
+		{do: func() error { return h.Append(UserMessage("d")) }},
+		{do: func() error { return h.SetSystem("two") }},
+		{do: func() error { return h.Append(UserMessage("e")) }},
+		{do: h.Close, safe: true},
+	}
+	for _, step := range steps {
+		if err := step.do(); err != nil {
+			return safe, accepted, err
+		}
+		accepted = contents(h)
+		if step.safe {
+			safe = accepted
+		}
+	}
+	return safe, accepted, nil
+}
+
+func checkAfter(t *testing.T, disk *memdisk.Disk, safe, accepted []string, all bool) {
 	t.Helper()
-	data, err := os.ReadFile(path)
+	h, err := openHistoryOn(disk, memPath)
 	require.NoError(t, err)
-	require.JSONEq(t, want, string(data))
+	got := contents(h)
+	want := safe
+	if all {
+		want = accepted
+	}
+	for _, text := range want {
+		// Between two system messages either may be there.
+		if text != "one" && text != "two" {
+			require.Contains(t, got, text)
+		}
+	}
+	require.NoError(t, h.Close())
+	require.True(t, json.Valid([]byte(disk.Names()[memPath])))
+	require.Empty(t, openOn(t, disk).Repairs(), "repaired once and for all")
+	for name, content := range disk.Names() {
+		if strings.Contains(name, ".damaged-") {
+			require.Contains(t, content, "\x00", "the file as it was")
+		}
+	}
+}
+
+func TestMessagesAreNotShared(t *testing.T) {
+	mine := Message{
+		Role: RoleAssistant, Content: "text",
+		Parts:     []Part{{Text: "part"}},
+		ToolCalls: []ToolCall{{ID: "a", Name: "bash", Arguments: "{}", Extra: map[string]json.RawMessage{"x": json.RawMessage(`1`)}}},
+		Extra:     map[string]json.RawMessage{"y": json.RawMessage(`"abc"`)},
+	}
+	spoil := func(m *Message) {
+		m.Content = "spoiled"
+		m.Parts[0].Text = "spoiled"
+		m.ToolCalls[0].Name = "spoiled"
+		m.ToolCalls[0].Extra["x"][0] = '9'
+		m.Extra["y"][1] = 'X'
+		m.Extra["more"] = json.RawMessage(`1`)
+		b, err := m.MarshalJSON()
+		require.NoError(t, err)
+		b[0] = '!'
+	}
+	disk := memdisk.New()
+	h := openOn(t, disk)
+	require.NoError(t, h.Append(mine))
+	const want = `{"role":"assistant","content":[{"type":"text","text":"part"}],"tool_calls":[{"id":"a","type":"function","function":{"name":"bash","arguments":"{}"},"x":1}],"y":"abc"}`
+	check := func() {
+		t.Helper()
+		b, err := h.Messages()[0].MarshalJSON()
+		require.NoError(t, err)
+		require.Equal(t, want, string(b))
+		b, err = h.Conversation()[0].MarshalJSON()
+		require.NoError(t, err)
+		require.Equal(t, want, string(b))
+		require.NoError(t, h.SetSystem("write the file anew"))
+		require.NoError(t, h.SetSystem(""))
+		requireFile(t, disk, want)
+	}
+	spoil(&mine)
+	check()
+	spoil(&h.Messages()[0])
+	check()
+	spoil(&h.Conversation()[0])
+	check()
+	for _, m := range slices.Concat(h.Messages(), h.Conversation()[:1]) {
+		b, err := m.MarshalJSON()
+		require.NoError(t, err)
+		b[2] = '!'
+		for _, p := range m.Parts {
+			b, err := p.MarshalJSON()
+			require.NoError(t, err)
+			b[0] = '!'
+		}
+	}
+	check()
+}
+
+func TestPartsHandOutNoBytesOfTheirOwn(t *testing.T) {
+	var p Part
+	require.NoError(t, json.Unmarshal([]byte(`{"type":"text","text":"x","cache":1}`), &p))
+	b, err := p.MarshalJSON()
+	require.NoError(t, err)
+	b[0] = '!'
+	again, err := json.Marshal(p)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type":"text","text":"x","cache":1}`, string(again))
+}
+
+// What the agent reads at every step costs nothing, however long the record is.
+func TestViewsCostNothing(t *testing.T) {
+	h := NewHistory(slices.Repeat([]Message{UserMessage("a"), AssistantMessage("b")}, 1000)...)
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		h.view()
+		h.conversation()
+	}))
 }

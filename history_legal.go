@@ -35,10 +35,13 @@ func (c *conversation) add(m Message) {
 	switch {
 	case m.Role == RoleTool:
 		c.answer(m)
-	case m.Role == RoleAssistant && saysNothing(m):
+	case saysNothing(m):
 	default:
 		c.settle()
 		m.ToolCallID = ""
+		if len(m.Parts) == 0 && strings.TrimSpace(m.Content) == "" {
+			m.Content = ""
+		}
 		m.Extra = withoutNulls(m.Extra)
 		if m.Role != RoleAssistant {
 			m.ToolCalls = nil
@@ -144,11 +147,18 @@ func (c *conversation) uniqueID(id string) string {
 	}
 }
 
-// saysNothing reports whether an assistant message has neither text nor image
-// nor call. Reasoning alone is nothing that can be sent back; a refusal is.
+// saysNothing reports whether a message that is no result has neither text nor
+// image nor call. A model's reasoning alone is nothing that can be sent back; a
+// refusal is.
 func saysNothing(m Message) bool {
-	return len(m.ToolCalls) == 0 && !m.HasImages() && strings.TrimSpace(m.Text()) == "" &&
-		isNull(m.Extra["refusal"])
+	if strings.TrimSpace(m.Text()) != "" || m.HasImages() {
+		return false
+	}
+	if m.Role != RoleAssistant {
+		return !slices.ContainsFunc(m.Parts, Part.isOther)
+	}
+	return len(m.ToolCalls) == 0 &&
+		isNull(m.Extra["refusal"]) && isNull(m.Extra["audio"]) && isNull(m.Extra["function_call"])
 }
 
 // legalToolName returns name as providers accept it, 1 to 64 of the characters

@@ -11,9 +11,6 @@ func (a *Agent) logStart() {
 	for _, warning := range a.opts.warnings {
 		a.log.Warn("configuration", "what", warning)
 	}
-	for _, repair := range a.history.Repairs() {
-		a.log.Warn("history repaired", "what", repair)
-	}
 	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model, a.modelName),
 		"docker", a.runtime.UseDocker(), "messages", a.history.Len())
 }

@@ -55,6 +55,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	}
 	r.budget.deadline, _ = ctx.Deadline()
 	err := r.steps(ctx, msg)
+	r.tellRepairs()
 	r.result.TaskUsage = r.budget.spendOwn(r.result.Usage.Total())
 	r.result.Elapsed = time.Since(r.started)
 	r.emit(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
@@ -62,9 +63,15 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 }
 
 func (r *run) steps(ctx context.Context, msg string) error {
+	r.tellRepairs()
+	if !r.opts.resume {
+		if err := r.history.answerOpenCalls(); err != nil {
+			return r.fail(err)
+		}
+	}
 	if msg != "" {
 		if err := r.history.Append(UserMessage(msg)); err != nil {
-			return r.fail(fmt.Errorf("append to the history: %w", err))
+			return r.fail(err)
 		}
 	}
 	if r.opts.resume {
@@ -136,15 +143,16 @@ func (r *run) step(ctx context.Context) error {
 		defer cancel()
 	}
 	if err := r.nudge(); err != nil {
-		return r.fail(fmt.Errorf("append to the history: %w", err))
+		return r.fail(err)
 	}
 	r.result.Steps++
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
+	r.tellRepairs()
 	if err := r.refreshSystem(ctx); err != nil {
 		if ctx.Err() != nil {
 			return r.interrupted(ctx)
 		}
-		return r.fail(fmt.Errorf("system message: %w", err))
+		return r.fail(err)
 	}
 	resp, err := r.ask(ctx)
 	if err != nil {
@@ -198,7 +206,7 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 	}
 	r.empty = false
 	if err := r.history.Append(msg); err != nil {
-		return r.fail(fmt.Errorf("append to the history: %w", err))
+		return r.fail(err)
 	}
 	r.result.Message = msg
 	r.result.Summary = cmp.Or(strings.TrimSpace(msg.Text()), r.result.Summary)
@@ -249,7 +257,7 @@ func (r *run) tookReply(resp *ChatResponse) {
 
 // ask calls the model, and repeats the call as the retry policy says.
 func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
-	req := &ChatRequest{Model: r.modelName, Messages: r.history.Conversation(), Tools: r.system.specs}
+	req := &ChatRequest{Model: r.modelName, Messages: r.history.conversation(), Tools: r.system.specs}
 	policy := r.Agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
 		resp, err := r.askOnce(ctx, req)

@@ -32,7 +32,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 		}
 		images = append(images, result.Images...)
 		if err := r.history.Append(ToolMessage(call.ID, result.Content)); err != nil {
-			return r.fail(fmt.Errorf("append to the history: %w", err))
+			return r.fail(err)
 		}
 		r.emit(Event{Type: EventToolDone, Step: r.result.Steps, Call: &call, Output: result})
 		if skip == "" && (r.finished(result) || r.result.Status != "") {
@@ -40,7 +40,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 		}
 	}
 	if err := r.showImages(images); err != nil {
-		return r.fail(fmt.Errorf("append to the history: %w", err))
+		return r.fail(err)
 	}
 	if ctx.Err() != nil {
 		return r.interrupted(ctx)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"unicode/utf8"
 )
 
 // Role tells who wrote a message.
@@ -25,8 +26,9 @@ const (
 // completions API (https://platform.openai.com/docs/api-reference/chat), and
 // fields that this package does not know survive a round trip unchanged.
 //
-// Messages are passed by value. Do not modify the slices and maps of a message
-// that an agent, a history or a model has seen: make new ones.
+// Messages are passed by value, and their slices and maps are shared by the
+// copies. A history takes and hands out messages that share nothing with its
+// own; those that an agent hands to a model or to a handler are to be read only.
 type Message struct {
 	Role       Role
 	Content    string     // the text; ignored when Parts is not empty
@@ -91,6 +93,38 @@ func (m Message) Text() string {
 // HasImages reports whether a part of the message is an image.
 func (m Message) HasImages() bool {
 	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.ImageURL != "" })
+}
+
+// clone returns a copy that shares no slice and no map with m.
+func (m Message) clone() Message {
+	m.Parts = slices.Clone(m.Parts)
+	m.Extra = cloneFields(m.Extra)
+	if len(m.ToolCalls) > 0 {
+		m.ToolCalls = slices.Clone(m.ToolCalls)
+		for i := range m.ToolCalls {
+			m.ToolCalls[i].Extra = cloneFields(m.ToolCalls[i].Extra)
+		}
+	}
+	return m
+}
+
+func cloneMessages(msgs []Message) []Message {
+	msgs = slices.Clone(msgs)
+	for i := range msgs {
+		msgs[i] = msgs[i].clone()
+	}
+	return msgs
+}
+
+func cloneFields(fields map[string]json.RawMessage) map[string]json.RawMessage {
+	if fields == nil {
+		return nil
+	}
+	clone := make(map[string]json.RawMessage, len(fields))
+	for name, raw := range fields {
+		clone[name] = bytes.Clone(raw)
+	}
+	return clone
 }
 
 // encodedMessage is a message's JSON together with the message it was made
@@ -168,10 +202,20 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.enc.json, nil
+	return bytes.Clone(m.enc.json), nil
 }
 
+// marshal encodes m. What servers sent may hold bytes that are no UTF-8, and no
+// reader takes those.
 func (m Message) marshal() ([]byte, error) {
+	b, err := m.object()
+	if err == nil && !utf8.Valid(b) {
+		b = bytes.ToValidUTF8(b, []byte("\ufffd"))
+	}
+	return b, err
+}
+
+func (m Message) object() ([]byte, error) {
 	w := objectWriter{}
 	w.text("role", string(m.Role))
 	switch {
@@ -228,7 +272,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 // MarshalJSON encodes the part in OpenAI's chat format.
 func (p Part) MarshalJSON() ([]byte, error) {
 	if p.raw != nil {
-		return p.raw, nil
+		return bytes.Clone(p.raw), nil
 	}
 	w := objectWriter{}
 	if p.ImageURL != "" {
@@ -252,6 +296,13 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	}
 	*p = Part{Text: in.Text, ImageURL: in.ImageURL.URL, raw: bytes.Clone(data)}
 	return nil
+}
+
+// isOther reports whether the part is neither text nor an image, but something
+// that this package does not know.
+func (p Part) isOther() bool {
+	var in struct{ Type string }
+	return p.raw != nil && p.ImageURL == "" && json.Unmarshal(p.raw, &in) == nil && in.Type != "text"
 }
 
 // MarshalJSON encodes the call in OpenAI's chat format.

@@ -3,7 +3,6 @@ package pygent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -21,7 +20,7 @@ var ErrNothingToResume = errors.New("there is no run to resume")
 // are answered "interrupted; it may have taken effect", for the model to look.
 // A run that had ended already gives its status without asking the model.
 func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) {
-	if !slices.ContainsFunc(a.history.Messages(), func(m Message) bool { return m.Role != RoleSystem }) {
+	if !slices.ContainsFunc(a.history.view(), func(m Message) bool { return m.Role != RoleSystem }) {
 		return &Result{Status: StatusFailed, Reason: ErrNothingToResume.Error()}, ErrNothingToResume
 	}
 	return a.run(ctx, "", nil, append(opts[:len(opts):len(opts)], func(o *runOptions) { o.resume = true }))
@@ -53,7 +52,7 @@ func exchangeAtEnd(record []Message) (at int, open []bool, ok bool) {
 // resume answers the calls that were left open, and ends the run if it had
 // ended.
 func (r *run) resume(ctx context.Context) error {
-	record := r.history.Messages()
+	record := r.history.view()
 	at, open, ok := exchangeAtEnd(record)
 	if !ok {
 		if last := record[len(record)-1]; last.Role == RoleAssistant {
@@ -69,7 +68,7 @@ func (r *run) resume(ctx context.Context) error {
 		result := r.resumeCall(r.withCall(ctx, i), call, open[i], ended)
 		if open[i] {
 			if err := r.history.Append(ToolMessage(call.ID, result.Content)); err != nil {
-				return r.fail(fmt.Errorf("append to the history: %w", err))
+				return r.fail(err)
 			}
 			r.emit(Event{Type: EventToolDone, Call: &call, Output: result})
 		}

@@ -259,15 +259,9 @@ func (s *session) showIdleEvents() (end func()) {
 	return func() { set(before) }
 }
 
-// starter is a runtime that can tell whether commands can run, before there is
-// one.
-type starter interface {
-	Start(ctx context.Context) error
-}
-
 // tellOfStart says that commands cannot run, once that is known.
 func (s *session) tellOfStart(ctx context.Context) {
-	rt, ok := s.agent.runtime.(starter)
+	rt, ok := s.agent.runtime.(Starter)
 	if !ok {
 		return
 	}

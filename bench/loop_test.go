@@ -116,10 +116,10 @@ func BenchmarkRequestBody(b *testing.B) {
 			server := &discard{}
 			model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL("http://discard.invalid/v1"), pygent.OpenAIHTTPClient(&http.Client{Transport: server}))
 			require.NoError(b, err)
-			history := pygent.NewHistory(conversation(n)...)
+			messages := pygent.NewHistory(conversation(n)...).Conversation()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := model.Chat(b.Context(), &pygent.ChatRequest{Messages: history.Conversation()}); err != nil {
+				if _, err := model.Chat(b.Context(), &pygent.ChatRequest{Messages: messages}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -189,9 +190,40 @@ func exitCode(s pygent.Status) int {
 	return exitFailed
 }
 
-// cleanUp closes the agent.
+// cleanUp closes the agent. What only stays behind is a warning: it is swept
+// later, and what the run did is done.
 func cleanUp(agent *pygent.Agent) error {
-	return agent.Close()
+	return withoutLeftovers(agent.Close(), func(err error) { warn(err.Error()) })
+}
+
+// withoutLeftovers passes the parts of a clean-up's error that tell of things
+// left behind to warn, and returns the others.
+func withoutLeftovers(err error, warn func(error)) error {
+	if !tellsOfLeftovers(err) {
+		return err
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		if !slices.ContainsFunc(e.Unwrap(), isLeftover) {
+			var rest []error
+			for _, part := range e.Unwrap() {
+				rest = append(rest, withoutLeftovers(part, warn))
+			}
+			return errors.Join(rest...)
+		}
+	case interface{ Unwrap() error }:
+		return withoutLeftovers(e.Unwrap(), warn)
+	}
+	warn(err)
+	return nil
+}
+
+func tellsOfLeftovers(err error) bool {
+	return errors.Is(err, pygent.ErrCleanupIncomplete) || errors.Is(err, pygent.ErrLeftBehind)
+}
+
+func isLeftover(err error) bool {
+	return err == pygent.ErrCleanupIncomplete || err == pygent.ErrLeftBehind
 }
 
 // join adds an error of the clean-up to that of a command, whose exit code

@@ -1,0 +1,199 @@
+package pygent_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/journal/memdisk"
+	"github.com/x/pygent/pygenttest"
+)
+
+// TestChangedFileIsLeftAlone has something else change the file of a history
+// before each kind of change of our own.
+func TestChangedFileIsLeftAlone(t *testing.T) {
+	const foreign = `[{"role":"user","content":"somebody else's"}]`
+	changes := map[string]struct {
+		do   func(t *testing.T, path string)
+		left string // what is in the file afterwards; "" for what we wrote
+	}{
+		"replaced": {func(t *testing.T, path string) {
+			writeFile(t, path+".new", foreign)
+			require.NoError(t, os.Rename(path+".new", path))
+		}, foreign},
+		"written over":  {func(t *testing.T, path string) { writeFile(t, path, foreign) }, foreign},
+		"cut off":       {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 5)) }, "[\n{\"r"},
+		"removed":       {func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }, ""},
+		"removed, with": {func(t *testing.T, path string) { require.NoError(t, os.RemoveAll(filepath.Dir(path))) }, ""},
+	}
+	ours := map[string]struct {
+		do   func(h *pygent.History) error
+		want []pygent.Message
+	}{
+		"append": {
+			func(h *pygent.History) error { return h.Append(pygent.UserMessage("two")) },
+			[]pygent.Message{pygent.SystemMessage("s"), pygent.UserMessage("one"), pygent.UserMessage("two")},
+		},
+		"system message": {
+			func(h *pygent.History) error { return h.SetSystem("t") },
+			[]pygent.Message{pygent.SystemMessage("t"), pygent.UserMessage("one")},
+		},
+		"sync":  {(*pygent.History).Sync, []pygent.Message{pygent.SystemMessage("s"), pygent.UserMessage("one")}},
+		"close": {(*pygent.History).Close, []pygent.Message{pygent.SystemMessage("s"), pygent.UserMessage("one")}},
+	}
+	for change, foreign := range changes {
+		for name, our := range ours {
+			t.Run(change+", then "+name, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "dir", "history.json")
+				h := openHistory(t, path)
+				require.NoError(t, h.Append(pygent.SystemMessage("s"), pygent.UserMessage("one")))
+				foreign.do(t, path)
+				require.NoError(t, our.do(h))
+				require.Len(t, h.Repairs(), 1, "it is said")
+				require.Equal(t, jsonOf(t, our.want), jsonOf(t, h.Messages()))
+
+				kept := path
+				if foreign.left != "" {
+					data, err := os.ReadFile(path)
+					require.NoError(t, err)
+					require.Equal(t, foreign.left, string(data), "the file of the other one is not touched")
+					continued, err := filepath.Glob(path + ".continued-*")
+					require.NoError(t, err)
+					require.Len(t, continued, 1)
+					kept = continued[0]
+					require.Contains(t, h.Repairs()[0], kept)
+				}
+				want := our.want
+				if name != "close" {
+					want = append(want[:len(want):len(want)], pygent.UserMessage("three"))
+					require.NoError(t, h.Append(want[len(want)-1]))
+					require.NoError(t, h.SetSystem("last"))
+					want[0] = pygent.SystemMessage("last")
+					require.NoError(t, h.Close())
+				}
+				require.Len(t, h.Repairs(), 1, "once")
+				again := openHistory(t, kept)
+				require.Empty(t, again.Repairs())
+				require.Equal(t, jsonOf(t, want), jsonOf(t, again.Messages()))
+			})
+		}
+	}
+}
+
+func TestChangedFileOnAFullDisk(t *testing.T) {
+	disk := memdisk.New()
+	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	disk.Write("/h.json", []byte("something else"))
+	disk.SetRoom(3)
+	err = h.Append(pygent.UserMessage("two"))
+	require.ErrorIs(t, err, pygent.ErrHistoryChanged)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.Equal(t, map[string]string{"/h.json": "something else"}, disk.Names())
+	disk.SetRoom(-1)
+	require.NoError(t, h.Append(pygent.UserMessage("three")))
+	require.NoError(t, h.Close())
+	require.Equal(t, "something else", disk.Names()["/h.json"])
+	found := false
+	for name, content := range disk.Names() {
+		if strings.Contains(name, ".continued-") {
+			found = true
+			require.JSONEq(t, jsonOf(t, []pygent.Message{pygent.UserMessage("one"), pygent.UserMessage("two"), pygent.UserMessage("three")}), content)
+		}
+	}
+	require.True(t, found)
+}
+
+// Our own failures leave the file in a state that is not the work of others.
+func TestOwnFailureIsNoForeignChange(t *testing.T) {
+	disk := memdisk.New()
+	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	for failing := range 4 {
+		disk.OffAfter(failing) // the write, the cut, the closing bracket: each fails once
+		_ = h.Append(pygent.UserMessage("more"))
+		disk.OffAfter(-1)
+		require.NoError(t, h.Append(pygent.UserMessage("and")))
+		require.Empty(t, h.Repairs())
+		require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])
+	}
+	for failing := range 8 {
+		disk.OffAfter(failing) // and so in a replacement
+		_ = h.SetSystem(strings.Repeat("s", failing+1))
+		_ = h.Append(pygent.UserMessage("more"))
+		disk.OffAfter(-1)
+		require.NoError(t, h.Append(pygent.UserMessage("and")))
+		require.Empty(t, h.Repairs())
+		require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])
+	}
+	require.NoError(t, h.Close())
+}
+
+func TestAgentTellsThatItsHistoryWasReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	var warnings []string
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+			writeFile(t, path, "mine now")
+			return pygenttest.Text("one")
+		}), pygenttest.Text("two"))
+	agent := newAgent(t, model, pygent.WithHistoryFile(path), pygent.WithEventHandler(func(e pygent.Event) {
+		if e.Type == pygent.EventWarning {
+			warnings = append(warnings, e.Text)
+		}
+	}))
+	_, err := agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], path+".continued-")
+	_, err = agent.Step(t.Context(), "go on")
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+}
+
+func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
+	dir := t.TempDir()
+	path, hard, soft, both := filepath.Join(dir, "h.json"), filepath.Join(dir, "hard.json"), filepath.Join(dir, "soft.json"), filepath.Join(dir, "both.json")
+	h := openHistory(t, path)
+	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	require.NoError(t, os.Link(path, hard))
+	require.NoError(t, os.Symlink("h.json", soft))
+	require.NoError(t, os.Symlink("hard.json", both))
+	inUse := func() {
+		t.Helper()
+		for _, name := range []string{path, hard, soft, both} {
+			_, err := pygent.OpenHistory(name)
+			require.ErrorIs(t, err, pygent.ErrHistoryInUse, name)
+			require.NoFileExists(t, hard+".lock")
+		}
+	}
+	inUse()
+	if runtime.GOOS != "windows" {
+		require.NoError(t, h.SetSystem("the file is another one now"))
+		inUse()
+		require.NoError(t, h.SetSystem("and again"))
+		inUse()
+	}
+	require.NoError(t, h.Close())
+	for _, name := range []string{path, hard, soft, both} {
+		require.NoError(t, openHistory(t, name).Close())
+	}
+}
+
+func TestErrorsOfOpeningNameThePathOnce(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "h.json", "x.json")
+	writeFile(t, filepath.Join(dir, "h.json"), "a file")
+	_, err := pygent.OpenHistory(path)
+	require.Error(t, err)
+	_, err = pygent.OpenHistory(filepath.Join(dir, "h.json"))
+	require.EqualError(t, err, "open history "+filepath.Join(dir, "h.json")+": not a history of chat messages: no JSON array")
+}

@@ -1,0 +1,4 @@
+package pygent
+
+// OpenHistoryOn is OpenHistory on a disk of a test.
+var OpenHistoryOn = openHistoryOn

@@ -1,0 +1,103 @@
+package journal
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// Disk is the file system below a journal. There is one besides the system's:
+// the one that tests fill up, cut off and look into.
+type Disk interface {
+	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+	Stat(name string) (fs.FileInfo, error)
+	SameFile(a, b fs.FileInfo) bool
+	MkdirAll(dir string) error
+	Link(old, new string) error
+	Rename(old, new string) error
+	Remove(name string) error
+	// SyncDir puts the names in a directory on stable storage.
+	SyncDir(dir string) error
+	// Lock takes the lock with the given name without waiting. When another one
+	// holds it, the error is [ErrInUse].
+	Lock(name string) (io.Closer, error)
+}
+
+// File is an open file of a [Disk].
+type File interface {
+	io.Reader
+	io.WriterAt
+	io.Closer
+	Truncate(size int64) error
+	Sync() error
+	Stat() (fs.FileInfo, error)
+	// Lock locks the file itself, under all its names, until it is closed. When
+	// it is locked already, the error is [ErrInUse].
+	Lock() error
+	// Shared reports whether the file has more than one name.
+	Shared() bool
+	// Take gives the file the permissions and the owner of another one.
+	Take(from fs.FileInfo)
+}
+
+// System is the file system of this machine.
+var System Disk = system{}
+
+type system struct{}
+
+type systemFile struct{ *os.File }
+
+func (system) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return systemFile{f}, nil
+}
+
+func (system) Stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+func (system) SameFile(a, b fs.FileInfo) bool { return os.SameFile(a, b) }
+
+func (system) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+func (system) Link(old, new string) error { return os.Link(old, new) }
+
+func (system) Rename(old, new string) error { return os.Rename(old, new) }
+
+func (system) Remove(name string) error { return os.Remove(name) }
+
+func (system) Lock(name string) (io.Closer, error) { return lockName(name) }
+
+func (system) SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // a directory cannot be synced there
+	}
+	d, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // a file system that has no such thing
+	}
+	return errors.Join(err, d.Close())
+}
+
+func (f systemFile) Lock() error { return lockFile(f.File) }
+
+func (f systemFile) Shared() bool {
+	info, err := f.Stat()
+	return err == nil && names(info) > 1
+}
+
+// Take leaves what it may not change as it is. The file was made for its owner
+// alone, so it is never more open than the other one.
+func (f systemFile) Take(from fs.FileInfo) {
+	chown(f.File, from)
+	_ = f.Chmod(from.Mode().Perm())
+}

@@ -1,0 +1,47 @@
+package journal
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// nameLock is the lock on a name: a file that exists while it is held. The
+// system drops it when the process dies, however it dies.
+type nameLock struct{ f *os.File }
+
+func lockName(name string) (*nameLock, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFile(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &nameLock{f: f}, nil
+}
+
+// Close gives the lock up and removes its file, unless another process has
+// opened that already: Windows refuses the removal then.
+func (l *nameLock) Close() error {
+	err := l.f.Close()
+	_ = os.Remove(l.f.Name())
+	return err
+}
+
+// lockFile locks one byte far behind the end of any file: the locked part of a
+// file cannot be read by others.
+func lockFile(f *os.File) error {
+	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+	far := &windows.Overlapped{OffsetHigh: 1 << 30}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, far)
+	switch {
+	case errors.Is(err, windows.ERROR_LOCK_VIOLATION):
+		return ErrInUse
+	case err != nil:
+		return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return nil
+}

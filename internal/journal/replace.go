@@ -1,0 +1,210 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+)
+
+// temp is the name of a replacement until it is in place.
+func (j *Journal) temp() string { return j.path + ".tmp" }
+
+// array returns the content of a file with the given elements, and where the
+// last one ends in it.
+func array(elements [][]byte) (data []byte, end int64) {
+	next := Journal{empty: true}
+	data = []byte{'['}
+	for _, element := range elements {
+		data = next.line(data, element)
+	}
+	return append(data, tail...), int64(len(data))
+}
+
+// Replace puts a file with the given elements in the place of this one, at once
+// and on stable storage. When it fails, nothing has changed.
+func (j *Journal) Replace(elements [][]byte) error {
+	_, err := j.replace(elements, false)
+	return err
+}
+
+// Repair is Replace for a damaged file, which is kept under the name returned.
+func (j *Journal) Repair(elements [][]byte) (kept string, err error) {
+	return j.replace(elements, true)
+}
+
+func (j *Journal) replace(elements [][]byte, keep bool) (kept string, err error) {
+	if err := j.check(); err != nil {
+		return "", err
+	}
+	data, end := array(elements)
+	defer func() {
+		if err != nil {
+			_ = j.disk.Remove(j.temp())
+		}
+	}()
+	id, err := j.writeTemp(data)
+	if err != nil {
+		return "", err
+	}
+	if keep {
+		if kept, err = j.keep(); err != nil {
+			return "", fmt.Errorf("keep the damaged file: %w", err)
+		}
+	}
+	if err := j.detach(); err != nil {
+		return "", err
+	}
+	if err := j.disk.Rename(j.temp(), j.path); err != nil {
+		return "", joined(err, j.open(0))
+	}
+	j.id = id
+	j.settle(data, end, len(elements) == 0)
+	// The new file is in place and whole. What fails from here on is for the
+	// next Append or Sync.
+	_ = j.syncName()
+	_ = j.open(0)
+	return kept, nil
+}
+
+// settle takes note of a new file.
+func (j *Journal) settle(data []byte, end int64, empty bool) {
+	j.end, j.size, j.empty, j.unwritten, j.unnamed = end, int64(len(data)), empty, nil, true
+}
+
+// detach closes the file that will be replaced: Windows replaces no file that
+// is open. A file with other names stays locked.
+func (j *Journal) detach() error {
+	if j.f == nil {
+		return nil
+	}
+	f := j.f
+	j.f = nil
+	if runtime.GOOS != "windows" && f.Shared() {
+		j.locked = append(j.locked, f)
+		return nil
+	}
+	return f.Close()
+}
+
+// writeTemp makes the replacement. It is on stable storage, but for its name,
+// when writeTemp returns.
+func (j *Journal) writeTemp(data []byte) (fs.FileInfo, error) {
+	if err := j.disk.Remove(j.temp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := j.disk.OpenFile(j.temp(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	f.Take(j.id)
+	return fill(f, data)
+}
+
+// fill writes a new file, syncs it and closes it.
+func fill(f File, data []byte) (fs.FileInfo, error) {
+	_, err := f.WriteAt(data, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	id, statErr := f.Stat()
+	if err == nil {
+		err = statErr
+	}
+	return id, errors.Join(err, f.Close())
+}
+
+// keep gives the file a second name, or makes a copy where there are no hard
+// links.
+func (j *Journal) keep() (string, error) {
+	return j.beside("damaged", func(name string) error {
+		err := j.disk.Link(j.path, name)
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return j.copyTo(name)
+	})
+}
+
+func (j *Journal) copyTo(name string) error {
+	from, err := j.disk.OpenFile(j.path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	data, err := io.ReadAll(from)
+	if err != nil {
+		return err
+	}
+	f, err := j.disk.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fill(f, data)
+	return err
+}
+
+// maxBeside is how many names beside tries before it gives up.
+const maxBeside = 100
+
+// beside calls make with names beside the journal's own until one is free.
+func (j *Journal) beside(what string, make func(name string) error) (string, error) {
+	base := fmt.Sprintf("%s.%s-%s", j.home, what, time.Now().UTC().Format("20060102-150405"))
+	name := base
+	for n := 2; ; n++ {
+		if err := make(name); !errors.Is(err, fs.ErrExist) || n > maxBeside {
+			return name, err
+		}
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// Move leaves a file that something else has changed alone, and goes on in a
+// new one with the given elements. That has the old name if nothing has it now,
+// or else a name beside it, which is returned.
+func (j *Journal) Move(elements [][]byte) (string, error) {
+	data, end := array(elements)
+	if err := j.disk.MkdirAll(filepath.Dir(j.home)); err != nil {
+		return "", err
+	}
+	moved := *j
+	create := func(name string) error {
+		moved.path, moved.f, moved.id = name, nil, nil
+		return moved.create(data, j.id)
+	}
+	err := create(j.home)
+	if errors.Is(err, fs.ErrExist) {
+		_, err = j.beside("continued", create)
+	}
+	if err != nil {
+		return "", err
+	}
+	if j.f != nil {
+		_ = j.f.Close() // everything that was in it is in the new one
+	}
+	*j = moved
+	j.settle(data, end, len(elements) == 0)
+	_ = j.syncName() // and again with the next Sync
+	return j.path, nil
+}
+
+// create makes a new file with data at the journal's path and opens it. On
+// failure there is none.
+func (j *Journal) create(data []byte, like fs.FileInfo) error {
+	f, err := j.disk.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	f.Take(like)
+	if j.id, err = fill(f, data); err == nil {
+		err = j.open(0)
+	}
+	if err != nil {
+		return joined(err, j.disk.Remove(j.path))
+	}
+	return nil
+}
