@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/x/pygent/internal/callback"
 )
 
 // Agent is a conversation with a model that can run tools. It owns one
@@ -31,6 +33,9 @@ type Agent struct {
 
 	emitMu sync.Mutex  // held while event handlers run, so that they see one event at a time
 	sink   func(Event) // the handler of the run that goes on; guarded by emitMu
+
+	handling callback.Guard // who runs event handlers of the agent
+	calling  callback.Guard // who runs its tools and approvals
 
 	busy   sync.Mutex // held by the run that goes on
 	told   int        // how many repairs of the history were told; guarded by busy
@@ -224,7 +229,7 @@ func (a *Agent) Close() error {
 	if already {
 		return nil
 	}
-	return errors.Join(a.tasks.close(), a.runtime.Cleanup(), a.closeHistory())
+	return errors.Join(a.closeTasks(), a.runtime.Cleanup(), a.closeHistory())
 }
 
 // closeHistory closes the history unless it is the caller's.
@@ -266,6 +271,7 @@ func (a *Agent) emit(e Event) {
 	if a.opts.onEvent == nil && a.sink == nil {
 		return
 	}
+	defer a.handling.Enter()()
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
 	if a.opts.onEvent != nil {
 		a.opts.onEvent(e)

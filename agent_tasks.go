@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -55,17 +56,31 @@ func (a *Agent) Tasks() *TaskManager {
 	return t.manager
 }
 
-// close closes the agent's own manager. One that is asked for later is closed.
-func (t *lazyTasks) close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.given {
+// closeTasks closes the agent's own manager. One that is asked for later is
+// closed. No lock is held meanwhile: handlers of the last events may ask for it.
+func (a *Agent) closeTasks() error {
+	if a.tasks.given {
 		return nil
 	}
-	if t.manager == nil {
-		t.manager = newTaskManager(t.opts)
+	return a.Tasks().Close()
+}
+
+// openTasks returns the tasks that the agent delegated and that are at work
+// still, the oldest first.
+func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
+	m := a.tasks.made()
+	if m == nil {
+		return nil, nil
 	}
-	return t.manager.Close()
+	all, err := tasksOf(ctx, m, a, "")
+	return slices.DeleteFunc(all, func(s TaskStatus) bool { return s.State.AtRest() }), err
+}
+
+// made returns the manager, or nil when there was no need of one yet.
+func (t *lazyTasks) made() *TaskManager {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.manager
 }
 
 // ID returns the agent's id: what [WithID] set, or the id of the task it works

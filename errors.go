@@ -34,6 +34,13 @@ var (
 	ErrAgentBusy = errors.New("the agent is busy with another run")
 	// ErrAgentClosed is returned by an agent after Close.
 	ErrAgentClosed = errors.New("the agent is closed")
+	// ErrInCallback is returned at once by a method that waits, such as Close,
+	// when it is called from an event handler, a tool or an approval that it
+	// would wait for.
+	ErrInCallback = errors.New("called from an event handler, a tool or an approval that it would wait for")
+	// ErrLeftBehind is returned by Close when something did not end in time:
+	// code that ignores its context, or a runtime whose Cleanup does not return.
+	ErrLeftBehind = errors.New("did not end in time and is left behind")
 	// ErrNoModel is returned when no model is configured: no key, no base URL.
 	ErrNoModel = errors.New("no model is configured")
 	// ErrUnknownTool is returned for a tool that is not registered.

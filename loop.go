@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -43,7 +44,9 @@ type run struct {
 }
 
 func newRun(a *Agent, o runOptions) *run {
-	return &run{Agent: a, opts: o, result: &Result{}, started: time.Now(), budget: &taskBudget{limit: o.maxTokens}}
+	spends := newTaskBudget(o)
+	o.maxTokens = spends.Limit()
+	return &run{Agent: a, opts: o, result: &Result{}, started: time.Now(), budget: spends}
 }
 
 // do makes steps until one of them ends the run.
@@ -56,7 +59,8 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.budget.deadline, _ = ctx.Deadline()
 	err := r.steps(ctx, msg)
 	r.tellRepairs()
-	r.result.TaskUsage = r.budget.spendOwn(r.result.Usage.Total())
+	r.result.TaskUsage = r.budget.Below()
+	r.budget.over.Store(true)
 	r.result.Elapsed = time.Since(r.started)
 	r.emit(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
 	return r.result, err
@@ -86,7 +90,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		case r.result.Steps >= r.opts.maxSteps:
 			r.end(StatusMaxSteps, fmt.Sprintf("the limit of %d steps is reached", r.opts.maxSteps))
 		case r.opts.maxTokens > 0 && r.spent() >= r.opts.maxTokens:
-			r.end(StatusBudget, fmt.Sprintf("%d tokens are spent, of %d", r.spent(), r.opts.maxTokens))
+			r.end(StatusBudget, r.budget.spentInWords())
 		default:
 			if err := r.step(ctx); err != nil {
 				return err
@@ -96,12 +100,9 @@ func (r *run) steps(ctx context.Context, msg string) error {
 	return nil
 }
 
-// spent is how many tokens the run and its tasks have used.
-func (r *run) spent() int64 {
-	own := r.result.Usage.Total()
-	tasks := r.budget.spendOwn(own)
-	return own + tasks.Total()
-}
+// spent is how many tokens the run and its tasks have used, and those set aside
+// for tasks at work.
+func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
 
 // end notes how the run ended; the first word counts.
 func (r *run) end(s Status, reason string) {
@@ -159,7 +160,7 @@ func (r *run) step(ctx context.Context) error {
 		return r.modelFailed(ctx, err)
 	}
 	r.result.Usage = r.result.Usage.Add(resp.Usage)
-	r.budget.spendOwn(r.result.Usage.Total())
+	r.budget.Spend(r.result.Usage)
 	return r.take(ctx, resp)
 }
 
@@ -300,10 +301,12 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 }
 
 // logPanic keeps the stack of a panic of what, if err is one.
-func (a *Agent) logPanic(what string, err error) {
+func (a *Agent) logPanic(what string, err error) { logPanic(a.log, what, err) }
+
+func logPanic(log *slog.Logger, what string, err error) {
 	var p *panicError
 	if errors.As(err, &p) {
-		a.log.Error(what+" panicked", "error", err, "stack", string(p.stack))
+		log.Error(what+" panicked", "error", err, "stack", string(p.stack))
 	}
 }
 

@@ -85,7 +85,10 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err := r.permit(ctx, tool, call, args); err != nil {
 		return errorResult(err), false
 	}
-	result, err = outlive(ctx, func() (*ToolResult, error) { return tool.call(ctx, r.runtime, args) })
+	result, err = outlive(ctx, func() (*ToolResult, error) {
+		defer r.calling.Enter()()
+		return tool.call(ctx, r.runtime, args)
+	})
 	if err != nil {
 		var te *ToolError
 		if errors.As(err, &te) && te.Stack != nil {
@@ -112,7 +115,10 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 	if o.approve == nil {
 		return errors.New("denied: this tool needs approval, and nobody can give it here")
 	}
-	decision, err := outlive(ctx, func() (Decision, error) { return o.approve(ctx, call) })
+	decision, err := outlive(ctx, func() (Decision, error) {
+		defer r.calling.Enter()()
+		return o.approve(ctx, call)
+	})
 	r.logPanic("approval", err)
 	switch {
 	case err != nil:

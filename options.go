@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/x/pygent/internal/budget"
 )
 
 // Option configures an [Agent]. What no option sets comes from the
@@ -199,6 +201,7 @@ type runOptions struct {
 	replyEnds    bool
 	resume       bool // see Agent.Resume
 	onEvent      func(Event)
+	account      *budget.Account[Usage] // of a task, when the run is that of one
 }
 
 // The limits of a run for which none was given. toolCallsFor grows with the
@@ -252,7 +255,8 @@ func MaxReplies(n int) RunOption { return func(o *runOptions) { o.maxReplies = n
 func ReplyEnds() RunOption { return func(o *runOptions) { o.replyEnds = true } }
 
 // MaxTokens limits the tokens of a run, prompts and completions together, as
-// the provider reports them. The call that crosses the limit is the last.
+// the provider reports them. Those of the tasks that it delegates count as well:
+// see [TaskManager]. The call that crosses the limit is the last.
 // Default: no limit.
 func MaxTokens(n int64) RunOption { return func(o *runOptions) { o.maxTokens = n } }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"log/slog"
 )
 
 // taskExecutor carries out tasks. It is the seam between the [TaskManager],
@@ -38,8 +39,20 @@ type taskExecutor interface {
 	// remove forgets a task at rest, and its workspace.
 	remove(ctx context.Context, id string) error
 
-	// close cancels all tasks, waits for them, and cleans up after them.
+	// close cancels all tasks, waits for them, and cleans up after them. It does
+	// not wait for ever: its error says what it left behind.
 	close() error
+}
+
+// taskHost is what an executor in this process asks of the manager.
+type taskHost interface {
+	// openAgent makes the agent of a task, with the files that it begins with.
+	openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error)
+	// grant sets aside what a run of the task may spend, its first or a further
+	// one. It does not call back.
+	grant(spec TaskSpec, first bool) (taskGrant, error)
+	// logger takes what is not for models and people: the stacks of panics.
+	logger() *slog.Logger
 }
 
 // taskInput is what is sent to a task.

@@ -71,7 +71,7 @@ func (s *taskFiles) open() (string, error) {
 	if s.dir != "" {
 		return s.dir, nil
 	}
-	dir, err := os.MkdirTemp("", "pygent-tasks-")
+	dir, err := workspace.MakeTemp(false) // found and removed when this process dies
 	s.dir = dir
 	return dir, err
 }
@@ -91,7 +91,7 @@ func (s *taskFiles) put(ctx context.Context, dir, tree string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
-		return "", err
+		return "", errors.Join(err, os.Remove(f.Name()))
 	}
 	if s.refs == nil {
 		s.refs = map[string]int{}
@@ -141,7 +141,7 @@ func (s *taskFiles) close() error {
 	if s.dir == "" {
 		return nil
 	}
-	return os.RemoveAll(s.dir)
+	return workspace.RemoveTemp(s.dir)
 }
 
 // relativeTo returns a path of a runtime relative to its workspace.

@@ -7,34 +7,45 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 )
 
-// closingAtOnce is how many agents are closed side by side: removing a
-// container takes an engine a while.
-const closingAtOnce = 16
+// What Close allows for, so that nothing can hold it up for ever.
+const (
+	// closeRuns is how long it waits for cancelled runs to end.
+	closeRuns = 30 * time.Second
+	// closeAgent is how long it waits for an agent, and its runtime, to be closed.
+	closeAgent = time.Minute
+	// closingAtOnce is how many agents are closed side by side: removing a
+	// container takes an engine a while.
+	closingAtOnce = 16
+)
 
 // localExecutor carries out tasks in this process, one goroutine each.
 type localExecutor struct {
 	max  int
-	open func(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error)
+	host taskHost
 
 	life context.Context // ends at close, and with it every run
 	end  context.CancelCauseFunc
-	wg   sync.WaitGroup // of runs and removals; added to under mu
+	wg   sync.WaitGroup // of runs; added to under mu
+	rest sync.WaitGroup // of removals and of containers that are parked; added to under mu
 
 	mu      sync.Mutex // guards what follows; taken before a task's own
 	tasks   map[string]*localTask
 	running int
 	queue   []func() // start what waits for room, oldest first; called with mu held
 	closed  bool
+	failed  error // of removals that nobody waited for
 }
 
 // newLocalExecutor returns an executor that runs at most max tasks at once,
-// with agents made by open.
-func newLocalExecutor(max int, open func(context.Context, TaskSpec, ApprovalFunc) (*Agent, error)) *localExecutor {
-	x := &localExecutor{max: max, open: open, tasks: map[string]*localTask{}}
+// with agents made by host.
+func newLocalExecutor(max int, host taskHost) *localExecutor {
+	x := &localExecutor{max: max, host: host, tasks: map[string]*localTask{}}
 	x.life, x.end = context.WithCancelCause(context.Background())
 	return x
 }
@@ -69,30 +80,42 @@ func (x *localExecutor) schedule(t *localTask, msg string) error {
 	if !room && !t.spec.Queue {
 		return fmt.Errorf("%w: %d run, and no more may at once (PYGENT_MAX_TASKS)", ErrTooManyTasks, x.running)
 	}
-	ctx, cancel := context.WithCancelCause(x.life)
+	first := t.snapshot().Runs == 0
 	if room {
+		grant, err := x.host.grant(t.spec, first)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancelCause(x.life)
 		t.begin(cancel)
-		x.dispatch(t, ctx, cancel, msg)
+		x.dispatch(t, ctx, cancel, msg, grant)
 		return nil
 	}
+	ctx, cancel := context.WithCancelCause(x.life)
 	turn := t.enqueue(cancel)
 	x.queue = append(x.queue, func() {
-		if t.dequeue(turn) {
-			x.dispatch(t, ctx, cancel, msg)
-		} else {
+		if !t.dequeue(turn) {
 			cancel(nil)
+			return
 		}
+		grant, err := x.host.grant(t.spec, first)
+		if err != nil {
+			cancel(nil)
+			t.refused(err)
+			return
+		}
+		x.dispatch(t, ctx, cancel, msg, grant)
 	})
 	return nil
 }
 
 // dispatch starts a run in a goroutine of its own. The caller holds x.mu.
-func (x *localExecutor) dispatch(t *localTask, ctx context.Context, cancel context.CancelCauseFunc, msg string) {
+func (x *localExecutor) dispatch(t *localTask, ctx context.Context, cancel context.CancelCauseFunc, msg string, grant taskGrant) {
 	x.running++
 	x.wg.Go(func() {
 		defer x.ended()
 		defer cancel(nil)
-		t.run(ctx, msg, x.open)
+		t.run(ctx, msg, grant, x.host)
 	})
 }
 
@@ -203,7 +226,9 @@ func (x *localExecutor) send(ctx context.Context, id string, in taskInput) error
 	case inputDecision:
 		t.decide(in.Request, in.Decision)
 	case inputCancel:
-		t.stop(&taskCancelled{reason: in.Text})
+		if t.stop(&taskCancelled{reason: in.Text}) {
+			x.rest.Go(t.park) // a question had kept its container
+		}
 	default:
 		err = fmt.Errorf("input of the unknown kind %q", in.Kind)
 	}
@@ -231,9 +256,16 @@ func (x *localExecutor) export(ctx context.Context, id, path string, w io.Writer
 	}
 	agent := t.worker()
 	if agent == nil {
-		return errors.New("it has no workspace yet")
+		return t.noWorkspace()
 	}
-	return exportTar(ctx, agent.Runtime(), path, w)
+	err = exportTar(ctx, agent.Runtime(), path, w)
+	if errors.Is(err, ErrRuntimeClosed) {
+		if _, gone := x.task(ctx, id); gone != nil {
+			return fmt.Errorf("%w any more: it was removed meanwhile", gone)
+		}
+		return ErrTaskManagerClosed
+	}
+	return err
 }
 
 func (x *localExecutor) remove(ctx context.Context, id string) error {
@@ -241,32 +273,70 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := x.take(t); err != nil {
+	closed := make(chan error)
+	then := func() {
+		err := t.close()
+		select {
+		case closed <- err:
+		case <-ctx.Done():
+			x.note(taskError(id, err))
+		}
+	}
+	if err := x.take(t, then); err != nil {
 		return err
 	}
-	defer x.wg.Done()
-	return t.close()
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("its runtime is still being removed: %w", context.Cause(ctx))
+	}
 }
 
-// take removes a task at rest from the table, and has close wait for what is
-// done with it.
-func (x *localExecutor) take(t *localTask) error {
+// note keeps an error for close to tell.
+func (x *localExecutor) note(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failed = errors.Join(x.failed, err)
+}
+
+// take removes a task at rest from the table, and has close wait for what then
+// is done with it.
+func (x *localExecutor) take(t *localTask, then func()) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
 	case x.closed:
 		return ErrTaskManagerClosed
+	case x.tasks[t.spec.ID] != t:
+		return ErrUnknownTask // another call was faster
 	case !t.snapshot().State.AtRest():
 		return ErrTaskRunning
 	}
 	delete(x.tasks, t.spec.ID)
-	x.wg.Add(1)
+	x.rest.Go(then)
 	return nil
 }
 
 func (x *localExecutor) close() error {
+	x.cancelAll()
+	if !waitAtMost(closeRuns, &x.wg) {
+		x.abandonAll()
+	}
+	err := x.closeAll()
+	if !waitAtMost(closeAgent, &x.rest) {
+		err = errors.Join(err, fmt.Errorf("the removal of a task %w", ErrLeftBehind))
+	}
 	x.mu.Lock()
-	already := x.closed
+	defer x.mu.Unlock()
+	return errors.Join(err, x.failed)
+}
+
+// cancelAll ends all runs, those that wait for room as well. From then on the
+// table does not change.
+func (x *localExecutor) cancelAll() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.closed = true
 	closing := &taskCancelled{reason: ErrTaskManagerClosed.Error()}
 	x.end(closing)
@@ -277,15 +347,18 @@ func (x *localExecutor) close() error {
 		next() // finds that it is not wanted any more
 	}
 	x.queue = nil
-	x.mu.Unlock()
-	x.wg.Wait()
-	if already {
-		return nil
-	}
-	return x.closeAll()
 }
 
-// closeAll closes the agents of all tasks. The table does not change any more.
+// abandonAll lets go of the tasks whose runs do not end.
+func (x *localExecutor) abandonAll() {
+	for id, t := range x.tasks {
+		if t.abandon() {
+			x.note(taskError(id, fmt.Errorf("its run %w", ErrLeftBehind)))
+		}
+	}
+}
+
+// closeAll closes the agents of all tasks.
 func (x *localExecutor) closeAll() error {
 	var wg sync.WaitGroup
 	room := make(chan struct{}, closingAtOnce)
@@ -304,4 +377,33 @@ func (x *localExecutor) closeAll() error {
 	}
 	wg.Wait()
 	return all
+}
+
+// within calls f and returns its error. One that does not return in time is left
+// behind, in a goroutine of its own. A panic is an error.
+func within(limit time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if p := recover(); p != nil {
+				err = &panicError{p, debug.Stack()}
+			}
+			done <- err
+		}()
+		err = f()
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return ErrLeftBehind
+	}
+}
+
+// waitAtMost waits for a group, and reports whether it ended in time.
+func waitAtMost(limit time.Duration, group *sync.WaitGroup) bool {
+	return within(limit, func() error { group.Wait(); return nil }) == nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // TaskManagerOption configures a [TaskManager].
@@ -97,9 +96,11 @@ type taskOptions struct {
 }
 
 // WithTaskID sets the task's id, 1 to 64 letters, digits, dots, dashes or
-// underscores. Starting a task whose id is known already, with the same
-// prompt, changes nothing. Default: a new id; the delegation tools derive it
-// from the call.
+// underscores. Starting a task a second time by the same request changes
+// nothing; another request with its id is refused with [ErrTaskExists].
+// Requests are the same when parent agent, prompt and options are; functions
+// and models given as values, which cannot be compared, do not count. Default:
+// a new id; the delegation tools derive it from the call.
 func WithTaskID(id string) TaskOption { return func(o *taskOptions) { o.id = id } }
 
 // WithTaskFiles copies files and directories of the parent's workspace into the
@@ -145,18 +146,3 @@ func WithTaskProfileName(name string) TaskOption {
 // WithTaskQueue has the task wait its turn when as many run as may. Without it
 // that is an error.
 func WithTaskQueue() TaskOption { return func(o *taskOptions) { o.queue = true } }
-
-// personaNamed finds one of the personas by its name, in any case.
-func personaNamed(personas []Persona, name string) (Persona, error) {
-	names := make([]string, len(personas))
-	for i, p := range personas {
-		if strings.EqualFold(p.Name, name) {
-			return p, nil
-		}
-		names[i] = p.Name
-	}
-	if len(names) == 0 {
-		return Persona{}, fmt.Errorf("no persona %q: no task personas are configured", name)
-	}
-	return Persona{}, fmt.Errorf("no persona %q; the personas are: %s", name, strings.Join(names, ", "))
-}

@@ -64,7 +64,6 @@ func taskProfile(name string) (TaskProfile, error) {
 
 // taskPrivate is what a task needs and its spec must not hold.
 type taskPrivate struct {
-	link     *taskLink                                  // to whoever delegated it
 	files    string                                     // the reference to the files to begin with; empty once unpacked
 	profiles []TaskProfile                              // of this task alone
 	env      []string                                   // of the parent's commands
@@ -100,17 +99,17 @@ var errNoTaskRuntime = errors.New("the parent's runtime cannot make another of i
 
 // taskAgent makes the agent that carries out spec. Panics and deaf profiles are
 // errors.
-func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
+func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
 	opts, err := m.profileOptions(ctx, spec, private)
 	if err != nil {
 		return nil, err
 	}
 	// The environment may name a history, but not for several agents at once.
 	fresh := func(o *options) { o.historyFile = "" }
-	opts = slices.Concat([]Option{fresh}, m.agentOptions(private.link), opts, []Option{m.workingOn(spec, gate)})
+	opts = slices.Concat([]Option{fresh}, m.agentOptions(by), opts, []Option{m.workingOn(spec, gate)})
 	rt := applyOptions(opts).runtime
 	if rt == nil && spec.Runtime.Kind == kindCustom {
-		if rt, err = customTaskRuntime(ctx, private); err != nil {
+		if rt, err = m.customTaskRuntime(ctx, private); err != nil {
 			return nil, err
 		}
 	}
@@ -141,11 +140,14 @@ func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 }
 
 // customTaskRuntime has a parent's runtime make another of its kind.
-func customTaskRuntime(ctx context.Context, private taskPrivate) (Runtime, error) {
+func (m *TaskManager) customTaskRuntime(ctx context.Context, private taskPrivate) (Runtime, error) {
 	if private.fork == nil {
 		return nil, errNoTaskRuntime
 	}
-	rt, err := outlive(ctx, func() (Runtime, error) { return private.fork(ctx) })
+	rt, err := outlive(ctx, func() (Runtime, error) {
+		defer m.callbacks.Enter()()
+		return private.fork(ctx)
+	})
 	if err == nil && rt == nil {
 		err = errors.New("it made none")
 	}
@@ -163,7 +165,10 @@ func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private
 	}
 	var all []Option
 	for _, profile := range append([]TaskProfile{named}, private.profiles...) {
-		opts, err := outlive(ctx, func() ([]Option, error) { return profile(ctx, spec) })
+		opts, err := outlive(ctx, func() ([]Option, error) {
+			defer m.callbacks.Enter()()
+			return profile(ctx, spec)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: %w", spec.Profile, err)
 		}
@@ -174,9 +179,9 @@ func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private
 
 // agentOptions are the options that an agent starts from before its profile:
 // those of the agent that delegates, and the manager's.
-func (m *TaskManager) agentOptions(link *taskLink) []Option {
-	if link.agent == nil {
+func (m *TaskManager) agentOptions(by *Agent) []Option {
+	if by == nil {
 		return m.opts.agent
 	}
-	return append([]Option{link.agent.inherited()}, m.opts.agent...)
+	return append([]Option{by.inherited()}, m.opts.agent...)
 }

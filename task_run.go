@@ -29,6 +29,7 @@ type localTask struct {
 	log  taskLog
 
 	mu        sync.Mutex // guards what follows
+	abandoned bool       // its run did not end, and is not heard any more
 	status    TaskStatus
 	turn      int                     // counts the runs asked for
 	agent     *Agent                  // nil until the first run has made it
@@ -119,31 +120,64 @@ func renewed(s *TaskStatus) {
 	s.Started, s.Ended = time.Time{}, time.Time{}
 }
 
-// stop cancels the run that goes on or is queued. A question is withdrawn.
-func (t *localTask) stop(cause error) {
+// stop cancels the run that goes on or is queued. A question is withdrawn, which
+// stop reports.
+func (t *localTask) stop(cause error) (asked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.cancel != nil {
 		t.cancel(cause)
 	}
-	if s := t.status.State; s == TaskQueued || s == TaskAwaitingUser {
+	asked = t.status.State == TaskAwaitingUser
+	if asked || t.status.State == TaskQueued {
 		t.cancel = nil
 		t.change(func(s *TaskStatus) { s.State, s.Reason, s.Ended = TaskCancelled, cause.Error(), time.Now() })
 	}
+	return asked
+}
+
+// abandon lets go of a run that does not end, and reports whether there is one.
+func (t *localTask) abandon() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned = !t.status.State.AtRest(); t.abandoned {
+		t.change(func(s *TaskStatus) {
+			s.State, s.Reason, s.Ended = TaskCancelled, "its run "+ErrLeftBehind.Error(), time.Now()
+		})
+	}
+	return t.abandoned
 }
 
 // run carries out the task, or a further message to it, and notes the outcome.
-func (t *localTask) run(ctx context.Context, msg string, open func(context.Context, TaskSpec, ApprovalFunc) (*Agent, error)) {
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(t.spec.Limits.Timeout, DefaultTaskTimeout), errTaskTimeout)
+func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host taskHost) {
+	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
-	result, err := t.work(ctx, msg, open)
-	if result == nil || result.Status != StatusAwaitingUser {
-		t.park()
-	}
+	var result *Result
+	err := errGoexit
+	defer func() {
+		grant.tokens.Settle()
+		if result == nil || result.Status != StatusAwaitingUser {
+			t.park()
+		}
+		t.finish(before, result, func(s *TaskStatus) { t.outcome(s, grant, context.Cause(ctx), err) })
+	}()
+	result, err = t.work(ctx, msg, grant, host)
+}
+
+// refused notes that a run that had waited for room could not begin.
+func (t *localTask) refused(err error) {
+	t.finish(t.snapshot(), nil, func(s *TaskStatus) { s.State, s.Reason = TaskFailed, err.Error() })
+}
+
+// finish notes what became of a run.
+func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*TaskStatus)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cancel = nil
+	if t.abandoned {
+		return // Close has said so already
+	}
 	t.change(func(s *TaskStatus) {
 		s.Ended, s.Result = time.Now(), result
 		if result != nil {
@@ -151,16 +185,17 @@ func (t *localTask) run(ctx context.Context, msg string, open func(context.Conte
 			s.ToolCalls = before.ToolCalls + result.ToolCalls
 			s.Usage = before.Usage.Add(result.Usage)
 		}
-		t.outcome(s, context.Cause(ctx), err)
+		outcome(s)
 	})
 }
 
 // work makes the agent, if there is none yet, and has it run. A panic is an
 // error: it must not take other tasks along.
-func (t *localTask) work(ctx context.Context, msg string, open func(context.Context, TaskSpec, ApprovalFunc) (*Agent, error)) (result *Result, err error) {
+func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host taskHost) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			result, err = nil, &panicError{p, debug.Stack()}
+			logPanic(host.logger(), "task "+t.spec.ID, err)
 		}
 	}()
 	if ctx.Err() != nil {
@@ -168,14 +203,16 @@ func (t *localTask) work(ctx context.Context, msg string, open func(context.Cont
 	}
 	agent := t.worker()
 	if agent == nil {
-		if agent, err = open(ctx, t.spec, t.approve); err != nil {
+		if agent, err = host.openAgent(ctx, t.spec, t.approve); err != nil {
+			logPanic(host.logger(), "task "+t.spec.ID, err)
 			return nil, err
 		}
 		t.mu.Lock()
 		t.agent = agent
 		t.mu.Unlock()
 	}
-	return agent.RunUntilStop(ctx, msg, append(t.spec.Limits.options(), OnEvent(t.record))...)
+	account := func(o *runOptions) { o.account = grant.tokens }
+	return agent.RunUntilStop(ctx, msg, append(t.spec.Limits.options(), account, OnEvent(t.record))...)
 }
 
 // park ends the container of a task that is over, with what still runs there.
@@ -188,8 +225,16 @@ func (t *localTask) park() {
 	}
 }
 
+// noWorkspace says why there are no files of the task.
+func (t *localTask) noWorkspace() error {
+	if s := t.snapshot(); s.State.AtRest() {
+		return fmt.Errorf("it has no workspace: it ended before it had one (%s)", s)
+	}
+	return errors.New("it has no workspace yet")
+}
+
 // outcome turns the end of a run into a state.
-func (t *localTask) outcome(s *TaskStatus, cause, err error) {
+func (t *localTask) outcome(s *TaskStatus, grant taskGrant, cause, err error) {
 	var cancelled *taskCancelled
 	result := cmp.Or(s.Result, &Result{})
 	switch {
@@ -198,7 +243,7 @@ func (t *localTask) outcome(s *TaskStatus, cause, err error) {
 	case result.Status == StatusAwaitingUser:
 		s.State = TaskAwaitingUser
 	case errors.Is(cause, errTaskTimeout):
-		s.State, s.Timeout = TaskTimedOut, t.spec.Limits.Timeout
+		s.State, s.Timeout = TaskTimedOut, grant.timeout
 		s.Reason = fmt.Sprintf("the task took longer than %s", s.Timeout)
 	case errors.As(cause, &cancelled):
 		s.State, s.Reason = TaskCancelled, cancelled.Error()
@@ -211,14 +256,16 @@ func (t *localTask) outcome(s *TaskStatus, cause, err error) {
 	}
 }
 
-// record notes an event of the agent, or of one that the agent delegated to.
+// record notes an event of the agent. Those of tasks that the agent delegated
+// are in logs of their own.
 func (t *localTask) record(e Event) {
+	if e.Task != "" {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.Task == "" {
-		t.count(e)
-		e.Task = t.spec.ID
-	}
+	t.count(e)
+	e.Task = t.spec.ID
 	t.log.append(e)
 }
 
@@ -233,7 +280,9 @@ func (t *localTask) count(e Event) {
 	case EventToolCall:
 		s.ToolCalls++
 	case EventMessage:
-		s.Usage = s.Usage.Add(*e.Usage)
+		if e.Usage != nil {
+			s.Usage = s.Usage.Add(*e.Usage)
+		}
 	}
 	e.Task = t.spec.ID
 	s.LastEvent = &e
@@ -291,10 +340,22 @@ func (t *localTask) note(input string) {
 	t.seen = append(t.seen, input)
 }
 
-// close ends the agent. Its workspace goes with it.
+// close ends the agent. Its workspace goes with it. What does not end in time is
+// left behind.
 func (t *localTask) close() error {
-	if agent := t.worker(); agent != nil {
-		return agent.Close()
+	agent := t.worker()
+	if agent == nil {
+		return nil
 	}
-	return nil
+	end := agent.Close
+	t.mu.Lock()
+	if t.abandoned { // Close would wait for its run
+		end = agent.Runtime().Cleanup
+	}
+	t.mu.Unlock()
+	err := within(closeAgent, end)
+	if err == ErrLeftBehind {
+		return fmt.Errorf("its runtime %w: its Cleanup took longer than %s", err, closeAgent)
+	}
+	return err
 }

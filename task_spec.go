@@ -57,7 +57,7 @@ type TaskRuntime struct {
 type TaskLimits struct {
 	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20
 	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default 100
-	MaxTokens    int64         `json:"max_tokens,omitempty"`     // default none but the parent's
+	MaxTokens    int64         `json:"max_tokens,omitempty"`     // default: a share of the parent's, see [TaskManager]
 	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // default 5 minutes
 	Timeout      time.Duration `json:"timeout,omitempty"`        // of a run, its start included; default 20 minutes
 }
@@ -81,12 +81,12 @@ func (l TaskLimits) check() error {
 }
 
 // options turns the limits into options of a run. The timeout is the
-// executor's to keep, because it bounds more than the run.
+// executor's to keep, because it bounds more than the run, and the tokens are
+// in an account.
 func (l TaskLimits) options() []RunOption {
 	var opts []RunOption
 	opts = given(opts, l.MaxSteps, MaxSteps)
 	opts = given(opts, l.MaxToolCalls, MaxToolCalls)
-	opts = given(opts, l.MaxTokens, MaxTokens)
 	return given(opts, l.StepTimeout, StepTimeout)
 }
 

@@ -10,7 +10,8 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"time"
+
+	"github.com/x/pygent/internal/callback"
 )
 
 // TaskManager has agents work on tasks in the background, each in a runtime
@@ -22,24 +23,37 @@ import (
 // it rests: its conversation and its files are kept, to be collected or to go
 // on at the next message, until Remove or Close. Its methods are safe for
 // concurrent use. Close it when done.
+//
+// A task that an agent delegates in a run spends the tokens of that run. When
+// it begins, its share is set aside: [TaskLimits].MaxTokens where the task or
+// [TaskDefaults] say so, else a quarter of the run's limit, but no more than
+// half of what is left. When it ends, the run has back what the task did not
+// spend. So a run and all its tasks, and theirs, spend no more than the run's
+// [MaxTokens], but for the one model call of each that crosses its limit.
+//
+// Close and Wait return [ErrInCallback] at once where they would wait for the
+// code that calls them: in a handler of the events that they wait for, and
+// Close also in a tool, an approval or a profile of one of the tasks.
 type TaskManager struct {
 	opts  taskManagerOptions
 	exec  taskExecutor
 	files taskFiles
+	shut  func() error // closes once; later calls return what the first did
 
-	life context.Context // ends at Close, and with it the followers
+	// Each task that is at work has a follower: a goroutine that handles its
+	// events, and others that ask for decisions about its calls.
+	life context.Context // ends when all else is over, and with it the followers
 	end  context.CancelFunc
 	wg   sync.WaitGroup // of followers; added to under mu
 
-	approving sync.Mutex // held while somebody is asked about a call
-	emitting  sync.Mutex // held while the event handler runs
+	callbacks callback.Guard // who runs the manager's event handler, approvals and profiles
+	approving sync.Mutex     // held while somebody is asked about a call
+	emitting  sync.Mutex     // held while the event handler runs
 
-	mu       sync.Mutex // guards what follows
-	closed   bool
-	started  int                     // tasks so far, for the turns of personas
-	links    map[string]*taskLink    // by task
-	children map[string][]string     // the tasks of a task
-	private  map[string]*taskPrivate // of tasks whose agent may still have to be made
+	mu     sync.Mutex // guards what follows; no other lock is taken under it
+	closed bool
+	turns  personaTurns
+	tasks  map[string]*taskRecord // by id
 }
 
 // NewTaskManager makes a manager that carries out tasks in this process.
@@ -52,14 +66,10 @@ func NewTaskManager(opts ...TaskManagerOption) (*TaskManager, error) {
 }
 
 func newTaskManager(o taskManagerOptions) *TaskManager {
-	m := &TaskManager{
-		opts:     o,
-		links:    map[string]*taskLink{},
-		children: map[string][]string{},
-		private:  map[string]*taskPrivate{},
-	}
+	m := &TaskManager{opts: o, tasks: map[string]*taskRecord{}}
 	m.life, m.end = context.WithCancel(context.Background())
-	m.exec = newLocalExecutor(o.maxTasks, m.openAgent)
+	m.exec = newLocalExecutor(o.maxTasks, m)
+	m.shut = sync.OnceValue(m.close)
 	return m
 }
 
@@ -87,85 +97,75 @@ func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runti
 	return o.id, nil
 }
 
-func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) (err error) {
-	link := m.linkOf(ctx)
-	if link.depth > m.opts.depth {
-		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, link.depth, m.opts.depth)
+func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
 	}
-	spec, err := m.spec(prompt, o, link)
-	if err != nil {
+	r := m.newRecord(ctx, prompt, o)
+	if r.depth > m.opts.depth {
+		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, r.depth, m.opts.depth)
+	}
+	spec := m.spec(r)
+	if err := spec.check(); err != nil {
 		return err
 	}
-	if known, err := m.exec.status(ctx, spec.ID); err == nil {
-		if known.Prompt != prompt {
-			return taskError(spec.ID, ErrTaskExists)
-		}
-		return nil
+	if known, err := m.claim(ctx, r); known || err != nil {
+		return err
 	}
+	err := m.launch(ctx, r, spec, parent, o)
+	m.claimed(r, err)
+	if err == nil {
+		m.follow(r.id)
+	}
+	return err
+}
+
+// launch completes the spec of a task and hands it to the executor.
+func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, parent Runtime, o taskOptions) (err error) {
+	if _, err := taskProfile(spec.Profile); err != nil {
+		return err
+	}
+	if err := r.budget.check(); err != nil {
+		return err
+	}
+	var turn int
+	if spec.Persona, turn, err = m.persona(r.request); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			m.giveBack(turn)
+		}
+	}()
 	kind, private := taskRuntimeOf(parent)
-	private.profiles = o.private
 	spec.Runtime = kind
 	if spec.Files, err = m.files.collect(ctx, parent, o.files); err != nil {
 		return fmt.Errorf("copy files: %w", err)
 	}
-	private.link, private.files = link, spec.Files
-	if !m.register(spec, link, &private) {
-		m.files.release(spec.Files)
-		return nil // another call was faster
-	}
-	if err := m.exec.start(ctx, spec); err != nil {
-		m.unregister(spec)
-		return err
-	}
-	m.follow(spec.ID)
-	return nil
+	private.files, private.profiles = spec.Files, o.private
+	m.mu.Lock()
+	r.private = private
+	m.mu.Unlock()
+	return m.exec.start(ctx, spec)
 }
 
-// spec puts a task into its JSON form. Runtime and files are still missing.
-func (m *TaskManager) spec(prompt string, o taskOptions, link *taskLink) (TaskSpec, error) {
-	spec := TaskSpec{
+// spec puts a task into its JSON form. Persona, runtime and files are still
+// missing.
+func (m *TaskManager) spec(r *taskRecord) TaskSpec {
+	return TaskSpec{
 		Version: taskSpecVersion,
-		ID:      o.id,
-		Parent:  link.parentID(),
-		Profile: o.profile,
-		Prompt:  prompt,
-		Model:   o.model,
-		Depth:   link.depth,
-		Queue:   o.queue,
-		Limits: o.limits.or(m.opts.limits).or(TaskLimits{
+		ID:      r.id,
+		Parent:  r.request.parent,
+		Profile: r.request.profile,
+		Prompt:  r.request.prompt,
+		Model:   r.request.model,
+		Depth:   r.depth,
+		Queue:   r.request.queue,
+		Limits: r.request.limits.or(m.opts.limits).or(TaskLimits{
 			StepTimeout: DefaultTaskStepTimeout,
 			Timeout:     DefaultTaskTimeout,
 		}),
 	}
-	if err := spec.check(); err != nil {
-		return spec, err
-	}
-	if _, err := taskProfile(o.profile); err != nil {
-		return spec, err
-	}
-	if err := link.budget.bound(&spec.Limits); err != nil {
-		return spec, err
-	}
-	var err error
-	spec.Persona, err = m.persona(o)
-	return spec, err
-}
-
-// persona chooses who works on a task: whoever it names, else the next in turn.
-func (m *TaskManager) persona(o taskOptions) (Persona, error) {
-	switch {
-	case o.persona != nil:
-		return o.persona.orDefault(), nil
-	case o.name != "":
-		return personaNamed(m.opts.personas, o.name)
-	case len(m.opts.personas) == 0:
-		return Persona{}, nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	p := m.opts.personas[m.started%len(m.opts.personas)]
-	m.started++
-	return p, nil
 }
 
 // Personas returns who can work on tasks.
@@ -185,12 +185,19 @@ func (m *TaskManager) Tasks(ctx context.Context) ([]TaskStatus, error) {
 
 // Wait returns the status of a task once it rests and its events have been
 // handed out. When ctx ends before, it returns the status so far and an error.
-// Do not call it from an event handler.
+// In an event handler it tells the status of a task at rest, and refuses to
+// wait for another with [ErrInCallback].
 func (m *TaskManager) Wait(ctx context.Context, id string) (TaskStatus, error) {
 	status, err := m.exec.status(ctx, id)
+	if err == nil && m.waitsForItself(ctx, id) {
+		if !status.State.AtRest() {
+			err = ErrInCallback
+		}
+		return status, taskError(id, err)
+	}
 	for err == nil && !status.State.AtRest() {
 		for e, failed := range m.exec.events(ctx, id, status.Seq) {
-			if err = failed; err == nil && e.Task == id && e.TaskStatus != nil {
+			if err = failed; err == nil && e.TaskStatus != nil {
 				status = *e.TaskStatus
 			}
 		}
@@ -199,7 +206,7 @@ func (m *TaskManager) Wait(ctx context.Context, id string) (TaskStatus, error) {
 		}
 	}
 	if err == nil {
-		m.waitHandled(ctx, status)
+		err = m.waitHandled(ctx, status)
 	}
 	return status, taskError(id, err)
 }
@@ -271,23 +278,36 @@ func (m *TaskManager) TaskHistory(ctx context.Context, id string) ([]Message, er
 }
 
 // Remove forgets a task at rest, and removes its runtime with all its files.
+// When ctx ends before, the task is forgotten and its runtime is still being
+// removed, for which Close then waits.
 func (m *TaskManager) Remove(ctx context.Context, id string) error {
-	if err := m.exec.remove(ctx, id); err != nil {
-		return taskError(id, err)
+	err := m.exec.remove(ctx, id)
+	if !errors.Is(err, ErrTaskRunning) && !errors.Is(err, ErrTaskManagerClosed) {
+		m.forget(id)
 	}
-	m.forget(id)
-	return nil
+	return taskError(id, err)
 }
 
 // Close cancels all tasks, waits for them, and removes their runtimes. It may be
-// called more than once.
+// called more than once. Code that ignores its context, and a runtime whose
+// Cleanup does not return, are given a minute or so and then left behind: the
+// error then matches [ErrLeftBehind] and names the tasks.
 func (m *TaskManager) Close() error {
+	if m.closesItself() {
+		return fmt.Errorf("close the task manager: %w", ErrInCallback)
+	}
+	return m.shut()
+}
+
+func (m *TaskManager) close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
 	err := m.exec.close()
 	// The followers end with the tasks they follow, and after their last events.
-	m.wg.Wait()
+	if !waitAtMost(closeHandlers, &m.wg) {
+		err = errors.Join(err, fmt.Errorf("the handler of the tasks' events, or an approval, %w", ErrLeftBehind))
+	}
 	m.end()
 	return errors.Join(err, m.files.close())
 }
@@ -296,12 +316,16 @@ func (m *TaskManager) Close() error {
 // with. The executor calls it when there is room.
 func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {
 	m.mu.Lock()
-	private := m.private[spec.ID]
-	m.mu.Unlock()
-	if private == nil {
-		return nil, ErrTaskManagerClosed
+	r := m.tasks[spec.ID]
+	var private taskPrivate
+	if r != nil {
+		private = r.private
 	}
-	agent, err := m.taskAgent(ctx, spec, *private, gate)
+	m.mu.Unlock()
+	if r == nil {
+		return nil, ErrUnknownTask
+	}
+	agent, err := m.taskAgent(ctx, spec, r.agent, private, gate)
 	if err != nil {
 		return nil, fmt.Errorf("make its agent: %w", err)
 	}
@@ -309,6 +333,9 @@ func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate Approva
 		return nil, errors.Join(fmt.Errorf("copy files: %w", err), agent.Close())
 	}
 	m.releaseFiles(spec.ID)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.worker = agent
 	return agent, nil
 }
 
@@ -317,12 +344,4 @@ func newID() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
-}
-
-// timeLeft is how long it is until a deadline; zero means that there is none.
-func timeLeft(deadline time.Time) time.Duration {
-	if deadline.IsZero() {
-		return 0
-	}
-	return cmp.Or(time.Until(deadline), -1)
 }

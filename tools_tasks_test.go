@@ -245,25 +245,6 @@ func TestTaskEventsReachTheParent(t *testing.T) {
 	require.NotContains(t, mine, pygent.EventTask)
 }
 
-func TestTasksSpendTheBudgetOfTheirParent(t *testing.T) {
-	usage := pygent.Usage{PromptTokens: 90, CompletionTokens: 10}
-	model := pygenttest.NewScriptedModel(follow(
-		always(delegate("Spend").WithUsage(usage)),
-		func(id string) pygenttest.Reply { return wait(id).WithUsage(usage) },
-		always(stop.WithUsage(usage)))).RepeatLast().
-		On("Spend", callBash("echo 1").WithUsage(usage), callBash("echo 2").WithUsage(usage), callBash("echo 3").WithUsage(usage), stop.WithUsage(usage))
-	agent := newAgent(t, model)
-	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(400))
-	require.NoError(t, err)
-	require.Equal(t, pygent.StatusBudget, result.Status, result.Reason)
-	require.EqualValues(t, 200, result.Usage.Total())
-	all, err := agent.Tasks().Tasks(t.Context())
-	require.NoError(t, err)
-	status := waitTask(t, agent.Tasks(), all[0].ID)
-	require.NotEqual(t, pygent.TaskFinished, status.State)
-	require.LessOrEqual(t, status.Usage.Total(), int64(300))
-}
-
 func TestTimeOfTheParentBoundsItsTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := pygenttest.NewScriptedModel(delegate("Hang"), stop).On("Hang", pygenttest.Text("").WithGate(nil))

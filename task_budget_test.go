@@ -1,0 +1,144 @@
+package pygent_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// hundred is what each call of the models here costs.
+var hundred = pygent.Usage{PromptTokens: 90, CompletionTokens: 10}
+
+// spender calls tools for ever, and pays for it.
+func spender() pygenttest.Reply {
+	n := 0
+	return pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		n++
+		return callBash(fmt.Sprint("echo ", n)).WithUsage(hundred)
+	})
+}
+
+// byPrompt returns the tasks of an agent, at rest, by their prompts.
+func byPrompt(t *testing.T, agent *pygent.Agent) map[string]pygent.TaskStatus {
+	t.Helper()
+	all, err := agent.Tasks().Tasks(t.Context())
+	require.NoError(t, err)
+	found := map[string]pygent.TaskStatus{}
+	for _, s := range all {
+		found[s.Prompt] = waitTask(t, agent.Tasks(), s.ID)
+	}
+	return found
+}
+
+func TestTasksShareTheTokensOfTheRun(t *testing.T) {
+	all := pygenttest.Call("task_status", map[string]any{"wait": 60}).WithUsage(hundred)
+	for name, tt := range map[string]struct {
+		limits pygent.TaskLimits
+		want   []string // of the tasks, in the order of their start
+	}{
+		"a quarter each": {pygent.TaskLimits{}, []string{
+			"error: 1300 tokens are spent, of 1250", "error: 1300 tokens are spent, of 1250"}},
+		"what they ask for, while there is some": {pygent.TaskLimits{MaxTokens: 4000}, []string{
+			"error: 4000 tokens are spent, of 4000", "error: 900 tokens are spent, of 900"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := make(chan struct{})
+			begun := make(chan struct{})
+			model := pygenttest.NewScriptedModel(
+				pygenttest.Calls(delegate("One"), pygenttest.Call("next", nil), delegate("Two")).WithUsage(hundred),
+				all, all, all, stop.WithUsage(hundred)).
+				On("One", pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+					close(begun)
+					return callBash("true").WithUsage(hundred)
+				}).WithGate(gate), spender()).On("Two", callBash("true").WithUsage(hundred), spender()).RepeatLast()
+			next, err := pygent.NewTool("next", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
+				close(gate) // so that One has its share before Two
+				<-begun
+				return "", nil
+			})
+			require.NoError(t, err)
+			agent := newAgent(t, model, pygent.WithTools(next),
+				pygent.WithTasks(pygent.TaskDefaults(tt.limits), pygent.TaskDefaults(pygent.TaskLimits{MaxSteps: 100})))
+			result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(5000), pygent.MaxSteps(10))
+			require.NoError(t, err)
+			tasks := byPrompt(t, agent)
+			require.Equal(t, tt.want, []string{tasks["One"].String(), tasks["Two"].String()})
+			sum := result.Usage.Total() + tasks["One"].Usage.Total() + tasks["Two"].Usage.Total()
+			require.LessOrEqual(t, sum, int64(5000+3*100), "but for the last call of each")
+		})
+	}
+}
+
+func TestWhatATaskDoesNotSpendGoesBack(t *testing.T) {
+	model := pygenttest.NewScriptedModel(follow(
+		always(delegate("Cheap").WithUsage(hundred)),
+		func(id string) pygenttest.Reply { return wait(id).WithUsage(hundred) },
+		always(callBash("echo 1").WithUsage(hundred)), always(callBash("echo 2").WithUsage(hundred)),
+		always(callBash("echo 3").WithUsage(hundred)), always(callBash("echo 4").WithUsage(hundred)))).RepeatLast().
+		On("Cheap", stop.WithUsage(hundred))
+	agent := newAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(600))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusBudget, result.Status, result.Reason)
+	require.Equal(t, "600 tokens are spent, of 600", result.Reason)
+	require.EqualValues(t, 500, result.Usage.Total())
+	require.EqualValues(t, 100, result.TaskUsage.Total())
+}
+
+func TestRunStopsShortOfWhatItsTasksMaySpend(t *testing.T) {
+	model := pygenttest.NewScriptedModel(
+		delegate("Hang").WithUsage(hundred),
+		callBash("echo 1").WithUsage(hundred), callBash("echo 2").WithUsage(hundred), callBash("echo 3").WithUsage(hundred)).
+		On("Hang", pygenttest.Text("").WithGate(nil))
+	agent := newAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(400))
+	require.NoError(t, err)
+	require.Equal(t, "300 tokens are spent and 100 set aside for tasks at work, of 400", result.Reason)
+}
+
+func TestTasksOfTasksSpendTheSameTokens(t *testing.T) {
+	usage := func(r pygenttest.Reply) func(id string) pygenttest.Reply { return always(r.WithUsage(hundred)) }
+	waits := func(id string) pygenttest.Reply { return wait(id).WithUsage(hundred) }
+	model := pygenttest.NewScriptedModel(follow(usage(delegate("Lead")), waits, usage(stop))).RepeatLast().
+		On("Lead", follow(usage(delegate("Sub")), waits, usage(stop))).RepeatLast().
+		On("Sub", spender()).RepeatLast()
+	agent := newAgent(t, model, pygent.WithTasks(pygent.TaskDepth(2)))
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(8000))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
+	tasks := byPrompt(t, agent)
+	require.Equal(t, pygent.TaskFinished, tasks["Lead"].State)
+	require.Equal(t, "error: 500 tokens are spent, of 500", tasks["Sub"].String(), "a quarter of a quarter")
+	require.EqualValues(t, 500, tasks["Lead"].Result.TaskUsage.Total())
+	require.EqualValues(t, 800, result.TaskUsage.Total(), "of all of them, each once")
+}
+
+func TestNoTaskStartsWhenNothingIsLeft(t *testing.T) {
+	model := pygenttest.NewScriptedModel(delegate("Late").WithUsage(hundred))
+	agent := newAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(100))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusBudget, result.Status)
+	require.Contains(t, results(agent)[0], "the budget of the run is spent")
+	require.Empty(t, byPrompt(t, agent))
+}
+
+func TestMessageAfterTheRunIsNotBoundByItsTokens(t *testing.T) {
+	model := pygenttest.NewScriptedModel(follow(
+		always(delegate("Ask").WithUsage(hundred)),
+		func(id string) pygenttest.Reply { return wait(id).WithUsage(hundred) },
+		always(stop.WithUsage(hundred)))).RepeatLast().
+		On("Ask", pygenttest.Call("continue", map[string]any{"prompt": "Which?"}).WithUsage(hundred),
+			callBash("echo 1").WithUsage(hundred), callBash("echo 2").WithUsage(hundred), stop.WithUsage(hundred))
+	agent := newAgent(t, model)
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(400))
+	require.NoError(t, err)
+	id := byPrompt(t, agent)["Ask"].ID
+	require.NoError(t, agent.Tasks().Send(t.Context(), id, "this one"))
+	require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), id).State)
+}

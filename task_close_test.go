@@ -1,0 +1,174 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// tool makes a tool that calls f.
+func tool(name string, f func(ctx context.Context)) pygent.Tool {
+	return pygent.Tool{Name: name, Run: func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+		f(ctx)
+		return nil, nil
+	}}
+}
+
+func TestCloseRefusesToWaitForItsCaller(t *testing.T) {
+	var m *pygent.TaskManager
+	closes := func(from chan error) func() {
+		return sync.OnceFunc(func() { from <- m.Close() })
+	}
+	model := func() *pygenttest.ScriptedModel {
+		return pygenttest.NewScriptedModel(pygenttest.Call("close", nil), stop)
+	}
+	for name, options := range map[string]func(from chan error) []pygent.TaskManagerOption{
+		"the manager's event handler": func(from chan error) []pygent.TaskManagerOption {
+			f := closes(from)
+			return []pygent.TaskManagerOption{pygent.OnTaskEvent(func(pygent.Event) { f() }), pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop)))}
+		},
+		"a task's event handler": func(from chan error) []pygent.TaskManagerOption {
+			f := closes(from)
+			return []pygent.TaskManagerOption{pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.WithEventHandler(func(pygent.Event) { f() }))}
+		},
+		"a task's tool": func(from chan error) []pygent.TaskManagerOption {
+			f := closes(from)
+			return []pygent.TaskManagerOption{pygent.TaskAgents(pygent.WithModel(model()), pygent.WithTools(tool("close", func(context.Context) { f() })))}
+		},
+		"an approval": func(from chan error) []pygent.TaskManagerOption {
+			f := closes(from)
+			return []pygent.TaskManagerOption{
+				pygent.TaskAgents(pygent.WithModel(model()), pygent.WithTools(tool("close", func(context.Context) {})), pygent.WithApprovalFor("close")),
+				pygent.TaskApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) {
+					f()
+					return pygent.Decision{Allow: true}, nil
+				})}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from := make(chan error, 1)
+			m = newTasks(t, nil, options(from)...)
+			id := startTask(t, m, "go", localRuntime(t))
+			require.ErrorIs(t, <-from, pygent.ErrInCallback)
+			require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State, "a refused Close changes nothing")
+			require.NoError(t, m.Close())
+		})
+	}
+}
+
+func TestCloseInAHandlerOfTheAgentThatDelegated(t *testing.T) {
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).
+		RepeatLast().On("Work", stop)
+	var agent *pygent.Agent
+	var own, ofTask []error
+	agent = newAgent(t, model, pygent.WithEventHandler(func(e pygent.Event) {
+		if e.Task != "" {
+			ofTask = append(ofTask, agent.Tasks().Close())
+			return
+		}
+		own = append(own, agent.Tasks().Close())
+	}))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, pygent.TaskFinished, byPrompt(t, agent)["Work"].State)
+	require.NotEmpty(t, ofTask)
+	require.NotEmpty(t, own)
+	for _, err := range append(own, ofTask...) {
+		require.ErrorIs(t, err, pygent.ErrInCallback)
+	}
+}
+
+func TestAToolOfTheAgentThatDelegatedMayClose(t *testing.T) {
+	closed := make(chan error, 1)
+	var agent *pygent.Agent
+	agent = newAgent(t, pygenttest.NewScriptedModel(delegate("Work"), pygenttest.Call("close", nil), stop).On("Work", pygenttest.Text("").WithGate(nil)),
+		pygent.WithTools(tool("close", func(context.Context) { closed <- agent.Tasks().Close() })))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, <-closed)
+	require.Equal(t, pygent.TaskCancelled, byPrompt(t, agent)["Work"].State)
+}
+
+func TestWaitRefusesToWaitForItsCaller(t *testing.T) {
+	var m *pygent.TaskManager
+	inHandler := map[pygent.TaskState]error{}
+	inTool := make(chan error, 1)
+	m = newTasks(t, pygenttest.NewScriptedModel(pygenttest.Call("wait", nil), stop),
+		pygent.TaskAgents(pygent.WithTools(tool("wait", func(ctx context.Context) {
+			_, err := m.Wait(ctx, "mine")
+			inTool <- err
+		}))),
+		pygent.OnTaskEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventTask {
+				_, inHandler[e.TaskStatus.State] = m.Wait(t.Context(), e.Task)
+			}
+		}))
+	startTask(t, m, "go", localRuntime(t), pygent.WithTaskID("mine"))
+	require.ErrorIs(t, <-inTool, pygent.ErrInCallback)
+	waitTask(t, m, "mine")
+	require.NoError(t, m.Close())
+	require.NoError(t, inHandler[pygent.TaskFinished], "one at rest needs no waiting")
+	require.Contains(t, inHandler, pygent.TaskRunning)
+}
+
+// stuck is a runtime whose Cleanup returns once it is free.
+type stuck struct {
+	hollow
+	free chan struct{}
+}
+
+func (s stuck) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return s, nil }
+
+func (s stuck) Cleanup() error {
+	<-s.free
+	return nil
+}
+
+func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
+	free := make(chan struct{})
+	for name, tt := range map[string]struct {
+		parent  pygent.Runtime
+		options []pygent.Option
+		manager []pygent.TaskManagerOption
+		want    []string
+	}{
+		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "its runtime did not end in time and is left behind"}},
+		"an event handler of the task": {hollow{}, []pygent.Option{pygent.WithEventHandler(func(pygent.Event) { <-free })}, nil,
+			[]string{"task mine", "its run did not end in time and is left behind"}},
+		"an event handler of the manager": {hollow{}, nil, []pygent.TaskManagerOption{pygent.OnTaskEvent(func(pygent.Event) { <-free })},
+			[]string{"handler of the tasks' events"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				free = make(chan struct{})
+				parent := tt.parent
+				if _, ok := parent.(stuck); ok {
+					parent = stuck{free: free}
+				}
+				m, err := pygent.NewTaskManager(append(tt.manager, pygent.TaskAgents(append(tt.options,
+					pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil))))...))...)
+				require.NoError(t, err)
+				startTask(t, m, "go", parent, pygent.WithTaskID("mine"))
+				synctest.Wait()
+				err = m.Close()
+				require.ErrorIs(t, err, pygent.ErrLeftBehind)
+				for _, want := range tt.want {
+					require.ErrorContains(t, err, want)
+				}
+				status, err := m.Status(t.Context(), "mine")
+				require.NoError(t, err)
+				require.Equal(t, pygent.TaskCancelled, status.State)
+				require.ErrorIs(t, m.Close(), pygent.ErrLeftBehind, "as the first time")
+				close(free)
+			})
+		})
+	}
+}
