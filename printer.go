@@ -217,9 +217,11 @@ func (p *printer) toolDone(e Event) {
 }
 
 // runtime shows what a runtime tells; of a download's progress only the words,
-// since plain text cannot be drawn over.
+// since plain text cannot be drawn over. That it cannot start is an error of
+// the run as well, and said as that.
 func (p *printer) runtime(e Event) {
-	if e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total {
+	pulls := e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
+	if pulls || e.Runtime.Kind == RuntimeFailed {
 		return
 	}
 	p.endLine()

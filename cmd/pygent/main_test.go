@@ -406,6 +406,50 @@ func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
 	}
 }
 
+// damagedHistory leaves a history of which one message is lost.
+func damagedHistory(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "history.json")
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	for _, text := range []string{"one", "two", "three"} {
+		require.NoError(t, h.Append(pygent.UserMessage(text), pygent.AssistantMessage("answer "+text)))
+	}
+	require.NoError(t, h.Close())
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lost := []byte(`"two"`)
+	require.Contains(t, string(data), string(lost))
+	require.NoError(t, os.WriteFile(path, bytes.Replace(data, lost, make([]byte, len(lost)), 1), 0o600))
+	return path
+}
+
+func TestRepairsOfAHistoryAreSaid(t *testing.T) {
+	tests := []struct {
+		name  string
+		args  []string
+		where func(outcome) string
+	}{
+		{"run", []string{"run", "go"}, func(o outcome) string { return o.stderr }},
+		{"quiet", []string{"run", "--quiet", "go"}, func(o outcome) string { return o.stderr }},
+		{"json", []string{"run", "--json", "go"}, func(o outcome) string { return o.stdout }},
+		{"session", nil, func(o outcome) string { return o.stdout }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+			path := damagedHistory(t)
+			cmd := command(t, server.Env(), append(tt.args, "--no-docker", "--history", path)...)
+			cmd.Stdin = strings.NewReader("go\n")
+			got := finish(t, cmd)
+			require.Equal(t, 0, got.code, got.stderr)
+			for _, said := range []string{"history: the file is damaged after message 2", "is kept in " + path} {
+				require.Equal(t, 1, strings.Count(tt.where(got), said), tt.where(got))
+			}
+		})
+	}
+}
+
 func TestSessionThatIsTerminatedDoesNotLookDone(t *testing.T) {
 	server := pygenttest.NewServer(t, pygenttest.Text("x").WithGate(nil))
 	cmd := command(t, server.Env(), "--no-docker")
