@@ -34,11 +34,12 @@
 //
 // Every tool call gets exactly one result, whatever happens, so that the
 // history is always a conversation that any provider accepts. Only model calls
-// are ever repeated, never tools. Limits are finite by default. Cancelling a
-// context stops the model call or the command in flight, with its processes.
-// No panic of a tool or model crosses the API. Nothing prints: what happens is
-// told by events ([WithEventHandler]) and a logger ([WithLogger]). Keys never
-// reach the history, the logs, the events or the container.
+// are ever repeated, never tools. Steps, tool calls and the time of a command
+// are bounded by default. Cancelling a context stops the model call or the
+// command in flight, with its processes. No panic of a tool or model crosses
+// the API. Nothing prints: what happens is told by events ([WithEventHandler])
+// and a logger ([WithLogger]). Keys never reach the history, the logs, the
+// events or the container.
 //
 // Package pygenttest helps to test programs that use this one.
 package pygent

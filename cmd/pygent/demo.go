@@ -32,7 +32,8 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	out.println("(a scripted model; everything else is real)\n>", demoTask)
+	out.println("(a scripted model; everything else is real)")
+	out.println(">", demoTask)
 	result, err := agent.RunUntilStop(ctx, demoTask, pygent.OnEvent(pygent.EventPrinter(out)))
 	if result.Status == pygent.StatusCancelled {
 		err = &exitError{exitCancel, err}
@@ -64,7 +65,8 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 	case ctx.Err() != nil:
 		return nil, errors.Join(err, agent.Close())
 	}
-	out.println("! no container:", err, "\n! running on this machine instead")
+	out.println("! no container:", err)
+	out.println("! running on this machine instead")
 	if err := agent.Close(); err != nil {
 		return nil, err
 	}
