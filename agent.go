@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/feed"
 )
 
 // Agent is a conversation with a model that can run tools. It owns one
@@ -31,13 +31,14 @@ type Agent struct {
 	log       *slog.Logger
 	seq       atomic.Int64
 
-	emitMu sync.Mutex  // held while event handlers run, so that they see one event at a time
-	sink   func(Event) // the handler of the run that goes on; guarded by emitMu
+	emitMu    sync.Mutex // makes the numbers of events rise in every feed
+	listeners listeners  // guarded by emitMu, except always, which never changes
 
 	handling callback.Guard // who runs event handlers of the agent
-	calling  callback.Guard // who runs its tools and approvals
+	calling  callback.Guard // who runs its tools and approvals, or loops over its events
+	foreign  callNames      // the calls of handlers, tools, models and the like that go on
 
-	busy   sync.Mutex // held by the run that goes on
+	busy   baton      // held by the run that goes on
 	told   int        // how many repairs of the history were told; guarded by busy
 	mu     sync.Mutex // guards the fields below
 	cancel context.CancelCauseFunc
@@ -46,7 +47,10 @@ type Agent struct {
 	tasks   lazyTasks
 	notices taskNotices
 
-	system systemState // used by the run, and by RefreshSystemMessage while none goes on
+	ranCommands atomic.Bool // a command may have run in the runtime, and left something behind
+
+	refresh baton       // held while the system message is rebuilt
+	system  systemState // guarded by refresh, except stale
 }
 
 // New creates an agent. It does not wait for a container: that starts in the
@@ -66,9 +70,7 @@ func New(opts ...Option) (*Agent, error) {
 
 func applyOptions(opts []Option) options {
 	o := defaultOptions()
-	for _, opt := range opts {
-		opt(&o)
-	}
+	apply(&o, opts)
 	return o
 }
 
@@ -76,7 +78,13 @@ func newAgent(o options) (_ *Agent, err error) {
 	if _, err := newRunOptions(o.run, nil); err != nil {
 		return nil, err
 	}
+	if err := o.contradiction(); err != nil {
+		return nil, err
+	}
+	o.settle()
 	a := &Agent{opts: o, log: o.logger, modelName: o.modelName, prompt: o.prompt, persona: o.persona.orDefault()}
+	a.busy, a.refresh = newBaton(), newBaton()
+	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
 	}
@@ -119,7 +127,7 @@ func (o *options) chooseModel() (Model, error) {
 	if o.model != nil {
 		return o.model, nil
 	}
-	if m := getDefaultModel(); m != nil {
+	if m := getDefaultModel(); m != nil && !o.isGiven("WithOpenAI") {
 		return m, nil
 	}
 	return NewOpenAIModel(o.openai...)
@@ -145,7 +153,9 @@ func (a *Agent) openRuntime() (Runtime, error) {
 	opts = append(opts, WithRuntimeEvents(func(e RuntimeEvent) {
 		a.emit(Event{Type: EventRuntime, Text: e.Text, Runtime: &e})
 	}))
-	return NewRuntime(context.Background(), opts...)
+	rt, err := NewRuntime(context.Background(), opts...)
+	a.eventsHandled(context.Background()) // what New tells is told when it returns
+	return rt, err
 }
 
 // Step makes one pass of the loop: it appends msg, asks the model once, and
@@ -164,40 +174,16 @@ func (a *Agent) Step(ctx context.Context, msg string) (Message, error) {
 // does not end the run unless [ReplyEnds] is given.
 //
 // The result is never nil. The error is set when the model call failed
-// (StatusFailed, StatusContextFull) or ctx ended (StatusCancelled); reaching a
-// limit is no error. In every case the history is a legal conversation that
-// the next run continues.
+// (StatusFailed, StatusContextFull), when the runtime cannot start
+// ([ErrRuntimeStart], StatusFailed), and when ctx ended (StatusCancelled, or
+// StatusTimeout at its deadline): it then matches both the cause and ctx's own
+// error. Reaching a limit of the run is no error. In every case the history is a
+// legal conversation that the next run continues.
+//
+// A stop is refused once, with a result that says why, when a call beside it
+// failed, or when tasks or background jobs are at work still.
 func (a *Agent) RunUntilStop(ctx context.Context, msg string, opts ...RunOption) (*Result, error) {
 	return a.run(ctx, msg, nil, opts)
-}
-
-// Events is [Agent.RunUntilStop] as an iterator over what happens. The last
-// event is [EventRunEnd], with the result. The error, if any, comes last, with
-// a zero event. Breaking out of the loop cancels the run and waits for its end.
-func (a *Agent) Events(ctx context.Context, msg string, opts ...RunOption) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		queue := newEventQueue()
-		var err error
-		go func() {
-			defer queue.close()
-			_, err = a.run(ctx, msg, queue.put, opts)
-		}()
-		defer queue.drain()
-		defer cancel()
-		for {
-			e, ok := queue.take()
-			if !ok {
-				break
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield(Event{}, err)
-		}
-	}
 }
 
 // Runtime returns where the agent's commands run.
@@ -213,25 +199,6 @@ func (a *Agent) Persona() Persona { return a.persona }
 // model call.
 func (a *Agent) Tools() *Registry { return a.tools }
 
-// Close cancels a run that goes on and waits for it, ends the agent's tasks,
-// cleans up the runtime, and closes the history that the agent opened. It may be called more than
-// once.
-func (a *Agent) Close() error {
-	a.mu.Lock()
-	already := a.closed
-	a.closed = true
-	if a.cancel != nil {
-		a.cancel(errClosing)
-	}
-	a.mu.Unlock()
-	a.busy.Lock()
-	defer a.busy.Unlock()
-	if already {
-		return nil
-	}
-	return errors.Join(a.closeTasks(), a.runtime.Cleanup(), a.closeHistory())
-}
-
 // closeHistory closes the history unless it is the caller's.
 func (a *Agent) closeHistory() error {
 	if a.opts.history != nil {
@@ -243,6 +210,9 @@ func (a *Agent) closeHistory() error {
 // begin makes the caller the one run of the agent. The context it returns ends
 // when the agent is closed; end must be called.
 func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err error) {
+	if ctx == nil {
+		return nil, nil, errNilContext
+	}
 	if !a.busy.TryLock() {
 		return nil, nil, ErrAgentBusy
 	}
@@ -263,27 +233,6 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 	}, nil
 }
 
-// emit completes an event and hands it to the agent's handler and to the run's.
-func (a *Agent) emit(e Event) {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.logEvent(e)
-	if a.opts.onEvent == nil && a.sink == nil {
-		return
-	}
-	defer a.handling.Enter()()
-	e.Seq, e.Time = a.seq.Add(1), time.Now()
-	if a.opts.onEvent != nil {
-		a.opts.onEvent(e)
-	}
-	if a.sink != nil {
-		a.sink(e)
-	}
-	if e.Type == EventRunEnd && e.Task == "" {
-		a.sink = nil // tasks may go on, but the run's handlers have seen its last event
-	}
-}
-
 // tellRepairs emits what was repaired in the history's file, or happened to it,
 // since the last time. The caller holds a.busy.
 func (a *Agent) tellRepairs() {
@@ -294,15 +243,9 @@ func (a *Agent) tellRepairs() {
 	a.told = len(repairs)
 }
 
-func (a *Agent) setSink(sink func(Event)) {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.sink = sink
-}
-
-// run is the one loop behind every way to use an agent. sink sees the events
-// of the run, as does the run's own handler.
-func (a *Agent) run(ctx context.Context, msg string, sink func(Event), opts []RunOption) (*Result, error) {
+// run is the one loop behind every way to use an agent. Both the follower, which
+// may be nil, and the run's own handler hear the events of the run.
+func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event], opts []RunOption) (*Result, error) {
 	refused := func(err error) (*Result, error) {
 		return &Result{Status: StatusFailed, Reason: err.Error()}, err
 	}
@@ -315,9 +258,16 @@ func (a *Agent) run(ctx context.Context, msg string, sink func(Event), opts []Ru
 		return refused(err)
 	}
 	defer end()
-	a.setSink(bothHandlers(o.onEvent, sink))
-	defer a.setSink(nil)
-	return newRun(a, o).do(ctx, msg)
+	release, err := a.history.reserve()
+	if err != nil {
+		return refused(err)
+	}
+	defer release()
+	a.listen(a.handlerFeed(o.onEvent), follower)
+	defer a.listen()
+	r := newRun(a, o)
+	r.release = release
+	return r.do(ctx, msg)
 }
 
 // RefreshSystemMessage rebuilds the system message from the persona, the
@@ -325,23 +275,27 @@ func (a *Agent) run(ctx context.Context, msg string, sink func(Event), opts []Ru
 // itself, as does any that finds the tools changed. While a run goes on, the
 // message is rebuilt before its next model call.
 func (a *Agent) RefreshSystemMessage() {
-	if !a.busy.TryLock() {
-		a.system.stale.Store(true)
+	a.system.stale.Store(true)
+	if a.isRunning() {
 		return
 	}
-	defer a.busy.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), systemRefreshTimeout)
 	defer cancel()
-	a.system.stale.Store(true)
-	if err := a.refreshSystem(ctx); err != nil {
+	if _, err := a.refreshSystem(ctx); err != nil {
 		a.log.Warn("system message not refreshed", "error", err)
-		a.system.stale.Store(true)
 	}
 }
 
 // systemRefreshTimeout bounds how long RefreshSystemMessage asks the runtime
 // what it is.
 const systemRefreshTimeout = 5 * time.Second
+
+// isRunning reports whether a run goes on.
+func (a *Agent) isRunning() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cancel != nil
+}
 
 // systemState is what the system message and the tools' specs were made from.
 type systemState struct {
@@ -352,17 +306,43 @@ type systemState struct {
 }
 
 // refreshSystem rebuilds the system message and the tools' specs when they are
-// out of date. The caller holds a.busy. The message is the same from step to
-// step, so that providers can cache it.
-func (a *Agent) refreshSystem(ctx context.Context) error {
+// out of date, and returns the specs. The message is the same from step to step,
+// so that providers can cache it.
+func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
+	if err := a.refresh.LockContext(ctx); err != nil {
+		return nil, err
+	}
+	defer a.refresh.Unlock()
 	s := &a.system
 	if !s.stale.Swap(false) && s.built && s.version == a.tools.currentVersion() {
-		return nil
+		return s.specs, nil
 	}
+	defer func() {
+		if err != nil {
+			s.stale.Store(true)
+		}
+	}()
 	s.specs, s.version = a.tools.specs()
+	text, err := outlive(ctx, func() (string, error) {
+		defer a.enter(&a.calling, "the system message")()
+		return a.systemMessage(ctx, s.specs)
+	})
+	a.logPanic("system message", err)
+	if err != nil {
+		return nil, fmt.Errorf("system message: %w", err)
+	}
+	if err := a.history.SetSystem(text); err != nil {
+		return nil, err
+	}
+	s.built = true
+	return s.specs, nil
+}
+
+// systemMessage asks the runtime what it is and has the system message written.
+func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (string, error) {
 	info := PromptInfo{
 		Persona:        a.persona,
-		Tools:          s.specs,
+		Tools:          tools,
 		BashTimeout:    DefaultBashTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
@@ -372,13 +352,9 @@ func (a *Agent) refreshSystem(ctx context.Context) error {
 	if a.opts.instructions {
 		text, err := readInstructions(ctx, a.runtime)
 		if err != nil {
-			return fmt.Errorf("read AGENTS.md: %w", err)
+			return "", fmt.Errorf("read AGENTS.md: %w", err)
 		}
 		info.Instructions = text
 	}
-	if err := a.history.SetSystem(a.prompt(info)); err != nil {
-		return err
-	}
-	s.built = true
-	return nil
+	return a.prompt(info), nil
 }

@@ -117,7 +117,7 @@ func (a *Agent) inherited() Option {
 		a.mu.Lock()
 		*o = a.opts
 		a.mu.Unlock()
-		o.configured = true
+		o.configured, o.given = true, nil
 		o.model, o.persona, o.registry = a.model, &a.persona, a.tools
 		o.tools, o.disabled = nil, nil // they are in the registry
 		o.history, o.historyFile = nil, ""
@@ -141,13 +141,16 @@ func (a *Agent) approver() ApprovalFunc {
 	return a.opts.approve
 }
 
-// emitTask passes on an event of a task that the agent delegated.
-func (a *Agent) emitTask(e Event) {
+// emitTask passes on an event of a task that the agent delegated, or one of its
+// tasks. It waits for the agent's own handler alone: who follows a run may be
+// waiting for the task.
+func (a *Agent) emitTask(ctx context.Context, e Event) {
 	a.mu.Lock()
 	closed := a.closed
 	a.mu.Unlock()
 	if !closed || !a.tasks.given {
 		a.emit(e)
+		a.eventsHandled(ctx)
 	}
 }
 

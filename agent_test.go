@@ -102,8 +102,8 @@ func TestRunEndsAtItsLimits(t *testing.T) {
 		steps   int
 		calls   int
 	}{
-		{"replies in a row", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y"), pygenttest.Text("z")}, nil, pygent.StatusReplied, 3, 0},
-		{"a call between replies", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y"), callBash("true"), pygenttest.Text("z"), stop}, nil, pygent.StatusStopped, 5, 2},
+		{"replies in a row", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y")}, nil, pygent.StatusReplied, 2, 0},
+		{"a call between replies", []pygenttest.Reply{pygenttest.Text("x"), callBash("true"), pygenttest.Text("z"), stop}, nil, pygent.StatusStopped, 4, 2},
 		{"fewer replies", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.MaxReplies(1)}, pygent.StatusReplied, 1, 0},
 		{"reply ends", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.ReplyEnds()}, pygent.StatusReplied, 1, 0},
 		{"steps", []pygenttest.Reply{callBash("echo a"), callBash("echo b"), stop}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, 2, 2},
@@ -213,6 +213,7 @@ func TestDeafToolAndModelAreLeftBehind(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusTimeout, result.Status)
 		close(free)
+		synctest.Wait() // both have returned before their agents are closed
 	})
 }
 
@@ -684,4 +685,21 @@ func TestDeniedCallHasTakenNoEffect(t *testing.T) {
 	_, err := agent.RunUntilStop(ctx, "go")
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotContains(t, results(agent)[0], "may have taken effect")
+}
+
+func TestPrefixIsTheSameForAllLocalAgents(t *testing.T) {
+	first := func() pygent.ChatRequest {
+		model := pygenttest.NewScriptedModel(stop)
+		agent := newAgent(t, model)
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		info := agent.Runtime().(pygent.Describer).Describe(t.Context())
+		require.True(t, info.Temporary)
+		require.DirExists(t, info.Workspace)
+		require.NotContains(t, model.Requests()[0].Messages[0].Content, info.Workspace)
+		return model.Requests()[0]
+	}
+	one, two := first(), first()
+	require.Equal(t, one.Messages[0].Content, two.Messages[0].Content)
+	require.Equal(t, one.Tools, two.Tools)
 }

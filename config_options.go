@@ -12,7 +12,9 @@ import (
 //
 // Snapshot and LogFile are no options of an agent: read them where sessions are
 // started.
-func (c Config) Options() []Option {
+func (c Config) Options() []Option { return []Option{fromConfig(c.options()...)} }
+
+func (c Config) options() []Option {
 	opts := []Option{
 		func(o *options) {
 			o.configured = o.configured || c.loaded

@@ -23,6 +23,9 @@ var (
 	ErrHistoryChanged = journal.ErrChanged
 	// ErrHistoryClosed is returned for changes to a history after Close.
 	ErrHistoryClosed = errors.New("the history is closed")
+	// ErrHistoryBusy is returned for what would come between the messages of a
+	// run that goes on, such as an append between a call and its result.
+	ErrHistoryBusy = errors.New("a run of an agent goes on with this history")
 )
 
 // History is the record of a conversation. It only grows: an append costs the
@@ -42,6 +45,7 @@ type History struct {
 	file     *historyFile // nil for a history in memory
 	repairs  []string
 	closed   bool
+	reserved bool // a run goes on, which alone may append
 }
 
 // NewHistory returns a history in memory that begins with msgs. Messages that
@@ -103,7 +107,31 @@ func openHistoryOn(disk journal.Disk, path string) (*History, error) {
 //
 // When the write fails, the error is returned, but the messages are in the
 // record nevertheless, and the next Append, Sync or Close writes them first.
-func (h *History) Append(msgs ...Message) error {
+//
+// While a run of an agent goes on with the history, the error is
+// [ErrHistoryBusy]: a message between a call and its result would have the
+// result lost to the model.
+func (h *History) Append(msgs ...Message) error { return h.append(msgs, false) }
+
+// appendReserved is Append for the run that has reserved the history.
+func (h *History) appendReserved(msgs ...Message) error { return h.append(msgs, true) }
+
+// reserve keeps all but the caller from appending, until it calls release.
+func (h *History) reserve() (release func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reserved {
+		return nil, ErrHistoryBusy
+	}
+	h.reserved = true
+	return sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.reserved = false
+	}), nil
+}
+
+func (h *History) append(msgs []Message, byRun bool) error {
 	encoded := make([]Message, len(msgs))
 	for i, m := range msgs {
 		var err error
@@ -115,6 +143,9 @@ func (h *History) Append(msgs ...Message) error {
 	defer h.mu.Unlock()
 	if h.closed {
 		return fmt.Errorf("append to history: %w", ErrHistoryClosed)
+	}
+	if h.reserved && !byRun {
+		return fmt.Errorf("append to history: %w", ErrHistoryBusy)
 	}
 	h.record(encoded...)
 	if h.file == nil {

@@ -53,6 +53,8 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", headOf(describeCall(*e.Call), loggedCall))}
 	case EventToolDone:
 		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("failed", e.Output.IsError), slog.Int("bytes", len(e.Output.Content))}
+	case EventToolSkipped:
+		return slog.LevelDebug, "tool call not run", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("why", headOf(e.Output.Content, loggedCall))}
 	case EventNotice:
 		return slog.LevelInfo, e.Text, nil
 	case EventWarning:

@@ -1,46 +1,35 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 )
-
-// What the loop says to a model, besides the results of tools.
-const (
-	sayGoOn      = "Go on. Call stop when the work is done, or continue to ask the user."
-	sayEmpty     = "Your last answer was empty. Call a tool, or say what you need."
-	sayTruncated = "Your last answer was cut off by the token limit. Go on in smaller pieces."
-
-	resultCutOff  = "not run: the answer was cut off by the token limit, so this call may be incomplete; write in smaller pieces"
-	resultLimit   = "not run: the limit of tool calls for this run is reached"
-	resultEnded   = "not run: an earlier call of the same message ended the run"
-	resultSkipped = "not run: %v"
-)
-
-// graceForDeaf is how long a tool or model that ignores the end of its context
-// is waited for before the run goes on without it.
-const graceForDeaf = 5 * time.Second
 
 // run is one run of an agent's loop. It belongs to one goroutine.
 type run struct {
 	*Agent
 	opts    runOptions
+	specs   []ToolSpec // that the model was given last
 	result  *Result
 	started time.Time
 	repeats repeats
 	budget  *taskBudget // shared with the tasks that the run delegates
 	message int         // the index in the history of the message whose calls run
+	release func()      // gives the history back
 
-	replies   int  // replies in a row without a tool call
-	truncated bool // the last answer was cut off
-	empty     bool // the last answer was empty
+	// patience ends the wait for whoever listens to the events: it is closed
+	// when the time of the step, or of the run, is over.
+	patience <-chan struct{}
+
+	replies     int   // replies in a row without a tool call
+	truncated   bool  // the last answer was cut off
+	empty       bool  // the last answer was empty
+	toldLast    bool  // the model knows that it is asked to sum up
+	stopRefused bool  // a stop was refused, as happens once in a run
+	broken      error // why nothing can run in the runtime any more
 }
 
 func newRun(a *Agent, o runOptions) *run {
@@ -57,12 +46,14 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 		defer cancel()
 	}
 	r.budget.deadline, _ = ctx.Deadline()
+	r.patience = ctx.Done()
 	err := r.steps(ctx, msg)
 	r.tellRepairs()
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.over.Store(true)
 	r.result.Elapsed = time.Since(r.started)
-	r.emit(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
+	r.release() // who hears of the end may append
+	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
 	return r.result, err
 }
 
@@ -74,8 +65,8 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		}
 	}
 	if msg != "" {
-		if err := r.history.Append(UserMessage(msg)); err != nil {
-			return r.fail(err)
+		if err := r.record(UserMessage(msg)); err != nil {
+			return err
 		}
 	}
 	if r.opts.resume {
@@ -88,8 +79,8 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		case ctx.Err() != nil:
 			return r.interrupted(ctx)
 		case r.result.Steps >= r.opts.maxSteps:
-			r.end(StatusMaxSteps, fmt.Sprintf("the limit of %d steps is reached", r.opts.maxSteps))
-		case r.opts.maxTokens > 0 && r.spent() >= r.opts.maxTokens:
+			r.end(StatusMaxSteps, r.stepLimit())
+		case r.budgetSpent():
 			r.end(StatusBudget, r.budget.spentInWords())
 		default:
 			if err := r.step(ctx); err != nil {
@@ -97,12 +88,24 @@ func (r *run) steps(ctx context.Context, msg string) error {
 			}
 		}
 	}
+	r.sumUp(ctx)
+	return nil
+}
+
+// record appends messages to the history. An error ends the run.
+func (r *run) record(msgs ...Message) error {
+	if err := r.history.appendReserved(msgs...); err != nil {
+		return r.fail(err)
+	}
 	return nil
 }
 
 // spent is how many tokens the run and its tasks have used, and those set aside
 // for tasks at work.
 func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
+
+// budgetSpent reports whether the run has used up its tokens.
+func (r *run) budgetSpent() bool { return r.opts.maxTokens > 0 && r.spent() >= r.opts.maxTokens }
 
 // end notes how the run ended; the first word counts.
 func (r *run) end(s Status, reason string) {
@@ -118,100 +121,84 @@ func (r *run) fail(err error) error {
 }
 
 // interrupted ends the run because ctx, or the context of its step, ended. A
-// time limit of the run itself is a status; anything else is an error too.
+// time limit of the run itself is a status; anything else is an error too. A run
+// that had ended already stays as it is.
 func (r *run) interrupted(ctx context.Context) error {
-	cause := context.Cause(ctx)
+	if r.result.Status != "" {
+		return nil
+	}
+	err := contextError(ctx)
 	switch {
-	case errors.Is(cause, errStepTimeout):
+	case errors.Is(err, errHandler):
+		return r.fail(err)
+	case errors.Is(err, errStepTimeout):
 		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s", r.opts.stepTimeout))
 		return nil
-	case errors.Is(cause, errMaxTime):
+	case errors.Is(err, errMaxTime):
 		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s", r.opts.maxTime))
 		return nil
-	case errors.Is(cause, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded):
 		r.end(StatusTimeout, "the caller's deadline passed")
 	default:
-		r.end(StatusCancelled, cause.Error())
+		r.end(StatusCancelled, err.Error())
 	}
-	return cause
+	return err
 }
 
 // step asks the model once and runs the tools it calls.
 func (r *run) step(ctx context.Context) error {
-	if r.opts.stepTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.stepTimeout, errStepTimeout)
-		defer cancel()
-	}
+	ctx, done := r.beginStep(ctx)
+	defer done()
 	if err := r.nudge(); err != nil {
-		return r.fail(err)
+		return err
 	}
 	r.result.Steps++
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
 	r.tellRepairs()
-	if err := r.refreshSystem(ctx); err != nil {
-		if ctx.Err() != nil {
-			return r.interrupted(ctx)
-		}
-		return r.fail(err)
-	}
 	resp, err := r.ask(ctx)
 	if err != nil {
-		return r.modelFailed(ctx, err)
+		return r.askFailed(ctx, err)
 	}
-	r.result.Usage = r.result.Usage.Add(resp.Usage)
-	r.budget.Spend(r.result.Usage)
 	return r.take(ctx, resp)
 }
 
-// nudge appends what the model has to hear before it is asked again: that tasks
-// ended, and what to do after an answer that called no tool.
-func (r *run) nudge() error {
-	say := ""
-	switch {
-	case r.empty:
-		say = sayEmpty
-	case r.truncated && r.replies > 0:
-		say = sayTruncated
-	case r.replies > 0:
-		say = sayGoOn
+// beginStep starts the clock of a step.
+func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
+	if r.opts.stepTimeout <= 0 {
+		return ctx, func() {}
 	}
-	for _, text := range []string{r.notices.take(), say} {
-		if text == "" {
-			continue
+	step, cancel := context.WithTimeoutCause(ctx, r.opts.stepTimeout, errStepTimeout)
+	r.patience = step.Done()
+	return step, func() {
+		if step.Err() == nil { // else the run ends with the step
+			r.patience = ctx.Done()
 		}
-		if err := r.history.Append(UserMessage(text)); err != nil {
-			return err
-		}
+		cancel()
 	}
-	return nil
 }
 
-func (r *run) modelFailed(ctx context.Context, err error) error {
+// askFailed ends the run because the model could not be asked.
+func (r *run) askFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return r.interrupted(ctx)
 	}
-	var api *APIError
-	if errors.As(err, &api) && api.ContextTooLarge {
+	if errors.As(err, &r.result.APIError) && r.result.APIError.ContextTooLarge {
 		r.end(StatusContextFull, err.Error())
 	}
-	return r.fail(fmt.Errorf("ask the model: %w", err))
+	return r.fail(err)
 }
 
 // take appends the model's answer and acts on it.
 func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 	msg := resp.Message
 	cutOff := resp.FinishReason == FinishLength
-	if len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == "" {
+	if isEmpty(msg) {
 		return r.tookNothing(resp, cutOff)
 	}
 	r.empty = false
-	if err := r.history.Append(msg); err != nil {
-		return r.fail(err)
+	if err := r.tookMessage(resp); err != nil {
+		return err
 	}
-	r.result.Message = msg
-	r.result.Summary = cmp.Or(strings.TrimSpace(msg.Text()), r.result.Summary)
-	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage})
 	if cutOff && r.truncated {
 		r.end(StatusTruncated, "two answers in a row were cut off by the token limit")
 	}
@@ -221,6 +208,29 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 		return r.runCalls(ctx, msg.ToolCalls)
 	}
 	r.tookReply(resp)
+	return nil
+}
+
+// isEmpty reports whether a message of the model neither says nor calls anything.
+func isEmpty(msg Message) bool {
+	return len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == ""
+}
+
+// tookMessage appends an answer that is not empty, and tells it.
+//
+// The summary is the first reply after the last call of a tool: what a model
+// says when it is told to go on is about that. Only a reply that was cut off
+// gives way to the next one.
+func (r *run) tookMessage(resp *ChatResponse) error {
+	msg := resp.Message
+	if err := r.record(msg); err != nil {
+		return err
+	}
+	r.result.Message = msg
+	if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
+		r.result.Summary = text
+	}
+	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage})
 	return nil
 }
 
@@ -244,7 +254,7 @@ func (r *run) tookNothing(resp *ChatResponse, cutOff bool) error {
 // tookReply handles an answer that calls no tool.
 func (r *run) tookReply(resp *ChatResponse) {
 	r.replies++
-	if looksLikeToolCallText(resp.Message.Text(), r.system.specs) {
+	if looksLikeToolCallText(resp.Message.Text(), r.specs) {
 		r.emit(Event{Type: EventNotice, Step: r.result.Steps,
 			Text: "the model printed a tool call as text instead of calling it: its server may need a chat template or parser for tool calls (vLLM: --enable-auto-tool-choice; llama.cpp: --jinja)"})
 	}
@@ -256,9 +266,25 @@ func (r *run) tookReply(resp *ChatResponse) {
 	}
 }
 
-// ask calls the model, and repeats the call as the retry policy says.
+// ask brings the system message up to date and calls the model, which it repeats
+// as the retry policy says. It notes what the answer has used.
 func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
-	req := &ChatRequest{Model: r.modelName, Messages: r.history.conversation(), Tools: r.system.specs}
+	specs, err := r.refreshSystem(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.specs = specs
+	resp, err := r.askOften(ctx, &ChatRequest{Model: r.modelName, Messages: r.history.conversation(), Tools: specs})
+	if err != nil {
+		return nil, fmt.Errorf("ask the model: %w", err)
+	}
+	r.result.Usage = r.result.Usage.Add(resp.Usage)
+	r.budget.Spend(r.result.Usage)
+	return resp, nil
+}
+
+// askOften makes a model call until it succeeds, or must not be repeated.
+func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
 	policy := r.Agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
 		resp, err := r.askOnce(ctx, req)
@@ -282,6 +308,7 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
 	deltas := gate[Delta]{next: r.delta}
 	resp, err := outlive(ctx, func() (*ChatResponse, error) {
+		defer r.enter(&r.calling, "the model")()
 		if s, ok := r.model.(StreamingModel); ok {
 			return s.ChatStream(ctx, req, deltas.pass)
 		}
@@ -300,17 +327,8 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 	return resp, nil
 }
 
-// logPanic keeps the stack of a panic of what, if err is one.
-func (a *Agent) logPanic(what string, err error) { logPanic(a.log, what, err) }
-
-func logPanic(log *slog.Logger, what string, err error) {
-	var p *panicError
-	if errors.As(err, &p) {
-		log.Error(what+" panicked", "error", err, "stack", string(p.stack))
-	}
-}
-
-// delta turns a piece of an answer into events.
+// delta turns a piece of an answer into events. Nobody waits for those: the
+// message that follows holds all.
 func (r *run) delta(d Delta) {
 	for _, e := range []Event{
 		{Type: EventReasoning, Text: d.Reasoning},
@@ -319,7 +337,7 @@ func (r *run) delta(d Delta) {
 	} {
 		if e.Text != "" {
 			e.Step = r.result.Steps
-			r.emit(e)
+			r.Agent.emit(e)
 		}
 	}
 }
@@ -347,74 +365,4 @@ func uniqueCalls(calls []ToolCall, step int) []ToolCall {
 		return calls
 	}
 	return fixed
-}
-
-// panicError is the panic of a function that is not ours. Its words leave out
-// the stack, which is for logs: they are shown to models and people.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-// Error shows the value; the stack is for the log alone.
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// errGoexit is the error of a function that ended its goroutine, as the
-// FailNow of a test does, instead of returning.
-var errGoexit = errors.New("it ended its goroutine instead of returning")
-
-// outlive calls f in a goroutine of its own and returns what it returns. When
-// ctx ends, f has a grace to notice; past it, f is left to end by itself. A
-// panic of f is a [*panicError].
-func outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type outcome struct {
-		value T
-		err   error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		o := outcome{err: errGoexit}
-		defer func() {
-			if p := recover(); p != nil {
-				o.err = &panicError{p, debug.Stack()}
-			}
-			done <- o
-		}()
-		o.value, o.err = f()
-	}()
-	select {
-	case o := <-done:
-		return o.value, o.err
-	case <-ctx.Done():
-	}
-	grace := time.NewTimer(graceForDeaf)
-	defer grace.Stop()
-	select {
-	case o := <-done:
-		return o.value, o.err
-	case <-grace.C:
-		var none T
-		return none, fmt.Errorf("%w; it did not react within %s and was left behind", context.Cause(ctx), graceForDeaf)
-	}
-}
-
-// gate passes values on until it is shut.
-type gate[T any] struct {
-	mu     sync.Mutex
-	closed bool
-	next   func(T)
-}
-
-func (g *gate[T]) pass(v T) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed {
-		g.next(v)
-	}
-}
-
-func (g *gate[T]) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
 }

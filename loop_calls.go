@@ -10,37 +10,43 @@ import (
 	"unicode"
 )
 
+// Why a call was not run, as its result says.
+const (
+	notRun        = "not run: "
+	resultCutOff  = notRun + "the answer was cut off by the token limit, so this call may be incomplete; write in smaller pieces"
+	resultLimit   = notRun + "the limit of tool calls for this run is reached"
+	resultLast    = notRun + "the limit of this run is reached"
+	resultEnded   = notRun + "an earlier call of the same message ended the run"
+	resultSkipped = notRun + "%v"
+)
+
 // runCalls runs the tool calls of a message in order. Every call gets exactly
 // one result, whatever happens, so that the history stays a legal conversation.
 func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
-	var images []string
-	skip := ""
-	if r.truncated {
-		skip = resultCutOff
-	}
+	var images, failed []string
 	for i, call := range calls {
-		if skip == "" && ctx.Err() != nil {
-			skip = fmt.Sprintf(resultSkipped, context.Cause(ctx))
+		last := i == len(calls)-1
+		if why := r.whyNot(ctx); why != "" {
+			if err := r.skip(call, why, r.noteAfter(last)); err != nil {
+				return err
+			}
+			continue
 		}
-		if skip == "" && r.result.ToolCalls >= r.opts.maxToolCalls {
-			r.end(StatusMaxToolCalls, fmt.Sprintf("the limit of %d tool calls is reached", r.opts.maxToolCalls))
-			skip = resultLimit
-		}
-		result := &ToolResult{Content: skip, IsError: true}
-		if skip == "" {
-			result = r.runCall(r.withCall(ctx, i), call)
+		result := r.checkStop(ctx, r.runCall(r.withCall(ctx, i), call), failed)
+		if result.IsError || result.failed {
+			failed = append(failed, call.Name)
 		}
 		images = append(images, result.Images...)
-		if err := r.history.Append(ToolMessage(call.ID, result.Content)); err != nil {
-			return r.fail(err)
-		}
-		r.emit(Event{Type: EventToolDone, Step: r.result.Steps, Call: &call, Output: result})
-		if skip == "" && (r.finished(result) || r.result.Status != "") {
-			skip = resultEnded
+		r.finished(result)
+		if err := r.answer(EventToolDone, call, result, r.noteAfter(last)); err != nil {
+			return err
 		}
 	}
 	if err := r.showImages(images); err != nil {
-		return r.fail(err)
+		return err
+	}
+	if r.broken != nil {
+		return r.broken
 	}
 	if ctx.Err() != nil {
 		return r.interrupted(ctx)
@@ -48,10 +54,57 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 	return nil
 }
 
-// runCall runs one call that is due.
+// whyNot returns the result of a call that must not run, and nothing for one
+// that may. It ends the run at the limit of calls.
+func (r *run) whyNot(ctx context.Context) string {
+	switch {
+	case r.truncated:
+		return resultCutOff
+	case r.broken != nil:
+		return fmt.Sprintf(resultSkipped, r.broken)
+	case r.result.Status == StatusMaxToolCalls:
+		return resultLimit
+	case r.result.Status != "":
+		return resultEnded
+	case ctx.Err() != nil:
+		return fmt.Sprintf(resultSkipped, context.Cause(ctx))
+	case r.result.ToolCalls >= r.opts.maxToolCalls:
+		r.end(StatusMaxToolCalls, r.toolCallLimit())
+		return resultLimit
+	}
+	return ""
+}
+
+// noteAfter is what the model has to hear after the last result of a message.
+func (r *run) noteAfter(last bool) string {
+	if !last {
+		return ""
+	}
+	return r.limitNote()
+}
+
+// skip answers a call that is not run.
+func (r *run) skip(call ToolCall, why, note string) error {
+	return r.answer(EventToolSkipped, call, &ToolResult{Content: why, IsError: true}, note)
+}
+
+// answer appends the result of a call, with a note for the model, and tells it.
+func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note string) error {
+	if err := r.record(ToolMessage(call.ID, joinLines(result.Content, note))); err != nil {
+		return err
+	}
+	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result})
+	return nil
+}
+
+// runCall runs one call that is due. Whoever hears of it can still keep it from
+// running, by ending ctx.
 func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	r.result.ToolCalls++
 	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call})
+	if ctx.Err() != nil {
+		return &ToolResult{Content: fmt.Sprintf(resultSkipped, context.Cause(ctx)), IsError: true}
+	}
 	result, polls := r.execute(ctx, call)
 	result.Content = bound(result.Content, max(maxToolResult, resultBound(call.Name)))
 	if !polls && ctx.Err() == nil {
@@ -85,11 +138,15 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err := r.permit(ctx, tool, call, args); err != nil {
 		return errorResult(err), false
 	}
+	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
+		r.ranCommands.Store(true)
+	}
 	result, err = outlive(ctx, func() (*ToolResult, error) {
-		defer r.calling.Enter()()
+		defer r.enter(&r.calling, "the tool "+call.Name)()
 		return tool.call(ctx, r.runtime, args)
 	})
 	if err != nil {
+		r.noteBroken(err)
 		var te *ToolError
 		if errors.As(err, &te) && te.Stack != nil {
 			r.log.Error("tool panicked", "tool", call.Name, "error", te.Err, "stack", string(te.Stack))
@@ -162,6 +219,19 @@ func commandOf(args json.RawMessage) string {
 	return in.Cmd
 }
 
+// noteBroken ends the run when a tool failed because nothing can run in the
+// runtime. The runtime of a task is another one.
+func (r *run) noteBroken(err error) {
+	var ofTask *errorOfTask
+	if errors.Is(err, ErrRuntimeStart) && !errors.As(err, &ofTask) {
+		var tool *ToolError
+		if errors.As(err, &tool) {
+			err = tool.Err
+		}
+		r.broken = r.fail(err)
+	}
+}
+
 // finished ends the run when a result says so.
 func (r *run) finished(result *ToolResult) bool {
 	switch result.End {
@@ -188,7 +258,7 @@ func (r *run) showImages(urls []string) error {
 	for _, url := range urls {
 		msg.Parts = append(msg.Parts, Part{ImageURL: url})
 	}
-	return r.history.Append(msg)
+	return r.record(msg)
 }
 
 // repeats counts how often in a row the same call gave the same result.

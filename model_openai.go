@@ -166,9 +166,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 		sendReasoning: true,
 		env:           os.LookupEnv,
 	}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	apply(&o, opts)
 	if err := o.complete(); err != nil {
 		return nil, err
 	}

@@ -7,13 +7,19 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/x/pygent/internal/budget"
 )
 
 // Option configures an [Agent]. What no option sets comes from the
-// environment, as [LoadConfig] describes, and then from the defaults.
+// environment, as [LoadConfig] describes, and then from the defaults. Of two
+// options for the same thing the later one holds; two that contradict each
+// other, such as [WithRuntime] and [WithRuntimeOptions], are an error of [New].
+//
+// A nil option, here and wherever options are taken, is left out. An option
+// whose value is nil restores the default.
 type Option func(*options)
 
 // options is what [New] works from. Slices add up, everything else is
@@ -21,6 +27,7 @@ type Option func(*options)
 type options struct {
 	configured   bool     // a Config was given, so the environment has been read
 	warnings     []string // of the configuration
+	given        []string // the options that name something of the caller's own; see contradictions
 	model        Model
 	modelName    string
 	openai       []OpenAIOption
@@ -60,18 +67,90 @@ func defaultOptions() options {
 	}
 }
 
+// apply applies options, of which some may be nil.
+func apply[T any, O ~func(*T)](to *T, opts []O) {
+	for _, opt := range opts {
+		if opt != nil {
+			opt(to)
+		}
+	}
+}
+
+// give notes that the caller gave the named option, unless its value is empty.
+func (o *options) give(name string, isSet bool) {
+	if isSet {
+		o.given = append(o.given, name)
+	}
+}
+
+func (o *options) isGiven(name string) bool { return slices.Contains(o.given, name) }
+
+// contradictions are options of which the second would be ignored without a
+// word: it configures what is made only where the first is not given.
+var contradictions = [][2]string{
+	{"WithModel", "WithOpenAI"},
+	{"WithHistory", "WithHistoryFile"},
+	{"WithRuntime", "WithRuntimeOptions"},
+	{"WithTaskManager", "WithTasks"},
+}
+
+// contradiction returns an error that names two options that do not go together.
+// What a configuration says is no contradiction: options go before it.
+func (o *options) contradiction() error {
+	for _, pair := range contradictions {
+		if o.isGiven(pair[0]) && o.isGiven(pair[1]) {
+			return fmt.Errorf("options %s and %s: the second would be ignored; give one of them", pair[0], pair[1])
+		}
+	}
+	return nil
+}
+
+// settle drops what a configuration, or a parent agent, says of things for which
+// the caller has options of their own, and puts defaults where there is nil.
+func (o *options) settle() {
+	if o.isGiven("WithOpenAI") {
+		o.model = nil
+	}
+	if o.isGiven("WithHistory") {
+		o.historyFile = ""
+	}
+	if o.prompt == nil {
+		o.prompt = DefaultPrompt
+	}
+	if o.logger == nil {
+		o.logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// fromConfig makes one option of those that a configuration stands for.
+func fromConfig(opts ...Option) Option {
+	return func(o *options) {
+		given := o.given
+		apply(o, opts)
+		o.given = given
+	}
+}
+
 // WithModel sets the model. Default: the one of [SetDefaultModel], else an
 // [OpenAIModel] from the environment.
-func WithModel(m Model) Option { return func(o *options) { o.model = m } }
+func WithModel(m Model) Option {
+	return func(o *options) {
+		o.give("WithModel", m != nil)
+		o.model = m
+	}
+}
 
 // WithModelName names the model to ask for, as the provider calls it. Default:
 // the model's own default.
 func WithModelName(name string) Option { return func(o *options) { o.modelName = name } }
 
-// WithOpenAI configures the [OpenAIModel] that the agent makes when it is
-// given no other model.
+// WithOpenAI configures the [OpenAIModel] that the agent makes. It goes before
+// the model of [SetDefaultModel].
 func WithOpenAI(opts ...OpenAIOption) Option {
-	return func(o *options) { o.openai = append(o.openai, opts...) }
+	return func(o *options) {
+		o.give("WithOpenAI", len(opts) > 0)
+		o.openai = append(o.openai, opts...)
+	}
 }
 
 // WithPersona sets who the agent is. Default: PYGENT_PERSONA_NAME and
@@ -87,20 +166,37 @@ func WithInstructions(on bool) Option { return func(o *options) { o.instructions
 
 // WithHistory continues a conversation. The history stays the caller's to
 // close. Default: a new one in memory.
-func WithHistory(h *History) Option { return func(o *options) { o.history = h } }
+func WithHistory(h *History) Option {
+	return func(o *options) {
+		o.give("WithHistory", h != nil)
+		o.history = h
+	}
+}
 
 // WithHistoryFile keeps the conversation in a file, continuing what the file
 // holds. Default: PYGENT_HISTORY_FILE, else in memory only.
-func WithHistoryFile(path string) Option { return func(o *options) { o.historyFile = path } }
+func WithHistoryFile(path string) Option {
+	return func(o *options) {
+		o.give("WithHistoryFile", path != "")
+		o.historyFile = path
+	}
+}
 
 // WithRuntime sets where commands run. The runtime becomes the agent's: Close
 // cleans it up. Default: one made by [NewRuntime].
-func WithRuntime(rt Runtime) Option { return func(o *options) { o.runtime = rt } }
+func WithRuntime(rt Runtime) Option {
+	return func(o *options) {
+		o.give("WithRuntime", rt != nil)
+		o.runtime = rt
+	}
+}
 
-// WithRuntimeOptions configures the runtime that the agent makes when it is
-// given none.
+// WithRuntimeOptions configures the runtime that the agent makes.
 func WithRuntimeOptions(opts ...RuntimeOption) Option {
-	return func(o *options) { o.runtimeOpts = append(o.runtimeOpts, opts...) }
+	return func(o *options) {
+		o.give("WithRuntimeOptions", len(opts) > 0)
+		o.runtimeOpts = append(o.runtimeOpts, opts...)
+	}
 }
 
 // WithRegistry sets the tools from which the agent takes its copy. Default:
@@ -131,8 +227,8 @@ type ApprovalFunc func(ctx context.Context, call ToolCall) (Decision, error)
 
 // Decision is the answer of an [ApprovalFunc]. The zero value denies.
 type Decision struct {
-	Allow  bool
-	Reason string // told to the model when the call is denied
+	Allow  bool   `json:"allow"`
+	Reason string `json:"reason,omitempty"` // told to the model when the call is denied
 }
 
 // WithApproval sets who decides about calls that need approval. Without it
@@ -159,8 +255,12 @@ func WithRunDefaults(opts ...RunOption) Option {
 func WithRetry(p RetryPolicy) Option { return func(o *options) { o.retry = p } }
 
 // WithEventHandler sets a function that sees every event of the agent, those
-// of the runtime between runs included. It is called by one goroutine at a
-// time, should return soon, and must not call the agent.
+// of the runtime between runs included. It is called with one event at a time,
+// in their order. It may call the agent, except for Close.
+//
+// A run waits for the function before it goes on, unless the event is a piece of
+// text, or comes from the runtime or a task. When the run's time is over it no
+// longer waits. A panic of the function ends the run with StatusFailed.
 func WithEventHandler(f func(Event)) Option { return func(o *options) { o.onEvent = f } }
 
 // WithID names the agent. The ids of the tasks it delegates are derived from
@@ -171,12 +271,19 @@ func WithID(id string) Option { return func(o *options) { o.id = id } }
 // WithTaskManager has the agent delegate to a manager that others use as well,
 // or that outlives it. The manager stays the caller's to close. Default: one of
 // the agent's own.
-func WithTaskManager(m *TaskManager) Option { return func(o *options) { o.manager = m } }
+func WithTaskManager(m *TaskManager) Option {
+	return func(o *options) {
+		o.give("WithTaskManager", m != nil)
+		o.manager = m
+	}
+}
 
-// WithTasks configures the [TaskManager] that the agent makes when it is given
-// none.
+// WithTasks configures the [TaskManager] that the agent makes.
 func WithTasks(opts ...TaskManagerOption) Option {
-	return func(o *options) { o.tasks = append(o.tasks, opts...) }
+	return func(o *options) {
+		o.give("WithTasks", len(opts) > 0)
+		o.tasks = append(o.tasks, opts...)
+	}
 }
 
 // WithLogger sets the logger. Default: logs are discarded.
@@ -214,10 +321,9 @@ func toolCallsFor(steps int) int {
 
 func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	const unset = math.MinInt
-	o := runOptions{maxSteps: defaultMaxSteps, maxToolCalls: unset, maxReplies: 3}
-	for _, opt := range append(defaults[:len(defaults):len(defaults)], opts...) {
-		opt(&o)
-	}
+	o := runOptions{maxSteps: defaultMaxSteps, maxToolCalls: unset, maxReplies: 2}
+	apply(&o, defaults)
+	apply(&o, opts)
 	if o.maxToolCalls == unset {
 		o.maxToolCalls = toolCallsFor(o.maxSteps)
 	}
@@ -240,7 +346,10 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	return o, nil
 }
 
-// MaxSteps limits the model calls of a run. Default 20.
+// MaxSteps limits the steps of a run: model calls with the tool calls that
+// follow. Default 20. The model is told when few are left. At the limit, and at
+// that of [MaxToolCalls], it is asked once more, to sum up without tools, unless
+// MaxTokens or a time limit is reached. A run of one step is not summed up.
 func MaxSteps(n int) RunOption { return func(o *runOptions) { o.maxSteps = n } }
 
 // MaxToolCalls limits the tool calls of a run. Default 100, or five times
@@ -248,7 +357,7 @@ func MaxSteps(n int) RunOption { return func(o *runOptions) { o.maxSteps = n } }
 func MaxToolCalls(n int) RunOption { return func(o *runOptions) { o.maxToolCalls = n } }
 
 // MaxReplies sets how many replies in a row, without a tool call, end a run.
-// Default 3.
+// Default 2: after the first one the model is told to go on, or to call stop.
 func MaxReplies(n int) RunOption { return func(o *runOptions) { o.maxReplies = n } }
 
 // ReplyEnds makes a reply without a tool call end the run, as in a chat.
@@ -275,5 +384,5 @@ func OnEvent(f func(Event)) RunOption { return func(o *runOptions) { o.onEvent =
 var (
 	errStepTimeout = errors.New("the step took too long")
 	errMaxTime     = errors.New("the run took too long")
-	errClosing     = errors.New("the agent was closed")
+	errClosing     = fmt.Errorf("the run was cancelled: %w", ErrAgentClosed)
 )

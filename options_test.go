@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,4 +37,72 @@ func TestToolCallsAreBoundedByTheStepsUnlessSet(t *testing.T) {
 			require.Equal(t, tt.want, result.ToolCalls)
 		})
 	}
+}
+
+func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
+	m, err := pygent.NewTaskManager()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	model := pygent.WithModel(pygenttest.NewScriptedModel())
+	tests := []struct{ one, other pygent.Option }{
+		{model, pygent.WithOpenAI(pygent.OpenAIKey("k"))},
+		{pygent.WithRuntime(nowhere{}), pygent.WithRuntimeOptions(pygent.WithImage("x"))},
+		{pygent.WithHistory(pygent.NewHistory()), pygent.WithHistoryFile("x.json")},
+		{pygent.WithTaskManager(m), pygent.WithTasks(pygent.MaxTasks(1))},
+	}
+	names := [][2]string{{"WithModel", "WithOpenAI"}, {"WithRuntime", "WithRuntimeOptions"}, {"WithHistory", "WithHistoryFile"}, {"WithTaskManager", "WithTasks"}}
+	for i, tt := range tests {
+		for _, opts := range [][]pygent.Option{{tt.one, tt.other}, {tt.other, tt.one}} {
+			_, err := pygent.New(opts...)
+			require.ErrorContains(t, err, "options "+names[i][0]+" and "+names[i][1]+": the second would be ignored")
+		}
+	}
+}
+
+func TestOptionsGoBeforeTheConfiguration(t *testing.T) {
+	t.Setenv("PYGENT_HISTORY_FILE", filepath.Join(t.TempDir(), "of-the-environment.json"))
+	cfg := pygent.Config{Workspace: t.TempDir(), Container: pygent.ContainerConfig{Image: "x"}, HistoryFile: filepath.Join(t.TempDir(), "h.json")}
+	cfg.OpenAI.APIKey = "k"
+	history := pygent.NewHistory(pygent.UserMessage("before"))
+	agent, err := pygent.New(append(cfg.Options(),
+		pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.WithRuntime(nowhere{}), pygent.WithHistory(history))...)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, agent.Close()) }()
+	require.Same(t, history, agent.History())
+	require.NoFileExists(t, cfg.HistoryFile)
+	require.Equal(t, nowhere{}, agent.Runtime())
+}
+
+func TestOpenAIOptionsGoBeforeTheDefaultModel(t *testing.T) {
+	server := pygenttest.NewServer(t, stop)
+	pygent.SetDefaultModel(pygenttest.NewScriptedModel())
+	defer pygent.SetDefaultModel(nil)
+	agent, err := pygent.New(pygent.WithOpenAI(pygent.OpenAIBaseURL(server.URL())), pygent.WithRuntime(nowhere{}))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, agent.Close()) }()
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, server.Requests(), 1)
+}
+
+func TestNilOptionsAreLeftOut(t *testing.T) {
+	server := pygenttest.NewServer(t, stop, stop)
+	agent, err := pygent.New(nil, pygent.WithOpenAI(nil, pygent.OpenAIBaseURL(server.URL())), pygent.WithRuntimeOptions(nil, pygent.WithDocker(pygent.DockerNever)),
+		pygent.WithTasks(nil, pygent.MaxTasks(1)), pygent.WithRunDefaults(nil, pygent.OnEvent(nil)),
+		pygent.WithModel(nil), pygent.WithPrompt(nil), pygent.WithHistory(nil), pygent.WithRuntime(nil), pygent.WithRegistry(nil), pygent.WithApproval(nil),
+		pygent.WithEventHandler(nil), pygent.WithTaskManager(nil), pygent.WithLogger(nil), pygent.WithIO(nil, nil))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, agent.Close()) }()
+	result, err := agent.RunUntilStop(t.Context(), "go", nil, pygent.OnEvent(nil))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Contains(t, agent.History().Messages()[0].Content, "You are Pygent")
+	_, err = agent.Runtime().Bash(t.Context(), "true", nil)
+	require.NoError(t, err)
+	id, err := agent.Tasks().StartTask(t.Context(), "work", nil, nil)
+	require.NoError(t, err)
+	waitTask(t, agent.Tasks(), id)
+
+	_, err = pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithTools(pygent.Tool{Name: "empty"}))
+	require.ErrorContains(t, err, "tool empty: Run is nil")
 }

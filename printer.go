@@ -45,7 +45,7 @@ type printer struct {
 func (p *printer) event(e Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.show(e)
+	p.askAgainAfter(func() { p.show(e) })
 }
 
 // say writes a line of its own.
@@ -94,16 +94,25 @@ func (p *printer) echo(keys string) {
 // erasure takes back a column of a terminal's line.
 const erasure = "\b \b"
 
-// interject has show write something while the user is asked, and then asks
-// again.
-func (p *printer) interject(show func()) {
+// interject writes a line, perhaps while the user is asked.
+func (p *printer) interject(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.endLine()
-	show()
+	p.askAgainAfter(func() {
+		p.endLine()
+		p.line(format, args...)
+	})
+}
+
+// askAgainAfter has show write something. If the user is asked meanwhile, the
+// question is put again.
+func (p *printer) askAgainAfter(show func()) {
 	if p.asked == "" {
+		show()
 		return
 	}
+	p.endLine()
+	show()
 	p.endLine()
 	p.write(p.asked)
 	if p.unfinished != nil {
@@ -159,6 +168,10 @@ func (p *printer) show(e Event) {
 			p.line("» %s", describeCall(*e.Call))
 		}
 	case EventToolDone:
+		p.toolDone(e)
+	case EventToolSkipped:
+		p.endLine()
+		p.line("» %s", describeCall(*e.Call))
 		p.toolDone(e)
 	case EventRetry:
 		p.endLine()

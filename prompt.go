@@ -84,7 +84,12 @@ func (p *prompt) environment() {
 		return
 	}
 	rt := p.info.Runtime
-	if rt.Workspace != "" {
+	switch {
+	case rt.Temporary && rt.Kind == kindLocal:
+		// Without its path, which differs from agent to agent: providers cache
+		// a conversation by its first bytes.
+		p.line("- Your workspace is a temporary directory, where every command starts. Use relative paths; what you make belongs there.")
+	case rt.Workspace != "":
 		p.line("- Your workspace is `%s`. Relative paths start there; what you make belongs there.", rt.Workspace)
 	}
 	switch {

@@ -48,6 +48,8 @@ func TestDefaultPromptTellsTheTruth(t *testing.T) {
 		{"local", pygent.PromptInfo{Runtime: local, Tools: tools("bash"), BashTimeout: 1500 * time.Millisecond, MaxBashTimeout: time.Minute, MaxOutput: 100},
 			[]string{"directly on the user's machine", "can reach the network", "The shell is sh", "after 1.5 seconds", "up to 60 seconds", "100 bytes"},
 			[]string{"Docker", "no network", "`stop`", "`continue`", "`edit_file`", "When to end"}},
+		{"a temporary workspace", pygent.PromptInfo{Runtime: pygent.RuntimeInfo{Kind: "local", Workspace: "/tmp/pygent-123", Temporary: true}, Tools: tools("bash")},
+			[]string{"workspace is a temporary directory"}, []string{"/tmp/pygent-123"}},
 		{"shell unknown", pygent.PromptInfo{Runtime: pygent.RuntimeInfo{Kind: "docker"}, Tools: tools("bash")},
 			[]string{"bash where there is one, else sh", "in a Docker container, apart"}, []string{"workspace is"}},
 		{"custom runtime", pygent.PromptInfo{Runtime: pygent.RuntimeInfo{Kind: "ssh"}, Tools: tools("bash")},

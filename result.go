@@ -5,15 +5,16 @@ import "time"
 // Result is the outcome of a run.
 type Result struct {
 	Status    Status        `json:"status"`
-	Reason    string        `json:"reason,omitempty"`   // the status in words, where there is more to say
-	Message   Message       `json:"message"`            // the last message of the model
-	Summary   string        `json:"summary,omitempty"`  // what the model said when it stopped; else the text of its last message
-	Question  *Question     `json:"question,omitempty"` // what the model asks, when it awaits the user
+	Reason    string        `json:"reason,omitempty"`    // the status in words, where there is more to say
+	APIError  *APIError     `json:"api_error,omitempty"` // what the model's API answered, when the run failed by it
+	Message   Message       `json:"message,omitzero"`    // the last message of the model; zero when it gave none
+	Summary   string        `json:"summary,omitempty"`   // what the model said when it stopped or summed up; else its first reply after the last tool call
+	Question  *Question     `json:"question,omitempty"`  // what the model asks, when it awaits the user
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
 	Usage     Usage         `json:"usage"`               // of the agent itself
 	TaskUsage Usage         `json:"task_usage,omitzero"` // of tasks it delegated in this run, while it went on
-	Elapsed   time.Duration `json:"elapsed"`
+	Elapsed   time.Duration `json:"-"`                   // elapsed_seconds in JSON
 }
 
 // Question is what a model asks the user with the tool "continue".
@@ -39,5 +40,5 @@ const (
 	StatusEmpty        Status = "empty"          // the model answered nothing, twice
 	StatusStuck        Status = "stuck"          // the same call gave the same result five times
 	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
-	StatusFailed       Status = "failed"         // the model call failed
+	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
 )

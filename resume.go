@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // ErrNothingToResume is returned by [Agent.Resume] for an empty conversation.
@@ -27,70 +28,79 @@ func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) 
 }
 
 // exchangeAtEnd finds the last message that calls tools, when only results
-// follow it. open tells by index which of its calls have none.
-func exchangeAtEnd(record []Message) (at int, open []bool, ok bool) {
-	answered := map[string]int{}
+// follow it. given has the result of each call, nil for one without.
+func exchangeAtEnd(record []Message) (at int, given []*Message, ok bool) {
+	results := map[string][]*Message{} // by call, the last first
 	for at = len(record) - 1; at >= 0; at-- {
-		m := record[at]
+		m := &record[at]
 		if m.Role == RoleTool {
-			answered[m.ToolCallID]++
+			results[m.ToolCallID] = append(results[m.ToolCallID], m)
 			continue
 		}
 		if m.Role != RoleAssistant || len(m.ToolCalls) == 0 {
 			return 0, nil, false
 		}
-		open = make([]bool, len(m.ToolCalls))
+		given = make([]*Message, len(m.ToolCalls))
 		for i, call := range m.ToolCalls {
-			open[i] = answered[call.ID] == 0
-			answered[call.ID]--
+			if left := results[call.ID]; len(left) > 0 {
+				given[i], results[call.ID] = left[len(left)-1], left[:len(left)-1]
+			}
 		}
-		return at, open, true
+		return at, given, true
 	}
 	return 0, nil, false
+}
+
+// wasRefused reports whether a call of a tool that ends the run did not end it,
+// as its result says.
+func wasRefused(result *Message) bool {
+	text := result.Text()
+	return strings.HasPrefix(text, notRun) || strings.HasPrefix(text, notStopped) ||
+		strings.HasPrefix(text, "error: ") || text == interruptedResult
 }
 
 // resume answers the calls that were left open, and ends the run if it had
 // ended.
 func (r *run) resume(ctx context.Context) error {
 	record := r.history.view()
-	at, open, ok := exchangeAtEnd(record)
+	at, given, ok := exchangeAtEnd(record)
 	if !ok {
 		if last := record[len(record)-1]; last.Role == RoleAssistant {
 			r.replies = 1
+			r.result.Message, r.result.Summary = last, strings.TrimSpace(last.Text())
 		}
 		return nil
 	}
 	msg := record[at]
 	r.message = at
-	r.result.Message, r.result.Summary = msg, msg.Text()
-	ended := false
+	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
 	for i, call := range msg.ToolCalls {
-		result := r.resumeCall(r.withCall(ctx, i), call, open[i], ended)
-		if open[i] {
-			if err := r.history.Append(ToolMessage(call.ID, result.Content)); err != nil {
-				return r.fail(err)
-			}
-			r.emit(Event{Type: EventToolDone, Call: &call, Output: result})
+		if err := r.resumeCall(r.withCall(ctx, i), call, given[i]); err != nil {
+			return err
 		}
-		ended = ended || r.finished(result)
 	}
-	return nil
+	return r.broken
 }
 
-// resumeCall gives the result of a call of the interrupted message: of one that
-// is open by running it again where that is safe, of one that has its result
-// only whether it ended the run.
-func (r *run) resumeCall(ctx context.Context, call ToolCall, open, ended bool) *ToolResult {
+// resumeCall gives a call of the interrupted message its result, when it has
+// none: by running it again where that is safe. One that has its result counts
+// only when it ended the run.
+func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) error {
 	tool, err := r.tools.lookup(call.Name)
-	again := err == nil && tool.Idempotent && (open || tool.ends)
+	again := err == nil && tool.Idempotent
 	switch {
-	case ended:
-		return &ToolResult{Content: resultEnded, IsError: true}
+	case given != nil:
+		if again && tool.ends && r.result.Status == "" && !wasRefused(given) {
+			result, _ := r.execute(ctx, call)
+			r.finished(result)
+		}
+		return nil
+	case r.result.Status != "":
+		return r.skip(call, resultEnded, "")
 	case !again:
-		return &ToolResult{Content: interruptedResult, IsError: true}
-	case open:
-		return r.runCall(ctx, call)
+		return r.skip(call, interruptedResult, "")
 	}
-	result, _ := r.execute(ctx, call)
-	return result
+	result := r.runCall(ctx, call)
+	r.finished(result)
+	return r.answer(EventToolDone, call, result, "")
 }

@@ -102,6 +102,7 @@ func runOfTheKilled(t *testing.T, dir string, hold func()) *pygent.Agent {
 		return []pygenttest.Reply{
 			pygenttest.Calls(pygenttest.Call("once", nil), delegate("Sub")).WithCallIDs("a", "b"),
 			pygenttest.Calls(pygenttest.Call("again", nil), pygenttest.Call("hangs", nil), pygenttest.Call("again", nil), delegate("Sub")).WithCallIDs("c", "d", "e", "f"),
+			stop, // refused, if the task is at work still
 			stop,
 		}[answers]
 	})).RepeatLast().On("Sub", stop)
@@ -152,12 +153,12 @@ func TestRunKilledInTheMiddleIsResumed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "once\nagain\nhangs\nagain\n", string(after))
 	got := results(agent)
-	require.Len(t, got, 7)
+	require.GreaterOrEqual(t, len(got), 7)
 	require.Equal(t, "once done", got[0])
 	require.Equal(t, []string{"again done", "interrupted; it may have taken effect", "again done"}, got[2:5])
 	require.Regexp(t, "^started task", got[5])
 	require.NotEqual(t, got[1], got[5], "another call, another task")
-	require.Equal(t, "stopped", got[6])
+	require.Equal(t, "stopped", got[len(got)-1])
 }
 
 func TestResumedDelegationFindsItsTask(t *testing.T) {

@@ -81,7 +81,7 @@ func (p RetryPolicy) delay(attempt int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// sleep waits for d, or returns the cause of ctx's end.
+// sleep waits for d, or says why ctx ended.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -89,6 +89,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return contextError(ctx)
 	}
 }

@@ -79,6 +79,9 @@ type RuntimeInfo struct {
 	Workspace string `json:"workspace"`       // the workspace's path as commands see it
 	Shell     string `json:"shell,omitempty"` // "bash" or "sh"; empty while unknown
 	Network   bool   `json:"network"`         // whether commands can reach a network
+	// Temporary says that the workspace goes with the runtime. Then its path
+	// says nothing that lasts.
+	Temporary bool `json:"temporary,omitempty"`
 	// Fallback says why commands run locally although Docker was asked for
 	// first. Empty when nothing was given up.
 	Fallback string `json:"fallback,omitempty"`
@@ -106,7 +109,7 @@ type BashResult struct {
 	Output   string        `json:"output"`              // stdout and stderr in their true order; head and tail when Truncated
 	ExitCode int           `json:"exit_code"`           // the shell's status; 128+n when signal n ended it, -1 when unknown
 	TimedOut bool          `json:"timed_out,omitempty"` // stopped at its time limit
-	Duration time.Duration `json:"duration"`
+	Duration time.Duration `json:"-"`                   // duration_seconds in JSON
 
 	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
 	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
@@ -164,9 +167,7 @@ type BashOptions struct {
 // NewBashOptions applies opts to the defaults.
 func NewBashOptions(opts ...BashOption) BashOptions {
 	o := BashOptions{Timeout: DefaultBashTimeout, MaxOutput: DefaultMaxOutput}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	apply(&o, opts)
 	return o
 }
 
@@ -200,10 +201,10 @@ func BashMaxOutput(n int) BashOption {
 
 // RuntimeEvent is something a runtime tells while it works.
 type RuntimeEvent struct {
-	Kind    RuntimeEventKind
-	Text    string // for people
-	Current int64  // progress so far, in bytes; 0 when it has no measure
-	Total   int64  // the whole; 0 when unknown
+	Kind    RuntimeEventKind `json:"kind"`
+	Text    string           `json:"text,omitempty"`    // for people
+	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it has no measure
+	Total   int64            `json:"total,omitempty"`   // the whole; 0 when unknown
 }
 
 // RuntimeEventKind is the kind of a [RuntimeEvent].

@@ -48,7 +48,7 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 	c.begin()
 	c.wg.Go(func() { sweepEngine(c.life, engine) })
 	c.mu.Unlock()
-	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none"}
+	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none", Temporary: w.temporary}
 	return newWorkspaceRuntime(w, c.files, c, info, o, "*")
 }
 

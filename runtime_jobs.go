@@ -39,7 +39,7 @@ type Job struct {
 	Running   bool          `json:"running"`   // a process of it is alive
 	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
 	Printed   int64         `json:"printed"`   // bytes of output so far
-	Duration  time.Duration `json:"duration"`
+	Duration  time.Duration `json:"-"`         // duration_seconds in JSON
 	Processes int           `json:"processes"` // how many are alive
 }
 
@@ -77,9 +77,7 @@ func (r *workspaceRuntime) StartJob(ctx context.Context, cmd string, opts ...Bas
 	var job Job
 	err := r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
 		var o BashOptions // unlike a command that is waited for, a job has no default limit
-		for _, opt := range opts {
-			opt(&o)
-		}
+		apply(&o, opts)
 		o.MaxOutput = cmp.Or(o.MaxOutput, maxKeptJobOutput)
 		spec, err := r.spec(ctx, cmd, o)
 		if err != nil {

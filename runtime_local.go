@@ -41,7 +41,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 		return nil, err
 	}
 	c := &localCommander{path: shell, dir: w.tree.Dir(), env: inheritedEnv(os.Environ()), pace: o.pace, turn: make(chan struct{}, 1)}
-	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Fallback: fallback}
+	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Temporary: w.temporary, Fallback: fallback}
 	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, w.tree.Dir())
 }
 

@@ -143,11 +143,7 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 
 func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 	o := &runtimeOptions{capabilities: defaultCapabilities}
-	for _, opt := range opts {
-		if opt != nil {
-			opt(o)
-		}
-	}
+	apply(o, opts)
 	return o
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/lineinput"
 )
 
@@ -43,7 +44,7 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	defer s.takeKeys()()
 	go s.readLines(ctx)
 	defer s.askForCommands(ctx)()
-	defer s.showIdleEvents()()
+	defer s.showEvents()()
 	defer s.printer.end()
 	s.banner(ctx)
 	watchers.Go(func() { s.tellOfStart(ctx) })
@@ -69,7 +70,7 @@ type session struct {
 	interrupts chan os.Signal
 	warned     bool        // the user was told that another Ctrl-C leaves
 	options    []string    // answers to the model's last question, which may be given by number
-	busy       atomic.Bool // a turn goes on, whose events are shown by the turn
+	busy       atomic.Bool // a turn goes on
 	repairs    []string    // of the history, which the banner tells
 }
 
@@ -198,7 +199,7 @@ func (s *session) chosen(text string) string {
 func (s *session) turn(run func(...RunOption) (*Result, error)) error {
 	s.options = nil
 	s.busy.Store(true)
-	result, err := run(ReplyEnds(), OnEvent(s.event))
+	result, err := run(ReplyEnds())
 	s.busy.Store(false)
 	if err != nil {
 		return err
@@ -231,32 +232,31 @@ func (s *session) outcome(r *Result) {
 	}
 }
 
-// event shows an event of a turn. What the banner said is not repeated.
+// event shows an event: in a turn every one, and between turns what is worth an
+// interruption. What the banner said is not repeated.
 func (s *session) event(e Event) {
-	if e.Type == EventWarning && slices.ContainsFunc(s.repairs, func(r string) bool { return strings.Contains(e.Text, r) }) {
-		return
+	said := e.Type == EventWarning && slices.ContainsFunc(s.repairs, func(r string) bool { return strings.Contains(e.Text, r) })
+	pulls := e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
+	if !said && (s.busy.Load() || pulls || e.Type == EventTask || e.Type == EventWarning) {
+		s.printer.event(e)
 	}
-	s.printer.event(e)
 }
 
-// showIdleEvents shows what happens between turns and is worth an
-// interruption: a download, a task that ended, a warning. It returns a function
-// that ends this.
-func (s *session) showIdleEvents() (end func()) {
+// showEvents has the session hear the agent's events, those between turns
+// included. It returns a function that ends this.
+func (s *session) showEvents() (end func()) {
 	a := s.agent
-	set := func(handler func(Event)) {
+	events := a.handlerFeed(s.event)
+	set := func(to *feed.Feed[Event]) {
 		a.emitMu.Lock()
 		defer a.emitMu.Unlock()
-		a.opts.onEvent = handler
+		a.listeners.session = to
 	}
-	before := a.opts.onEvent
-	set(bothHandlers(before, func(e Event) {
-		pulls := e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
-		if !s.busy.Load() && (pulls || e.Type == EventTask || e.Type == EventWarning) {
-			s.printer.interject(func() { s.printer.show(e) })
-		}
-	}))
-	return func() { set(before) }
+	set(events)
+	return func() {
+		set(nil)
+		<-events.Handled()
+	}
 }
 
 // tellOfStart says that commands cannot run, once that is known.
@@ -266,7 +266,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 		return
 	}
 	if err := rt.Start(ctx); err != nil && ctx.Err() == nil {
-		s.printer.interject(func() { s.printer.line("! commands cannot run: %v", err) })
+		s.printer.interject("! commands cannot run: %v", err)
 	}
 }
 
@@ -285,7 +285,7 @@ func (s *session) banner(ctx context.Context) {
 	for _, repair := range s.repairs {
 		s.printer.say("! history: %s", repair)
 	}
-	if interrupted(s.agent.history.Messages()) && !s.agent.opts.resume {
+	if interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.printer.say("The conversation was interrupted; /resume goes on with it.")
 	}
 	if s.terminal {
@@ -299,8 +299,8 @@ func interrupted(record []Message) bool {
 	if len(record) == 0 || record[len(record)-1].Role == RoleUser {
 		return len(record) > 0
 	}
-	at, open, ok := exchangeAtEnd(record)
-	return ok && (slices.Contains(open, true) ||
+	at, results, ok := exchangeAtEnd(record)
+	return ok && (slices.Contains(results, nil) ||
 		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(c.Name) }))
 }
 

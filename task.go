@@ -61,8 +61,8 @@ type TaskStatus struct {
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
 	Usage     Usage         `json:"usage"`
-	Timeout   time.Duration `json:"timeout,omitempty"` // the limit that was reached, when timed out
-	Result    *Result       `json:"result,omitempty"`  // of the last run; nil when it has none
+	Timeout   time.Duration `json:"-"`                // the limit that was reached, when timed out; in JSON timeout_seconds
+	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
 }
@@ -114,5 +114,18 @@ func taskError(id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("task %s: %w", id, err)
+	return &errorOfTask{id: id, err: err}
 }
+
+// errorOfTask is an error that a task had, or that its runtime had: whoever asks
+// about the task may be fine.
+type errorOfTask struct {
+	id  string
+	err error
+}
+
+// Error names the task.
+func (e *errorOfTask) Error() string { return fmt.Sprintf("task %s: %v", e.id, e.err) }
+
+// Unwrap returns the cause.
+func (e *errorOfTask) Unwrap() error { return e.err }

@@ -122,12 +122,16 @@ func TestWaitRefusesToWaitForItsCaller(t *testing.T) {
 // stuck is a runtime whose Cleanup returns once it is free.
 type stuck struct {
 	hollow
-	free chan struct{}
+	called chan struct{} // closed by Cleanup, if there is one
+	free   chan struct{}
 }
 
 func (s stuck) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return s, nil }
 
 func (s stuck) Cleanup() error {
+	if s.called != nil {
+		close(s.called)
+	}
 	<-s.free
 	return nil
 }
@@ -140,9 +144,9 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 		manager []pygent.TaskManagerOption
 		want    []string
 	}{
-		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "its runtime did not end in time and is left behind"}},
+		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "Cleanup did not end in time and is left behind"}},
 		"an event handler of the task": {hollow{}, []pygent.Option{pygent.WithEventHandler(func(pygent.Event) { <-free })}, nil,
-			[]string{"task mine", "its run did not end in time and is left behind"}},
+			[]string{"task mine", "event handler did not end in time and is left behind"}},
 		"an event handler of the manager": {hollow{}, nil, []pygent.TaskManagerOption{pygent.OnTaskEvent(func(pygent.Event) { <-free })},
 			[]string{"handler of the tasks' events"}},
 	} {

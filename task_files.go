@@ -144,8 +144,22 @@ func (s *taskFiles) close() error {
 	return workspace.RemoveTemp(s.dir)
 }
 
+// samePath returns where a file of a task's workspace goes in rt when nothing is
+// said: to the same path. Where rt has no such place, since the workspace of a
+// task on this machine has another name, that is the path's base.
+func samePath(ctx context.Context, rt Runtime, p string) (string, error) {
+	rel, err := relativeTo(ctx, rt, p)
+	if clean := path.Clean(filepath.ToSlash(p)); err != nil && path.IsAbs(clean) && clean != "/" {
+		return path.Base(clean), nil
+	}
+	return rel, err
+}
+
 // relativeTo returns a path of a runtime relative to its workspace.
 func relativeTo(ctx context.Context, rt Runtime, p string) (string, error) {
+	if p == "" {
+		return "", errors.New("the path is empty")
+	}
 	clean := path.Clean(filepath.ToSlash(p))
 	if path.IsAbs(clean) {
 		d, ok := rt.(Describer)
@@ -162,7 +176,7 @@ func relativeTo(ctx context.Context, rt Runtime, p string) (string, error) {
 		}
 		clean = rest
 	}
-	if p == "" || !filepath.IsLocal(filepath.FromSlash(clean)) {
+	if !filepath.IsLocal(filepath.FromSlash(clean)) {
 		return "", fmt.Errorf("%q: %w", p, ErrOutsideWorkspace)
 	}
 	return clean, nil

@@ -84,7 +84,7 @@ func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) error 
 		select {
 		case <-rested:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return contextError(ctx)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (m *TaskManager) handle(r *taskRecord, e Event) {
 	m.emit(e)
 	for up := r; up != nil; up = up.up {
 		if up.agent != nil {
-			up.agent.emitTask(e)
+			up.agent.emitTask(m.life, e)
 		}
 	}
 }

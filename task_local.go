@@ -18,7 +18,8 @@ const (
 	// closeRuns is how long it waits for cancelled runs to end.
 	closeRuns = 30 * time.Second
 	// closeAgent is how long it waits for an agent, and its runtime, to be closed.
-	closeAgent = time.Minute
+	// It does not come to that where the agent sees to its own time.
+	closeAgent = 3 * time.Minute
 	// closingAtOnce is how many agents are closed side by side: removing a
 	// container takes an engine a while.
 	closingAtOnce = 16
@@ -196,7 +197,7 @@ func (x *localExecutor) events(ctx context.Context, id string, after int64) iter
 			select {
 			case <-more:
 			case <-ctx.Done():
-				yield(Event{}, context.Cause(ctx))
+				yield(Event{}, contextError(ctx))
 				return
 			}
 		}
@@ -208,34 +209,52 @@ func (x *localExecutor) send(ctx context.Context, id string, in taskInput) error
 	if err != nil {
 		return err
 	}
+	parked, err := x.hand(t, in)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-parked:
+	case <-ctx.Done(): // the task took its input; the container goes on its own
+	}
+	return nil
+}
+
+// hand hands an input to a task. The channel is closed when what the task kept
+// for its question, which the input withdrew, is gone.
+func (x *localExecutor) hand(t *localTask, in taskInput) (parked chan struct{}, err error) {
+	parked = make(chan struct{})
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.closed {
-		return ErrTaskManagerClosed
-	}
-	if !t.isNew(in.ID) {
-		return nil
-	}
-	switch in.Kind {
-	case inputMessage:
-		if !t.snapshot().State.AtRest() {
-			err = ErrTaskRunning
-		} else {
-			err = x.schedule(t, in.Text)
-		}
-	case inputDecision:
+	asked := false
+	switch {
+	case x.closed:
+		return nil, ErrTaskManagerClosed
+	case !t.isNew(in.ID):
+	case in.Kind == inputMessage && !t.snapshot().State.AtRest():
+		err = ErrTaskRunning
+	case in.Kind == inputMessage:
+		err = x.schedule(t, in.Text)
+	case in.Kind == inputDecision:
 		t.decide(in.Request, in.Decision)
-	case inputCancel:
-		if t.stop(&taskCancelled{reason: in.Text}) {
-			x.rest.Go(t.park) // a question had kept its container
-		}
+	case in.Kind == inputCancel:
+		asked = t.stop(&taskCancelled{reason: in.Text})
 	default:
 		err = fmt.Errorf("input of the unknown kind %q", in.Kind)
 	}
-	if err == nil {
-		t.note(in.ID)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	t.note(in.ID)
+	if !asked {
+		close(parked)
+		return parked, nil
+	}
+	x.rest.Go(func() {
+		defer close(parked)
+		t.park()
+	})
+	return parked, nil
 }
 
 func (x *localExecutor) history(ctx context.Context, id string) ([]Message, error) {
@@ -289,7 +308,7 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	case err := <-closed:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("its runtime is still being removed: %w", context.Cause(ctx))
+		return fmt.Errorf("its runtime is still being removed: %w", contextError(ctx))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // maxTaskEvents is how many events of a task are kept for those who follow it
-// late. Deltas go first, then the oldest.
+// late. Deltas go first, then the oldest; changes of its state are kept longest.
 const maxTaskEvents = 512
 
 // taskLog is the record of a task's events, which its followers read at their
@@ -43,12 +43,20 @@ func (l *taskLog) append(e Event) int64 {
 
 // shrink makes room for a quarter of the log. The caller holds l.mu.
 func (l *taskLog) shrink() {
-	l.events = slices.DeleteFunc(l.events, func(e Event) bool {
-		return e.Type == EventText || e.Type == EventReasoning
-	})
-	if most := maxTaskEvents * 3 / 4; len(l.events) > most {
-		l.events = slices.Delete(l.events, 0, len(l.events)-most)
+	drop := func(most int, may func(EventType) bool) {
+		over := len(l.events) - most
+		l.events = slices.DeleteFunc(l.events, func(e Event) bool {
+			if over <= 0 || !may(e.Type) {
+				return false
+			}
+			over--
+			return true
+		})
 	}
+	const most = maxTaskEvents * 3 / 4
+	drop(0, func(t EventType) bool { return t == EventText || t == EventReasoning })
+	drop(most, func(t EventType) bool { return t != EventTask })
+	drop(most, func(EventType) bool { return true })
 }
 
 // after returns the events above seq that are kept, and a channel that is

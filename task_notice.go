@@ -67,12 +67,12 @@ func (n *taskNotices) take() string {
 
 // noticeOf says in words how a task ended.
 func noticeOf(s TaskStatus) string {
-	about := s.Summary()
+	about, hint := s.Summary(), ""
 	if q := s.Question(); q != nil {
-		about = strings.Join(append([]string{q.Prompt}, q.Options...), " | ")
+		about, hint = strings.Join(append([]string{q.Prompt}, q.Options...), " | "), " ("+sayCannotAnswer+")"
 	}
 	if about != "" {
 		about = ": " + bound(about, noticedSummary)
 	}
-	return fmt.Sprintf("[task %s %s%s]", s.ID, s, about)
+	return fmt.Sprintf("[task %s %s%s%s]", s.ID, s, about, hint)
 }

@@ -23,9 +23,7 @@ type taskManagerOptions struct {
 // newTaskManagerOptions applies opts to the defaults and checks the outcome.
 func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error) {
 	o := taskManagerOptions{maxTasks: DefaultMaxTasks, depth: DefaultTaskDepth}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	apply(&o, opts)
 	switch {
 	case o.maxTasks < 1:
 		return o, fmt.Errorf("option MaxTasks: must be at least 1, not %d", o.maxTasks)

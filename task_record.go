@@ -93,7 +93,7 @@ func (m *TaskManager) claim(ctx context.Context, r *taskRecord) (known bool, err
 		select {
 		case <-other.started:
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return false, contextError(ctx)
 		}
 		if other.startErr == nil {
 			return true, nil

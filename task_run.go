@@ -199,7 +199,7 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host 
 		}
 	}()
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, contextError(ctx)
 	}
 	agent := t.worker()
 	if agent == nil {
@@ -309,7 +309,7 @@ func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error
 	case d := <-decision:
 		return d, nil
 	case <-ctx.Done():
-		return Decision{}, context.Cause(ctx)
+		return Decision{}, contextError(ctx)
 	}
 }
 

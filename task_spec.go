@@ -53,13 +53,13 @@ type TaskRuntime struct {
 }
 
 // TaskLimits bounds a task. A zero field keeps what the manager says, and then
-// the default.
+// the default. In JSON times are numbers of seconds, with fractions.
 type TaskLimits struct {
 	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20
 	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default 100
 	MaxTokens    int64         `json:"max_tokens,omitempty"`     // default: a share of the parent's, see [TaskManager]
-	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // default 5 minutes
-	Timeout      time.Duration `json:"timeout,omitempty"`        // of a run, its start included; default 20 minutes
+	StepTimeout  time.Duration `json:"-"`                        // default 5 minutes; in JSON step_timeout_seconds
+	Timeout      time.Duration `json:"-"`                        // of a run, its start included; default 20 minutes; in JSON timeout_seconds
 }
 
 // or fills the fields of l that are zero with those of m.

@@ -85,9 +85,7 @@ func newTaskManager(o taskManagerOptions) *TaskManager {
 // [ErrTaskDepth] or [ErrTaskExists].
 func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runtime, opts ...TaskOption) (string, error) {
 	var o taskOptions
-	for _, opt := range opts {
-		opt(&o)
-	}
+	apply(&o, opts)
 	if o.id == "" {
 		o.id = newID()
 	}
@@ -99,7 +97,7 @@ func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runti
 
 func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) error {
 	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+		return contextError(ctx)
 	}
 	r := m.newRecord(ctx, prompt, o)
 	if r.depth > m.opts.depth {
@@ -234,9 +232,7 @@ func MessageID(id string) SendOption { return func(in *taskInput) { in.ID = "mes
 // for one that is at work.
 func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...SendOption) error {
 	in := taskInput{ID: newID(), Kind: inputMessage, Text: message}
-	for _, opt := range opts {
-		opt(&in)
-	}
+	apply(&in, opts)
 	if message == "" {
 		return taskError(id, errors.New("the message is empty"))
 	}
@@ -248,14 +244,20 @@ func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...Send
 }
 
 // CollectFile copies a file or directory of a task's workspace into rt, to dest
-// or, when that is empty, to the same path. The task may be at work.
+// or, when that is empty, to the same path. The task may be at work. An error
+// matches [ErrUnknownTask] also when the task is removed meanwhile.
 func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, dest string) error {
+	_, err := m.collect(ctx, rt, id, path, dest)
+	return taskError(id, err)
+}
+
+// collect copies files as CollectFile does, and returns where they went.
+func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest string) (string, error) {
 	if dest == "" {
-		rel, err := relativeTo(ctx, rt, path)
-		if err != nil {
-			return taskError(id, fmt.Errorf("%w; say where it goes", err))
+		var err error
+		if dest, err = samePath(ctx, rt, path); err != nil {
+			return "", err
 		}
-		dest = rel
 	}
 	r, w := io.Pipe()
 	var wg sync.WaitGroup
@@ -267,7 +269,7 @@ func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, des
 	err := uploadTar(ctx, rt, r, dest)
 	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // so that the export cannot hang
 	wg.Wait()
-	return taskError(id, cmp.Or(exported, err))
+	return dest, cmp.Or(exported, err)
 }
 
 // TaskHistory returns the conversation of a task's agent. The slice is a view

@@ -615,7 +615,7 @@ func TestFinishedTaskKeepsItsFilesAndNoContainer(t *testing.T) {
 	parent := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
 	bash(t, parent, "true")
 	before, _ := oursOn(t, engine)
-	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo made > f; sleep 600 &"), stop, callBash("cat f; echo more >> f"), stop))
+	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo made > f; sleep 600 &"), stop, stop, callBash("cat f; echo more >> f"), stop))
 	id := startTask(t, m, "make it", parent)
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
 	after, _ := oursOn(t, engine)

@@ -48,7 +48,7 @@ type Tool struct {
 type ToolResult struct {
 	Content string   `json:"content"`
 	Display string   `json:"display,omitempty"` // a shorter or richer rendering for people
-	Images  []string `json:"-"`                 // https or data URLs
+	Images  []string `json:"images,omitempty"`  // https or data URLs
 	IsError bool     `json:"is_error,omitempty"`
 
 	// End ends the run: StatusStopped, with Summary, or StatusAwaitingUser,
@@ -57,6 +57,10 @@ type ToolResult struct {
 	End      Status    `json:"end,omitempty"`
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`
+
+	// failed marks the result of a command that failed, which is no error of
+	// the call.
+	failed bool
 }
 
 // ToolFunc is a tool that takes its arguments as a map, as decoded from JSON:

@@ -99,7 +99,7 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	if len(r.Command) > shownCommand {
 		r.Command = headOf(r.Command, shownCommand) + " …"
 	}
-	result := &ToolResult{Content: r.String(), Display: display}
+	result := &ToolResult{Content: r.String(), Display: display, failed: r.ExitCode != 0}
 	if err != nil {
 		note := fmt.Sprintf("\n[interrupted: %v]", err)
 		result.Content, result.Display, result.IsError = result.Content+note, display+note, true

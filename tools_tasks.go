@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,9 +111,13 @@ func delegateTask(ctx context.Context, rt Runtime, in delegateInput) (*ToolResul
 	return &ToolResult{Content: fmt.Sprintf("started task %s%s", id, who)}, nil
 }
 
-// secondsOf turns a number of seconds into a duration that cannot overflow.
+// secondsOf turns a number of seconds into a duration that cannot overflow. A
+// small one does not become 0, which means that nothing was said.
 func secondsOf(n float64) time.Duration {
-	return time.Duration(min(n, 1e6) * float64(time.Second))
+	if n > 0 {
+		return max(1, time.Duration(min(n, 1e6)*float64(time.Second)))
+	}
+	return 0
 }
 
 func listPersonas(ctx context.Context, _ Runtime, _ struct{}) (*ToolResult, error) {
@@ -212,13 +215,16 @@ func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait 
 	}
 }
 
+// sayCannotAnswer tells a model what to do about the question of a task.
+const sayCannotAnswer = "you have no tool to answer it: unless the user does, delegate it anew with the answer in the prompt"
+
 // describeTask says all that a model may want to know of a task, the state in
 // words first.
 func describeTask(s TaskStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n[%s]", s, taskFigures(s))
 	if q := s.Question(); q != nil {
-		fmt.Fprintf(&b, "\nIt asks: %s", strings.Join(append([]string{q.Prompt}, q.Options...), "\n- "))
+		fmt.Fprintf(&b, "\nIt asks: %s\n(%s)", strings.Join(append([]string{q.Prompt}, q.Options...), "\n- "), sayCannotAnswer)
 	}
 	if text := s.Summary(); text != "" {
 		b.WriteString("\n" + text)
@@ -254,13 +260,18 @@ func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult,
 	if in.Path == "" {
 		return nil, errors.New("path is empty")
 	}
-	if _, err := tasksOf(ctx, tasks, call.agent, cmp.Or(in.TaskID, "?")); err != nil {
+	if _, err := ownTask(ctx, tasks, call.agent, in.TaskID); err != nil {
 		return nil, err
 	}
-	if err := tasks.CollectFile(ctx, rt, in.TaskID, in.Path, in.Dest); err != nil {
-		return nil, err
+	dest, err := tasks.collect(ctx, rt, in.TaskID, in.Path, in.Dest)
+	if err != nil {
+		return nil, taskError(in.TaskID, err)
 	}
-	return &ToolResult{Content: fmt.Sprintf("copied %s of task %s to %s", in.Path, in.TaskID, cmp.Or(in.Dest, in.Path))}, nil
+	text := fmt.Sprintf("copied %s of task %s to %s", in.Path, in.TaskID, dest)
+	if s, err := tasks.Status(ctx, in.TaskID); err == nil && !s.State.AtRest() {
+		text += "; the task is still " + s.String() + ", so this may not be its last state"
+	}
+	return &ToolResult{Content: text}, nil
 }
 
 type cancelInput struct {
@@ -272,11 +283,33 @@ func cancelTask(ctx context.Context, _ Runtime, in cancelInput) (*ToolResult, er
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tasksOf(ctx, tasks, call.agent, cmp.Or(in.TaskID, "?")); err != nil {
+	s, err := ownTask(ctx, tasks, call.agent, in.TaskID)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.State.AtRest() && s.State != TaskAwaitingUser:
+		return &ToolResult{Content: fmt.Sprintf("task %s has ended already: %s", s.ID, s)}, nil
+	}
+	if err := tasks.cancel(ctx, s.ID, "its parent cancelled it"); err != nil {
 		return nil, err
 	}
-	if err := tasks.cancel(ctx, in.TaskID, "its parent cancelled it"); err != nil {
+	if s, err = tasks.Status(ctx, s.ID); err != nil {
 		return nil, err
 	}
-	return &ToolResult{Content: "asked task " + in.TaskID + " to end"}, nil
+	if s.State.AtRest() {
+		return &ToolResult{Content: fmt.Sprintf("task %s: %s", s.ID, s)}, nil
+	}
+	return &ToolResult{Content: "asked task " + s.ID + " to end"}, nil
+}
+
+// ownTask returns a task that the agent delegated.
+func ownTask(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (TaskStatus, error) {
+	if id == "" {
+		return TaskStatus{}, errors.New("task_id is empty; task_status lists the tasks there are")
+	}
+	mine, err := tasksOf(ctx, tasks, agent, id)
+	if err != nil {
+		return TaskStatus{}, err
+	}
+	return mine[0], nil
 }

@@ -129,7 +129,9 @@ func TestDelegationToolsAnswerWithWhatIsWrong(t *testing.T) {
 		{"no tasks", call("task_status", nil), "you have delegated no tasks"},
 		{"unknown task", call("task_status", map[string]any{"task_id": "x"}), "task x: no such task; task_status without task_id lists"},
 		{"collect of none", call("collect_file", map[string]any{"task_id": "x", "path": "f"}), "no such task"},
-		{"cancel of none", call("cancel_task", map[string]any{"task_id": ""}), "no such task"},
+		{"cancel of none", call("cancel_task", map[string]any{"task_id": "x"}), "no such task"},
+		{"cancel of no name", call("cancel_task", map[string]any{"task_id": ""}), "task_id is empty"},
+		{"file without a name", delegate("go", ""), "the path is empty"},
 		{"negative limit", call("delegate_task", map[string]any{"prompt": "go", "timeout": -1}), "negative"},
 	}
 	for _, tt := range tests {
@@ -182,7 +184,7 @@ func TestDelegatedAgentsDoNotDelegateUnlessAllowed(t *testing.T) {
 
 func TestTooManyTasksAreAClearResult(t *testing.T) {
 	model := pygenttest.NewScriptedModel(
-		pygenttest.Calls(delegate("Hang 1"), delegate("Hang 2"), pygenttest.Call("task_status", nil)), stop).
+		pygenttest.Calls(delegate("Hang 1"), delegate("Hang 2"), pygenttest.Call("task_status", nil)), stop).RepeatLast().
 		On("Hang", pygenttest.Text("").WithGate(nil))
 	agent := newAgent(t, model, pygent.WithTasks(pygent.MaxTasks(1)))
 	_, err := agent.RunUntilStop(t.Context(), "go")
@@ -196,7 +198,7 @@ func TestTooManyTasksAreAClearResult(t *testing.T) {
 
 func TestTaskIDFollowsFromTheCall(t *testing.T) {
 	ids := func() (ids []string) {
-		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("One"), delegate("Two")), delegate("Three"), stop).
+		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("One"), delegate("Two")), delegate("Three"), stop).RepeatLast().
 			On("One", stop).On("Two", stop).On("Three", stop)
 		agent := newAgent(t, model, pygent.WithID("parent"))
 		_, err := agent.RunUntilStop(t.Context(), "go")
@@ -247,7 +249,7 @@ func TestTaskEventsReachTheParent(t *testing.T) {
 
 func TestTimeOfTheParentBoundsItsTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		model := pygenttest.NewScriptedModel(delegate("Hang"), stop).On("Hang", pygenttest.Text("").WithGate(nil))
+		model := pygenttest.NewScriptedModel(delegate("Hang"), stop).RepeatLast().On("Hang", pygenttest.Text("").WithGate(nil))
 		agent := newAgentOn(t, hollow{}, model)
 		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTime(30*time.Second))
 		require.NoError(t, err)
@@ -343,7 +345,7 @@ func TestAgentsShareAManager(t *testing.T) {
 	m, err := pygent.NewTaskManager()
 	require.NoError(t, err)
 	defer m.Close()
-	model := pygenttest.NewScriptedModel().On("agent A", delegate("Sub"), pygenttest.Call("task_status", nil), stop).
+	model := pygenttest.NewScriptedModel().On("agent A", delegate("Sub"), pygenttest.Call("task_status", nil), stop, stop).
 		On("agent B", pygenttest.Call("task_status", nil), stop).On("Sub", stop)
 	one, two := newAgent(t, model, pygent.WithTaskManager(m)), newAgent(t, model, pygent.WithTaskManager(m))
 	_, err = one.RunUntilStop(t.Context(), "agent A")

@@ -1,0 +1,348 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// counted is a tool that counts its calls.
+func counted(n *atomic.Int32) pygent.Tool {
+	return pygent.Tool{Name: "count", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		n.Add(1)
+		return nil, nil
+	}}
+}
+
+func TestLeavingEventsAtACallKeepsTheToolFromRunning(t *testing.T) {
+	for range 50 { // each a chance for the run to go ahead
+		var ran atomic.Int32
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("count", nil), pygenttest.Call("count", nil))), pygent.WithTools(counted(&ran)))
+		for e, err := range agent.Events(t.Context(), "go") {
+			require.NoError(t, err)
+			if e.Type == pygent.EventToolCall {
+				break
+			}
+		}
+		require.Zero(t, ran.Load())
+		require.Len(t, results(agent), 2)
+		require.NoError(t, agent.History().Append(pygent.UserMessage("the run is over")))
+	}
+}
+
+func TestEventsWaitForTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ran atomic.Int32
+		model := pygenttest.NewScriptedModel(pygenttest.TextAndCalls("Looking at it.", pygenttest.Call("count", nil)), pygenttest.Call("count", nil), stop)
+		agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(counted(&ran)))
+		before := map[pygent.EventType]int32{}
+		for e, err := range agent.Events(t.Context(), "go") {
+			require.NoError(t, err)
+			synctest.Wait() // whatever can go on by itself has done so
+			if _, seen := before[e.Type]; !seen {
+				before[e.Type] = ran.Load()
+			}
+		}
+		require.Equal(t, int32(0), before[pygent.EventMessage])
+		require.Equal(t, int32(0), before[pygent.EventToolCall])
+		require.Equal(t, int32(1), before[pygent.EventToolDone])
+		require.Equal(t, int32(2), before[pygent.EventRunEnd])
+	})
+}
+
+func TestDeltasAreMergedWhileTheLoopIsBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("one two three four five six")))
+		var texts []string
+		for e, err := range agent.Events(t.Context(), "go", pygent.ReplyEnds()) {
+			require.NoError(t, err)
+			synctest.Wait()
+			if e.Type == pygent.EventText {
+				texts = append(texts, e.Text)
+			}
+		}
+		require.Equal(t, "one two three four five six", strings.Join(texts, ""))
+		require.LessOrEqual(t, len(texts), 2, "the first one, and all that came meanwhile")
+	})
+}
+
+func TestEventsCanBeRangedOverOnce(t *testing.T) {
+	model := pygenttest.NewScriptedModel(stop, stop)
+	events := newAgent(t, model).Events(t.Context(), "go")
+	for _, err := range events {
+		require.NoError(t, err)
+	}
+	n := 0
+	for _, err := range events {
+		require.ErrorIs(t, err, pygent.ErrEventsUsed)
+		n++
+	}
+	require.Equal(t, 1, n)
+	require.Len(t, model.Requests(), 1)
+}
+
+func TestTheLoopOverEventsMayUseTheAgent(t *testing.T) {
+	model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Work"), callBash("echo hi > f")), stop).RepeatLast().On("Work", callBash("echo work"), stop)
+	agent := newAgent(t, model)
+	var refused error
+	for e, err := range agent.Events(t.Context(), "go") {
+		require.NoError(t, err)
+		if e.Task != "" {
+			continue
+		}
+		_, err := agent.Runtime().Bash(t.Context(), "true")
+		require.NoError(t, err)
+		agent.RefreshSystemMessage()
+		require.NotEmpty(t, agent.History().Messages())
+		_, err = agent.RunUntilStop(t.Context(), "again")
+		require.ErrorIs(t, err, pygent.ErrAgentBusy)
+		if all, _ := agent.Tasks().Tasks(t.Context()); len(all) > 0 {
+			waitTask(t, agent.Tasks(), all[0].ID) // its events wait meanwhile
+		}
+		refused = agent.Close()
+	}
+	require.ErrorIs(t, refused, pygent.ErrInCallback)
+	data, err := agent.Runtime().ReadFile(t.Context(), "f")
+	require.NoError(t, err)
+	require.Equal(t, "hi\n", string(data))
+}
+
+func TestPanicInTheLoopOverEventsEndsTheRun(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("sleep 600"), stop))
+	require.PanicsWithValue(t, "mine", func() {
+		for e := range agent.Events(t.Context(), "go") {
+			if e.Type == pygent.EventToolCall {
+				panic("mine")
+			}
+		}
+	})
+	result, err := agent.RunUntilStop(t.Context(), "go on")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+}
+
+func TestSlowHandlerDoesNotOutlastTheTimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []pygent.EventType
+		slow := func(e pygent.Event) {
+			if e.Type == pygent.EventToolCall {
+				time.Sleep(time.Hour)
+			}
+			seen = append(seen, e.Type)
+		}
+		var ran atomic.Int32
+		model := pygenttest.NewScriptedModel(pygenttest.Call("count", nil))
+		for _, limit := range []pygent.RunOption{pygent.MaxTime(time.Minute), pygent.StepTimeout(time.Minute)} {
+			agent := newAgentOn(t, nowhere{}, model.RepeatLast(), pygent.WithTools(counted(&ran)))
+			start := time.Now()
+			result, err := agent.RunUntilStop(t.Context(), "go", limit, pygent.OnEvent(slow))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusTimeout, result.Status)
+			require.LessOrEqual(t, time.Since(start), time.Minute+5*time.Second)
+			require.Zero(t, ran.Load(), "the time was over before the tool could run")
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.Equal(t, pygent.EventRunEnd, seen[len(seen)-1], "it gets the rest when it is done")
+		}
+	})
+}
+
+func TestSlowLoopOverEventsDoesNotOutlastTheTimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("count", nil)), pygent.WithTools(counted(new(atomic.Int32))))
+		var last pygent.Event
+		for e, err := range agent.Events(t.Context(), "go", pygent.MaxTime(time.Minute)) {
+			require.NoError(t, err)
+			if last = e; e.Type == pygent.EventToolCall {
+				time.Sleep(time.Hour)
+			}
+		}
+		require.Equal(t, pygent.StatusTimeout, last.Result.Status)
+		require.LessOrEqual(t, last.Result.Elapsed, time.Minute)
+	})
+}
+
+func TestPanickingHandlerEndsTheRun(t *testing.T) {
+	panics := func(e pygent.Event) {
+		if e.Type == pygent.EventToolCall {
+			panic("oops")
+		}
+	}
+	for name, opts := range map[string]struct {
+		agent []pygent.Option
+		run   []pygent.RunOption
+	}{
+		"of the agent": {agent: []pygent.Option{pygent.WithEventHandler(panics)}},
+		"of the run":   {run: []pygent.RunOption{pygent.OnEvent(panics)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("touch never")), opts.agent...)
+			result, err := agent.RunUntilStop(t.Context(), "go", opts.run...)
+			require.EqualError(t, err, "the event handler: panic: oops")
+			require.Equal(t, pygent.StatusFailed, result.Status)
+			_, err = agent.Runtime().ReadFile(t.Context(), "never")
+			require.ErrorIs(t, err, fs.ErrNotExist)
+		})
+	}
+}
+
+func TestPanickingPromptBuilderIsAnError(t *testing.T) {
+	bad := true
+	agent := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithPrompt(func(pygent.PromptInfo) string {
+		if bad {
+			panic("oops")
+		}
+		return "You work."
+	}))
+	agent.RefreshSystemMessage()
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.EqualError(t, err, "system message: panic: oops")
+	require.Equal(t, pygent.StatusFailed, result.Status)
+	bad = false
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "You work.", agent.History().Messages()[0].Content)
+}
+
+// describes is a runtime that takes its time to say what it is.
+type describes struct {
+	nowhere
+	begun, free chan struct{}
+}
+
+func (d describes) Describe(context.Context) pygent.RuntimeInfo {
+	close(d.begun)
+	<-d.free
+	return pygent.RuntimeInfo{Kind: "slow"}
+}
+
+func TestRunMayBeginWhileTheSystemMessageIsRefreshed(t *testing.T) {
+	rt := describes{begun: make(chan struct{}), free: make(chan struct{})}
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(stop))
+	refreshed := make(chan struct{})
+	go func() {
+		defer close(refreshed)
+		agent.RefreshSystemMessage()
+	}()
+	<-rt.begun
+	ended := make(chan error)
+	go func() {
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		ended <- err
+	}()
+	close(rt.free)
+	require.NoError(t, <-ended)
+	<-refreshed
+	require.Contains(t, agent.History().Messages()[0].Content, "of the kind `slow`")
+}
+
+func TestCloseWithinIsRefusedAtOnce(t *testing.T) {
+	var agent *pygent.Agent
+	var refused []error
+	closes := pygent.Tool{Name: "closes", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		refused = append(refused, agent.Close())
+		return nil, nil
+	}}
+	ask := func(context.Context, pygent.ToolCall) (pygent.Decision, error) {
+		refused = append(refused, agent.Close())
+		return pygent.Decision{Allow: true}, nil
+	}
+	agent = newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("closes", nil), stop), pygent.WithTools(closes),
+		pygent.WithApproval(ask), pygent.WithApprovalFor("closes"),
+		pygent.WithEventHandler(func(e pygent.Event) {
+			if e.Type == pygent.EventToolDone {
+				refused = append(refused, agent.Close())
+			}
+		}))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Len(t, refused, 4)
+	for _, err := range refused {
+		require.ErrorIs(t, err, pygent.ErrInCallback)
+	}
+}
+
+func TestHandlersMayCallTheAgent(t *testing.T) {
+	var agent *pygent.Agent
+	agent = newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.WithEventHandler(func(pygent.Event) {
+		if agent == nil {
+			return
+		}
+		_, err := agent.Runtime().Bash(t.Context(), "true")
+		require.NoError(t, err)
+		agent.RefreshSystemMessage()
+		_, err = agent.RunUntilStop(t.Context(), "again")
+		require.ErrorIs(t, err, pygent.ErrAgentBusy)
+		_, err = agent.Tasks().Tasks(t.Context())
+		require.NoError(t, err)
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+}
+
+// endless is a runtime whose clean-up does not return.
+type endless struct {
+	nowhere
+	free chan struct{}
+}
+
+func (e endless) Cleanup() error {
+	<-e.free
+	return nil
+}
+
+func TestCloseNamesWhatItLeavesBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		deaf := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+			<-free
+			return nil, errors.New("late")
+		})
+		agent, err := pygent.New(pygent.WithModel(deaf), pygent.WithRuntime(endless{free: free}),
+			pygent.WithEventHandler(func(e pygent.Event) {
+				if e.Type == pygent.EventRunEnd {
+					<-free
+				}
+			}))
+		require.NoError(t, err)
+		ended := make(chan error)
+		go func() {
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			ended <- err
+		}()
+		synctest.Wait()
+		start := time.Now()
+		closed := make(chan error)
+		go func() { closed <- agent.Close() }()
+		require.ErrorIs(t, <-ended, pygent.ErrAgentClosed)
+		err = <-closed
+		require.ErrorIs(t, err, pygent.ErrLeftBehind)
+		require.ErrorContains(t, err, "an event handler, the model, the runtime's Cleanup")
+		require.Less(t, time.Since(start), 2*time.Minute)
+		require.NoError(t, agent.Close())
+		close(free)
+		synctest.Wait()
+	})
+}
+
+func TestPanickingCleanupIsAnError(t *testing.T) {
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(panicsAtCleanup{}))
+	require.NoError(t, err)
+	require.ErrorContains(t, agent.Close(), "panic: oops")
+}
+
+type panicsAtCleanup struct{ nowhere }
+
+func (panicsAtCleanup) Cleanup() error { panic("oops") }

@@ -1,0 +1,248 @@
+package pygent
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// jsonValues are all exported types that have a JSON form.
+var jsonValues = []any{
+	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
+	Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskLimits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
+	ToolSpec{}, Usage{},
+}
+
+var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+func TestEveryValueComesBackFromJSON(t *testing.T) {
+	for _, zero := range jsonValues {
+		typ := reflect.TypeOf(zero)
+		t.Run(typ.Name(), func(t *testing.T) {
+			for seed := range uint64(300) {
+				f := filler{rand.New(rand.NewPCG(seed, 0))}
+				value := reflect.New(typ)
+				if seed > 0 { // the zero value comes first
+					f.fill(value.Elem(), 3)
+				}
+				switch v := value.Interface().(type) { // what is refused is made acceptable
+				case *Message:
+					v.Role = cmp.Or(v.Role, RoleUser)
+				case *TaskSpec:
+					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Runtime: v.Runtime,
+						Limits: TaskLimits{MaxSteps: 3, StepTimeout: time.Millisecond, Timeout: time.Hour}}
+				}
+				checkJSON(t, value)
+			}
+		})
+	}
+}
+
+func checkJSON(t *testing.T, value reflect.Value) {
+	t.Helper()
+	data, err := json.Marshal(value.Interface())
+	require.NoError(t, err)
+	var names any
+	require.NoError(t, json.Unmarshal(data, &names))
+	for _, name := range fieldNames(names) {
+		require.Regexp(t, snakeCase, name, "%s", data)
+	}
+	back := reflect.New(value.Elem().Type())
+	require.NoError(t, json.Unmarshal(data, back.Interface()), "%s", data)
+	again, err := json.Marshal(back.Interface())
+	require.NoError(t, err)
+	require.JSONEq(t, string(data), string(again))
+	require.Equal(t, shown(value.Elem()), shown(back.Elem()), "%s", data)
+}
+
+// fieldNames returns the names of all objects in decoded JSON, but not those in
+// schemas.
+func fieldNames(v any) (names []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			names = append(names, name)
+			if name != "parameters" {
+				names = append(names, fieldNames(value)...)
+			}
+		}
+	case []any:
+		for _, value := range v {
+			names = append(names, fieldNames(value)...)
+		}
+	}
+	return names
+}
+
+// shown writes a value with all its exported fields, so that values can be
+// compared whose caches, locations of times and kinds of errors differ.
+func shown(v reflect.Value) string {
+	switch value := v.Interface().(type) {
+	case time.Time:
+		return value.UTC().String()
+	case error:
+		if v.Kind() == reflect.Interface || !v.IsZero() && v.Type() != reflect.TypeFor[APIError]() && v.Type() != reflect.TypeFor[*APIError]() {
+			return value.Error()
+		}
+	case json.RawMessage:
+		return string(value)
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return "nil"
+		}
+		return shown(v.Elem())
+	case reflect.Struct:
+		var b strings.Builder
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fmt.Fprintf(&b, "%s:%s ", v.Type().Field(i).Name, shown(v.Field(i)))
+			}
+		}
+		return "{" + b.String() + "}"
+	case reflect.Slice:
+		var b strings.Builder
+		for i := range v.Len() {
+			b.WriteString(shown(v.Index(i)) + ",")
+		}
+		return "[" + b.String() + "]"
+	}
+	return fmt.Sprintf("%v", v.Interface())
+}
+
+// filler makes values at random.
+type filler struct{ *rand.Rand }
+
+func (f filler) fill(v reflect.Value, depth int) {
+	if f.special(v) {
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(f.text())
+	case reflect.Bool:
+		v.SetBool(f.IntN(2) == 0)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(f.Int64N(1<<50) - 1<<49)
+	case reflect.Float64:
+		v.SetFloat(f.Float64())
+	case reflect.Pointer:
+		if depth > 0 && f.IntN(3) > 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			f.fill(v.Elem(), depth-1)
+		}
+	case reflect.Slice:
+		for range f.IntN(3) {
+			one := reflect.New(v.Type().Elem()).Elem()
+			f.fill(one, depth-1)
+			v.Set(reflect.Append(v, one))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				f.fill(v.Field(i), depth-1)
+			}
+		}
+	}
+}
+
+// special fills what has rules of its own.
+func (f filler) special(v reflect.Value) bool {
+	switch p := v.Addr().Interface().(type) {
+	case *time.Time:
+		*p = time.Unix(f.Int64N(1<<32), f.Int64N(1e9))
+	case *json.RawMessage:
+		*p = json.RawMessage(`{"type":"object"}`)
+	case *error:
+		*p = errors.New("cause")
+	case *DockerMode:
+		*p = DockerMode(f.IntN(3))
+	case *map[string]json.RawMessage:
+		*p = map[string]json.RawMessage{"unknown_field": json.RawMessage(`[1]`)}
+	case *Part:
+		*p = Part{Text: f.text()}
+		if f.IntN(2) == 0 {
+			*p = Part{ImageURL: "data:image/png;base64,AA=="}
+		}
+	case *Message:
+		*p = Message{Role: RoleAssistant, Content: f.text(), Name: "n"}
+		if f.IntN(2) == 0 {
+			*p = Message{Role: RoleUser, Parts: []Part{{Text: "a"}, {ImageURL: "https://x/y"}}}
+		} else {
+			f.fill(reflect.ValueOf(&p.ToolCalls).Elem(), 2)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (f filler) text() string {
+	return []string{"x", "two words", "<&> \"quoted\" \\ \n", "日本語", "a_b"}[f.IntN(5)]
+}
+
+func TestEveryTypeWithJSONIsChecked(t *testing.T) {
+	checked := map[string]bool{
+		"Config": true, "LimitsConfig": true, "OpenAIConfig": true, // they hide secrets, and are read from files of their own
+	}
+	for _, v := range jsonValues {
+		checked[reflect.TypeOf(v).Name()] = true
+	}
+	noTests := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
+	packages, err := parser.ParseDir(token.NewFileSet(), ".", noTests, 0)
+	require.NoError(t, err)
+	ast.Inspect(packages["pygent"], func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok || !spec.Name.IsExported() {
+			return true
+		}
+		if s, ok := spec.Type.(*ast.StructType); ok && hasJSON(s) {
+			require.True(t, checked[spec.Name.Name], "%s has a JSON form", spec.Name.Name)
+		}
+		return true
+	})
+}
+
+func hasJSON(s *ast.StructType) bool {
+	for _, f := range s.Fields.List {
+		if f.Tag != nil && strings.Contains(f.Tag.Value, "json:") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestSecondsLoseNothing(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", 10 * time.Second: "10", 1: "0.000000001", -time.Minute: "-60",
+		math.MaxInt64: "9223372036.854775807", math.MinInt64: "-9223372036.854775808",
+	} {
+		data, err := json.Marshal(jsonSeconds(d))
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+		var back jsonSeconds
+		require.NoError(t, json.Unmarshal(data, &back))
+		require.Equal(t, d, time.Duration(back))
+	}
+	var s jsonSeconds
+	require.NoError(t, json.Unmarshal([]byte("2.5e-1"), &s))
+	require.Equal(t, 250*time.Millisecond, time.Duration(s))
+	for _, bad := range []string{"1e300", `"1s"`, "true"} {
+		require.Error(t, json.Unmarshal([]byte(bad), &s), bad)
+	}
+}

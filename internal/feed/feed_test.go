@@ -1,0 +1,130 @@
+package feed
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func join(last, next string) (string, bool) {
+	return last + next, !strings.HasPrefix(next, "#")
+}
+
+// held is a feed whose first value holds its function until free is closed.
+func held(t *testing.T) (f *Feed[string], seen *[]string, free chan struct{}) {
+	free, seen = make(chan struct{}), new([]string)
+	begun := make(chan struct{})
+	f = New(func(v string) {
+		if v == "first" {
+			close(begun)
+			<-free
+		}
+		*seen = append(*seen, v)
+	}, join)
+	f.Put("first")
+	<-begun
+	return f, seen, free
+}
+
+func TestValuesComeInOrderAndOneAtATime(t *testing.T) {
+	var seen []int
+	f := New(func(v int) { seen = append(seen, v) }, nil)
+	for i := range 1000 {
+		f.Put(i)
+	}
+	<-f.Handled()
+	require.Len(t, seen, 1000)
+	for i, v := range seen {
+		require.Equal(t, i, v)
+	}
+}
+
+func TestPutTellsWhenTheValueWasHandled(t *testing.T) {
+	f, seen, free := held(t)
+	second := f.Put("second")
+	select {
+	case <-second:
+		t.Fatal("the first is not done")
+	default:
+	}
+	close(free)
+	<-second
+	require.Equal(t, []string{"first", "second"}, *seen)
+}
+
+func TestWaitingOffersAreMerged(t *testing.T) {
+	f, seen, free := held(t)
+	for _, v := range []string{"a", "b", "#c", "d"} {
+		f.Offer(v)
+	}
+	f.Put("put")
+	f.Offer("e")
+	close(free)
+	<-f.Handled()
+	require.Equal(t, []string{"first", "ab", "#cd", "put", "e"}, *seen)
+}
+
+func TestOffersAreDroppedWhenTooManyWait(t *testing.T) {
+	f, seen, free := held(t)
+	for range maxWaiting {
+		f.Put("put")
+	}
+	f.Offer("dropped")
+	last := f.Put("last")
+	close(free)
+	<-last
+	require.Len(t, *seen, maxWaiting+2)
+	require.NotContains(t, *seen, "dropped")
+}
+
+func TestTheFunctionMayUseTheFeed(t *testing.T) {
+	var f *Feed[int]
+	var seen []int
+	var third <-chan struct{}
+	f = New(func(v int) {
+		seen = append(seen, v)
+		if v < 3 {
+			third = f.Put(v + 1)
+		}
+	}, nil)
+	<-f.Put(1)
+	<-f.Handled() // of 2, which puts 3
+	<-third
+	require.Equal(t, []int{1, 2, 3}, seen)
+}
+
+func TestAFunctionThatEndsItsGoroutineEndsNothingElse(t *testing.T) {
+	var seen []int
+	f := New(func(v int) {
+		seen = append(seen, v)
+		if v == 1 {
+			runtime.Goexit()
+		}
+	}, nil)
+	first := f.Put(1)
+	<-f.Put(2)
+	<-first
+	require.Equal(t, []int{1, 2}, seen)
+}
+
+func TestManyMayPut(t *testing.T) {
+	n := 0
+	f := New(func(int) { n++ }, nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 100 {
+				<-f.Put(i)
+			}
+		})
+	}
+	all.Wait()
+	<-f.Handled()
+	require.Equal(t, 800, n)
+}

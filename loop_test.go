@@ -1,0 +1,326 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// broken is a runtime whose container cannot start.
+type broken struct {
+	nowhere
+	reads error // of ReadFile
+}
+
+var errNoImage = fmt.Errorf("%w: no such image: nope:latest", pygent.ErrRuntimeStart)
+
+func (broken) Bash(context.Context, string, ...pygent.BashOption) (pygent.BashResult, error) {
+	return pygent.BashResult{ExitCode: -1}, errNoImage
+}
+
+func (b broken) ReadFile(context.Context, string) ([]byte, error) { return nil, b.reads }
+
+func TestRuntimeThatCannotStartFailsTheRun(t *testing.T) {
+	reply := pygenttest.Calls(callBash("one"), callBash("two"))
+	t.Run("in a tool", func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(reply, stop)
+		agent := newAgentOn(t, broken{reads: fs.ErrNotExist}, model)
+		result, err := agent.RunUntilStop(t.Context(), "go")
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+		require.Equal(t, pygent.StatusFailed, result.Status)
+		require.Contains(t, result.Reason, "no such image: nope:latest")
+		require.Len(t, model.Requests(), 1)
+		require.Len(t, results(agent), 2)
+		require.Contains(t, results(agent)[1], "not run: the runtime cannot start")
+	})
+	t.Run("in the system message", func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(reply)
+		result, err := newAgentOn(t, broken{reads: errNoImage}, model).RunUntilStop(t.Context(), "go")
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+		require.Equal(t, pygent.StatusFailed, result.Status)
+		require.Empty(t, model.Requests())
+	})
+	t.Run("in a resumed call", func(t *testing.T) {
+		again := pygent.Tool{Name: "again", Idempotent: true, Run: func(ctx context.Context, rt pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+			_, err := rt.Bash(ctx, "true")
+			return nil, err
+		}}
+		history := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("a", "again", ""), recordedCall("b", "bash", "{}")))
+		result, err := newAgentOn(t, broken{reads: fs.ErrNotExist}, pygenttest.NewScriptedModel(), pygent.WithTools(again), pygent.WithHistory(history)).Resume(t.Context())
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+		require.Equal(t, pygent.StatusFailed, result.Status)
+	})
+}
+
+func TestReplyIsNudgedOnceAndIsTheSummary(t *testing.T) {
+	model := pygenttest.NewScriptedModel(
+		pygenttest.TextAndCalls("Looking.", callBash("true")),
+		pygenttest.Text("The answer is 42."), pygenttest.Text("I told you already!"))
+	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusReplied, result.Status)
+	require.Equal(t, "The answer is 42.", result.Summary)
+	require.Equal(t, "I told you already!", result.Message.Text())
+	require.Equal(t, 3, result.Steps)
+}
+
+func TestSummaryOfAReplyThatWasCutOffIsTheNext(t *testing.T) {
+	model := pygenttest.NewScriptedModel(pygenttest.Text("The answ").WithFinish(pygent.FinishLength), pygenttest.Text("It is 42."))
+	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "It is 42.", result.Summary)
+}
+
+func TestStopIsRefusedOnceBesideAFailedCall(t *testing.T) {
+	missing := pygenttest.Call("download_file", map[string]any{"path": "nope"})
+	for name, failing := range map[string]pygenttest.Reply{"an error": missing, "an exit code": callBash("exit 3")} {
+		t.Run(name, func(t *testing.T) {
+			both := pygenttest.Calls(failing, stop)
+			agent := newAgent(t, pygenttest.NewScriptedModel(both, both))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.Equal(t, 2, result.Steps, "the second stop counts")
+			require.Regexp(t, "^not stopped: in the same answer (bash|download_file) failed", results(agent)[1])
+			require.Equal(t, "stopped", results(agent)[3])
+		})
+	}
+	t.Run("a success", func(t *testing.T) {
+		result, err := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash("true"), stop))).RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Equal(t, 1, result.Steps)
+	})
+}
+
+func TestStopIsRefusedOnceWhileJobsRun(t *testing.T) {
+	job := pygenttest.Call("bash", map[string]any{"cmd": "sleep 600", "background": true})
+	agent := newAgent(t, pygenttest.NewScriptedModel(job, stop, stop))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, 3, result.Steps)
+	require.Regexp(t, `^not stopped: job \S+ runs: sleep 600\. See to it`, results(agent)[1])
+}
+
+func TestStopIsRefusedOnceWhileTasksWork(t *testing.T) {
+	model := pygenttest.NewScriptedModel(delegate("Hang"), stop, stop).On("Hang", pygenttest.Text("").WithGate(nil))
+	agent := newAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, 3, result.Steps)
+	require.Regexp(t, `^not stopped: task \S+ is running\. See to it`, results(agent)[1])
+}
+
+func TestARefusedStopIsNotTheEndOfAResumedRun(t *testing.T) {
+	record := []pygent.Message{
+		pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("a", "stop", "{}")),
+		pygent.ToolMessage("a", "not stopped: task x is running. See to it, or call stop again to stop all the same"),
+	}
+	model := pygenttest.NewScriptedModel(stop)
+	result, err := newAgent(t, model, pygent.WithHistory(pygent.NewHistory(record...))).Resume(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Len(t, model.Requests(), 1)
+}
+
+// counting calls bash with another command every time.
+func counting() pygenttest.Reply {
+	n := 0
+	return pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		n++
+		return callBash(fmt.Sprintf("echo %d", n))
+	})
+}
+
+func TestModelIsToldOfTheLastStepsAndSumsUp(t *testing.T) {
+	next := counting()
+	model := pygenttest.NewScriptedModel(next, next, next, next, next, pygenttest.Text("Half of it is done."))
+	agent := newAgent(t, model)
+	var spoken []string
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(5), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventMessage {
+			spoken = append(spoken, e.Message.Text())
+		}
+	}))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusMaxSteps, result.Status)
+	require.Equal(t, "Half of it is done.", result.Summary)
+	require.Equal(t, "Half of it is done.", spoken[5])
+	require.Equal(t, 5, result.Steps, "summing up is no step")
+	got := results(agent)
+	require.NotContains(t, got[0], "possible in this run")
+	require.Contains(t, got[1], "[3 more steps are possible in this run")
+	require.Contains(t, got[2], "[2 more steps are possible in this run")
+	require.Contains(t, got[3], "[One more step is possible in this run")
+	require.Contains(t, got[4], "the limit of 5 steps is reached, and no tool is run any more")
+	requests := model.Requests()
+	require.Len(t, requests, 6)
+	require.Equal(t, requests[0].Tools, requests[5].Tools, "providers refuse calls in a conversation without tools")
+	for _, m := range requests[5].Messages[2:] {
+		require.NotEqual(t, pygent.RoleUser, m.Role, "some providers refuse a user after a tool")
+	}
+}
+
+func TestSummingUp(t *testing.T) {
+	usage := pygent.Usage{PromptTokens: 50}
+	two := pygenttest.Calls(callBash("echo a"), callBash("echo b"))
+	last := pygenttest.Text("So far.")
+	tests := []struct {
+		name    string
+		replies []pygenttest.Reply
+		opts    []pygent.RunOption
+		status  pygent.Status
+		summary string
+		asked   int
+	}{
+		{"at the limit of calls", []pygenttest.Reply{two, two, last}, []pygent.RunOption{pygent.MaxToolCalls(3)}, pygent.StatusMaxToolCalls, "So far.", 3},
+		{"by a call of stop", []pygenttest.Reply{two, callBash("c"), stop}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, "all done", 3},
+		{"with a call that is refused", []pygenttest.Reply{two, callBash("c"), pygenttest.TextAndCalls("Well.", callBash("touch never"))}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, "Well.", 3},
+		{"not after a reply", []pygenttest.Reply{two, last}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, "So far.", 2},
+		{"after an empty answer", []pygenttest.Reply{two, pygenttest.Text(""), last}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, "So far.", 3},
+		{"not in a run of one step", []pygenttest.Reply{two}, []pygent.RunOption{pygent.MaxSteps(1)}, pygent.StatusMaxSteps, "", 1},
+		{"not when the tokens are spent", []pygenttest.Reply{two.WithUsage(usage), two.WithUsage(usage)}, []pygent.RunOption{pygent.MaxSteps(2), pygent.MaxTokens(100)}, pygent.StatusMaxSteps, "", 2},
+		{"failing changes nothing", []pygenttest.Reply{two, two, pygenttest.Status(400, "bad", "no")}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, "", 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(tt.replies...)
+			agent := newAgent(t, model)
+			result, err := agent.RunUntilStop(t.Context(), "go", tt.opts...)
+			require.NoError(t, err)
+			require.Equal(t, tt.status, result.Status)
+			require.Equal(t, tt.summary, result.Summary)
+			require.Len(t, model.Requests(), tt.asked)
+			_, err = agent.Runtime().ReadFile(t.Context(), "never")
+			require.ErrorIs(t, err, fs.ErrNotExist)
+		})
+	}
+}
+
+func TestSummingUpKeepsTheTimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := pygenttest.NewScriptedModel(pygenttest.Call("download_file", map[string]any{"path": "x"}), pygenttest.Call("write_file", map[string]any{"path": "x", "content": ""}),
+			pygenttest.Text("late").WithDelay(time.Hour))
+		start := time.Now()
+		warned := ""
+		result, err := newAgentOn(t, nowhere{}, model).RunUntilStop(t.Context(), "go", pygent.MaxSteps(2), pygent.MaxTime(time.Minute), pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventWarning {
+				warned = e.Text
+			}
+		}))
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusMaxSteps, result.Status)
+		require.Equal(t, time.Minute, time.Since(start))
+		require.Contains(t, warned, "the model did not sum up: ")
+	})
+}
+
+func TestCausesAndContextErrorsAreBothFound(t *testing.T) {
+	why := errors.New("the user had enough")
+	hang := func() *pygent.Agent {
+		return newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	_, err := hang().RunUntilStop(ctx, "go")
+	require.ErrorIs(t, err, why)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, "the user had enough")
+
+	ctx, done := context.WithTimeoutCause(t.Context(), time.Millisecond, why)
+	defer done()
+	result, err := hang().RunUntilStop(ctx, "go")
+	require.ErrorIs(t, err, why)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, pygent.StatusTimeout, result.Status)
+}
+
+func TestStopThatEndedTheRunIsNoError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	agent := newAgent(t, pygenttest.NewScriptedModel(stop))
+	result, err := agent.RunUntilStop(ctx, "go", pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventToolDone {
+			cancel()
+		}
+	}))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+}
+
+func TestSkippedCallsAreToldAsSuch(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash("true"), stop, callBash("touch never"))))
+	var told []string
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+		if strings.HasPrefix(string(e.Type), "tool_") {
+			told = append(told, string(e.Type)+" "+e.Call.Name)
+		}
+	}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"tool_call bash", "tool_done bash", "tool_call stop", "tool_done stop", "tool_skipped bash"}, told)
+}
+
+func TestNilContextIsRefused(t *testing.T) {
+	var none context.Context
+	agent := newAgent(t, pygenttest.NewScriptedModel(stop))
+	_, err := agent.RunUntilStop(none, "go")
+	require.ErrorContains(t, err, "the context is nil")
+	_, err = agent.Step(none, "go")
+	require.ErrorContains(t, err, "the context is nil")
+	for _, err = range agent.Events(none, "go") {
+		require.ErrorContains(t, err, "the context is nil")
+	}
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err, "and the agent is free")
+}
+
+func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {
+	var agent *pygent.Agent
+	var inTool, atEnd error
+	tool := pygent.Tool{Name: "append", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		inTool = agent.History().Append(pygent.UserMessage("by the way"))
+		return &pygent.ToolResult{Content: "seen by the model"}, nil
+	}}
+	model := pygenttest.NewScriptedModel(pygenttest.Call("append", nil), stop)
+	agent = newAgent(t, model, pygent.WithTools(tool), pygent.WithEventHandler(func(e pygent.Event) {
+		if e.Type == pygent.EventRunEnd {
+			atEnd = agent.History().Append(pygent.UserMessage("it ended"))
+		}
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, atEnd)
+	require.ErrorIs(t, inTool, pygent.ErrHistoryBusy)
+	last := model.Requests()[1].Messages
+	require.Equal(t, "seen by the model", last[len(last)-1].Content)
+	require.NoError(t, agent.History().Append(pygent.UserMessage("now")))
+
+	shared := pygent.NewHistory()
+	gate := make(chan struct{})
+	one := newAgent(t, pygenttest.NewScriptedModel(stop.WithGate(gate)), pygent.WithHistory(shared))
+	two := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithHistory(shared))
+	ended := make(chan error)
+	go func() {
+		_, err := one.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventStep {
+				_, err := two.RunUntilStop(t.Context(), "go")
+				ended <- err
+			}
+		}))
+		ended <- err
+	}()
+	require.ErrorIs(t, <-ended, pygent.ErrHistoryBusy)
+	close(gate)
+	require.NoError(t, <-ended)
+}
