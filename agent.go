@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/ban"
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/pause"
 )
 
 // Agent is a conversation with a model that can run tools. It owns one
@@ -27,6 +29,7 @@ type Agent struct {
 	runtime   Runtime
 	history   *History
 	tools     *Registry
+	banned    *ban.List
 	opts      options
 	log       *slog.Logger
 	seq       atomic.Int64
@@ -38,8 +41,9 @@ type Agent struct {
 	calling  callback.Guard // who runs its tools and approvals, or loops over its events
 	foreign  callNames      // the calls of handlers, tools, models and the like that go on
 
+	asking pause.Gate // closed while somebody decides about a call, of the agent or of its tasks
+
 	busy   baton      // held by the run that goes on
-	told   int        // how many repairs of the history were told; guarded by busy
 	mu     sync.Mutex // guards the fields below
 	cancel context.CancelCauseFunc
 	closed bool
@@ -88,6 +92,9 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
 	}
+	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
+		return nil, err
+	}
 	if a.id, err = o.agentID(); err != nil {
 		return nil, err
 	}
@@ -118,6 +125,12 @@ func (o *options) tooling() (*Registry, error) {
 		if err := r.Add(t); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.known("disabled", o.disabled); err != nil {
+		return nil, err
+	}
+	if err := r.known("to be approved", o.ownApprovalFor()); err != nil {
+		return nil, err
 	}
 	r.Disable(o.disabled...)
 	return r, nil
@@ -233,16 +246,6 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 	}, nil
 }
 
-// tellRepairs emits what was repaired in the history's file, or happened to it,
-// since the last time. The caller holds a.busy.
-func (a *Agent) tellRepairs() {
-	repairs := a.history.Repairs()
-	for _, repair := range repairs[a.told:] {
-		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
-	}
-	a.told = len(repairs)
-}
-
 // run is the one loop behind every way to use an agent. Both the follower, which
 // may be nil, and the run's own handler hear the events of the run.
 func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event], opts []RunOption) (*Result, error) {
@@ -322,10 +325,13 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 			s.stale.Store(true)
 		}
 	}()
-	s.specs, s.version = a.tools.specs()
+	specs, version := a.tools.specs()
+	if len(specs) > maxTools {
+		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
+	}
 	text, err := outlive(ctx, func() (string, error) {
 		defer a.enter(&a.calling, "the system message")()
-		return a.systemMessage(ctx, s.specs)
+		return a.systemMessage(ctx, specs)
 	})
 	a.logPanic("system message", err)
 	if err != nil {
@@ -334,8 +340,8 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 	if err := a.history.SetSystem(text); err != nil {
 		return nil, err
 	}
-	s.built = true
-	return s.specs, nil
+	s.specs, s.version, s.built = specs, version, true
+	return specs, nil
 }
 
 // systemMessage asks the runtime what it is and has the system message written.

@@ -19,12 +19,12 @@ const (
 // cleans up the runtime, and closes the history that the agent opened. It may be
 // called more than once.
 //
-// Called by a tool or an event handler of the agent, or in the body of a loop
-// over [Agent.Events], it would wait for its caller: it does nothing and returns
-// an error that matches [ErrInCallback]. What does not return although it was
+// Called by a tool or an event handler of the agent or of one of its tasks, or in
+// the body of a loop over [Agent.Events], it would wait for its caller: it does
+// nothing and returns an error that matches [ErrInCallback]. What does not return although it was
 // cancelled is left behind, and named by an error that matches [ErrLeftBehind].
 func (a *Agent) Close() error {
-	if a.handling.Inside() || a.calling.Inside() {
+	if a.closesItself() {
 		return fmt.Errorf("close the agent: %w", ErrInCallback)
 	}
 	first := a.markClosed()
@@ -43,6 +43,16 @@ func (a *Agent) Close() error {
 	defer cancel()
 	a.eventsHandled(ctx)
 	return errors.Join(err, a.leftBehind())
+}
+
+// closesItself reports whether Close is called by what it would wait for: by the
+// agent, or by one of its tasks.
+func (a *Agent) closesItself() bool {
+	if a.inCallback() {
+		return true
+	}
+	m := a.tasks.made()
+	return m != nil && !a.tasks.given && m.closesItself()
 }
 
 // markClosed refuses further runs and cancels the one that goes on. It reports

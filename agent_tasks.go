@@ -120,6 +120,7 @@ func (a *Agent) inherited() Option {
 		o.configured, o.given = true, nil
 		o.model, o.persona, o.registry = a.model, &a.persona, a.tools
 		o.tools, o.disabled = nil, nil // they are in the registry
+		o.inheritedFor = o.approvalFor
 		o.history, o.historyFile = nil, ""
 		o.runtime, o.runtimeOpts = nil, nil
 		o.run, o.onEvent, o.in, o.out = nil, nil, nil, nil

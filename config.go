@@ -30,8 +30,8 @@ type Config struct {
 
 	Instructions   *bool    `json:"instructions,omitempty"`    // whether AGENTS.md is read; default true
 	ConfirmBash    *bool    `json:"confirm_bash,omitempty"`    // whether a session asks before each command
-	BannedCommands []string `json:"banned_commands,omitempty"` // commands that bash refuses to start with
-	BannedApps     []string `json:"banned_apps,omitempty"`     // programs that no command may mention
+	BannedCommands []string `json:"banned_commands,omitempty"` // commands that bash refuses to run: see [WithBannedCommands]
+	BannedApps     []string `json:"banned_apps,omitempty"`     // programs that no command may run or name: see [WithBannedApps]
 	DisabledTools  []string `json:"disabled_tools,omitempty"`
 
 	Container ContainerConfig `json:"container,omitzero"`

@@ -25,7 +25,8 @@ func (c Config) options() []Option {
 		WithTasks(c.taskOptions()...),
 		WithOpenAI(c.OpenAI.options()...),
 		WithDisabledTools(c.DisabledTools...),
-		WithBannedCommands(slices.Concat(c.BannedCommands, c.BannedApps)...),
+		WithBannedCommands(c.BannedCommands...),
+		WithBannedApps(c.BannedApps...),
 	}
 	if c.loaded {
 		// What of the environment holds is in c: an override may have

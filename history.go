@@ -44,6 +44,7 @@ type History struct {
 	legal    conversation
 	file     *historyFile // nil for a history in memory
 	repairs  []string
+	told     int // how many of the repairs an agent has told
 	closed   bool
 	reserved bool // a run goes on, which alone may append
 }
@@ -83,19 +84,13 @@ func NewHistory(msgs ...Message) *History {
 // changes the file nevertheless, that is noticed before the next change: the
 // history leaves the file as it is and goes on, with all its messages, in a new
 // one beside it, path + ".continued-" and the time. Repairs tells that too.
-func OpenHistory(path string) (*History, error) {
-	h, err := openHistoryOn(journal.System, path)
-	if err != nil {
-		return nil, fmt.Errorf("open history %s: %w", path, openError(path, err))
-	}
-	return h, nil
-}
+func OpenHistory(path string) (*History, error) { return openHistoryOn(journal.System, path) }
 
 func openHistoryOn(disk journal.Disk, path string) (*History, error) {
 	h := &History{}
 	file, err := openHistoryFile(disk, path, h)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open history %s: %w", path, openError(path, err))
 	}
 	h.file = file
 	return h, nil

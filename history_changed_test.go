@@ -125,6 +125,7 @@ func TestOwnFailureIsNoForeignChange(t *testing.T) {
 		require.Empty(t, h.Repairs())
 		require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])
 	}
+	require.NoError(t, disk.Link("/h.json", "/alias"), "the lock on the old file must not be in the way")
 	for failing := range 8 {
 		disk.OffAfter(failing) // and so in a replacement
 		_ = h.SetSystem(strings.Repeat("s", failing+1))
@@ -159,6 +160,37 @@ func TestAgentTellsThatItsHistoryWasReplaced(t *testing.T) {
 	require.Len(t, warnings, 1)
 }
 
+func TestRunOnAFullDiskSaysSoOnce(t *testing.T) {
+	disk := memdisk.New()
+	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("one"), pygenttest.Text("two")), pygent.WithHistory(h))
+	_, err = agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+
+	disk.SetRoom(0)
+	result, err := agent.RunUntilStop(t.Context(), "go on")
+	require.EqualError(t, err, "append to history: write /h.json: no space left on device")
+	require.Equal(t, err.Error(), result.Reason)
+
+	disk.SetRoom(-1)
+	_, err = agent.Step(t.Context(), "and on")
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	require.JSONEq(t, jsonOf(t, h.Messages()), disk.Names()["/h.json"])
+	require.Contains(t, disk.Names()["/h.json"], `"go on"`)
+}
+
+func TestSystemMessageOnAFullDiskIsSaidOnce(t *testing.T) {
+	disk := memdisk.New()
+	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	disk.SetRoom(100)
+	agent := newAgent(t, pygenttest.NewScriptedModel(), pygent.WithHistory(h))
+	_, err = agent.Step(t.Context(), "go")
+	require.EqualError(t, err, "set system message: write /h.json.tmp: no space left on device")
+}
+
 func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
 	dir := t.TempDir()
 	path, hard, soft, both := filepath.Join(dir, "h.json"), filepath.Join(dir, "hard.json"), filepath.Join(dir, "soft.json"), filepath.Join(dir, "both.json")
@@ -186,6 +218,21 @@ func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
 	for _, name := range []string{path, hard, soft, both} {
 		require.NoError(t, openHistory(t, name).Close())
 	}
+}
+
+// A link may lead to a file that is made only now.
+func TestHistoryBehindADanglingLink(t *testing.T) {
+	dir := t.TempDir()
+	link, file := filepath.Join(dir, "link.json"), filepath.Join(dir, "file.json")
+	require.NoError(t, os.Symlink("file.json", link))
+	h := openHistory(t, link)
+	require.NoError(t, h.Append(pygent.UserMessage("one")))
+	require.NoError(t, h.SetSystem("s"))
+	require.NoError(t, h.Close())
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeSymlink, info.Mode().Type(), "the link is still one")
+	require.Equal(t, 2, openHistory(t, file).Len())
 }
 
 func TestErrorsOfOpeningNameThePathOnce(t *testing.T) {

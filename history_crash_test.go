@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/journal/memdisk"
 )
 
 // fileOf returns the bytes of a history file with the given messages, and where
@@ -179,6 +180,59 @@ func killAfter(t *testing.T, child *exec.Cmd, out io.Reader, n int) (accepted in
 	return accepted
 }
 
+// TestRepairChild is the process that TestRepairSurvivesKill kills: it opens one
+// damaged file after the other, until there is none left to open.
+func TestRepairChild(t *testing.T) {
+	dir := os.Getenv(repairChildEnv)
+	if dir == "" {
+		return
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	require.NoError(t, err)
+	for i, path := range paths {
+		h, err := pygent.OpenHistory(path)
+		require.NoError(t, err)
+		fmt.Printf("accepted %d\n", i)
+		require.NoError(t, h.Close())
+	}
+	select {} // until it is killed
+}
+
+const repairChildEnv = "PYGENT_TEST_REPAIR_CHILD"
+
+func TestRepairSurvivesKill(t *testing.T) {
+	msgs := []pygent.Message{pygent.UserMessage("first"), pygent.UserMessage("lost"), pygent.UserMessage(strings.Repeat("x", 50_000)), pygent.UserMessage("last")}
+	data, ends := fileOf(t, msgs)
+	copy(data[ends[0]+3:], "\x00\x00")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, kill := range []int{1, 3, 6} {
+		dir := t.TempDir()
+		for i := range 12 {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.json", i)), data, 0o600))
+		}
+		child := exec.Command(self, "-test.run=^TestRepairChild$", "-test.v")
+		child.Env = append(os.Environ(), repairChildEnv+"="+dir)
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		killAfter(t, child, out, kill)
+		for i := range 12 {
+			path := filepath.Join(dir, fmt.Sprintf("%02d.json", i))
+			h, err := pygent.OpenHistory(path)
+			require.NoError(t, err)
+			require.Equal(t, jsonOf(t, append(msgs[:1:1], msgs[2:]...)), jsonOf(t, h.Messages()))
+			require.NoError(t, h.Close())
+			for _, kept := range keptOf(t, path) {
+				was, err := os.ReadFile(kept)
+				require.NoError(t, err)
+				require.Equal(t, data, was)
+			}
+			require.NotEmpty(t, keptOf(t, path))
+		}
+	}
+}
+
 func FuzzOpenHistory(f *testing.F) {
 	data, ends := fileOf(f, sample())
 	f.Add(data)
@@ -188,26 +242,70 @@ func FuzzOpenHistory(f *testing.F) {
 	f.Add(append(make([]byte, 40), data[40:]...))
 	f.Add(bytes.ReplaceAll(data, []byte("\n{"), []byte(" { ")))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		path := filepath.Join(t.TempDir(), "history.json")
-		require.NoError(t, os.WriteFile(path, data, 0o600))
-		h, err := pygent.OpenHistory(path)
-		if err != nil {
-			left, err := os.ReadFile(path)
+		disk := memdisk.New()
+		open := func() *pygent.History {
+			h, err := pygent.OpenHistoryOn(disk, "/h.json")
 			require.NoError(t, err)
-			require.Equal(t, data, left, "what is refused is not touched")
+			return h
+		}
+		disk.Write("/h.json", data)
+		h, err := pygent.OpenHistoryOn(disk, "/h.json")
+		if err != nil {
+			require.Equal(t, map[string]string{"/h.json": string(data)}, disk.Names(), "what is refused is not touched")
 			return
 		}
 		found := jsonOf(t, h.Messages())
 		require.NoError(t, legal(h.Conversation()))
 		require.NoError(t, h.Close())
-		h = openHistory(t, path)
+		h = open()
 		require.Empty(t, h.Repairs(), "repaired once and for all")
 		require.Equal(t, found, jsonOf(t, h.Messages()))
 		require.NoError(t, h.Append(pygent.ToolMessage("?", "more")))
 		said := jsonOf(t, h.Messages())
 		require.NoError(t, h.Close())
-		h = openHistory(t, path)
+		h = open()
 		require.Empty(t, h.Repairs())
 		require.Equal(t, said, jsonOf(t, h.Messages()))
+		require.True(t, json.Valid([]byte(disk.Names()["/h.json"])))
+	})
+}
+
+// FuzzDamage spoils a part of a history: the messages that it does not touch
+// are found, and no others.
+func FuzzDamage(f *testing.F) {
+	var msgs []pygent.Message
+	for i := range 12 {
+		msgs = append(msgs, pygent.UserMessage(fmt.Sprint("message ", i)))
+	}
+	data, ends := fileOf(f, msgs)
+	f.Add(uint16(100), []byte{0})
+	f.Add(uint16(200), []byte("\n{\"role\":\"user\","))
+	f.Add(uint16(0), make([]byte, 120))
+	f.Add(uint16(90), []byte(`}]`))
+	f.Fuzz(func(t *testing.T, at uint16, with []byte) {
+		if int(at)+len(with) > len(data) || len(with) == 0 {
+			return
+		}
+		torn := bytes.Clone(data)
+		copy(torn[at:], with)
+		disk := memdisk.New()
+		disk.Write("/h.json", torn)
+		h, err := pygent.OpenHistoryOn(disk, "/h.json")
+		if err != nil {
+			require.ErrorIs(t, err, pygent.ErrNotHistory)
+			require.Zero(t, at, "only without its beginning it is no history any more")
+			return
+		}
+		got := map[string]bool{}
+		for _, m := range h.Messages() {
+			got[m.Content] = true
+		}
+		start := 1
+		for i, end := range ends {
+			if end+2 <= int(at) || start > int(at)+len(with) {
+				require.True(t, got[msgs[i].Content], "message %d, %q", i, torn)
+			}
+			start = end
+		}
 	})
 }

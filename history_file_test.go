@@ -3,6 +3,7 @@ package pygent
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,7 +59,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 		if len(refused) > 0 {
 			require.ErrorIs(t, h.Sync(), syscall.ENOSPC)
 		}
-		killed := openOn(t, disk.After(true, true))
+		killed := openOn(t, disk.After(memdisk.Loss{}))
 		require.Equal(t, append([]string{"written"}, accepted...), contents(killed), "room for %d", room)
 
 		disk.SetRoom(-1)
@@ -128,10 +129,12 @@ func TestPowerLoss(t *testing.T) {
 				}
 				disk.OffAfter(off)
 				safe, accepted, err := live(disk)
-				for _, data := range []bool{false, true} {
-					for _, names := range []bool{false, true} {
-						checkAfter(t, disk.After(data, names), safe, accepted, data && names)
+				for _, loss := range memdisk.Losses {
+					want := safe
+					if loss == (memdisk.Loss{}) {
+						want = accepted
 					}
+					checkAfter(t, disk.After(loss), want, before)
 				}
 				if err == nil {
 					return
@@ -178,15 +181,12 @@ func live(disk *memdisk.Disk) (safe, accepted []string, err error) {
 	return safe, accepted, nil
 }
 
-func checkAfter(t *testing.T, disk *memdisk.Disk, safe, accepted []string, all bool) {
+// checkAfter opens what is left of a history: it has to hold what is wanted, and
+// what the file was before has to be there somewhere if it was damaged.
+func checkAfter(t *testing.T, disk *memdisk.Disk, want []string, before []byte) {
 	t.Helper()
-	h, err := openHistoryOn(disk, memPath)
-	require.NoError(t, err)
+	h := openOn(t, disk)
 	got := contents(h)
-	want := safe
-	if all {
-		want = accepted
-	}
 	for _, text := range want {
 		// Between two system messages either may be there.
 		if text != "one" && text != "two" {
@@ -196,10 +196,8 @@ func checkAfter(t *testing.T, disk *memdisk.Disk, safe, accepted []string, all b
 	require.NoError(t, h.Close())
 	require.True(t, json.Valid([]byte(disk.Names()[memPath])))
 	require.Empty(t, openOn(t, disk).Repairs(), "repaired once and for all")
-	for name, content := range disk.Names() {
-		if strings.Contains(name, ".damaged-") {
-			require.Contains(t, content, "\x00", "the file as it was")
-		}
+	if before != nil {
+		require.Contains(t, slices.Collect(maps.Values(disk.Names())), string(before), "the file as it was")
 	}
 }
 
@@ -265,6 +263,11 @@ func TestPartsHandOutNoBytesOfTheirOwn(t *testing.T) {
 	again, err := json.Marshal(p)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"type":"text","text":"x","cache":1}`, string(again))
+
+	p.Text = "changed"
+	changed, err := json.Marshal(p)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type":"text","text":"changed"}`, string(changed), "what was received does not hide a change")
 }
 
 // What the agent reads at every step costs nothing, however long the record is.

@@ -24,8 +24,8 @@ func legal(msgs []pygent.Message) error {
 			return fmt.Errorf("message %d: answers a call but is no result", i)
 		case m.Role != pygent.RoleAssistant && len(m.ToolCalls) > 0:
 			return fmt.Errorf("message %d: only an assistant calls tools", i)
-		case m.Role == pygent.RoleAssistant && strings.TrimSpace(m.Text()) == "" && len(m.ToolCalls) == 0:
-			return fmt.Errorf("message %d: an empty assistant message", i)
+		case strings.TrimSpace(m.Text()) == "" && len(m.Parts) == 0 && len(m.ToolCalls) == 0:
+			return fmt.Errorf("message %d: it is empty", i)
 		}
 		for n, call := range m.ToolCalls {
 			if err := legalCall(call, ids); err != nil {
@@ -145,6 +145,15 @@ func TestConversationIsLegal(t *testing.T) {
 		"empty assistant messages are left out": {
 			said: messages{user("q"), assistant(" \n"), assistant("", call("a")), assistant(""), result("a", "A")},
 			want: messages{user("q"), assistant("", call("a")), result("a", "A")},
+		},
+		"messages that say nothing are left out": {
+			said: messages{pygent.SystemMessage(" "), user(""), user("q"), {Role: pygent.RoleUser, Parts: []pygent.Part{{Text: "\n"}}},
+				assistant(" \n", call("a")), result("a", ""), user("\t"), assistant("ok"), pygent.SystemMessage("")},
+			want: messages{user("q"), assistant("", call("a")), result("a", ""), assistant("ok")},
+		},
+		"a message of an image alone says something": {
+			said: messages{{Role: pygent.RoleUser, Parts: []pygent.Part{image}}},
+			want: messages{{Role: pygent.RoleUser, Parts: []pygent.Part{image}}},
 		},
 		"a refusal is not empty": {
 			said: messages{{Role: pygent.RoleAssistant, Extra: map[string]json.RawMessage{"refusal": json.RawMessage(`"no"`), "audio": json.RawMessage(`null`)}}},

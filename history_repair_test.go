@@ -324,6 +324,24 @@ func requirePythonReads(t *testing.T, path string) {
 	}
 }
 
+// A user message without content, as other programs write it, is part of the
+// record and is not sent.
+func TestUserMessageWithoutContent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	writeFile(t, path, `[{"role":"system"},{"role":"user"},{"role":"user","content":null},{"role":"user","content":[]},{"role":"user","content":[{"type":"input_audio","input_audio":{}}]},{"role":"assistant","content":"a"}]`)
+	h := openHistory(t, path)
+	require.Empty(t, h.Repairs())
+	require.Equal(t, 6, h.Len())
+	const sent = `{"role":"user","content":[{"type":"input_audio","input_audio":{}}]},{"role":"assistant","content":"a"}]`
+	require.Equal(t, "["+sent, jsonOf(t, h.Conversation()))
+	require.NoError(t, h.SetSystem("s"))
+	require.Equal(t, `[{"role":"system","content":"s"},`+sent, jsonOf(t, h.Conversation()))
+	require.NoError(t, h.SetSystem(" "))
+	require.Equal(t, "["+sent, jsonOf(t, h.Conversation()))
+	require.NoError(t, h.SetSystem("s"))
+	require.Equal(t, `[{"role":"system","content":"s"},`+sent, jsonOf(t, h.Conversation()))
+}
+
 // A hostile file must not cost more than a few times its size.
 func TestHostileFilesEnd(t *testing.T) {
 	const size = 1 << 21

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // run is one run of an agent's loop. It belongs to one goroutine.
@@ -15,7 +17,7 @@ type run struct {
 	specs   []ToolSpec // that the model was given last
 	result  *Result
 	started time.Time
-	repeats repeats
+	cycles  guard.Loop
 	budget  *taskBudget // shared with the tasks that the run delegates
 	message int         // the index in the history of the message whose calls run
 	release func()      // gives the history back
@@ -162,12 +164,13 @@ func (r *run) step(ctx context.Context) error {
 	return r.take(ctx, resp)
 }
 
-// beginStep starts the clock of a step.
+// beginStep starts the clock of a step, which stands still while somebody is
+// asked about a call.
 func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
 	if r.opts.stepTimeout <= 0 {
 		return ctx, func() {}
 	}
-	step, cancel := context.WithTimeoutCause(ctx, r.opts.stepTimeout, errStepTimeout)
+	step, cancel := r.asking.WithTimeout(ctx, r.opts.stepTimeout, errStepTimeout)
 	r.patience = step.Done()
 	return step, func() {
 		if step.Err() == nil { // else the run ends with the step

@@ -1,13 +1,12 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"unicode"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // Why a call was not run, as its result says.
@@ -108,7 +107,7 @@ func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	result, polls := r.execute(ctx, call)
 	result.Content = bound(result.Content, max(maxToolResult, resultBound(call.Name)))
 	if !polls && ctx.Err() == nil {
-		r.noteRepeat(call, result)
+		r.noteCycle(call, result)
 	}
 	return result
 }
@@ -131,7 +130,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err != nil {
 		return errorResult(err), false
 	}
-	args, err := tool.arguments(call.Arguments)
+	args, err := tool.schema.Arguments(call.Arguments)
 	if err != nil {
 		return errorResult(err), false
 	}
@@ -157,66 +156,6 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 		result.Content += "\n[the run was interrupted; the call may have taken effect]"
 	}
 	return result, tool.polls
-}
-
-// permit decides whether a call may run. Deny overrides allow, and no answer
-// is no.
-func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.RawMessage) error {
-	o := &r.Agent.opts
-	if word := bannedWord(o.banned, call.Name, args); word != "" {
-		return fmt.Errorf("denied: the command %q is banned here", word)
-	}
-	if !tool.NeedsApproval && !o.needsApproval(call.Name) {
-		return nil
-	}
-	if o.approve == nil {
-		return errors.New("denied: this tool needs approval, and nobody can give it here")
-	}
-	decision, err := outlive(ctx, func() (Decision, error) {
-		defer r.calling.Enter()()
-		return o.approve(ctx, call)
-	})
-	r.logPanic("approval", err)
-	switch {
-	case err != nil:
-		return fmt.Errorf("denied: the approval could not be asked for: %w", err)
-	case !decision.Allow && decision.Reason != "":
-		return fmt.Errorf("denied: %s", decision.Reason)
-	case !decision.Allow:
-		return errors.New("denied by the user")
-	}
-	return nil
-}
-
-// needsApproval reports whether the agent's options want a tool's calls approved.
-func (o *options) needsApproval(tool string) bool {
-	return slices.Contains(o.approvalFor, tool) || slices.Contains(o.approvalFor, "*") ||
-		tool == "bash" && o.confirmBash != nil && *o.confirmBash
-}
-
-// bannedWord returns the banned name that occurs as a word in a bash call.
-func bannedWord(banned []string, tool string, args json.RawMessage) string {
-	if len(banned) == 0 || tool != "bash" {
-		return ""
-	}
-	words := strings.FieldsFunc(commandOf(args), func(c rune) bool {
-		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_.-+", c)
-	})
-	for _, name := range banned {
-		if slices.Contains(words, name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// commandOf returns the command of a bash call's arguments.
-func commandOf(args json.RawMessage) string {
-	var in bashInput
-	if json.Unmarshal(args, &in) != nil {
-		return ""
-	}
-	return in.Cmd
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the
@@ -261,30 +200,20 @@ func (r *run) showImages(urls []string) error {
 	return r.record(msg)
 }
 
-// repeats counts how often in a row the same call gave the same result.
-type repeats struct {
-	call, result string
-	count        int
-}
-
-// The repetitions at which a model is told, and at which the run ends.
-const (
-	repeatsTold  = 3
-	repeatsStuck = 5
-)
-
-// noteRepeat tells a model that goes round in circles, and in the end stops it.
-func (r *run) noteRepeat(call ToolCall, result *ToolResult) {
-	key := call.Name + "\x00" + call.Arguments
-	if r.repeats.call != key || r.repeats.result != result.Content {
-		r.repeats = repeats{call: key, result: result.Content, count: 1}
+// noteCycle tells a model that goes round in circles, and in the end stops it.
+func (r *run) noteCycle(call ToolCall, result *ToolResult) {
+	cycle, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.IsError || result.failed)
+	if !found {
 		return
 	}
-	r.repeats.count++
-	if r.repeats.count >= repeatsTold {
-		result.Content += fmt.Sprintf("\n[this is the same call with the same result, %d times in a row; try something else]", r.repeats.count)
+	what := fmt.Sprintf("this is the same call with the same result, %d times in a row", cycle.Times)
+	reason := fmt.Sprintf("%s gave the same result %d times in a row", call.Name, cycle.Times)
+	if cycle.Calls > 1 {
+		what = fmt.Sprintf("the last %d calls failed in the same way %d times in a row", cycle.Calls, cycle.Times)
+		reason = what
 	}
-	if r.repeats.count >= repeatsStuck {
-		r.end(StatusStuck, fmt.Sprintf("%s gave the same result %d times in a row", call.Name, r.repeats.count))
+	result.Content += fmt.Sprintf("\n[%s; try something else]", what)
+	if cycle.Times >= guard.Stuck {
+		r.end(StatusStuck, reason)
 	}
 }

@@ -49,7 +49,10 @@ type Part struct {
 	Text     string // of a text part
 	ImageURL string // of an image part: an https or data URL
 
-	raw json.RawMessage // the part as it was received
+	// The part as it was received, and what it said then: a part that was
+	// changed since is written anew.
+	raw             json.RawMessage
+	rawText, rawURL string
 }
 
 // ToolCall is a model's request to run a tool.
@@ -271,7 +274,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON encodes the part in OpenAI's chat format.
 func (p Part) MarshalJSON() ([]byte, error) {
-	if p.raw != nil {
+	if p.raw != nil && p.Text == p.rawText && p.ImageURL == p.rawURL {
 		return bytes.Clone(p.raw), nil
 	}
 	w := objectWriter{}
@@ -295,6 +298,7 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("content part: %w", err)
 	}
 	*p = Part{Text: in.Text, ImageURL: in.ImageURL.URL, raw: bytes.Clone(data)}
+	p.rawText, p.rawURL = p.Text, p.ImageURL
 	return nil
 }
 

@@ -51,9 +51,12 @@ type ChatRequest struct {
 
 // ToolSpec describes a tool to a model.
 type ToolSpec struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters,omitempty"` // a JSON Schema of type object
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+
+	// Parameters is a JSON Schema of type object with at least one property, in
+	// a form that every provider accepts; empty for a tool without arguments.
+	Parameters json.RawMessage `json:"parameters,omitempty"`
 }
 
 // ChatResponse is a model's answer.

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -100,7 +99,7 @@ func OpenAIDefaultModel(name string) OpenAIOption { return func(o *openAIOptions
 
 // OpenAIExtraBody adds top-level fields to every request, such as temperature
 // or reasoning_effort. They win over the fields this package sets, but model,
-// messages, tools and stream cannot be given.
+// messages, input, tools and stream cannot be given.
 func OpenAIExtraBody(fields map[string]any) OpenAIOption {
 	return func(o *openAIOptions) { o.extra = fields }
 }
@@ -135,7 +134,8 @@ func OpenAIParallelToolCalls(allow bool) OpenAIOption {
 // OpenAIStallTimeouts sets how long to wait for the first byte of an answer
 // (default 5 minutes) and between two pieces of it (default 3 minutes). Zero
 // turns a limit off. An answer that is not streamed is not sent before it is
-// complete, so the first limit holds for all of it.
+// complete, so the first limit holds for all of it; and in the Responses API,
+// where an answer begins before the model thinks, for each silence in it.
 func OpenAIStallTimeouts(firstByte, betweenChunks time.Duration) OpenAIOption {
 	return func(o *openAIOptions) { o.firstByte, o.betweenChunks = firstByte, betweenChunks }
 }
@@ -183,7 +183,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &OpenAIModel{
+	m := &OpenAIModel{
 		// Made without NewClient, which reads OPENAI_* variables on its own.
 		sdk:           &openai.Client{Options: o.requestOptions(client, base, query)},
 		client:        client,
@@ -198,7 +198,13 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 		firstByte:     o.firstByte,
 		betweenChunks: o.betweenChunks,
 		learned:       map[string]adaptation{},
-	}, nil
+	}
+	if m.api == OpenAIResponses {
+		if _, err := m.responsesParams(adaptation{}); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // String names the model and its server. It shows no key.
@@ -275,34 +281,6 @@ To see a session without any model, run "pygent demo".`
 
 func notInHeaderName(r rune) bool {
 	return r <= ' ' || r > unicode.MaxASCII || strings.ContainsRune("()<>@,;:\\\"/[]?={}\x7f", r)
-}
-
-// headerCredentials reports whether a header given by the caller authenticates.
-func (o *openAIOptions) headerCredentials() bool {
-	return o.hasHeader("Authorization") || o.keyHeader()
-}
-
-// keyHeader reports whether a header given by the caller is an API key. A bearer
-// token beside it is a second credential, and may be meant for another host.
-func (o *openAIOptions) keyHeader() bool { return o.hasHeader("Api-Key") || o.hasHeader("X-Api-Key") }
-
-func (o *openAIOptions) hasHeader(canonical string) bool {
-	return slices.ContainsFunc(o.headers, func(h header) bool { return http.CanonicalHeaderKey(h.name) == canonical })
-}
-
-// secrets are the values that no error may show.
-func (o *openAIOptions) secrets() []string {
-	secrets := []string{o.key}
-	for _, h := range o.headers {
-		name := strings.ToLower(h.name)
-		for _, word := range []string{"key", "token", "auth", "secret"} {
-			if strings.Contains(name, word) {
-				secrets = append(secrets, strings.TrimPrefix(h.value, "Bearer "))
-				break
-			}
-		}
-	}
-	return secrets
 }
 
 // maxTokensField is what a host calls the limit of an answer. OpenAI and Azure
@@ -416,16 +394,4 @@ func parseBaseURL(s string) (*url.URL, url.Values, error) {
 	}
 	query := u.Query()
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, query, nil
-}
-
-// redactor returns a function that takes secrets out of a server's words.
-func redactor(secrets []string) func(string) string {
-	const shortest = 8 // a placeholder such as "none" is no secret, and may be a word
-	var pairs []string
-	for _, secret := range secrets {
-		if len(secret) >= shortest {
-			pairs = append(pairs, secret, "[key]")
-		}
-	}
-	return strings.NewReplacer(pairs...).Replace
 }

@@ -19,6 +19,7 @@ type adaptation struct {
 	bridged     map[Role]bool     // roles after which no user may speak at once
 	noImages    bool
 	shortIDs    bool // of calls: nine letters and digits
+	thoughts    bool // calls go with reasoning, if only an empty one
 	emptySchema bool // for tools without parameters, instead of none
 	responses   bool // the model wants the Responses API
 	noResponses bool // the server does not have it
@@ -35,6 +36,7 @@ func (a adaptation) and(b adaptation) adaptation {
 		bridged:     union(a.bridged, b.bridged),
 		noImages:    a.noImages || b.noImages,
 		shortIDs:    a.shortIDs || b.shortIDs,
+		thoughts:    a.thoughts || b.thoughts,
 		emptySchema: a.emptySchema || b.emptySchema,
 		responses:   a.responses || b.responses,
 		noResponses: a.noResponses || b.noResponses,
@@ -90,14 +92,21 @@ func (c *openAICall) adapt(err error) (change, bool) {
 	if rejected, lasting := c.rejectsImages(api); rejected {
 		return change{adaptation{noImages: true}, "left images out: the model does not accept them", lasting}, true
 	}
-	if api.Status != http.StatusBadRequest && api.Status != http.StatusUnprocessableEntity {
-		return change{}, false
+	if api.Status == http.StatusBadRequest || api.Status == http.StatusUnprocessableEntity {
+		return c.leaveOut(api)
 	}
-	if param := c.namedParam(api); param != "" && c.mayGo(param, api) {
+	return change{}, false
+}
+
+// leaveOut returns the request without the parameter, or the field of earlier
+// messages, that the server does not know.
+func (c *openAICall) leaveOut(api *APIError) (change, bool) {
+	field := c.namedField(api)
+	if param := c.namedParam(api); param != "" && field == "" && c.mayGo(param, api) {
 		a, notice := c.withoutParam(param)
 		return change{a, notice, true}, true
 	}
-	if field := c.namedField(api); field != "" {
+	if field != "" && notTaken(api) {
 		notice := fmt.Sprintf("left %s out of earlier messages: the server does not accept it", field)
 		return change{adaptation{stripped: map[string]bool{field: true}}, notice, true}, true
 	}

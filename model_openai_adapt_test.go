@@ -104,7 +104,7 @@ func TestOtherRefusalsAreNotAdaptedTo(t *testing.T) {
 func TestRefusedFieldsOfMessagesAreLeftOut(t *testing.T) {
 	s := pygenttest.NewServer(t,
 		pygenttest.Status(400, "", "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property 'reasoning_content' is unsupported)]"),
-		pygenttest.Text("a"), pygenttest.Text("b"))
+		pygenttest.Text("a"), pygenttest.Text("b")).Knows("reasoning_content", "kept")
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()))
 	answer := pygent.AssistantMessage("Hi.")
 	answer.Extra = map[string]json.RawMessage{"reasoning_content": json.RawMessage(`"r"`), "kept": json.RawMessage(`1`)}

@@ -65,11 +65,11 @@ func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	body, err := c.body()
+	body, err := c.model.requestBody(c.req, c.name, c.adaptation, c.emit != nil)
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}
-	watch := newStallWatch(ctx, c.model.firstByte, c.model.betweenChunks)
+	watch := newStallWatch(ctx, c.model.firstByte, c.silence())
 	defer watch.stop()
 	resp, err := c.roundTrip(watch, body)
 	if err == nil {
@@ -153,6 +153,9 @@ func (c *openAICall) readStream(asm assembler, r io.Reader) error {
 			}
 			if err := c.add(asm, data); err != nil {
 				return err
+			}
+			if c.inResponses() && asm.Finished() {
+				return nil // nothing follows the end, whenever the connection is closed
 			}
 		}
 	}

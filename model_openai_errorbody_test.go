@@ -13,12 +13,15 @@ func FuzzParseErrorBody(f *testing.F) {
 	f.Add([]byte(`[{"error":{"code":429,"details":[{"retryDelay":"1s"}]}}]`))
 	f.Add([]byte(`{"error":{"error":{"error":{"error":{"error":"deep"}}}}}`))
 	f.Add([]byte(`{"detail":[{"loc":["body"]}],"metadata":{"raw":{}}}`))
+	f.Add([]byte(`{"error":{"message":"m","code":429,"metadata":{"raw":"{\"error\":{\"message\":\"x\",\"code\":\"c\"}}","headers":{"Retry-After":"1e300"}}}}`))
+	f.Add([]byte(`{"error":"Please try again in 1h2m3.5s or retry after 99999999999999999999 days."}`))
 	f.Add([]byte("<html>\xff"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		e := newStatusError(http.StatusTooManyRequests, http.Header{}, body)
 		require.NotEmpty(t, e.Message)
 		require.True(t, utf8.ValidString(e.Message))
 		require.GreaterOrEqual(t, int64(e.RetryAfter), int64(0))
+		require.LessOrEqual(t, e.RetryAfter, longestRetryAfter)
 	})
 }
 

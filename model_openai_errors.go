@@ -161,6 +161,9 @@ func (m *OpenAIModel) connectionError(err error) *APIError {
 	case errors.Is(cause, http.ErrSchemeMismatch), errors.As(cause, new(tls.RecordHeaderError)):
 		e.Retryable = false
 		hint = "the server does not speak TLS: does the base URL begin with http://?"
+	case strings.Contains(cause.Error(), "origin must match"): // the SDK's, which follows to no other host
+		e.Retryable = false
+		hint = "the server sends requests on to another host: give that in the base URL"
 	case errors.Is(cause, syscall.ECONNREFUSED):
 		hint = "is the server running there?"
 	case errors.As(cause, &dns):

@@ -104,7 +104,7 @@ func TestErrorStatusesAreClassified(t *testing.T) {
 		{"Google", text(429, `[{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"x","details":[{"retryDelay":"17s"}]}}]`), pygent.APIError{Status: 429, Retryable: true, RetryAfter: 17 * time.Second}},
 		{"reset of nothing left", pygenttest.Status(429, "", "x").WithHeader("x-ratelimit-remaining-tokens", "0").WithHeader("x-ratelimit-reset-tokens", "1m3s").WithHeader("x-ratelimit-reset-requests", "9h"), pygent.APIError{Status: 429, Retryable: true, RetryAfter: 63 * time.Second}},
 		{"nonsense", pygenttest.Status(429, "", "x").WithHeader("Retry-After", "NaN"), pygent.APIError{Status: 429, Retryable: true}},
-		{"without end", pygenttest.Status(429, "", "x").WithHeader("Retry-After", "1e99"), pygent.APIError{Status: 429, Retryable: true, RetryAfter: 31 * 24 * time.Hour}},
+		{"without end", pygenttest.Status(429, "", "x").WithHeader("Retry-After", "1e300"), pygent.APIError{Status: 429, Retryable: true, RetryAfter: 31 * 24 * time.Hour}},
 	}
 	bothWays(t, func(t *testing.T, chat chatFunc) {
 		for _, c := range cases {

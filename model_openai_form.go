@@ -22,6 +22,9 @@ func (c *openAICall) otherForm(api *APIError) (change, bool) {
 	if refusesIDs(api) && !a.shortIDs {
 		return change{adaptation{shortIDs: true}, "sent the ids of tool calls as nine letters and digits: the server takes no others", true}, true
 	}
+	if !c.inResponses() && !a.thoughts && missesReasoning(api) {
+		return change{adaptation{thoughts: true}, "sent an empty reasoning_content where a call has none: the server wants the field", true}, true
+	}
 	if c.inResponses() && !a.noReasoning && refusesReasoning(api) {
 		return change{adaptation{noReasoning: true}, "left earlier reasoning out: the server does not accept it", true}, true
 	}
@@ -50,6 +53,15 @@ func refusesIDs(api *APIError) bool {
 	message := strings.ToLower(api.Message)
 	return strings.Contains(message, "tool call id") && (strings.Contains(message, "length of 9") || strings.Contains(message, "length 9")) ||
 		strings.Contains(message, "tool call ids should be alphanumeric strings with length 9")
+}
+
+// missesReasoning reports whether the error is about a call without the
+// reasoning that led to it, as those have that another model made. The words are
+// those of DeepSeek and Moonshot.
+func missesReasoning(api *APIError) bool {
+	message := strings.ToLower(api.Message)
+	return strings.Contains(message, "reasoning_content") &&
+		(strings.Contains(message, "missing") || strings.Contains(message, "must be passed back"))
 }
 
 // The words of servers that miss the parameters of a tool: TabbyAPI, older
@@ -85,12 +97,21 @@ var (
 // this package sets may; what the user set, only when the server does not take
 // it at all: a value that is wrong is for the user to mend.
 func (c *openAICall) mayGo(param string, api *APIError) bool {
+	if !c.inResponses() && wantsResponses(api) {
+		return false // it is the API that is refused
+	}
 	switch param {
 	case "stream_options", "include", "store":
 		if _, given := c.model.params[param]; !given {
 			return true
 		}
 	}
+	return notTaken(api)
+}
+
+// notTaken reports whether an error says that something is not taken at all,
+// rather than that it is wrong or missing.
+func notTaken(api *APIError) bool {
 	text := strings.ToLower(api.Code + " " + api.Message)
 	says := func(word string) bool { return strings.Contains(text, word) }
 	return slices.ContainsFunc(unsupportedWords, says) && !slices.ContainsFunc(wrongValueWords, says)

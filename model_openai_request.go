@@ -13,9 +13,12 @@ type params map[string]json.RawMessage
 // imageLeftOut stands for an image in requests to a model that takes none.
 const imageLeftOut = "[image left out: the model does not accept images]"
 
+// reasoningContent is the field that most servers give reasoning in.
+const reasoningContent = "reasoning_content"
+
 // reasoningFields are the fields of assistant messages that hold reasoning,
 // with OpenAI-compatible servers of all kinds.
-var reasoningFields = []string{"reasoning", "reasoning_content", "reasoning_details", "reasoning_text", "thinking", "thinking_blocks"}
+var reasoningFields = []string{"reasoning", reasoningContent, "reasoning_details", "reasoning_text", "thinking", "thinking_blocks"}
 
 // requestBody encodes a request. The messages come last and each is encoded
 // once in its life, so that building a request costs a copy of its bytes, and
@@ -25,26 +28,13 @@ func (m *OpenAIModel) requestBody(req *ChatRequest, name string, a adaptation, s
 	if err != nil {
 		return nil, err
 	}
-	shape := m.shape(name, a)
-	encoded := make([][]byte, 0, len(req.Messages))
-	size := len(head) + len("]}")
-	add := func(b []byte) {
-		if len(b) > 0 { // there may be nothing to send of a message
-			encoded = append(encoded, b)
-			size += len(b) + 1
-		}
+	encoded, err := encodeMessages(req.Messages, m.shape(name, a), a.bridged)
+	if err != nil {
+		return nil, err
 	}
-	before := Role("")
-	for i, msg := range req.Messages {
-		if msg.Role == RoleUser && a.bridged[before] {
-			add(shape.bridge())
-		}
-		b, err := shape.encode(msg)
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
-		}
-		add(b)
-		before = msg.Role
+	size := len(head) + len("]}")
+	for _, b := range encoded {
+		size += len(b) + 1
 	}
 	body := append(make([]byte, 0, size), head...)
 	for i, b := range encoded {
@@ -54,6 +44,27 @@ func (m *OpenAIModel) requestBody(req *ChatRequest, name string, a adaptation, s
 		body = append(body, b...)
 	}
 	return append(body, "]}"...), nil
+}
+
+// encodeMessages returns what is sent of the messages, with a bridge before the
+// user's words where they follow one of the roles.
+func encodeMessages(messages []Message, shape messageShape, bridged map[Role]bool) ([][]byte, error) {
+	encoded := make([][]byte, 0, len(messages))
+	before := Role("")
+	for i, msg := range messages {
+		if msg.Role == RoleUser && bridged[before] {
+			encoded = append(encoded, shape.bridge())
+		}
+		b, err := shape.encode(msg)
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		if len(b) > 0 { // there may be nothing to send of a message
+			encoded = append(encoded, b)
+		}
+		before = msg.Role
+	}
+	return encoded, nil
 }
 
 // requestHead encodes everything before the first message.

@@ -38,29 +38,42 @@ func testModel(tb testing.TB, opts ...OpenAIOption) *OpenAIModel {
 }
 
 func TestRequestBodyBeginsWithThatOfTheStepBefore(t *testing.T) {
-	m := testModel(t, OpenAIExtraBody(map[string]any{"temperature": 0.5, "seed": 1}), OpenAIMaxTokens(100))
 	messages := longConversation(t, 50)
+	messages = append(messages, UserMessage("And now?"), AssistantMessage("This."))
 	tools := []ToolSpec{{Name: "bash", Parameters: json.RawMessage(`{"type":"object"}`)}, {Name: "stop"}}
-	var before []byte
-	for n := 2; n < len(messages); n++ {
-		body, err := m.requestBody(&ChatRequest{Messages: messages[:n], Tools: tools}, "m", adaptation{}, true)
-		require.NoError(t, err)
-		require.True(t, json.Valid(body))
-		require.True(t, strings.HasPrefix(string(body), strings.TrimSuffix(string(before), "]}")))
-		before = body
+	for _, api := range []OpenAIProtocol{OpenAIChat, OpenAIResponses} {
+		for _, a := range []adaptation{{}, {bridged: map[Role]bool{RoleTool: true}, shortIDs: true, noImages: true}} {
+			m := testModel(t, OpenAIAPI(api), OpenAIExtraBody(map[string]any{"temperature": 0.5, "user": "u"}), OpenAIMaxTokens(100))
+			var before []byte
+			for n := 2; n <= len(messages); n++ {
+				body, err := m.requestBody(&ChatRequest{Messages: messages[:n], Tools: tools}, "m", a, true)
+				require.NoError(t, err)
+				require.True(t, json.Valid(body))
+				require.True(t, strings.HasPrefix(string(body), strings.TrimSuffix(string(before), "]}")))
+				before = body
+			}
+		}
 	}
 }
 
 func TestMessagesInAnotherShapeAreEncodedOnce(t *testing.T) {
-	m := testModel(t, OpenAISendReasoning(false))
+	for _, m := range []*OpenAIModel{testModel(t, OpenAISendReasoning(false)), testModel(t, OpenAIAPI(OpenAIResponses))} {
+		messages := longConversation(t, 3)
+		shape := m.shape("m", adaptation{})
+		first, err := shape.encode(messages[2])
+		require.NoError(t, err)
+		require.NotContains(t, string(first), "reasoning_content")
+		second, err := shape.encode(messages[2])
+		require.NoError(t, err)
+		require.Same(t, &first[0], &second[0])
+	}
+}
+
+func TestMessagesAreSentAsTheyAreKeptWhereNothingIsInTheWay(t *testing.T) {
 	messages := longConversation(t, 3)
-	shape := m.shape("m", adaptation{})
-	first, err := shape.encode(messages[2])
+	sent, err := testModel(t).shape("m", adaptation{}).encode(messages[2])
 	require.NoError(t, err)
-	require.NotContains(t, string(first), "reasoning_content")
-	second, err := shape.encode(messages[2])
-	require.NoError(t, err)
-	require.Same(t, &first[0], &second[0])
+	require.Same(t, &messages[2].enc.json[0], &sent[0])
 }
 
 // BenchmarkRequestBody is bound by DESIGN §7 to 4 ms at 10,000 messages.

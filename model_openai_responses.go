@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/responses"
@@ -53,8 +54,15 @@ func (c *openAICall) path() string {
 	return "chat/completions"
 }
 
-func (c *openAICall) body() ([]byte, error) {
-	return c.model.requestBody(c.req, c.name, c.adaptation, c.emit != nil)
+// silence is how long nothing may come within an answer. A response begins at
+// once, and is silent while the model thinks: the limit of the first byte is the
+// one for that.
+func (c *openAICall) silence() time.Duration {
+	first, between := c.model.firstByte, c.model.betweenChunks
+	if between > 0 && c.inResponses() && (first == 0 || first > between) {
+		return first
+	}
+	return between
 }
 
 func (c *openAICall) assembler() assembler {
@@ -98,12 +106,15 @@ func responsesTools(specs []ToolSpec) []responses.Tool {
 // wantsResponses reports whether the error of a call in chat completions asks
 // for the Responses API, in the words of OpenAI, Azure and Copilot.
 func wantsResponses(api *APIError) bool {
-	if api.Status < 400 || api.Status >= 500 {
+	switch api.Status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity:
+	default:
 		return false
 	}
 	message := strings.ToLower(api.Message)
 	return strings.Contains(message, "v1/responses") ||
 		strings.Contains(message, "the responses api") ||
+		strings.Contains(message, "not a chat model") ||
 		strings.Contains(message, "chatcompletion operation does not work with the specified model") ||
 		strings.Contains(message, "not accessible via the /chat/completions endpoint") ||
 		api.Code == "unsupported_api_for_model"

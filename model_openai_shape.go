@@ -17,6 +17,7 @@ type messageShape struct {
 	without  []string // fields, sorted
 	noImages bool
 	shortIDs bool
+	thoughts bool             // calls go with reasoning, if only an empty one
 	items    *responses.Input // for the Responses API
 	key      string           // tells shapes apart; empty for that of chat completions, with everything
 }
@@ -27,12 +28,12 @@ func (m *OpenAIModel) shape(name string, a adaptation) messageShape {
 		without = append(without, reasoningFields...)
 	}
 	slices.Sort(without)
-	s := messageShape{without: slices.Compact(without), noImages: a.noImages, shortIDs: a.shortIDs}
+	s := messageShape{without: slices.Compact(without), noImages: a.noImages, shortIDs: a.shortIDs, thoughts: a.thoughts}
 	if m.inResponses(a) {
 		s.items = &responses.Input{Model: name, Reasoning: m.sendReasoning && !a.noReasoning}
 	}
-	if len(s.without) > 0 || s.noImages || s.shortIDs {
-		s.key = fmt.Sprint(s.noImages, s.shortIDs, s.without)
+	if len(s.without) > 0 || s.noImages || s.shortIDs || s.thoughts {
+		s.key = fmt.Sprint(s.noImages, s.shortIDs, s.thoughts, s.without)
 	}
 	if s.items != nil {
 		s.key += fmt.Sprintf("%+v", *s.items)
@@ -63,7 +64,7 @@ func (s messageShape) changes(msg Message) bool {
 	if s.key == "" {
 		return false
 	}
-	if s.noImages && msg.HasImages() || s.shortIDs && (msg.ToolCallID != "" || len(msg.ToolCalls) > 0) {
+	if s.noImages && msg.HasImages() || s.shortIDs && msg.ToolCallID != "" || (s.shortIDs || s.thoughts) && len(msg.ToolCalls) > 0 {
 		return true
 	}
 	if s.leavesOut(msg.Extra) {
@@ -80,9 +81,15 @@ func (s messageShape) leavesOut(fields map[string]json.RawMessage) bool {
 }
 
 func (s messageShape) apply(msg Message) Message {
+	if refusal := refusalAlone(msg); refusal != "" {
+		msg.Content = refusal
+	}
 	msg.Extra = s.fields(msg.Extra)
 	if s.items == nil {
 		delete(msg.Extra, responses.Kept)
+	}
+	if _, ok := msg.Extra[reasoningContent]; !ok && s.thoughts && len(msg.ToolCalls) > 0 {
+		msg.Extra[reasoningContent] = json.RawMessage(`""`)
 	}
 	if len(msg.ToolCalls) > 0 {
 		msg.ToolCalls = slices.Clone(msg.ToolCalls)
@@ -98,17 +105,15 @@ func (s messageShape) apply(msg Message) Message {
 	return msg
 }
 
-// fields returns the unknown fields of an object that are sent.
+// fields returns the unknown fields of an object that are sent, in a new map.
 func (s messageShape) fields(fields map[string]json.RawMessage) map[string]json.RawMessage {
-	if len(fields) == 0 {
-		return nil
-	}
-	fields = maps.Clone(fields)
+	sent := make(map[string]json.RawMessage, len(fields))
+	maps.Copy(sent, fields)
 	for _, name := range s.without {
-		delete(fields, name)
+		delete(sent, name)
 	}
-	dropEmpty(fields)
-	return fields
+	dropEmpty(sent)
+	return sent
 }
 
 // id returns the id of a call as it is sent: the same for the same id, so that
@@ -163,10 +168,22 @@ func joinTexts(parts []Part) string {
 	return strings.Join(texts, "\n")
 }
 
-// isBare reports whether there is nothing in m that no server is ever sent:
-// what is kept for the Responses API, and unknown fields without a value.
+// refusalAlone returns the refusal of a message that says nothing else. It is
+// sent as text, since some servers take no answer without any.
+func refusalAlone(m Message) string {
+	var refusal string
+	if m.Role != RoleAssistant || m.Content != "" || len(m.Parts) > 0 || len(m.ToolCalls) > 0 ||
+		json.Unmarshal(m.Extra["refusal"], &refusal) != nil {
+		return ""
+	}
+	return refusal
+}
+
+// isBare reports whether m is sent as it is kept where no server wants it
+// otherwise: there is nothing in it that only the Responses API understands, no
+// unknown field without a value, and no refusal in the place of text.
 func isBare(m Message) bool {
-	if _, ok := m.Extra[responses.Kept]; ok || hasEmpty(m.Extra) {
+	if _, ok := m.Extra[responses.Kept]; ok || hasEmpty(m.Extra) || refusalAlone(m) != "" {
 		return false
 	}
 	return !slices.ContainsFunc(m.ToolCalls, func(c ToolCall) bool { return hasEmpty(c.Extra) })

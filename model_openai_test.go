@@ -170,14 +170,14 @@ func TestOpenAIModelNeverShowsItsKey(t *testing.T) {
 }
 
 func TestOpenAIModelSendsItsOptions(t *testing.T) {
-	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
+	s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b")).Knows("n_predict", "provider")
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL()+"/"),
 		pygent.OpenAIHeader("X-Title", "pygent"),
 		pygent.OpenAIMaxTokens(7), pygent.OpenAIMaxTokensField("n_predict"),
 		pygent.OpenAIParallelToolCalls(false),
 		pygent.OpenAIExtraBody(map[string]any{"temperature": 0.5, "provider": map[string]any{"only": []string{"x"}}}))
 	req := ask()
-	req.Tools = []pygent.ToolSpec{{Name: "bash", Description: "a <b>", Parameters: json.RawMessage(`{"type":"object"}`)}, {Name: "stop"}}
+	req.Tools = []pygent.ToolSpec{{Name: "bash", Description: "a <b>", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}, {Name: "stop"}}
 	_, err := m.ChatStream(t.Context(), req, func(pygent.Delta) {})
 	require.NoError(t, err)
 	got := s.Requests()[0]
@@ -185,7 +185,7 @@ func TestOpenAIModelSendsItsOptions(t *testing.T) {
 	require.Equal(t, "application/json", got.Header.Get("Content-Type"))
 	require.Equal(t, `{"model":"gpt-4.1-mini","stream":true,"n_predict":7,"parallel_tool_calls":false,"provider":{"only":["x"]},`+
 		`"stream_options":{"include_usage":true},"temperature":0.5,"tools":[`+
-		`{"type":"function","function":{"name":"bash","description":"a <b>","parameters":{"type":"object"}}},`+
+		`{"type":"function","function":{"name":"bash","description":"a <b>","parameters":{"type":"object","properties":{}}}},`+
 		`{"type":"function","function":{"name":"stop"}}],`+
 		`"messages":[{"role":"user","content":"Go."}]}`, string(got.Body))
 

@@ -42,9 +42,12 @@ type options struct {
 	tools        []Tool
 	disabled     []string
 	banned       []string
+	bannedApps   []string
 	approve      ApprovalFunc
+	approveAll   bool // somebody was given to decide: about all calls, unless approvalFor says which
 	approvalFor  []string
-	confirmBash  *bool // nil: as the session sees fit
+	inheritedFor []string // those of approvalFor that were checked where they were given
+	confirmBash  *bool    // nil: as the session sees fit
 	run          []RunOption
 	retry        RetryPolicy
 	onEvent      func(Event)
@@ -208,21 +211,40 @@ func WithTools(tools ...Tool) Option {
 	return func(o *options) { o.tools = append(o.tools, tools...) }
 }
 
-// WithDisabledTools hides tools from the model and refuses calls of them.
+// WithDisabledTools hides tools from the model and refuses calls of them. A
+// name that is no tool's is an error of [New]; to hide a tool that is
+// registered later, call [Registry.Disable].
 func WithDisabledTools(names ...string) Option {
 	return func(o *options) { o.disabled = append(o.disabled, names...) }
 }
 
-// WithBannedCommands has the bash tool refuse commands in which one of the
-// names occurs as a word. It keeps a model from mistakes; it is no boundary
-// against a determined one: that is the container.
-func WithBannedCommands(names ...string) Option {
-	return func(o *options) { o.banned = append(o.banned, names...) }
+// WithBannedCommands has the bash tool refuse scripts that run one of the
+// commands: "rm" bans a program, "rm -rf" the program with these flags, in any
+// order and combination, "git push" with these words among its arguments. The
+// directory of a program does not count. Scripts are parsed, so the command is
+// seen in lists, substitutions and functions, behind sudo, env, xargs, find
+// -exec and their like, and in what is given to eval or to a shell; a mere word
+// is none. What cannot be decided, a command whose name is in a variable say,
+// is refused.
+//
+// It keeps a model from mistakes and is no boundary against a determined one:
+// script files and programs of other languages are not looked into. The
+// boundary is the container.
+func WithBannedCommands(commands ...string) Option {
+	return func(o *options) { o.banned = append(o.banned, commands...) }
+}
+
+// WithBannedApps has the bash tool refuse scripts that run one of the programs,
+// or name it in any word, as "which curl" does. Otherwise it is like
+// [WithBannedCommands].
+func WithBannedApps(names ...string) Option {
+	return func(o *options) { o.bannedApps = append(o.bannedApps, names...) }
 }
 
 // ApprovalFunc decides whether a tool call may run. An error denies it. It must
 // honour ctx. It may be called by two goroutines at once: for the agent itself,
-// and for one of its tasks.
+// and for one of its tasks. The time it takes does not count against a
+// [StepTimeout], the agent's or the task's, but against [MaxTime].
 type ApprovalFunc func(ctx context.Context, call ToolCall) (Decision, error)
 
 // Decision is the answer of an [ApprovalFunc]. The zero value denies.
@@ -231,19 +253,25 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"` // told to the model when the call is denied
 }
 
-// WithApproval sets who decides about calls that need approval. Without it
-// they are denied.
-func WithApproval(f ApprovalFunc) Option { return func(o *options) { o.approve = f } }
+// WithApproval sets who decides about calls: about every call of a tool that is
+// not ReadOnly, unless [WithApprovalFor] says of which tools. [WithConfirmBash]
+// decides for bash. The rules hold for the agent's tasks as well. Without
+// WithApproval, calls that need approval are denied, which those of tools with
+// NeedsApproval do, and those that WithApprovalFor and WithConfirmBash name.
+func WithApproval(f ApprovalFunc) Option {
+	return func(o *options) { o.approve, o.approveAll = f, f != nil }
+}
 
-// WithApprovalFor makes calls of the named tools need approval, besides those
-// whose [Tool] says so. "*" stands for every tool.
+// WithApprovalFor makes calls of exactly the named tools need approval, besides
+// those whose [Tool] says so. "*" stands for every tool, those that only read
+// included. A name that is no tool's is an error of [New].
 func WithApprovalFor(tools ...string) Option {
 	return func(o *options) { o.approvalFor = append(o.approvalFor, tools...) }
 }
 
 // WithConfirmBash says whether bash calls need approval, which a terminal
-// session asks the user for. Default: in terminal sessions on the local
-// runtime only.
+// session asks the user for. Default: as [WithApproval] and [WithApprovalFor]
+// say; without them, in terminal sessions on the local runtime only.
 func WithConfirmBash(on bool) Option { return func(o *options) { o.confirmBash = &on } }
 
 // WithRunDefaults sets options that every run of the agent starts from.
@@ -370,10 +398,12 @@ func ReplyEnds() RunOption { return func(o *runOptions) { o.replyEnds = true } }
 func MaxTokens(n int64) RunOption { return func(o *runOptions) { o.maxTokens = n } }
 
 // StepTimeout limits a step: its model call, retries included, and its tool
-// calls. Default: no limit but those of commands.
+// calls. The time that somebody takes to approve a call does not count. Default:
+// no limit but those of commands.
 func StepTimeout(d time.Duration) RunOption { return func(o *runOptions) { o.stepTimeout = d } }
 
-// MaxTime limits the run as a whole. Default: no limit.
+// MaxTime limits the run as a whole, with the time that approvals take. Default:
+// no limit.
 func MaxTime(d time.Duration) RunOption { return func(o *runOptions) { o.maxTime = d } }
 
 // OnEvent sets a function that sees the events of the run; see

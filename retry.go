@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/x/pygent/internal/pause"
 )
 
 // RetryPolicy says how often, and after which pauses, a model call that failed
@@ -48,7 +50,7 @@ func (p RetryPolicy) next(ctx context.Context, attempt int, err error) (time.Dur
 		wait = api.RetryAfter
 	}
 	budget := maxRetryAfter
-	if deadline, ok := ctx.Deadline(); ok {
+	if deadline, ok := pause.Deadline(ctx); ok {
 		budget = time.Until(deadline)
 	}
 	if wait > budget {

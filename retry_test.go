@@ -88,6 +88,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		{"beyond the run", 2 * time.Minute, []pygent.RunOption{pygent.MaxTime(time.Minute)}, "a retry is possible in 2m0s, at "},
 		{"beyond the step", 2 * time.Minute, []pygent.RunOption{pygent.StepTimeout(time.Minute)}, "a retry is possible in 2m0s, at "},
 		{"beyond patience", 11 * time.Minute, nil, "a retry is possible in 11m0s, at "},
+		{"beyond reckoning", math.MaxInt64, nil, "a retry is possible in 106751 days or more"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

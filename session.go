@@ -313,9 +313,8 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	defer s.agent.busy.Unlock()
 	approve, confirm := o.approve, o.confirmBash
 	asked, ask := approve, confirm
-	if confirm == nil {
-		unsafe := !s.agent.runtime.UseDocker() && (s.terminal || s.agent.describe(ctx).Fallback != "")
-		ask = new(unsafe && approve == nil)
+	if confirm == nil && approve == nil {
+		ask = new(!s.agent.runtime.UseDocker() && (s.terminal || s.agent.describe(ctx).Fallback != ""))
 	}
 	if s.terminal && approve == nil {
 		asked = s.approve

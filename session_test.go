@@ -147,6 +147,9 @@ func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, asked)
 
+	_, _ = converse(t, "go\n", pygenttest.NewScriptedModel(callBash("echo one"), pygenttest.Text("A")), ask)
+	require.Equal(t, 3, asked, "the session leaves the rules to whoever decides")
+
 	shown, _ = converse(t, "go\n", pygenttest.NewScriptedModel(callBash("echo one"), pygenttest.Text("A")), pygent.WithConfirmBash(true))
 	require.Contains(t, shown, "nobody can give it here", "a pipe is nobody")
 }

@@ -30,6 +30,7 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) 
 	if approve == nil {
 		return Decision{Reason: "this tool needs approval, and nobody can give it for a task"}
 	}
+	defer r.pauseSteps()()
 	m.approving.Lock()
 	defer m.approving.Unlock()
 	if ctx.Err() != nil {
@@ -44,6 +45,20 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) 
 		return Decision{Reason: fmt.Sprintf("the approval could not be asked for: %v", err)}
 	}
 	return decision
+}
+
+// pauseSteps stops the time limits of the steps in which agents may wait for the
+// task, until the function that it returns is called.
+func (r *taskRecord) pauseSteps() (goOn func()) {
+	var open []func()
+	for ; r != nil && r.agent != nil; r = r.up {
+		open = append(open, r.agent.asking.Close())
+	}
+	return func() {
+		for _, f := range open {
+			f()
+		}
+	}
 }
 
 // approver returns who decides about the calls of a task: whoever the manager

@@ -64,10 +64,11 @@ func TaskAgents(opts ...Option) TaskManagerOption {
 	return func(o *taskManagerOptions) { o.agent = append(o.agent, opts...) }
 }
 
-// TaskApproval sets who decides about calls of tasks that need approval, unless
-// their agents have an [ApprovalFunc] of their own.
-// Default: for an agent's own manager the agent's [ApprovalFunc], else nobody,
-// which denies them. Calls of several tasks are asked for one at a time.
+// TaskApproval sets who decides about calls of tasks, as [WithApproval] does for
+// an agent, unless their agents have an [ApprovalFunc] of their own. Default:
+// for an agent's own manager the agent's [ApprovalFunc] with its rules, else
+// nobody, which denies what needs approval. Calls of several tasks are asked
+// for one at a time.
 func TaskApproval(f ApprovalFunc) TaskManagerOption {
 	return func(o *taskManagerOptions) { o.approve = f }
 }

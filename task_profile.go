@@ -128,7 +128,7 @@ func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 	return func(o *options) {
 		o.id, o.task, o.depth, o.manager = spec.ID, spec.ID, spec.Depth, m
 		if o.approve == nil {
-			o.approve = gate
+			o.approve, o.approveAll = gate, o.approveAll || m.opts.approve != nil
 		}
 		if spec.Persona != (Persona{}) {
 			o.persona = &spec.Persona

@@ -6,23 +6,31 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"reflect"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
-	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/x/pygent/internal/toolschema"
 )
 
 // Tool is something a model can call. [NewTool] makes one from a typed
 // function; [RegisterTool] makes one from a function of plain arguments.
 type Tool struct {
-	Name        string          // letters, digits, "_" and "-", at most 64
-	Description string          // tells the model what the tool does and when to use it
-	Parameters  json.RawMessage // a JSON Schema of type object; nil means no parameters
+	Name        string // letters, digits, "_" and "-", at most 64
+	Description string // tells the model what the tool does and when to use it; at most 1,024 characters
+	// Parameters is a JSON Schema of type object; nil means no parameters.
+	// Arguments are checked against it. A model is shown the same in a form
+	// that every provider accepts, where bounds and formats stand in the
+	// descriptions; a schema that cannot be brought into it, one that contains
+	// itself say, is an error. Objects of any names and values of any type are
+	// asked for as JSON text in a string, which Run gets parsed. An optional
+	// property that a model gives as null is left out.
+	Parameters json.RawMessage
 
 	// Run executes the tool. args is a JSON object that satisfies Parameters.
 	// An error becomes the call's result, for the model to read; so does a
@@ -31,11 +39,14 @@ type Tool struct {
 
 	// NeedsApproval has every call asked for by the agent's [ApprovalFunc].
 	NeedsApproval bool
+	// ReadOnly says that the tool changes nothing, so that an [ApprovalFunc] is
+	// not asked about its calls by default.
+	ReadOnly bool
 	// Idempotent says that running a call twice does no harm, so that it can
 	// be repeated when a run is resumed.
 	Idempotent bool
 
-	schema *jsonschema.Resolved
+	schema *toolschema.Schema
 	// polls marks a tool that is rightly called again and again with the same
 	// arguments, such as one that asks for a status.
 	polls bool
@@ -58,9 +69,12 @@ type ToolResult struct {
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`
 
-	// failed marks the result of a command that failed, which is no error of
-	// the call.
+	// failed says that what the call was for failed, although the call itself
+	// is no error: a command that exits with another code than 0.
 	failed bool
+	// compared is what tells the result from another one, where Content has
+	// what differs each time; empty for Content itself.
+	compared string
 }
 
 // ToolFunc is a tool that takes its arguments as a map, as decoded from JSON:
@@ -69,8 +83,9 @@ type ToolFunc func(ctx context.Context, rt Runtime, args map[string]any) (string
 
 // NewTool makes a tool from a function whose arguments are the struct In. The
 // schema is derived from In: fields are named by their json tags, described by
-// their jsonschema tags, and required unless tagged omitempty. Arguments are
-// validated before fn is called.
+// their jsonschema tags, and required unless tagged omitempty or omitzero.
+// Arguments are validated before fn is called. A []byte is asked for as base64,
+// a map, an any and a [json.RawMessage] as JSON text.
 //
 //	type in struct {
 //		City string `json:"city" jsonschema:"the city to look up"`
@@ -88,13 +103,9 @@ func NewTool[In any](name, description string, fn func(ctx context.Context, rt R
 
 // typedTool is [NewTool] for functions that give a whole [ToolResult].
 func typedTool[In any](name, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) (Tool, error) {
-	schema, err := jsonschema.For[In](nil)
+	params, err := toolschema.For(reflect.TypeFor[In]())
 	if err != nil {
 		return Tool{}, fmt.Errorf("tool %s: derive the schema: %w", name, err)
-	}
-	params, err := json.Marshal(schema)
-	if err != nil {
-		return Tool{}, fmt.Errorf("tool %s: encode the schema: %w", name, err)
 	}
 	return newTool(Tool{
 		Name:        name,
@@ -144,6 +155,12 @@ func toolFromFunc(name, description string, parameters any, fn ToolFunc) (Tool, 
 	})
 }
 
+// Bounds that providers set.
+const (
+	maxDescription = 1024 // characters of a tool's description
+	maxTools       = 128  // in a request
+)
+
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // newTool checks a tool and prepares its schema.
@@ -151,51 +168,25 @@ func newTool(t Tool) (Tool, error) {
 	if !toolName.MatchString(t.Name) {
 		return Tool{}, fmt.Errorf("tool %q: a name has 1 to 64 letters, digits, _ or -", t.Name)
 	}
+	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
+		return Tool{}, fmt.Errorf("tool %s: the description has %d characters, and providers take at most %d", t.Name, n, maxDescription)
+	}
 	if t.Run == nil {
 		return Tool{}, fmt.Errorf("tool %s: Run is nil", t.Name)
 	}
 	if len(t.Parameters) == 0 || bytes.Equal(t.Parameters, []byte("null")) {
 		t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(t.Parameters, &schema); err != nil {
-		return Tool{}, fmt.Errorf("tool %s: parameters are not a JSON Schema: %w", t.Name, err)
-	}
-	if schema.Type != "object" {
-		return Tool{}, fmt.Errorf("tool %s: parameters must be a schema of type object", t.Name)
-	}
-	resolved, err := schema.Resolve(nil)
+	schema, err := toolschema.Parse(t.Parameters)
 	if err != nil {
-		return Tool{}, fmt.Errorf("tool %s: parameters: %w", t.Name, err)
+		return Tool{}, fmt.Errorf("tool %s: %w", t.Name, err)
 	}
-	t.schema = resolved
+	t.schema = schema
 	return t, nil
 }
 
-// arguments checks a call's arguments and returns them as a JSON object. The
-// error is for the model: it says what is wrong and what is expected.
-func (t Tool) arguments(text string) (json.RawMessage, error) {
-	if strings.TrimSpace(text) == "" {
-		text = "{}"
-	}
-	dec := json.NewDecoder(strings.NewReader(text))
-	var args map[string]any
-	if err := dec.Decode(&args); err != nil {
-		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, t.Parameters)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("the arguments have text after the JSON object; expected %s", t.Parameters)
-	}
-	if args == nil {
-		args, text = map[string]any{}, "{}"
-	}
-	if err := t.schema.Validate(args); err != nil {
-		return nil, fmt.Errorf("the arguments do not fit (%w); expected %s", err, t.Parameters)
-	}
-	return json.RawMessage(text), nil
-}
-
 // call runs the tool with checked arguments; a panic of the tool is an error.
+// The result is the caller's to change: a tool may return one value each time.
 func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (result *ToolResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -207,9 +198,10 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (resul
 		return nil, &ToolError{Tool: t.Name, Err: err}
 	}
 	if result == nil {
-		result = &ToolResult{}
+		return &ToolResult{}, nil
 	}
-	return result, nil
+	own := *result
+	return &own, nil
 }
 
 // Registry is a set of tools, safe for concurrent use. Every agent has its
@@ -327,7 +319,7 @@ func (r *Registry) Execute(ctx context.Context, call ToolCall, rt Runtime) (*Too
 	if err != nil {
 		return nil, &ToolError{Tool: call.Name, Err: err}
 	}
-	args, err := t.arguments(call.Arguments)
+	args, err := t.schema.Arguments(call.Arguments)
 	if err != nil {
 		return nil, &ToolError{Tool: call.Name, Err: err}
 	}
@@ -364,7 +356,7 @@ func (r *Registry) specs() ([]ToolSpec, int64) {
 	tools := r.enabled()
 	specs := make([]ToolSpec, len(tools))
 	for i, t := range tools {
-		specs[i] = ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Parameters}
+		specs[i] = ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()}
 	}
 	return specs, r.version
 }

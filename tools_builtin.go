@@ -43,6 +43,7 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 		builtin("stop", "End the work: the task is done, or cannot be done. Give the answer, or what was achieved, in summary.", stopRun),
 	}...) {
 		t.Idempotent = t.Idempotent || repeatable[t.Name]
+		t.ReadOnly = readOnly[t.Name]
 		t.ends = t.Name == "continue" || t.Name == "stop"
 		tools[t.Name] = t
 	}
@@ -52,6 +53,12 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 // repeatable are the tools that do no harm when they run a second time. An
 // edit is not: it would not find its old text, or find it once more.
 var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "continue": true, "stop": true}
+
+// readOnly are the tools that change nothing, nor do the two that end a run.
+var readOnly = map[string]bool{
+	"download_file": true, "read_image": true, "job_output": true, "job_list": true,
+	"list_personas": true, "task_status": true, "continue": true, "stop": true,
+}
 
 // builtin makes a tool of this package. Its schema comes from a struct of this
 // package too, so an error is a mistake in the source that every test meets.
@@ -96,10 +103,12 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	}
 	r.Command = in.Cmd
 	display := r.String()
+	compared := r
+	compared.FullPath, compared.Duration = "", 0
 	if len(r.Command) > shownCommand {
 		r.Command = headOf(r.Command, shownCommand) + " …"
 	}
-	result := &ToolResult{Content: r.String(), Display: display, failed: r.ExitCode != 0}
+	result := &ToolResult{Content: r.String(), Display: display, failed: r.ExitCode != 0 || r.TimedOut, compared: compared.String()}
 	if err != nil {
 		note := fmt.Sprintf("\n[interrupted: %v]", err)
 		result.Content, result.Display, result.IsError = result.Content+note, display+note, true

@@ -141,7 +141,8 @@ func TestDisablingWinsOverAdding(t *testing.T) {
 	require.NoError(t, r.Register("a", "", nil, sayTool("a")))
 	require.Contains(t, toolNames(&r), "a")
 
-	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithDisabledTools("mine"))
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
+	agent.Tools().Disable("mine")
 	require.NoError(t, agent.Tools().Register("mine", "", nil, sayTool("")))
 	require.NotContains(t, toolNames(agent.Tools()), "mine")
 }

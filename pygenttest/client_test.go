@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	plainBody  = `{"model":"m1","messages":[{"role":"user","content":"hi"}],"temperature":0.5,"tools":[{"type":"function","function":{"name":"bash","parameters":{"type":"object"}}}]}`
-	streamBody = `{"messages":[{"role":"user","content":"hi"}],"stream":true}`
-	usageBody  = `{"messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true}}`
+	plainBody  = `{"model":"m1","messages":[{"role":"user","content":"hi"}],"temperature":0.5,"tools":[{"type":"function","function":{"name":"bash","parameters":{"type":"object","properties":{}}}}]}`
+	streamBody = `{"model":"m1","messages":[{"role":"user","content":"hi"}],"stream":true}`
+	usageBody  = `{"model":"m1","messages":[{"role":"user","content":"hi"}],"stream":true,"stream_options":{"include_usage":true}}`
 )
 
 // post sends a chat request over a connection of its own.

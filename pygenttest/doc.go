@@ -31,8 +31,10 @@
 //
 // A [Server] gives the same replies over OpenAI's chat completions API on a
 // loopback port, to [pygent.OpenAIModel], to a program under test, or to any
-// other client. It records the requests byte for byte, and answers with status
-// 400 what no provider would take, such as a tool call without a result.
+// other client, and over the Responses API. It records the requests byte for
+// byte, and refuses in OpenAI's words what OpenAI refuses, such as a schema
+// without properties or a tool call without a result. With [Server.Strict] it
+// also refuses what Gemini, Mistral or Ollama refuse.
 //
 //	server := pygenttest.NewServer(t, pygenttest.Text("Hello!"))
 //	cmd := exec.CommandContext(ctx, "pygent", "run", "--no-docker", "Say hello")

@@ -12,19 +12,23 @@ import (
 // object is a JSON object. Its encoding is sorted by name.
 type object = map[string]any
 
-// encoder writes a response in the format of chat completions, with the reply's
-// quirks.
+// head is what both formats say of a response.
+type head struct {
+	id     string
+	model  string
+	quirks []Quirk       // how the reply is wrong
+	usage  *pygent.Usage // nil when there is nothing to report
+}
+
+func (h *head) has(q Quirk) bool { return slices.Contains(h.quirks, q) }
+
+// encoder writes a response in the format of chat completions.
 type encoder struct {
-	id        string
-	model     string
-	quirks    []Quirk
-	usage     *pygent.Usage // nil when there is nothing to report
-	withUsage bool          // a stream reports it too
+	head
+	withUsage bool // a stream reports the usage too
 }
 
 var _ wire = (*encoder)(nil)
-
-func (e *encoder) has(q Quirk) bool { return slices.Contains(e.quirks, q) }
 
 // body is a plain answer.
 func (e *encoder) body(resp *pygent.ChatResponse) (object, error) {

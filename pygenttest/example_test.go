@@ -83,7 +83,7 @@ func ExampleServer() {
 	defer server.Close()
 
 	for range 2 {
-		body := strings.NewReader(`{"messages":[{"role":"user","content":"Hi"}],"stream":true}`)
+		body := strings.NewReader(`{"model":"m1","messages":[{"role":"user","content":"Hi"}],"stream":true}`)
 		resp, err := http.Post(server.URL()+"/chat/completions", "application/json", body)
 		if err != nil {
 			log.Fatal(err)

@@ -55,9 +55,6 @@ func (r *Request) decode() {
 	} else {
 		r.Err = r.decodeChat()
 	}
-	if r.Err == nil {
-		r.Err = CheckConversation(r.Chat.Messages)
-	}
 }
 
 // decodeChat fills in what the body of a chat completions request says.
@@ -85,7 +82,7 @@ func (r *Request) decodeChat() error {
 // CheckConversation reports why a provider would refuse the conversation: it
 // has no messages, tool calls without an id, with an id twice, or without
 // exactly one result right after their message, or results of no call. Tests
-// use it on the requests of a [ScriptedModel]; a [Server] applies it itself.
+// use it on the requests of a [ScriptedModel]; a [Server] checks more.
 func CheckConversation(messages []pygent.Message) error {
 	if len(messages) == 0 {
 		return fmt.Errorf("messages: the list is empty")

@@ -1,27 +1,21 @@
 package pygenttest
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"maps"
 
 	"github.com/x/pygent"
 )
 
 // responder writes a response in the format of the Responses API, with those
-// quirks of the reply that this format can have.
+// quirks that this format has room for.
 type responder struct {
-	id        string
-	model     string
-	quirks    []Quirk
-	usage     *pygent.Usage // nil when there is nothing to report
-	encrypted bool          // reasoning items carry their content
+	head
+	encrypted bool // reasoning items carry their content
 }
 
 var _ wire = (*responder)(nil)
-
-func (e *responder) has(q Quirk) bool { return slices.Contains(e.quirks, q) }
 
 // body is a plain answer.
 func (e *responder) body(resp *pygent.ChatResponse) (object, error) {
@@ -159,20 +153,9 @@ func (e *responder) call(i int, c pygent.ToolCall) item {
 
 // changed returns a copy of o with the fields of by.
 func changed(o, by object) object {
-	out := make(object, len(o))
-	for name, value := range o {
-		out[name] = value
-	}
-	for name, value := range by {
-		out[name] = value
-	}
+	out := maps.Clone(o)
+	maps.Copy(out, by)
 	return out
-}
-
-// encryptedReasoning is the content of the reasoning item with the given id,
-// which nobody but this server reads.
-func encryptedReasoning(id string) string {
-	return base64.StdEncoding.EncodeToString([]byte("the reasoning of " + id))
 }
 
 func responseUsage(u pygent.Usage) object {

@@ -241,3 +241,56 @@ func TestResponsesTakeTheirAnswersBack(t *testing.T) {
 	require.Equal(t, pygent.ToolMessage("call_1", "main.go"), got[3])
 	require.Equal(t, "data:image/png;base64,iVBORw0KGgo=", got[4].Parts[1].ImageURL)
 }
+
+func TestResponsesRefuse(t *testing.T) {
+	s := pygenttest.NewServer(t, thoughtful())
+	service := responsesOf(s)
+	ask := question()
+	r, err := service.New(t.Context(), ask)
+	require.NoError(t, err)
+	answered := func(out ...responses.ResponseOutputItemUnion) responses.ResponseNewParamsInputUnion {
+		items := responses.ResponseInputParam{}
+		for _, item := range out {
+			items = append(items, param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(item.RawJSON())))
+		}
+		text := responses.ResponseInputItemFunctionCallOutputOutputUnionParam{OfString: param.NewOpt("ok")}
+		return responses.ResponseNewParamsInputUnion{OfInputItemList: append(items, result("call_1", text), result("call_2", text))}
+	}
+	for want, out := range map[string][]responses.ResponseOutputItemUnion{
+		"without its required 'reasoning' item: 'rs_resp_1'":              r.Output[1:],
+		"No tool call found for function call output with call_id call_1": r.Output[:2],
+	} {
+		ask.Input = answered(out...)
+		_, err = service.New(t.Context(), ask)
+		var apiErr *openai.Error
+		require.ErrorAs(t, err, &apiErr)
+		require.Contains(t, apiErr.Message, want)
+	}
+	for _, provider := range []pygenttest.Provider{pygenttest.Gemini, pygenttest.Mistral} {
+		s.Strict(provider)
+		var apiErr *openai.Error
+		_, err = service.New(t.Context(), question())
+		require.ErrorAs(t, err, &apiErr)
+		require.Equal(t, http.StatusNotFound, apiErr.StatusCode, "it has no such API")
+	}
+}
+
+func TestResponsesStall(t *testing.T) {
+	gate := make(chan struct{})
+	s := pygenttest.NewServer(t, pygenttest.Text("a text that takes several pieces").WithChunkGate(gate))
+	service := responsesOf(s)
+	stream := service.NewStreaming(t.Context(), question())
+	var types []string
+	for stream.Next() {
+		types = append(types, stream.Current().Type)
+		if stream.Current().Type == "response.output_text.delta" && len(types) == 5 {
+			close(gate) // nothing more comes before
+		}
+	}
+	require.NoError(t, stream.Err())
+	require.NoError(t, stream.Close())
+	require.Equal(t, []string{
+		"response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta",
+	}, types[:5], "an item opens with its first piece")
+	require.Equal(t, "response.completed", types[len(types)-1])
+}

@@ -123,13 +123,16 @@ func (s *script) remaining() int {
 	return max(0, len(s.main.replies)-s.main.next)
 }
 
-// callID returns an id that no other call of the script has.
-func (s *script) callID() string {
+// callNumber returns a number that no other call of the script has.
+func (s *script) callNumber() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	return fmt.Sprintf("call_%d", s.calls)
+	return s.calls
 }
+
+// callID returns an id that no other call of the script has.
+func (s *script) callID() string { return fmt.Sprintf("call_%d", s.callNumber()) }
 
 // opening returns the texts of a conversation's system messages before the
 // first user message, and of that message.

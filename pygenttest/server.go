@@ -13,13 +13,19 @@ import (
 	"testing"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/strict"
 )
 
 // Server is a fake server with OpenAI's chat completions and Responses APIs on a
 // loopback port. It answers with the replies of a script, as a stream where that is
-// asked for, and records every request. Any key is accepted. Requests that no
-// provider would take, because their JSON or their conversation is not legal,
-// are answered with status 400 and use up no reply.
+// asked for, and records every request. Any key is accepted.
+//
+// Requests are checked as OpenAI checks them, and as another provider does
+// after [Server.Strict]: schemas and names of tools, fields and content of
+// messages, their order, parameters, what the model named can do. A refused
+// request gets the provider's status, code and words, and uses up no reply.
+// Fields beyond the format are taken back from clients once the server has
+// sent them in a reply of the script.
 //
 // It serves POST /v1/chat/completions and /v1/responses (and every other path
 // that ends like them, as Azure's do) and GET /v1/models. It is safe for concurrent use.
@@ -27,6 +33,7 @@ type Server struct {
 	http      *httptest.Server
 	script    script
 	requests  recorder[Request]
+	rules     rules
 	responses atomic.Int64
 	closing   context.Context // ends what handlers wait for
 	close     context.CancelFunc
@@ -129,10 +136,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answers {
 		req.decode()
 	}
+	var refusal *strict.Refusal
+	if answers && r.Method == http.MethodPost {
+		if refusal = s.rules.check(&req); refusal != nil {
+			req.Err = refusal
+		}
+	}
 	s.requests.add(req)
 	switch {
 	case answers && r.Method != http.MethodPost:
 		writeError(w, &pygent.APIError{Status: http.StatusMethodNotAllowed, Message: "Not allowed to " + r.Method + " on " + r.URL.Path}, nil)
+	case refusal != nil:
+		writeRefusal(w, refusal)
 	case answers && req.Err != nil:
 		writeError(w, &pygent.APIError{Status: http.StatusBadRequest, Message: req.Err.Error()}, nil)
 	case answers:
@@ -163,11 +178,12 @@ func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Req
 		a.raw(ctx, s.wire(r, req, &pygent.ChatResponse{}))
 		return
 	}
-	resp, err := r.respond(ctx, req.Chat, s.script.callID)
+	resp, err := r.respond(ctx, req.Chat, func() string { return s.rules.callID(s.script.callNumber()) })
 	if err != nil {
 		a.fail(ctx, err)
 		return
 	}
+	s.rules.speak(&resp.Message)
 	format := s.wire(r, req, resp)
 	if req.Stream {
 		a.stream(ctx, format, resp)
@@ -178,22 +194,23 @@ func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Req
 
 // wire returns the format that the request asks for.
 func (s *Server) wire(r Reply, req *Request, resp *pygent.ChatResponse) wire {
-	n := s.responses.Add(1)
-	model := cmp.Or(resp.Model, req.Chat.Model, modelName)
+	h := head{id: resp.ID, model: cmp.Or(resp.Model, req.Chat.Model, modelName), quirks: r.quirks}
 	usage := resp.Usage
 	if usage == (pygent.Usage{}) && r.usage == nil {
 		usage = estimate(req.Body, resp.Message)
 	}
-	var report *pygent.Usage
 	if usage != (pygent.Usage{}) {
-		report = &usage
+		h.usage = &usage
 	}
-	if req.isResponses() {
-		id := cmp.Or(resp.ID, fmt.Sprintf("resp_%d", n))
-		return &responder{id: id, model: model, quirks: r.quirks, usage: report, encrypted: req.encrypted}
+	n := s.responses.Add(1)
+	if !req.isResponses() {
+		h.id = cmp.Or(h.id, fmt.Sprintf("chatcmpl-%d", n))
+		return &encoder{head: h, withUsage: req.IncludeUsage}
 	}
-	id := cmp.Or(resp.ID, fmt.Sprintf("chatcmpl-%d", n))
-	return &encoder{id: id, model: model, quirks: r.quirks, usage: report, withUsage: req.IncludeUsage}
+	h.id = cmp.Or(h.id, fmt.Sprintf("resp_%d", n))
+	format := &responder{head: h, encrypted: req.encrypted}
+	s.rules.issue(format.items(resp))
+	return format
 }
 
 // estimate counts a token for every four bytes.

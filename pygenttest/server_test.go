@@ -42,7 +42,7 @@ func TestServerAnswersPlainAndRecords(t *testing.T) {
 	require.Equal(t, plainBody, string(req.Body))
 	require.Equal(t, "m1", req.Chat.Model)
 	require.Equal(t, "hi", req.Chat.Messages[0].Content)
-	require.Equal(t, []pygent.ToolSpec{{Name: "bash", Parameters: json.RawMessage(`{"type":"object"}`)}}, req.Chat.Tools)
+	require.Equal(t, []pygent.ToolSpec{{Name: "bash", Parameters: json.RawMessage(`{"type":"object","properties":{}}`)}}, req.Chat.Tools)
 	require.Equal(t, json.RawMessage("0.5"), req.Fields["temperature"])
 	require.False(t, req.Stream)
 	require.NoError(t, req.Err)
@@ -232,10 +232,11 @@ func TestServerCloseEndsAnswersBeingGiven(t *testing.T) {
 func TestServerRefusesWhatNoProviderTakes(t *testing.T) {
 	s := pygenttest.NewServer(t, pygenttest.Text("unused"))
 	tests := map[string]string{
-		`{"messages":`:   "decode the request",
-		`{"messages":3}`: "decode the request",
-		`{}`:             "the list is empty",
-		`{"messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}]}`: "have no result",
+		`{"messages":`:                "could not parse the JSON body",
+		`{"model":"m","messages":3}`:  "expected an array of objects, but got a number",
+		`{"model":"m"}`:               "Missing required parameter: 'messages'",
+		`{"model":"m","messages":[]}`: "empty array",
+		`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`: "did not have response messages: a",
 	}
 	for body, want := range tests {
 		status, _, text, err := answer(t, s, body)

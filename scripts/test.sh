@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 scripts/tools.sh
+scripts/aimock.sh
 scripts/engine.sh start
 scripts/images.sh
 scripts/remote.sh status || trap 'scripts/remote.sh stop' EXIT
@@ -14,5 +15,5 @@ scripts/remote.sh start
 eval "$(scripts/remote.sh env)"
 
 [ $# -gt 0 ] || set -- ./...
-export PYGENT_TEST_REQUIRE_DOCKER=1
+export PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_REQUIRE_AIMOCK=1
 go test -race -count=1 -v "$@" 2>&1 | awk -f scripts/test.awk

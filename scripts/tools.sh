@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need of the host besides Go: a C compiler for the race
-# detector, git, and python3, which reads our history files.
+# detector, git, python3, which reads our history files, and node with npm for a
+# model server that is not ours.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -11,3 +12,5 @@ if ! command -v "$(go env CC)" >/dev/null; then
 fi
 need git git ca-certificates
 need python3 python3
+need node nodejs
+need npm npm

@@ -194,6 +194,7 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"no model name", nil, []string{"run", "--model", "", "go"}, []string{"--model: the value is empty"}},
 		{"no image", nil, []string{"run", "--image", " ", "go"}, []string{"--image: the value is empty"}},
 		{"no tool", nil, []string{"run", "--omit-tool", "", "go"}, []string{"--omit-tool: the value is empty"}},
+		{"unknown tool", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--omit-tool", "bsh", "go"}, []string{"bsh", "unknown tool"}},
 		{"no port", nil, []string{"run", "--publish", "", "go"}, []string{"--publish: the value is empty"}},
 		{"several faults", nil, []string{"run", "--max-steps", "x", "--memory", "y", "-e", "PYGENT_PIDS=z", "go"}, []string{"--max-steps: want", "--memory: want", "-e: PYGENT_PIDS: want"}},
 		{"a comma in a mount", nil, []string{"run", "--mount", "/a,b:/c", "go"}, []string{"--mount /a,b:/c", "[[container.mounts]]"}},

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"syscall"
 )
 
@@ -74,7 +73,7 @@ func (system) Remove(name string) error { return os.Remove(name) }
 func (system) Lock(name string) (io.Closer, error) { return lockName(name) }
 
 func (system) SyncDir(dir string) error {
-	if runtime.GOOS == "windows" {
+	if onWindows {
 		return nil // a directory cannot be synced there
 	}
 	d, err := os.Open(filepath.Clean(dir))

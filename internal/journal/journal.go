@@ -84,10 +84,7 @@ func Open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 	if err := disk.MkdirAll(filepath.Dir(path)); err != nil {
 		return nil, nil, err
 	}
-	// One file has one lock and one place for its replacement, under all names.
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
+	path = resolved(path)
 	info, err := disk.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, nil, foreign("not a regular file")
@@ -99,7 +96,19 @@ func Open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 	if data, err = j.load(); err != nil {
 		return nil, nil, errors.Join(err, j.Close())
 	}
+	// A link may have led to a file that was made only now.
+	j.path = resolved(path)
+	j.home = j.path
 	return j, data, nil
+}
+
+// resolved follows links, so that one file has one lock and one place for its
+// replacement under all names.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // load opens the file and reads it. A file with nothing in it gets an array.

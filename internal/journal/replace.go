@@ -56,11 +56,8 @@ func (j *Journal) replace(elements [][]byte, keep bool) (kept string, err error)
 			return "", fmt.Errorf("keep the damaged file: %w", err)
 		}
 	}
-	if err := j.detach(); err != nil {
+	if err := j.rename(); err != nil {
 		return "", err
-	}
-	if err := j.disk.Rename(j.temp(), j.path); err != nil {
-		return "", joined(err, j.open(0))
 	}
 	j.id = id
 	j.settle(data, end, len(elements) == 0)
@@ -76,20 +73,31 @@ func (j *Journal) settle(data []byte, end int64, empty bool) {
 	j.end, j.size, j.empty, j.unwritten, j.unnamed = end, int64(len(data)), empty, nil, true
 }
 
-// detach closes the file that will be replaced: Windows replaces no file that
-// is open. A file with other names stays locked.
-func (j *Journal) detach() error {
-	if j.f == nil {
-		return nil
+// rename puts the replacement in place and lets go of the old file. One that has
+// other names stays locked.
+func (j *Journal) rename() error {
+	old := j.f
+	shared := old.Shared()
+	if onWindows { // which replaces no file that is open
+		j.f, shared = nil, false
+		if err := old.Close(); err != nil {
+			return err
+		}
 	}
-	f := j.f
+	if err := j.disk.Rename(j.temp(), j.path); err != nil {
+		return err
+	}
 	j.f = nil
-	if runtime.GOOS != "windows" && f.Shared() {
-		j.locked = append(j.locked, f)
-		return nil
+	switch {
+	case shared:
+		j.locked = append(j.locked, old)
+	case !onWindows:
+		_ = old.Close() // nobody will read it
 	}
-	return f.Close()
+	return nil
 }
+
+const onWindows = runtime.GOOS == "windows"
 
 // writeTemp makes the replacement. It is on stable storage, but for its name,
 // when writeTemp returns.
@@ -119,15 +127,19 @@ func fill(f File, data []byte) (fs.FileInfo, error) {
 }
 
 // keep gives the file a second name, or makes a copy where there are no hard
-// links.
+// links. The name is on stable storage before the file can lose its first one.
 func (j *Journal) keep() (string, error) {
-	return j.beside("damaged", func(name string) error {
+	name, err := j.beside("damaged", func(name string) error {
 		err := j.disk.Link(j.path, name)
 		if err == nil || errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		return j.copyTo(name)
 	})
+	if err != nil {
+		return "", err
+	}
+	return name, j.disk.SyncDir(filepath.Dir(name))
 }
 
 func (j *Journal) copyTo(name string) error {

@@ -17,8 +17,7 @@ type answerItem struct {
 	Encrypted        json.RawMessage `json:"encrypted_content"`
 }
 
-// Finish returns the answer. The error is [chatstream.ErrUnfinished] or
-// [chatstream.ErrTooLarge].
+// Finish returns the answer. The error is one of chatstream's.
 func (a *Assembler) Finish() (*chatstream.Answer, error) {
 	if a.end == nil {
 		return nil, chatstream.ErrUnfinished
@@ -41,9 +40,12 @@ func (a *Assembler) Finish() (*chatstream.Answer, error) {
 		it.addTo(ans, ids)
 		k.add(&it, raw)
 	}
+	ans.FinishReason = a.finishReason(ans)
+	if len(output) == 0 && ans.FinishReason == "stop" {
+		return nil, chatstream.ErrNoChoice
+	}
 	var err error
 	ans.Extra, err = k.extra(a.Model)
-	ans.FinishReason = a.finishReason(ans)
 	return ans, err
 }
 

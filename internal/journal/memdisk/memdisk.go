@@ -89,22 +89,29 @@ func (d *Disk) Write(name string, data []byte) {
 	n.data, n.synced = bytes.Clone(data), bytes.Clone(data)
 }
 
-// After returns the disk as it is after the power went out. What was not synced
-// survives or does not, for data and for names.
-func (d *Disk) After(dataSurvives, namesSurvive bool) *Disk {
+// Loss is what a loss of power takes of what was not synced. Disks differ in
+// that, and a journal must stand all of it.
+type Loss struct {
+	Data     bool // the data of files
+	Names    bool // new names, old ones that were removed, and replacements
+	NewNames bool // new names alone: a replacement is there
+}
+
+// Losses are all kinds of loss, the last of which is none: the process alone
+// was killed.
+var Losses = []Loss{{Data: true, Names: true}, {Names: true}, {Data: true, NewNames: true}, {NewNames: true}, {Data: true}, {}}
+
+// After returns the disk as it is after the power went out.
+func (d *Disk) After(loss Loss) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	names := d.durable
-	if namesSurvive {
-		names = d.names
-	}
 	after := New()
 	seen := map[*node]*node{}
-	for name, n := range names {
+	for name, n := range d.namesAfter(loss) {
 		if seen[n] == nil {
-			data := n.synced
-			if dataSurvives {
-				data = n.data
+			data := n.data
+			if loss.Data {
+				data = n.synced
 			}
 			seen[n] = &node{data: bytes.Clone(data), synced: bytes.Clone(data)}
 		}
@@ -113,6 +120,18 @@ func (d *Disk) After(dataSurvives, namesSurvive bool) *Disk {
 	}
 	after.durable = maps.Clone(after.names)
 	return after
+}
+
+func (d *Disk) namesAfter(loss Loss) map[string]*node {
+	switch {
+	case loss.Names:
+		return d.durable
+	case loss.NewNames:
+		names := maps.Clone(d.names)
+		maps.DeleteFunc(names, func(name string, _ *node) bool { return d.durable[name] == nil })
+		return names
+	}
+	return d.names
 }
 
 // change counts a change; the caller holds d.mu.

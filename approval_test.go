@@ -1,0 +1,237 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// asked collects the tools whose calls somebody was asked about.
+type asked struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (a *asked) approve(_ context.Context, call pygent.ToolCall) (pygent.Decision, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.names = append(a.names, call.Name)
+	return pygent.Decision{Allow: true}, nil
+}
+
+func plainTool(name string, change func(*pygent.Tool)) pygent.Tool {
+	t := pygent.Tool{Name: name, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: name}, nil
+	}}
+	if change != nil {
+		change(&t)
+	}
+	return t
+}
+
+func TestWhichCallsAreAskedAbout(t *testing.T) {
+	tools := pygent.WithTools(
+		plainTool("reads", func(t *pygent.Tool) { t.ReadOnly = true }),
+		plainTool("writes", nil),
+		plainTool("careful", func(t *pygent.Tool) { t.ReadOnly, t.NeedsApproval = true, true }))
+	calls := pygenttest.Calls(
+		pygenttest.Call("reads", nil), pygenttest.Call("writes", nil), pygenttest.Call("careful", nil), callBash("true"),
+		pygenttest.Call("write_file", map[string]any{"path": "a", "content": "b"}),
+		pygenttest.Call("download_file", map[string]any{"path": "a"}),
+		pygenttest.Call("job_list", nil), pygenttest.Call("list_personas", nil), pygenttest.Call("task_status", nil),
+		stop)
+	for _, tt := range []struct {
+		name string
+		opts []pygent.Option
+		want []string
+	}{
+		{"approval alone", nil, []string{"writes", "careful", "bash", "write_file"}},
+		{"for some", []pygent.Option{pygent.WithApprovalFor("writes", "reads")}, []string{"reads", "writes", "careful"}},
+		{"for all", []pygent.Option{pygent.WithApprovalFor("*")}, []string{"reads", "writes", "careful", "bash", "write_file", "download_file", "job_list", "list_personas", "task_status", "stop"}},
+		{"not for bash", []pygent.Option{pygent.WithConfirmBash(false)}, []string{"writes", "careful", "write_file"}},
+		{"for some and bash", []pygent.Option{pygent.WithApprovalFor("writes"), pygent.WithConfirmBash(true)}, []string{"writes", "careful", "bash"}},
+		{"for bash in spite of", []pygent.Option{pygent.WithApprovalFor("bash"), pygent.WithConfirmBash(false)}, []string{"careful", "bash"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var a asked
+			agent := newAgent(t, pygenttest.NewScriptedModel(calls), append(tt.opts, tools, pygent.WithApproval(a.approve))...)
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, tt.want, a.names)
+		})
+	}
+}
+
+func TestApprovalRulesHoldForTasks(t *testing.T) {
+	var a asked
+	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		reply := pygent.ToolCall{ID: "c", Name: "bash", Arguments: `{"cmd":"true"}`}
+		if req.Messages[len(req.Messages)-1].Role == pygent.RoleTool {
+			reply = pygent.ToolCall{ID: "s", Name: "stop", Arguments: `{}`}
+		}
+		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{reply}}}, nil
+	})
+	for name, opts := range map[string][]pygent.Option{
+		"the agent's": {pygent.WithApproval(a.approve)},
+		"the tasks'":  {pygent.WithTasks(pygent.TaskApproval(a.approve))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a.names = nil
+			agent := newAgent(t, model, opts...)
+			id, err := agent.Tasks().StartTask(t.Context(), "go", agent.Runtime())
+			require.NoError(t, err)
+			status, err := agent.Tasks().Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, pygent.TaskFinished, status.State)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			require.Equal(t, []string{"bash"}, a.names)
+		})
+	}
+}
+
+func TestNamesOfNoToolAreRefused(t *testing.T) {
+	for _, tt := range []struct {
+		opt  pygent.Option
+		want string
+	}{
+		{pygent.WithApprovalFor("bahs"), `tools to be approved: unknown tool "bahs", did you mean bash?`},
+		{pygent.WithDisabledTools("bash", "raed_image"), `tools disabled: unknown tool "raed_image", did you mean read_image?`},
+		{pygent.WithDisabledTools("nothing_like_it"), `tools disabled: unknown tool "nothing_like_it"; the tools are: bash, `},
+	} {
+		_, err := pygent.New(pygent.WithRuntime(nowhere{}), pygent.WithModel(pygenttest.NewScriptedModel()), tt.opt)
+		require.ErrorIs(t, err, pygent.ErrUnknownTool)
+		require.ErrorContains(t, err, tt.want)
+	}
+	r, err := pygent.NewRegistry(plainTool("mine", nil))
+	require.NoError(t, err)
+	r.Disable("later")
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithRegistry(r), pygent.WithTools(plainTool("other", nil)),
+		pygent.WithApprovalFor("mine", "other", "bash", "*"), pygent.WithDisabledTools("other", "bash", "later"))
+	require.Equal(t, []string{"mine"}, toolNames(agent.Tools()))
+}
+
+func TestTasksOfAnAgentThatRemovedAToolStart(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(stop), pygent.WithTools(plainTool("mine", nil)), pygent.WithApprovalFor("mine"))
+	require.NoError(t, agent.Tools().Remove("mine"))
+	id, err := agent.Tasks().StartTask(t.Context(), "go", agent.Runtime())
+	require.NoError(t, err)
+	status, err := agent.Tasks().Wait(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, pygent.TaskFinished, status.State)
+}
+
+func TestBannedCommandsAndApplications(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(
+		callBash("echo do not rm -rf"), callBash("ls && /bin/rm -fr x"), callBash("$X"), callBash("which curl"), callBash("if"), stop), stop),
+		pygent.WithBannedCommands("rm -rf"), pygent.WithBannedApps("curl"))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	got := results(agent)
+	require.Contains(t, got[0], "do not rm -rf")
+	require.Equal(t, `error: denied: the command "rm -rf" is banned here`, got[1])
+	require.Equal(t, `error: denied: some commands are banned here, and it cannot be told what $X runs; write the name of the command out`, got[2])
+	require.Equal(t, `error: denied: the application "curl" is banned here`, got[3])
+	require.Contains(t, got[4], "does not parse")
+
+	for _, opt := range []pygent.Option{pygent.WithBannedCommands(" "), pygent.WithBannedApps("two words")} {
+		_, err := pygent.New(pygent.WithRuntime(nowhere{}), pygent.WithModel(pygenttest.NewScriptedModel()), opt)
+		require.ErrorContains(t, err, "want the name of a program")
+	}
+}
+
+func TestTimeOfAPersonDoesNotCountAgainstTheStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := plainTool("slow", nil)
+		slow.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+			select {
+			case <-time.After(40 * time.Second):
+				return &pygent.ToolResult{Content: "done"}, nil
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		think := func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+			time.Sleep(time.Hour)
+			return pygent.Decision{Allow: true}, ctx.Err()
+		}
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("slow", nil)), pygenttest.Calls(pygenttest.Call("slow", nil), pygenttest.Call("slow", nil))),
+			pygent.WithTools(slow), pygent.WithApproval(think))
+		begin := time.Now()
+		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusTimeout, result.Status)
+		require.Equal(t, "the step took longer than 1m0s", result.Reason)
+		require.Equal(t, []string{"done", "done"}, results(agent)[:2])
+		require.Equal(t, 2, result.Steps, "40 seconds fit, and twice 40 do not")
+		require.Equal(t, 3*time.Hour+100*time.Second, time.Since(begin))
+	})
+}
+
+func TestTimeOfAPersonCountsAgainstTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait := func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+			<-ctx.Done()
+			return pygent.Decision{}, context.Cause(ctx)
+		}
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("writes", nil)), pygent.WithTools(plainTool("writes", nil)), pygent.WithApproval(wait))
+		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(time.Second), pygent.MaxTime(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, "the run took longer than 1m0s", result.Reason)
+		require.Contains(t, results(agent)[0], "denied: the approval could not be asked for")
+	})
+}
+
+func TestStepStandsStillWhileATaskAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		think := func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+			select {
+			case <-time.After(time.Hour):
+				return pygent.Decision{Allow: true}, nil
+			case <-ctx.Done():
+				return pygent.Decision{}, ctx.Err()
+			}
+		}
+		write := plainTool("writes", nil)
+		model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+			did := func(name string) bool {
+				return slices.ContainsFunc(req.Messages, func(m pygent.Message) bool {
+					return slices.ContainsFunc(m.ToolCalls, func(c pygent.ToolCall) bool { return c.Name == name })
+				})
+			}
+			next := pygent.ToolCall{ID: "id" + time.Now().String(), Name: "stop", Arguments: "{}"}
+			switch task := slices.ContainsFunc(req.Messages, func(m pygent.Message) bool { return m.Content == "the task" }); {
+			case task && !did("writes"):
+				next.Name = "writes"
+			case task:
+			case !did("delegate_task"):
+				next.Name, next.Arguments = "delegate_task", `{"prompt":"the task"}`
+			case !did("task_status"):
+				next.Name, next.Arguments = "task_status", `{"wait":600}`
+			}
+			return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{next}}}, nil
+		})
+		agent := newAgentOn(t, forkable{}, model, pygent.WithTools(write), pygent.WithApproval(think), pygent.WithApprovalFor("writes"),
+			pygent.WithTasks(pygent.TaskDefaults(pygent.TaskLimits{Timeout: 10 * time.Hour, StepTimeout: 5 * time.Minute})))
+		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(5*time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
+		tasks, err := agent.Tasks().Tasks(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, pygent.TaskFailed, tasks[0].State)
+	})
+}
+
+// forkable is a runtime whose tasks get one of the same kind.
+type forkable struct{ nowhere }
+
+func (forkable) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return nowhere{}, nil }

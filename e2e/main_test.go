@@ -1,0 +1,120 @@
+// Package e2e runs the command and the library against servers that are as
+// strict as the real ones.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/x/pygent"
+)
+
+// binary is the command under test, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "pygent-e2e-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	binary = filepath.Join(dir, "pygent")
+	code := 1
+	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/pygent").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	} else {
+		code = m.Run()
+	}
+	_ = os.RemoveAll(dir)
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// ran is what a run of the command printed.
+type ran struct {
+	events []pygent.Event
+	stderr string
+	code   int
+}
+
+// pygentRun runs "pygent run --json" in an empty directory, with nothing of
+// ours in its environment but env.
+func pygentRun(t *testing.T, env []string, args ...string) ran {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a run that hangs fails here
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, append([]string{"run", "--no-docker", "--json"}, args...)...)
+	cmd.Dir = t.TempDir()
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "PYGENT_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "HOME=") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(append(cmd.Env, "HOME="+t.TempDir()), env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+	}
+	return ran{events(t, &stdout), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+func events(t *testing.T, r io.Reader) []pygent.Event {
+	t.Helper()
+	var out []pygent.Event
+	for dec := json.NewDecoder(r); ; {
+		var e pygent.Event
+		err := dec.Decode(&e)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(t, err)
+		out = append(out, e)
+	}
+}
+
+// result is the end of the run.
+func (r ran) result(t *testing.T) *pygent.Result {
+	t.Helper()
+	require.NotEmpty(t, r.events, r.stderr)
+	last := r.events[len(r.events)-1]
+	require.Equal(t, pygent.EventRunEnd, last.Type, r.stderr)
+	return last.Result
+}
+
+// of returns the events of one type.
+func (r ran) of(kind pygent.EventType) []pygent.Event {
+	var out []pygent.Event
+	for _, e := range r.events {
+		if e.Type == kind {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// text is what was streamed, pieces joined.
+func (r ran) text() string {
+	var b strings.Builder
+	for _, e := range r.of(pygent.EventText) {
+		b.WriteString(e.Text)
+	}
+	return b.String()
+}

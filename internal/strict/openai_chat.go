@@ -1,0 +1,176 @@
+package strict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// chatFields are the parameters of a chat completion, by OpenAI's reference.
+var chatFields = []string{
+	"audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens",
+	"max_tokens", "messages", "metadata", "modalities", "model", "moderation", "n", "parallel_tool_calls", "prediction",
+	"presence_penalty", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning_effort",
+	"response_format", "safety_identifier", "seed", "service_tier", "stop", "store", "stream", "stream_options",
+	"temperature", "tool_choice", "tools", "top_logprobs", "top_p", "user", "verbosity", "web_search_options",
+}
+
+// messageFields are the fields of a message of each role.
+var messageFields = map[string][]string{
+	"system":    {"content", "name"},
+	"developer": {"content", "name"},
+	"user":      {"content", "name"},
+	"assistant": {"content", "name", "refusal", "annotations", "audio", "function_call", "tool_calls"},
+	"tool":      {"content", "name", "tool_call_id"},
+	"function":  {"content", "name"},
+}
+
+// OpenAIChat checks a request for a chat completion.
+func OpenAIChat(r Request) *Refusal {
+	return first(
+		func() *Refusal { return unknown("", r.without(r.fields), chatFields...) },
+		r.modelGiven,
+		r.chatModel,
+		r.chatParameters,
+		func() *Refusal { return r.toolList(chatTool) },
+		r.messages,
+		r.order,
+	)
+}
+
+func (r Request) modelGiven() *Refusal {
+	if text(r.fields["model"]) == "" {
+		return refuse("", "", "you must provide a model parameter")
+	}
+	return nil
+}
+
+// chatParameters checks the parameters that exclude or need one another
+// (langchain-ai/langgraph#5943).
+func (r Request) chatParameters() *Refusal {
+	switch {
+	case has(r.fields, "stream_options") && r.fields["stream"] != true:
+		return refuse("stream_options", "", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+	case has(r.fields, "max_tokens") && has(r.fields, "max_completion_tokens"):
+		return refuse("max_tokens", "invalid_parameter_combination",
+			"Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.")
+	}
+	return nil
+}
+
+// messages checks each message alone.
+func (r Request) messages() *Refusal {
+	if !has(r.fields, "messages") {
+		return missing("messages")
+	}
+	messages, ok := r.fields["messages"].([]any)
+	if !ok {
+		return wrongType("messages", "an array of objects", r.fields["messages"])
+	}
+	if len(messages) == 0 {
+		return emptyArray("messages")
+	}
+	for i, m := range messages {
+		at := fmt.Sprintf("messages[%d]", i)
+		o, ok := m.(object)
+		if !ok {
+			return wrongType(at, "an object", m)
+		}
+		if found := r.message(at, i, o); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func (r Request) message(at string, i int, m object) *Refusal {
+	role := text(m["role"])
+	fields, ok := messageFields[role]
+	switch {
+	case !has(m, "role"):
+		return missing(at + ".role")
+	case !ok:
+		return refuse(at+".role", "invalid_value",
+			"Invalid value: '%v'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.", m["role"])
+	}
+	return first(
+		func() *Refusal { return unknown(at+".", r.without(m), append([]string{"role"}, fields...)...) },
+		func() *Refusal { return r.toolCalls(at, m) },
+		func() *Refusal { return chatContent(at, i, role, m) },
+	)
+}
+
+// chatContent checks a message's content. It is null only beside calls
+// (run-llama/llama_index#17921), and images are for users only
+// (dreadnode/rigging#41).
+func chatContent(at string, i int, role string, m object) *Refusal {
+	switch content := m["content"].(type) {
+	case nil:
+		if role == "assistant" && (has(m, "tool_calls") || has(m, "function_call") || has(m, "audio") || has(m, "refusal")) {
+			return nil
+		}
+		return refuse(fmt.Sprintf("messages.[%d].content", i), "", "Invalid value for 'content': expected a string, got null.")
+	case string:
+		return nil
+	case []any:
+		if len(content) == 0 {
+			return emptyArray(at + ".content")
+		}
+		for j, part := range content {
+			if found := chatPart(at, fmt.Sprintf("%s.content[%d]", at, j), role, obj(part)); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	return wrongType(at+".content", "one of a string or array of objects", m["content"])
+}
+
+func chatPart(message, at, role string, part object) *Refusal {
+	switch kind := text(part["type"]); {
+	case kind == "":
+		return missing(at + ".type")
+	case kind == "text":
+		if _, ok := part["text"].(string); !ok {
+			return missing(at + ".text")
+		}
+		return nil
+	case kind == "image_url" && role != "user":
+		return refuse(message, "invalid_value",
+			"Invalid '%s'. Image URLs are only allowed for messages with role 'user', but this message with role '%s' contains an image URL.", message, role)
+	case kind == "image_url":
+		return chatImage(at+".image_url", part["image_url"])
+	case kind == "refusal" && role == "assistant", slices.Contains([]string{"input_audio", "file"}, kind) && role == "user":
+		return nil
+	default:
+		return refuse(at+".type", "invalid_value",
+			"Invalid value: '%s'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', 'audio', and 'file'.", kind)
+	}
+}
+
+func chatImage(param string, image any) *Refusal {
+	o, ok := image.(object)
+	if !ok {
+		return wrongType(param, "an object", image)
+	}
+	return imageURL(param+".url", text(o["url"]))
+}
+
+// imageURL checks the address of an image (CosmosShadow/gptpdf#6).
+func imageURL(param, url string) *Refusal {
+	media, isData := strings.CutPrefix(url, "data:")
+	switch {
+	case url == "":
+		return missing(param)
+	case !isData && !strings.HasPrefix(url, "http"):
+		return refuse(param, "invalid_value", "Invalid '%s'. Expected a valid URL, but got a value with an invalid format.", param)
+	case !isData:
+		return nil
+	}
+	media, _, _ = strings.Cut(media, ";")
+	if !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, media) {
+		return refuse("", "sanitizer_server_error",
+			"You uploaded an unsupported image. Please make sure your image is below 20 MB in size and is of one the following formats: ['png', 'jpeg', 'gif', 'webp'].")
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package toolschema
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxTold is the longest value of a keyword that a description repeats, in
+// bytes. Of a longer one it has the name only.
+const maxTold = 200
+
+// describe sets the description: the author's, and what the keywords say that
+// the portable form has not.
+func (n *node) describe(k keywords) {
+	n.Description = k.words()
+}
+
+// words returns the description of a schema with the keywords that are told.
+func (k keywords) words() string {
+	var told []string
+	for _, name := range append([]string{"one of", "anyOf", "oneOf"}, toldKeywords...) {
+		if value, ok := k.told[name]; ok {
+			told = append(told, tellOne(name, compact(value)))
+		}
+	}
+	switch {
+	case len(told) == 0:
+		return k.Description
+	case k.Description == "":
+		return strings.Join(told, ", ")
+	}
+	return fmt.Sprintf("%s (%s)", k.Description, strings.Join(told, ", "))
+}
+
+func tellOne(name string, value json.RawMessage) string {
+	var word string
+	switch {
+	case len(value) > maxTold || strings.Contains(string(value), `"$ref"`):
+		return name + " …"
+	case json.Unmarshal(value, &word) == nil && word != "":
+		return name + " " + word
+	}
+	return name + " " + string(value)
+}
+
+// tell notes the values of a keyword that the portable form has not.
+func (k *keywords) tell(name string, values []json.RawMessage) error {
+	if len(values) == 0 {
+		return nil
+	}
+	encoded, err := encode(values)
+	if err != nil {
+		return err
+	}
+	k.told = maps.Clone(k.told)
+	if k.told == nil {
+		k.told = map[string]json.RawMessage{}
+	}
+	k.told[name] = encoded
+	return nil
+}
+
+// about says which type a keyword is about; those that are missing here are
+// about all.
+var about = map[string]string{
+	"minimum": "number", "maximum": "number", "exclusiveMinimum": "number", "exclusiveMaximum": "number", "multipleOf": "number",
+	"minLength": "string", "maxLength": "string", "pattern": "string", "format": "string", "contentEncoding": "string", "contentMediaType": "string",
+	"minItems": "array", "maxItems": "array", "uniqueItems": "array", "contains": "array", "minContains": "array", "maxContains": "array", "additionalItems": "array", "unevaluatedItems": "array",
+	"minProperties": "object", "maxProperties": "object", "propertyNames": "object", "patternProperties": "object", "additionalProperties": "object", "unevaluatedProperties": "object",
+	"dependentRequired": "object", "dependentSchemas": "object", "dependencies": "object",
+}
+
+// toldOf returns the keywords told that are about a type.
+func (k keywords) toldOf(kind string) map[string]json.RawMessage {
+	if kind == "integer" {
+		kind = "number"
+	}
+	told := maps.Clone(k.told)
+	maps.DeleteFunc(told, func(name string, _ json.RawMessage) bool { return about[name] != "" && about[name] != kind })
+	return told
+}
+
+// freeForm makes the form of values whose shape the portable form cannot say:
+// their JSON text. raw is their schema, nil when the keywords alone say it.
+func (d *deriver) freeForm(k keywords, of textOf, path string, raw json.RawMessage) (*node, error) {
+	n := &node{Type: "string", text: of, nullable: of == textOfAny}
+	said := k
+	said.told = map[string]json.RawMessage{}
+	if value, ok := k.told["default"]; ok {
+		said.told["default"] = value
+	}
+	what := "JSON text of an " + string(of)
+	if of == textOfAny {
+		what = "JSON text of any value"
+		maps.Copy(said.told, k.told)
+	} else if raw != nil {
+		fits, err := d.inlined(raw)
+		if err != nil {
+			return nil, at(path, err)
+		}
+		if fits != "" {
+			what += " that fits " + fits
+		}
+	}
+	n.Description = strings.TrimPrefix(said.words()+": "+what, ": ")
+	return n, nil
+}
+
+// inlined returns a schema that is not brought into the portable form, with its
+// references inlined and without what is said elsewhere. It is empty for one
+// that says no more than its type.
+func (d *deriver) inlined(raw json.RawMessage) (string, error) {
+	open := d.open
+	defer func() { d.open = open }()
+	d.open = nil // the references of raw itself are followed once more
+	v, err := d.inline(raw, 0)
+	if err != nil {
+		return "", err
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return "", nil
+	}
+	for _, name := range []string{"description", "title", "default", "examples", "$defs", "definitions", "$schema"} {
+		delete(object, name)
+	}
+	if len(object) == 0 || len(object) == 1 && object["type"] != nil {
+		return "", nil
+	}
+	text, err := encode(object)
+	return string(text), err
+}
+
+func (d *deriver) inline(raw json.RawMessage, depth int) (any, error) {
+	if d.nodes++; d.nodes > maxNodes || depth > maxDepth {
+		return nil, fmt.Errorf("the schema has more than %d parts, or is nested deeper than %d, with its references inlined", maxNodes, maxDepth)
+	}
+	var object map[string]json.RawMessage
+	var list []json.RawMessage
+	switch {
+	case len(raw) > 0 && raw[0] == '{' && json.Unmarshal(raw, &object) == nil:
+		return d.inlineObject(object, depth)
+	case len(raw) > 0 && raw[0] == '[' && json.Unmarshal(raw, &list) == nil:
+		values := make([]any, len(list))
+		for i, item := range list {
+			var err error
+			if values[i], err = d.inline(item, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return values, nil
+	}
+	return raw, nil
+}
+
+func (d *deriver) inlineObject(object map[string]json.RawMessage, depth int) (any, error) {
+	open := d.open
+	defer func() { d.open = open }()
+	var ref string
+	values := map[string]any{}
+	if json.Unmarshal(object["$ref"], &ref) == nil && ref != "" {
+		target, err := d.follow(ref)
+		if err != nil {
+			return nil, err
+		}
+		v, err := d.inline(target, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if inner, ok := v.(map[string]any); ok {
+			values = inner
+		}
+		delete(object, "$ref")
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		v, err := d.inline(object[name], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		values[name] = v
+	}
+	return values, nil
+}

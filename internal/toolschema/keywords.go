@@ -1,0 +1,207 @@
+package toolschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// keywords is a schema as its author wrote it.
+type keywords struct {
+	Ref         string            `json:"$ref"`
+	Type        types             `json:"type"`
+	Description string            `json:"description"`
+	Properties  members           `json:"properties"`
+	Required    []string          `json:"required"`
+	Items       json.RawMessage   `json:"items"`
+	PrefixItems []json.RawMessage `json:"prefixItems"`
+	Enum        []json.RawMessage `json:"enum"`
+	Const       json.RawMessage   `json:"const"`
+	AllOf       []json.RawMessage `json:"allOf"`
+	AnyOf       []json.RawMessage `json:"anyOf"`
+	OneOf       []json.RawMessage `json:"oneOf"`
+
+	// told are the keywords that the portable form has not, and that the
+	// description tells instead.
+	told map[string]json.RawMessage
+}
+
+// toldKeywords are those that narrow what fits, or tell more of it.
+var toldKeywords = []string{
+	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+	"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType",
+	"minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains", "additionalItems", "unevaluatedItems",
+	"minProperties", "maxProperties", "propertyNames", "patternProperties", "additionalProperties", "unevaluatedProperties",
+	"dependentRequired", "dependentSchemas", "dependencies",
+	"not", "if", "then", "else", "default",
+}
+
+// types are the types that a schema allows.
+type types []string
+
+// UnmarshalJSON reads a name or a list of names.
+func (t *types) UnmarshalJSON(data []byte) error {
+	if len(data) > 0 && data[0] == '[' {
+		return json.Unmarshal(data, (*[]string)(t))
+	}
+	*t = types{""}
+	return json.Unmarshal(data, &(*t)[0])
+}
+
+// parseKeywords reads a schema that is no boolean.
+func parseKeywords(raw json.RawMessage) (keywords, error) {
+	var k keywords
+	if err := json.Unmarshal(raw, &k); err != nil {
+		return k, err
+	}
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return k, err
+	}
+	k.told = map[string]json.RawMessage{}
+	for _, name := range toldKeywords {
+		if value, ok := all[name]; ok {
+			k.told[name] = value
+		}
+	}
+	if string(k.told["default"]) == "null" {
+		delete(k.told, "default") // it says that the property may be left out
+	}
+	// An object that is closed is the usual case, and says nothing new.
+	if boolean(k.told["additionalProperties"]) == "false" {
+		delete(k.told, "additionalProperties")
+	}
+	if len(k.Items) > 0 && k.Items[0] == '[' { // draft-07 writes tuples so
+		if err := json.Unmarshal(k.Items, &k.PrefixItems); err != nil {
+			return k, err
+		}
+		k.Items = k.told["additionalItems"]
+	}
+	return k, nil
+}
+
+// boolean returns "true" or "false" for a schema that is one.
+func boolean(raw json.RawMessage) string {
+	if s := string(bytes.TrimSpace(raw)); s == "true" || s == "false" {
+		return s
+	}
+	return ""
+}
+
+// onlyNarrows reports that a schema, an alternative of a union say, names no
+// type and no shape.
+func (k keywords) onlyNarrows() bool {
+	return len(k.Type)+len(k.Properties)+len(k.Items)+len(k.PrefixItems)+len(k.Enum)+len(k.Const)+len(k.AnyOf)+len(k.OneOf) == 0
+}
+
+// open reports that an object may have properties besides those that are named.
+func (k keywords) open() bool {
+	return k.told["additionalProperties"] != nil || k.told["patternProperties"] != nil
+}
+
+// and returns what fits both schemas.
+func (k keywords) and(other keywords) (keywords, error) {
+	merged := k
+	merged.told = maps.Clone(k.told)
+	for name, value := range other.told {
+		if old, ok := merged.told[name]; ok && !sameJSON(old, value) {
+			return k, fmt.Errorf("two different values of %s", name)
+		}
+		merged.told[name] = value
+	}
+	if merged.Description == "" {
+		merged.Description = other.Description
+	}
+	switch {
+	case len(merged.Type) == 0:
+		merged.Type = other.Type
+	case len(other.Type) > 0:
+		merged.Type = slices.DeleteFunc(slices.Clone(merged.Type), func(t string) bool { return !slices.Contains(other.Type, t) })
+		if len(merged.Type) == 0 {
+			return k, fmt.Errorf("no type is both %s and %s", strings.Join(k.Type, " or "), strings.Join(other.Type, " or "))
+		}
+	}
+	merged.Required = slices.Concat(merged.Required, other.Required)
+	merged.Properties = slices.Clone(merged.Properties)
+	for _, p := range other.Properties {
+		if old := merged.Properties.get(p.name); old == nil {
+			merged.Properties = append(merged.Properties, p)
+		} else if !sameJSON(old, p.value) {
+			return k, fmt.Errorf("two different properties %q", p.name)
+		}
+	}
+	return merged, merged.takeOnce(other)
+}
+
+// takeOnce takes over the keywords that only one of two schemas may have.
+func (k *keywords) takeOnce(other keywords) error {
+	for _, one := range []struct {
+		name        string
+		mine, other *[]json.RawMessage
+	}{
+		{"enum", &k.Enum, &other.Enum},
+		{"prefixItems", &k.PrefixItems, &other.PrefixItems},
+		{"anyOf", &k.AnyOf, &other.AnyOf},
+		{"oneOf", &k.OneOf, &other.OneOf},
+	} {
+		if len(*one.mine) > 0 && len(*one.other) > 0 {
+			return fmt.Errorf("%s stands in two schemas that both apply", one.name)
+		}
+		*one.mine = slices.Concat(*one.mine, *one.other)
+	}
+	for _, one := range []struct {
+		name        string
+		mine, other *json.RawMessage
+	}{
+		{"items", &k.Items, &other.Items},
+		{"const", &k.Const, &other.Const},
+	} {
+		if len(*one.mine) > 0 && len(*one.other) > 0 && !sameJSON(*one.mine, *one.other) {
+			return fmt.Errorf("%s stands in two schemas that both apply", one.name)
+		}
+		if len(*one.mine) == 0 {
+			*one.mine = *one.other
+		}
+	}
+	return nil
+}
+
+// sameJSON reports whether two values are written alike, but for white space.
+func sameJSON(a, b json.RawMessage) bool {
+	return bytes.Equal(compact(a), compact(b))
+}
+
+func compact(raw json.RawMessage) json.RawMessage {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return raw
+	}
+	return b.Bytes()
+}
+
+// namesOf returns the names of an object's properties, each once, in the order
+// of their first appearance.
+func namesOf(object json.RawMessage) ([]string, error) {
+	dec := json.NewDecoder(bytes.NewReader(object))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	var names []string
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		if s, ok := name.(string); ok && !slices.Contains(names, s) {
+			names = append(names, s)
+		}
+		var skipped json.RawMessage
+		if err := dec.Decode(&skipped); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}

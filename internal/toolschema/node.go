@@ -1,0 +1,181 @@
+package toolschema
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// node is a schema in the portable form, with what is needed to read a value
+// that was made for it.
+type node struct {
+	Type        string   `json:"type,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Enum        []string `json:"enum,omitempty"`
+	Properties  members  `json:"properties,omitempty"`
+	Required    []string `json:"required,omitempty"`
+	Items       *node    `json:"items,omitempty"`
+	AnyOf       []*node  `json:"anyOf,omitempty"`
+
+	text     textOf // of a string: the JSON text of another value
+	nullable bool   // the author's schema takes null
+	props    map[string]*node
+}
+
+// textOf says of which values a string holds the JSON text.
+type textOf string
+
+const (
+	textOfObject textOf = "object"
+	textOfArray  textOf = "array"
+	textOfAny    textOf = "any"
+)
+
+// takes reports whether JSON text may stand for v.
+func (t textOf) takes(v any) bool {
+	switch v.(type) {
+	case map[string]any:
+		return t != textOfArray
+	case []any:
+		return t != textOfObject
+	}
+	return t == textOfAny
+}
+
+// read turns a value that a model wrote for n into one for the author's
+// schema, and reports whether it differs. Objects and arrays are changed in
+// place. What does not fit is left as it is, for the check to find.
+func (n *node) read(v any) (any, bool) {
+	switch v := v.(type) {
+	case string:
+		return n.readText(v)
+	case map[string]any:
+		return v, n.readObject(v)
+	case []any:
+		return v, n.readArray(v)
+	}
+	return v, false
+}
+
+func (n *node) readText(s string) (any, bool) {
+	for _, branch := range n.branches("string") {
+		var v any
+		if branch.text != "" && decodeAll(s, &v) == nil && branch.text.takes(v) {
+			return v, true
+		}
+	}
+	return s, false
+}
+
+func (n *node) readObject(v map[string]any) bool {
+	branches := n.branches("object")
+	at := slices.IndexFunc(branches, func(b *node) bool { return len(branches) == 1 || b.mayBe(v) })
+	if at < 0 {
+		return false // what is wrong with it is for the check to find
+	}
+	n, changed := branches[at], false
+	for name, p := range n.props {
+		value, given := v[name]
+		switch {
+		case !given:
+		case value == nil && !p.nullable && !slices.Contains(n.Required, name):
+			delete(v, name)
+			changed = true
+		default:
+			read, differs := p.read(value)
+			v[name], changed = read, changed || differs
+		}
+	}
+	return changed
+}
+
+// mayBe reports whether an object has the properties that n asks for, no others,
+// and one of the words that n lists where it lists some.
+func (n *node) mayBe(v map[string]any) bool {
+	for name, value := range v {
+		p := n.props[name]
+		if p == nil {
+			return false
+		}
+		if word, ok := value.(string); ok && len(p.Enum) > 0 && !slices.Contains(p.Enum, word) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(n.Required, func(name string) bool { _, given := v[name]; return !given })
+}
+
+func (n *node) readArray(v []any) bool {
+	branches := n.branches("array")
+	if len(branches) != 1 {
+		return false
+	}
+	changed := false
+	for i, item := range v {
+		read, differs := branches[0].Items.read(item)
+		v[i], changed = read, changed || differs
+	}
+	return changed
+}
+
+// branches returns the schemas of a type among which n leaves the choice: n
+// itself, or some of its anyOf.
+func (n *node) branches(kind string) []*node {
+	var found []*node
+	for _, b := range append([]*node{n}, n.AnyOf...) {
+		if b.Type == kind {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// member is a property of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members are the properties of a JSON object in their order.
+type members []member
+
+// MarshalJSON writes the properties in their order.
+func (m members) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, p := range m {
+		name, err := json.Marshal(p.name)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, name...), ':'), p.value...)
+	}
+	return append(out, '}'), nil
+}
+
+// UnmarshalJSON keeps the order of the properties. Of two with one name the
+// later counts.
+func (m *members) UnmarshalJSON(data []byte) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(data, &values); err != nil {
+		return err
+	}
+	names, err := namesOf(data)
+	if err != nil {
+		return err
+	}
+	*m = nil
+	for _, name := range names {
+		*m = append(*m, member{name, values[name]})
+	}
+	return nil
+}
+
+// get returns the property of a name, nil when there is none.
+func (m members) get(name string) json.RawMessage {
+	i := slices.IndexFunc(m, func(p member) bool { return p.name == name })
+	if i < 0 {
+		return nil
+	}
+	return m[i].value
+}

@@ -1,0 +1,153 @@
+// Package toolschema brings the JSON Schema of a tool's arguments into a form
+// that every provider accepts, and reads what models answer to it.
+//
+// The portable form has these keywords and no others:
+//
+//   - type, one of object, array, string, integer, number and boolean;
+//   - description;
+//   - properties and required, with an object, which has at least one property
+//     (the names match [A-Za-z0-9_.-]{1,64});
+//   - items, with an array, always;
+//   - enum, with a string, of strings that are not empty;
+//   - anyOf, below the root, as the only keyword of its schema.
+//
+// References are inlined. Bounds, formats, defaults and the like are told in
+// the description. An object of any names and a value of any type cannot be
+// said in this form: the model is asked for JSON text, in a string, which is
+// parsed before the arguments are checked. The value itself is taken as well.
+//
+// Arguments are checked against the schema as its author wrote it, so nothing
+// that the portable form leaves out goes unchecked. What cannot be brought into
+// it, such as a schema that contains itself, is an error.
+package toolschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// versions are the drafts of JSON Schema that arguments can be checked against.
+var versions = []string{"", "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"}
+
+// Schema is the schema of a tool's arguments.
+type Schema struct {
+	author   json.RawMessage
+	resolved *jsonschema.Resolved
+	wire     json.RawMessage
+	root     *node // nil for a tool without arguments
+}
+
+// Parse reads the schema that a tool's author wrote. It is of type object.
+func Parse(author json.RawMessage) (*Schema, error) {
+	author = bytes.ToValidUTF8(author, []byte("\ufffd"))
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(author, &schema); err != nil {
+		return nil, fmt.Errorf("parameters are not a JSON Schema: %w", err)
+	}
+	if !slices.Contains(versions, schema.Schema) {
+		return nil, fmt.Errorf("parameters: $schema %q is not known here; use draft-07 or draft 2020-12", schema.Schema)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	root, err := derive(author)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	s := &Schema{author: author, resolved: resolved, root: root}
+	if root != nil {
+		if s.wire, err = json.Marshal(root); err != nil {
+			return nil, fmt.Errorf("parameters: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Portable returns the portable form of a schema. It is empty for a schema of
+// no arguments.
+func Portable(author json.RawMessage) (json.RawMessage, error) {
+	if len(author) == 0 {
+		return nil, nil
+	}
+	s, err := Parse(author)
+	if err != nil {
+		return nil, err
+	}
+	return s.wire, nil
+}
+
+// Wire returns the portable form, empty for a tool without arguments.
+func (s *Schema) Wire() json.RawMessage { return s.wire }
+
+// Arguments checks the arguments that a model wrote, and returns them as an
+// object that fits the author's schema: an optional property that is null is
+// left out, and JSON text is parsed where the model was asked for it. The error
+// is for the model: it says what is wrong and what is expected.
+func (s *Schema) Arguments(text string) (json.RawMessage, error) {
+	if strings.TrimSpace(text) == "" {
+		text = "{}"
+	}
+	var given map[string]any
+	switch err := decodeAll(text, &given); {
+	case errors.Is(err, errTrailing):
+		return nil, fmt.Errorf("the arguments have text after the JSON object; expected %s", s.author)
+	case err != nil:
+		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, s.author)
+	case given == nil:
+		given, text = map[string]any{}, "{}"
+	}
+	if s.root != nil {
+		if read, changed := s.root.read(given); changed {
+			encoded, err := encode(read)
+			if err != nil {
+				return nil, err
+			}
+			text = string(encoded)
+		}
+	}
+	// The checker knows numbers as float64 only; the arguments keep their digits.
+	var checked map[string]any
+	if err := json.Unmarshal([]byte(text), &checked); err != nil {
+		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, s.author)
+	}
+	if err := s.resolved.Validate(checked); err != nil {
+		return nil, fmt.Errorf("the arguments do not fit (%w); expected %s", err, s.author)
+	}
+	return json.RawMessage(text), nil
+}
+
+// errTrailing is the error of a text that goes on after its JSON value.
+var errTrailing = errors.New("text after the JSON value")
+
+// decodeAll decodes a text that is one JSON value, and keeps the digits of its
+// numbers.
+func decodeAll(text string, into any) error {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return errTrailing
+	}
+	return nil
+}
+
+// encode writes a value as compact JSON, with <, > and & as they are.
+func encode(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}

@@ -1,0 +1,395 @@
+package toolschema_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/netip"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/toolschema"
+)
+
+func parse(t *testing.T, schema string) *toolschema.Schema {
+	t.Helper()
+	s, err := toolschema.Parse(json.RawMessage(schema))
+	require.NoError(t, err)
+	return s
+}
+
+// property wraps the schema of a property "p" into one of arguments.
+func property(schema string) string {
+	return `{"type":"object","properties":{"p":` + schema + `}}`
+}
+
+// check returns an error unless a schema has the portable form.
+func check(raw json.RawMessage, path string) error {
+	if len(raw) == 0 || raw[0] != '{' {
+		return fmt.Errorf("%s: %s is no object", path, raw)
+	}
+	var k map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &k); err != nil {
+		return err
+	}
+	allowed := map[string]string{"object": "properties required", "array": "items", "string": "enum", "integer": "", "number": "", "boolean": ""}
+	var kind string
+	if k["anyOf"] != nil {
+		return checkAnyOf(k, path)
+	}
+	if err := json.Unmarshal(k["type"], &kind); err != nil {
+		return fmt.Errorf("%s: type %s: %w", path, k["type"], err)
+	}
+	own, known := allowed[kind]
+	if !known {
+		return fmt.Errorf("%s: type %q", path, kind)
+	}
+	for name := range k {
+		if name != "type" && name != "description" && !strings.Contains(" "+own+" ", " "+name+" ") {
+			return fmt.Errorf("%s: %s has %q", path, kind, name)
+		}
+	}
+	switch kind {
+	case "object":
+		return checkObject(k, path)
+	case "array":
+		return check(k["items"], path+"[]")
+	}
+	var words []string
+	if err := json.Unmarshal(k["enum"], &words); k["enum"] != nil && (err != nil || len(words) == 0) {
+		return fmt.Errorf("%s: enum %s", path, k["enum"])
+	}
+	for _, word := range words {
+		if word == "" {
+			return fmt.Errorf("%s: an empty string in enum", path)
+		}
+	}
+	return nil
+}
+
+func checkAnyOf(k map[string]json.RawMessage, path string) error {
+	var branches []json.RawMessage
+	if err := json.Unmarshal(k["anyOf"], &branches); err != nil || len(k) > 1 || len(branches) < 2 || path == "" {
+		return fmt.Errorf("%s: anyOf %s", path, k["anyOf"])
+	}
+	for _, b := range branches {
+		if err := check(b, path+"|"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+func checkObject(k map[string]json.RawMessage, path string) error {
+	var properties map[string]json.RawMessage
+	if err := json.Unmarshal(k["properties"], &properties); err != nil || len(properties) == 0 {
+		return fmt.Errorf("%s: properties %s", path, k["properties"])
+	}
+	for name, p := range properties {
+		if !validName.MatchString(name) {
+			return fmt.Errorf("%s: name %q", path, name)
+		}
+		if err := check(p, path+"."+name); err != nil {
+			return err
+		}
+	}
+	var required []string
+	if err := json.Unmarshal(k["required"], &required); k["required"] != nil && (err != nil || len(required) == 0) {
+		return fmt.Errorf("%s: required %s", path, k["required"])
+	}
+	for _, name := range required {
+		if properties[name] == nil {
+			return fmt.Errorf("%s: required %q is no property", path, name)
+		}
+	}
+	return nil
+}
+
+func TestPortableForm(t *testing.T) {
+	const text = `{"type":"string","description":"JSON text of any value"}`
+	for _, tt := range []struct{ name, schema, want string }{
+		{"a string", `{"type":"string","description":"d","title":"T"}`, `{"type":"string","description":"d"}`},
+		{"null or array", `{"type":["null","array"],"items":{"type":"string"}}`, `{"type":"array","items":{"type":"string"}}`},
+		{"two types", `{"type":["string","integer"],"description":"d","minimum":1}`, `{"anyOf":[{"type":"string","description":"d"},{"type":"integer","description":"d; minimum 1"}]}`},
+		{"a number is an integer too", `{"type":["integer","number"]}`, `{"type":"number"}`},
+		{"true", `true`, text},
+		{"any value", `{"description":"d"}`, `{"type":"string","description":"d: JSON text of any value"}`},
+		{"false", `false`, ``},
+		{"null only", `{"type":"null"}`, ``},
+		{"an array without items", `{"type":"array"}`, `{"type":"array","items":` + text + `}`},
+		{"items true", `{"type":"array","items":true}`, `{"type":"array","items":` + text + `}`},
+		{"a tuple of one kind", `{"type":"array","prefixItems":[{"type":"number"},{"type":"number"}]}`, `{"type":"array","items":{"type":"number"}}`},
+		{"a tuple", `{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}]}`,
+			`{"type":"string","description":"JSON text of an array that fits {\"prefixItems\":[{\"type\":\"number\"},{\"type\":\"string\"}],\"type\":\"array\"}"}`},
+		{"a free-form object", `{"type":"object","description":"d"}`, `{"type":"string","description":"d: JSON text of an object"}`},
+		{"a map", `{"type":"object","additionalProperties":{"type":"integer"}}`,
+			`{"type":"string","description":"JSON text of an object that fits {\"additionalProperties\":{\"type\":\"integer\"},\"type\":\"object\"}"}`},
+		{"a closed object", `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`,
+			`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`},
+		{"an open object", `{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":true}`,
+			`{"type":"object","description":"additionalProperties true","properties":{"a":{"type":"string"}}}`},
+		{"required without a property", `{"type":"object","required":["a"]}`, `{"type":"object","properties":{"a":` + text + `},"required":["a"]}`},
+		{"bounds", `{"type":"integer","minimum":1,"maximum":5,"default":3,"description":"d"}`, `{"type":"integer","description":"d (minimum 1, maximum 5, default 3)"}`},
+		{"format", `{"type":"string","format":"date-time"}`, `{"type":"string","description":"format date-time"}`},
+		{"enum", `{"enum":["a","b","a"]}`, `{"type":"string","enum":["a","b"]}`},
+		{"enum with null", `{"enum":["a",null]}`, `{"type":"string","enum":["a"]}`},
+		{"enum with nothing in it", `{"type":"string","enum":["","b"]}`, `{"type":"string","description":"one of [\"\",\"b\"]"}`},
+		{"enum of numbers", `{"type":"integer","enum":[1,2]}`, `{"type":"integer","description":"one of [1,2]"}`},
+		{"const", `{"const":"x"}`, `{"type":"string","enum":["x"]}`},
+		{"optional", `{"anyOf":[{"type":"string"},{"type":"null"}],"default":null,"description":"d"}`, `{"type":"string","description":"d"}`},
+		{"constants", `{"oneOf":[{"const":"a"},{"const":"b"}]}`, `{"type":"string","enum":["a","b"]}`},
+		{"alternatives", `{"oneOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"boolean"}],"description":"d"}`,
+			`{"anyOf":[{"type":"object","description":"d","properties":{"a":{"type":"string"}}},{"type":"boolean","description":"d"}]}`},
+		{"alternatives within", `{"anyOf":[{"anyOf":[{"type":"integer"},{"type":"boolean"}]},{"type":"integer"}]}`, `{"anyOf":[{"type":"integer"},{"type":"boolean"}]}`},
+		{"alternatives that narrow", `{"type":"object","properties":{"a":{"type":"string"}},"anyOf":[{"required":["a"]},{"not":{"required":["a"]}}]}`,
+			`{"type":"object","description":"anyOf [{\"required\":[\"a\"]},{\"not\":{\"required\":[\"a\"]}}]","properties":{"a":{"type":"string"}}}`},
+		{"what stands beside alternatives", `{"type":"object","properties":{"a":{"type":"string"}},"anyOf":[{"properties":{"b":{"type":"string"}}},{"properties":{"c":{"type":"string"}}}]}`,
+			`{"anyOf":[{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}},{"type":"object","properties":{"c":{"type":"string"},"a":{"type":"string"}}}]}`},
+		{"any among alternatives", `{"anyOf":[{"type":"string"},{}]}`, text},
+		{"allOf", `{"allOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"properties":{"b":{"type":"integer"}},"required":["b"]}]}`,
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["b"]}`},
+		{"no type", `{"properties":{"a":{"pattern":"^x"}}}`, `{"type":"object","properties":{"a":{"type":"string","description":"pattern ^x"}}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := parse(t, property(tt.schema)).Wire()
+			if tt.want == "" {
+				require.Empty(t, got)
+				return
+			}
+			require.JSONEq(t, property(tt.want), string(got))
+			require.NoError(t, check(got, ""))
+		})
+	}
+}
+
+func TestReferencesAreInlined(t *testing.T) {
+	s := parse(t, `{"$ref":"#/$defs/In","$defs":{
+		"In":{"type":"object","properties":{
+			"from":{"$ref":"#/$defs/a~1b","description":"where from"},
+			"to":{"allOf":[{"$ref":"#/$defs/a~1b"}]},
+			"map":{"$ref":"#/$defs/Map"}}},
+		"Map":{"type":"object","additionalProperties":{"$ref":"#/$defs/a~1b"}},
+		"a/b":{"type":"integer","description":"a place"}}}`)
+	require.JSONEq(t, `{"type":"object","properties":{
+		"from":{"type":"integer","description":"where from"},
+		"to":{"type":"integer","description":"a place"},
+		"map":{"type":"string","description":"JSON text of an object that fits {\"additionalProperties\":{\"description\":\"a place\",\"type\":\"integer\"},\"type\":\"object\"}"}}}`, string(s.Wire()))
+}
+
+func TestNoArguments(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"object"}`,
+		`{"type":"object","properties":{}}`,
+		`{"type":"object","additionalProperties":false}`,
+		`{"type":"object","properties":{"never":false}}`,
+	} {
+		require.Empty(t, parse(t, schema).Wire(), schema)
+	}
+	got, err := toolschema.Portable(nil)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
+func TestWhatCannotBePortableIsAnError(t *testing.T) {
+	deep := strings.Repeat(`{"type":"array","items":`, 40) + `{"type":"string"}` + strings.Repeat("}", 40)
+	for _, tt := range []struct{ name, schema, want string }{
+		{"not an object", `{"type":"string"}`, "must be a schema of type object"},
+		{"no schema", `[]`, "not a JSON Schema"},
+		{"an old draft", `{"$schema":"http://json-schema.org/draft-04/schema#","type":"object"}`, `$schema "http://json-schema.org/draft-04/schema#" is not known`},
+		{"a map at the root", `{"type":"object","additionalProperties":{"type":"string"}}`, "an object of any names cannot stand at the root"},
+		{"alternatives at the root", `{"type":"object","anyOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`, "anyOf cannot stand at the root"},
+		{"enum at the root", `{"type":"object","enum":[{}]}`, "cannot stand at the root"},
+		{"itself", `{"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"}}}}`, "a[].a[]: # contains itself"},
+		{"a definition in itself", `{"type":"object","properties":{"a":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","properties":{"next":{"$ref":"#/$defs/N"}}}}}`, "a.next: #/$defs/N contains itself"},
+		{"a map of itself", `{"type":"object","properties":{"a":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","additionalProperties":{"$ref":"#/$defs/N"}}}}`, "contains itself"},
+		{"nowhere", property(`{"$ref":"#/$defs/none"}`), "none"},
+		{"an anchor", property(`{"$ref":"#here","$defs":{"h":{"$anchor":"here","type":"string"}}}`), `p: the reference "#here"`},
+		{"a name", `{"type":"object","properties":{"a b":{"type":"string"}}}`, "a b: the name of a property"},
+		{"text or string", property(`{"anyOf":[{"type":"string"},{"type":"object"}]}`), "p: a string and a free-form object"},
+		{"too deep", property(deep), "nested deeper than 32"},
+		{"nothing fits", `{"type":"object","properties":{"a":false},"required":["a"]}`, "a: nothing but null"},
+		{"two of a property", property(`{"allOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"a":{"type":"integer"}}}]}`), `two different properties "a"`},
+		{"no common type", property(`{"allOf":[{"type":"string"},{"type":"integer"}]}`), "no type is both"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := toolschema.Portable(json.RawMessage(tt.schema))
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
+	s := parse(t, `{"type":"object","properties":{
+		"n":{"type":"integer","minimum":1},
+		"list":{"type":["null","array"],"items":{"type":"object","properties":{"x":{"type":"string"},"any":true}}},
+		"map":{"type":"object","additionalProperties":{"type":"integer"}},
+		"any":true,
+		"pair":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}]},
+		"kind":{"oneOf":[
+			{"type":"object","properties":{"is":{"const":"a"},"set":{"type":"object"}},"required":["is"]},
+			{"type":"object","properties":{"is":{"const":"b"},"set":{"type":"string"},"n":{"type":"integer"}},"required":["is"]}]},
+		"either":{"anyOf":[{"type":"object","properties":{"deep":{"type":"object"}}},{"type":"boolean"}]}
+	},"required":["list"],"additionalProperties":false}`)
+	for _, tt := range []struct{ name, given, want string }{
+		{"as it is", `{"list":[], "n":9007199254740993}`, `{"list":[], "n":9007199254740993}`},
+		{"null is left out", `{"n":null,"map":null,"list":null}`, `{"list":null}`},
+		{"null in a list", `{"list":[{"x":null,"any":null}]}`, `{"list":[{"any":null}]}`},
+		{"JSON text", `{"list":[],"map":"{\"a\":12345678901234567890}","any":"[1]","pair":"[1,\"<\"]"}`, `{"any":[1],"list":[],"map":{"a":12345678901234567890},"pair":[1,"<"]}`},
+		{"the values themselves", `{"list":[],"map":{"a":1},"any":[1],"pair":[1,"b"]}`, `{"list":[],"map":{"a":1},"any":[1],"pair":[1,"b"]}`},
+		{"text that is no JSON", `{"list":[],"any":"hello you"}`, `{"list":[],"any":"hello you"}`},
+		{"quoted text", `{"list":[],"any":"\"5\""}`, `{"any":"5","list":[]}`},
+		{"in one of several objects", `{"list":[],"kind":{"is":"a","set":"{}"}}`, `{"kind":{"is":"a","set":{}},"list":[]}`},
+		{"in another", `{"list":[],"kind":{"is":"b","set":"{}","n":null}}`, `{"kind":{"is":"b","set":"{}"},"list":[]}`},
+		{"among alternatives", `{"list":[],"either":{"deep":"{}"}}`, `{"either":{"deep":{}},"list":[]}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := s.Arguments(tt.given)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, string(got))
+		})
+	}
+	for _, tt := range []struct{ name, given, want string }{
+		{"a bound", `{"list":[],"n":0}`, "minimum"},
+		{"a name", `{"list":[],"m":1}`, "m"},
+		{"null where it is required", `{}`, "list"},
+		{"text of something else", `{"list":[],"map":"[1]"}`, "type"},
+		{"what the text holds", `{"list":[],"map":"{\"a\":\"b\"}"}`, "type"},
+		{"no object", `[]`, "not a JSON object"},
+		{"more", `{"list":[]} x`, "text after the JSON object"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := s.Arguments(tt.given)
+			require.ErrorContains(t, err, tt.want)
+			require.ErrorContains(t, err, "expected {")
+		})
+	}
+}
+
+type shared struct {
+	Note string `json:"note,omitempty"`
+}
+
+type everything struct {
+	shared
+	Raw    json.RawMessage   `json:"raw"`
+	RawPtr *json.RawMessage  `json:"raw_ptr"`
+	Any    any               `json:"any"`
+	Bytes  []byte            `json:"bytes"`
+	Time   time.Time         `json:"time"`
+	Addr   netip.Addr        `json:"addr"`
+	Number json.Number       `json:"number"`
+	Big    *big.Int          `json:"big"`
+	Labels map[string]string `json:"labels"`
+	Size   uint8             `json:"size"`
+	Inner  *struct {
+		OK bool `json:"ok"`
+	} `json:"inner"`
+	private func()
+}
+
+func TestGoTypesAreDescribedAsTheyAreDecoded(t *testing.T) {
+	author, err := toolschema.For(reflect.TypeFor[everything]())
+	require.NoError(t, err)
+	s := parse(t, string(author))
+	require.NoError(t, check(s.Wire(), ""))
+	var wire struct {
+		Properties map[string]struct{ Type, Description string }
+	}
+	require.NoError(t, json.Unmarshal(s.Wire(), &wire))
+	for name, want := range map[string]string{
+		"note": "string ", "raw": "string JSON text of any value", "raw_ptr": "string JSON text of any value", "any": "string JSON text of any value",
+		"bytes": "string contentEncoding base64", "time": "string format date-time", "addr": "string ", "number": "number ", "big": "integer ",
+		"labels": `string JSON text of an object that fits {"additionalProperties":{"type":"string"},"type":"object"}`,
+		"size":   "integer minimum 0, maximum 255", "inner": "object ",
+	} {
+		require.Equal(t, want, wire.Properties[name].Type+" "+wire.Properties[name].Description, name)
+	}
+	args, err := s.Arguments(`{"note":"n","raw":"{\"a\":1}","raw_ptr":[2],"any":"true","bytes":"aGk=","time":"2026-01-02T03:04:05Z",
+		"addr":"127.0.0.1","number":1.50,"big":123456789012345678901234567890,"labels":"{\"a\":\"b\"}","size":7,"inner":{"ok":true}}`)
+	require.NoError(t, err)
+	var in everything
+	require.NoError(t, json.Unmarshal(args, &in))
+	require.Equal(t, `{"a":1}`, string(in.Raw))
+	require.Equal(t, `[2]`, string(*in.RawPtr))
+	require.Equal(t, true, in.Any)
+	require.Equal(t, "hi", string(in.Bytes))
+	require.Equal(t, "1.50", in.Number.String())
+	require.Equal(t, "123456789012345678901234567890", in.Big.String())
+	require.Equal(t, map[string]string{"a": "b"}, in.Labels)
+	require.True(t, in.Inner.OK)
+	require.Nil(t, in.private)
+}
+
+// lenient has a default, and decodes itself for that alone.
+type lenient struct {
+	N int `json:"n,omitempty"`
+}
+
+func (l *lenient) UnmarshalJSON(data []byte) error {
+	type plain lenient
+	l.N = 7
+	return json.Unmarshal(data, (*plain)(l))
+}
+
+// level decodes itself, from what cannot be seen.
+type level int
+
+func (l *level) UnmarshalJSON([]byte) error { return nil }
+
+func TestGoTypesThatDecodeThemselves(t *testing.T) {
+	author, err := toolschema.For(reflect.TypeFor[struct {
+		Lenient lenient `json:"lenient"`
+		Level   level   `json:"level"`
+	}]())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type":"object","properties":{
+		"lenient":{"type":"object","properties":{"n":{"type":"integer"}}},
+		"level":{"type":"string","description":"JSON text of any value"}},"required":["lenient","level"]}`, string(parse(t, string(author)).Wire()))
+}
+
+func TestGoTypesThatCannotBeDescribedAreRefused(t *testing.T) {
+	for want, v := range map[string]any{
+		"field N: the option": struct {
+			N int `json:"n,string"`
+		}{},
+		"an interface with methods": struct{ S fmt.Stringer }{},
+		"cannot be named by its tag": struct {
+			shared `json:"shared"`
+		}{},
+		"unsupported": struct{ F func() }{},
+	} {
+		_, err := toolschema.For(reflect.TypeOf(v))
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func FuzzPortable(f *testing.F) {
+	for _, schema := range []string{
+		`{"type":"object","properties":{"a":{"type":["null","array","string"],"items":{"enum":[1,"x",null]}},"b":{"$ref":"#/$defs/x"}},"required":["b","c"],"$defs":{"x":{"anyOf":[{"const":"y"},{"type":"object"}]}}}`,
+		`{"type":"object","properties":{"a":{"allOf":[{"properties":{"x":true}},{"oneOf":[{"type":"integer"},{"minimum":3}]}]}},"anyOf":[{"required":["a"]}]}`,
+		`{"$ref":"#/definitions/a","definitions":{"a":{"type":"object","properties":{"t":{"items":[{"type":"string"},{}]}}}}}`,
+	} {
+		f.Add(schema, `{"a":null,"b":"{}"}`)
+	}
+	f.Fuzz(func(t *testing.T, schema, args string) {
+		s, err := toolschema.Parse(json.RawMessage(schema))
+		if err != nil {
+			return
+		}
+		_, _ = s.Arguments(args) // must not panic
+		if len(s.Wire()) == 0 {
+			return
+		}
+		require.NoError(t, check(s.Wire(), ""))
+		again, err := toolschema.Portable(s.Wire())
+		require.NoError(t, err)
+		require.Equal(t, string(s.Wire()), string(again))
+	})
+}

@@ -1,0 +1,72 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestOneResultValueEachTimeIsFoundStuck(t *testing.T) {
+	same := &pygent.ToolResult{Content: "no news"}
+	asked := pygent.Tool{Name: "ask", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) { return same, nil }}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("ask", nil)).RepeatLast(), pygent.WithTools(asked))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStuck, result.Status)
+	require.Equal(t, 5, result.Steps)
+	require.Equal(t, &pygent.ToolResult{Content: "no news"}, same, "the tool's own value stays as it was")
+	require.Contains(t, results(agent)[2], "3 times in a row")
+}
+
+func TestAlternatingFailuresAreFoundStuck(t *testing.T) {
+	for name, tt := range map[string]struct {
+		round []pygenttest.Reply
+		want  string
+	}{
+		"two":   {[]pygenttest.Reply{callBash("exit 3"), pygenttest.Call("download_file", map[string]any{"path": "none"})}, "the last 2 calls failed in the same way"},
+		"three": {[]pygenttest.Reply{callBash("exit 3"), callBash("exit 4"), pygenttest.Call("none", nil)}, "the last 3 calls failed in the same way"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var replies []pygenttest.Reply
+			for range 6 {
+				replies = append(replies, tt.round...)
+			}
+			agent := newAgent(t, pygenttest.NewScriptedModel(replies...))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStuck, result.Status)
+			require.Equal(t, tt.want+" 5 times in a row", result.Reason)
+			require.Equal(t, 5*len(tt.round), result.ToolCalls)
+			got := results(agent)
+			require.NotContains(t, got[3*len(tt.round)-2], "try something else")
+			require.Contains(t, got[3*len(tt.round)-1], tt.want+" 3 times in a row; try something else")
+		})
+	}
+}
+
+func TestAlternatingWorkThatGetsSomewhereIsNotStuck(t *testing.T) {
+	var replies []pygenttest.Reply
+	for range 6 {
+		replies = append(replies, callBash("echo x >> log"), callBash("wc -l < log; false"))
+	}
+	for range 6 { // a wait: nothing changes yet, but nothing fails either
+		replies = append(replies, callBash("true"), callBash("echo not yet"))
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(append(replies, stop)...))
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(100))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+}
+
+func TestLongOutputThatIsKeptInAFileIsFoundStuck(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("seq 20000")).RepeatLast())
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Contains(t, results(agent)[0], "the whole output is in")
+	require.Equal(t, pygent.StatusStuck, result.Status)
+}

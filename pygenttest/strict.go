@@ -1,0 +1,184 @@
+package pygenttest
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/strict"
+)
+
+// Provider is a provider of models whose rules a [Server] can keep.
+type Provider string
+
+// The providers that refuse more than OpenAI does.
+const (
+	// Gemini is Gemini's OpenAI-compatible endpoint. Calls carry a thought
+	// signature, which must come back with them.
+	Gemini Provider = "gemini"
+	// Mistral is Mistral's own service. Ids of calls have nine letters and
+	// digits, those of the server's replies too.
+	Mistral Provider = "mistral"
+	// Ollama is a server of Ollama's.
+	Ollama Provider = "ollama"
+)
+
+// Strict makes the server refuse what the provider refuses, in its words,
+// besides what OpenAI refuses. Gemini and Mistral have no Responses API.
+func (s *Server) Strict(p Provider) *Server {
+	s.rules.mu.Lock()
+	defer s.rules.mu.Unlock()
+	s.rules.provider = p
+	return s
+}
+
+// Knows makes the server take these fields beyond OpenAI's format, as
+// parameters and in messages and calls: the fields of other servers.
+func (s *Server) Knows(fields ...string) *Server {
+	s.rules.know(fields)
+	return s
+}
+
+// rules are what the server refuses. They are safe for concurrent use.
+type rules struct {
+	mu       sync.Mutex
+	provider Provider
+	fields   map[string]bool // those taken beyond the format
+	// reasoning has the reasoning item that items of the Responses API came
+	// after, by their ids.
+	reasoning map[string]string
+}
+
+// check returns why the request is refused, or nil.
+func (r *rules) check(req *Request) *strict.Refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	parsed, refusal := strict.Parse(req.Body, r.known)
+	switch {
+	case refusal != nil:
+		return refusal
+	case req.isResponses():
+		return r.checkResponses(parsed)
+	}
+	return r.checkChat(parsed)
+}
+
+// known reports whether a field beyond the format is taken. The caller holds
+// r.mu.
+func (r *rules) known(field string) bool { return r.fields[field] }
+
+func (r *rules) know(fields []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fields == nil {
+		r.fields = make(map[string]bool)
+	}
+	for _, name := range fields {
+		r.fields[name] = true
+	}
+}
+
+func (r *rules) checkChat(req strict.Request) *strict.Refusal {
+	own := map[Provider]func(strict.Request) *strict.Refusal{
+		Gemini: strict.Gemini, Mistral: strict.Mistral, Ollama: strict.Ollama,
+	}[r.provider]
+	if own != nil {
+		if refusal := own(req); refusal != nil {
+			return refusal
+		}
+	}
+	return strict.OpenAIChat(req)
+}
+
+func (r *rules) checkResponses(req strict.Request) *strict.Refusal {
+	switch r.provider {
+	case Gemini, Mistral:
+		return &strict.Refusal{Status: http.StatusNotFound, Type: "invalid_request_error", Message: "Not Found"}
+	case Ollama:
+		if refusal := strict.OllamaResponses(req); refusal != nil {
+			return refusal
+		}
+	}
+	return strict.OpenAIResponses(req, strict.Issued{
+		Verified:  isEncryptedReasoning,
+		Reasoning: func(id string) string { return r.reasoning[id] },
+	})
+}
+
+// speak gives a message what the provider adds to it, and takes its fields
+// back from then on.
+func (r *rules) speak(m *pygent.Message) {
+	if r.named() == Gemini && len(m.ToolCalls) > 0 && m.ToolCalls[0].Extra == nil {
+		signature := json.RawMessage(`{"google":{"thought_signature":"c2NyaXB0ZWQ="}}`)
+		m.ToolCalls[0].Extra = map[string]json.RawMessage{"extra_content": signature}
+	}
+	r.know(slices.Collect(maps.Keys(m.Extra)))
+	for _, call := range m.ToolCalls {
+		r.know(slices.Collect(maps.Keys(call.Extra)))
+	}
+}
+
+// issue remembers the items of a response.
+func (r *rules) issue(items []item) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(items) == 0 || items[0].whole["type"] != "reasoning" {
+		return
+	}
+	if r.reasoning == nil {
+		r.reasoning = make(map[string]string)
+	}
+	reasoning := items[0].whole["id"].(string)
+	for _, it := range items[1:] {
+		r.reasoning[it.whole["id"].(string)] = reasoning
+	}
+}
+
+func (r *rules) named() Provider {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.provider
+}
+
+// callID is the id of the n-th call.
+func (r *rules) callID(n int) string {
+	if r.named() == Mistral {
+		return fmt.Sprintf("call%05d", n)
+	}
+	return fmt.Sprintf("call_%d", n)
+}
+
+const reasoningOf = "the reasoning of "
+
+// encryptedReasoning is the content of the reasoning item with the given id,
+// which nobody but this server reads.
+func encryptedReasoning(id string) string {
+	return base64.StdEncoding.EncodeToString([]byte(reasoningOf + id))
+}
+
+func isEncryptedReasoning(content string) bool {
+	b, err := base64.StdEncoding.DecodeString(content)
+	return err == nil && strings.HasPrefix(string(b), reasoningOf)
+}
+
+// writeRefusal answers in the provider's form.
+func writeRefusal(w http.ResponseWriter, r *strict.Refusal) {
+	if r.Body != nil {
+		writeJSON(w, r.Status, r.Body)
+		return
+	}
+	body := object{"message": r.Message, "type": r.Type, "param": nil, "code": nil}
+	if r.Param != "" {
+		body["param"] = r.Param
+	}
+	if r.Code != "" {
+		body["code"] = r.Code
+	}
+	writeJSON(w, r.Status, object{"error": body})
+}
