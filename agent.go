@@ -110,9 +110,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
-	for _, repair := range a.history.Repairs() {
-		a.log.Warn("history repaired", "what", repair)
-	}
+	a.logStart()
 	return a, nil
 }
 

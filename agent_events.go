@@ -179,8 +179,9 @@ func (a *Agent) handlerFailed(err error) {
 
 // listeners are who hears the events of an agent.
 type listeners struct {
-	always *feed.Feed[Event]   // of the agent's handler; nil for none
-	run    []*feed.Feed[Event] // of the run that goes on
+	always  *feed.Feed[Event]   // of the agent's handler; nil for none
+	session *feed.Feed[Event]   // of the interactive session that goes on
+	run     []*feed.Feed[Event] // of the run that goes on
 }
 
 // listen has feeds hear the events of the run that begins. Nil feeds are left out.
@@ -198,15 +199,16 @@ func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
 // emit completes an event and hands it to everybody who listens. It does not
 // wait for them: the channels it returns are closed when they have handled it.
 func (a *Agent) emit(e Event) []<-chan struct{} {
+	a.logEvent(e)
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
 	l := &a.listeners
-	if l.always == nil && len(l.run) == 0 {
+	if l.always == nil && l.session == nil && len(l.run) == 0 {
 		return nil
 	}
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
 	var handled []<-chan struct{}
-	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always) {
+	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
 		switch {
 		case f == nil:
 		case isDelta(e):

@@ -34,7 +34,8 @@
 //
 // Every tool call gets exactly one result, whatever happens, so that the
 // history is always a conversation that any provider accepts. Only model calls
-// are ever repeated, never tools. Steps and tool calls are limited by default.
+// are ever repeated, never tools. Steps, tool calls and the time of a
+// command are limited by default.
 // Cancelling a context stops the model call or the command in flight, with its
 // processes. No panic of code that an agent is given, be it a tool, a model or an
 // event handler, crosses the API, and none of it is waited for without end once

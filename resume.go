@@ -62,7 +62,7 @@ func wasRefused(result *Message) bool {
 // resume answers the calls that were left open, and ends the run if it had
 // ended.
 func (r *run) resume(ctx context.Context) error {
-	record := r.history.Messages()
+	record := r.history.view()
 	at, given, ok := exchangeAtEnd(record)
 	if !ok {
 		if last := record[len(record)-1]; last.Role == RoleAssistant {
