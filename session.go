@@ -33,6 +33,9 @@ import (
 // cannot run because the container does not start, that is said as soon as it
 // is known.
 func (a *Agent) RunInteractive(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := newSession(a)
 	var watchers sync.WaitGroup

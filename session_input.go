@@ -90,7 +90,7 @@ func (s *session) readLine() line {
 			return line{err: err}
 		case len(text) > maxLine:
 			return line{err: errLongLine}
-		case s.terminal && len(text) >= lineinput.CutAt:
+		case s.terminal && len(text) > lineinput.CutAt: // with its end
 			return line{err: errCutLine}
 		}
 		return line{text: strings.TrimRight(string(text), "\r\n")}

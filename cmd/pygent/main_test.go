@@ -92,6 +92,21 @@ func dockerImage(t *testing.T) string {
 	return "pygent-test/debian:latest"
 }
 
+// toolResults returns what the calls of a conversation gave.
+func toolResults(messages []pygent.Message) []string {
+	var all []string
+	for _, m := range messages {
+		if m.Role == pygent.RoleTool {
+			all = append(all, m.Text())
+		}
+	}
+	return all
+}
+
+func bash(cmd string) pygenttest.Reply {
+	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
+}
+
 // program has the model write a program, run it, and stop with what it printed.
 func program(t *testing.T) *pygenttest.Server {
 	return pygenttest.NewServer(t,

@@ -155,21 +155,6 @@ func (x *terminal) leaves() []pygent.Message {
 	return h.Messages()
 }
 
-// toolResults returns what the calls of a conversation gave.
-func toolResults(messages []pygent.Message) []string {
-	var all []string
-	for _, m := range messages {
-		if m.Role == pygent.RoleTool {
-			all = append(all, m.Text())
-		}
-	}
-	return all
-}
-
-func bash(cmd string) pygenttest.Reply {
-	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
-}
-
 func TestTerminalAsksBeforeCommandsRun(t *testing.T) {
 	tests := []struct {
 		answer string
