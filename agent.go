@@ -35,7 +35,7 @@ type Agent struct {
 	seq       atomic.Int64
 
 	emitMu    sync.Mutex // makes the numbers of events rise in every feed
-	listeners listeners  // guarded by emitMu, except always, which never changes
+	listeners listeners  // guarded by emitMu
 
 	handling callback.Guard // who runs event handlers of the agent
 	calling  callback.Guard // who runs its tools and approvals, or loops over its events
@@ -88,7 +88,9 @@ func newAgent(o options) (_ *Agent, err error) {
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, modelName: o.modelName, prompt: o.prompt, persona: o.persona.orDefault()}
 	a.busy, a.refresh = newBaton(), newBaton()
-	a.listeners.always = a.handlerFeed(o.onEvent)
+	if o.onEvent != nil {
+		a.listeners.always = append(a.listeners.always, a.handlerFeed(o.onEvent))
+	}
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
 	}
@@ -110,9 +112,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
-	for _, repair := range a.history.Repairs() {
-		a.log.Warn("history repaired", "what", repair)
-	}
+	a.logStart()
 	return a, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -179,8 +180,22 @@ func (a *Agent) handlerFailed(err error) {
 
 // listeners are who hears the events of an agent.
 type listeners struct {
-	always *feed.Feed[Event]   // of the agent's handler; nil for none
+	always []*feed.Feed[Event] // of the agent's own handler, and of a session
 	run    []*feed.Feed[Event] // of the run that goes on
+}
+
+// alsoHandle has a function see all events of the agent, until stop is called.
+func (a *Agent) alsoHandle(f func(Event)) (stop func()) {
+	events := newEventFeed(f)
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	a.listeners.always = append(slices.Clip(a.listeners.always), events)
+	return func() {
+		a.emitMu.Lock()
+		a.listeners.always = slices.DeleteFunc(slices.Clone(a.listeners.always), func(f *feed.Feed[Event]) bool { return f == events })
+		a.emitMu.Unlock()
+		<-events.Handled()
+	}
 }
 
 // listen has feeds hear the events of the run that begins. Nil feeds are left out.
@@ -198,20 +213,19 @@ func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
 // emit completes an event and hands it to everybody who listens. It does not
 // wait for them: the channels it returns are closed when they have handled it.
 func (a *Agent) emit(e Event) []<-chan struct{} {
+	a.logEvent(e)
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
 	l := &a.listeners
-	if l.always == nil && len(l.run) == 0 {
+	if len(l.always)+len(l.run) == 0 {
 		return nil
 	}
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
 	var handled []<-chan struct{}
-	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always) {
-		switch {
-		case f == nil:
-		case isDelta(e):
+	for _, f := range slices.Concat(l.always, l.run) {
+		if isDelta(e) {
 			f.Offer(e)
-		default:
+		} else {
 			handled = append(handled, f.Put(e))
 		}
 	}
@@ -224,12 +238,11 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 // eventsHandled waits until the agent's own handler has seen all events so far,
 // or ctx ends.
 func (a *Agent) eventsHandled(ctx context.Context) {
-	if a.listeners.always == nil {
-		return
-	}
-	select {
-	case <-a.listeners.always.Handled():
-	case <-ctx.Done():
+	a.emitMu.Lock()
+	always := a.listeners.always
+	a.emitMu.Unlock()
+	for _, f := range always {
+		awaitAll([]<-chan struct{}{f.Handled()}, ctx.Done())
 	}
 }
 

@@ -29,8 +29,8 @@ var commands struct {
 }
 
 // RegisterCommand adds a command to every interactive session of the process,
-// replacing one of the same name. The built-in /help and /exit cannot be
-// replaced.
+// replacing one of the same name. The built-in /help, /resume and /exit
+// cannot be replaced.
 func RegisterCommand(c Command) error {
 	if !toolName.MatchString(c.Name) {
 		return fmt.Errorf("command %q: a name has 1 to 64 letters, digits, _ or -", c.Name)
@@ -53,8 +53,9 @@ func RegisterCommand(c Command) error {
 // builtinCommands are the commands every session has.
 var builtinCommands = sync.OnceValue(func() map[string]Command {
 	return map[string]Command{
-		"help": {Name: "help", Summary: "list the commands, or tell more of one: /help NAME"},
-		"exit": {Name: "exit", Summary: "end the session", Run: func(context.Context, *Agent, string, io.Writer) error { return errLeave }},
+		"help":   {Name: "help", Summary: "list the commands, or tell more of one: /help NAME"},
+		"resume": {Name: "resume", Summary: "go on with a run that was interrupted"},
+		"exit":   {Name: "exit", Summary: "end the session", Run: func(context.Context, *Agent, string, io.Writer) error { return errLeave }},
 	}
 })
 
@@ -78,6 +79,8 @@ func runCommand(ctx context.Context, a *Agent, text string, out io.Writer) error
 	switch {
 	case !ok:
 		return fmt.Errorf("no command /%s; /help lists the commands", name)
+	case name == "resume": // a session does it itself, unless it is misused
+		return errors.New("/resume takes no arguments")
 	case name == "help":
 		return help(all, strings.TrimPrefix(args, "/"), out)
 	}

@@ -43,8 +43,10 @@ type Config struct {
 
 	// Files are the files that were read, the one with the last word last.
 	Files []string `json:"files,omitempty"`
+	// Warnings say what was found that has no effect: misspelt variables.
+	Warnings []string `json:"warnings,omitempty"`
 
-	// loaded says that the environment has had its word.
+	// loaded reports that the environment has been read.
 	loaded bool
 }
 
@@ -70,8 +72,8 @@ type ContainerConfig struct {
 
 // LimitsConfig bounds a run. Zero means the default.
 type LimitsConfig struct {
-	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20
-	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default 100
+	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20, of the command 100
+	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default as [MaxToolCalls] says
 	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // of a step; default none, of delegated tasks 5 minutes
 	MaxTime      time.Duration `json:"max_time,omitempty"`       // of a run; default none
 	MaxTokens    int64         `json:"max_tokens,omitempty"`     // of a run, prompts and answers; default none
@@ -79,9 +81,10 @@ type LimitsConfig struct {
 	TaskTimeout  time.Duration `json:"task_timeout,omitempty"`   // of a delegated task; default 20 minutes
 }
 
-// OpenAIConfig is how to reach a model through OpenAI's chat completions API,
-// at OpenAI or at any server that speaks it.
+// OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
+// any server that speaks them.
 type OpenAIConfig struct {
+	API               OpenAIProtocol    `json:"api,omitempty"` // default [OpenAIAuto]
 	APIKey            Secret            `json:"api_key,omitempty"`
 	BaseURL           string            `json:"base_url,omitempty"` // default https://api.openai.com/v1
 	Organization      string            `json:"organization,omitempty"`
@@ -136,9 +139,13 @@ func LoadConfig(paths ...string) (Config, error) {
 // can allow again what another one forbids.
 //
 // The project's file was perhaps written by a stranger. It may set personas,
-// bans, initial files inside the project, and limits of steps and time; other
-// keys in it are an error, unless Files names it. Relative paths start at the
-// working directory, those of the project's file at Dir; "~/" is Home.
+// bans, initial files inside the project, and lower limits of steps and time;
+// anything else in it is an error, unless Files names it. Relative paths start
+// at the working directory, those of the project's file at Dir; "~/" is Home.
+//
+// A misspelt key in a file is an error, and so is a misspelt setting among the
+// overrides. The environment is everybody's: there, a variable that is named
+// PYGENT_… and is no setting is a warning.
 type ConfigSources struct {
 	// Overrides are variables by name. Those named OPENAI_… and PYGENT_… are
 	// settings; the others become the environment of commands.
@@ -146,6 +153,9 @@ type ConfigSources struct {
 	// Lookup reads the environment; nil is os.LookupEnv. An empty variable
 	// counts as not set.
 	Lookup func(name string) (string, bool)
+	// Environ lists the environment as "NAME=value", so that misspelt names
+	// are found. Nil is os.Environ, or nothing where Lookup is given.
+	Environ func() []string
 	// Files are files that must exist.
 	Files []string
 	// Dir is the project's directory; empty is the working directory.
@@ -154,6 +164,9 @@ type ConfigSources struct {
 	Home string
 	// NoFiles leaves out the files of Dir and Home.
 	NoFiles bool
+	// Limits hold where no source says otherwise. Zero fields are the
+	// package's own defaults.
+	Limits LimitsConfig
 }
 
 // Load reads all sources. It changes nothing: not the process's environment
@@ -161,6 +174,7 @@ type ConfigSources struct {
 // errors.As and [*ConfigError].
 func (s ConfigSources) Load() (Config, error) {
 	l := configLoad{sources: s.withDefaults()}
+	l.config.Limits = s.Limits
 	l.files()
 	l.environment()
 	l.overrides()
@@ -173,6 +187,9 @@ func (s ConfigSources) Load() (Config, error) {
 }
 
 func (s ConfigSources) withDefaults() ConfigSources {
+	if s.Environ == nil && s.Lookup == nil {
+		s.Environ = os.Environ
+	}
 	if s.Lookup == nil {
 		s.Lookup = os.LookupEnv
 	}

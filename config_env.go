@@ -8,19 +8,43 @@ import (
 	"strings"
 )
 
-// environment applies the variables that no override replaces.
+// environment applies the variables that no override replaces. Bans are never
+// replaced: they add up.
 func (l *configLoad) environment() {
+	l.warnOfStrangers()
 	for i := range configSettings {
 		s := &configSettings[i]
 		if s.env == "" {
 			continue
 		}
-		if _, replaced := l.sources.Overrides[s.env]; replaced {
+		if _, replaced := l.sources.Overrides[s.env]; replaced && !s.addsUp {
 			continue
 		}
 		if value, ok := l.sources.Lookup(s.env); ok {
 			l.variable("environment", s, value)
 		}
+	}
+}
+
+// warnOfStrangers warns of variables that are named like settings and are none.
+// Those named OPENAI_… may be meant for other programs.
+func (l *configLoad) warnOfStrangers() {
+	if l.sources.Environ == nil {
+		return
+	}
+	for _, entry := range slices.Sorted(slices.Values(l.sources.Environ())) {
+		name, value, _ := strings.Cut(entry, "=")
+		if value == "" || !strings.HasPrefix(strings.ToUpper(name), "PYGENT_") {
+			continue
+		}
+		if isSetting(name) {
+			continue
+		}
+		// Windows does not tell case: then the variable has its effect.
+		if found, ok := l.sources.Lookup(strings.ToUpper(name)); ok && found == value && isSetting(strings.ToUpper(name)) {
+			continue
+		}
+		l.config.Warnings = append(l.config.Warnings, fmt.Sprintf("environment: %s has no effect: %v", name, unknownVariable(name)))
 	}
 }
 
@@ -68,20 +92,31 @@ func checkEnvName(name string) error {
 	if !isEnvName(name) {
 		return errors.New("not a variable's name: letters, digits and underscores, no digit first")
 	}
-	if !isOurs(name) {
+	switch {
+	case !isOurs(name):
 		return nil
+	case isSetting(name):
+		return errors.New("a setting of pygent, which commands do not get to see")
 	}
+	return unknownVariable(name)
+}
+
+// isSetting reports whether a variable is one of ours.
+func isSetting(name string) bool {
+	return slices.ContainsFunc(configSettings, func(s setting) bool { return s.env == name && name != "" })
+}
+
+// unknownVariable is the error for a variable that is named like ours, with
+// the one that was perhaps meant.
+func unknownVariable(name string) error {
 	var names []string
 	for _, s := range configSettings {
-		if s.env == name {
-			return errors.New("a setting of pygent, which commands do not get to see")
-		}
 		names = append(names, s.env)
 	}
 	if like := nearest(name, names); like != "" {
 		return fmt.Errorf("no such setting, did you mean %s?", like)
 	}
-	return errors.New("no such setting; names in OPENAI_ and PYGENT_ are never passed to commands")
+	return errors.New("no such setting; names in OPENAI_ and PYGENT_ are pygent's own, and never passed to commands")
 }
 
 // isOurs reports whether a variable is named like our settings. Case counts

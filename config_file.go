@@ -158,15 +158,23 @@ func (f *configFile) setting(s *setting, key string, value any) {
 		return
 	}
 	f.seen[s] = key
-	if err := s.set(f.config, value); err != nil {
+	before := f.config.Limits
+	err := s.set(f.config, value)
+	if err == nil && f.trust == untrusted {
+		err = f.confine(s, before)
+	}
+	if err != nil {
 		f.fault(key, s.hide(err))
-		return
 	}
-	if f.trust == untrusted && s.key == "initial_files" {
-		if err := f.config.confineInitialFiles(f.dir); err != nil {
-			f.fault(key, err)
-		}
+}
+
+// confine refuses what a project's file says of a setting that it may set, but
+// not like this.
+func (f *configFile) confine(s *setting, before LimitsConfig) error {
+	if s.key == "initial_files" {
+		return f.config.confineInitialFiles(f.dir)
 	}
+	return f.config.Limits.onlyLowers(before)
 }
 
 // fault notes an error at the place of key, or of the part of its value that

@@ -16,7 +16,10 @@ func (c Config) Options() []Option { return []Option{fromConfig(c.options()...)}
 
 func (c Config) options() []Option {
 	opts := []Option{
-		func(o *options) { o.configured = o.configured || c.loaded },
+		func(o *options) {
+			o.configured = o.configured || c.loaded
+			o.warnings = append(o.warnings, c.Warnings...)
+		},
 		WithRuntimeOptions(c.RuntimeOptions()...),
 		WithRunDefaults(c.Limits.options()...),
 		WithTasks(c.taskOptions()...),
@@ -100,6 +103,7 @@ func (c OpenAIConfig) options() []OpenAIOption {
 	var opts []OpenAIOption
 	opts = given(opts, string(c.APIKey), OpenAIKey)
 	opts = given(opts, c.BaseURL, OpenAIBaseURL)
+	opts = given(opts, c.API, OpenAIAPI)
 	opts = given(opts, c.CAFile, OpenAICAFile)
 	opts = given(opts, c.MaxTokens, OpenAIMaxTokens)
 	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)

@@ -74,6 +74,7 @@ func TestConfigOptionsReachTheModel(t *testing.T) {
 		"PYGENT_OPENAI_HEADERS": `{"X-A":"1"}`, "PYGENT_OPENAI_EXTRA_BODY": `{"a":true}`, "PYGENT_OPENAI_CA_FILE": "f",
 		"PYGENT_OPENAI_MAX_TOKENS": "9", "PYGENT_OPENAI_MAX_TOKENS_FIELD": "n", "PYGENT_OPENAI_PARALLEL_TOOL_CALLS": "0",
 		"PYGENT_OPENAI_STALL_FIRST": "0", "PYGENT_OPENAI_SEND_REASONING": "0",
+		"PYGENT_OPENAI_API": "responses",
 	}).openai {
 		opt(&o)
 	}
@@ -88,6 +89,7 @@ func TestConfigOptionsReachTheModel(t *testing.T) {
 	require.Zero(t, o.firstByte)
 	require.Equal(t, time.Duration(defaultBetweenChunks), o.betweenChunks)
 	require.False(t, o.sendReasoning)
+	require.Equal(t, OpenAIResponses, o.api)
 	require.Nil(t, o.env, "the environment has had its word")
 }
 

@@ -13,6 +13,7 @@ type setting struct {
 	also    []string // other keys for the same
 	env     string   // the variable; empty when there is none
 	project bool     // whether a project's file may set it
+	addsUp  bool     // whether no source replaces what another one says
 	secret  bool     // whether a bad value must not be shown
 
 	// set puts a value into c: [text] of a variable, or what TOML gave.
@@ -44,9 +45,9 @@ var configSettings = []setting{
 	{key: "log_file", env: "PYGENT_LOG_FILE", set: to(asString, func(c *Config) *string { return &c.LogFile })},
 	{key: "instructions", env: "PYGENT_INSTRUCTIONS", set: to(ptr(asBool), func(c *Config) **bool { return &c.Instructions })},
 	{key: "confirm_bash", env: "PYGENT_CONFIRM_BASH", set: to(ptr(asBool), func(c *Config) **bool { return &c.ConfirmBash })},
-	{key: "banned_commands", env: "PYGENT_BANNED_COMMANDS", project: true, set: add(asPaths, func(c *Config) *[]string { return &c.BannedCommands })},
-	{key: "banned_apps", env: "PYGENT_BANNED_APPS", project: true, set: add(asPaths, func(c *Config) *[]string { return &c.BannedApps })},
-	{key: "disabled_tools", env: "PYGENT_DISABLED_TOOLS", project: true, set: add(asNames, func(c *Config) *[]string { return &c.DisabledTools })},
+	{key: "banned_commands", env: "PYGENT_BANNED_COMMANDS", project: true, addsUp: true, set: add(asPaths, func(c *Config) *[]string { return &c.BannedCommands })},
+	{key: "banned_apps", env: "PYGENT_BANNED_APPS", project: true, addsUp: true, set: add(asPaths, func(c *Config) *[]string { return &c.BannedApps })},
+	{key: "disabled_tools", env: "PYGENT_DISABLED_TOOLS", project: true, addsUp: true, set: add(asNames, func(c *Config) *[]string { return &c.DisabledTools })},
 	{key: "env", set: merge(asEnv, func(c *Config) *map[string]Secret { return &c.Env }), secret: true},
 
 	{key: "container.use_docker", also: []string{"use_docker"}, env: "PYGENT_USE_DOCKER", set: to(asUseDocker, func(c *Config) **bool { return &c.Container.UseDocker })},
@@ -74,6 +75,7 @@ var configSettings = []setting{
 
 	{key: "openai.api_key", also: []string{"openai_api_key"}, env: "OPENAI_API_KEY", secret: true, set: to(asSecret, func(c *Config) *Secret { return &c.OpenAI.APIKey })},
 	{key: "openai.base_url", also: []string{"openai_base_url"}, env: "OPENAI_BASE_URL", secret: true, set: to(asURL, func(c *Config) *string { return &c.OpenAI.BaseURL })},
+	{key: "openai.api", env: "PYGENT_OPENAI_API", set: to(asProtocol, func(c *Config) *OpenAIProtocol { return &c.OpenAI.API })},
 	{key: "openai.organization", env: "OPENAI_ORG_ID", set: to(asString, func(c *Config) *string { return &c.OpenAI.Organization })},
 	{key: "openai.project", env: "OPENAI_PROJECT_ID", set: to(asString, func(c *Config) *string { return &c.OpenAI.Project })},
 	{key: "openai.headers", env: "PYGENT_OPENAI_HEADERS", secret: true, set: merge(asHeaders, func(c *Config) *map[string]Secret { return &c.OpenAI.Headers })},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // sources is a configuration's world in a temporary directory.
@@ -107,6 +108,49 @@ func TestConfigBansAddUp(t *testing.T) {
 	require.Equal(t, []string{"rm", "dd"}, c.BannedCommands)
 	require.Equal(t, []string{"curl"}, c.BannedApps)
 	require.Equal(t, []string{"bash"}, c.DisabledTools)
+
+	s.Overrides["PYGENT_BANNED_COMMANDS"] = "mkfs"
+	require.Equal(t, []string{"rm", "dd", "mkfs"}, s.load().BannedCommands, "an override takes no ban away")
+}
+
+func TestConfigWarnsOfMisspeltVariables(t *testing.T) {
+	tests := []struct{ variable, want string }{
+		{"PYGENT_MAX_STEP=5", "environment: PYGENT_MAX_STEP has no effect: no such setting, did you mean PYGENT_MAX_STEPS?"},
+		{"pygent_model=m", "environment: pygent_model has no effect: no such setting, did you mean PYGENT_MODEL?"},
+		{"PYGENT_IMAGINE_THAT=1", "environment: PYGENT_IMAGINE_THAT has no effect: no such setting; names in"},
+		{"PYGENT_MODEL=m", ""},
+		{"PYGENT_MODLE=", ""},
+		{"OPENAI_LOG=debug", ""},
+		{"PATH=/bin", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.variable, func(t *testing.T) {
+			s := newSources(t)
+			s.Environ = func() []string { return []string{"A=b", tt.variable, "Z"} }
+			warnings := s.load().Warnings
+			if tt.want == "" {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], tt.want)
+		})
+	}
+}
+
+func TestConfigWarningsAreLogged(t *testing.T) {
+	t.Setenv("PYGENT_MODLE", "m")
+	var log strings.Builder
+	newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	require.Contains(t, log.String(), "did you mean PYGENT_MODEL?")
+}
+
+func TestConfigLimitsOfTheCallerAreDefaults(t *testing.T) {
+	s := newSources(t)
+	s.Limits = pygent.LimitsConfig{MaxSteps: 100}
+	require.Equal(t, 100, s.load().Limits.MaxSteps)
+	s.project("[limits]\nmax_steps = 50")
+	require.Equal(t, 50, s.load().Limits.MaxSteps)
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -171,6 +215,7 @@ var settingCases = []struct {
 
 	{"OPENAI_API_KEY", " sk-1\n", `openai.api_key = "sk-1"`, func(c pygent.Config) any { return c.OpenAI.APIKey }, pygent.Secret("sk-1")},
 	{"OPENAI_BASE_URL", "http://localhost:11434/v1", `openai_base_url = "http://localhost:11434/v1"`, func(c pygent.Config) any { return c.OpenAI.BaseURL }, "http://localhost:11434/v1"},
+	{"PYGENT_OPENAI_API", "responses", `openai.api = "responses"`, func(c pygent.Config) any { return c.OpenAI.API }, pygent.OpenAIResponses},
 	{"OPENAI_ORG_ID", "o", `openai.organization = "o"`, func(c pygent.Config) any { return c.OpenAI.Organization }, "o"},
 	{"OPENAI_PROJECT_ID", "p", `openai.project = "p"`, func(c pygent.Config) any { return c.OpenAI.Project }, "p"},
 	{"PYGENT_OPENAI_HEADERS", `{"X-A":"1"}`, "[openai.headers]\nX-A = '1'", func(c pygent.Config) any { return c.OpenAI.Headers }, map[string]pygent.Secret{"X-A": "1"}},
@@ -226,6 +271,7 @@ func TestConfigRefusesBadVariables(t *testing.T) {
 		{"PYGENT_PIDS", "0", `want a whole number of at least 1, not "0"`},
 		{"PYGENT_MAX_STEPS", "1.5", `want a whole number of at least 1`},
 		{"PYGENT_MAX_STEPS", "99999999999", `want a whole number from 1 to 2147483647`},
+		{"PYGENT_OPENAI_API", "soap", `want "auto", "chat" or "responses", not "soap"`},
 		{"PYGENT_MAX_TASKS", "many", `want a whole number`},
 		{"PYGENT_STEP_TIMEOUT", "soon", `want seconds, or a duration such as "90s" or "5m", not "soon"`},
 		{"PYGENT_STEP_TIMEOUT", "0", `want a duration longer than nothing`},
@@ -350,7 +396,7 @@ func TestConfigOverridesForCommands(t *testing.T) {
 
 	for name, says := range map[string]string{
 		"PYGENT_MODLE":   "no such setting, did you mean PYGENT_MODEL?",
-		"OPENAI_WHATNOT": "no such setting; names in OPENAI_ and PYGENT_ are never passed to commands",
+		"OPENAI_WHATNOT": "no such setting; names in OPENAI_ and PYGENT_ are pygent's own",
 		"openai_api_key": "no such setting",
 		"A-B":            "not a variable's name",
 		"1A":             "not a variable's name",

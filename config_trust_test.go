@@ -57,6 +57,41 @@ func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
 	}
 }
 
+func TestProjectFileOnlyLowersLimits(t *testing.T) {
+	tests := []struct{ home, project, refused string }{
+		{"", "max_steps = 20", ""},
+		{"", "max_steps = 21", "21 is above 20"},
+		{"", "max_tool_calls = 101", "101 is above 100"},
+		{"max_steps = 200", "max_steps = 200", ""},
+		{"max_steps = 200", "max_tool_calls = 1000", ""},
+		{"max_steps = 200", "max_tool_calls = 1001", "1001 is above 1000"},
+		{"max_steps = 5", "max_steps = 6", "6 is above 5"},
+		{"max_time = 60", "max_time = 61", "1m1s is above 1m0s"},
+		{"", "max_time = 7200", ""},
+		{"step_timeout = 60", "step_timeout = 61", "1m1s is above 1m0s"},
+		{"", "task_timeout = '20m'", ""},
+		{"", "task_timeout = '21m'", "21m0s is above 20m0s"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.home+", "+tt.project, func(t *testing.T) {
+			s := newSources(t)
+			s.home("[limits]\n" + tt.home)
+			path := s.project("[limits]\n" + tt.project)
+			if tt.refused != "" {
+				bad := s.fault()
+				require.Equal(t, 2, bad.Line)
+				require.ErrorContains(t, bad, "may only lower a limit, and "+tt.refused)
+			}
+			s.Files = []string{path}
+			s.load() // trusted once the user names it
+			if tt.refused == "" {
+				s.Files = nil
+				s.load()
+			}
+		})
+	}
+}
+
 func TestProjectFileRefusalNamesEveryKeyAndTheWayOut(t *testing.T) {
 	s := newSources(t)
 	path := s.project("persona = 'x'\nimage = 'i'\n[openai]\nbase_url = 'https://evil.example/v1'\napi_key = 's3cret'\n")

@@ -114,6 +114,15 @@ func asURL(v any) (string, error) {
 	return s, nil
 }
 
+func asProtocol(v any) (OpenAIProtocol, error) {
+	s, err := asString(v)
+	api := OpenAIProtocol(s)
+	if err != nil || api != OpenAIAuto && api != OpenAIChat && api != OpenAIResponses {
+		return "", want(`"auto", "chat" or "responses"`, v)
+	}
+	return api, nil
+}
+
 func asBool(v any) (bool, error) {
 	switch v := v.(type) {
 	case bool:

@@ -16,6 +16,14 @@ var (
 	// as it is configured: the image is missing, or the engine refuses the
 	// container. Nothing can run there, so an agent's run ends with it.
 	ErrRuntimeStart = errors.New("the runtime cannot start")
+	// ErrRuntimeLost is returned while it is not known whether the last container
+	// of a runtime still runs, because its engine does not answer: nothing else
+	// may run in its workspace meanwhile. It can pass.
+	ErrRuntimeLost = errors.New("the last container may still run")
+	// ErrCleanupIncomplete is returned by Cleanup when the engine did not remove
+	// what runs there. The workspace is as it should be, and a later process
+	// removes what is left: see [Leftovers].
+	ErrCleanupIncomplete = errors.New("something is left on the engine")
 	// ErrRuntimeClosed is returned by a runtime after Cleanup.
 	ErrRuntimeClosed = errors.New("the runtime is closed")
 	// ErrOutsideWorkspace is returned for a path that leads out of the workspace.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -26,6 +27,7 @@ type Option func(*options)
 type options struct {
 	configured   bool     // a Config was given, so the environment has been read
 	given        []string // the options that name something of the caller's own; see contradictions
+	warnings     []string // of the configuration
 	model        Model
 	modelName    string
 	openai       []OpenAIOption
@@ -57,6 +59,7 @@ type options struct {
 	logger       *slog.Logger
 	in           io.Reader
 	out          io.Writer
+	resume       bool // a session begins by resuming
 }
 
 func defaultOptions() options {
@@ -336,10 +339,22 @@ type runOptions struct {
 	account      *budget.Account[Usage] // of a task, when the run is that of one
 }
 
+// The limits of a run for which none was given. toolCallsFor grows with the
+// steps, so that who raises the one does not run into the other.
+const defaultMaxSteps = 20
+
+func toolCallsFor(steps int) int {
+	return 5 * min(max(steps, defaultMaxSteps), math.MaxInt/5)
+}
+
 func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
-	o := runOptions{maxSteps: 20, maxToolCalls: 100, maxReplies: 2}
+	const unset = math.MinInt
+	o := runOptions{maxSteps: defaultMaxSteps, maxToolCalls: unset, maxReplies: 2}
 	apply(&o, defaults)
 	apply(&o, opts)
+	if o.maxToolCalls == unset {
+		o.maxToolCalls = toolCallsFor(o.maxSteps)
+	}
 	for _, limit := range []struct {
 		name  string
 		value int64
@@ -365,7 +380,8 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 // MaxTokens or a time limit is reached. A run of one step is not summed up.
 func MaxSteps(n int) RunOption { return func(o *runOptions) { o.maxSteps = n } }
 
-// MaxToolCalls limits the tool calls of a run. Default 100.
+// MaxToolCalls limits the tool calls of a run. Default 100, or five times
+// [MaxSteps] where that is more.
 func MaxToolCalls(n int) RunOption { return func(o *runOptions) { o.maxToolCalls = n } }
 
 // MaxReplies sets how many replies in a row, without a tool call, end a run.

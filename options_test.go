@@ -1,6 +1,8 @@
 package pygent_test
 
 import (
+	"fmt"
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -76,4 +78,30 @@ func TestNilOptionsAreLeftOut(t *testing.T) {
 
 	_, err = pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithTools(pygent.Tool{Name: "empty"}))
 	require.ErrorContains(t, err, "tool empty: Run is nil")
+}
+func TestToolCallsAreBoundedByTheStepsUnlessSet(t *testing.T) {
+	tests := []struct {
+		name string
+		opts []pygent.RunOption
+		want int
+	}{
+		{"by default", nil, 100},
+		{"few steps", []pygent.RunOption{pygent.MaxSteps(2)}, 100},
+		{"more steps", []pygent.RunOption{pygent.MaxSteps(25)}, 125},
+		{"any number of steps", []pygent.RunOption{pygent.MaxSteps(math.MaxInt)}, 130},
+		{"set", []pygent.RunOption{pygent.MaxToolCalls(7), pygent.MaxSteps(25)}, 7},
+		{"none", []pygent.RunOption{pygent.MaxToolCalls(0)}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var calls []pygenttest.Reply
+			for i := range 130 {
+				calls = append(calls, pygenttest.Call("job_output", map[string]any{"id": fmt.Sprint(i)}))
+			}
+			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(calls...), pygenttest.Text("done"), pygenttest.Text("done"), pygenttest.Text("done")))
+			result, err := agent.RunUntilStop(t.Context(), "go", tt.opts...)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, result.ToolCalls)
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,8 +34,12 @@ func EventPrinter(w io.Writer) func(Event) {
 type printer struct {
 	mu      sync.Mutex
 	w       io.Writer
-	midLine bool // the last thing written did not end its line
-	spoke   bool // text of the current step was streamed
+	midLine bool   // the last thing written did not end its line
+	spoke   bool   // text of the current step was streamed
+	asked   string // the prompt that waits for an answer
+	err     error  // the first of w
+
+	unfinished func() string // what the user has typed of the answer; may be nil
 }
 
 func (p *printer) event(e Event) {
@@ -57,6 +62,7 @@ func (p *printer) prompt(text string) {
 	defer p.mu.Unlock()
 	p.endLine()
 	p.write(text)
+	p.asked = text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // typed notes that the user ended the line.
@@ -64,6 +70,62 @@ func (p *printer) typed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.midLine = false
+}
+
+// unask notes that no answer is waited for any more.
+func (p *printer) unask() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked = ""
+}
+
+// echo shows what the user types.
+func (p *printer) echo(keys string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, part := range strings.Split(keys, erasure) {
+		if i > 0 {
+			p.put(erasure)
+		}
+		p.write(part)
+	}
+}
+
+// erasure takes back a column of a terminal's line.
+const erasure = "\b \b"
+
+// interject has show write something while the user is asked, and then asks
+// again.
+func (p *printer) interject(show func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endLine()
+	show()
+	if p.asked == "" {
+		return
+	}
+	p.endLine()
+	p.write(p.asked)
+	if p.unfinished != nil {
+		p.write(p.unfinished())
+	}
+}
+
+// Write writes what a command says, as it is.
+func (p *printer) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.put(string(b))
+}
+
+// lost returns the first error of the writer.
+func (p *printer) lost() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return fmt.Errorf("write the output: %w", p.err)
+	}
+	return nil
 }
 
 // end ends the line that was begun.
@@ -159,9 +221,11 @@ func (p *printer) toolDone(e Event) {
 }
 
 // runtime shows what a runtime tells; of a download's progress only the words,
-// since plain text cannot be drawn over.
+// since plain text cannot be drawn over. That it cannot start is an error of
+// the run as well, and said as that.
 func (p *printer) runtime(e Event) {
-	if e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total {
+	pulls := e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
+	if pulls || e.Runtime.Kind == RuntimeFailed {
 		return
 	}
 	p.endLine()
@@ -172,8 +236,18 @@ func (p *printer) write(text string) {
 	if text == "" {
 		return
 	}
-	_, _ = io.WriteString(p.w, visible(text))
-	p.midLine = text[len(text)-1] != '\n'
+	// An error is kept for lost.
+	_, _ = p.put(visible(text))
+}
+
+// put writes text as it is.
+func (p *printer) put(text string) (int, error) {
+	if text != "" {
+		p.midLine = text[len(text)-1] != '\n'
+	}
+	n, err := io.WriteString(p.w, text)
+	p.err = cmp.Or(p.err, err)
+	return n, err
 }
 
 func (p *printer) line(format string, args ...any) {

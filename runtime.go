@@ -68,7 +68,7 @@ func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if localErr != nil {
 		return nil, localErr
 	}
-	o.events(RuntimeEvent{Kind: RuntimeFallback, Text: "commands run on this machine, with your rights: " + err.Error()})
+	o.queue.tell(RuntimeEvent{Kind: RuntimeFallback, Text: "commands run on this machine, with your rights: " + err.Error()})
 	return r, nil
 }
 
@@ -215,5 +215,6 @@ const (
 	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
 	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
 	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
-	RuntimeLost     RuntimeEventKind = "lost"     // the container died; the next command gets a new one
+	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
+	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
 )

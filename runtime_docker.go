@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/docker/docker/client"
 
@@ -69,10 +71,13 @@ type dockerCommander struct {
 	wg      sync.WaitGroup // of starts; added to under mu
 
 	// Only one start goes on at a time, and what follows is its own.
-	shared bool   // the engine may see our file system
-	proved bool   // it is known whether it does
-	volume string // of the workspace, where it does not
-	place  place  // of the last container that was made
+	last   *dockerContainer // that was made; nil when it is known to have ended
+	failed error            // of pulling the image: that is not tried again
+	told   string           // the failure that an event has told of
+	shared bool             // the engine may see our file system
+	proved bool             // it is known whether it does
+	volume string           // of the workspace, where it does not
+	place  place            // of the last container that was made
 }
 
 // containerStart is an attempt at a container. It is made in a goroutine of
@@ -82,13 +87,16 @@ type containerStart struct {
 	known chan struct{} // the shell is known, or the start is over
 	shell string
 
+	cleared chan struct{}         // no container from before is left, or the start is over
+	doubt   atomic.Pointer[error] // why it is not known whether one is left
+
 	done      chan struct{} // the start is over
 	container *dockerContainer
 	err       error
 }
 
 func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir) *dockerCommander {
-	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.events, keep: !w.temporary, shared: sharesFiles(engine)}
+	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, shared: sharesFiles(engine)}
 	if o.sharedFiles != nil {
 		c.shared = *o.sharedFiles
 	}
@@ -99,7 +107,7 @@ func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir
 
 func (c *dockerCommander) run(ctx context.Context, spec commandSpec) (BashResult, error) {
 	for retried := false; ; retried = true {
-		box, err := c.ready(ctx)
+		box, err := c.ready(ctx, spec.timeout)
 		if err != nil {
 			return BashResult{ExitCode: -1}, err
 		}
@@ -113,7 +121,7 @@ func (c *dockerCommander) run(ctx context.Context, spec commandSpec) (BashResult
 }
 
 func (c *dockerCommander) guest(ctx context.Context) (*guest.Client, error) {
-	box, err := c.ready(ctx)
+	box, err := c.ready(ctx, -1)
 	if err != nil {
 		return nil, err
 	}
@@ -135,14 +143,19 @@ func (c *dockerCommander) shell(ctx context.Context) string {
 	}
 }
 
-// ready returns a container that runs, starting one when there is none.
-func (c *dockerCommander) ready(ctx context.Context) (*dockerContainer, error) {
+// ready returns a container that runs, starting one when there is none. It waits
+// at most the given time, unless that is negative, for the certainty that no
+// container from before runs any more.
+func (c *dockerCommander) ready(ctx context.Context, wait time.Duration) (*dockerContainer, error) {
 	c.mu.Lock()
 	s := c.current
 	if s == nil || s.over() && s.err == nil && s.container.isGone() {
 		s = c.begin()
 	}
 	c.mu.Unlock()
+	if err := s.awaitCleared(ctx, wait); err != nil {
+		return nil, err
+	}
 	select {
 	case <-s.done:
 	case <-ctx.Done():
@@ -160,10 +173,31 @@ func (c *dockerCommander) ready(ctx context.Context) (*dockerContainer, error) {
 	return nil, s.err
 }
 
-// drop gives up a container in which no command can be started.
+// awaitCleared waits until no container from before is left.
+func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) error {
+	if wait < 0 {
+		wait = 2 * engineTimeout // the start gives up before
+	}
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	select {
+	case <-s.cleared:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-limit.C:
+	}
+	if doubt := s.doubt.Load(); doubt != nil {
+		return *doubt
+	}
+	return fmt.Errorf("%w: %w", ErrRuntimeLost, errEngineSilent)
+}
+
+// drop gives up a container in which no command can be started. The next start
+// sees to its end.
 func (c *dockerCommander) drop(box *dockerContainer) {
-	box.lose()
-	_ = box.close()
+	box.lose(false)
+	_ = box.hangUp()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.current; s != nil && s.over() && s.container == box {
@@ -171,31 +205,27 @@ func (c *dockerCommander) drop(box *dockerContainer) {
 	}
 }
 
-// park removes the container until there is need of one.
-func (c *dockerCommander) park() {
+// park takes the container away until there is need of one. The function that
+// it returns removes it; the next start waits for that.
+func (c *dockerCommander) park() (remove func()) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	s := c.current
 	if s == nil || !s.over() || s.err != nil {
-		c.mu.Unlock()
-		return
+		return func() {}
 	}
 	c.current = nil
-	c.mu.Unlock()
-	_ = s.container.close() // what the engine keeps is found by its labels
+	return func() { _ = s.container.discard() } // what the engine keeps is found by its labels
 }
 
 // begin starts a container in the background. The caller holds mu.
 func (c *dockerCommander) begin() *containerStart {
 	c.starts++
-	last := c.current
-	s := &containerStart{known: make(chan struct{}), done: make(chan struct{})}
+	s := &containerStart{known: make(chan struct{}), cleared: make(chan struct{}), done: make(chan struct{})}
 	c.current = s
 	name := fmt.Sprintf("pygent-%s-%d", c.spec.id, c.starts)
 	c.wg.Go(func() {
-		if last != nil && last.container != nil {
-			// One that has died may still be on its way out.
-			_ = last.container.close()
-		}
+		defer close(s.done)
 		var once sync.Once
 		know := func(shell string) {
 			once.Do(func() {
@@ -203,22 +233,82 @@ func (c *dockerCommander) begin() *containerStart {
 				close(s.known)
 			})
 		}
-		s.container, s.err = c.launch(c.life, name, know)
+		defer know("")
+		s.err = c.clear(s)
+		close(s.cleared)
+		if s.err != nil {
+			return
+		}
+		s.container, s.err = c.launchAgain(c.life, name, know)
 		// Commands go through the guest: an idle connection to the engine would
 		// cost memory and a descriptor for nothing. The client opens a new one
 		// when it needs it.
 		_ = c.engine.Close()
-		know("")
-		close(s.done)
+		c.tellFailure(s.err)
 	})
 	return s
+}
+
+// tellFailure tells, once, that no container can start.
+func (c *dockerCommander) tellFailure(err error) {
+	if errors.Is(err, ErrRuntimeStart) && err.Error() != c.told {
+		c.told = err.Error()
+		c.emit(RuntimeEvent{Kind: RuntimeFailed, Text: c.told})
+	}
+}
+
+// clear sees to it that the container from before runs no longer, whatever
+// became of the connection to it: two must not work in one workspace.
+func (c *dockerCommander) clear(s *containerStart) error {
+	if c.last == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.life, engineTimeout)
+	defer cancel()
+	for {
+		_ = c.last.hangUp()
+		_, err := c.last.confirmEnd(ctx, true)
+		if err == nil {
+			// What is left of it does no harm, and goes with it or is swept later.
+			_ = c.last.remove(ctx)
+			c.last = nil
+			return nil
+		}
+		if c.life.Err() != nil {
+			return c.life.Err()
+		}
+		err = fmt.Errorf("%w: container %s: %w", ErrRuntimeLost, c.last.name, engineWords(ctx, err))
+		s.doubt.Store(&err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// launchAgain starts a container, a second time where the first one ended at
+// once: somebody may have killed it. After an error no container is left.
+func (c *dockerCommander) launchAgain(ctx context.Context, name string, know func(string)) (*dockerContainer, error) {
+	box, err := c.launch(ctx, name, know)
+	if errors.Is(err, errDiedAtStart) && ctx.Err() == nil {
+		box, err = c.launch(ctx, name, know)
+		if errors.Is(err, errDiedAtStart) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", ErrRuntimeStart, err)
+		}
+	}
+	if err != nil {
+		return nil, startError(err)
+	}
+	c.last = box
+	return box, nil
 }
 
 // launch starts a container, pulling its image when the engine does not have
 // it. know is told the shell as soon as the image is looked at. After an error
 // no container is left.
 func (c *dockerCommander) launch(ctx context.Context, name string, know func(shell string)) (*dockerContainer, error) {
-	info, err := findImage(ctx, c.engine, c.spec.config.Image, c.emit)
+	info, err := c.findImage(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +345,7 @@ func (c *dockerCommander) launchShared(ctx context.Context, p place, name string
 	}
 	p.nonce = ""
 	c.proved, c.place = true, p
-	return box, c.seat(ctx, box, false)
+	return c.mountFiles(ctx, box, false)
 }
 
 // launchRemote starts a container whose workspace is a volume.
@@ -270,37 +360,46 @@ func (c *dockerCommander) launchRemote(ctx context.Context, p place, name string
 	if err != nil {
 		return nil, err
 	}
-	return box, c.seat(ctx, box, true)
+	return c.mountFiles(ctx, box, true)
 }
 
-// seat hands the files to the guest of a container, which it ends on failure.
-func (c *dockerCommander) seat(ctx context.Context, box *dockerContainer, volume bool) error {
+// mountFiles gives the guest of a container its files, and removes the container
+// when that fails.
+func (c *dockerCommander) mountFiles(ctx context.Context, box *dockerContainer, volume bool) (*dockerContainer, error) {
 	client, err := box.commands.guest(ctx)
 	if errors.Is(err, errNoGuest) {
-		return nil // the files stay in the directory, which the container mounts
+		return box, nil // the files stay in the directory, which the container mounts
 	}
 	if err == nil {
 		err = c.files.seat(ctx, client, volume)
 	}
 	if err != nil {
-		return errors.Join(err, box.close())
+		return nil, errors.Join(err, box.discard())
 	}
-	return nil
+	return box, nil
 }
 
+// close returns an error that matches [ErrCleanupIncomplete] where nothing is
+// lost but tidiness.
 func (c *dockerCommander) close() error {
 	err := c.save()
 	saved := err == nil
 	c.end()
 	c.wg.Wait()
-	c.giveUp()
-	if s := c.current; s != nil && s.container != nil {
-		err = errors.Join(err, s.container.close())
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
+	defer cancel()
+	c.giveUp(ctx)
+	var left error
+	if c.last != nil {
+		left = c.last.close(ctx)
 	}
 	if saved {
-		err = errors.Join(err, c.removeVolume())
+		left = errors.Join(left, c.removeVolume(ctx))
 	}
-	return errors.Join(err, c.engine.Close())
+	if left != nil && saved {
+		left = fmt.Errorf("%w: %w", ErrCleanupIncomplete, left)
+	}
+	return errors.Join(err, left, c.engine.Close())
 }
 
 // save brings a workspace that is to be kept back from its volume. When that
@@ -329,6 +428,7 @@ func (c *dockerCommander) save() error {
 		err = endJobs(ctx, client)
 	}
 	if err == nil {
+		// It may take its time, for as long as the guest gets on with it.
 		err = c.files.bringBack(context.Background(), client)
 	}
 	if err != nil {
@@ -341,13 +441,11 @@ func (c *dockerCommander) save() error {
 // have died, or its user lack the right: then one that has it is started for
 // this. An engine that maps users may refuse even that. The files then stay as
 // they are: a temporary workspace that cannot be removed is an error of its own.
-func (c *dockerCommander) giveUp() {
+func (c *dockerCommander) giveUp(ctx context.Context) {
 	if !c.proved || !c.spec.giveUp {
 		return // nothing has run, or nothing is mounted, or the files are ours anyway
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	if s := c.current; s != nil && s.container != nil && !s.container.isGone() && s.container.giveUpFiles(ctx) == nil {
+	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx) == nil {
 		return
 	}
 	spec := c.spec
@@ -358,7 +456,7 @@ func (c *dockerCommander) giveUp() {
 		return
 	}
 	_ = box.giveUpFiles(ctx)
-	_ = box.close()
+	_ = box.close(ctx)
 }
 
 // over reports whether the start has succeeded or failed.

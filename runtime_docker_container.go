@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -37,8 +37,13 @@ const (
 // shell from replacing itself by cat, which would not wait for orphans.
 const idleScript = "cat >/dev/null; exit 0"
 
-// containerDiedNote is the note of a command whose container died under it.
-const containerDiedNote = "the container died while the command ran; the next command gets a new one on the same workspace"
+// hostSilence is after how long without a sign of us a guest ends what it runs:
+// its engine may have lost us, and keep its stream open. It is longer than a
+// guest is waited for, so that no link is lost at one end only.
+const hostSilence = 30 * time.Second
+
+// errDiedAtStart tells that a container ended before its guest had said a word.
+var errDiedAtStart = errors.New("the container ended at its start")
 
 // errContainerGone is the error of a command that could not begin because its
 // container had died.
@@ -50,6 +55,7 @@ type containerSpec struct {
 	config container.Config
 	host   container.HostConfig
 	giveUp bool // files may have to be given to the workspace's owner at the end
+	pace   pace
 }
 
 // newContainerSpec describes the containers of a runtime but for their [place].
@@ -57,6 +63,7 @@ func newContainerSpec(o *runtimeOptions) containerSpec {
 	id := strings.ToLower(rand.Text()[:12])
 	s := containerSpec{
 		id:     id,
+		pace:   o.pace,
 		giveUp: o.workspace != "" || os.Geteuid() != 0,
 		config: container.Config{
 			Image:        o.image,
@@ -137,11 +144,12 @@ type dockerContainer struct {
 	emit     func(RuntimeEvent)
 
 	stream  types.HijackedResponse // of PID 1; closing it ends the container
-	gone    chan struct{}          // closed when the container has died
+	gone    chan struct{}          // closed when the stream has ended
 	watched sync.WaitGroup         // of the goroutine that closes gone
 	closing atomic.Bool
 	lost    sync.Once
-	close   func() error // runs once
+	hangUp  func() error // closes the stream; runs once
+	end     containerEnd
 }
 
 // startContainer creates and starts a container in its place. After an error
@@ -152,8 +160,7 @@ func startContainer(ctx context.Context, engine *client.Client, spec containerSp
 	if err != nil {
 		return nil, err
 	}
-	b := &dockerContainer{engine: engine, name: name, spec: spec, emit: emit, gone: make(chan struct{})}
-	b.close = sync.OnceValue(b.shutDown)
+	b := newContainer(engine, spec, name, emit)
 	err = b.create(ctx)
 	if err != nil && p.missing(err) {
 		return nil, fmt.Errorf("%w: %w", errNotShared, err)
@@ -170,10 +177,33 @@ func startContainer(ctx context.Context, engine *client.Client, spec containerSp
 		err = b.greet(ctx, p)
 	}
 	if err != nil {
-		return nil, errors.Join(err, b.remove())
+		return nil, errors.Join(err, b.discard())
 	}
 	emit(RuntimeEvent{Kind: RuntimeStarted, Text: "container " + name + " runs " + spec.config.Image})
 	return b, nil
+}
+
+// newContainer describes a container that does not exist yet.
+func newContainer(engine *client.Client, spec containerSpec, name string, emit func(RuntimeEvent)) *dockerContainer {
+	b := &dockerContainer{engine: engine, name: name, spec: spec, emit: emit, gone: make(chan struct{})}
+	b.end.asking = make(chan struct{}, 1)
+	b.hangUp = sync.OnceValue(func() error {
+		err := b.commands.close()
+		b.stream.Close()
+		b.watched.Wait()
+		return err
+	})
+	return b
+}
+
+// discard removes a container that is of no use.
+func (b *dockerContainer) discard() error {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	if b.commands != nil {
+		return b.close(ctx)
+	}
+	return b.remove(ctx)
 }
 
 // greet makes the container ready for commands: through its guest, or by plain
@@ -185,10 +215,16 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 		return nil
 	}
 	stream := guest.Attach(b.stream.Reader, b.stream.Conn)
-	client, err := guest.Connect(ctx, stream, guest.Config{Workspace: dockerWorkspace, Nonce: p.nonce, Own: true})
+	client, err := guest.Connect(ctx, stream, guest.Config{
+		Workspace: dockerWorkspace, Nonce: p.nonce, Own: true,
+		Patience: b.spec.pace.patience, KeepAlive: b.spec.pace.keepAlive, Silence: cmp.Or(b.spec.pace.silence, hostSilence),
+	})
 	if err != nil {
-		if words := strings.TrimSpace(stream.Stderr()); words != "" {
+		if words := stream.Stderr(); words != "" {
 			err = fmt.Errorf("%w; the container said: %s", err, words)
+		}
+		if errors.Is(err, guest.ErrClosed) {
+			err = fmt.Errorf("%w: %w", errDiedAtStart, err)
 		}
 		return fmt.Errorf("start a container of image %q: %w", b.spec.config.Image, err)
 	}
@@ -208,37 +244,31 @@ type boxedGuest struct {
 }
 
 func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, error) {
-	if g.box.isGone() {
-		return BashResult{ExitCode: -1}, errContainerGone
-	}
 	alone := g.running.Add(1) == 1
 	defer g.running.Add(-1)
+	begun := time.Now()
 	res, survivors, err := g.execute(ctx, spec)
-	if alone && starved(err) {
+	switch {
+	case ctx.Err() == nil && (errors.Is(err, guest.ErrUnsent) || alone && starved(err)):
 		return BashResult{ExitCode: -1}, errContainerGone
-	}
-	if errors.Is(err, guest.ErrClosed) && ctx.Err() == nil {
-		res.Note, err = containerDiedNote, nil
-	}
-	if survivors > 0 {
-		g.box.kill()
+	case ctx.Err() == nil && errors.Is(err, guest.ErrClosed):
+		res = unanswered(spec, begun)
+		res.Note, err = g.box.abandon(err, spec.endTime(begun)), nil
+	case err != nil && !g.client.Alive(): // it did not even answer to a cancel
+		res.Note = g.box.abandon(guest.ErrUnresponsive, minEndTime)
+	case survivors > 0:
+		res.Note += "; " + g.box.abandon(errSurvivors, minEndTime)
 	}
 	return res, err
 }
 
-// kill ends a container with processes in it that nothing else ends, and waits
-// for that. The next command gets a new one. An engine that does not answer is
-// not waited for: shutDown tries again.
-func (b *dockerContainer) kill() {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	if err := b.engine.ContainerKill(ctx, b.name, "KILL"); err != nil {
-		return
-	}
-	select {
-	case <-b.gone:
-	case <-ctx.Done():
-	}
+// errSurvivors is why a container is given up in which processes do not end.
+var errSurvivors = errors.New("processes that cannot be killed")
+
+// unanswered is the result of a command of which nothing more will be known.
+func unanswered(spec commandSpec, begun time.Time) BashResult {
+	took := time.Since(begun)
+	return BashResult{ExitCode: -1, Duration: took, TimedOut: spec.timeout >= 0 && took >= spec.timeout}
 }
 
 // starved reports whether a command could not begin because the guest has no
@@ -261,16 +291,20 @@ func (b *dockerContainer) createOnce(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
-	defer cancel()
-	_, err := b.engine.ContainerCreate(ctx, &b.spec.config, &b.spec.host, nil, nil, b.name)
-	return err
+	return ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		_, err := b.engine.ContainerCreate(ctx, &b.spec.config, &b.spec.host, nil, nil, b.name)
+		return err
+	})
 }
 
 // findShell looks for bash in the created container, where nothing runs yet.
 func (b *dockerContainer) findShell(ctx context.Context) string {
 	for _, shell := range []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"} {
-		if _, err := b.engine.ContainerStatPath(ctx, b.name, shell); err == nil {
+		err := ask(ctx, func(ctx context.Context) error {
+			_, err := b.engine.ContainerStatPath(ctx, b.name, shell)
+			return err
+		})
+		if err == nil {
 			return shell
 		}
 	}
@@ -279,11 +313,16 @@ func (b *dockerContainer) findShell(ctx context.Context) string {
 
 func (b *dockerContainer) start(ctx context.Context) (err error) {
 	// Attached before the start, so that its end cannot be missed.
-	b.stream, err = b.engine.ContainerAttach(ctx, b.name, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	b.stream, err = hijack(ctx, engineTimeout, func(ctx context.Context) (types.HijackedResponse, error) {
+		return b.engine.ContainerAttach(ctx, b.name, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	})
 	if err != nil {
 		return fmt.Errorf("attach to the container: %w", err)
 	}
-	if err := b.engine.ContainerStart(ctx, b.name, container.StartOptions{}); err != nil {
+	err = ask(ctx, func(ctx context.Context) error {
+		return b.engine.ContainerStart(ctx, b.name, container.StartOptions{})
+	})
+	if err != nil {
 		b.stream.Close()
 		return fmt.Errorf("start a container of image %q: %w", b.spec.config.Image, err)
 	}
@@ -305,34 +344,22 @@ func (b *dockerContainer) watch(ended <-chan struct{}) {
 	<-ended
 	close(b.gone)
 	if !b.closing.Load() {
-		b.lose()
+		b.lose(false)
 	}
 }
 
-// lose tells, once, that the container has died.
-func (b *dockerContainer) lose() {
-	b.lost.Do(func() {
-		b.emit(RuntimeEvent{Kind: RuntimeLost, Text: "container " + b.name + " has died; the next command gets a new one"})
-	})
-}
-
+// isGone reports whether nothing can be started in the container any more. What
+// ran there may still run.
 func (b *dockerContainer) isGone() bool {
+	if g, ok := b.commands.(*boxedGuest); ok && !g.client.Alive() {
+		return true // the goroutine that closes gone may be late
+	}
 	select {
 	case <-b.gone:
 		return true
 	default:
 		return false
 	}
-}
-
-// shutDown ends and removes the container. It is called through close.
-func (b *dockerContainer) shutDown() error {
-	b.closing.Store(true)
-	err := b.commands.close()
-	b.stream.Close()
-	err = errors.Join(err, b.remove())
-	b.watched.Wait()
-	return err
 }
 
 // giveUpFiles gives what the container's users made in the workspace to the
@@ -356,34 +383,6 @@ func endJobs(ctx context.Context, client *guest.Client) error {
 			_, killed := client.Kill(ctx, j.ID, 0)
 			err = errors.Join(err, killed)
 		}
-	}
-	return err
-}
-
-// remove removes the container, whatever its state, and waits until it has gone.
-func (b *dockerContainer) remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	if err := removeContainer(ctx, b.engine, b.name); err != nil {
-		return fmt.Errorf("remove container %s: %w", b.name, err)
-	}
-	return nil
-}
-
-// removeContainer removes a container with its anonymous volumes, and waits
-// until it has gone, also when the engine is removing it already.
-func removeContainer(ctx context.Context, engine *client.Client, name string) error {
-	err := engine.ContainerRemove(ctx, name, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if errdefs.IsConflict(err) {
-		removed, failed := engine.ContainerWait(ctx, name, container.WaitConditionRemoved)
-		select {
-		case <-removed:
-			return nil
-		case err = <-failed:
-		}
-	}
-	if errdefs.IsNotFound(err) {
-		return nil
 	}
 	return err
 }

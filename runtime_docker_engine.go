@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/docker/cli/cli/connhelper"
+	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/client"
 )
 
@@ -23,7 +24,66 @@ const (
 	pingTimeout    = 2 * time.Second
 	sshPingTimeout = 10 * time.Second // a session has to be set up first
 	engineTimeout  = 30 * time.Second // one request that must not be given up half way
+	sendTimeout    = 5 * time.Minute  // one that sends much, perhaps over a slow line
 )
+
+// errEngineSilent tells that an engine takes requests and does not answer them.
+var errEngineSilent = errors.New("the engine does not answer")
+
+// ask makes a request to an engine, which has engineTimeout to answer it.
+func ask(ctx context.Context, request func(context.Context) error) error {
+	return askFor(ctx, engineTimeout, request)
+}
+
+func askFor(ctx context.Context, within time.Duration, request func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := request(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return errEngineSilent
+	}
+	return err
+}
+
+// engineWords is an error of a request that was bounded by ctx. The end of that
+// time is no time limit of a caller's.
+func engineWords(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		return errEngineSilent
+	}
+	return err
+}
+
+// hijack asks an engine for a raw connection. Its client waits for the answer
+// whatever becomes of the context, so that a request to an engine that does not
+// answer is left to itself until the engine does, or ends.
+func hijack(ctx context.Context, within time.Duration, request func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
+	type answer struct {
+		conn types.HijackedResponse
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		conn, err := request(ctx)
+		answered <- answer{conn, err}
+	}()
+	limit := time.NewTimer(within)
+	defer limit.Stop()
+	err := errEngineSilent
+	select {
+	case a := <-answered:
+		return a.conn, a.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-limit.C:
+	}
+	go func() {
+		if late := <-answered; late.err == nil {
+			late.conn.Close()
+		}
+	}()
+	return types.HijackedResponse{}, err
+}
 
 // endpoint is an engine's address, and why it is one that may answer.
 type endpoint struct {

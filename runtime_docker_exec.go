@@ -79,8 +79,13 @@ func (e *execCommander) close() error { return nil }
 
 func (e *execCommander) run(ctx context.Context, spec commandSpec) (BashResult, error) {
 	mark := rand.Text()
-	start := time.Now()
+	begun := time.Now()
 	call, err := e.start(ctx, spec, mark)
+	if errors.Is(err, errEngineSilent) {
+		res := unanswered(spec, begun)
+		res.Note = e.box.abandon(guest.ErrUnresponsive, minEndTime)
+		return res, nil
+	}
 	if err != nil {
 		return BashResult{ExitCode: -1}, err
 	}
@@ -89,14 +94,23 @@ func (e *execCommander) run(ctx context.Context, spec commandSpec) (BashResult, 
 	defer cancel()
 	select {
 	case <-call.ended:
-		res := BashResult{Duration: time.Since(start)}
-		return res, e.settle(call, &res)
+		res := BashResult{Duration: time.Since(begun)}
+		return res, e.settle(spec, call, &res)
 	case <-limited.Done():
 	}
-	e.stop(call)
-	res := BashResult{Duration: time.Since(start), ExitCode: call.stream.status}
+	ended := e.stop(call)
+	res := BashResult{Duration: time.Since(begun), ExitCode: call.stream.status}
 	call.stream.out.into(&res)
+	if !ended {
+		res.Note = e.box.abandon(guest.ErrUnresponsive, minEndTime)
+	}
 	return res, stopped(limited, &res)
+}
+
+// answerTime is how long an engine may take to start a command, and to run the
+// script that ends it.
+func (e *execCommander) answerTime() time.Duration {
+	return killGrace + cmp.Or(e.box.spec.pace.patience, guest.DefaultPatience)
 }
 
 // execCall is a command that runs. Its stream may be read when ended is closed.
@@ -108,7 +122,7 @@ type execCall struct {
 }
 
 func (e *execCommander) start(ctx context.Context, spec commandSpec, mark string) (*execCall, error) {
-	id, conn, err := attachExec(ctx, e.box, container.ExecOptions{
+	id, conn, err := attachExec(ctx, e.box, max(spec.timeout, 0)+e.answerTime(), container.ExecOptions{
 		AttachStdin:  true,
 		AttachStdout: true,
 		AttachStderr: true,
@@ -133,12 +147,12 @@ func (e *execCommander) start(ctx context.Context, spec commandSpec, mark string
 }
 
 // settle completes the result of a command that ended by itself.
-func (e *execCommander) settle(call *execCall, res *BashResult) error {
+func (e *execCommander) settle(spec commandSpec, call *execCall, res *BashResult) error {
 	s := call.stream
 	s.out.into(res)
 	res.ExitCode = s.status
 	if s.state != streamEnded {
-		return e.explain(call, res)
+		return e.explain(spec, call, res)
 	}
 	if res.ExitCode == 128+9 {
 		res.Note = e.box.killedNote()
@@ -148,21 +162,23 @@ func (e *execCommander) settle(call *execCall, res *BashResult) error {
 
 // explain finds out why a command's output ended without a status: the shell
 // could not be started, was killed, or died with the container.
-func (e *execCommander) explain(call *execCall, res *BashResult) error {
+func (e *execCommander) explain(spec commandSpec, call *execCall, res *BashResult) error {
 	// The streams of commands end a moment before the container's own does.
 	select {
 	case <-e.box.gone:
 	case <-time.After(killGrace):
 	}
+	wait := spec.endTime(time.Now().Add(-res.Duration))
 	if e.box.isGone() {
-		res.Note = containerDiedNote
+		res.Note = e.box.abandon(errContainerGone, wait)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), minEndTime)
 	defer cancel()
 	info, err := e.box.engine.ContainerExecInspect(ctx, call.id)
-	if err != nil {
-		return fmt.Errorf("look at the command's status: %w", err)
+	if err != nil || info.Running && call.stream.state == streamOutput {
+		res.Note = e.box.abandon(errContainerGone, wait)
+		return nil
 	}
 	if call.stream.state == streamPid {
 		return fmt.Errorf("start %s in the container: %s", e.box.shell, cmp.Or(strings.TrimSpace(res.Output), "no output"))
@@ -176,16 +192,18 @@ func (e *execCommander) explain(call *execCall, res *BashResult) error {
 	return nil
 }
 
-// stop ends a command with its descendants, and waits for the stream's end.
-func (e *execCommander) stop(call *execCall) {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+// stop ends a command with its descendants, waits for the stream's end, and
+// reports whether the container took part in that.
+func (e *execCommander) stop(call *execCall) (ended bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), e.answerTime())
 	defer cancel()
 	select {
 	case pid := <-call.stream.pid:
-		_ = runExec(ctx, e.box, container.ExecOptions{
+		ended = runExec(ctx, e.box, container.ExecOptions{
 			Cmd: []string{"/bin/sh", "-c", killScript, "kill", strconv.Itoa(pid)},
-		})
+		}) == nil
 	case <-call.ended:
+		ended = true
 	case <-e.box.gone:
 	case <-ctx.Done():
 	}
@@ -195,12 +213,17 @@ func (e *execCommander) stop(call *execCall) {
 	}
 	call.conn.Close()
 	<-call.ended
+	return ended
 }
 
 // runExec runs a command of our own to its end.
 func runExec(ctx context.Context, box *dockerContainer, opts container.ExecOptions) error {
 	opts.AttachStdout, opts.AttachStderr = true, true
-	_, conn, err := attachExec(ctx, box, opts)
+	limit := engineTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = time.Until(deadline)
+	}
+	_, conn, err := attachExec(ctx, box, limit, opts)
 	if err != nil {
 		return err
 	}
@@ -208,20 +231,23 @@ func runExec(ctx context.Context, box *dockerContainer, opts container.ExecOptio
 	stop := context.AfterFunc(ctx, conn.Close)
 	defer stop()
 	_, err = io.Copy(io.Discard, conn.Reader)
-	return err
+	return cmp.Or(ctx.Err(), err)
 }
 
 // attachExec starts a command in the container. Once the engine has been asked
 // to start it, the answer is waited for, also when ctx ends: a command that
-// runs must be known.
-func attachExec(ctx context.Context, box *dockerContainer, opts container.ExecOptions) (string, types.HijackedResponse, error) {
+// runs must be known. An engine that does not answer within limit is an error.
+func attachExec(ctx context.Context, box *dockerContainer, limit time.Duration, opts container.ExecOptions) (string, types.HijackedResponse, error) {
+	var created container.ExecCreateResponse
+	err := askFor(ctx, limit, func(ctx context.Context) (err error) {
+		created, err = box.engine.ContainerExecCreate(ctx, box.name, opts)
+		return err
+	})
 	var conn types.HijackedResponse
-	created, err := box.engine.ContainerExecCreate(ctx, box.name, opts)
 	if err == nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
-		defer cancel()
-		conn, err = box.engine.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
+		conn, err = hijack(context.WithoutCancel(ctx), limit, func(ctx context.Context) (types.HijackedResponse, error) {
+			return box.engine.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
+		})
 	}
 	switch {
 	case err == nil:

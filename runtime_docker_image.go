@@ -16,14 +16,26 @@ import (
 // pullEventEvery is how often the progress of a pull is told.
 const pullEventEvery = 250 * time.Millisecond
 
-// findImage describes an image, which it pulls when the engine does not have it.
-func findImage(ctx context.Context, engine *client.Client, ref string, emit func(RuntimeEvent)) (image.InspectResponse, error) {
-	info, err := engine.ImageInspect(ctx, ref)
+// stalledPull is how long a pull may tell of no progress.
+const stalledPull = 5 * time.Minute
+
+// findImage describes the image, which it pulls when the engine does not have
+// it. A pull that failed is not tried again: whoever pulls the image by hand is
+// served, and nobody waits for the same failure at each command.
+func (c *dockerCommander) findImage(ctx context.Context) (image.InspectResponse, error) {
+	ref := c.spec.config.Image
+	info, err := inspectImage(ctx, c.engine, ref)
 	if errdefs.IsNotFound(err) {
-		if err := pullImage(ctx, engine, ref, emit); err != nil {
+		if c.failed != nil {
+			return info, c.failed
+		}
+		if err := pullImage(ctx, c.engine, ref, c.emit); err != nil {
+			if !passing(err) {
+				c.failed = err
+			}
 			return info, err
 		}
-		info, err = engine.ImageInspect(ctx, ref)
+		info, err = inspectImage(ctx, c.engine, ref)
 	}
 	if err != nil {
 		return info, fmt.Errorf("look at image %q: %w", ref, err)
@@ -31,21 +43,49 @@ func findImage(ctx context.Context, engine *client.Client, ref string, emit func
 	return info, nil
 }
 
+func inspectImage(ctx context.Context, engine *client.Client, ref string) (info image.InspectResponse, err error) {
+	err = ask(ctx, func(ctx context.Context) error {
+		info, err = engine.ImageInspect(ctx, ref)
+		return err
+	})
+	return info, err
+}
+
 // pullImage pulls an image, telling its progress.
 func pullImage(ctx context.Context, engine *client.Client, ref string, emit func(RuntimeEvent)) error {
 	emit(RuntimeEvent{Kind: RuntimePull, Text: "pulling " + ref})
-	body, err := engine.ImagePull(ctx, ref, image.PullOptions{})
+	pull, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(stalledPull, func() { cancel(errEngineSilent) })
+	defer stalled.Stop()
+	body, err := engine.ImagePull(pull, ref, image.PullOptions{})
 	if err == nil {
-		err = followPull(body, ref, emit)
+		err = followPull(pullBody{body, func() { stalled.Reset(stalledPull) }}, ref, emit)
 		body.Close()
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case pull.Err() != nil:
+		err = fmt.Errorf("no progress for %s", stalledPull)
+	case client.IsErrConnectionFailed(err):
+		return err
 	}
 	return fmt.Errorf("pull image %q: %w; pull it by hand with \"docker pull %s\", choose another one with --image, or run on this machine with --no-docker", ref, err, ref)
+}
+
+// pullBody tells of every read of an engine's answer.
+type pullBody struct {
+	io.Reader
+	tell func()
+}
+
+// Read implements io.Reader.
+func (w pullBody) Read(p []byte) (int, error) {
+	w.tell()
+	return w.Reader.Read(p)
 }
 
 // followPull reads the engine's progress to its end. An error of the pull is

@@ -77,7 +77,10 @@ func (p place) deliver(ctx context.Context, b *dockerContainer) error {
 	if err != nil {
 		return err
 	}
-	if err := b.engine.CopyToContainer(ctx, b.name, guestDir, archive, container.CopyToContainerOptions{}); err != nil {
+	err = askFor(ctx, sendTimeout, func(ctx context.Context) error {
+		return b.engine.CopyToContainer(ctx, b.name, guestDir, archive, container.CopyToContainerOptions{})
+	})
+	if err != nil {
 		return fmt.Errorf("copy the guest into the container: %w", err)
 	}
 	return nil
@@ -127,28 +130,30 @@ func (c *dockerCommander) newVolume(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	create, cancel := context.WithTimeout(context.WithoutCancel(ctx), engineTimeout)
-	defer cancel()
 	name := "pygent-" + c.spec.id
-	if _, err := c.engine.VolumeCreate(create, volume.CreateOptions{Name: name, Labels: c.spec.config.Labels}); err != nil {
+	err := ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		_, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: c.spec.config.Labels})
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("create a volume for the workspace: %w", err)
 	}
 	c.volume = name
 	if err := c.openVolume(ctx, name); err != nil {
-		return errors.Join(err, c.removeVolume())
+		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+		defer cancel()
+		return errors.Join(err, c.removeVolume(ctx))
 	}
 	return nil
 }
 
 // removeVolume removes the volume of the workspace, if there is one.
-func (c *dockerCommander) removeVolume() error {
+func (c *dockerCommander) removeVolume(ctx context.Context) error {
 	if c.volume == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
 	if err := c.engine.VolumeRemove(ctx, c.volume, true); err != nil {
-		return fmt.Errorf("remove the workspace's volume %s: %w", c.volume, err)
+		return fmt.Errorf("remove the workspace's volume %s: %w", c.volume, engineWords(ctx, err))
 	}
 	c.volume = ""
 	return nil
@@ -157,7 +162,7 @@ func (c *dockerCommander) removeVolume() error {
 // openVolume makes the root of a new volume writable for any user of the
 // container. Only the engine can: it takes a container that never runs.
 func (c *dockerCommander) openVolume(ctx context.Context, name string) error {
-	b := &dockerContainer{engine: c.engine, name: "pygent-" + c.spec.id + "-volume", spec: c.spec, emit: c.emit}
+	b := newContainer(c.engine, c.spec, "pygent-"+c.spec.id+"-volume", c.emit)
 	b.spec.host = container.HostConfig{
 		NetworkMode: "none",
 		Mounts:      []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: dockerWorkspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
@@ -169,7 +174,9 @@ func (c *dockerCommander) openVolume(ctx context.Context, name string) error {
 	}
 	archive, err := tarOf(strings.TrimPrefix(dockerWorkspace, "/"), 0o777, nil)
 	if err == nil {
-		err = c.engine.CopyToContainer(ctx, b.name, "/", archive, container.CopyToContainerOptions{})
+		err = ask(ctx, func(ctx context.Context) error {
+			return c.engine.CopyToContainer(ctx, b.name, "/", archive, container.CopyToContainerOptions{})
+		})
 	}
-	return errors.Join(err, b.remove())
+	return errors.Join(err, b.discard())
 }

@@ -147,15 +147,18 @@ func TestDockerMissingImageIsOneClearError(t *testing.T) {
 			defer mu.Unlock()
 			events = append(events, e)
 		}))
-	for range 2 { // the second command tries again
+	for range 2 { // the image is pulled once all the same
 		_, err := r.Bash(t.Context(), "true")
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 		require.ErrorContains(t, err, `pull image "127.0.0.1:1/pygent-test/none:1": `)
 		require.ErrorContains(t, err, "docker pull 127.0.0.1:1/pygent-test/none:1")
 		require.ErrorContains(t, err, "--no-docker")
 	}
+	require.NoError(t, r.Cleanup())
 	mu.Lock()
 	require.Len(t, events, 2)
 	require.Equal(t, pygent.RuntimePull, events[0].Kind)
+	require.Equal(t, pygent.RuntimeFailed, events[1].Kind)
 	mu.Unlock()
 	require.Empty(t, r.(pygent.Describer).Describe(t.Context()).Shell)
 	require.Empty(t, containersOf(t, engine, dir))

@@ -3,12 +3,14 @@ package pygent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+	"syscall"
+	"time"
 
 	"github.com/x/pygent/internal/guest"
 )
@@ -38,7 +40,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	if err != nil {
 		return nil, err
 	}
-	c := &localCommander{path: shell, dir: w.tree.Dir(), env: inheritedEnv(os.Environ())}
+	c := &localCommander{path: shell, dir: w.tree.Dir(), env: inheritedEnv(os.Environ()), pace: o.pace, turn: make(chan struct{}, 1)}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Temporary: w.temporary, Fallback: fallback}
 	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, w.tree.Dir())
 }
@@ -50,7 +52,7 @@ func findShell() (string, error) {
 			return filepath.Abs(path)
 		}
 	}
-	return "", errors.New("no shell: neither bash nor sh is in PATH")
+	return "", fmt.Errorf("%w: no shell: neither bash nor sh is in PATH", ErrRuntimeStart)
 }
 
 // credentialPrefixes begin the names of variables of model providers.
@@ -80,8 +82,9 @@ type localCommander struct {
 	path string   // the shell
 	dir  string   // the workspace
 	env  []string // inherited by commands
+	pace pace
 
-	mu      sync.Mutex // guards current, also while one is started
+	turn    chan struct{} // a token for whoever uses current, also while one is started or ended
 	current *guestCommander
 }
 
@@ -97,48 +100,90 @@ func (c *localCommander) guest(ctx context.Context) (*guest.Client, error) {
 
 // ready returns a guest that runs, starting one when there is none.
 func (c *localCommander) ready(ctx context.Context) (*guestCommander, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.current != nil {
-		select {
-		case <-c.current.client.Done():
-			_ = c.shut() // it died; its processes went with it
-			c.current = nil
-		default:
-			return c.current, nil
-		}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	client, err := guest.StartLocal(ctx, c.env, guest.Config{Workspace: c.dir})
+	if c.current != nil && c.current.client.Alive() {
+		return c.current, nil
+	}
+	if err := c.shut(); errors.Is(err, guest.ErrLeft) {
+		return nil, fmt.Errorf("%w: %w", errLocalLeft, err)
+	}
+	client, err := guest.StartLocal(ctx, c.env, guest.Config{
+		Workspace: c.dir, Patience: c.pace.patience, KeepAlive: c.pace.keepAlive,
+	})
 	if err != nil {
-		return nil, err
+		return nil, localStartError(ctx, err)
 	}
 	c.current = &guestCommander{client: client}
 	return c.current, nil
 }
 
-func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult, error) {
-	g, err := c.ready(ctx)
-	if err != nil {
-		return BashResult{ExitCode: -1}, err
+// errLocalLeft is returned once for a guest that ended and left something. The
+// next command runs beside it.
+var errLocalLeft = errors.New("commands from before may still run in the workspace")
+
+// localStartError marks an error that a further attempt would meet again.
+func localStartError(ctx context.Context, err error) error {
+	for _, passing := range []error{guest.ErrProcesses, guest.ErrClosed, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, passing) || ctx.Err() != nil {
+			return err
+		}
 	}
-	return g.run(ctx, spec)
+	return fmt.Errorf("%w: %w", ErrRuntimeStart, err)
+}
+
+func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult, error) {
+	for retried := false; ; retried = true {
+		g, err := c.ready(ctx)
+		if err != nil {
+			return BashResult{ExitCode: -1}, err
+		}
+		begun := time.Now()
+		res, err := g.run(ctx, spec)
+		switch {
+		case errors.Is(err, guest.ErrUnsent) && !retried:
+			continue // it died before the command began: it is safe to repeat
+		case errors.Is(err, guest.ErrUnresponsive):
+			res = unanswered(spec, begun)
+			res.Note, err = c.abandon(g), nil
+		case err != nil && ctx.Err() != nil && !g.client.Alive():
+			res.Note = c.abandon(g)
+		}
+		return res, err
+	}
+}
+
+// abandon waits for the end of a guest that did not answer, and says what became
+// of its commands.
+func (c *localCommander) abandon(g *guestCommander) (note string) {
+	const what = "the guest that runs commands did not answer and was killed"
+	if err := g.close(); errors.Is(err, guest.ErrLeft) {
+		return what + "; the command may still run: " + err.Error()
+	}
+	return what + " with all that it ran; the next command gets a new one"
 }
 
 func (c *localCommander) close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.current == nil {
-		return nil
-	}
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
 	return c.shut()
 }
 
 // shut ends the current guest, and removes the long outputs that one which
-// was killed could not remove itself. The caller holds mu.
+// was killed could not remove itself. The caller has the turn.
 func (c *localCommander) shut() error {
-	err := c.current.close()
+	if c.current == nil {
+		return nil
+	}
+	client := c.current.client
+	c.current = nil
+	err := client.Close()
 	// The guest has our rights, but a path that it names is not to be trusted.
-	if spill := c.current.client.Info().Spill; strings.HasPrefix(filepath.Base(spill), spillPrefix) {
+	if spill := client.Info().Spill; strings.HasPrefix(filepath.Base(spill), spillPrefix) {
 		err = errors.Join(err, os.RemoveAll(spill))
 	}
 	return err

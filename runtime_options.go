@@ -2,7 +2,6 @@ package pygent
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"time"
 )
 
 // Defaults of a container.
@@ -106,7 +105,17 @@ type runtimeOptions struct {
 	sharedFiles  *bool         // nil: as the engine's address suggests
 	env          []string
 	events       func(RuntimeEvent)
+	queue        *runtimeEvents // passes events on
 	logger       *slog.Logger
+	pace         pace
+}
+
+// pace are waiting times around a guest, as in [guest.Config]. Zero is the
+// default; tests are less patient.
+type pace struct {
+	patience  time.Duration
+	keepAlive time.Duration
+	silence   time.Duration // of the host, in a container
 }
 
 // newRuntimeOptions applies opts to what the environment says, unless a Config
@@ -125,7 +134,7 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 	o.memory = cmp.Or(o.memory, DefaultMemory)
 	o.pids = cmp.Or(o.pids, DefaultPidsLimit)
 	o.logger = cmp.Or(o.logger, slog.New(slog.DiscardHandler))
-	o.events = loggedEvents(o.events, o.logger)
+	o.queue = &runtimeEvents{emit: o.events, logger: o.logger}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("runtime options: %w", err)
 	}
@@ -136,26 +145,6 @@ func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 	o := &runtimeOptions{capabilities: defaultCapabilities}
 	apply(o, opts)
 	return o
-}
-
-// loggedEvents returns a function that logs an event and emits it, one at a time.
-func loggedEvents(emit func(RuntimeEvent), logger *slog.Logger) func(RuntimeEvent) {
-	var mu sync.Mutex
-	return func(e RuntimeEvent) {
-		mu.Lock()
-		defer mu.Unlock()
-		level := slog.LevelInfo
-		switch {
-		case e.Kind == RuntimeFallback || e.Kind == RuntimeLost:
-			level = slog.LevelWarn
-		case e.Total > 0:
-			level = slog.LevelDebug // one of many
-		}
-		logger.Log(context.Background(), level, e.Text, "kind", string(e.Kind))
-		if emit != nil {
-			emit(e)
-		}
-	}
 }
 
 // check refuses values that make no sense, and completes the mounts and the
@@ -323,8 +312,9 @@ func WithEnv(env ...string) RuntimeOption {
 }
 
 // WithRuntimeEvents calls emit for what happens outside of commands: a fallback,
-// a pull, a start, a loss. Calls come from several goroutines but never two at
-// once, and hold up the runtime: emit must not block, nor call the runtime.
+// a pull, a start, a loss. Calls come one at a time, in order, from a goroutine
+// of the runtime, and hold nothing up: emit may call the runtime. No call begins
+// once Cleanup has.
 func WithRuntimeEvents(emit func(RuntimeEvent)) RuntimeOption {
 	return func(o *runtimeOptions) { o.events = emit }
 }

@@ -64,16 +64,16 @@ func openWorkspace(ctx context.Context, o *runtimeOptions, open bool, mounts ...
 		sweepDirectories()
 		w.temporary = true
 		if dir, err = workspace.MakeTemp(open); err != nil {
-			return w, fmt.Errorf("workspace: %w", err)
+			return w, fmt.Errorf("%w: workspace: %w", ErrRuntimeStart, err)
 		}
 	} else if err := os.MkdirAll(dir, 0o777); err != nil {
-		return w, fmt.Errorf("workspace: %w", err)
+		return w, fmt.Errorf("%w: workspace: %w", ErrRuntimeStart, err)
 	}
 	if w.tree, err = workspace.Open(dir, mounts...); err != nil {
 		if w.temporary {
 			workspace.RemoveTemp(dir)
 		}
-		return w, fmt.Errorf("workspace: %w", err)
+		return w, fmt.Errorf("%w: workspace: %w", ErrRuntimeStart, err)
 	}
 	for _, file := range o.initialFiles {
 		src, dest := splitInitialFile(file)
@@ -266,6 +266,7 @@ func (r *workspaceRuntime) close() error {
 	r.calls.Wait()
 	err := r.ports.close()
 	err = errors.Join(err, r.commands.close())
+	r.options.queue.close()
 	err = errors.Join(err, r.dir.discard())
 	if err != nil {
 		return fmt.Errorf("clean up the runtime: %w", err)
@@ -273,18 +274,27 @@ func (r *workspaceRuntime) close() error {
 	return nil
 }
 
-// parker is a commander that can give up what it keeps running. The next use
-// starts it anew.
-type parker interface{ park() }
+// parker is a commander that can give up what it keeps running. Its park returns
+// at once, with a function that does the work. The next use starts anew.
+type parker interface{ park() func() }
 
 // park ends the container or the guest, and with it the jobs, of a runtime that
 // nobody uses at the moment. The workspace stays, and the next call starts anew.
 func (r *workspaceRuntime) park() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p, ok := r.commands.(parker); ok && !r.closed && r.active == 0 {
-		p.park()
+	p, ok := r.commands.(parker)
+	if !ok {
+		return
 	}
+	r.mu.Lock()
+	if r.closed || r.active > 0 {
+		r.mu.Unlock()
+		return
+	}
+	r.calls.Add(1) // Cleanup waits for it; calls that begin meanwhile do not
+	remove := p.park()
+	r.mu.Unlock()
+	defer r.calls.Done()
+	remove()
 }
 
 // begin opens a call, which Cleanup then cancels and waits for. The returned

@@ -9,12 +9,16 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/x/pygent/internal/lineinput"
 )
 
 // RunInteractive talks with the user: it reads messages line by line from
@@ -24,50 +28,56 @@ import (
 // second press. It returns at /exit, at the end of the input, and when ctx ends.
 //
 // A person at a terminal is asked about calls that need approval, which on the
-// local runtime every bash command does; see [WithConfirmBash].
+// local runtime every bash command does; see [WithConfirmBash]. Where commands
+// cannot run because the container does not start, that is said as soon as it
+// is known.
 func (a *Agent) RunInteractive(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	s := newSession(a)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
 	s.interrupts = make(chan os.Signal, 2)
 	signal.Notify(s.interrupts, os.Interrupt)
 	defer signal.Stop(s.interrupts)
+	defer s.takeKeys()()
 	go s.readLines(ctx)
 	defer s.askForCommands(ctx)()
+	defer s.showIdleEvents()()
 	defer s.printer.end()
 	s.banner(ctx)
+	watchers.Go(func() { s.tellOfStart(ctx) })
 	return s.loop(ctx)
 }
+
+// WithResume has [Agent.RunInteractive] begin by going on with the run that the
+// history was left with, as [Agent.Resume] does. In a session, /resume does the
+// same.
+func WithResume(resume bool) Option { return func(o *options) { o.resume = resume } }
 
 // session is a conversation in plain text.
 type session struct {
 	agent      *Agent
 	in         *bufio.Reader
-	out        io.Writer
+	file       *os.File          // what in reads, if it is a file
+	keys       *lineinput.Reader // reads instead of in where a terminal hands over each key
+	mode       *lineinput.Mode   // of that terminal
 	printer    *printer
 	terminal   bool          // a person types
 	lines      chan line     // what was read
 	wanted     chan struct{} // asks for a line; none is read ahead
 	interrupts chan os.Signal
-	warned     bool     // the user was told that another Ctrl-C leaves
-	options    []string // answers to the model's last question, which may be given by number
+	warned     bool        // the user was told that another Ctrl-C leaves
+	options    []string    // answers to the model's last question, which may be given by number
+	busy       atomic.Bool // a turn goes on, whose events are shown by the turn
+	repairs    []string    // of the history, which the banner tells
 }
-
-type line struct {
-	text string
-	err  error
-}
-
-// maxLine is the longest line that is read, in bytes.
-const maxLine = 1 << 20
 
 var (
 	// errLeave ends a session.
 	errLeave = errors.New("leave the session")
 	// errInterrupted ends a turn.
 	errInterrupted = errors.New("interrupted by the user")
-	// errLongLine is what becomes of a line that exceeds maxLine.
-	errLongLine = fmt.Errorf("the line is longer than %d bytes; put the text in a file", maxLine)
 )
 
 func newSession(a *Agent) *session {
@@ -78,62 +88,32 @@ func newSession(a *Agent) *session {
 	if out == nil {
 		out = os.Stdout
 	}
-	f, isFile := in.(*os.File)
+	file, isFile := in.(*os.File)
 	return &session{
 		agent:    a,
 		in:       bufio.NewReader(in),
-		out:      out,
+		file:     file,
 		printer:  &printer{w: out},
-		terminal: isFile && term.IsTerminal(int(f.Fd())),
+		terminal: isFile && term.IsTerminal(int(file.Fd())),
 		lines:    make(chan line),
 		wanted:   make(chan struct{}),
-	}
-}
-
-// readLines feeds s.lines on demand. It ends with ctx, except while a read of
-// the terminal waits: that goroutine ends with the process or the next line.
-func (s *session) readLines(ctx context.Context) {
-	for {
-		select {
-		case <-s.wanted:
-		case <-ctx.Done():
-			return
-		}
-		l := s.readLine()
-		select {
-		case s.lines <- l:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// readLine reads a line, whose end may be missing at the end of the input. Of
-// a line that is too long no more than maxLine is kept in memory.
-func (s *session) readLine() line {
-	var text []byte
-	for {
-		piece, err := s.in.ReadSlice('\n')
-		text = append(text, piece[:min(len(piece), maxLine+1-len(text))]...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil && len(text) == 0:
-			return line{err: err}
-		case len(text) > maxLine:
-			return line{err: errLongLine}
-		}
-		return line{text: strings.TrimRight(string(text), "\r\n")}
+		repairs:  a.history.Repairs(),
 	}
 }
 
 func (s *session) loop(ctx context.Context) error {
+	if s.agent.opts.resume {
+		s.act(ctx, "/resume")
+	}
 	for {
+		if err := s.printer.lost(); err != nil {
+			return err
+		}
 		text, err := s.ask(ctx, "> ", s.interrupts)
 		switch {
 		case ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, errLeave):
 			return nil
-		case errors.Is(err, errLongLine):
+		case errors.Is(err, errLongLine), errors.Is(err, errCutLine):
 			s.printer.say("error: %v", err)
 			continue
 		case err != nil:
@@ -144,50 +124,44 @@ func (s *session) loop(ctx context.Context) error {
 			continue
 		}
 		s.warned = false
-		err = s.interruptible(ctx, func(ctx context.Context) error {
-			if strings.HasPrefix(text, "/") {
-				return runCommand(ctx, s.agent, text, s.out)
-			}
-			return s.turn(ctx, text)
-		})
-		if errors.Is(err, errLeave) || errors.Is(err, ErrAgentClosed) {
+		if !s.act(ctx, text) {
 			return nil
-		}
-		if err != nil && ctx.Err() == nil {
-			s.printer.say("error: %v", err)
 		}
 	}
 }
 
-// ask prompts for a line. A second interrupt leaves the session; a nil channel
-// leaves interrupts to others.
-func (s *session) ask(ctx context.Context, prompt string, interrupts <-chan os.Signal) (string, error) {
-	if s.terminal {
-		s.printer.prompt(prompt)
-	}
-	wanted := s.wanted
-	for {
-		select {
-		case wanted <- struct{}{}:
-			wanted = nil
-		case l := <-s.lines:
-			if s.terminal && l.err == nil {
-				s.printer.typed()
-			}
-			return l.text, l.err
-		case <-interrupts:
-			if s.warned {
-				return "", errLeave
-			}
-			s.warned = true
-			s.printer.say("(Ctrl-C again, or /exit, to leave)")
-			if s.terminal {
-				s.printer.prompt(prompt)
-			}
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
+// act does what a line of the user says. It reports whether the session goes on.
+func (s *session) act(ctx context.Context, text string) bool {
+	err := s.interruptible(ctx, func(ctx context.Context) error {
+		switch {
+		case text == "/resume":
+			return s.turn(func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
+		case strings.HasPrefix(text, "/"):
+			return s.command(ctx, text)
 		}
+		text = s.chosen(text)
+		return s.turn(func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
+	})
+	if errors.Is(err, errLeave) || errors.Is(err, ErrAgentClosed) {
+		return false
 	}
+	if err != nil && ctx.Err() == nil {
+		s.printer.say("error: %v", err)
+	}
+	return true
+}
+
+// command carries out a line that begins with a slash. The terminal is as the
+// command expects it.
+func (s *session) command(ctx context.Context, text string) error {
+	if s.mode == nil {
+		return runCommand(ctx, s.agent, text, s.printer)
+	}
+	err := s.mode.Suspend()
+	if err == nil {
+		err = runCommand(ctx, s.agent, text, s.printer)
+	}
+	return errors.Join(err, s.mode.Resume())
 }
 
 // interruptible calls f with a context that Ctrl-C ends. That f was
@@ -212,13 +186,20 @@ func (s *session) interruptible(outer context.Context, f func(context.Context) e
 	return err
 }
 
-// turn has the agent answer one message.
-func (s *session) turn(ctx context.Context, text string) error {
+// chosen is the answer that the user gave by its number, or the text itself.
+func (s *session) chosen(text string) string {
 	if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(s.options) {
-		text = s.options[n-1]
+		return s.options[n-1]
 	}
+	return text
+}
+
+// turn makes a run, shows its events, and says how it ended.
+func (s *session) turn(run func(...RunOption) (*Result, error)) error {
 	s.options = nil
-	result, err := s.agent.RunUntilStop(ctx, text, ReplyEnds(), OnEvent(s.printer.event))
+	s.busy.Store(true)
+	result, err := run(ReplyEnds(), OnEvent(s.event))
+	s.busy.Store(false)
 	if err != nil {
 		return err
 	}
@@ -250,7 +231,39 @@ func (s *session) outcome(r *Result) {
 	}
 }
 
-// banner says who answers and where commands run.
+// event shows an event of a turn. What the banner said is not repeated.
+func (s *session) event(e Event) {
+	if e.Type == EventWarning && slices.ContainsFunc(s.repairs, func(r string) bool { return strings.Contains(e.Text, r) }) {
+		return
+	}
+	s.printer.event(e)
+}
+
+// showIdleEvents shows what happens between turns and is worth an
+// interruption: a download, a task that ended, a warning. It returns a function
+// that ends this.
+func (s *session) showIdleEvents() (end func()) {
+	return s.agent.alsoHandle(func(e Event) {
+		pulls := e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
+		if !s.busy.Load() && (pulls || e.Type == EventTask || e.Type == EventWarning) {
+			s.printer.interject(func() { s.printer.show(e) })
+		}
+	})
+}
+
+// tellOfStart says that commands cannot run, once that is known.
+func (s *session) tellOfStart(ctx context.Context) {
+	rt, ok := s.agent.runtime.(Starter)
+	if !ok {
+		return
+	}
+	if err := rt.Start(ctx); err != nil && ctx.Err() == nil {
+		s.printer.interject(func() { s.printer.line("! commands cannot run: %v", err) })
+	}
+}
+
+// banner says who answers, where commands run, and with what the conversation
+// begins.
 func (s *session) banner(ctx context.Context) {
 	info := s.agent.describe(ctx)
 	where := "locally, on this machine"
@@ -261,9 +274,26 @@ func (s *session) banner(ctx context.Context) {
 	if info.Fallback != "" {
 		s.printer.say("! NOT isolated: %s", info.Fallback)
 	}
+	for _, repair := range s.repairs {
+		s.printer.say("! history: %s", repair)
+	}
+	if interrupted(s.agent.history.Messages()) && !s.agent.opts.resume {
+		s.printer.say("The conversation was interrupted; /resume goes on with it.")
+	}
 	if s.terminal {
 		s.printer.say("Type a message; /help lists the commands, /exit leaves.")
 	}
+}
+
+// interrupted reports whether a conversation was left while it was the model's
+// turn: after a message of the user, or a call that did not end the run.
+func interrupted(record []Message) bool {
+	if len(record) == 0 || record[len(record)-1].Role == RoleUser {
+		return len(record) > 0
+	}
+	at, given, ok := exchangeAtEnd(record)
+	return ok && (slices.Contains(given, nil) ||
+		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(c.Name) }))
 }
 
 // askForCommands has the user approve calls, and makes bash ask on the local

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
 
 	"github.com/x/pygent"
@@ -19,44 +17,56 @@ type demoCmd struct{}
 const demoTask = "Write a shell script that prints the primes below 50, and run it."
 
 // Run plays the demo.
-func (demoCmd) Run(ctx context.Context, s *settings) error {
-	cfg, opts, err := s.options()
+func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
+	cfg, _, err := s.options()
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	cfg.HistoryFile, cfg.ConfirmBash = "", nil // the demo is no conversation of the user's
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	agent, err := demoAgent(ctx, cfg, opts)
+	agent, err := demoAgent(ctx, cfg, cfg.Options(), out)
+	if err != nil && ctx.Err() != nil {
+		return &exitError{exitCancel, err}
+	}
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	fmt.Printf("(a scripted model; everything else is real)\n> %s\n", demoTask)
-	result, err := agent.RunUntilStop(ctx, demoTask, pygent.OnEvent(pygent.EventPrinter(os.Stdout)))
+	out.println("(a scripted model; everything else is real)")
+	out.println(">", demoTask)
+	result, err := agent.RunUntilStop(ctx, demoTask, pygent.OnEvent(pygent.EventPrinter(out)))
+	if result.Status == pygent.StatusCancelled {
+		err = &exitError{exitCancel, err}
+	}
 	if err == nil && result.Status != pygent.StatusStopped {
 		err = fmt.Errorf("the demo ended as %s: %s", result.Status, result.Reason)
 	}
 	if err == nil {
-		fmt.Println(result.Summary)
+		out.println(result.Summary)
 	}
-	return errors.Join(err, agent.Close())
+	return join(err, cleanUp(agent))
 }
 
 // demoAgent makes an agent for the demo. Where nothing was chosen and the
 // container does not come up, because its image cannot be had offline say, it
 // takes the local runtime: the script is ours and harmless.
-func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option) (*pygent.Agent, error) {
+func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out *output) (*pygent.Agent, error) {
 	opts = append(opts,
 		pygent.WithModel(demoModel{}),
-		pygent.WithEventHandler(runtimeNews(pygent.EventPrinter(os.Stdout))))
+		pygent.WithEventHandler(runtimeNews(pygent.EventPrinter(out))))
 	agent, err := pygent.New(opts...)
 	if err != nil || cfg.Container.UseDocker != nil || !agent.Runtime().UseDocker() {
 		return agent, err
 	}
 	_, err = agent.Runtime().Bash(ctx, "true")
-	if err == nil || ctx.Err() != nil {
-		return agent, err
+	switch {
+	case err == nil:
+		return agent, nil
+	case ctx.Err() != nil:
+		return nil, errors.Join(err, agent.Close())
 	}
-	fmt.Printf("! no container: %v\n! running on this machine instead\n", err)
+	out.println("! no container:", err)
+	out.println("! running on this machine instead")
 	if err := agent.Close(); err != nil {
 		return nil, err
 	}

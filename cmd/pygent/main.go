@@ -19,18 +19,22 @@ import (
 // The exit codes of pygent.
 const (
 	exitOK       = 0   // the work is done
-	exitFailed   = 1   // the model or the runtime failed
-	exitUsage    = 2   // flags, configuration or set-up are wrong
+	exitFailed   = 1   // the model or the runtime failed, or the answer could not be written
+	exitUsage    = 2   // flags, configuration or set-up are wrong, or the container cannot start
 	exitAwaiting = 3   // the model asks the user something
 	exitLimit    = 4   // a limit ended the run: steps, tool calls, time, tokens
 	exitStuck    = 5   // the model got nowhere: stuck, truncated, empty answers
-	exitCancel   = 130 // interrupted
+	exitCancel   = 130 // interrupted, by Ctrl-C or a signal
 )
+
+const description = `A coding agent whose commands run in an isolated container.
+
+Exit codes of run: 0 done, 1 failed, 2 wrong usage or set-up, 3 the model asks something, 4 a limit was reached, 5 no progress, 130 interrupted.`
 
 type cli struct {
 	settings
 
-	Session sessionCmd `cmd:"" default:"1" help:"Talk with the agent (the default)."`
+	Session sessionCmd `cmd:"" default:"withargs" help:"Talk with the agent (the default)."`
 	Run     runCmd     `cmd:"" help:"Work on PROMPT without asking until it is done; the answer goes to standard output."`
 	Demo    demoCmd    `cmd:"" help:"Watch a scripted session: no key, no network."`
 	Prune   pruneCmd   `cmd:"" help:"Show what a crash left behind, and remove it."`
@@ -38,29 +42,45 @@ type cli struct {
 }
 
 func main() {
+	// A reader that goes away makes a write fail, which is reported, instead
+	// of killing us before the clean-up. Commands do not inherit this.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(os.Args[1:]))
 }
 
 // run is main with an exit code.
 func run(args []string) int {
+	out := newOutput(os.Stdout, nil)
 	var c cli
 	parser, err := kong.New(&c,
 		kong.Name("pygent"),
-		kong.Description("A coding agent whose commands run in an isolated container.\n\nExit codes of run: 0 done, 1 failed, 2 wrong usage or set-up, 3 the model asks something, 4 a limit was reached, 5 no progress, 130 interrupted."),
-		kong.UsageOnError(),
+		kong.Description(description),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(out, os.Stderr),
+		kong.Exit(func(code int) { os.Exit(report(&exitError{code: code}, out)) }), // after --help
 	)
 	if err != nil {
-		return report(err, exitUsage)
+		return report(&exitError{exitUsage, err}, out)
 	}
 	parsed, err := parser.Parse(args)
+	if out.lost() != nil { // the help
+		return report(nil, out)
+	}
 	if err != nil {
-		return report(err, exitUsage)
+		return report(&exitError{exitUsage, fmt.Errorf("%w; pygent --help lists the flags", err)}, out)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	return report(parsed.Run(&c.settings), exitFailed)
+	return report(parsed.Run(&c.settings, out), out)
+}
+
+// interruptible returns a context that Ctrl-C ends. A second Ctrl-C ends the
+// process at once.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // exitError is an error with an exit code of its own. A nil err only sets the
@@ -73,56 +93,65 @@ type exitError struct {
 func (e *exitError) Error() string { return fmt.Sprint(e.err) }
 func (e *exitError) Unwrap() error { return e.err }
 
-// report prints an error and returns the exit code for it.
-func report(err error, code int) int {
-	if err == nil {
-		return exitOK
-	}
+// report prints an error and returns the exit code for it. Output that was
+// lost is a failure whatever else happened.
+func report(err error, out *output) int {
+	code := exitOK
 	var exit *exitError
-	if errors.As(err, &exit) {
+	switch {
+	case errors.As(err, &exit):
 		code = exit.code
-		if exit.err == nil {
-			return code
-		}
+	case err != nil:
+		code = exitFailed
 	}
-	fmt.Fprintln(os.Stderr, "pygent:", err)
+	if err != nil && (exit == nil || exit.err != nil) {
+		fmt.Fprintln(os.Stderr, "pygent:", err)
+	}
+	if lost := out.lost(); lost != nil {
+		fmt.Fprintln(os.Stderr, "pygent:", lost)
+		code = exitFailed
+	}
 	return code
 }
 
 // sessionCmd is an interactive session.
-type sessionCmd struct{}
+type sessionCmd struct {
+	Resume bool `help:"Go on with the interrupted run of the history."`
+}
 
 // Run talks with the user until the session ends.
-func (sessionCmd) Run(ctx context.Context, s *settings) error {
-	agent, err := s.agent()
-	if err != nil {
-		return err
+func (c sessionCmd) Run(ctx context.Context, s *settings) error {
+	cfg, opts, err := s.options()
+	if err == nil && c.Resume {
+		err = checkResumable(cfg)
 	}
-	return errors.Join(agent.RunInteractive(ctx), agent.Close())
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	agent, err := pygent.New(append(opts, pygent.WithResume(c.Resume))...)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	err = errors.Join(agent.RunInteractive(ctx), cleanUp(agent))
+	if err == nil && ctx.Err() != nil {
+		err = &exitError{exitCancel, context.Cause(ctx)}
+	}
+	return err
 }
 
 // versionCmd prints the version.
 type versionCmd struct{}
 
-// Run prints the version that the Go toolchain stamped into the binary.
-func (versionCmd) Run() error {
-	version := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		version = info.Main.Version
-	}
-	fmt.Println("pygent", version)
+// Run prints the version.
+func (versionCmd) Run(out *output) error {
+	out.println("pygent", version())
 	return nil
 }
 
-// agent makes an agent from the settings. Errors are of set-up.
-func (s *settings) agent() (*pygent.Agent, error) {
-	_, opts, err := s.options()
-	if err != nil {
-		return nil, &exitError{exitUsage, err}
+// version is what the Go toolchain stamped into the binary.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
 	}
-	agent, err := pygent.New(opts...)
-	if err != nil {
-		return nil, &exitError{exitUsage, err}
-	}
-	return agent, nil
+	return "(devel)"
 }

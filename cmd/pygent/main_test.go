@@ -185,9 +185,24 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"both", nil, []string{"--docker", "--no-docker"}, []string{"--docker", "--no-docker"}},
 		{"bad config", nil, []string{"--config", "nope.toml", "run", "go"}, []string{"nope.toml"}},
 		{"bad variable", nil, []string{"-e", "PYGENT_MAX_STEPS=many", "run", "go"}, []string{"PYGENT_MAX_STEPS", "many"}},
-		{"snapshot", []string{"PYGENT_SNAPSHOT=dir"}, []string{"run", "go"}, []string{"snapshot dir", "PYGENT_HISTORY_FILE"}},
+		{"snapshot", []string{"PYGENT_SNAPSHOT=dir"}, []string{"run", "go"}, []string{"snapshot dir", "--history"}},
 		{"log file", []string{"PYGENT_LOG_FILE=/nonexistent/log"}, []string{"run", "go"}, []string{"log file", "/nonexistent/log"}},
-		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory lots"}},
+		{"no steps", nil, []string{"run", "--max-steps", "0", "go"}, []string{"--max-steps: want a whole number of at least 1, not \"0\""}},
+		{"no time", nil, []string{"run", "--timeout", "0", "go"}, []string{"--timeout: want a duration longer than nothing"}},
+		{"no CPUs", nil, []string{"run", "--cpus", "0", "go"}, []string{"--cpus: want a number of CPUs"}},
+		{"no processes", nil, []string{"run", "--pids", "0", "go"}, []string{"--pids: want"}},
+		{"no model name", nil, []string{"run", "--model", "", "go"}, []string{"--model: the value is empty"}},
+		{"no image", nil, []string{"run", "--image", " ", "go"}, []string{"--image: the value is empty"}},
+		{"no tool", nil, []string{"run", "--omit-tool", "", "go"}, []string{"--omit-tool: the value is empty"}},
+		{"no port", nil, []string{"run", "--publish", "", "go"}, []string{"--publish: the value is empty"}},
+		{"several faults", nil, []string{"run", "--max-steps", "x", "--memory", "y", "-e", "PYGENT_PIDS=z", "go"}, []string{"--max-steps: want", "--memory: want", "-e: PYGENT_PIDS: want"}},
+		{"a comma in a mount", nil, []string{"run", "--mount", "/a,b:/c", "go"}, []string{"--mount /a,b:/c", "[[container.mounts]]"}},
+		{"misspelt override", nil, []string{"run", "-e", "PYGENT_MODLE=m", "go"}, []string{"-e: PYGENT_MODLE", "did you mean PYGENT_MODEL?"}},
+		{"an empty prompt", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", ""}, []string{"the prompt is empty"}},
+		{"nothing to resume from", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume"}, []string{"--history", "PYGENT_HISTORY_FILE"}},
+		{"no history to resume", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume", "--history", "none.json"}, []string{"there is no run to resume", "none.json"}},
+		{"a session without one", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume"}, []string{"--history"}},
+		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory: want a size", "lots"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -269,15 +284,184 @@ func TestFlagsGoBeforeVariablesAndFiles(t *testing.T) {
 	}
 }
 
-func TestLogFileTakesWarningsAndNoKey(t *testing.T) {
-	server := pygenttest.NewServer(t, pygenttest.Overloaded().WithRetryAfter(time.Millisecond), pygenttest.Call("stop", nil))
-	cmd := command(t, append(server.Env(), "PYGENT_LOG_FILE=log"), "run", "--no-docker", "go")
+func TestLogFileTellsOfTheRunAndNoKey(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Overloaded().WithRetryAfter(time.Millisecond), bash("echo one"), pygenttest.Call("stop", nil))
+	cmd := command(t, append(server.Env(), "PYGENT_LOG_FILE=log", "PYGENT_MODLE=m"), "run", "--no-docker", "--model", "m", "--config", "own.toml", "go")
+	require.NoError(t, os.WriteFile(filepath.Join(cmd.Dir, "own.toml"), []byte("env.PASSWORD = 'sk-hidden'\n"), 0o600))
 	got := finish(t, cmd)
 	require.Equal(t, 0, got.code, got.stderr)
 	data, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
 	require.NoError(t, err)
-	require.Contains(t, string(data), "retrying")
-	require.NotContains(t, string(data), "sk-scripted")
+	for _, want := range []string{
+		"pygent starts", "own.toml", `\"max_steps\":100`, "did you mean PYGENT_MODEL?", "agent made", "m of OpenAIModel", "docker=false",
+		"retrying", `msg="tool call" tool=bash call="$ echo one"`, "run ended", "status=stopped", "steps=2",
+	} {
+		require.Contains(t, string(data), want)
+	}
+	require.NotContains(t, string(data), "sk-")
+}
+
+func TestLogFileThatIsFullIsAWarning(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "done"}))
+	got := finish(t, command(t, append(server.Env(), "PYGENT_LOG_FILE=/dev/full"), "run", "--no-docker", "--quiet", "go"))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, 1, strings.Count(got.stderr, "\n"), got.stderr)
+	require.Contains(t, got.stderr, "pygent: warning: log file: write /dev/full: no space left on device")
+}
+
+func TestMisspeltVariableIsAWarning(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+	got := finish(t, command(t, append(server.Env(), "PYGENT_MODLE=m"), "run", "--no-docker", "--quiet", "go"))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, "pygent: warning: environment: PYGENT_MODLE has no effect: no such setting, did you mean PYGENT_MODEL?\n", got.stderr)
+}
+
+// counting has the model run commands that differ, for ever.
+func counting(t *testing.T) *pygenttest.Server {
+	n := 0
+	return pygenttest.NewServer(t, pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		n++
+		return pygenttest.Call("job_output", map[string]any{"id": fmt.Sprint("job", n)})
+	})).RepeatLast()
+}
+
+func TestRunHasItsOwnLimits(t *testing.T) {
+	got := finish(t, command(t, counting(t).Env(), "run", "--no-docker", "go"))
+	require.Equal(t, exitLimit, got.code, got.stderr)
+	require.Contains(t, got.stderr, "the limit of 100 steps is reached")
+	got = finish(t, command(t, counting(t).Env(), "run", "--no-docker", "--max-steps", "120", "go"))
+	require.Equal(t, exitLimit, got.code, got.stderr)
+	require.Contains(t, got.stderr, "the limit of 120 steps is reached", "no limit that nobody set")
+}
+
+// interruptedRun leaves a history in which a call has no result.
+func interruptedRun(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "history.json")
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	require.NoError(t, h.Append(pygent.UserMessage("Make it."),
+		pygent.AssistantMessage("", pygent.ToolCall{ID: "call_1", Name: "bash", Arguments: `{"cmd":"make"}`})))
+	require.NoError(t, h.Close())
+	return path
+}
+
+func TestResumeGoesOnWithAnInterruptedRun(t *testing.T) {
+	tests := []struct {
+		name   string
+		prompt []string
+		said   []string
+	}{
+		{"as it was", nil, []string{"Make it."}},
+		{"with a word", []string{"Only", "the tests."}, []string{"Make it.", "Only the tests."}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := interruptedRun(t)
+			server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": "made"}))
+			got := finish(t, command(t, server.Env(), append([]string{"run", "--no-docker", "--resume", "--history", path}, tt.prompt...)...))
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, "made\n", got.stdout)
+			var said []string
+			messages := server.Requests()[0].Chat.Messages
+			require.NoError(t, pygenttest.CheckConversation(messages))
+			for _, m := range messages {
+				if m.Role == pygent.RoleUser {
+					said = append(said, m.Text())
+				}
+			}
+			require.Equal(t, tt.said, said)
+			require.Contains(t, toolResults(messages)[0], "interrupted")
+
+			// It has ended now: resuming again asks nobody.
+			got = finish(t, command(t, server.Env(), "run", "--no-docker", "--resume", "--history", path))
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, "made\n", got.stdout)
+			require.Len(t, server.Requests(), 1)
+		})
+	}
+}
+
+func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
+	tests := []struct {
+		name, input string
+		args        []string
+	}{
+		{"by the command", "/resume\n", nil},
+		{"by the flag", "", []string{"--resume"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, pygenttest.Text("Where was I?"))
+			cmd := command(t, server.Env(), append([]string{"--no-docker", "--history", interruptedRun(t)}, tt.args...)...)
+			cmd.Stdin = strings.NewReader(tt.input)
+			got := finish(t, cmd)
+			require.Equal(t, 0, got.code, got.stderr)
+			require.Contains(t, got.stdout, "Where was I?\n")
+			require.Equal(t, tt.args == nil, strings.Contains(got.stdout, "/resume goes on with it"))
+		})
+	}
+}
+
+// damagedHistory leaves a history of which one message is lost.
+func damagedHistory(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "history.json")
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	for _, text := range []string{"one", "two", "three"} {
+		require.NoError(t, h.Append(pygent.UserMessage(text), pygent.AssistantMessage("answer "+text)))
+	}
+	require.NoError(t, h.Close())
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lost := []byte(`"two"`)
+	require.Contains(t, string(data), string(lost))
+	require.NoError(t, os.WriteFile(path, bytes.Replace(data, lost, make([]byte, len(lost)), 1), 0o600))
+	return path
+}
+
+func TestRepairsOfAHistoryAreSaid(t *testing.T) {
+	tests := []struct {
+		name  string
+		args  []string
+		where func(outcome) string
+	}{
+		{"run", []string{"run", "go"}, func(o outcome) string { return o.stderr }},
+		{"quiet", []string{"run", "--quiet", "go"}, func(o outcome) string { return o.stderr }},
+		{"json", []string{"run", "--json", "go"}, func(o outcome) string { return o.stdout }},
+		{"session", nil, func(o outcome) string { return o.stdout }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+			path := damagedHistory(t)
+			cmd := command(t, server.Env(), append(tt.args, "--no-docker", "--history", path)...)
+			cmd.Stdin = strings.NewReader("go\n")
+			got := finish(t, cmd)
+			require.Equal(t, 0, got.code, got.stderr)
+			for _, said := range []string{"history: the file is damaged after message 2", "is kept in " + path} {
+				require.Equal(t, 1, strings.Count(tt.where(got), said), tt.where(got))
+			}
+		})
+	}
+}
+
+func TestSessionThatIsTerminatedDoesNotLookDone(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Text("x").WithGate(nil))
+	cmd := command(t, server.Env(), "--no-docker")
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	_, err = io.WriteString(stdin, "go\n")
+	require.NoError(t, err)
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, exitCancel, cmd.ProcessState.ExitCode())
 }
 
 func TestWorkspaceIsKept(t *testing.T) {
@@ -331,7 +515,7 @@ func TestTerminationLeavesNothingRunning(t *testing.T) {
 	_, err = io.Copy(io.Discard, stdout)
 	require.NoError(t, err)
 	require.Error(t, cmd.Wait())
-	require.NotEqual(t, -1, cmd.ProcessState.ExitCode(), "died of the signal instead of cleaning up")
+	require.Equal(t, exitCancel, cmd.ProcessState.ExitCode(), "died of the signal instead of cleaning up")
 }
 
 // waitForCall reads JSON events until a tool is about to run.

@@ -19,7 +19,7 @@ type pruneCmd struct {
 }
 
 // Run shows the leftovers, and removes them when that is wanted.
-func (p *pruneCmd) Run(ctx context.Context, s *settings) error {
+func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	cfg, err := s.load()
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -30,35 +30,38 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings) error {
 	}
 	var chosen []pygent.Leftover
 	for _, l := range found {
-		fmt.Println(l)
+		out.println(l)
 		if l.Sure || p.All {
 			chosen = append(chosen, l)
 		}
 	}
 	switch {
 	case len(found) == 0:
-		fmt.Println("nothing is left over")
+		out.println("nothing is left over")
 		return nil
 	case len(chosen) == 0:
-		fmt.Println("nothing is surely left over; --all removes these too")
+		out.println("nothing is surely left over; --all removes these too")
 		return nil
-	case !p.Yes && !confirm(len(chosen)):
-		fmt.Println("nothing was removed; --yes removes without asking")
+	case !p.Yes && !confirm(len(chosen), out):
+		out.println("nothing was removed; --yes removes without asking")
 		return nil
 	}
 	if err := pygent.Prune(ctx, chosen, cfg.RuntimeOptions()...); err != nil {
 		return err
 	}
-	fmt.Printf("removed %d\n", len(chosen))
+	out.println("removed", len(chosen))
 	return nil
 }
 
 // confirm asks on a terminal; where there is none, the answer is no.
-func confirm(n int) bool {
+func confirm(n int, out *output) bool {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return false
 	}
-	fmt.Printf("Remove %d? [y/N] ", n)
+	if _, err := fmt.Fprintf(out, "Remove %d? [y/N] ", n); err != nil {
+		return false
+	}
+	// What was typed before an error is no answer either.
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"

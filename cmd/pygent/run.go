@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	"slices"
 	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/x/pygent"
 )
@@ -17,39 +19,74 @@ import (
 type runCmd struct {
 	Prompt []string `arg:"" optional:"" help:"What to do; - or nothing reads it from standard input."`
 	JSON   bool     `help:"Print events as JSON lines on standard output."`
-	Quiet  bool     `help:"Show no progress." short:"q"`
+	Quiet  bool     `help:"Show no progress, only warnings." short:"q"`
+	Resume bool     `help:"Go on with the interrupted run of the history; a PROMPT is added to it."`
 }
 
 // maxPrompt bounds a prompt from standard input, in bytes.
 const maxPrompt = 1 << 20
 
 // Run makes the run and ends with the exit code of its status.
-func (r *runCmd) Run(ctx context.Context, s *settings) error {
-	prompt, err := r.prompt(os.Stdin)
-	if err != nil {
-		return &exitError{exitUsage, err}
-	}
+func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	cfg, opts, err := s.options()
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	agent, err := pygent.New(append(opts, pygent.WithEventHandler(r.handler()))...)
+	prompt, err := r.task(cfg)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	ctx, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	agent, err := pygent.New(append(opts, pygent.WithEventHandler(r.handler(out, abandon)))...)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
 	if err := mayRunLocally(ctx, agent, cfg); err != nil {
-		return &exitError{exitUsage, errors.Join(err, agent.Close())}
+		return join(&exitError{exitUsage, err}, cleanUp(agent))
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	ctx, stop := interruptible(ctx)
 	defer stop()
-	result, err := agent.RunUntilStop(ctx, prompt)
-	return errors.Join(r.finish(result, err), agent.Close())
+	result, err := r.work(ctx, agent, prompt)
+	return join(r.finish(result, err, out), cleanUp(agent))
+}
+
+// work makes the run. A prompt that comes with --resume goes after the calls
+// that were left open, which the history answers as interrupted.
+func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string) (*pygent.Result, error) {
+	if r.Resume && prompt == "" {
+		return agent.Resume(ctx)
+	}
+	return agent.RunUntilStop(ctx, prompt)
+}
+
+// task returns the prompt, which a run that is resumed can do without.
+func (r *runCmd) task(cfg pygent.Config) (string, error) {
+	if r.Resume {
+		if err := checkResumable(cfg); err != nil || len(r.Prompt) == 0 {
+			return "", err
+		}
+	}
+	return r.prompt(os.Stdin)
+}
+
+// checkResumable makes sure that there is a conversation to go on with, before
+// opening it makes an empty one.
+func checkResumable(cfg pygent.Config) error {
+	if cfg.HistoryFile == "" {
+		return errors.New("--resume needs the history of the run: name it with --history FILE or PYGENT_HISTORY_FILE")
+	}
+	if _, err := os.Stat(cfg.HistoryFile); err != nil {
+		return fmt.Errorf("--resume: %w: %w", pygent.ErrNothingToResume, err)
+	}
+	return nil
 }
 
 // prompt joins the arguments, or reads standard input.
-func (r *runCmd) prompt(stdin io.Reader) (string, error) {
+func (r *runCmd) prompt(stdin *os.File) (string, error) {
 	text := strings.Join(r.Prompt, " ")
-	if text == "" || text == "-" {
+	piped := len(r.Prompt) == 0 && !term.IsTerminal(int(stdin.Fd()))
+	if text == "-" || piped {
 		data, err := io.ReadAll(io.LimitReader(stdin, maxPrompt+1))
 		if err == nil && len(data) > maxPrompt {
 			err = fmt.Errorf("it is longer than %d bytes; put the text in a file of the workspace", maxPrompt)
@@ -66,17 +103,31 @@ func (r *runCmd) prompt(stdin io.Reader) (string, error) {
 }
 
 // handler shows the events: as JSON on standard output, or as text on standard
-// error, which keeps standard output for the answer.
-func (r *runCmd) handler() func(pygent.Event) {
+// error, which keeps standard output for the answer. Who reads JSON and does
+// not get it cannot know what the run does, so the run is abandoned.
+func (r *runCmd) handler(out *output, abandon func(error)) func(pygent.Event) {
 	switch {
 	case r.JSON:
-		enc := json.NewEncoder(os.Stdout)
+		enc := json.NewEncoder(out)
 		enc.SetEscapeHTML(false)
-		return func(e pygent.Event) { _ = enc.Encode(e) }
+		return func(e pygent.Event) {
+			if err := enc.Encode(e); err != nil {
+				abandon(fmt.Errorf("the event %s could not be written: %w", e.Type, err))
+			}
+		}
 	case r.Quiet:
-		return func(pygent.Event) {}
+		return warnings(pygent.EventPrinter(os.Stderr))
 	}
 	return pygent.EventPrinter(os.Stderr)
+}
+
+// warnings passes on only what the user must know.
+func warnings(next func(pygent.Event)) func(pygent.Event) {
+	return func(e pygent.Event) {
+		if e.Type == pygent.EventWarning {
+			next(e)
+		}
+	}
 }
 
 // mayRunLocally refuses to run on this machine when nobody chose to: there is
@@ -90,18 +141,17 @@ func mayRunLocally(ctx context.Context, agent *pygent.Agent, cfg pygent.Config) 
 }
 
 // finish prints the answer and turns the outcome into an exit code.
-func (r *runCmd) finish(result *pygent.Result, err error) error {
-	if !r.JSON && result.Summary != "" {
-		fmt.Println(result.Summary)
-	}
-	if result.Question != nil && !r.JSON {
-		fmt.Println(result.Question.Prompt)
-		for _, option := range result.Question.Options {
-			fmt.Println("-", option)
-		}
+func (r *runCmd) finish(result *pygent.Result, err error, out *output) error {
+	if !r.JSON {
+		answer(result, out)
 	}
 	code := exitCode(result.Status)
-	if code == exitOK {
+	switch {
+	case errors.Is(err, pygent.ErrRuntimeStart), errors.Is(err, pygent.ErrNothingToResume):
+		code = exitUsage
+	case out.lost() != nil: // which is why the run was abandoned, and is said
+		return &exitError{code: exitFailed}
+	case code == exitOK:
 		return nil
 	}
 	if err == nil && result.Reason != "" {
@@ -110,6 +160,20 @@ func (r *runCmd) finish(result *pygent.Result, err error) error {
 	return &exitError{code, err}
 }
 
+// answer prints what the model says at the end: the summary, or its question.
+func answer(result *pygent.Result, out *output) {
+	if result.Summary != "" {
+		out.println(result.Summary)
+	}
+	if q := result.Question; q != nil {
+		out.println(q.Prompt)
+		for _, option := range q.Options {
+			out.println("-", option)
+		}
+	}
+}
+
+// exitCode is the exit code for how a run ended.
 func exitCode(s pygent.Status) int {
 	switch s {
 	case pygent.StatusStopped, pygent.StatusReplied:
@@ -124,4 +188,50 @@ func exitCode(s pygent.Status) int {
 		return exitCancel
 	}
 	return exitFailed
+}
+
+// cleanUp closes the agent. What only stays behind is a warning: it is swept
+// later, and what the run did is done.
+func cleanUp(agent *pygent.Agent) error {
+	return withoutLeftovers(agent.Close(), func(err error) { warn(err.Error()) })
+}
+
+// withoutLeftovers passes the parts of a clean-up's error that tell of things
+// left behind to warn, and returns the others.
+func withoutLeftovers(err error, warn func(error)) error {
+	if !tellsOfLeftovers(err) {
+		return err
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		if !slices.ContainsFunc(e.Unwrap(), isLeftover) {
+			var rest []error
+			for _, part := range e.Unwrap() {
+				rest = append(rest, withoutLeftovers(part, warn))
+			}
+			return errors.Join(rest...)
+		}
+	case interface{ Unwrap() error }:
+		return withoutLeftovers(e.Unwrap(), warn)
+	}
+	warn(err)
+	return nil
+}
+
+func tellsOfLeftovers(err error) bool {
+	return errors.Is(err, pygent.ErrCleanupIncomplete) || errors.Is(err, pygent.ErrLeftBehind)
+}
+
+func isLeftover(err error) bool {
+	return err == pygent.ErrCleanupIncomplete || err == pygent.ErrLeftBehind
+}
+
+// join adds an error of the clean-up to that of a command, whose exit code
+// holds.
+func join(err, also error) error {
+	var exit *exitError
+	if also != nil && errors.As(err, &exit) {
+		return &exitError{exit.code, errors.Join(exit.err, also)}
+	}
+	return errors.Join(err, also)
 }

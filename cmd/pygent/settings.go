@@ -1,100 +1,183 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"strings"
-	"time"
-
-	"github.com/docker/go-units"
 
 	"github.com/x/pygent"
 )
 
-// settings are the flags that every command understands. They go before the
-// environment and the configuration files.
+// settings are the flags that every command understands. Each is another way
+// to give a variable, see variables, and goes before the environment and the
+// configuration files. A nil flag was not given.
 type settings struct {
-	Docker    bool              `help:"Run commands in Docker, or not at all." xor:"docker"`
-	NoDocker  bool              `help:"Run commands on this machine, without isolation." xor:"docker"`
-	Image     string            `help:"Docker image (default python:3.12-slim)." placeholder:"NAME"`
-	Network   string            `help:"Network of the container (default none)." placeholder:"NAME"`
-	Memory    string            `help:"Memory of the container (default 512m)." placeholder:"SIZE"`
-	CPUs      float64           `help:"CPUs of the container." name:"cpus" placeholder:"N"`
-	Pids      int64             `help:"Processes in the container (default 256)." placeholder:"N"`
-	User      string            `help:"User in the container." placeholder:"NAME"`
-	ReadOnly  bool              `help:"Make the container's root file system read-only."`
-	GPUs      string            `help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
-	Cap       []string          `help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME"`
+	Docker    *bool             `help:"Run commands in Docker, or not at all." xor:"docker"`
+	NoDocker  *bool             `help:"Run commands on this machine, without isolation." xor:"docker"`
+	Image     *string           `help:"Docker image (default python:3.12-slim)." placeholder:"NAME"`
+	Network   *string           `help:"Network of the container (default none)." placeholder:"NAME"`
+	Memory    *string           `help:"Memory of the container (default 512m)." placeholder:"SIZE"`
+	CPUs      *string           `help:"CPUs of the container (default all)." name:"cpus" placeholder:"N"`
+	Pids      *string           `help:"Processes in the container (default 256)." placeholder:"N"`
+	User      *string           `help:"User in the container (default the image's)." placeholder:"NAME"`
+	ReadOnly  *bool             `help:"Make the container's root file system read-only."`
+	GPUs      *string           `help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
+	Cap       []string          `help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME" sep:"none"`
 	Mount     []string          `help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
-	Publish   []string          `help:"Make a port of the container reachable here." placeholder:"[HOST:]PORT" sep:"none"`
-	Workspace string            `help:"Directory to work in, kept afterwards (default a temporary one)." placeholder:"DIR" xor:"workspace"`
+	Publish   []string          `help:"Make a port of the container reachable here; it needs no network." placeholder:"[HOST:]PORT" sep:"none"`
+	Workspace *string           `help:"Directory to work in, kept afterwards (default a temporary one)." placeholder:"DIR" xor:"workspace"`
 	Cwd       bool              `help:"Work in the current directory." xor:"workspace"`
-	Model     string            `help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME"`
+	History   *string           `help:"Keep the conversation in FILE, and continue the one that is there." placeholder:"FILE"`
+	Model     *string           `help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME"`
 	Config    []string          `help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
 	Env       map[string]string `help:"Set a variable: one of pygent's own, or of the commands' environment." short:"e" placeholder:"NAME=VALUE" mapsep:"none"`
-	MaxSteps  int               `help:"Model calls a run may make (default 20)." placeholder:"N"`
-	Timeout   time.Duration     `help:"Time a run may take, such as 10m." placeholder:"TIME"`
-	OmitTool  []string          `help:"Hide a tool from the model, and refuse it." placeholder:"NAME"`
+	MaxSteps  *string           `help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
+	Timeout   *string           `help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
+	OmitTool  []string          `help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
 }
 
-// load reads the configuration and lays the flags over it.
+// maxSteps is the command's default: who starts a run by hand wants it done,
+// and can see what it does. Tool calls follow.
+const maxSteps = 100
+
+// flagVariable is a flag that was given, and the variable that it stands for.
+type flagVariable struct{ flag, variable, value string }
+
+// load reads the configuration, in which flags go before everything else.
 func (s *settings) load() (pygent.Config, error) {
-	cfg, err := pygent.ConfigSources{Files: s.Config, Overrides: s.overrides()}.Load()
+	flags, err := s.variables()
 	if err != nil {
+		return pygent.Config{}, err
+	}
+	overrides := maps.Clone(s.Env)
+	if overrides == nil {
+		overrides = map[string]string{}
+	}
+	for _, f := range flags {
+		overrides[f.variable] = f.value
+	}
+	cfg, err := pygent.ConfigSources{
+		Files:     s.Config,
+		Overrides: overrides,
+		Limits:    pygent.LimitsConfig{MaxSteps: maxSteps},
+	}.Load()
+	if err != nil {
+		nameFlags(err, flags)
 		return cfg, err
 	}
-	if s.Docker || s.NoDocker {
-		cfg.Container.UseDocker = &s.Docker
-	}
-	if s.Memory != "" {
-		if cfg.Container.Memory, err = units.RAMInBytes(s.Memory); err != nil {
-			return cfg, fmt.Errorf("--memory %s: %w; write it as 512m or 2g", s.Memory, err)
+	// Tools that are hidden add up: an override would replace those of the environment.
+	for _, names := range s.OmitTool {
+		for name := range strings.SplitSeq(names, ",") {
+			cfg.DisabledTools = append(cfg.DisabledTools, strings.TrimSpace(name))
 		}
 	}
-	if s.Cwd {
-		if cfg.Workspace, err = os.Getwd(); err != nil {
-			return cfg, fmt.Errorf("--cwd: %w", err)
-		}
-	}
-	if s.ReadOnly {
-		cfg.Container.ReadOnly = &s.ReadOnly
-	}
-	override(&cfg.Workspace, s.Workspace)
-	override(&cfg.Model, s.Model)
-	override(&cfg.Container.Image, s.Image)
-	override(&cfg.Container.Network, s.Network)
-	override(&cfg.Container.CPUs, s.CPUs)
-	override(&cfg.Container.Pids, s.Pids)
-	override(&cfg.Container.User, s.User)
-	override(&cfg.Container.GPUs, s.GPUs)
-	override(&cfg.Limits.MaxSteps, s.MaxSteps)
-	override(&cfg.Limits.MaxTime, s.Timeout)
-	cfg.DisabledTools = append(cfg.DisabledTools, s.OmitTool...)
 	return cfg, nil
 }
 
-// overrides are the variables of -e, and the flags whose values are lists in
-// the form that their variables have.
-func (s *settings) overrides() map[string]string {
-	all := maps.Clone(s.Env)
-	if all == nil {
-		all = map[string]string{}
+// variables returns the flags that were given as the variables they stand for.
+// An empty value would say nothing, so it is an error.
+func (s *settings) variables() ([]flagVariable, error) {
+	workspace := s.Workspace
+	if s.Cwd {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, fmt.Errorf("--cwd: %w", err)
+		}
+		workspace = &dir
 	}
-	for name, values := range map[string][]string{"PYGENT_CAPS": s.Cap, "PYGENT_MOUNTS": s.Mount, "PYGENT_PUBLISH": s.Publish} {
-		if len(values) > 0 {
-			all[name] = strings.Join(values, ",")
+	var given []flagVariable
+	for _, f := range []struct {
+		flag, variable string
+		value          *string
+	}{
+		{"--docker", "PYGENT_USE_DOCKER", choice(s.Docker, "1", "auto")},
+		{"--no-docker", "PYGENT_USE_DOCKER", choice(s.NoDocker, "0", "auto")},
+		{"--image", "PYGENT_IMAGE", s.Image},
+		{"--network", "PYGENT_NETWORK", s.Network},
+		{"--memory", "PYGENT_MEMORY", s.Memory},
+		{"--cpus", "PYGENT_CPUS", s.CPUs},
+		{"--pids", "PYGENT_PIDS", s.Pids},
+		{"--user", "PYGENT_USER", s.User},
+		{"--read-only", "PYGENT_READ_ONLY", choice(s.ReadOnly, "1", "0")},
+		{"--gpus", "PYGENT_GPUS", s.GPUs},
+		{"--cap", "PYGENT_CAPS", list(s.Cap)},
+		{"--mount", "PYGENT_MOUNTS", list(s.Mount)},
+		{"--publish", "PYGENT_PUBLISH", list(s.Publish)},
+		{"--workspace", "PYGENT_WORKSPACE", workspace},
+		{"--history", "PYGENT_HISTORY_FILE", s.History},
+		{"--model", "PYGENT_MODEL", s.Model},
+		{"--max-steps", "PYGENT_MAX_STEPS", s.MaxSteps},
+		{"--timeout", "PYGENT_MAX_TIME", s.Timeout},
+	} {
+		if f.value != nil {
+			given = append(given, flagVariable{f.flag, f.variable, *f.value})
 		}
 	}
-	return all
+	return given, s.check(given)
 }
 
-// override replaces a setting by a flag that was given.
-func override[T comparable](setting *T, flag T) {
-	var none T
-	if flag != none {
-		*setting = flag
+// check refuses flags whose value says nothing, or would be taken apart.
+func (s *settings) check(given []flagVariable) error {
+	for _, f := range given {
+		if strings.TrimSpace(f.value) == "" {
+			return fmt.Errorf("%s: the value is empty", f.flag)
+		}
+	}
+	for flag, values := range map[string][]string{"--cap": s.Cap, "--mount": s.Mount, "--publish": s.Publish, "--config": s.Config, "--omit-tool": s.OmitTool} {
+		for _, value := range values {
+			if strings.TrimSpace(value) == "" {
+				return fmt.Errorf("%s: the value is empty", flag)
+			}
+		}
+	}
+	for _, mount := range s.Mount {
+		if strings.Contains(mount, ",") {
+			return fmt.Errorf("--mount %s: a path with a comma cannot be given here; write it as [[container.mounts]] in a file for --config", mount)
+		}
+	}
+	return nil
+}
+
+// choice is a switch in words; nil when it was not given.
+func choice(given *bool, on, off string) *string {
+	switch {
+	case given == nil:
+		return nil
+	case *given:
+		return &on
+	}
+	return &off
+}
+
+// list joins the values of a flag that may be repeated, as its variable has them.
+func list(values []string) *string {
+	if len(values) == 0 {
+		return nil
+	}
+	joined := strings.Join(values, ",")
+	return &joined
+}
+
+// nameFlags has the faults of a configuration name the flag where the value
+// came from one.
+func nameFlags(err error, flags []flagVariable) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			nameFlags(one, flags)
+		}
+		return
+	}
+	var fault *pygent.ConfigError
+	if !errors.As(err, &fault) || fault.Source != "-e" {
+		return
+	}
+	for _, f := range flags {
+		if f.variable == fault.Key {
+			fault.Source, fault.Key = f.flag, ""
+		}
 	}
 }
 
@@ -106,16 +189,30 @@ func (s *settings) options() (pygent.Config, []pygent.Option, error) {
 		return cfg, nil, err
 	}
 	if cfg.Snapshot != "" {
-		return cfg, nil, fmt.Errorf("snapshot %s: snapshots cannot be resumed yet; unset PYGENT_SNAPSHOT, and keep conversations with PYGENT_HISTORY_FILE and files with --workspace", cfg.Snapshot)
+		return cfg, nil, fmt.Errorf("snapshot %s: snapshots cannot be resumed yet; unset PYGENT_SNAPSHOT, and keep conversations with --history and files with --workspace", cfg.Snapshot)
+	}
+	for _, warning := range cfg.Warnings {
+		warn(warning)
 	}
 	opts := cfg.Options()
 	if cfg.LogFile == "" {
 		return cfg, opts, nil
 	}
-	// The file is closed by the end of the process, which may log until then.
-	file, err := os.OpenFile(cfg.LogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	logger, err := openLog(cfg.LogFile)
 	if err != nil {
-		return cfg, nil, fmt.Errorf("log file: %w", err)
+		return cfg, nil, err
 	}
-	return cfg, append(opts, pygent.WithLogger(slog.New(slog.NewTextHandler(file, nil)))), nil
+	logger.Info("pygent starts", "version", version(), "files", cfg.Files, "configuration", cfg)
+	return cfg, append(opts, pygent.WithLogger(logger)), nil
+}
+
+// openLog returns a logger that adds to a file. The file is closed by the end
+// of the process, which may log until then.
+func openLog(path string) (*slog.Logger, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("log file: %w", err)
+	}
+	noisy := newOutput(file, func(err error) { warn(fmt.Sprintf("log file: %v; nothing more is logged", err)) })
+	return slog.New(slog.NewTextHandler(noisy, &slog.HandlerOptions{Level: slog.LevelDebug})), nil
 }

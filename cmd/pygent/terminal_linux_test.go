@@ -273,6 +273,81 @@ func TestCtrlCTwiceLeaves(t *testing.T) {
 	require.Len(t, term.leaves(), 3)
 }
 
+func TestTerminalTakesLinesOfAnyLength(t *testing.T) {
+	for _, length := range []int{4095, 4096, 100_000} {
+		t.Run(fmt.Sprint(length), func(t *testing.T) {
+			term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
+			term.expect("> ")
+			long := strings.Repeat("0123456789", length/10+1)[:length]
+			term.send(long + "\n")
+			term.expect("Hello.\n> ")
+			term.send("/exit\n")
+			require.Equal(t, long, term.leaves()[1].Text())
+		})
+	}
+}
+
+func TestTerminalTakesAPasteOfManyLongLines(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two."), pygenttest.Text("Three."))
+	term := openTerminal(t, server)
+	term.expect("> ")
+	long := strings.Repeat("0123456789", 1000)
+	term.send("1" + long + "\n2" + long + "\n3" + long + "\n")
+	for _, answer := range []string{"One.", "Two.", "Three."} {
+		term.expect("\n" + answer + "\n> ")
+	}
+	term.send("/exit\n")
+	messages := term.leaves()
+	require.Equal(t, "2"+long, messages[3].Text())
+	require.Equal(t, "3"+long, messages[5].Text())
+}
+
+func TestTerminalEditsTheLine(t *testing.T) {
+	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
+	term.expect("> ")
+	term.send("forget this\x15helo\x7flo wörld now\x17\x7f!\n")
+	term.expect("Hello.\n> ")
+	term.send("and this")
+	term.expect("and this")
+	term.send(ctrlC)
+	term.expect("(Ctrl-C again, or /exit, to leave)\n> ")
+	term.send("/exit\n")
+	messages := term.leaves()
+	require.Len(t, messages, 3)
+	require.Equal(t, "hello wörld!", messages[1].Text())
+}
+
+func TestTerminalIsPutBack(t *testing.T) {
+	for _, leave := range []string{"/exit\n", ctrlD, ""} {
+		t.Run(fmt.Sprintf("%q", leave), func(t *testing.T) {
+			term := openTerminal(t, pygenttest.NewServer(t))
+			term.expect("> ")
+			require.Zero(t, term.mode().Lflag&(unix.ICANON|unix.ECHO))
+			if leave == "" {
+				require.NoError(t, term.cmd.Process.Signal(syscall.SIGTERM))
+				require.Error(t, term.cmd.Wait())
+				require.Equal(t, exitCancel, term.cmd.ProcessState.ExitCode())
+			} else {
+				term.send(leave)
+				term.leaves()
+			}
+			require.EqualValues(t, unix.ICANON|unix.ECHO, term.mode().Lflag&(unix.ICANON|unix.ECHO))
+		})
+	}
+}
+
+// mode returns what the terminal does with keys.
+func (x *terminal) mode() *unix.Termios {
+	x.t.Helper()
+	conn, err := x.pty.SyscallConn()
+	require.NoError(x.t, err)
+	var mode *unix.Termios
+	var failed error
+	require.NoError(x.t, conn.Control(func(fd uintptr) { mode, failed = unix.IoctlGetTermios(int(fd), unix.TCGETS) }))
+	require.NoError(x.t, failed)
+	return mode
+}
+
 func TestTerminalEndsAtItsEndOfInput(t *testing.T) {
 	term := openTerminal(t, pygenttest.NewServer(t))
 	term.expect("> ")

@@ -4,11 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"sync"
 )
-
-// maxStderr is how many bytes of a container's stderr are kept.
-const maxStderr = 8 << 10
 
 // Attached is the stream of a container's attached stdin and stdout, with the
 // engine's framing of the latter undone. It also keeps the last words on
@@ -20,9 +16,7 @@ type Attached struct {
 	header [8]byte
 	have   int    // bytes of header read
 	left   uint32 // bytes of the current frame still to come
-
-	mu     sync.Mutex // guards stderr
-	stderr []byte
+	words  lastWords
 }
 
 // Attach returns the stream of a container without a terminal: r is the
@@ -50,7 +44,7 @@ func (a *Attached) Read(p []byte) (int, error) {
 		var buf [512]byte
 		n, err := a.r.Read(buf[:min(uint32(len(buf)), a.left)])
 		a.left -= uint32(n)
-		a.keep(buf[:n])
+		_, _ = a.words.Write(buf[:n])
 		if err != nil {
 			return 0, err
 		}
@@ -77,22 +71,8 @@ func (a *Attached) next() error {
 	return nil
 }
 
-// keep remembers the end of stderr.
-func (a *Attached) keep(p []byte) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stderr = append(a.stderr, p...)
-	if over := len(a.stderr) - maxStderr; over > 0 {
-		a.stderr = append(a.stderr[:0], a.stderr[over:]...)
-	}
-}
-
-// Stderr returns the last bytes that the container wrote to stderr.
-func (a *Attached) Stderr() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return string(a.stderr)
-}
+// Stderr returns the last words that the container wrote to stderr.
+func (a *Attached) Stderr() string { return a.words.String() }
 
 // Write writes to the container's stdin.
 func (a *Attached) Write(p []byte) (int, error) { return a.w.Write(p) }

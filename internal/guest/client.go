@@ -13,11 +13,11 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -36,6 +36,16 @@ var (
 	ErrProcesses  = wire.ErrProcesses  // the limit of processes is reached
 	ErrRefused    = wire.ErrRefused    // nothing listens on the port
 	ErrVersion    = wire.ErrVersion    // the guest is of another version
+
+	// ErrUnresponsive tells that the guest was given up because it did not
+	// answer. What it ran may still run. It matches ErrClosed.
+	ErrUnresponsive = fmt.Errorf("%w: it did not answer", ErrClosed)
+	// ErrUnsent tells that a request was never sent, because the guest had
+	// gone before. It matches ErrClosed.
+	ErrUnsent = fmt.Errorf("%w: nothing was sent to it", ErrClosed)
+	// ErrLeft is returned by Close of a local guest when processes of its
+	// commands may still run.
+	ErrLeft = errors.New("processes of the guest may still run")
 )
 
 // Config is what a session begins with.
@@ -54,6 +64,17 @@ type Config struct {
 	Nonce string
 	// Own gives what file operations make to the owner of the workspace.
 	Own bool
+	// Patience is how long an answer may take beyond the time that the request
+	// itself may take. Default [DefaultPatience].
+	Patience time.Duration
+	// KeepAlive is how often the guest is called, also when nothing goes on. It
+	// is given up when nothing came from it for three times as long. Default
+	// [DefaultKeepAlive].
+	KeepAlive time.Duration
+	// Silence is after how long without a sign of the host the guest ends what
+	// it runs, and exits. 0 for never: where the stream surely ends with the
+	// host.
+	Silence time.Duration
 }
 
 // Info is what the guest says about itself.
@@ -73,27 +94,35 @@ type Info struct {
 // Client is the host's side of a session. Its methods may be called from any
 // goroutine, and any number at once.
 type Client struct {
-	session *yamux.Session
-	info    Info
-	pending sync.WaitGroup // goroutines that may outlive the call that started them
+	session  *yamux.Session
+	info     Info
+	patience time.Duration
+	kill     func() error   // ends the guest where closing the stream may not; may be nil
+	pending  sync.WaitGroup // goroutines that may outlive the call that started them
+	calls    keepAlive
 
-	mu     sync.Mutex // guards closed, and pending against growing after it
-	closed bool
+	mu       sync.Mutex // guards what follows, and pending against growing after closed
+	closed   bool
+	deserted bool // the guest was given up
 }
 
 // Connect begins a session over conn, which the client then owns, also when
 // Connect fails.
 func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Client, error) {
-	session, err := wire.NewHost(conn)
+	pulse := &wire.Pulse{ReadWriteCloser: conn}
+	session, err := wire.NewHost(pulse)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
-	c := &Client{session: session}
+	c := &Client{session: session, patience: cmp.Or(config.Patience, DefaultPatience)}
+	if k, ok := conn.(interface{ Kill() error }); ok {
+		c.kill = k.Kill
+	}
 	w := &wire.Welcome{}
 	err = c.call(ctx, wire.KindHello, &wire.Hello{
 		Version: wire.Version, Workspace: config.Workspace, Env: config.Env,
-		SpillDirs: config.SpillDirs, Nonce: config.Nonce, Own: config.Own,
+		SpillDirs: config.SpillDirs, Nonce: config.Nonce, Own: config.Own, Silence: config.Silence,
 	}, w)
 	if err == nil && w.Version != wire.Version {
 		err = fmt.Errorf("%w: %d and %d", wire.ErrVersion, wire.Version, w.Version)
@@ -107,6 +136,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
 		NonceSeen: w.NonceOK, Nonce: w.Nonce,
 	}
+	c.beginCalls(pulse, cmp.Or(config.KeepAlive, DefaultKeepAlive))
 	return c, nil
 }
 
@@ -117,15 +147,47 @@ func (c *Client) Info() Info { return c.info }
 // whatever reason.
 func (c *Client) Done() <-chan struct{} { return c.session.CloseChan() }
 
+// Alive reports whether requests can be sent: the session has neither ended
+// nor been given up.
+func (c *Client) Alive() bool { return c.gone() == nil }
+
+// gone returns why no request can be sent, or nil.
+func (c *Client) gone() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.deserted:
+		return ErrUnresponsive
+	case c.closed || c.session.IsClosed():
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
 // Close ends the session. The guest then kills everything it started, removes
 // its long outputs and exits; closing the stream does not wait for that.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
+	c.calls.stop()
 	err := c.session.Close()
 	c.pending.Wait()
 	return err
+}
+
+// desert gives up a guest that does not answer.
+func (c *Client) desert() {
+	c.mu.Lock()
+	c.deserted = true
+	c.mu.Unlock()
+	c.spawn(func() {
+		if c.kill != nil {
+			_ = c.kill() // closing the stream tells what became of it
+		}
+		_ = c.session.Close()
+	})
 }
 
 // spawn runs f in a goroutine that Close waits for, or reports false when
@@ -137,95 +199,4 @@ func (c *Client) spawn(f func()) bool {
 		c.pending.Go(f)
 	}
 	return !c.closed
-}
-
-// call makes a request with one answer.
-func (c *Client) call(ctx context.Context, kind wire.Kind, request, reply wire.Message) error {
-	x, err := c.open(ctx, kind, request)
-	if err != nil {
-		return err
-	}
-	defer x.close()
-	return x.check(wire.ReadReply(x.stream, reply))
-}
-
-// exchange is one request on its stream. When its context ends, what waits on
-// the stream ends too.
-type exchange struct {
-	client *Client
-	ctx    context.Context
-	stream *yamux.Stream
-	stop   func() bool
-}
-
-// open sends a request.
-func (c *Client) open(ctx context.Context, kind wire.Kind, request wire.Message) (*exchange, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
-	}
-	stream, err := c.openStream(ctx, kind, request)
-	x := &exchange{client: c, ctx: ctx, stream: stream}
-	if err != nil {
-		return nil, x.check(err)
-	}
-	x.stop = context.AfterFunc(ctx, func() { _ = stream.SetDeadline(time.Unix(1, 0)) })
-	return x, nil
-}
-
-// openStream opens a stream and sends the request on it. Where the guest does
-// not take what we send, both block for as long as the session waits; ctx
-// does not.
-func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Message) (*yamux.Stream, error) {
-	type opened struct {
-		stream *yamux.Stream
-		err    error
-	}
-	result := make(chan opened, 1)
-	if !c.spawn(func() {
-		stream, err := c.session.OpenStream()
-		if err == nil {
-			if err = wire.WriteFrame(stream, kind, request); err != nil {
-				_ = stream.Close()
-			}
-		}
-		result <- opened{stream, err}
-	}) {
-		return nil, ErrClosed
-	}
-	select {
-	case o := <-result:
-		return o.stream, o.err
-	case <-ctx.Done():
-		c.spawn(func() {
-			if o := <-result; o.err == nil {
-				_ = o.stream.Close()
-			}
-		})
-		return nil, context.Cause(ctx)
-	}
-}
-
-// close gives the stream back.
-func (x *exchange) close() {
-	if x.stop != nil {
-		x.stop()
-	}
-	_ = x.stream.Close()
-}
-
-// check puts an error of the stream in terms of its cause.
-func (x *exchange) check(err error) error {
-	var failure *wire.Failure
-	switch {
-	case err == nil, errors.As(err, &failure), errors.Is(err, wire.ErrMalformed):
-		return err
-	case x.ctx.Err() != nil:
-		return context.Cause(x.ctx)
-	case x.client.session.IsClosed():
-		return ErrClosed
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, yamux.ErrConnectionReset):
-		return fmt.Errorf("%w: %w", ErrClosed, err)
-	default:
-		return err
-	}
 }

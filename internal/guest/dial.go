@@ -48,6 +48,7 @@ func (c *Client) Dial(ctx context.Context, port int) (*Conn, error) {
 		return nil, fmt.Errorf("dial port %d: %w", port, err)
 	}
 	// From here on deadlines are the caller's: nothing ends life any more.
+	x.watch.stop()
 	x.stop()
 	end()
 	return &Conn{x: x, port: port, body: wire.NewBodyReader(x.stream), out: wire.NewPackets(x.stream)}, nil

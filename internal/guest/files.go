@@ -39,11 +39,11 @@ func (c *Client) ReadFile(ctx context.Context, name string, w io.Writer, offset,
 	if err := wire.ReadReply(x.stream, m); err != nil {
 		return FileInfo{}, fmt.Errorf("read %s: %w", name, x.check(err))
 	}
-	var body io.Reader = wire.NewBodyReader(x.stream)
+	var content io.Reader = wire.NewBodyReader(body{x})
 	if limit >= 0 {
-		body = io.LimitReader(body, limit)
+		content = io.LimitReader(content, limit)
 	}
-	if _, err := io.Copy(w, body); err != nil {
+	if _, err := io.Copy(w, content); err != nil {
 		return infoOf(m), fmt.Errorf("read %s: %w", name, x.check(err))
 	}
 	return infoOf(m), nil
@@ -80,9 +80,10 @@ func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Messag
 	}) {
 		return ErrClosed
 	}
-	body := wire.NewBodyWriter(x.stream)
-	failed := fill(body)
-	sent := body.Finish(failed)
+	content := wire.NewBodyWriter(body{x})
+	failed := fill(content)
+	sent := content.Finish(failed)
+	x.watch.restart()
 	if failed != nil && sent == nil {
 		<-answer
 		return failed
@@ -214,5 +215,5 @@ func (c *Client) download(ctx context.Context, name string, take func(io.Reader)
 	if err := wire.ReadReply(x.stream, nil); err != nil {
 		return x.check(err)
 	}
-	return x.check(take(wire.NewBodyReader(x.stream)))
+	return x.check(take(wire.NewBodyReader(body{x})))
 }

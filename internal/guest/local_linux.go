@@ -15,10 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/guest/binary"
+	"github.com/x/pygent/internal/guest/supervise"
 )
 
-// exitPatience is how long a local guest may take to end what it started.
-const exitPatience = 10 * time.Second
+const (
+	// exitPatience is how long a local guest may take to end what it started.
+	exitPatience = 10 * time.Second
+	// killPatience is how long killing is tried.
+	killPatience = 2 * time.Second
+)
 
 // StartLocal starts a guest as a child of this process and connects to it.
 // The commands' environment is env alone, and config.Env. Closing the client
@@ -28,14 +33,20 @@ func StartLocal(ctx context.Context, env []string, config Config) (*Client, erro
 	if err != nil {
 		return nil, fmt.Errorf("start the guest: %w", err)
 	}
-	return Connect(ctx, conn, config)
+	client, err := Connect(ctx, conn, config)
+	if words := conn.words.String(); err != nil && words != "" {
+		err = fmt.Errorf("%w; it said: %s", err, words)
+	}
+	return client, err
 }
 
 // child is a guest as a child of this process, and its stream.
 type child struct {
 	net.Conn
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when it has been waited for
+	words  *lastWords    // of the guest
+	exited chan struct{} // closed when the guest and its supervisors have ended
+	waited error         // written before exited is closed
 	once   sync.Once
 	err    error
 }
@@ -59,23 +70,33 @@ func startChild(env []string) (*child, error) {
 	if env == nil {
 		env = []string{}
 	}
-	c := &child{Conn: conn, exited: make(chan struct{}), cmd: &exec.Cmd{
+	c := &child{Conn: conn, words: &lastWords{}, exited: make(chan struct{})}
+	c.cmd = &exec.Cmd{
 		Path: program, Args: []string{"pygent-guest"}, Env: env,
-		Stdin: theirs, Stdout: theirs,
+		// Supervisors inherit stderr and commands do not: it ends when nothing
+		// is left that could still kill the processes of a command.
+		Stdin: theirs, Stdout: theirs, Stderr: c.words,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}}
+		WaitDelay:   exitPatience,
+	}
 	if err := c.cmd.Start(); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	go func() {
 		defer close(c.exited)
-		_ = c.cmd.Wait()
+		if err := c.cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) {
+			c.waited = errSupervisors
+		}
 	}()
 	return c, nil
 }
 
-// Close closes the stream, upon which the guest ends, and waits for that.
+// errSupervisors tells that commands of a guest that has ended may still run.
+var errSupervisors = fmt.Errorf("%w: the guest has ended, but not what supervises its commands", ErrLeft)
+
+// Close closes the stream, upon which the guest ends, and waits for that, and
+// for the end of all that it ran.
 func (c *child) Close() error {
 	c.once.Do(func() {
 		c.err = c.Conn.Close()
@@ -84,11 +105,27 @@ func (c *child) Close() error {
 		select {
 		case <-c.exited:
 		case <-timer.C:
-			c.err = errors.Join(c.err, errors.New("the guest did not end and was killed"), c.cmd.Process.Kill())
+			c.err = errors.Join(c.err, errors.New("the guest did not end and was killed"), c.Kill())
 			<-c.exited
 		}
+		c.err = errors.Join(c.err, c.waited)
 	})
 	return c.err
+}
+
+// Kill ends a guest that does not answer, with all that it runs. Its
+// supervisors may have been stopped as well, so that they are killed first.
+func (c *child) Kill() error {
+	select {
+	case <-c.exited:
+		return nil
+	default:
+	}
+	var err error
+	if left := supervise.KillTree(c.cmd.Process.Pid, killPatience); left > 0 {
+		err = fmt.Errorf("%w: %d of them could not be killed", ErrLeft, left)
+	}
+	return errors.Join(err, c.cmd.Process.Kill())
 }
 
 // program returns a path by which children of this process can execute the

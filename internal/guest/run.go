@@ -13,10 +13,6 @@ import (
 // DefaultGrace is the time between TERM and KILL.
 const DefaultGrace = 200 * time.Millisecond
 
-// cancelPatience is how long after the grace a guest may take to tell what
-// came of a cancelled command.
-const cancelPatience = 5 * time.Second
-
 // Command is a script to run.
 type Command struct {
 	Script  string
@@ -66,7 +62,9 @@ type Result struct {
 }
 
 // Run runs a command and waits for it. When ctx ends, the command is killed,
-// and Run returns what is known with the cause of ctx.
+// and Run returns what is known with the cause of ctx. A guest that does not
+// answer when the command must have ended is given up, as [ErrUnresponsive]
+// tells.
 func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 	// The exchange outlives ctx by the time it takes to kill the command.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -108,11 +106,12 @@ func (c *Client) cancelWith(ctx context.Context, x *exchange, giveUp func(), gra
 	stopFunc := context.AfterFunc(ctx, func() {
 		defer close(done)
 		c.spawn(func() { _ = wire.WriteFrame(x.stream, wire.KindCancel, nil) })
-		timer := time.NewTimer(grace + cancelPatience)
+		timer := time.NewTimer(grace + c.patience)
 		defer timer.Stop()
 		select {
 		case <-quit:
 		case <-timer.C:
+			c.desert()
 			giveUp()
 		}
 	})

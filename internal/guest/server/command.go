@@ -23,7 +23,8 @@ const (
 	// quietLimit ends it in any case.
 	quietLimit = 50 * time.Millisecond
 	// killLimit is how long after the grace a killed process may take to go.
-	killLimit = 3 * time.Second
+	// The host gives up a second later.
+	killLimit = 2 * time.Second
 	// goneLimit is how long output may take to end when no process is left: a
 	// stranger may hold the other end.
 	goneLimit = 100 * time.Millisecond

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/yamux"
 
@@ -32,6 +33,8 @@ type Server struct {
 
 	mu    sync.Mutex // guards state
 	state *state     // nil before the hello
+
+	greeted chan time.Duration // buffered; gets the host's longest silence
 }
 
 // state is what the hello of the host settles. It does not change after.
@@ -52,6 +55,7 @@ func New(supervisor supervise.Supervisor, environ []string) *Server {
 		environ:    environ,
 		jobs:       newJobs(),
 		files:      make(chan struct{}, maxFileRequests),
+		greeted:    make(chan time.Duration, 1),
 	}
 }
 
@@ -59,12 +63,14 @@ func New(supervisor supervise.Supervisor, environ []string) *Server {
 // it started is left: no process, file or goroutine. It closes conn. An
 // ordinary end of the stream is no error.
 func (s *Server) Serve(conn io.ReadWriteCloser) error {
-	session, err := wire.NewGuest(conn)
+	pulse := &wire.Pulse{ReadWriteCloser: conn}
+	session, err := wire.NewGuest(pulse)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var handlers sync.WaitGroup
+	handlers.Go(func() { s.listen(session, pulse) })
 	for {
 		stream, err := session.AcceptStream()
 		if err != nil {
@@ -80,6 +86,34 @@ func (s *Server) Serve(conn io.ReadWriteCloser) error {
 	handlers.Wait()
 	s.jobs.wait()
 	return errors.Join(err, s.close())
+}
+
+// silentTicks is in how many parts the host's silence is measured. A guest that
+// was stopped for a while finds one part over when it goes on, and not all.
+const silentTicks = 6
+
+// listen ends the session when the host has been silent for too long: an
+// engine may keep the stream open although nobody is left at its other end.
+func (s *Server) listen(session *yamux.Session, pulse *wire.Pulse) {
+	var silence time.Duration
+	select {
+	case silence = <-s.greeted:
+	case <-session.CloseChan():
+		return
+	}
+	tick := time.NewTicker(max(silence/silentTicks, time.Millisecond))
+	defer tick.Stop()
+	for missed := 0; missed < silentTicks; {
+		select {
+		case <-tick.C:
+		case <-session.CloseChan():
+			return
+		}
+		if missed++; pulse.Heard() {
+			missed = 0
+		}
+	}
+	_ = session.Close()
 }
 
 // close gives back what the hello took.
@@ -187,6 +221,9 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	}
 	w.Nonce, w.NonceOK = readNonce(root, m.Nonce)
 	s.state = st
+	if m.Silence > 0 {
+		s.greeted <- m.Silence // once: a second hello is refused
+	}
 	return w, nil
 }
 

@@ -20,8 +20,8 @@ const workerSocket = 3
 const (
 	maxIdle  = 16
 	idleTime = 10 * time.Second
-	// unresponsive is how long after the grace a supervisor may take before
-	// the pool kills its descendants itself.
+	// unresponsive is how long a supervisor may take for what it does at once,
+	// such as killing after the grace, before the pool does without it.
 	unresponsive = 500 * time.Millisecond
 )
 
@@ -119,11 +119,24 @@ func (p *Pool) Start(spec Spec) (Process, error) {
 		return nil, err
 	}
 	if spec.Confirm {
-		if err := <-proc.started; err != nil {
+		if err := proc.confirmed(); err != nil {
 			return nil, err
 		}
 	}
 	return proc, nil
+}
+
+// confirmed waits until the command runs, or returns why it does not. A command
+// may stop its supervisor before that can tell: it runs, then.
+func (p *process) confirmed() error {
+	limit := time.NewTimer(unresponsive)
+	defer limit.Stop()
+	select {
+	case err := <-p.started:
+		return err
+	case <-limit.C:
+		return nil
+	}
 }
 
 // Close implements [Supervisor]. As PID 1 it kills every process of the
@@ -146,17 +159,26 @@ func (p *Pool) Close() error {
 	for _, s := range workers {
 		s.hangUp()
 	}
-	patience := time.After(2 * killPatience)
-	for _, s := range workers {
-		select {
-		case <-s.dead:
-		case <-patience:
-		}
-	}
+	// Each ends what is below it. What is left after a while, because a
+	// supervisor was stopped, is killed from here.
+	awaitDead(workers, 2*unresponsive)
 	killTree(unix.Getpid(), nil, killPatience, nil)
 	close(p.done)
 	p.running.Wait()
 	return nil
+}
+
+// awaitDead waits until all supervisors have ended, or patience runs out.
+func awaitDead(workers []*supervisor, patience time.Duration) {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for _, s := range workers {
+		select {
+		case <-s.dead:
+		case <-limit.C:
+			return
+		}
+	}
 }
 
 // take returns a supervisor that has nothing to do.

@@ -1,6 +1,7 @@
 package supervise_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -122,6 +123,65 @@ func TestStoppedSupervisorIsGivenUp(t *testing.T) {
 	p.Stop(10 * time.Millisecond)
 	<-p.Gone()
 	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH }, 10*time.Second, time.Millisecond)
+}
+
+// pidsOf reads process ids from the first line of a command's output.
+func pidsOf(t *testing.T, r io.Reader) (pids []int) {
+	t.Helper()
+	line, err := bufio.NewReader(r).ReadString('\n')
+	require.NoError(t, err)
+	for _, field := range strings.Fields(line) {
+		pid, err := strconv.Atoi(field)
+		require.NoError(t, err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// TestStoppedSupervisorsTreeIsKilled looks at the moment in which the tree is
+// dead and the supervisor is not: it has killed nothing, nor was it killed.
+func TestStoppedSupervisorsTreeIsKilled(t *testing.T) {
+	pool := newPool(t)
+	p, r := start(t, pool, "setsid sleep 600 >/dev/null 2>&1 & echo $! $PPID; kill -STOP $PPID; trap '' TERM; sleep 600")
+	pids := pidsOf(t, r)
+	awaitState(t, pids[1], "T")
+	p.Stop(0)
+	awaitState(t, pids[0], "Z")
+	require.Equal(t, "T", stateOf(pids[1]))
+	<-p.Gone()
+}
+
+// TestCloseKillsDescendantsOfStoppedSupervisors has several supervisors that do
+// not see that they are hung up on.
+func TestCloseKillsDescendantsOfStoppedSupervisors(t *testing.T) {
+	pool, err := supervise.NewPool()
+	require.NoError(t, err)
+	var commands []supervise.Process
+	var pids []int
+	for range 2 {
+		p, r := start(t, pool, "setsid sleep 600 >/dev/null 2>&1 & echo $! $PPID; kill -STOP $PPID; sleep 600")
+		found := pidsOf(t, r)
+		awaitState(t, found[1], "T")
+		commands, pids = append(commands, p), append(pids, found[0])
+	}
+	require.NoError(t, pool.Close())
+	for i, p := range commands {
+		<-p.Gone()
+		require.ErrorIs(t, syscall.Kill(pids[i], 0), syscall.ESRCH)
+	}
+}
+
+// stateOf returns the state of a process as /proc shows it.
+func stateOf(pid int) string {
+	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	state, _, _ := strings.Cut(rest, " ")
+	return state
+}
+
+func awaitState(t *testing.T, pid int, want string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return stateOf(pid) == want }, 10*time.Second, time.Millisecond)
 }
 
 func TestKilledSupervisorLeavesNothing(t *testing.T) {

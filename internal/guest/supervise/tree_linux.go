@@ -157,6 +157,12 @@ func killPass(root int, skip map[int]bool) {
 	signalTree(root, unix.SIGKILL, skip)
 }
 
+// KillTree kills every descendant of a process until none is alive or patience
+// runs out, and returns how many are alive then. The process itself is left
+// alone, and holds on to those of its descendants that lose their parents if it
+// is their subreaper.
+func KillTree(root int, patience time.Duration) int { return killTree(root, nil, patience, nil) }
+
 // killTree kills every descendant of root until none is alive or patience
 // runs out, and returns how many are alive then. reap, if set, is called to
 // remove dead children of this process.

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It changes with every change of a
 // message.
-const Version = 1
+const Version = 2
 
 // Bounds of messages.
 const (
@@ -43,11 +43,12 @@ func (*Empty) Fields(*Codec) {}
 // Hello is the first request of a session.
 type Hello struct {
 	Version   int
-	Workspace string   // directory that file requests are confined to and commands start in
-	SpillDirs []string // where the guest may keep long outputs, in order of preference
-	Env       []string // added to the environment of every command
-	Nonce     string   // a file of the workspace, by which the host learns whether it shares it
-	Own       bool     // give what file requests make to the owner of the workspace
+	Workspace string        // directory that file requests are confined to and commands start in
+	SpillDirs []string      // where the guest may keep long outputs, in order of preference
+	Env       []string      // added to the environment of every command
+	Nonce     string        // a file of the workspace, by which the host learns whether it shares it
+	Own       bool          // give what file requests make to the owner of the workspace
+	Silence   time.Duration // the guest ends when it hears nothing for so long; 0 for never
 }
 
 // Fields implements [Message].
@@ -58,6 +59,7 @@ func (m *Hello) Fields(c *Codec) {
 	c.Strings(&m.Env, maxVars, MaxEnv)
 	c.String(&m.Nonce, MaxPath)
 	c.Bool(&m.Own)
+	c.Duration(&m.Silence)
 }
 
 // Welcome answers a [Hello].

@@ -14,8 +14,9 @@ import (
 // errIntrusion is the reason why the host gave up a session.
 var errIntrusion = errors.New("the guest broke the rules of the session")
 
-// config is the setting of both sides. There is no keepalive: the stream is
-// local or a tunnel with its own, and an idle session must cost nothing.
+// config is the setting of both sides. Both have a keepalive of their own, see
+// [Pulse]: that of yamux ends a session whose answers are late, also when other
+// bytes still come.
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive = false

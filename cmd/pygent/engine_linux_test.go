@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// noImage is an image that no engine has or can get.
+const noImage = "127.0.0.1:1/pygent/none:latest"
+
+func TestRunWhoseContainerCannotStartIsASetUpError(t *testing.T) {
+	dockerImage(t)
+	server := pygenttest.NewServer(t, bash("true"), pygenttest.Call("stop", nil))
+	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "--quiet", "go"))
+	require.Equal(t, exitUsage, got.code, got.stderr)
+	require.Equal(t, 1, strings.Count(got.stderr, "\n"), got.stderr)
+	require.Contains(t, got.stderr, noImage)
+}
+
+func TestSessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
+	dockerImage(t)
+	cmd := command(t, pygenttest.NewServer(t).Env(), "--docker", "--image", noImage)
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(stdout)
+	said := ""
+	for said == "" && lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "! commands cannot run: ") {
+			said = lines.Text()
+		}
+	}
+	require.Contains(t, said, noImage)
+	require.NoError(t, stdin.Close())
+	_, err = io.Copy(io.Discard, stdout)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
+}
+
+func TestEngineThatGoesAwayAtTheEndIsAWarning(t *testing.T) {
+	image := dockerImage(t)
+	engine := startProxy(t)
+	server := pygenttest.NewServer(t, bash("echo made"), pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		engine.cut()
+		return pygenttest.Call("stop", map[string]any{"summary": "done"})
+	}))
+	cmd := command(t, append(server.Env(), "DOCKER_HOST=unix://"+engine.path), "run", "--docker", "--image", image, "--quiet", "--cwd", "go")
+	got := finish(t, cmd)
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, "done\n", got.stdout)
+	require.Contains(t, got.stderr, "pygent: warning: ")
+}
+
+func TestOnlyLeftoversAreWarnings(t *testing.T) {
+	broken := errors.New("the history is broken")
+	left := fmt.Errorf("%w: container x", pygent.ErrCleanupIncomplete)
+	tests := []struct {
+		name   string
+		err    error
+		rest   error
+		warned int
+	}{
+		{"nothing", nil, nil, 0},
+		{"a leftover", left, nil, 1},
+		{"wrapped", fmt.Errorf("close: %w", left), nil, 1},
+		{"with its cause", fmt.Errorf("%w: %w", pygent.ErrCleanupIncomplete, broken), nil, 1},
+		{"two", errors.Join(left, errors.Join(nil, left)), nil, 2},
+		{"something else", broken, broken, 0},
+		{"both", errors.Join(broken, left), broken, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			warned := 0
+			rest := withoutLeftovers(tt.err, func(error) { warned++ })
+			require.ErrorIs(t, rest, tt.rest)
+			require.False(t, tellsOfLeftovers(rest))
+			require.Equal(t, tt.warned, warned)
+		})
+	}
+}
+
+// proxy stands between the command and the engine, until it is cut.
+type proxy struct {
+	path     string
+	listener net.Listener
+
+	mu    sync.Mutex
+	conns []net.Conn
+	wg    sync.WaitGroup
+}
+
+func startProxy(t *testing.T) *proxy {
+	t.Helper()
+	host := os.Getenv("DOCKER_HOST")
+	if host == "" {
+		host = client.DefaultDockerHost
+	}
+	engine, err := client.ParseHostURL(host)
+	require.NoError(t, err)
+	p := &proxy{path: filepath.Join(t.TempDir(), "engine.sock")}
+	p.listener, err = net.Listen("unix", p.path)
+	require.NoError(t, err)
+	p.wg.Go(func() { p.serve(engine.Scheme, engine.Host) })
+	t.Cleanup(func() {
+		p.cut()
+		p.wg.Wait()
+	})
+	return p
+}
+
+func (p *proxy) serve(network, address string) {
+	for {
+		in, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial(network, address)
+		if err != nil {
+			in.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, in, out)
+		p.mu.Unlock()
+		p.wg.Go(func() { pass(out, in) })
+		p.wg.Go(func() { pass(in, out) })
+	}
+}
+
+// pass copies until either side ends. An end is passed on as one, since the
+// engine goes on to answer.
+func pass(to, from net.Conn) {
+	_, _ = io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+}
+
+// cut ends all connections and takes no more.
+func (p *proxy) cut() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		_ = c.Close()
+	}
+}

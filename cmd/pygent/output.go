@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// output is a writer whose first error is remembered, so that what could not
+// be written does not look like success. After it, nothing more is written.
+type output struct {
+	w      io.Writer
+	failed func(error) // called once, with the first error; may be nil
+
+	mu  sync.Mutex // guards err, and keeps writes apart
+	err error
+}
+
+func newOutput(w io.Writer, failed func(error)) *output {
+	return &output{w: w, failed: failed}
+}
+
+// Write writes unless an earlier write failed.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, err := o.w.Write(p)
+	if o.err = err; err != nil && o.failed != nil {
+		o.failed(err)
+	}
+	return n, err
+}
+
+// lost returns the first error of a write.
+func (o *output) lost() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return fmt.Errorf("write to standard output: %w", o.err)
+	}
+	return nil
+}
+
+// println writes a line; the error is remembered.
+func (o *output) println(args ...any) {
+	_, _ = fmt.Fprintln(o, args...)
+}
+
+// warn tells the user on standard error what does not change the outcome.
+func warn(text string) {
+	fmt.Fprintln(os.Stderr, "pygent: warning:", text)
+}

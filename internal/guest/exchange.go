@@ -1,0 +1,144 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// call makes a request with one answer.
+func (c *Client) call(ctx context.Context, kind wire.Kind, request, reply wire.Message) error {
+	x, err := c.open(ctx, kind, request)
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	return x.check(wire.ReadReply(x.stream, reply))
+}
+
+// exchange is one request on its stream. When its context ends, or the guest
+// lets its time pass, what waits on the stream ends too.
+type exchange struct {
+	client *Client
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	watch  *watch
+	stream *yamux.Stream
+	stop   func() bool
+}
+
+// open sends a request.
+func (c *Client) open(ctx context.Context, kind wire.Kind, request wire.Message) (*exchange, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	x := &exchange{client: c}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	limit := c.timeFor(kind, request)
+	x.watch = newWatch(limit.time, func() {
+		if limit.fatal {
+			c.desert()
+		}
+		x.cancel(ErrUnresponsive)
+	})
+	stream, err := c.openStream(x.ctx, kind, request)
+	if err != nil {
+		x.watch.stop()
+		defer x.cancel(nil)
+		return nil, x.check(err)
+	}
+	x.stream = stream
+	x.stop = context.AfterFunc(x.ctx, func() { _ = stream.SetDeadline(time.Unix(1, 0)) })
+	return x, nil
+}
+
+// openStream opens a stream and sends the request on it. Where the guest does
+// not take what we send, both block for as long as the session waits; ctx
+// does not.
+func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Message) (*yamux.Stream, error) {
+	type opened struct {
+		stream *yamux.Stream
+		err    error
+	}
+	result := make(chan opened, 1)
+	if !c.spawn(func() {
+		stream, err := c.session.OpenStream()
+		if err != nil {
+			result <- opened{nil, fmt.Errorf("%w: %w", ErrUnsent, err)}
+			return
+		}
+		if err = wire.WriteFrame(stream, kind, request); err != nil {
+			_ = stream.Close()
+		}
+		result <- opened{stream, err}
+	}) {
+		return nil, ErrUnsent
+	}
+	select {
+	case o := <-result:
+		return o.stream, o.err
+	case <-ctx.Done():
+		c.spawn(func() {
+			if o := <-result; o.err == nil {
+				_ = o.stream.Close()
+			}
+		})
+		return nil, context.Cause(ctx)
+	}
+}
+
+// close gives the stream back.
+func (x *exchange) close() {
+	x.watch.stop()
+	x.stop()
+	x.cancel(nil)
+	_ = x.stream.Close()
+}
+
+// check puts an error of the stream in terms of its cause.
+func (x *exchange) check(err error) error {
+	var failure *wire.Failure
+	switch {
+	case err == nil, errors.As(err, &failure), errors.Is(err, wire.ErrMalformed):
+		return err
+	case x.ctx.Err() != nil:
+		return context.Cause(x.ctx)
+	case errors.Is(err, ErrUnsent):
+		return ErrUnsent
+	}
+	if gone := x.client.gone(); gone != nil {
+		return gone
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, yamux.ErrConnectionReset):
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	default:
+		return err
+	}
+}
+
+// body is the stream of an exchange while a body goes through it. The guest has
+// its time anew for every piece, and what our side does in between is not
+// counted.
+type body struct{ *exchange }
+
+// Read implements io.Reader.
+func (b body) Read(p []byte) (int, error) {
+	b.watch.restart()
+	defer b.watch.pause()
+	return b.stream.Read(p)
+}
+
+// Write implements io.Writer.
+func (b body) Write(p []byte) (int, error) {
+	b.watch.restart()
+	defer b.watch.pause()
+	return b.stream.Write(p)
+}

@@ -1,0 +1,234 @@
+// Package lineinput reads lines that a person types. A terminal that collects
+// lines itself cuts them, at 4,095 bytes on Linux, without a word. So the
+// terminal is told to hand over each key ([Open]), and the little that people
+// expect of a line while they type it is done here: echo, erasing a character,
+// a word or the line, and the end of the input.
+package lineinput
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ErrTooLong is returned for a line above the reader's limit. The line is
+// consumed.
+var ErrTooLong = errors.New("the line is too long")
+
+// The keys that do something. Ctrl-C and the like become signals as ever: the
+// terminal sees to that.
+const (
+	keyEnd       = 0x04 // Ctrl-D
+	keyBackspace = 0x08
+	keyKill      = 0x15 // Ctrl-U
+	keyWord      = 0x17 // Ctrl-W
+	keyEscape    = 0x1b
+	keyDelete    = 0x7f // what most terminals send for backspace
+)
+
+// Reader reads lines from a terminal that hands over each key. ReadLine is for
+// one goroutine; the other methods are safe for concurrent use.
+type Reader struct {
+	in    io.Reader
+	echo  func(string) // shows what is typed, or erases it
+	limit int
+
+	mu     sync.Mutex // guards what follows
+	keys   []byte     // read, but not looked at yet
+	line   []byte
+	long   bool   // the line exceeds the limit
+	escape []byte // of a key that sends several bytes
+	shown  []byte // what echo is to be told of the keys looked at
+}
+
+// NewReader returns a reader of lines of at most limit bytes.
+func NewReader(in io.Reader, limit int, echo func(string)) *Reader {
+	return &Reader{in: in, echo: echo, limit: limit}
+}
+
+// ReadLine returns the next line without its end. The error is io.EOF when the
+// user ends the input, and [ErrTooLong] for a line above the limit.
+func (r *Reader) ReadLine() (string, error) {
+	buf := make([]byte, 4096)
+	for {
+		line, done, err := r.take()
+		if done {
+			return line, err
+		}
+		n, err := r.in.Read(buf)
+		r.mu.Lock()
+		r.keys = append(r.keys, buf[:n]...)
+		r.mu.Unlock()
+		if err != nil && n == 0 {
+			return "", err
+		}
+	}
+}
+
+// Discard drops what was typed and is not read yet, as a terminal does at
+// Ctrl-C.
+func (r *Reader) Discard() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys, r.escape = nil, nil
+	r.reset()
+}
+
+// Typed is what the line holds so far.
+func (r *Reader) Typed() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return string(r.line)
+}
+
+// take looks at the keys that were read until they end a line, and shows them.
+func (r *Reader) take() (line string, done bool, err error) {
+	r.mu.Lock()
+	for len(r.keys) > 0 && !done {
+		key := r.keys[0]
+		r.keys = r.keys[1:]
+		line, done, err = r.key(key)
+	}
+	shown := string(r.shown)
+	r.shown = nil
+	r.mu.Unlock()
+	if shown != "" {
+		r.echo(shown)
+	}
+	return line, done, err
+}
+
+// The methods below are called with r.mu held.
+
+func (r *Reader) reset() { r.line, r.long = nil, false }
+
+// key acts on one byte of input.
+func (r *Reader) key(b byte) (line string, done bool, err error) {
+	if r.escaped(b) {
+		return "", false, nil
+	}
+	switch b {
+	case '\n', '\r':
+		r.shown = append(r.shown, '\n')
+		return r.end()
+	case keyEnd:
+		if len(r.line) == 0 {
+			return "", true, io.EOF
+		}
+	case keyBackspace, keyDelete:
+		r.erase(1)
+	case keyKill:
+		r.erase(utf8.RuneCount(r.line))
+	case keyWord:
+		r.erase(lastWord(r.line))
+	case keyEscape:
+		r.escape = []byte{b}
+	default:
+		if b >= ' ' || b == '\t' {
+			r.add(b)
+		}
+	}
+	return "", false, nil
+}
+
+// end completes the line.
+func (r *Reader) end() (string, bool, error) {
+	line, long := string(r.line), r.long
+	r.reset()
+	if long {
+		return "", true, ErrTooLong
+	}
+	return line, true, nil
+}
+
+// escaped reports whether b belongs to a key that sends several bytes, such as
+// an arrow. They do nothing here.
+func (r *Reader) escaped(b byte) bool {
+	switch {
+	case len(r.escape) == 0:
+		return false
+	case len(r.escape) == 1 && (b == '[' || b == 'O'):
+		r.escape = append(r.escape, b)
+		return true
+	case len(r.escape) == 1: // the escape key itself
+		r.escape = nil
+		return false
+	}
+	if r.escape[1] == 'O' || b >= 0x40 && b <= 0x7e {
+		r.escape = nil
+	}
+	return true
+}
+
+// add adds a byte to the line. A character is shown once it is complete.
+func (r *Reader) add(b byte) {
+	if len(r.line) >= r.limit {
+		r.long = true
+		return
+	}
+	r.line = append(r.line, b)
+	switch {
+	case b == '\t':
+		r.shown = append(r.shown, ' ') // as wide as erase believes
+	case b < utf8.RuneSelf:
+		r.shown = append(r.shown, b)
+	default:
+		if start := lastRune(r.line); utf8.FullRune(r.line[start:]) {
+			r.shown = append(r.shown, string([]rune(string(r.line[start:])))...)
+		}
+	}
+}
+
+// erase takes the last n characters back.
+func (r *Reader) erase(n int) {
+	for range n {
+		if len(r.line) == 0 {
+			return
+		}
+		last, size := utf8.DecodeLastRune(r.line)
+		r.line = r.line[:len(r.line)-size]
+		for range columns(last) {
+			r.shown = append(r.shown, "\b \b"...)
+		}
+	}
+}
+
+// lastRune is where the last character of line begins, complete or not.
+func lastRune(line []byte) int {
+	for i := len(line) - 1; i >= max(0, len(line)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(line[i]) {
+			return i
+		}
+	}
+	return len(line) - 1
+}
+
+// lastWord counts the characters of the last word, and of the space after it.
+func lastWord(line []byte) int {
+	n, inWord := 0, false
+	for len(line) > 0 {
+		last, size := utf8.DecodeLastRune(line)
+		space := unicode.IsSpace(last)
+		if space && inWord {
+			break
+		}
+		inWord = inWord || !space
+		line = line[:len(line)-size]
+		n++
+	}
+	return n
+}
+
+// columns is how wide a terminal shows a character, near enough to erase it.
+func columns(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		return 0
+	case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana),
+		r >= 0xff01 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
+		return 2
+	}
+	return 1
+}

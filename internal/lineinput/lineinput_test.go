@@ -1,0 +1,97 @@
+package lineinput
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestReadLine(t *testing.T) {
+	tests := []struct {
+		name, keys, want, shown string
+	}{
+		{"plain", "hello\n", "hello", "hello\n"},
+		{"carriage return", "hello\r", "hello", "hello\n"},
+		{"empty", "\n", "", "\n"},
+		{"backspace", "helo\x7flo\n", "hello", "helo\b \blo\n"},
+		{"the other backspace", "ab\x08\n", "a", "ab\b \b\n"},
+		{"backspace on nothing", "\x7fa\n", "a", "a\n"},
+		{"a character of several bytes", "grü\x7fö\n", "grö", "grü\b \bö\n"},
+		{"a wide character", "日\x7f\n", "", "日\b \b\b \b\n"},
+		{"a combining character", "e\u0301\x7f\n", "e", "e\u0301\n"},
+		{"kill", "abc\x15d\n", "d", "abc\b \b\b \b\b \bd\n"},
+		{"word", "one two  \x17x\n", "one x", "one two  \b \b\b \b\b \b\b \b\b \bx\n"},
+		{"arrows do nothing", "a\x1b[A\x1b[1;5C\x1bOBb\n", "ab", "ab\n"},
+		{"the escape key", "a\x1bb\n", "ab", "ab\n"},
+		{"other control characters", "a\x01\x00b\n", "ab", "ab\n"},
+		{"a tab", "a\tb\x7f\n", "a\t", "a b\b \b\n"},
+		{"no end after text", "ab\x04c\n", "abc", "abc\n"},
+		{"not UTF-8", "a\xffb\n", "a\xffb", "a\ufffdb\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, in := range []io.Reader{strings.NewReader(tt.keys), iotest.OneByteReader(strings.NewReader(tt.keys))} {
+				var shown strings.Builder
+				line, err := NewReader(in, 1000, func(s string) { shown.WriteString(s) }).ReadLine()
+				require.NoError(t, err)
+				require.Equal(t, tt.want, line)
+				require.Equal(t, tt.shown, shown.String())
+			}
+		})
+	}
+}
+
+func TestReadLineGoesOnWithWhatWasTypedAhead(t *testing.T) {
+	var shown strings.Builder
+	r := NewReader(strings.NewReader("one\ntwo\nthr"), 1000, func(s string) { shown.WriteString(s) })
+	for _, want := range []string{"one", "two"} {
+		line, err := r.ReadLine()
+		require.NoError(t, err)
+		require.Equal(t, want, line)
+		require.True(t, strings.HasSuffix(shown.String(), want+"\n"), "only what was read is shown")
+	}
+	_, err := r.ReadLine()
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, "thr", r.Typed())
+	r.Discard()
+	require.Empty(t, r.Typed())
+}
+
+func TestReadLineOfAnyLength(t *testing.T) {
+	const limit = 100_000
+	long := strings.Repeat("0123456789", limit/10)
+	r := NewReader(strings.NewReader(long+"\n"+long+"x\nshort\n"), limit, func(string) {})
+	line, err := r.ReadLine()
+	require.NoError(t, err)
+	require.Equal(t, long, line)
+	_, err = r.ReadLine()
+	require.ErrorIs(t, err, ErrTooLong)
+	line, err = r.ReadLine()
+	require.NoError(t, err)
+	require.Equal(t, "short", line)
+}
+
+func TestReadLineEnds(t *testing.T) {
+	_, err := NewReader(strings.NewReader("\x04more\n"), 10, func(string) {}).ReadLine()
+	require.ErrorIs(t, err, io.EOF)
+	_, err = NewReader(iotest.ErrReader(io.ErrClosedPipe), 10, func(string) {}).ReadLine()
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+}
+
+func FuzzReadLine(f *testing.F) {
+	f.Add("hello\x7f\n\x1b[A日\x17\x15\n")
+	f.Fuzz(func(t *testing.T, keys string) {
+		r := NewReader(strings.NewReader(keys), 100, func(string) {})
+		for {
+			line, err := r.ReadLine()
+			if err != nil && err != ErrTooLong {
+				return
+			}
+			require.LessOrEqual(t, len(line), 100)
+			require.NotContains(t, line, "\n")
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package pygent
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/x/pygent/internal/lineinput"
+)
+
+type line struct {
+	text string
+	err  error
+}
+
+// maxLine is the longest line that is read, in bytes.
+const maxLine = 1 << 20
+
+var (
+	// errLongLine is what becomes of a line that exceeds maxLine.
+	errLongLine = fmt.Errorf("the line is longer than %d bytes; put the text in a file", maxLine)
+	// errCutLine is what becomes of a line that the terminal may have cut.
+	errCutLine = errors.New("the terminal cuts lines of this length; put the text in a file")
+)
+
+// takeKeys has a terminal hand over each key, since one that collects lines
+// cuts long ones. What is typed has to be shown by us then, so that only works
+// when the output is a terminal too. It returns a function that puts the
+// terminal back.
+func (s *session) takeKeys() (restore func()) {
+	out, isFile := s.printer.w.(*os.File)
+	if !s.terminal || !isFile || !term.IsTerminal(int(out.Fd())) {
+		return func() {}
+	}
+	mode, err := lineinput.Open(s.file)
+	if err != nil {
+		s.agent.log.Warn("long lines may be cut by the terminal", "error", err)
+		return func() {}
+	}
+	s.mode, s.keys = mode, lineinput.NewReader(s.file, maxLine, s.printer.echo)
+	s.printer.unfinished = s.keys.Typed
+	return func() {
+		if err := mode.Close(); err != nil {
+			s.agent.log.Warn("the terminal was not put back", "error", err)
+		}
+	}
+}
+
+// readLines feeds s.lines on demand. It ends with ctx, except while a read of
+// the terminal waits: that goroutine ends with the process or the next line.
+func (s *session) readLines(ctx context.Context) {
+	for {
+		select {
+		case <-s.wanted:
+		case <-ctx.Done():
+			return
+		}
+		l := s.readLine()
+		select {
+		case s.lines <- l:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// readLine reads a line, whose end may be missing at the end of the input.
+// Keeps at most maxLine bytes of a long line.
+func (s *session) readLine() line {
+	if s.keys != nil {
+		text, err := s.keys.ReadLine()
+		if errors.Is(err, lineinput.ErrTooLong) {
+			err = errLongLine
+		}
+		return line{text, err}
+	}
+	var text []byte
+	for {
+		piece, err := s.in.ReadSlice('\n')
+		text = append(text, piece[:min(len(piece), maxLine+1-len(text))]...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && len(text) == 0:
+			return line{err: err}
+		case len(text) > maxLine:
+			return line{err: errLongLine}
+		case s.terminal && len(text) >= lineinput.CutAt:
+			return line{err: errCutLine}
+		}
+		return line{text: strings.TrimRight(string(text), "\r\n")}
+	}
+}
+
+// ask prompts for a line. A second interrupt leaves the session; a nil channel
+// leaves interrupts to others.
+func (s *session) ask(ctx context.Context, prompt string, interrupts <-chan os.Signal) (string, error) {
+	if s.terminal {
+		s.printer.prompt(prompt)
+	}
+	defer s.printer.unask()
+	wanted := s.wanted
+	for {
+		select {
+		case wanted <- struct{}{}:
+			wanted = nil
+		case l := <-s.lines:
+			if s.terminal && l.err == nil {
+				s.printer.typed()
+			}
+			return l.text, l.err
+		case <-interrupts:
+			if s.warned {
+				return "", errLeave
+			}
+			s.warned = true
+			s.discard()
+			s.printer.say("(Ctrl-C again, or /exit, to leave)")
+			if s.terminal {
+				s.printer.prompt(prompt)
+			}
+		case <-ctx.Done():
+			s.discard()
+			return "", context.Cause(ctx)
+		}
+	}
+}
+
+// discard drops what was typed, as the terminal does.
+func (s *session) discard() {
+	if s.keys != nil {
+		s.keys.Discard()
+	}
+}
