@@ -34,14 +34,13 @@
 //
 // Every tool call gets exactly one result, whatever happens, so that the
 // history is always a conversation that any provider accepts. Only model calls
-// are ever repeated, never tools. Steps, tool calls and the time of a
-// command are limited by default.
-// Cancelling a context stops the model call or the command in flight, with its
-// processes. No panic of code that an agent is given, be it a tool, a model or an
-// event handler, crosses the API, and none of it is waited for without end once
-// its context has ended. Nothing prints: what happens is told by events
-// ([WithEventHandler]) and a logger ([WithLogger]). Keys never reach the history,
-// the logs, the events or the container.
+// are ever repeated, never tools. Steps, tool calls and the time of a command
+// are bounded by default. Cancelling a context stops the model call or the
+// command in flight, with its processes. No panic of code that an agent is given,
+// be it a tool, a model or an event handler, crosses the API, and none of it is
+// waited for without end once its context has ended. Nothing prints: what happens
+// is told by events ([WithEventHandler]) and a logger ([WithLogger]). Keys never
+// reach the history, the logs, the events or the container.
 //
 // Package pygenttest helps to test programs that use this one.
 package pygent
