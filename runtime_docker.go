@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,7 +185,9 @@ func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) e
 	case <-s.cleared:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		if !errors.Is(context.Cause(ctx), errTimeLimit) {
+			return ctx.Err()
+		}
 	case <-limit.C:
 	}
 	if doubt := s.doubt.Load(); doubt != nil {
@@ -386,7 +389,7 @@ func (c *dockerCommander) close() error {
 	saved := err == nil
 	c.end()
 	c.wg.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), cleanupTime)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(c.spec.pace.cleanup, cleanupTime))
 	defer cancel()
 	c.giveUp(ctx)
 	var left error
@@ -445,7 +448,10 @@ func (c *dockerCommander) giveUp(ctx context.Context) {
 	if !c.proved || !c.spec.giveUp {
 		return // nothing has run, or nothing is mounted, or the files are ours anyway
 	}
-	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx) == nil {
+	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx) == nil || ctx.Err() != nil {
+		return
+	}
+	if _, err := c.engine.Ping(ctx); err != nil {
 		return
 	}
 	spec := c.spec

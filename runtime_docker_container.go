@@ -198,7 +198,7 @@ func newContainer(engine *client.Client, spec containerSpec, name string, emit f
 
 // discard removes a container that is of no use.
 func (b *dockerContainer) discard() error {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
 	defer cancel()
 	if b.commands != nil {
 		return b.close(ctx)

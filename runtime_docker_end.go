@@ -24,6 +24,9 @@ const (
 	ownEndTime = 3 * time.Second
 	// askAgain is the pause between attempts to learn whether one has ended.
 	askAgain = 200 * time.Millisecond
+	// discardTime is how long it is tried to remove a container that nobody uses.
+	// What is left then is swept later.
+	discardTime = 10 * time.Second
 	// cleanupTime is how long Cleanup tries to remove what is on the engine.
 	cleanupTime = 20 * time.Second
 )

@@ -116,6 +116,7 @@ type pace struct {
 	patience  time.Duration
 	keepAlive time.Duration
 	silence   time.Duration // of the host, in a container
+	cleanup   time.Duration // for removing what is on the engine; default cleanupTime
 }
 
 // newRuntimeOptions applies opts to what the environment says, unless a Config
