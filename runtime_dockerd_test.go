@@ -59,7 +59,9 @@ func (e *ownEngine) start(t *testing.T) {
 	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer log.Close()
-	_ = os.Remove(filepath.Join(e.dir, "pid")) // of one that was killed
+	for _, stale := range []string{"pid", "x/containerd/containerd.pid"} { // of one that was killed
+		_ = os.Remove(filepath.Join(e.dir, stale))
+	}
 	e.daemon = exec.Command("unshare", append([]string{"--net", "dockerd", "--host", e.host, "--data-root", filepath.Join(e.dir, "data"),
 		"--exec-root", filepath.Join(e.dir, "x"), "--pidfile", filepath.Join(e.dir, "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false"}, e.flags...)...)
 	e.daemon.Stdout, e.daemon.Stderr = log, log
@@ -81,6 +83,9 @@ func (e *ownEngine) kill(t *testing.T) {
 func (e *ownEngine) stop(t *testing.T) {
 	t.Helper()
 	_ = e.client.Close()
+	if e.daemon.ProcessState != nil {
+		e.start(t) // it sees to what goes on without it
+	}
 	require.NoError(t, e.daemon.Process.Signal(syscall.SIGCONT))
 	require.NoError(t, e.daemon.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, e.daemon.Wait())
@@ -147,8 +152,8 @@ func TestEngineThatIsKilled(t *testing.T) {
 // what it runs.
 func TestGuestOutlivesItsEngineForAMoment(t *testing.T) {
 	e := newOwnEngine(t)
-	r, dir := e.newRuntime(t, pygent.WithTestPace(0, 100*time.Millisecond, time.Second, 100*time.Millisecond))
-	running := beginBash(t, r, dir, "echo $$ >pid; "+ticking, pygent.BashTimeout(100*time.Millisecond*20))
+	r, dir := e.newRuntime(t, pygent.WithTestPace(0, 100*time.Millisecond, time.Second, 0))
+	running := beginBash(t, r, dir, "echo $$ >pid; "+ticking, pygent.BashTimeout(2*time.Second))
 	e.kill(t)
 	<-running
 	requireStill(t, dir)
