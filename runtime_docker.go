@@ -63,6 +63,8 @@ type dockerCommander struct {
 	files  *dockerFiles
 	keep   bool // the workspace's directory outlives the runtime
 
+	guestFor func(system, arch string) (*guestProgram, error)
+
 	life context.Context // ends at close, and with it every start
 	end  context.CancelFunc
 
@@ -97,7 +99,7 @@ type containerStart struct {
 }
 
 func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir) *dockerCommander {
-	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, shared: sharesFiles(engine)}
+	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, guestFor: o.guestFor, shared: sharesFiles(engine)}
 	if o.sharedFiles != nil {
 		c.shared = *o.sharedFiles
 	}
@@ -316,7 +318,7 @@ func (c *dockerCommander) launch(ctx context.Context, name string, know func(she
 		return nil, err
 	}
 	p := place{dir: c.files.tree.Dir()}
-	if p.program, err = guestFor(info.Os, info.Architecture); err != nil {
+	if p.program, err = c.guestFor(info.Os, info.Architecture); err != nil {
 		return nil, err
 	}
 	if c.shared {

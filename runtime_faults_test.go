@@ -401,3 +401,59 @@ func TestRuntimeEventsMayCallTheRuntime(t *testing.T) {
 		})
 	}
 }
+
+func TestPlainExec(t *testing.T) {
+	engine := testEngine(t)
+	start := func(t *testing.T, opts ...pygent.RuntimeOption) (pygent.Runtime, string) {
+		dir := realTempDir(t)
+		r := newTestRuntime(t, pygent.NewDockerRuntime, append([]pygent.RuntimeOption{
+			pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithTestPlainExec(), impatient(),
+		}, opts...)...)
+		require.NoError(t, r.(pygent.Starter).Start(t.Context()))
+		require.Equal(t, "kept\n", bash(t, r, "echo kept | tee f").Output)
+		return r, dir
+	}
+	t.Run("ends at the limit", func(t *testing.T) {
+		r, dir := start(t)
+		res := bash(t, r, "echo a; "+ticking, pygent.BashTimeout(200*time.Millisecond))
+		require.True(t, res.TimedOut)
+		require.Equal(t, "a\n", res.Output)
+		require.Empty(t, res.Note)
+		requireStill(t, dir)
+	})
+	t.Run("paused", func(t *testing.T) {
+		r, dir := start(t)
+		running := beginBash(t, r, dir, ticking, pygent.BashTimeout(200*time.Millisecond))
+		require.NoError(t, engine.ContainerPause(t.Context(), containersOf(t, engine, dir)[0].ID))
+		res := <-running
+		require.NoError(t, res.err)
+		require.True(t, res.TimedOut)
+		require.Contains(t, res.Note, "the container did not answer")
+		require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+		requireStill(t, dir)
+	})
+	t.Run("an engine that does not answer", func(t *testing.T) {
+		f := newFaultyEngine(t, "unix")
+		r, dir := start(t, pygent.WithDockerHost(f.host))
+		running := beginBash(t, r, dir, ticking, pygent.BashTimeout(200*time.Millisecond))
+		f.freeze()
+		res := <-running
+		require.NoError(t, res.err)
+		require.True(t, res.TimedOut)
+		require.Contains(t, res.Note, "the command may still run")
+		_, err := r.Bash(t.Context(), "true", pygent.BashTimeout(50*time.Millisecond))
+		require.ErrorIs(t, err, pygent.ErrRuntimeLost)
+		f.thaw()
+		require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+		requireStill(t, dir)
+	})
+	t.Run("killed", func(t *testing.T) {
+		r, dir := start(t)
+		running := beginBash(t, r, dir, ticking)
+		require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, dir)[0].ID, "KILL"))
+		res := <-running
+		require.NoError(t, res.err)
+		require.Contains(t, res.Note, "the container died")
+		require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+	})
+}

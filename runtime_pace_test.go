@@ -12,3 +12,11 @@ func WithTestPace(patience, keepAlive, silence, cleanup time.Duration) RuntimeOp
 // Detach takes away the container of a runtime whose task is over, and returns a
 // function that removes it.
 func Detach(r Runtime) (remove func()) { return r.(*workspaceRuntime).detach() }
+
+// WithTestPlainExec has a container do without a guest, as on a platform that has
+// none.
+func WithTestPlainExec() RuntimeOption {
+	return func(o *runtimeOptions) {
+		o.guestFor = func(string, string) (*guestProgram, error) { return nil, nil }
+	}
+}
