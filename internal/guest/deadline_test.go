@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,18 +11,18 @@ import (
 
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		expired := 0
-		w := newWatch(time.Second, func() { expired++ })
+		var expired atomic.Int64
+		w := newWatch(time.Second, func() { expired.Add(1) })
 		time.Sleep(900 * time.Millisecond)
 		w.restart()
 		time.Sleep(900 * time.Millisecond)
 		w.pause()
 		time.Sleep(time.Hour)
-		require.Zero(t, expired)
+		require.Zero(t, expired.Load())
 		w.restart()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, 1, expired)
+		require.EqualValues(t, 1, expired.Load())
 		w.stop()
 	})
 }
@@ -30,16 +31,16 @@ func TestWatch(t *testing.T) {
 // are when a process goes on.
 func TestWatchDoesNotCountTimeInWhichWeWereStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		expired := 0
-		w := newWatch(time.Second, func() { expired++ })
+		var expired atomic.Int64
+		w := newWatch(time.Second, func() { expired.Add(1) })
 		w.mu.Lock()
 		w.due = w.due.Add(-time.Minute)
 		w.mu.Unlock()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Zero(t, expired, "what came meanwhile has yet to be read")
+		require.Zero(t, expired.Load(), "what came meanwhile has yet to be read")
 		time.Sleep(lateness)
 		synctest.Wait()
-		require.Equal(t, 1, expired)
+		require.EqualValues(t, 1, expired.Load())
 	})
 }
