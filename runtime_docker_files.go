@@ -196,6 +196,9 @@ func (d *dockerFiles) export(ctx context.Context, name, dest string) error {
 }
 
 func (d *dockerFiles) directory(ctx context.Context, name string) (dir string, err error) {
+	if dir, err = d.tree.Rel(name); err != nil || dir == "." {
+		return dir, err
+	}
 	err = d.at(ctx, func(f files) error {
 		dir, err = f.directory(ctx, name)
 		return err

@@ -167,7 +167,11 @@ func (g guestFiles) upload(ctx context.Context, src, name string) error {
 	if info.IsDir() {
 		return g.uploadDir(ctx, abs, rel)
 	}
-	if at, err := g.client.Stat(ctx, rel); strings.HasSuffix(name, "/") || err == nil && at.Mode.IsDir() {
+	at, err := g.client.Stat(ctx, rel)
+	if errors.Is(err, guest.ErrClosed) {
+		return g.errorAt(name, err)
+	}
+	if strings.HasSuffix(name, "/") || err == nil && at.Mode.IsDir() {
 		rel = path.Join(rel, base)
 	}
 	f, err := os.Open(abs)

@@ -150,7 +150,7 @@ func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult,
 		case errors.Is(err, guest.ErrUnresponsive):
 			res = unanswered(spec, begun)
 			res.Note, err = c.abandon(g), nil
-		case err != nil && ctx.Err() != nil && !g.client.Alive():
+		case err != nil && errors.Is(g.client.Err(), guest.ErrUnresponsive): // not even to a cancel
 			res.Note = c.abandon(g)
 		}
 		return res, err

@@ -108,6 +108,7 @@ type runtimeOptions struct {
 	queue        *runtimeEvents // passes events on
 	logger       *slog.Logger
 	pace         pace
+	guestFor     func(system, arch string) (*guestProgram, error) // guestFor, but in tests
 }
 
 // pace are waiting times around a guest, as in [guest.Config]. Zero is the
@@ -116,6 +117,7 @@ type pace struct {
 	patience  time.Duration
 	keepAlive time.Duration
 	silence   time.Duration // of the host, in a container
+	cleanup   time.Duration // for removing what is on the engine; default cleanupTime
 }
 
 // newRuntimeOptions applies opts to what the environment says, unless a Config
@@ -134,6 +136,9 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 	o.memory = cmp.Or(o.memory, DefaultMemory)
 	o.pids = cmp.Or(o.pids, DefaultPidsLimit)
 	o.logger = cmp.Or(o.logger, slog.New(slog.DiscardHandler))
+	if o.guestFor == nil {
+		o.guestFor = guestFor
+	}
 	o.queue = &runtimeEvents{emit: o.events, logger: o.logger}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("runtime options: %w", err)

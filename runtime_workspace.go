@@ -137,9 +137,11 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 	defer done()
 	o := NewBashOptions(opts...)
 	o.Timeout = cmp.Or(o.Timeout, DefaultBashTimeout)
-	spec, err := r.spec(ctx, cmd, o)
+	limited, cancel := commandSpec{timeout: o.Timeout}.deadline(ctx)
+	spec, err := r.spec(limited, cmd, o)
+	cancel()
 	if err != nil {
-		return res, err
+		return res, r.errorOf(ctx, err)
 	}
 	res, err = r.commands.run(ctx, spec)
 	res.Command = cmd
@@ -280,21 +282,23 @@ type parker interface{ park() func() }
 
 // park ends the container or the guest, and with it the jobs, of a runtime that
 // nobody uses at the moment. The workspace stays, and the next call starts anew.
-func (r *workspaceRuntime) park() {
-	p, ok := r.commands.(parker)
-	if !ok {
-		return
-	}
+func (r *workspaceRuntime) park() { r.detach()() }
+
+// detach takes away what park is to end, and returns a function that ends it.
+// The lock is not held that long: it is every call's.
+func (r *workspaceRuntime) detach() (end func()) {
 	r.mu.Lock()
-	if r.closed || r.active > 0 {
-		r.mu.Unlock()
-		return
+	defer r.mu.Unlock()
+	p, ok := r.commands.(parker)
+	if !ok || r.closed || r.active > 0 {
+		return func() {}
 	}
 	r.calls.Add(1) // Cleanup waits for it; calls that begin meanwhile do not
 	remove := p.park()
-	r.mu.Unlock()
-	defer r.calls.Done()
-	remove()
+	return func() {
+		defer r.calls.Done()
+		remove()
+	}
 }
 
 // begin opens a call, which Cleanup then cancels and waits for. The returned

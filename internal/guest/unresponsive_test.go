@@ -206,6 +206,21 @@ func TestGuestEndsWhenItsHostIsSilent(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
+// TestDeadGuestGetsNothingMore asks at the moment at which a command learns of
+// the end of its guest.
+func TestDeadGuestGetsNothingMore(t *testing.T) {
+	for range 20 {
+		c, pid := slowly(t)
+		_, err := c.Run(t.Context(), guest.Command{Script: "kill -9 " + strconv.Itoa(pid) + "; sleep 600"})
+		require.ErrorIs(t, err, guest.ErrClosed)
+		require.NotErrorIs(t, err, guest.ErrUnsent)
+		require.False(t, c.Alive())
+		_, err = c.Run(t.Context(), guest.Command{Script: "true"})
+		require.ErrorIs(t, err, guest.ErrUnsent)
+		require.NoError(t, c.Close())
+	}
+}
+
 // TestIdleHostCallsItsGuest has the host call without being asked to, which is
 // how the guest knows that it is there.
 func TestIdleHostCallsItsGuest(t *testing.T) {

@@ -1,0 +1,162 @@
+//go:build linux
+
+package pygent_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+	"github.com/x/pygent"
+)
+
+// ownEngine is a dockerd of one test, which may do to it what it likes. It has a
+// network namespace of its own, and so leaves other engines' networks alone.
+type ownEngine struct {
+	dir    string
+	host   string
+	flags  []string
+	daemon *exec.Cmd
+	client *client.Client
+}
+
+// newOwnEngine starts a dockerd that has the small image of the tests.
+func newOwnEngine(t *testing.T, flags ...string) *ownEngine {
+	t.Helper()
+	shared := testEngine(t)
+	if _, err := exec.LookPath("dockerd"); err != nil || os.Geteuid() != 0 {
+		t.Skip("no Docker here that a test may kill: it takes dockerd and root")
+	}
+	dir := shortDir(t)
+	e := &ownEngine{dir: dir, host: "unix://" + filepath.Join(dir, "s"), flags: flags}
+	var err error
+	e.client, err = client.NewClientWithOpts(client.WithHost(e.host), client.WithAPIVersionNegotiation())
+	require.NoError(t, err)
+	t.Cleanup(func() { e.stop(t) })
+	e.start(t)
+	image, err := shared.ImageSave(t.Context(), []string{testBusyboxImage()})
+	require.NoError(t, err)
+	defer image.Close()
+	loaded, err := e.client.ImageLoad(t.Context(), image)
+	require.NoError(t, err)
+	defer loaded.Body.Close()
+	_, err = io.Copy(io.Discard, loaded.Body)
+	require.NoError(t, err)
+	return e
+}
+
+// start starts the dockerd, again after kill, and waits until it answers.
+func (e *ownEngine) start(t *testing.T) {
+	t.Helper()
+	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer log.Close()
+	for _, stale := range []string{"pid", "x/containerd/containerd.pid"} { // of one that was killed
+		_ = os.Remove(filepath.Join(e.dir, stale))
+	}
+	e.daemon = exec.Command("unshare", append([]string{"--net", "dockerd", "--host", e.host, "--data-root", filepath.Join(e.dir, "data"),
+		"--exec-root", filepath.Join(e.dir, "x"), "--pidfile", filepath.Join(e.dir, "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false"}, e.flags...)...)
+	e.daemon.Stdout, e.daemon.Stderr = log, log
+	require.NoError(t, e.daemon.Start())
+	require.Eventually(t, func() bool {
+		_, err := e.client.Ping(context.Background())
+		return err == nil
+	}, time.Minute, 20*time.Millisecond, "see %s", log.Name())
+}
+
+// kill ends the dockerd as a crash does: its containers go on.
+func (e *ownEngine) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, e.daemon.Process.Kill())
+	require.Error(t, e.daemon.Wait())
+}
+
+// stop ends everything in good order.
+func (e *ownEngine) stop(t *testing.T) {
+	t.Helper()
+	_ = e.client.Close()
+	if e.daemon.ProcessState != nil {
+		e.start(t) // it sees to what goes on without it
+	}
+	require.NoError(t, e.daemon.Process.Signal(syscall.SIGCONT))
+	require.NoError(t, e.daemon.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, e.daemon.Wait())
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); strings.HasPrefix(fields[1], e.dir) {
+			require.NoError(t, syscall.Unmount(fields[1], syscall.MNT_DETACH))
+		}
+	}
+}
+
+// newRuntime makes a runtime on the engine whose commands tick in a workspace.
+func (e *ownEngine) newRuntime(t *testing.T, opts ...pygent.RuntimeOption) (r pygent.Runtime, dir string) {
+	t.Helper()
+	dir = realTempDir(t)
+	r = newTestRuntime(t, pygent.NewDockerRuntime, append([]pygent.RuntimeOption{
+		pygent.WithImage(testBusyboxImage()), pygent.WithDockerHost(e.host), pygent.WithWorkspace(dir),
+	}, opts...)...)
+	bash(t, r, "echo kept >f")
+	return r, dir
+}
+
+func TestEngineThatIsStopped(t *testing.T) {
+	e := newOwnEngine(t)
+	r, dir := e.newRuntime(t, impatient())
+	running := beginBash(t, r, dir, ticking, pygent.BashTimeout(100*time.Millisecond))
+	require.NoError(t, e.daemon.Process.Signal(syscall.SIGSTOP))
+	res := <-running
+	require.NoError(t, res.err)
+	require.True(t, res.TimedOut)
+	require.Contains(t, res.Note, "the command may still run")
+	_, err := r.Bash(t.Context(), "true", pygent.BashTimeout(50*time.Millisecond))
+	require.ErrorIs(t, err, pygent.ErrRuntimeLost)
+	require.NoError(t, e.daemon.Process.Signal(syscall.SIGCONT))
+	require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+	requireStill(t, dir)
+}
+
+// TestEngineThatIsKilled loses the engine under a command, which goes on without
+// it. An engine that is started again ends it, or takes it over again.
+func TestEngineThatIsKilled(t *testing.T) {
+	for name, flags := range map[string][]string{"ends its containers": nil, "restores its containers": {"--live-restore"}} {
+		t.Run(name, func(t *testing.T) {
+			e := newOwnEngine(t, flags...)
+			r, dir := e.newRuntime(t)
+			running := beginBash(t, r, dir, ticking, pygent.BashTimeout(2500*time.Millisecond))
+			e.kill(t)
+			res := <-running
+			require.NoError(t, res.err)
+			require.Contains(t, res.Note, "the connection to the container was lost")
+			require.Contains(t, res.Note, "the command may still run")
+			_, err := r.Bash(t.Context(), "true", pygent.BashTimeout(50*time.Millisecond))
+			require.ErrorIs(t, err, pygent.ErrRuntimeLost)
+			e.start(t)
+			require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+			require.Len(t, containersOf(t, e.client, dir), 1)
+			requireStill(t, dir)
+		})
+	}
+}
+
+// TestGuestOutlivesItsEngineForAMoment has nobody but the guest itself to end
+// what it runs.
+func TestGuestOutlivesItsEngineForAMoment(t *testing.T) {
+	e := newOwnEngine(t)
+	r, dir := e.newRuntime(t, pygent.WithTestPace(0, 100*time.Millisecond, time.Second, 0))
+	running := beginBash(t, r, dir, "echo $$ >pid; "+ticking, pygent.BashTimeout(2*time.Second))
+	e.kill(t)
+	<-running
+	requireStill(t, dir)
+	e.start(t)
+	require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+}

@@ -1,0 +1,76 @@
+//go:build linux
+
+package pygent_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/x/pygent"
+)
+
+// stopGuest is a script that stops the process from which it descends and whose
+// parent is the test.
+const stopGuest = `p=$$
+while read -r _ _ _ parent _ </proc/$p/stat && [ "$parent" != %d ]; do p=$parent; done
+kill -STOP $p; while :; do echo >>ticks; sleep 0.02; done`
+
+func TestLocalGuestThatIsStoppedIsGivenUp(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pace     pygent.RuntimeOption
+		limit    time.Duration
+		timedOut bool
+	}{
+		"at the limit":          {impatient(), 100 * time.Millisecond, true},
+		"without a limit":       {calling(), -1, false},
+		"long before the limit": {calling(), time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir), tc.pace)
+			bash(t, r, "echo kept >f; echo >ticks")
+			res := bash(t, r, fmt.Sprintf(stopGuest, os.Getpid()), pygent.BashTimeout(tc.limit))
+			require.Equal(t, tc.timedOut, res.TimedOut)
+			require.Equal(t, -1, res.ExitCode)
+			require.Contains(t, res.Note, "did not answer and was killed with all that it ran")
+			requireStill(t, dir)
+			require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+		})
+	}
+}
+
+func TestStoppedSupervisorEndsAtTheLimit(t *testing.T) {
+	dir := t.TempDir()
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
+	res := bash(t, r, "echo >ticks; kill -STOP $PPID; while :; do echo >>ticks; sleep 0.02; done", pygent.BashTimeout(100*time.Millisecond))
+	require.True(t, res.TimedOut)
+	requireStill(t, dir)
+	require.Zero(t, bash(t, r, "true").ExitCode)
+}
+
+func TestLocalRuntimeThatCannotStart(t *testing.T) {
+	t.Run("no shell", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		_, err := pygent.NewLocalRuntime(t.Context())
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+		require.ErrorContains(t, err, "bash")
+	})
+	t.Run("no workspace", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(filepath.Join(file, "dir")))
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+	})
+	t.Run("the workspace is gone", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "dir")
+		r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
+		require.NoError(t, os.Remove(dir))
+		_, err := r.Bash(t.Context(), "true")
+		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+		require.ErrorIs(t, r.(pygent.Starter).Start(t.Context()), pygent.ErrRuntimeStart)
+	})
+}
