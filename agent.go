@@ -330,7 +330,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
 	}
 	text, err := outlive(ctx, func() (string, error) {
-		defer a.enter(&a.calling, "the system message")()
+		defer a.enter(&a.calling, callback.Self(), "the system message")()
 		return a.systemMessage(ctx, specs)
 	})
 	a.logPanic("system message", err)

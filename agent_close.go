@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/callback"
 )
 
 // The bounds of what Close waits for. Each part of a run that ends is given
@@ -78,7 +80,7 @@ func (a *Agent) cleanup() error {
 		defer cancel()
 	}
 	_, err := outlive(ctx, func() (struct{}, error) {
-		defer a.enter(&a.calling, "the runtime's Cleanup")()
+		defer a.enter(&a.calling, callback.Self(), "the runtime's Cleanup")()
 		return struct{}{}, a.runtime.Cleanup()
 	})
 	a.logPanic("cleanup", err)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/feed"
 )
 
@@ -61,7 +62,7 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 		<-ended
 		<-events.Handled()
 	}()
-	defer a.calling.Enter()()
+	defer a.calling.Enter(callback.Self())()
 	for {
 		e, ok := s.next(ended, events)
 		if !ok {
@@ -148,7 +149,7 @@ func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
 		return nil
 	}
 	return newEventFeed(func(e Event) {
-		defer a.enter(&a.handling, "an event handler")()
+		defer a.enter(&a.handling, callback.Self(), "an event handler")()
 		err := errGoexit
 		defer func() {
 			if p := recover(); p != nil {

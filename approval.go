@@ -42,10 +42,7 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 // still meanwhile.
 func (r *run) askFor(ctx context.Context, call ToolCall) (Decision, error) {
 	defer r.asking.Close()()
-	return outlive(ctx, func() (Decision, error) {
-		defer r.enter(&r.calling, "the approval")()
-		return r.Agent.opts.approve(ctx, call)
-	})
+	return callForeign(ctx, r, "the approval", func() (Decision, error) { return r.Agent.opts.approve(ctx, call) })
 }
 
 // needsApproval reports whether calls of a tool need approval: what says so by

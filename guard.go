@@ -36,12 +36,22 @@ var errGoexit = errors.New("it ended its goroutine instead of returning")
 // ctx ends, f has abandonAfter to notice; past it, f is left to end by itself.
 // A panic of f is a [*panicError].
 func outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	start := func(job func(callback.ID)) { go job(0) }
+	return outliveIn(ctx, start, func(callback.ID) (T, error) { return f() })
+}
+
+// errLeft is found in the error of a function that was left behind.
+var errLeft = errors.New("left behind")
+
+// outliveIn is [outlive] in a goroutine that start finds for a job. A function
+// that is left behind has an error that matches errLeft.
+func outliveIn[T any](ctx context.Context, start func(job func(callback.ID)), f func(self callback.ID) (T, error)) (T, error) {
 	type outcome struct {
 		value T
 		err   error
 	}
 	done := make(chan outcome, 1)
-	go func() {
+	start(func(self callback.ID) {
 		o := outcome{err: errGoexit}
 		defer func() {
 			if p := recover(); p != nil {
@@ -49,8 +59,8 @@ func outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
 			}
 			done <- o
 		}()
-		o.value, o.err = f()
-	}()
+		o.value, o.err = f(self)
+	})
 	select {
 	case o := <-done:
 		return o.value, o.err
@@ -63,7 +73,7 @@ func outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
 		return o.value, o.err
 	case <-grace.C:
 		var none T
-		return none, fmt.Errorf("%w; it did not react within %s and was left behind", contextError(ctx), abandonAfter)
+		return none, fmt.Errorf("%w; it did not react within %s and was %w", contextError(ctx), abandonAfter, errLeft)
 	}
 }
 
@@ -180,8 +190,8 @@ func (c *callNames) sorted() []string {
 // enter notes that this goroutine runs foreign code for the agent, until it
 // calls leave. So Close can refuse to wait for itself, and name what it leaves
 // behind.
-func (a *Agent) enter(guard *callback.Guard, what string) (leave func()) {
-	outside, returned := guard.Enter(), a.foreign.enter(what)
+func (a *Agent) enter(guard *callback.Guard, self callback.ID, what string) (leave func()) {
+	outside, returned := guard.Enter(self), a.foreign.enter(what)
 	return func() {
 		returned()
 		outside()

@@ -21,6 +21,7 @@ type run struct {
 	budget  *taskBudget // shared with the tasks that the run delegates
 	message int         // the index in the history of the message whose calls run
 	release func()      // gives the history back
+	worker  worker
 
 	// patience ends the wait for whoever listens to the events: it is closed
 	// when the time of the step, or of the run, is over.
@@ -50,6 +51,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.budget.deadline, _ = ctx.Deadline()
 	r.patience = ctx.Done()
 	err := r.steps(ctx, msg)
+	r.worker.end()
 	r.tellRepairs()
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.over.Store(true)
@@ -310,8 +312,7 @@ func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, er
 // that ignores the end of its context is left behind.
 func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
 	deltas := gate[Delta]{next: r.delta}
-	resp, err := outlive(ctx, func() (*ChatResponse, error) {
-		defer r.enter(&r.calling, "the model")()
+	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
 		if s, ok := r.model.(StreamingModel); ok {
 			return s.ChatStream(ctx, req, deltas.pass)
 		}

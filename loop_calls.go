@@ -140,10 +140,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
 		r.ranCommands.Store(true)
 	}
-	result, err = outlive(ctx, func() (*ToolResult, error) {
-		defer r.enter(&r.calling, "the tool "+call.Name)()
-		return tool.call(ctx, r.runtime, args)
-	})
+	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return tool.call(ctx, r.runtime, args) })
 	if err != nil {
 		r.noteBroken(err)
 		var te *ToolError

@@ -3,6 +3,8 @@ package pygent
 import (
 	"context"
 	"fmt"
+
+	"github.com/x/pygent/internal/callback"
 )
 
 // ask has somebody decide about a call of a task, and meanwhile follows on. The
@@ -37,7 +39,7 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) 
 		return Decision{Reason: "the task ended before its turn to be asked about came"}
 	}
 	decision, err := outlive(ctx, func() (Decision, error) {
-		defer m.callbacks.Enter()()
+		defer m.callbacks.Enter(callback.Self())()
 		return approve(ctx, call)
 	})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/x/pygent/internal/callback"
 )
 
 // closeHandlers is how long Close waits for event handlers and approvals once
@@ -137,7 +139,7 @@ func (m *TaskManager) emit(e Event) {
 	}
 	m.emitting.Lock()
 	defer m.emitting.Unlock()
-	defer m.callbacks.Enter()()
+	defer m.callbacks.Enter(callback.Self())()
 	defer func() {
 		if p := recover(); p != nil {
 			logPanic(m.logger(), "handler of the tasks' events", &panicError{p, debug.Stack()})

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/x/pygent/internal/callback"
 )
 
 // TaskProfile makes the options of the agent that works on a task: its model,
@@ -145,7 +147,7 @@ func (m *TaskManager) customTaskRuntime(ctx context.Context, private taskPrivate
 		return nil, errNoTaskRuntime
 	}
 	rt, err := outlive(ctx, func() (Runtime, error) {
-		defer m.callbacks.Enter()()
+		defer m.callbacks.Enter(callback.Self())()
 		return private.fork(ctx)
 	})
 	if err == nil && rt == nil {
@@ -166,7 +168,7 @@ func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private
 	var all []Option
 	for _, profile := range append([]TaskProfile{named}, private.profiles...) {
 		opts, err := outlive(ctx, func() ([]Option, error) {
-			defer m.callbacks.Enter()()
+			defer m.callbacks.Enter(callback.Self())()
 			return profile(ctx, spec)
 		})
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 func TestInsideIsTrueInTheCallbackAlone(t *testing.T) {
 	var g Guard
 	require.False(t, g.Inside())
-	leave := g.Enter()
+	leave := g.Enter(Self())
 	require.True(t, g.Inside())
-	inner := g.Enter()
+	inner := g.Enter(Self())
 	inner()
 	require.True(t, g.Inside(), "the outer one goes on")
 	elsewhere := make(chan bool)
@@ -24,14 +24,14 @@ func TestInsideIsTrueInTheCallbackAlone(t *testing.T) {
 
 func TestGoroutinesHaveNumbersOfTheirOwn(t *testing.T) {
 	const n = 100
-	numbers := make(chan uint64)
+	numbers := make(chan ID)
 	for range n {
-		go func() { numbers <- goroutine() }()
+		go func() { numbers <- Self() }()
 	}
-	seen := map[uint64]bool{goroutine(): true}
+	seen := map[ID]bool{Self(): true}
 	for range n {
 		seen[<-numbers] = true
 	}
 	require.Len(t, seen, n+1)
-	require.NotContains(t, seen, uint64(unknown))
+	require.NotContains(t, seen, ID(0))
 }
