@@ -232,6 +232,13 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
+func TestRunThatMayNotBeLocalDoesNotSayThatItIs(t *testing.T) {
+	got := finish(t, command(t, []string{"OPENAI_API_KEY=k", "DOCKER_HOST=unix:///nonexistent.sock"}, "run", "go"))
+	require.Equal(t, exitUsage, got.code)
+	require.NotContains(t, got.stderr, "commands run on this machine")
+	require.Equal(t, 1, strings.Count(got.stderr, "--no-docker"), got.stderr)
+}
+
 func TestRunReadsItsPromptFromStandardInput(t *testing.T) {
 	server := program(t)
 	cmd := command(t, server.Env(), "run", "--no-docker", "--quiet", "-")
@@ -504,10 +511,11 @@ func TestDemoNeedsNoKey(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			args := []string{"demo", "--no-docker"}
 			if where == "docker" {
-				args = []string{"demo", "--image", dockerImage(t)}
+				args = []string{"demo", "--docker", "--image", dockerImage(t)}
 			}
 			got := finish(t, command(t, nil, args...))
 			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, where == "docker", strings.Count(got.stdout, "· container ") == 1, got.stdout)
 			require.Contains(t, got.stdout, "primes.sh prints the primes below 50: "+demoResult)
 		})
 	}

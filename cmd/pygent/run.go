@@ -38,12 +38,13 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
+	if cfg.Container.UseDocker == nil {
+		// Nobody chose to run on this machine, and there is no one to ask.
+		opts = append(opts, pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired)))
+	}
 	agent, err := pygent.New(append(opts, pygent.WithEventHandler(r.handler(out, abandon)))...)
 	if err != nil {
 		return &exitError{exitUsage, err}
-	}
-	if err := mayRunLocally(ctx, agent, cfg); err != nil {
-		return join(&exitError{exitUsage, err}, cleanUp(agent))
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
@@ -128,16 +129,6 @@ func warnings(next func(pygent.Event)) func(pygent.Event) {
 			next(e)
 		}
 	}
-}
-
-// mayRunLocally refuses to run on this machine when nobody chose to: there is
-// no one to ask.
-func mayRunLocally(ctx context.Context, agent *pygent.Agent, cfg pygent.Config) error {
-	d, ok := agent.Runtime().(pygent.Describer)
-	if !ok || agent.Runtime().UseDocker() || cfg.Container.UseDocker != nil {
-		return nil
-	}
-	return fmt.Errorf("%s, so commands would run on this machine without isolation; start Docker, or give --no-docker to allow it", d.Describe(ctx).Fallback)
 }
 
 // finish prints the answer and turns the outcome into an exit code.
