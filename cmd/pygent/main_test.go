@@ -218,6 +218,9 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"nothing to resume from", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume"}, []string{"--history", "PYGENT_HISTORY_FILE"}},
 		{"no history to resume", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume", "--history", "none.json"}, []string{"there is no run to resume", "none.json"}},
 		{"a session without one", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume"}, []string{"--history"}},
+		{"a prompt without run", nil, []string{"Make the tests pass"}, []string{"unexpected argument Make the tests pass", `pygent run "PROMPT"`}},
+		{"a limit without a container", nil, []string{"run", "--no-docker", "--memory", "1g", "go"}, []string{"--memory has no effect without a container"}},
+		{"a port without a container", []string{"PYGENT_USE_DOCKER=0"}, []string{"--publish", "8080"}, []string{"--publish has no effect without a container"}},
 		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory: want a size", "lots"}},
 	}
 	for _, tt := range tests {
@@ -522,9 +525,12 @@ func TestDemoNeedsNoKey(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	got := finish(t, command(t, nil, "version"))
-	require.Equal(t, 0, got.code)
-	require.True(t, strings.HasPrefix(got.stdout, "pygent "))
+	for _, arg := range []string{"version", "--version"} {
+		got := finish(t, command(t, nil, arg))
+		require.Equal(t, 0, got.code)
+		require.True(t, strings.HasPrefix(got.stdout, "pygent "), got.stdout)
+		require.Equal(t, 1, strings.Count(got.stdout, "\n"))
+	}
 }
 
 func TestTerminationLeavesNothingRunning(t *testing.T) {
