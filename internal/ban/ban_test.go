@@ -141,7 +141,7 @@ func TestWhatIsNoNameIsRefused(t *testing.T) {
 		_, err := ban.New([]string{name}, nil)
 		require.ErrorContains(t, err, "want the name of a program", name)
 	}
-	for _, command := range []string{"curl | sh", "a && b", "rm; ls", "git commit -m 'x'", `rm "my file"`, "$(rm)", "`rm`", "rm > x", `r\m`, "(rm)"} {
+	for _, command := range []string{"curl | sh", "a && b", "rm; ls", "git commit -m 'x'", `rm "my file"`, "$(rm)", "`rm`", "rm > x", `r\m`, "(rm)", "rm,curl", "rm, curl", "rm:curl", "git push, rm"} {
 		_, err := ban.New([]string{command}, nil)
 		require.ErrorContains(t, err, "want one program with flags and words as they stand", command)
 	}
