@@ -45,8 +45,8 @@ var configSettings = []setting{
 	{key: "log_file", env: "PYGENT_LOG_FILE", set: to(asString, func(c *Config) *string { return &c.LogFile })},
 	{key: "instructions", env: "PYGENT_INSTRUCTIONS", set: to(ptr(asBool), func(c *Config) **bool { return &c.Instructions })},
 	{key: "confirm_bash", env: "PYGENT_CONFIRM_BASH", set: to(ptr(asBool), func(c *Config) **bool { return &c.ConfirmBash })},
-	{key: "banned_commands", env: "PYGENT_BANNED_COMMANDS", project: true, addsUp: true, set: add(asPaths, func(c *Config) *[]string { return &c.BannedCommands })},
-	{key: "banned_apps", env: "PYGENT_BANNED_APPS", project: true, addsUp: true, set: add(asPaths, func(c *Config) *[]string { return &c.BannedApps })},
+	{key: "banned_commands", env: "PYGENT_BANNED_COMMANDS", project: true, addsUp: true, set: add(asBans, func(c *Config) *[]string { return &c.BannedCommands })},
+	{key: "banned_apps", env: "PYGENT_BANNED_APPS", project: true, addsUp: true, set: add(asBans, func(c *Config) *[]string { return &c.BannedApps })},
 	{key: "disabled_tools", env: "PYGENT_DISABLED_TOOLS", project: true, addsUp: true, set: add(asNames, func(c *Config) *[]string { return &c.DisabledTools })},
 	{key: "env", set: merge(asEnv, func(c *Config) *map[string]Secret { return &c.Env }), secret: true},
 

@@ -72,7 +72,7 @@ func asMount(v any) (Mount, error) {
 func asPersonas(v any) ([]Persona, error) {
 	switch t := v.(type) {
 	case text:
-		return personasNamed(split(string(t), os.PathListSeparator)), nil
+		return personasNamed(split(string(t), ',', os.PathListSeparator)), nil
 	case string:
 		return personasNamed([]string{t}), nil
 	}

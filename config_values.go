@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -233,11 +234,15 @@ func asPaths(v any) ([]string, error) { return asList(v, os.PathListSeparator) }
 // asNames takes a list whose text is divided by commas.
 func asNames(v any) ([]string, error) { return asList(v, ',') }
 
+// asBans takes a list whose text is divided by commas or like PATH: a list that
+// was taken for one name would ban nothing.
+func asBans(v any) ([]string, error) { return asList(v, ',', os.PathListSeparator) }
+
 // asList takes an array of strings, or one string for an array of one.
-func asList(v any, separator rune) ([]string, error) {
+func asList(v any, separators ...rune) ([]string, error) {
 	switch v := v.(type) {
 	case text:
-		return split(string(v), separator), nil
+		return split(string(v), separators...), nil
 	case string:
 		return []string{v}, nil
 	case []any:
@@ -254,10 +259,11 @@ func asList(v any, separator rune) ([]string, error) {
 	return nil, want("an array of strings", v)
 }
 
-// split divides text and drops what is empty. The result is never nil.
-func split(s string, separator rune) []string {
+// split divides text at any of the separators and drops what is empty. The
+// result is never nil.
+func split(s string, separators ...rune) []string {
 	list := []string{}
-	for part := range strings.SplitSeq(s, string(separator)) {
+	for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return slices.Contains(separators, r) }) {
 		if part = strings.TrimSpace(part); part != "" {
 			list = append(list, part)
 		}

@@ -16,8 +16,9 @@ import (
 )
 
 // NewLocalRuntime makes a runtime whose commands run on this machine, with the
-// rights of this process: nothing confines them. Files are confined to the
-// workspace. Commands inherit the environment but not what looks like a
+// rights of this process: nothing confines them, and options of the container,
+// such as [WithMemory] and [WithNetwork], have no effect. Files are confined to
+// the workspace. Commands inherit the environment but not what looks like a
 // credential: names that begin with PYGENT_, OPENAI_, ANTHROPIC_ and the like,
 // or end with _KEY, _TOKEN, _SECRET or _PASSWORD. Give those that commands need
 // with [WithEnv].

@@ -75,10 +75,10 @@ var remedies = []struct{ words, remedy string }{
 	{"network", "\"docker network ls\" lists the networks that there are"},
 	{"bind source path", "the source of a mount has to exist on the engine's machine"},
 	{"bind mount", "the source of a mount has to exist on the engine's machine"},
+	{"device driver", "the engine has no driver for GPUs"}, // it names their capabilities
 	{"capabilit", "check the names of the capabilities"},
 	{"unable to find user", "the image has to know the user, or name a number such as 1000:1000"},
 	{"unable to find group", "the image has to know the group, or name a number such as 1000:1000"},
-	{"device driver", "the engine has no driver for GPUs"},
 	{"cpu", "lower the limit of CPUs"},
 	{"memory", "raise the limit of memory"},
 	{"pids", "raise the limit of processes"},

@@ -110,7 +110,7 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	}
 	result := &ToolResult{Content: r.String(), Display: display, failed: r.ExitCode != 0 || r.TimedOut, compared: compared.String()}
 	if err != nil {
-		note := fmt.Sprintf("\n[interrupted: %v]", err)
+		note := fmt.Sprintf("\n[did not finish: %v]", err)
 		result.Content, result.Display, result.IsError = result.Content+note, display+note, true
 	}
 	return result, nil

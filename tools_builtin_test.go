@@ -151,7 +151,7 @@ func TestBashKeepsWhatAnInterruptedCommandPrinted(t *testing.T) {
 	result, err := callOn(t, rt, "bash", map[string]any{"cmd": "make"})
 	require.NoError(t, err)
 	require.True(t, result.IsError)
-	require.Equal(t, "$ make\nhalf\n[exit code -1]\n[interrupted: the container is gone]", result.Content)
+	require.Equal(t, "$ make\nhalf\n[exit code -1]\n[did not finish: the container is gone]", result.Content)
 	output = ""
 	_, err = callOn(t, rt, "bash", map[string]any{"cmd": "make"})
 	require.ErrorIs(t, err, lost)

@@ -163,6 +163,7 @@ func TestInvalidToolsAreRefused(t *testing.T) {
 		{"no function", "t", object, nil, "the function is nil"},
 		{"not an object", "t", map[string]any{"type": "string"}, sayTool(""), "type object"},
 		{"no schema", "t", []int{1}, sayTool(""), "not a JSON Schema"},
+		{"a text", "t", `{"type":"object"}`, sayTool(""), "want what encodes to a JSON object, such as a map or a json.RawMessage"},
 		{"a dangling reference", "t", json.RawMessage(`{"type":"object","properties":{"a":{"$ref":"#/nowhere"}}}`), sayTool(""), "parameters"},
 		{"a bad pattern", "t", json.RawMessage(`{"type":"object","properties":{"a":{"type":"string","pattern":"("}}}`), sayTool(""), "parameters"},
 		{"not JSON", "t", json.RawMessage(`{"type":`), sayTool(""), "encode the parameters"},

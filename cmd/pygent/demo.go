@@ -34,7 +34,7 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	out.println("(a scripted model; everything else is real)")
 	out.println(">", demoTask)
-	result, err := agent.RunUntilStop(ctx, demoTask, pygent.OnEvent(pygent.EventPrinter(out)))
+	result, err := agent.RunUntilStop(ctx, demoTask)
 	if result.Status == pygent.StatusCancelled {
 		err = &exitError{exitCancel, err}
 	}
@@ -53,7 +53,7 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out *output) (*pygent.Agent, error) {
 	opts = append(opts,
 		pygent.WithModel(demoModel{}),
-		pygent.WithEventHandler(runtimeNews(pygent.EventPrinter(out))))
+		pygent.WithEventHandler(pygent.EventPrinter(out)))
 	agent, err := pygent.New(opts...)
 	if err != nil || cfg.Container.UseDocker != nil || !agent.Runtime().UseDocker() {
 		return agent, err
@@ -71,15 +71,6 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 		return nil, err
 	}
 	return pygent.New(append(opts, pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever)))...)
-}
-
-// runtimeNews passes on only what the runtime tells; the run shows the rest.
-func runtimeNews(next func(pygent.Event)) func(pygent.Event) {
-	return func(e pygent.Event) {
-		if e.Type == pygent.EventRuntime && e.Step == 0 {
-			next(e)
-		}
-	}
 }
 
 // demoModel plays a fixed part, but reads the results it is given: the answer

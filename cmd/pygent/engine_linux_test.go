@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,16 @@ func TestRunWhoseContainerCannotStartIsASetUpError(t *testing.T) {
 	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "--quiet", "go"))
 	require.Equal(t, exitUsage, got.code, got.stderr)
 	require.Equal(t, 1, strings.Count(got.stderr, "\n"), got.stderr)
+	require.Contains(t, got.stderr, noImage)
+}
+
+func TestRunWithoutACommandTellsThatNoneCouldHaveRun(t *testing.T) {
+	dockerImage(t)
+	server := pygenttest.NewServer(t, pygenttest.Text("It is 42.").WithDelay(2*time.Second), pygenttest.Call("stop", nil))
+	got := finish(t, command(t, server.Env(), "run", "--docker", "--image", noImage, "--quiet", "go"))
+	require.Equal(t, 0, got.code, got.stderr)
+	require.Equal(t, "It is 42.\n", got.stdout)
+	require.Contains(t, got.stderr, "warning: no command could have run: the runtime cannot start")
 	require.Contains(t, got.stderr, noImage)
 }
 

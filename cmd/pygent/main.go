@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -34,11 +35,12 @@ Exit codes of run: 0 done, 1 failed, 2 wrong usage or set-up, 3 the model asks s
 type cli struct {
 	settings
 
-	Session sessionCmd `cmd:"" default:"withargs" help:"Talk with the agent (the default)."`
-	Run     runCmd     `cmd:"" help:"Work on PROMPT without asking until it is done; the answer goes to standard output."`
-	Demo    demoCmd    `cmd:"" help:"Watch a scripted session: no key, no network."`
-	Prune   pruneCmd   `cmd:"" help:"Show what a crash left behind, and remove it."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Stamp   kong.VersionFlag `name:"version" help:"Print the version." hidden:""`
+	Session sessionCmd       `cmd:"" default:"withargs" help:"Talk with the agent (the default)."`
+	Run     runCmd           `cmd:"" help:"Work on PROMPT without asking until it is done; the answer goes to standard output."`
+	Demo    demoCmd          `cmd:"" help:"Watch a scripted session: no key, no network."`
+	Prune   pruneCmd         `cmd:"" help:"Show what a crash left behind, and remove it."`
+	Version versionCmd       `cmd:"" help:"Print the version."`
 }
 
 func main() {
@@ -55,6 +57,7 @@ func run(args []string) int {
 	parser, err := kong.New(&c,
 		kong.Name("pygent"),
 		kong.Description(description),
+		kong.Vars{"version": "pygent " + version()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(out, os.Stderr),
 		kong.Exit(func(code int) { os.Exit(report(&exitError{code: code}, out)) }), // after --help
@@ -67,12 +70,20 @@ func run(args []string) int {
 		return report(nil, out)
 	}
 	if err != nil {
-		return report(&exitError{exitUsage, fmt.Errorf("%w; pygent --help lists the flags", err)}, out)
+		return report(&exitError{exitUsage, fmt.Errorf("%w; %s", err, remedy(err))}, out)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return report(parsed.Run(&c.settings, out), out)
+}
+
+// remedy is what to do about arguments that were not understood.
+func remedy(err error) string {
+	if strings.HasPrefix(err.Error(), "unexpected argument") {
+		return `pygent --help lists the commands, and pygent run "PROMPT" works on a prompt`
+	}
+	return "pygent --help lists the flags"
 }
 
 // interruptible returns a context that Ctrl-C ends. A second Ctrl-C ends the

@@ -218,6 +218,9 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"nothing to resume from", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume"}, []string{"--history", "PYGENT_HISTORY_FILE"}},
 		{"no history to resume", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume", "--history", "none.json"}, []string{"there is no run to resume", "none.json"}},
 		{"a session without one", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume"}, []string{"--history"}},
+		{"a prompt without run", nil, []string{"Make the tests pass"}, []string{"unexpected argument Make the tests pass", `pygent run "PROMPT"`}},
+		{"a limit without a container", nil, []string{"run", "--no-docker", "--memory", "1g", "go"}, []string{"--memory has no effect without a container"}},
+		{"a port without a container", []string{"PYGENT_USE_DOCKER=0"}, []string{"--publish", "8080"}, []string{"--publish has no effect without a container"}},
 		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory: want a size", "lots"}},
 	}
 	for _, tt := range tests {
@@ -230,6 +233,13 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 			require.NotContains(t, got.stderr, "goroutine")
 		})
 	}
+}
+
+func TestRunThatMayNotBeLocalDoesNotSayThatItIs(t *testing.T) {
+	got := finish(t, command(t, []string{"OPENAI_API_KEY=k", "DOCKER_HOST=unix:///nonexistent.sock"}, "run", "go"))
+	require.Equal(t, exitUsage, got.code)
+	require.NotContains(t, got.stderr, "commands run on this machine")
+	require.Equal(t, 1, strings.Count(got.stderr, "--no-docker"), got.stderr)
 }
 
 func TestRunReadsItsPromptFromStandardInput(t *testing.T) {
@@ -504,19 +514,23 @@ func TestDemoNeedsNoKey(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			args := []string{"demo", "--no-docker"}
 			if where == "docker" {
-				args = []string{"demo", "--image", dockerImage(t)}
+				args = []string{"demo", "--docker", "--image", dockerImage(t)}
 			}
 			got := finish(t, command(t, nil, args...))
 			require.Equal(t, 0, got.code, got.stderr)
+			require.Equal(t, where == "docker", strings.Count(got.stdout, "· container ") == 1, got.stdout)
 			require.Contains(t, got.stdout, "primes.sh prints the primes below 50: "+demoResult)
 		})
 	}
 }
 
 func TestVersion(t *testing.T) {
-	got := finish(t, command(t, nil, "version"))
-	require.Equal(t, 0, got.code)
-	require.True(t, strings.HasPrefix(got.stdout, "pygent "))
+	for _, arg := range []string{"version", "--version"} {
+		got := finish(t, command(t, nil, arg))
+		require.Equal(t, 0, got.code)
+		require.True(t, strings.HasPrefix(got.stdout, "pygent "), got.stdout)
+		require.Equal(t, 1, strings.Count(got.stdout, "\n"))
+	}
 }
 
 func TestTerminationLeavesNothingRunning(t *testing.T) {

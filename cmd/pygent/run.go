@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 
@@ -38,17 +39,65 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
-	agent, err := pygent.New(append(opts, pygent.WithEventHandler(r.handler(out, abandon)))...)
+	if cfg.Container.UseDocker == nil {
+		// Nobody chose to run on this machine, and there is no one to ask.
+		opts = append(opts, pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired)))
+	}
+	seen := &follower{next: r.handler(out, abandon)}
+	agent, err := pygent.New(append(opts, pygent.WithEventHandler(seen.event))...)
 	if err != nil {
 		return &exitError{exitUsage, err}
-	}
-	if err := mayRunLocally(ctx, agent, cfg); err != nil {
-		return join(&exitError{exitUsage, err}, cleanUp(agent))
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	result, err := r.work(ctx, agent, prompt)
-	return join(r.finish(result, err, out), cleanUp(agent))
+	if cause := seen.startFailure(); cause != "" && !errors.Is(err, pygent.ErrRuntimeStart) {
+		warn("no command could have run: " + cause)
+	}
+	shown := !r.Quiet && oneTerminal() && result.Question == nil && seen.lastWords() == result.Summary
+	return join(r.finish(result, err, out, shown), cleanUp(agent))
+}
+
+// oneTerminal reports whether standard output and standard error are shown
+// together, so that the answer stands there when it was shown as progress.
+func oneTerminal() bool {
+	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
+}
+
+// follower remembers of a run's events what is said at its end.
+type follower struct {
+	next func(pygent.Event)
+
+	mu     sync.Mutex // guards what follows: the runtime's events come from elsewhere
+	words  string     // what the model has said since its last tool call
+	failed string     // why the container cannot start
+}
+
+func (f *follower) event(e pygent.Event) {
+	f.mu.Lock()
+	switch {
+	case e.Task != "": // which its agent is told of
+	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
+		f.failed = e.Text
+	case e.Type == pygent.EventMessage && e.Message.Text() != "":
+		f.words = e.Message.Text()
+	case e.Type == pygent.EventToolCall && e.Call.Name != "stop":
+		f.words = ""
+	}
+	f.mu.Unlock()
+	f.next(e)
+}
+
+func (f *follower) lastWords() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.words
+}
+
+func (f *follower) startFailure() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
 }
 
 // work makes the run. A prompt that comes with --resume goes after the calls
@@ -130,19 +179,10 @@ func warnings(next func(pygent.Event)) func(pygent.Event) {
 	}
 }
 
-// mayRunLocally refuses to run on this machine when nobody chose to: there is
-// no one to ask.
-func mayRunLocally(ctx context.Context, agent *pygent.Agent, cfg pygent.Config) error {
-	d, ok := agent.Runtime().(pygent.Describer)
-	if !ok || agent.Runtime().UseDocker() || cfg.Container.UseDocker != nil {
-		return nil
-	}
-	return fmt.Errorf("%s, so commands would run on this machine without isolation; start Docker, or give --no-docker to allow it", d.Describe(ctx).Fallback)
-}
-
-// finish prints the answer and turns the outcome into an exit code.
-func (r *runCmd) finish(result *pygent.Result, err error, out *output) error {
-	if !r.JSON {
+// finish prints the answer, unless it is shown already, and turns the outcome
+// into an exit code.
+func (r *runCmd) finish(result *pygent.Result, err error, out *output, shown bool) error {
+	if !r.JSON && !shown {
 		answer(result, out)
 	}
 	code := exitCode(result.Status)

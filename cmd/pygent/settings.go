@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/x/pygent"
@@ -43,6 +44,10 @@ type settings struct {
 // and can see what it does. Tool calls follow.
 const maxSteps = 100
 
+// ofContainer are the flags that say something of the container. Without one
+// they would be limits that do not hold.
+var ofContainer = []string{"--image", "--network", "--memory", "--cpus", "--pids", "--user", "--read-only", "--gpus", "--cap", "--mount", "--publish"}
+
 // flagVariable is a flag that was given, and the variable that it stands for.
 type flagVariable struct{ flag, variable, value string }
 
@@ -67,6 +72,13 @@ func (s *settings) load() (pygent.Config, error) {
 	if err != nil {
 		nameFlags(err, flags)
 		return cfg, err
+	}
+	if local := cfg.Container.UseDocker; local != nil && !*local {
+		for _, f := range flags {
+			if slices.Contains(ofContainer, f.flag) {
+				return cfg, fmt.Errorf("%s has no effect without a container; leave it out, or give --docker", f.flag)
+			}
+		}
 	}
 	// Tools that are hidden add up: an override would replace those of the environment.
 	for _, names := range s.OmitTool {

@@ -302,6 +302,27 @@ func TestTerminalEditsTheLine(t *testing.T) {
 	require.Equal(t, "hello wörld!", messages[1].Text())
 }
 
+func TestRunAtATerminalShowsTheAnswerOnce(t *testing.T) {
+	for name, replies := range map[string][]pygenttest.Reply{
+		"a reply":            {pygenttest.Text("It is 42."), pygenttest.Call("stop", nil)},
+		"words and a tool":   {pygenttest.TextAndCalls("It is 42.", bash("true")), pygenttest.Call("stop", map[string]any{"summary": "It is 42."})},
+		"a summary":          {pygenttest.Call("stop", map[string]any{"summary": "It is 42."})},
+		"repeated in a stop": {pygenttest.TextAndCalls("It is 42.", pygenttest.Call("stop", map[string]any{"summary": "It is 42."}))},
+		"a question":         {pygenttest.Call("continue", map[string]any{"prompt": "It is 42.?"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			term := openTerminal(t, pygenttest.NewServer(t, replies...), "run", "go")
+			<-term.done
+			want := 1
+			if name == "words and a tool" { // the answer stands at the end all the same
+				want = 2
+			}
+			require.Equal(t, want, strings.Count(term.shown.String(), "It is 42."), term.shown.String())
+			_ = term.cmd.Wait()
+		})
+	}
+}
+
 func TestTerminalIsPutBack(t *testing.T) {
 	for _, leave := range []string{"/exit\n", ctrlD, ""} {
 		t.Run(fmt.Sprintf("%q", leave), func(t *testing.T) {

@@ -57,6 +57,9 @@ func New(commands, programs []string) (*List, error) {
 		if len(fields) == 0 || base(fields[0]) == "" {
 			return nil, fmt.Errorf("banned command %q: want the name of a program, which flags and words may follow", text)
 		}
+		if strings.ContainsAny(text, shellSyntax) || strings.ContainsAny(base(fields[0]), ",:") || strings.Contains(text, ", ") {
+			return nil, fmt.Errorf("banned command %q: want one program with flags and words as they stand, without commas, quotes or operators of the shell", text)
+		}
 		c := command{text: text, program: base(fields[0])}
 		for _, field := range fields[1:] {
 			if names := c.flagsOf(field); names != nil {
@@ -68,13 +71,18 @@ func New(commands, programs []string) (*List, error) {
 		l.commands = append(l.commands, c)
 	}
 	for _, text := range programs {
-		if strings.ContainsAny(text, " \t\n") || base(text) == "" {
+		if strings.ContainsAny(text, " \t\n"+shellSyntax) || base(text) == "" || strings.ContainsAny(base(text), ",:") {
 			return nil, fmt.Errorf("banned application %q: want the name of a program", text)
 		}
 		l.programs = append(l.programs, base(text))
 	}
 	return l, nil
 }
+
+// shellSyntax are characters that join or quote words. Who writes them means
+// more than the words that are compared here, and would ban nothing; so would
+// a list of names in one text.
+const shellSyntax = "|&;<>()$`\"'\\"
 
 // base returns the name of a program without its directory, and without the
 // .exe that Windows may give it.

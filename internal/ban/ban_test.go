@@ -141,7 +141,13 @@ func TestWhatIsNoNameIsRefused(t *testing.T) {
 		_, err := ban.New([]string{name}, nil)
 		require.ErrorContains(t, err, "want the name of a program", name)
 	}
-	_, err := ban.New(nil, []string{"two words"})
+	for _, command := range []string{"curl | sh", "a && b", "rm; ls", "git commit -m 'x'", `rm "my file"`, "$(rm)", "`rm`", "rm > x", `r\m`, "(rm)", "rm,curl", "rm, curl", "rm:curl", "git push, rm"} {
+		_, err := ban.New([]string{command}, nil)
+		require.ErrorContains(t, err, "want one program with flags and words as they stand", command)
+	}
+	_, err := ban.New(nil, []string{"curl|sh"})
+	require.ErrorContains(t, err, `banned application "curl|sh"`)
+	_, err = ban.New(nil, []string{"two words"})
 	require.ErrorContains(t, err, `banned application "two words"`)
 }
 

@@ -47,6 +47,9 @@ type Schema struct {
 // Parse reads the schema that a tool's author wrote. It is of type object.
 func Parse(author json.RawMessage) (*Schema, error) {
 	author = bytes.ToValidUTF8(author, []byte("\ufffd"))
+	if trimmed := bytes.TrimSpace(author); len(trimmed) > 0 && trimmed[0] != '{' {
+		return nil, errors.New("parameters are not a JSON Schema: want what encodes to a JSON object, such as a map or a json.RawMessage, not a string or a list")
+	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(author, &schema); err != nil {
 		return nil, fmt.Errorf("parameters are not a JSON Schema: %w", err)
