@@ -212,7 +212,10 @@ func withoutLeftovers(err error, warn func(error)) error {
 			return errors.Join(rest...)
 		}
 	case interface{ Unwrap() error }:
-		return withoutLeftovers(e.Unwrap(), warn)
+		// An error that tells of leftovers alone is told in its own words.
+		if withoutLeftovers(e.Unwrap(), func(error) {}) != nil {
+			return withoutLeftovers(e.Unwrap(), warn)
+		}
 	}
 	warn(err)
 	return nil
