@@ -324,3 +324,55 @@ func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {
 	close(gate)
 	require.NoError(t, <-ended)
 }
+
+func TestLimitOfARunAroundItIsNotItsOwn(t *testing.T) {
+	waits := pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	for _, tt := range []struct {
+		limit pygent.RunOption
+		is    error
+		want  pygent.Status
+	}{
+		{pygent.StepTimeout(time.Second), context.Canceled, pygent.StatusCancelled},
+		{pygent.MaxTime(time.Second), context.DeadlineExceeded, pygent.StatusTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := newAgentOn(t, nowhere{}, waits)
+			asks := pygent.Tool{Name: "asks", Run: func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+				result, err := inner.RunUntilStop(ctx, "go", pygent.StepTimeout(time.Hour), pygent.MaxTime(time.Hour))
+				require.ErrorIs(t, err, tt.is)
+				require.Equal(t, tt.want, result.Status)
+				require.NotContains(t, result.Reason, "1h0m0s")
+				return nil, err
+			}}
+			outer := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("asks", nil)), pygent.WithTools(asks))
+			result, err := outer.RunUntilStop(t.Context(), "go", tt.limit)
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusTimeout, result.Status)
+		})
+	}
+}
+
+func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
+	call := pygent.ToolCall{Name: "noop", Arguments: "{}"} // without an id, as some servers send it
+	answer := &pygent.ChatResponse{Message: pygent.Message{ToolCalls: []pygent.ToolCall{call}}}
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return answer, nil })
+	noop, err := pygent.NewTool("noop", "Do nothing.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
+	require.NoError(t, err)
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(noop))
+	for range 2 {
+		_, err = agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(2))
+		require.NoError(t, err)
+	}
+	require.Empty(t, answer.Message.Role)
+	require.Equal(t, []pygent.ToolCall{call}, answer.Message.ToolCalls)
+	ids := map[string]bool{}
+	for _, m := range agent.History().Messages() {
+		if m.Role == pygent.RoleAssistant {
+			ids[m.ToolCalls[0].ID] = true
+		}
+	}
+	require.Len(t, ids, 6, "of two runs, each of two steps and a summary")
+}
