@@ -215,6 +215,9 @@ func (s *session) turn(run func(...RunOption) (*Result, error)) error {
 func (s *session) outcome(r *Result) {
 	switch r.Status {
 	case StatusReplied:
+		if r.Steps == 0 {
+			s.printer.say("(nothing was interrupted: the last reply ended the turn)")
+		}
 	case StatusStopped:
 		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
 			s.printer.say("%s", r.Summary)
@@ -268,7 +271,12 @@ func (s *session) tellOfStart(ctx context.Context) {
 	if !ok {
 		return
 	}
-	if err := rt.Start(ctx); err != nil && ctx.Err() == nil {
+	_, err := outlive(ctx, func() (struct{}, error) {
+		defer s.agent.enter(&s.agent.calling, "the runtime's Start")()
+		return struct{}{}, rt.Start(ctx)
+	})
+	s.agent.logPanic("start", err)
+	if err != nil && ctx.Err() == nil {
 		s.printer.interject("! commands cannot run: %v", err)
 	}
 }
@@ -369,10 +377,20 @@ const maxShownArguments = 8 << 10
 func (a *Agent) describe(ctx context.Context) RuntimeInfo {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	if d, ok := a.runtime.(Describer); ok {
-		return d.Describe(ctx)
+	info := RuntimeInfo{Kind: "custom"}
+	d, ok := a.runtime.(Describer)
+	if !ok {
+		return info
 	}
-	return RuntimeInfo{Kind: "custom"}
+	told, err := outlive(ctx, func() (RuntimeInfo, error) {
+		defer a.enter(&a.calling, "the runtime's Describe")()
+		return d.Describe(ctx), nil
+	})
+	a.logPanic("describe", err)
+	if err != nil {
+		return info
+	}
+	return told
 }
 
 // describeTimeout bounds how long a banner waits for a runtime to say what it is.
