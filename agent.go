@@ -226,14 +226,20 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 	if ctx == nil {
 		return nil, nil, errNilContext
 	}
-	if !a.busy.TryLock() {
-		return nil, nil, ErrAgentBusy
-	}
+	free := a.busy.TryLock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		a.busy.Unlock()
-		return nil, nil, ErrAgentClosed
+	switch {
+	case a.closed: // which holds busy while it goes on
+		err = ErrAgentClosed
+	case !free:
+		err = ErrAgentBusy
+	}
+	if err != nil {
+		if free {
+			a.busy.Unlock()
+		}
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.cancel = cancel

@@ -21,8 +21,9 @@ const (
 //
 // Called by a tool or an event handler of the agent or of one of its tasks, or in
 // the body of a loop over [Agent.Events], it would wait for its caller: it does
-// nothing and returns an error that matches [ErrInCallback]. What does not return although it was
-// cancelled is left behind, and named by an error that matches [ErrLeftBehind].
+// nothing and returns an error that matches [ErrInCallback]. What does not return
+// although it was cancelled is left behind, and named by an error that matches
+// [ErrLeftBehind].
 func (a *Agent) Close() error {
 	if a.closesItself() {
 		return fmt.Errorf("close the agent: %w", ErrInCallback)

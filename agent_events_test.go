@@ -303,6 +303,30 @@ func (e endless) Cleanup() error {
 	return nil
 }
 
+// cleaning is a runtime whose Cleanup says that it began, and waits.
+type cleaning struct {
+	nowhere
+	begun, goOn chan struct{}
+}
+
+func (c cleaning) Cleanup() error {
+	close(c.begun)
+	<-c.goOn
+	return nil
+}
+
+func TestAgentThatIsBeingClosedIsNotBusy(t *testing.T) {
+	rt := cleaning{begun: make(chan struct{}), goOn: make(chan struct{})}
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel())
+	closed := make(chan error)
+	go func() { closed <- agent.Close() }()
+	<-rt.begun
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.ErrorIs(t, err, pygent.ErrAgentClosed)
+	close(rt.goOn)
+	require.NoError(t, <-closed)
+}
+
 func TestCloseNamesWhatItLeavesBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
