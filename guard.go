@@ -119,9 +119,6 @@ func newBaton() baton {
 	return b
 }
 
-// Lock waits for the baton.
-func (b baton) Lock() { <-b.free }
-
 // Unlock passes the baton on.
 func (b baton) Unlock() { b.free <- struct{}{} }
 

@@ -319,10 +319,7 @@ func interrupted(record []Message) bool {
 // runtime, where commands are not contained, unless that was decided. It
 // returns a function that restores what was.
 func (s *session) askForCommands(ctx context.Context) (restore func()) {
-	o := &s.agent.opts
-	s.agent.busy.Lock()
-	defer s.agent.busy.Unlock()
-	approve, confirm := o.approve, o.confirmBash
+	approve, confirm := s.agent.approval()
 	asked, ask := approve, confirm
 	if confirm == nil && approve == nil {
 		ask = new(!s.agent.runtime.UseDocker() && (s.terminal || s.agent.describe(ctx).Fallback != ""))
@@ -331,11 +328,7 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 		asked = s.approve
 	}
 	s.agent.setApproval(asked, ask)
-	return func() {
-		s.agent.busy.Lock()
-		defer s.agent.busy.Unlock()
-		s.agent.setApproval(approve, confirm)
-	}
+	return func() { s.agent.setApproval(approve, confirm) }
 }
 
 // approve asks the user about a call; anything but yes is no.

@@ -137,6 +137,27 @@ func TestSessionEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestSessionDoesNotWaitForARunThatGoesOn(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		close(asked)
+		<-answer
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("Done.")}, nil
+	})
+	var out strings.Builder
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithIO(strings.NewReader("hi\n"), &out))
+	ended := make(chan error)
+	go func() {
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.ReplyEnds())
+		ended <- err
+	}()
+	<-asked
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Contains(t, out.String(), "error: the agent is busy with another run")
+	close(answer)
+	require.NoError(t, <-ended)
+}
+
 func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
 	asked := 0
 	ask := pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) {
