@@ -173,13 +173,22 @@ func (a *Agent) openRuntime() (Runtime, error) {
 
 // Step makes one pass of the loop: it appends msg, asks the model once, and
 // runs the tools it calls. It returns the model's message. An empty msg goes
-// on without a new message of the user.
+// on without a new message of the user. That a limit was reached before there was
+// a message is an error, one of time matches [context.DeadlineExceeded], and so
+// is an answer that says nothing, which matches [ErrNoAnswer].
 func (a *Agent) Step(ctx context.Context, msg string) (Message, error) {
 	result, err := a.run(ctx, msg, nil, []RunOption{MaxSteps(1)})
-	if err != nil {
+	switch {
+	case err != nil:
 		return Message{}, err
+	case result.Message.Role != "":
+		return result.Message, nil
+	case result.Status == StatusTimeout:
+		return Message{}, fmt.Errorf("%s: %w", result.Reason, context.DeadlineExceeded)
+	case result.Status == StatusMaxSteps: // which is the one step that it made
+		return Message{}, ErrNoAnswer
 	}
-	return result.Message, nil
+	return Message{}, fmt.Errorf("%w: %s", ErrNoAnswer, result.Reason)
 }
 
 // RunUntilStop appends msg and runs steps until the model calls stop or

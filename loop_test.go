@@ -376,3 +376,52 @@ func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
 	}
 	require.Len(t, ids, 6, "of two runs, each of two steps and a summary")
 }
+
+func TestStepWithoutAMessageIsAnError(t *testing.T) {
+	filtered := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		return &pygent.ChatResponse{FinishReason: pygent.FinishFilter}, nil
+	})
+	waits := pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	for _, tt := range []struct {
+		model pygent.Model
+		is    error
+		want  string
+	}{
+		{pygenttest.NewScriptedModel(pygenttest.Text("")), pygent.ErrNoAnswer, "the model gave no answer"},
+		{filtered, pygent.ErrNoAnswer, "the model gave no answer: the provider's content filter withheld the answer"},
+		{waits, context.DeadlineExceeded, "the step took longer than 1s: context deadline exceeded"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			agent := newAgentOn(t, nowhere{}, tt.model, pygent.WithRunDefaults(pygent.StepTimeout(time.Second)))
+			_, err := agent.Step(t.Context(), "go")
+			require.ErrorIs(t, err, tt.is)
+			require.EqualError(t, err, tt.want)
+		})
+	}
+}
+
+// silentJobs is a runtime that does not say which jobs run.
+type silentJobs struct {
+	nowhere
+	pygent.JobRunner
+}
+
+func (silentJobs) Jobs(ctx context.Context) ([]pygent.Job, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestStopDoesNotWaitLongForTheJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		agent := newAgentOn(t, silentJobs{}, pygenttest.NewScriptedModel(callBash("true"), stop))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		result, err := agent.RunUntilStop(ctx, "go")
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusStopped, result.Status)
+		require.NoError(t, ctx.Err())
+	})
+}
