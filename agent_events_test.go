@@ -158,6 +158,21 @@ func TestSlowHandlerDoesNotOutlastTheTimeLimit(t *testing.T) {
 	})
 }
 
+func TestRunWaitsUntilItsEndWasHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handled := false
+		slow := func(e pygent.Event) {
+			if e.Type == pygent.EventRunEnd {
+				time.Sleep(time.Hour)
+				handled = true
+			}
+		}
+		_, err := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop)).RunUntilStop(t.Context(), "go", pygent.OnEvent(slow))
+		require.NoError(t, err)
+		require.True(t, handled, "there is no limit of time")
+	})
+}
+
 func TestSlowLoopOverEventsDoesNotOutlastTheTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("count", nil)), pygent.WithTools(counted(new(atomic.Int32))))

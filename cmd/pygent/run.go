@@ -149,7 +149,7 @@ func (r *runCmd) finish(result *pygent.Result, err error, out *output) error {
 	switch {
 	case errors.Is(err, pygent.ErrRuntimeStart), errors.Is(err, pygent.ErrNothingToResume):
 		code = exitUsage
-	case out.lost() != nil: // which is why the run was abandoned, and is said
+	case r.JSON && out.lost() != nil: // which is why the run was abandoned, and is said
 		return &exitError{code: exitFailed}
 	case code == exitOK:
 		return nil
