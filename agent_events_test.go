@@ -167,9 +167,12 @@ func TestRunWaitsUntilItsEndWasHandled(t *testing.T) {
 				handled = true
 			}
 		}
-		_, err := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop)).RunUntilStop(t.Context(), "go", pygent.OnEvent(slow))
-		require.NoError(t, err)
-		require.True(t, handled, "there is no limit of time")
+		for _, limit := range []pygent.RunOption{nil, pygent.StepTimeout(time.Minute)} {
+			handled = false
+			_, err := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop)).RunUntilStop(t.Context(), "go", pygent.OnEvent(slow), limit)
+			require.NoError(t, err)
+			require.True(t, handled, "the run has no limit of time, and the end is in no step")
+		}
 	})
 }
 
