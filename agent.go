@@ -173,13 +173,22 @@ func (a *Agent) openRuntime() (Runtime, error) {
 
 // Step makes one pass of the loop: it appends msg, asks the model once, and
 // runs the tools it calls. It returns the model's message. An empty msg goes
-// on without a new message of the user.
+// on without a new message of the user. That a limit was reached before there was
+// a message is an error, one of time matches [context.DeadlineExceeded], and so
+// is an answer that says nothing, which matches [ErrNoAnswer].
 func (a *Agent) Step(ctx context.Context, msg string) (Message, error) {
 	result, err := a.run(ctx, msg, nil, []RunOption{MaxSteps(1)})
-	if err != nil {
+	switch {
+	case err != nil:
 		return Message{}, err
+	case result.Message.Role != "":
+		return result.Message, nil
+	case result.Status == StatusTimeout:
+		return Message{}, fmt.Errorf("%s: %w", result.Reason, context.DeadlineExceeded)
+	case result.Status == StatusMaxSteps: // which is the one step that it made
+		return Message{}, ErrNoAnswer
 	}
-	return result.Message, nil
+	return Message{}, fmt.Errorf("%w: %s", ErrNoAnswer, result.Reason)
 }
 
 // RunUntilStop appends msg and runs steps until the model calls stop or
@@ -226,14 +235,20 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 	if ctx == nil {
 		return nil, nil, errNilContext
 	}
-	if !a.busy.TryLock() {
-		return nil, nil, ErrAgentBusy
-	}
+	free := a.busy.TryLock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		a.busy.Unlock()
-		return nil, nil, ErrAgentClosed
+	switch {
+	case a.closed: // which holds busy while it goes on
+		err = ErrAgentClosed
+	case !free:
+		err = ErrAgentBusy
+	}
+	if err != nil {
+		if free {
+			a.busy.Unlock()
+		}
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.cancel = cancel
@@ -330,7 +345,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
 	}
 	text, err := outlive(ctx, func() (string, error) {
-		defer a.enter(&a.calling, callback.Self(), "the system message")()
+		defer a.enter(&a.calling, "the system message")()
 		return a.systemMessage(ctx, specs)
 	})
 	a.logPanic("system message", err)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/callback"
 )
 
 // The bounds of what Close waits for. Each part of a run that ends is given
@@ -23,8 +22,9 @@ const (
 //
 // Called by a tool or an event handler of the agent or of one of its tasks, or in
 // the body of a loop over [Agent.Events], it would wait for its caller: it does
-// nothing and returns an error that matches [ErrInCallback]. What does not return although it was
-// cancelled is left behind, and named by an error that matches [ErrLeftBehind].
+// nothing and returns an error that matches [ErrInCallback]. What does not return
+// although it was cancelled is left behind, and named by an error that matches
+// [ErrLeftBehind].
 func (a *Agent) Close() error {
 	if a.closesItself() {
 		return fmt.Errorf("close the agent: %w", ErrInCallback)
@@ -80,7 +80,7 @@ func (a *Agent) cleanup() error {
 		defer cancel()
 	}
 	_, err := outlive(ctx, func() (struct{}, error) {
-		defer a.enter(&a.calling, callback.Self(), "the runtime's Cleanup")()
+		defer a.enter(&a.calling, "the runtime's Cleanup")()
 		return struct{}{}, a.runtime.Cleanup()
 	})
 	a.logPanic("cleanup", err)

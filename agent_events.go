@@ -149,7 +149,7 @@ func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
 		return nil
 	}
 	return newEventFeed(func(e Event) {
-		defer a.enter(&a.handling, callback.Self(), "an event handler")()
+		defer a.enter(&a.handling, "an event handler")()
 		err := errGoexit
 		defer func() {
 			if p := recover(); p != nil {

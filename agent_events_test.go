@@ -158,6 +158,24 @@ func TestSlowHandlerDoesNotOutlastTheTimeLimit(t *testing.T) {
 	})
 }
 
+func TestRunWaitsUntilItsEndWasHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handled := false
+		slow := func(e pygent.Event) {
+			if e.Type == pygent.EventRunEnd {
+				time.Sleep(time.Hour)
+				handled = true
+			}
+		}
+		for _, limit := range []pygent.RunOption{nil, pygent.StepTimeout(time.Minute)} {
+			handled = false
+			_, err := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop)).RunUntilStop(t.Context(), "go", pygent.OnEvent(slow), limit)
+			require.NoError(t, err)
+			require.True(t, handled, "the run has no limit of time, and the end is in no step")
+		}
+	})
+}
+
 func TestSlowLoopOverEventsDoesNotOutlastTheTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("count", nil)), pygent.WithTools(counted(new(atomic.Int32))))
@@ -301,6 +319,30 @@ type endless struct {
 func (e endless) Cleanup() error {
 	<-e.free
 	return nil
+}
+
+// cleaning is a runtime whose Cleanup says that it began, and waits.
+type cleaning struct {
+	nowhere
+	begun, goOn chan struct{}
+}
+
+func (c cleaning) Cleanup() error {
+	close(c.begun)
+	<-c.goOn
+	return nil
+}
+
+func TestAgentThatIsBeingClosedIsNotBusy(t *testing.T) {
+	rt := cleaning{begun: make(chan struct{}), goOn: make(chan struct{})}
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel())
+	closed := make(chan error)
+	go func() { closed <- agent.Close() }()
+	<-rt.begun
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.ErrorIs(t, err, pygent.ErrAgentClosed)
+	close(rt.goOn)
+	require.NoError(t, <-closed)
 }
 
 func TestCloseNamesWhatItLeavesBehind(t *testing.T) {

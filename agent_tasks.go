@@ -128,18 +128,19 @@ func (a *Agent) inherited() Option {
 	}
 }
 
-// setApproval changes who decides about calls, and whether bash needs it. No
-// run goes on, but a task may be started.
+// setApproval changes who decides about calls, and whether bash needs it, from
+// the next call on.
 func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.opts.approve, a.opts.confirmBash = f, confirmBash
 }
 
-func (a *Agent) approver() ApprovalFunc {
+// approval returns what setApproval sets.
+func (a *Agent) approval() (f ApprovalFunc, confirmBash *bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.opts.approve
+	return a.opts.approve, a.opts.confirmBash
 }
 
 // emitTask passes on an event of a task that the agent delegated, or one of its

@@ -19,13 +19,14 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 			return fmt.Errorf("denied: %w", err)
 		}
 	}
-	if !o.needsApproval(tool) {
+	approve, confirmBash := r.approval()
+	if !o.needsApproval(tool, confirmBash) {
 		return nil
 	}
-	if o.approve == nil {
+	if approve == nil {
 		return errors.New("denied: this tool needs approval, and nobody can give it here")
 	}
-	decision, err := r.askFor(ctx, call)
+	decision, err := r.askFor(ctx, approve, call)
 	r.logPanic("approval", err)
 	switch {
 	case err != nil:
@@ -40,19 +41,19 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 
 // askFor has somebody decide about a call. The time limit of the step stands
 // still meanwhile.
-func (r *run) askFor(ctx context.Context, call ToolCall) (Decision, error) {
+func (r *run) askFor(ctx context.Context, approve ApprovalFunc, call ToolCall) (Decision, error) {
 	defer r.asking.Close()()
-	return callForeign(ctx, r, "the approval", func() (Decision, error) { return r.Agent.opts.approve(ctx, call) })
+	return callForeign(ctx, r, "the approval", func() (Decision, error) { return approve(ctx, call) })
 }
 
 // needsApproval reports whether calls of a tool need approval: what says so by
 // name, of the tool or of bash, goes before the general rule.
-func (o *options) needsApproval(tool Tool) bool {
+func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
 	switch {
 	case tool.NeedsApproval, slices.Contains(o.approvalFor, tool.Name), slices.Contains(o.approvalFor, "*"):
 		return true
-	case tool.Name == "bash" && o.confirmBash != nil:
-		return *o.confirmBash
+	case tool.Name == "bash" && confirmBash != nil:
+		return *confirmBash
 	}
 	return o.approveAll && len(o.approvalFor) == 0 && !tool.ReadOnly
 }

@@ -37,8 +37,8 @@ func (c Config) options() []Option {
 	}
 	opts = given(opts, c.Model, WithModelName)
 	opts = given(opts, c.HistoryFile, WithHistoryFile)
-	opts = said(opts, c.Instructions, WithInstructions)
-	return said(opts, c.ConfirmBash, WithConfirmBash)
+	opts = addIfSet(opts, c.Instructions, WithInstructions)
+	return addIfSet(opts, c.ConfirmBash, WithConfirmBash)
 }
 
 // taskOptions are those of the manager of the agent's tasks.
@@ -64,7 +64,7 @@ func (c Config) RuntimeOptions() []RuntimeOption {
 
 func (c ContainerConfig) options() []RuntimeOption {
 	var opts []RuntimeOption
-	opts = said(opts, c.UseDocker, func(use bool) RuntimeOption {
+	opts = addIfSet(opts, c.UseDocker, func(use bool) RuntimeOption {
 		if use {
 			return WithDocker(DockerRequired)
 		}
@@ -78,8 +78,8 @@ func (c ContainerConfig) options() []RuntimeOption {
 	opts = given(opts, c.User, WithContainerUser)
 	opts = given(opts, c.GPUs, WithGPUs)
 	opts = given(opts, c.DockerHost, WithDockerHost)
-	opts = said(opts, c.ReadOnly, WithReadOnlyRoot)
-	opts = said(opts, c.SharedFiles, WithSharedFiles)
+	opts = addIfSet(opts, c.ReadOnly, WithReadOnlyRoot)
+	opts = addIfSet(opts, c.SharedFiles, WithSharedFiles)
 	opts = append(opts, WithPublish(c.Publish...))
 	if c.Capabilities != nil {
 		opts = append(opts, WithCapabilities(c.Capabilities...))
@@ -107,8 +107,8 @@ func (c OpenAIConfig) options() []OpenAIOption {
 	opts = given(opts, c.CAFile, OpenAICAFile)
 	opts = given(opts, c.MaxTokens, OpenAIMaxTokens)
 	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)
-	opts = said(opts, c.ParallelToolCalls, OpenAIParallelToolCalls)
-	opts = said(opts, c.SendReasoning, OpenAISendReasoning)
+	opts = addIfSet(opts, c.ParallelToolCalls, OpenAIParallelToolCalls)
+	opts = addIfSet(opts, c.SendReasoning, OpenAISendReasoning)
 	header := func(name string) func(string) OpenAIOption {
 		return func(value string) OpenAIOption { return OpenAIHeader(name, value) }
 	}
@@ -142,8 +142,8 @@ func given[O any, T comparable](opts []O, value T, option func(T) O) []O {
 	return append(opts, option(value))
 }
 
-// said adds an option for a value that may be zero and still meant.
-func said[O, T any](opts []O, value *T, option func(T) O) []O {
+// addIfSet adds an option for a setting that was given, even as zero.
+func addIfSet[O, T any](opts []O, value *T, option func(T) O) []O {
 	if value == nil {
 		return opts
 	}

@@ -30,7 +30,7 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 	require.Equal(t, &Persona{"P", defaultPersonaDescription}, o.persona)
 	require.Equal(t, "h", o.historyFile)
 	require.False(t, o.instructions)
-	require.True(t, o.needsApproval(Tool{Name: "bash"}))
+	require.True(t, o.needsApproval(Tool{Name: "bash"}, o.confirmBash))
 	require.Equal(t, []string{"rm"}, o.banned)
 	require.Equal(t, []string{"curl"}, o.bannedApps)
 	require.Equal(t, []string{"stop"}, o.disabled)

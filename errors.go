@@ -41,6 +41,8 @@ var (
 	// ErrLeftBehind is returned by Close when something did not end in time:
 	// code that ignores its context, or a runtime whose Cleanup does not return.
 	ErrLeftBehind = errors.New("did not end in time and is left behind")
+	// ErrNoAnswer is returned by [Agent.Step] when the model answered nothing.
+	ErrNoAnswer = errors.New("the model gave no answer")
 	// ErrNoModel is returned when no model is configured: no key, no base URL.
 	ErrNoModel = errors.New("no model is configured")
 	// ErrUnknownTool is returned for a tool that is not registered.

@@ -129,9 +129,6 @@ func newBaton() baton {
 	return b
 }
 
-// Lock waits for the baton.
-func (b baton) Lock() { <-b.free }
-
 // Unlock passes the baton on.
 func (b baton) Unlock() { b.free <- struct{}{} }
 
@@ -190,7 +187,12 @@ func (c *callNames) sorted() []string {
 // enter notes that this goroutine runs foreign code for the agent, until it
 // calls leave. So Close can refuse to wait for itself, and name what it leaves
 // behind.
-func (a *Agent) enter(guard *callback.Guard, self callback.ID, what string) (leave func()) {
+func (a *Agent) enter(guard *callback.Guard, what string) (leave func()) {
+	return a.enterAs(guard, callback.Self(), what)
+}
+
+// enterAs is enter for a goroutine that knows itself.
+func (a *Agent) enterAs(guard *callback.Guard, self callback.ID, what string) (leave func()) {
 	outside, returned := guard.Enter(self), a.foreign.enter(what)
 	return func() {
 		returned()

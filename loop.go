@@ -23,6 +23,10 @@ type run struct {
 	release func()      // gives the history back
 	worker  worker
 
+	// The causes with which the contexts of the run end at its limits of time. They
+	// are its own: a run in a tool of another run must not take those for its.
+	stepOver, timeOver error
+
 	// patience ends the wait for whoever listens to the events: it is closed
 	// when the time of the step, or of the run, is over.
 	patience <-chan struct{}
@@ -38,14 +42,22 @@ type run struct {
 func newRun(a *Agent, o runOptions) *run {
 	spends := newTaskBudget(o)
 	o.maxTokens = spends.Limit()
-	return &run{Agent: a, opts: o, result: &Result{}, started: time.Now(), budget: spends}
+	return &run{
+		Agent:    a,
+		opts:     o,
+		result:   &Result{},
+		started:  time.Now(),
+		budget:   spends,
+		stepOver: errors.New("the step took too long"),
+		timeOver: errors.New("the run took too long"),
+	}
 }
 
 // do makes steps until one of them ends the run.
 func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	if r.opts.maxTime > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.maxTime, errMaxTime)
+		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.maxTime, r.timeOver)
 		defer cancel()
 	}
 	r.budget.deadline, _ = ctx.Deadline()
@@ -135,10 +147,10 @@ func (r *run) interrupted(ctx context.Context) error {
 	switch {
 	case errors.Is(err, errHandler):
 		return r.fail(err)
-	case errors.Is(err, errStepTimeout):
+	case errors.Is(err, r.stepOver):
 		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s", r.opts.stepTimeout))
 		return nil
-	case errors.Is(err, errMaxTime):
+	case errors.Is(err, r.timeOver):
 		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s", r.opts.maxTime))
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
@@ -172,7 +184,7 @@ func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
 	if r.opts.stepTimeout <= 0 {
 		return ctx, func() {}
 	}
-	step, cancel := r.asking.WithTimeout(ctx, r.opts.stepTimeout, errStepTimeout)
+	step, cancel := r.asking.WithTimeout(ctx, r.opts.stepTimeout, r.stepOver)
 	r.patience = step.Done()
 	return step, func() {
 		if step.Err() == nil { // else the run ends with the step
@@ -326,9 +338,10 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 	case resp == nil:
 		return nil, errors.New("the model returned neither a response nor an error")
 	}
-	resp.Message.Role = RoleAssistant
-	resp.Message.ToolCalls = uniqueCalls(resp.Message.ToolCalls, r.result.Steps)
-	return resp, nil
+	own := *resp // a model may return one value each time
+	own.Message.Role = RoleAssistant
+	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.history.Len())
+	return &own, nil
 }
 
 // delta turns a piece of an answer into events. Nobody waits for those: the
@@ -347,8 +360,9 @@ func (r *run) delta(d Delta) {
 }
 
 // uniqueCalls gives calls without an id, or with the id of another call of the
-// same message, one of their own, so that every call can have its result.
-func uniqueCalls(calls []ToolCall, step int) []ToolCall {
+// same message, one of their own, so that every call can have its result. at is
+// where the message goes in the history, which is never the same twice.
+func uniqueCalls(calls []ToolCall, at int) []ToolCall {
 	seen := map[string]bool{}
 	var fixed []ToolCall
 	for i, c := range calls {
@@ -359,7 +373,7 @@ func uniqueCalls(calls []ToolCall, step int) []ToolCall {
 		if fixed == nil {
 			fixed = append(fixed, calls...)
 		}
-		id := fmt.Sprintf("call_%d_%d", step, i)
+		id := fmt.Sprintf("call_%d_%d", at, i)
 		for seen[id] {
 			id += "x"
 		}

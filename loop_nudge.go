@@ -16,7 +16,8 @@ const (
 	sayTruncated = "Your last answer was cut off by the token limit. Go on in smaller pieces."
 	sayStepsLeft = "[%d more steps are possible in this run: finish what matters most, then end it.]"
 	sayStepLeft  = "[One more step is possible in this run: end it now, and say what is done and what is open.]"
-	saySumUp     = "[The run ends here: %s, and no tool is run any more. Answer in text now, without calling a tool. Sum up for the user what is done, what was checked and what is open.]"
+	sayEndsHere  = "[The run ends here: "
+	saySumUp     = sayEndsHere + "%s, and no tool is run any more. Answer in text now, without calling a tool. Sum up for the user what is done, what was checked and what is open.]"
 
 	notStopped = "not stopped: "
 	sayNotDone = notStopped + "%s. See to it, or call stop again to stop all the same"

@@ -324,3 +324,104 @@ func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {
 	close(gate)
 	require.NoError(t, <-ended)
 }
+
+func TestLimitOfARunAroundItIsNotItsOwn(t *testing.T) {
+	waits := pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	for _, tt := range []struct {
+		limit pygent.RunOption
+		is    error
+		want  pygent.Status
+	}{
+		{pygent.StepTimeout(time.Second), context.Canceled, pygent.StatusCancelled},
+		{pygent.MaxTime(time.Second), context.DeadlineExceeded, pygent.StatusTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := newAgentOn(t, nowhere{}, waits)
+			asks := pygent.Tool{Name: "asks", Run: func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+				result, err := inner.RunUntilStop(ctx, "go", pygent.StepTimeout(time.Hour), pygent.MaxTime(time.Hour))
+				require.ErrorIs(t, err, tt.is)
+				require.Equal(t, tt.want, result.Status)
+				require.NotContains(t, result.Reason, "1h0m0s")
+				return nil, err
+			}}
+			outer := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("asks", nil)), pygent.WithTools(asks))
+			result, err := outer.RunUntilStop(t.Context(), "go", tt.limit)
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusTimeout, result.Status)
+		})
+	}
+}
+
+func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
+	call := pygent.ToolCall{Name: "noop", Arguments: "{}"} // without an id, as some servers send it
+	answer := &pygent.ChatResponse{Message: pygent.Message{ToolCalls: []pygent.ToolCall{call}}}
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return answer, nil })
+	noop, err := pygent.NewTool("noop", "Do nothing.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
+	require.NoError(t, err)
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(noop))
+	for range 2 {
+		_, err = agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(2))
+		require.NoError(t, err)
+	}
+	require.Empty(t, answer.Message.Role)
+	require.Equal(t, []pygent.ToolCall{call}, answer.Message.ToolCalls)
+	ids := map[string]bool{}
+	for _, m := range agent.History().Messages() {
+		if m.Role == pygent.RoleAssistant {
+			ids[m.ToolCalls[0].ID] = true
+		}
+	}
+	require.Len(t, ids, 6, "of two runs, each of two steps and a summary")
+}
+
+func TestStepWithoutAMessageIsAnError(t *testing.T) {
+	filtered := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		return &pygent.ChatResponse{FinishReason: pygent.FinishFilter}, nil
+	})
+	waits := pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	for _, tt := range []struct {
+		model pygent.Model
+		is    error
+		want  string
+	}{
+		{pygenttest.NewScriptedModel(pygenttest.Text("")), pygent.ErrNoAnswer, "the model gave no answer"},
+		{filtered, pygent.ErrNoAnswer, "the model gave no answer: the provider's content filter withheld the answer"},
+		{waits, context.DeadlineExceeded, "the step took longer than 1s: context deadline exceeded"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			agent := newAgentOn(t, nowhere{}, tt.model, pygent.WithRunDefaults(pygent.StepTimeout(time.Second)))
+			_, err := agent.Step(t.Context(), "go")
+			require.ErrorIs(t, err, tt.is)
+			require.EqualError(t, err, tt.want)
+		})
+	}
+}
+
+// silentJobs is a runtime that does not say which jobs run.
+type silentJobs struct {
+	nowhere
+	pygent.JobRunner
+}
+
+func (silentJobs) Jobs(ctx context.Context) ([]pygent.Job, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestStopDoesNotWaitLongForTheJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		agent := newAgentOn(t, silentJobs{}, pygenttest.NewScriptedModel(callBash("true"), stop))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		result, err := agent.RunUntilStop(ctx, "go")
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusStopped, result.Status)
+		require.NoError(t, ctx.Err())
+	})
+}

@@ -7,12 +7,13 @@ import (
 )
 
 // Model answers a conversation with one assistant message. Implement it to
-// plug in any language model; [OpenAIModel] speaks to every server with
-// OpenAI's chat completions API, and [ModelFunc] turns a function into a Model.
+// plug in any language model; [OpenAIModel] speaks to every server with OpenAI's
+// chat completions or Responses API, and [ModelFunc] turns a function into a
+// Model.
 //
 // Chat must honour ctx and may be called by many agents at once. The request
 // and everything it points to belong to the agent: read it, do not modify or
-// keep it. An error that can pass should be an [*APIError] with Retryable set;
+// keep it. The response is the model's, which may return one more than once. An error that can pass should be an [*APIError] with Retryable set;
 // the agent, and only the agent, repeats the call then.
 type Model interface {
 	Chat(ctx context.Context, req *ChatRequest) (*ChatResponse, error)

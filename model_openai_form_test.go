@@ -285,10 +285,10 @@ func TestNoAnswerIsSentWithoutContent(t *testing.T) {
 		require.Equal(t, "I cannot.", s.Requests()[0].Chat.Messages[1].Content)
 
 		agent := newAgentOn(t, nowhere{}, m)
-		for range 2 {
-			_, err = agent.Step(t.Context(), "Go.")
-			require.NoError(t, err)
-		}
+		_, err = agent.Step(t.Context(), "Go.")
+		require.ErrorIs(t, err, pygent.ErrNoAnswer)
+		_, err = agent.Step(t.Context(), "Go.")
+		require.NoError(t, err)
 		for _, sent := range s.Requests()[2].Chat.Messages {
 			require.NotEmpty(t, sent.Content)
 		}

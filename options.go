@@ -2,7 +2,6 @@ package pygent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -410,9 +409,5 @@ func MaxTime(d time.Duration) RunOption { return func(o *runOptions) { o.maxTime
 // [WithEventHandler] for what it may do.
 func OnEvent(f func(Event)) RunOption { return func(o *runOptions) { o.onEvent = f } }
 
-// The causes with which a run's contexts end at its limits.
-var (
-	errStepTimeout = errors.New("the step took too long")
-	errMaxTime     = errors.New("the run took too long")
-	errClosing     = fmt.Errorf("the run was cancelled: %w", ErrAgentClosed)
-)
+// errClosing is the cause with which a run ends when its agent is closed.
+var errClosing = fmt.Errorf("the run was cancelled: %w", ErrAgentClosed)

@@ -34,6 +34,7 @@ func EventPrinter(w io.Writer) func(Event) {
 type printer struct {
 	mu      sync.Mutex
 	w       io.Writer
+	writes  int    // how often something was written
 	midLine bool   // the last thing written did not end its line
 	spoke   bool   // text of the current step was streamed
 	asked   string // the prompt that waits for an answer
@@ -104,15 +105,14 @@ func (p *printer) interject(format string, args ...any) {
 	})
 }
 
-// askAgainAfter has show write something. If the user is asked meanwhile, the
-// question is put again.
+// askAgainAfter has show write something, on lines of its own. If it did while
+// the user is asked, the question is put again.
 func (p *printer) askAgainAfter(show func()) {
-	if p.asked == "" {
-		show()
+	before := p.writes
+	show()
+	if p.asked == "" || p.writes == before {
 		return
 	}
-	p.endLine()
-	show()
 	p.endLine()
 	p.write(p.asked)
 	if p.unfinished != nil {
@@ -252,6 +252,7 @@ func (p *printer) write(text string) {
 // put writes text as it is.
 func (p *printer) put(text string) (int, error) {
 	if text != "" {
+		p.writes++
 		p.midLine = text[len(text)-1] != '\n'
 	}
 	n, err := io.WriteString(p.w, text)

@@ -21,8 +21,8 @@
 //   - [Runtime] is a workspace, and commands run in it: in a container, on
 //     this machine, or wherever your own implementation runs them.
 //   - [Model] answers a conversation. [OpenAIModel] speaks to every server
-//     with OpenAI's chat completions API. Plug in another with [WithModel] or
-//     [SetDefaultModel].
+//     with OpenAI's chat completions or Responses API. Plug in another with
+//     [WithModel] or [SetDefaultModel].
 //   - [Tool] is something the model can call. Add yours with [RegisterTool],
 //     or typed with [NewTool].
 //   - [TaskManager] has background agents work on tasks, each in a workspace of

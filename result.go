@@ -38,7 +38,7 @@ const (
 	StatusBudget       Status = "budget"         // the budget of tokens is spent
 	StatusTruncated    Status = "truncated"      // the token limit cut off two answers in a row
 	StatusEmpty        Status = "empty"          // the model answered nothing, twice
-	StatusStuck        Status = "stuck"          // the same call gave the same result five times
+	StatusStuck        Status = "stuck"          // the same calls gave the same results five times in a row
 	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
 	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
 )

@@ -65,42 +65,70 @@ func (r *run) resume(ctx context.Context) error {
 	record := r.history.view()
 	at, given, ok := exchangeAtEnd(record)
 	if !ok {
-		if last := record[len(record)-1]; last.Role == RoleAssistant {
-			r.replies = 1
-			r.result.Message, r.result.Summary = last, strings.TrimSpace(last.Text())
-		}
+		r.resumeReply(record)
 		return nil
 	}
 	msg := record[at]
 	r.message = at
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
+	var images []string
 	for i, call := range msg.ToolCalls {
-		if err := r.resumeCall(r.withCall(ctx, i), call, given[i]); err != nil {
+		shown, err := r.resumeCall(r.withCall(ctx, i), call, given[i])
+		if err != nil {
 			return err
 		}
+		images = append(images, shown...)
+	}
+	if err := r.showImages(images); err != nil {
+		return err
 	}
 	return r.broken
 }
 
+// resumeReply takes up a conversation whose last message is a reply, which may
+// have ended the run. A reply that sums up at a limit did not: limits count anew.
+func (r *run) resumeReply(record []Message) {
+	at := len(record) - 1
+	if record[at].Role != RoleAssistant {
+		return
+	}
+	r.result.Message, r.replies = record[at], 1
+	summedUp := at > 0 && strings.Contains(record[at-1].Text(), sayEndsHere)
+	for at >= 2 && toldToGoOn(record[at-1]) && isReply(record[at-2]) {
+		at -= 2
+		r.replies++
+	}
+	r.result.Summary = strings.TrimSpace(record[at].Text())
+	if !summedUp && (r.opts.replyEnds || r.replies >= r.opts.maxReplies) {
+		r.end(StatusReplied, "")
+	}
+}
+
+func toldToGoOn(m Message) bool {
+	return m.Role == RoleUser && strings.HasPrefix(m.Text(), sayGoOn)
+}
+
+func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls) == 0 }
+
 // resumeCall gives a call of the interrupted message its result, when it has
 // none: by running it again where that is safe. One that has its result counts
-// only when it ended the run.
-func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) error {
-	tool, err := r.tools.lookup(call.Name)
-	again := err == nil && tool.Idempotent
+// only when it ended the run. It returns the images of a result that it gave.
+func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) (images []string, err error) {
+	tool, unknown := r.tools.lookup(call.Name)
+	again := unknown == nil && tool.Idempotent
 	switch {
 	case given != nil:
 		if again && tool.ends && r.result.Status == "" && !wasRefused(given) {
 			result, _ := r.execute(ctx, call)
 			r.finished(result)
 		}
-		return nil
+		return nil, nil
 	case r.result.Status != "":
-		return r.skip(call, resultEnded, "")
+		return nil, r.skip(call, resultEnded, "")
 	case !again:
-		return r.skip(call, interruptedResult, "")
+		return nil, r.skip(call, interruptedResult, "")
 	}
 	result := r.runCall(ctx, call)
 	r.finished(result)
-	return r.answer(EventToolDone, call, result, "")
+	return result.Images, r.answer(EventToolDone, call, result, "")
 }

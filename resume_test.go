@@ -69,6 +69,47 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 	require.ErrorIs(t, err, pygent.ErrNothingToResume)
 }
 
+func TestResumeTellsThatARunEndedWithAReply(t *testing.T) {
+	tests := []struct {
+		name    string
+		replies []pygenttest.Reply
+		opts    []pygent.RunOption
+		asked   int // again
+	}{
+		{"the only one", []pygenttest.Reply{pygenttest.Text("Hello.")}, []pygent.RunOption{pygent.ReplyEnds()}, 0},
+		{"the second in a row", []pygenttest.Reply{pygenttest.Text("Hello."), pygenttest.Text("As I said.")}, nil, 0},
+		{"after a limit", []pygenttest.Reply{callBash("true"), callBash("false"), pygenttest.Text("Hello.")}, []pygent.RunOption{pygent.MaxSteps(2), pygent.ReplyEnds()}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(append(tt.replies, stop)...)
+			agent := newAgentOn(t, nowhere{}, model)
+			_, err := agent.RunUntilStop(t.Context(), "hi", tt.opts...)
+			require.NoError(t, err)
+			require.Len(t, model.Requests(), len(tt.replies))
+			result, err := agent.Resume(t.Context(), tt.opts...)
+			require.NoError(t, err)
+			require.Len(t, model.Requests(), len(tt.replies)+tt.asked)
+			if tt.asked == 0 {
+				require.Equal(t, pygent.StatusReplied, result.Status)
+				require.Equal(t, "Hello.", result.Summary)
+			}
+		})
+	}
+}
+
+func TestResumedCallShowsItsImages(t *testing.T) {
+	look := pygent.Tool{Name: "look", Idempotent: true, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: "it follows", Images: []string{"https://example.com/a.png"}}, nil
+	}}
+	history := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", recordedCall("a", "look", "")))
+	model := pygenttest.NewScriptedModel(stop)
+	_, err := newAgentOn(t, nowhere{}, model, pygent.WithTools(look), pygent.WithHistory(history)).Resume(t.Context())
+	require.NoError(t, err)
+	messages := model.Requests()[0].Messages
+	require.True(t, messages[len(messages)-1].HasImages())
+}
+
 // The process that is killed: it delegates, notes what it does in a file, says
 // on a pipe that it is in the middle of a call, and hangs.
 const (

@@ -215,6 +215,9 @@ func (s *session) turn(run func(...RunOption) (*Result, error)) error {
 func (s *session) outcome(r *Result) {
 	switch r.Status {
 	case StatusReplied:
+		if r.Steps == 0 {
+			s.printer.say("(nothing was interrupted: the last reply ended the turn)")
+		}
 	case StatusStopped:
 		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
 			s.printer.say("%s", r.Summary)
@@ -268,7 +271,12 @@ func (s *session) tellOfStart(ctx context.Context) {
 	if !ok {
 		return
 	}
-	if err := rt.Start(ctx); err != nil && ctx.Err() == nil {
+	_, err := outlive(ctx, func() (struct{}, error) {
+		defer s.agent.enter(&s.agent.calling, "the runtime's Start")()
+		return struct{}{}, rt.Start(ctx)
+	})
+	s.agent.logPanic("start", err)
+	if err != nil && ctx.Err() == nil {
 		s.printer.interject("! commands cannot run: %v", err)
 	}
 }
@@ -311,10 +319,7 @@ func interrupted(record []Message) bool {
 // runtime, where commands are not contained, unless that was decided. It
 // returns a function that restores what was.
 func (s *session) askForCommands(ctx context.Context) (restore func()) {
-	o := &s.agent.opts
-	s.agent.busy.Lock()
-	defer s.agent.busy.Unlock()
-	approve, confirm := o.approve, o.confirmBash
+	approve, confirm := s.agent.approval()
 	asked, ask := approve, confirm
 	if confirm == nil && approve == nil {
 		ask = new(!s.agent.runtime.UseDocker() && (s.terminal || s.agent.describe(ctx).Fallback != ""))
@@ -323,11 +328,7 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 		asked = s.approve
 	}
 	s.agent.setApproval(asked, ask)
-	return func() {
-		s.agent.busy.Lock()
-		defer s.agent.busy.Unlock()
-		s.agent.setApproval(approve, confirm)
-	}
+	return func() { s.agent.setApproval(approve, confirm) }
 }
 
 // approve asks the user about a call; anything but yes is no.
@@ -369,10 +370,20 @@ const maxShownArguments = 8 << 10
 func (a *Agent) describe(ctx context.Context) RuntimeInfo {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	if d, ok := a.runtime.(Describer); ok {
-		return d.Describe(ctx)
+	info := RuntimeInfo{Kind: "custom"}
+	d, ok := a.runtime.(Describer)
+	if !ok {
+		return info
 	}
-	return RuntimeInfo{Kind: "custom"}
+	told, err := outlive(ctx, func() (RuntimeInfo, error) {
+		defer a.enter(&a.calling, "the runtime's Describe")()
+		return d.Describe(ctx), nil
+	})
+	a.logPanic("describe", err)
+	if err != nil {
+		return info
+	}
+	return told
 }
 
 // describeTimeout bounds how long a banner waits for a runtime to say what it is.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -134,6 +137,27 @@ func TestSessionEndsWithItsContext(t *testing.T) {
 	}
 }
 
+func TestSessionDoesNotWaitForARunThatGoesOn(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		close(asked)
+		<-answer
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("Done.")}, nil
+	})
+	var out strings.Builder
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithIO(strings.NewReader("hi\n"), &out))
+	ended := make(chan error)
+	go func() {
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.ReplyEnds())
+		ended <- err
+	}()
+	<-asked
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Contains(t, out.String(), "error: the agent is busy with another run")
+	close(answer)
+	require.NoError(t, <-ended)
+}
+
 func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
 	asked := 0
 	ask := pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) {
@@ -159,6 +183,50 @@ func TestSessionOfAnotherRuntime(t *testing.T) {
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("A")), pygent.WithIO(strings.NewReader("hi\n"), &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
 	require.True(t, strings.HasSuffix(out.String(), "\nA\n"), out.String())
+}
+
+func TestSessionResumesNothingAfterAReply(t *testing.T) {
+	shown, _ := converse(t, "hi\n/resume\n", pygenttest.NewScriptedModel(pygenttest.Text("A")))
+	require.Equal(t, "A\n(nothing was interrupted: the last reply ended the turn)\n", shown)
+}
+
+// panicky is a runtime that panics where a session asks it for something.
+type panicky struct{ nowhere }
+
+func (panicky) Start(context.Context) error                 { panic("in start") }
+func (panicky) Describe(context.Context) pygent.RuntimeInfo { panic("in describe") }
+
+func TestSessionSurvivesItsRuntime(t *testing.T) {
+	var out strings.Builder
+	agent := newAgentOn(t, panicky{}, pygenttest.NewScriptedModel(), pygent.WithIO(strings.NewReader("hi\n"), &out))
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Contains(t, out.String(), "! commands cannot run: panic: in start")
+	require.Contains(t, out.String(), "error: system message: panic: in describe")
+}
+
+// lateStart is a runtime that starts when its container does, whatever its context
+// says.
+type lateStart struct {
+	nowhere
+	started chan struct{}
+}
+
+func (e lateStart) Start(context.Context) error {
+	<-e.started
+	return nil
+}
+
+func TestSessionDoesNotWaitForAStartThatIgnoresItsContext(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt) // what it begins is not the bubble's
+	defer signal.Stop(signals)
+	synctest.Test(t, func(t *testing.T) {
+		rt := lateStart{started: make(chan struct{})}
+		agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(), pygent.WithIO(strings.NewReader(""), io.Discard))
+		require.NoError(t, agent.RunInteractive(t.Context()))
+		close(rt.started)
+		synctest.Wait()
+	})
 }
 
 func ExampleRegisterCommand() {

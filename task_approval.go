@@ -75,7 +75,8 @@ func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
 	if r.agent == nil {
 		return nil
 	}
-	return r.agent.approver()
+	approve, _ := r.agent.approval()
+	return approve
 }
 
 // taskKey marks the context of an approval with the task's id.

@@ -11,7 +11,7 @@ import (
 const noticedSummary = 2000
 
 // taskNotices is what an agent's model has yet to be told of tasks that ended.
-// Of each end it is told once. It is safe for concurrent use.
+// It hears of each ending once. It is safe for concurrent use.
 type taskNotices struct {
 	mu      sync.Mutex
 	waiting []TaskStatus

@@ -99,8 +99,8 @@ const kindCustom = "custom"
 
 var errNoTaskRuntime = errors.New("the parent's runtime cannot make another of its kind: implement TaskRuntimeMaker, or give the profile a runtime")
 
-// taskAgent makes the agent that carries out spec. Panics and deaf profiles are
-// errors.
+// taskAgent makes the agent that carries out spec. A profile that panics, or
+// ignores its context, is an error.
 func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
 	opts, err := m.profileOptions(ctx, spec, private)
 	if err != nil {

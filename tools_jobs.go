@@ -46,7 +46,7 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 	if in.Offset < 0 || in.Wait < 0 {
 		return nil, errors.New("offset and wait must not be negative")
 	}
-	wait := min(time.Duration(in.Wait*float64(time.Second)), maxJobWait)
+	wait := min(secondsOf(in.Wait), maxJobWait)
 	out, err := runner.JobOutput(ctx, in.ID, in.Offset, wait)
 	if err != nil {
 		return nil, err

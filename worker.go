@@ -52,7 +52,7 @@ func (w *worker) end() {
 // but in the goroutine of the run's worker.
 func callForeign[T any](ctx context.Context, r *run, what string, f func() (T, error)) (T, error) {
 	value, err := outliveIn(ctx, func(job func(callback.ID)) { r.worker.do(job) }, func(self callback.ID) (T, error) {
-		defer r.Agent.enter(&r.calling, self, what)()
+		defer r.enterAs(&r.calling, self, what)()
 		return f()
 	})
 	if errors.Is(err, errGoexit) || errors.Is(err, errLeft) {

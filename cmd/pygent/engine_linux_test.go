@@ -85,20 +85,23 @@ func TestOnlyLeftoversAreWarnings(t *testing.T) {
 		name   string
 		err    error
 		rest   error
-		warned int
+		warned []string
 	}{
-		{"nothing", nil, nil, 0},
-		{"a leftover", left, nil, 1},
-		{"wrapped", fmt.Errorf("close: %w", left), nil, 1},
-		{"with its cause", fmt.Errorf("%w: %w", pygent.ErrCleanupIncomplete, broken), nil, 1},
-		{"two", errors.Join(left, errors.Join(nil, left)), nil, 2},
-		{"something else", broken, broken, 0},
-		{"both", errors.Join(broken, left), broken, 1},
+		{"nothing", nil, nil, nil},
+		{"a leftover", left, nil, []string{"something is left on the engine: container x"}},
+		{"wrapped", fmt.Errorf("close: %w", left), nil, []string{"close: something is left on the engine: container x"}},
+		{"with its cause", fmt.Errorf("%w: %w", pygent.ErrCleanupIncomplete, broken), nil, []string{"something is left on the engine: the history is broken"}},
+		{"left behind", errors.Join(fmt.Errorf("close the agent: the tool slow %w", pygent.ErrLeftBehind)), nil, []string{"close the agent: the tool slow did not end in time and is left behind"}},
+		{"two", errors.Join(left, errors.Join(nil, left)), nil, []string{left.Error(), left.Error()}},
+		{"two in one", fmt.Errorf("close: %w", errors.Join(left, left)), nil, []string{"close: " + left.Error() + "\n" + left.Error()}},
+		{"something else", broken, broken, nil},
+		{"both", errors.Join(broken, left), broken, []string{left.Error()}},
+		{"both in one", fmt.Errorf("close: %w", errors.Join(broken, left)), broken, []string{left.Error()}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			warned := 0
-			rest := withoutLeftovers(tt.err, func(error) { warned++ })
+			var warned []string
+			rest := withoutLeftovers(tt.err, func(err error) { warned = append(warned, err.Error()) })
 			require.ErrorIs(t, rest, tt.rest)
 			require.False(t, tellsOfLeftovers(rest))
 			require.Equal(t, tt.warned, warned)

@@ -189,7 +189,7 @@ func (r *runCmd) finish(result *pygent.Result, err error, out *output, shown boo
 	switch {
 	case errors.Is(err, pygent.ErrRuntimeStart), errors.Is(err, pygent.ErrNothingToResume):
 		code = exitUsage
-	case out.lost() != nil: // which is why the run was abandoned, and is said
+	case r.JSON && out.lost() != nil: // which is why the run was abandoned, and is said
 		return &exitError{code: exitFailed}
 	case code == exitOK:
 		return nil
@@ -252,7 +252,10 @@ func withoutLeftovers(err error, warn func(error)) error {
 			return errors.Join(rest...)
 		}
 	case interface{ Unwrap() error }:
-		return withoutLeftovers(e.Unwrap(), warn)
+		// An error that tells of leftovers alone is told in its own words.
+		if withoutLeftovers(e.Unwrap(), func(error) {}) != nil {
+			return withoutLeftovers(e.Unwrap(), warn)
+		}
 	}
 	warn(err)
 	return nil

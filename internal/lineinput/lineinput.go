@@ -121,6 +121,7 @@ func (r *Reader) key(b byte) (line string, done bool, err error) {
 		r.erase(1)
 	case keyKill:
 		r.erase(utf8.RuneCount(r.line))
+		r.long = false
 	case keyWord:
 		r.erase(lastWord(r.line))
 	case keyEscape:
@@ -144,10 +145,14 @@ func (r *Reader) end() (string, bool, error) {
 }
 
 // escaped reports whether b belongs to a key that sends several bytes, such as
-// an arrow. They do nothing here.
+// an arrow. They do nothing here. A control character ends one that is not
+// complete.
 func (r *Reader) escaped(b byte) bool {
 	switch {
 	case len(r.escape) == 0:
+		return false
+	case b < ' ':
+		r.escape = nil
 		return false
 	case len(r.escape) == 1 && (b == '[' || b == 'O'):
 		r.escape = append(r.escape, b)

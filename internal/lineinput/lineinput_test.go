@@ -26,6 +26,8 @@ func TestReadLine(t *testing.T) {
 		{"word", "one two  \x17x\n", "one x", "one two  \b \b\b \b\b \b\b \b\b \bx\n"},
 		{"arrows do nothing", "a\x1b[A\x1b[1;5C\x1bOBb\n", "ab", "ab\n"},
 		{"the escape key", "a\x1bb\n", "ab", "ab\n"},
+		{"a key that is not finished", "a\x1b[\nb\n", "a", "a\n"},
+		{"another", "a\x1bO\nb\n", "a", "a\n"},
 		{"other control characters", "a\x01\x00b\n", "ab", "ab\n"},
 		{"a tab", "a\tb\x7f\n", "a\t", "a b\b \b\n"},
 		{"no end after text", "ab\x04c\n", "abc", "abc\n"},
@@ -71,6 +73,10 @@ func TestReadLineOfAnyLength(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooLong)
 	line, err = r.ReadLine()
 	require.NoError(t, err)
+	require.Equal(t, "short", line)
+
+	line, err = NewReader(strings.NewReader(long+"x\x15short\n"), limit, func(string) {}).ReadLine()
+	require.NoError(t, err, "the long line was erased")
 	require.Equal(t, "short", line)
 }
 
