@@ -247,6 +247,7 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 		{"quoted text", `{"list":[],"any":"\"5\""}`, `{"any":"5","list":[]}`},
 		{"in one of several objects", `{"list":[],"kind":{"is":"a","set":"{}"}}`, `{"kind":{"is":"a","set":{}},"list":[]}`},
 		{"in another", `{"list":[],"kind":{"is":"b","set":"{}","n":null}}`, `{"kind":{"is":"b","set":"{}"},"list":[]}`},
+		{"whole numbers", `{"list":[],"n":5.0,"map":"{\"a\":1e2}","any":5.0}`, `{"any":5.0,"list":[],"map":{"a":1e2},"n":5}`},
 		{"among alternatives", `{"list":[],"either":{"deep":"{}"}}`, `{"either":{"deep":{}},"list":[]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -257,6 +258,7 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, given, want string }{
 		{"a bound", `{"list":[],"n":0}`, "minimum"},
+		{"a fraction", `{"list":[],"n":1.5}`, "integer"},
 		{"a name", `{"list":[],"m":1}`, "m"},
 		{"null where it is required", `{}`, "list"},
 		{"text of something else", `{"list":[],"map":"[1]"}`, "type"},
