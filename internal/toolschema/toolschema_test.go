@@ -274,6 +274,13 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 	}
 }
 
+func TestErrorsDoNotRepeatALongSchema(t *testing.T) {
+	s := parse(t, `{"type":"object","properties":{"a":{"type":"string","description":"`+strings.Repeat("x", 5000)+`"}}}`)
+	_, err := s.Arguments(`{"a":1}`)
+	require.ErrorContains(t, err, "expected what the tool's schema says")
+	require.Less(t, len(err.Error()), 300)
+}
+
 type shared struct {
 	Note string `json:"note,omitempty"`
 }
