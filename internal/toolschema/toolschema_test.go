@@ -274,6 +274,19 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 	}
 }
 
+func TestModelsAreToldWhereNullIsAnAnswer(t *testing.T) {
+	for given, want := range map[string]string{
+		`{"type":["integer","null"],"description":"d"}`:                    `{"type":"integer","description":"d; may be null"}`,
+		`{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}`: `{"anyOf":[{"type":"string","description":"may be null"},{"type":"integer","description":"may be null"}]}`,
+		`{"type":["array","null"],"items":{"type":"string"}}`:              `{"type":"array","items":{"type":"string"}}`,
+		`{"type":"integer"}`: `{"type":"integer"}`,
+	} {
+		s := parse(t, `{"type":"object","properties":{"p":`+given+`},"required":["p"]}`)
+		require.Equal(t, `{"type":"object","properties":{"p":`+want+`},"required":["p"]}`, string(s.Wire()))
+		require.NotContains(t, string(parse(t, property(given)).Wire()), "null", "it can be left out")
+	}
+}
+
 func TestErrorsDoNotRepeatALongSchema(t *testing.T) {
 	s := parse(t, `{"type":"object","properties":{"a":{"type":"string","description":"`+strings.Repeat("x", 5000)+`"}}}`)
 	_, err := s.Arguments(`{"a":1}`)
@@ -314,9 +327,9 @@ func TestGoTypesAreDescribedAsTheyAreDecoded(t *testing.T) {
 	require.NoError(t, json.Unmarshal(s.Wire(), &wire))
 	for name, want := range map[string]string{
 		"note": "string ", "raw": "string JSON text of any value", "raw_ptr": "string JSON text of any value", "any": "string JSON text of any value",
-		"bytes": "string contentEncoding base64", "time": "string format date-time", "addr": "string ", "number": "number ", "big": "integer ",
+		"bytes": "string contentEncoding base64; may be null", "time": "string format date-time", "addr": "string ", "number": "number ", "big": "integer may be null",
 		"labels": `string JSON text of an object that fits {"additionalProperties":{"type":"string"},"type":"object"}`,
-		"size":   "integer minimum 0, maximum 255", "inner": "object ",
+		"size":   "integer minimum 0, maximum 255", "inner": "object may be null",
 	} {
 		require.Equal(t, want, wire.Properties[name].Type+" "+wire.Properties[name].Description, name)
 	}
