@@ -3,6 +3,7 @@ package pygent
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/x/pygent/internal/workspace"
@@ -70,7 +71,7 @@ func (e *APIError) Error() string {
 	if e.Status != 0 {
 		s += fmt.Sprintf(": status %d", e.Status)
 	}
-	if e.Code != "" {
+	if e.Code != "" && e.Code != strconv.Itoa(e.Status) {
 		s += fmt.Sprintf(" (%s)", e.Code)
 	}
 	if e.Message != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -166,7 +167,7 @@ func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string
 	}
 	var open []string
 	if len(failed) > 0 {
-		open = append(open, "in the same answer "+strings.Join(failed, " and ")+" failed")
+		open = append(open, "in the same answer "+counted(failed)+" failed")
 	}
 	open = append(open, r.openTasks(ctx)...)
 	open = append(open, r.openJobs(ctx)...)
@@ -175,6 +176,22 @@ func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string
 	}
 	r.stopRefused = true
 	return &ToolResult{Content: fmt.Sprintf(sayNotDone, strings.Join(open, "; ")), IsError: true}
+}
+
+// counted lists names, each once, with how often it stands there.
+func counted(names []string) string {
+	count := map[string]int{}
+	for _, name := range names {
+		count[name]++
+	}
+	var list []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if count[name] > 1 {
+			name = fmt.Sprintf("%s (%d times)", name, count[name])
+		}
+		list = append(list, name)
+	}
+	return strings.Join(list, ", ")
 }
 
 // openTasks names the delegated tasks that are at work.

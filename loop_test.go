@@ -96,6 +96,12 @@ func TestStopIsRefusedOnceBesideAFailedCall(t *testing.T) {
 			require.Equal(t, "stopped", results(agent)[3])
 		})
 	}
+	t.Run("several", func(t *testing.T) {
+		agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(missing, callBash("exit 3"), missing, stop), stop))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Contains(t, results(agent)[3], "in the same answer bash, download_file (2 times) failed. See to it")
+	})
 	t.Run("a success", func(t *testing.T) {
 		result, err := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash("true"), stop))).RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)

@@ -133,6 +133,7 @@ func TestErrorsSayWhatTheServerSaid(t *testing.T) {
 		{pygenttest.Status(400, "some_code", "The words.").WithHeader("x-request-id", "req_9"), []string{"400", "some_code", "The words."}},
 		{pygenttest.Raw(400, "application/json", `{"error":"Just words."}`), []string{"Just words."}},
 		{pygenttest.Raw(422, "application/json", `{"detail":[{"loc":["body","x"],"msg":"wrong"}]}`), []string{"wrong"}},
+		{pygenttest.Raw(400, "application/json", `{"error":{"code":400,"message":"No."}}`), []string{"status 400: No."}},
 		{pygenttest.Raw(400, "text/plain", "Bare\nwords"), []string{"Bare words"}},
 		{pygenttest.Raw(400, "text/plain", ""), []string{"Bad Request"}},
 		{pygenttest.HTML(502), []string{"HTML page"}},

@@ -79,7 +79,7 @@ func (g *guestCommander) note(r guest.Result) string {
 		notes = append(notes, g.killed)
 	}
 	if r.LeftCount > 0 {
-		notes = append(notes, fmt.Sprintf("%s; job %s holds them", leftBehind(r), r.Job))
+		notes = append(notes, fmt.Sprintf("%s, as job %s", leftBehind(r), r.Job))
 	}
 	if r.Survivors > 0 {
 		notes = append(notes, fmt.Sprintf("%d of its processes could not be killed", r.Survivors))

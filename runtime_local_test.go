@@ -15,7 +15,7 @@ func TestLocalBashTellsWhatItLeftBehind(t *testing.T) {
 	r := newTestRuntime(t, pygent.NewLocalRuntime)
 	require.Empty(t, bash(t, r, "true & echo hi; wait").Note)
 	res := bash(t, r, "sleep 600 >/dev/null 2>&1 & echo $!")
-	require.Contains(t, res.Note, "still running in the background")
+	require.Regexp(t, `still running in the background: .*, as job \d+`, res.Note)
 	require.NoError(t, r.Cleanup())
 
 	// The process has gone, or is a zombie that this machine's init has yet to reap.

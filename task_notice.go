@@ -41,16 +41,20 @@ func (n *taskNotices) tell(s TaskStatus) bool {
 	return true
 }
 
-// known notes that the model has learned the status otherwise.
-func (n *taskNotices) known(s TaskStatus) {
+// known notes that the model is told the status now, otherwise than by a notice,
+// and reports whether the end of the task is news to it.
+func (n *taskNotices) known(s TaskStatus) (news bool) {
 	if !s.State.AtRest() {
-		return
+		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.tell(s) {
-		n.waiting = slices.DeleteFunc(n.waiting, func(w TaskStatus) bool { return w.ID == s.ID })
+	if n.tell(s) {
+		return true
 	}
+	waiting := len(n.waiting)
+	n.waiting = slices.DeleteFunc(n.waiting, func(w TaskStatus) bool { return w.ID == s.ID })
+	return len(n.waiting) < waiting
 }
 
 // take returns what is to be told now, or an empty text.
@@ -67,12 +71,17 @@ func (n *taskNotices) take() string {
 
 // noticeOf says in words how a task ended.
 func noticeOf(s TaskStatus) string {
-	about, hint := s.Summary(), ""
-	if q := s.Question(); q != nil {
-		about, hint = strings.Join(append([]string{q.Prompt}, q.Options...), " | "), " ("+sayCannotAnswer+")"
-	}
+	about := lastWords(s)
 	if about != "" {
-		about = ": " + bound(about, noticedSummary)
+		about = ": " + about
 	}
-	return fmt.Sprintf("[task %s %s%s%s]", s.ID, s, about, hint)
+	return fmt.Sprintf("[task %s %s%s]", s.ID, s, about)
+}
+
+// lastWords is what a task that rests has to say: its answer, or what it asks.
+func lastWords(s TaskStatus) string {
+	if q := s.Question(); q != nil {
+		return bound(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayCannotAnswer + ")"
+	}
+	return bound(s.Summary(), noticedSummary)
 }

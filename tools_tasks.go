@@ -164,11 +164,14 @@ func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolRe
 	}
 	lines := make([]string, len(mine))
 	for i, s := range mine {
-		call.agent.notices.known(s)
+		news := call.agent.notices.known(s)
 		if in.TaskID != "" {
 			lines[i] = describeTask(s)
-		} else {
-			lines[i] = listedTask(s)
+			continue
+		}
+		lines[i] = listedTask(s)
+		if words := lastWords(s); news && words != "" {
+			lines[i] += "\n  " + words // no notice follows
 		}
 	}
 	return &ToolResult{Content: strings.Join(lines, "\n")}, nil

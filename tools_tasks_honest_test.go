@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,6 +53,25 @@ func TestNoticeOfAQuestionSaysWhoCanAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `^\[task [0-9a-f]{10} awaiting user: Which\? \(you have no tool to answer it: .*\)\]$`,
 		notices(agent.History().Messages())[0])
+}
+
+func TestStatusOfAllTellsOnceWhatEndedTasksSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := pygenttest.Call("task_status", map[string]any{"wait": 100})
+		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Ask"), delegate("Count")), all, all, all, stop).
+			On("Ask", pygenttest.Call("continue", map[string]any{"prompt": "Which?"}).WithDelay(time.Second)).
+			On("Count", pygenttest.Call("stop", map[string]any{"summary": "there are 42"}).WithDelay(time.Minute))
+		agent := newAgentOn(t, hollow{}, model)
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		got := results(agent)
+		require.Regexp(t, `awaiting user \[.*\] Ask\n  Which\? \(you have no tool to answer it: `, got[2])
+		require.Regexp(t, `(?m)finished \[.*\] Count\n  there are 42$`, got[3])
+		require.NotContains(t, got[3], "Which?", "told already")
+		require.NotContains(t, got[4], "there are 42", "told already")
+		require.Empty(t, notices(agent.History().Messages()))
+		require.NoError(t, agent.Close())
+	})
 }
 
 func TestCollectSaysWhereFilesWentAndWhetherTheyMayChange(t *testing.T) {

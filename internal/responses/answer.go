@@ -3,6 +3,7 @@ package responses
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/x/pygent/internal/chatstream"
@@ -54,6 +55,9 @@ func (a *Assembler) Finish() (*chatstream.Answer, error) {
 func (a *Assembler) output() []json.RawMessage {
 	var items []json.RawMessage
 	complete := true
+	if !slices.ContainsFunc(a.items, func(it *item) bool { return it.index < 0 }) {
+		slices.SortStableFunc(a.items, func(x, y *item) int { return cmp.Compare(x.index, y.index) })
+	}
 	for _, it := range a.items {
 		complete = complete && it.done != nil
 		items = append(items, it.whole())

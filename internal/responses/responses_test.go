@@ -166,16 +166,37 @@ func TestAnswersAreReadWhereverTheyStand(t *testing.T) {
 		"only the end":        {final},
 		"an item missing":     {done(0, message("msg_1", "Hi.")), final},
 		"plain":               {`{"object":"response","id":"resp_1","status":"completed","output":[` + message("msg_1", "Hi.") + `,` + call("fc_1", "c1", "{}") + `]}`},
-		"gaps in the count":   {done(1, message("msg_1", "Hi.")), done(4, call("fc_1", "c1", "{}")), completed},
+		"out of order":        {done(1, call("fc_1", "c1", "{}")), done(0, message("msg_1", "Hi.")), completed},
+		"only complete parts": {
+			`{"type":"response.output_item.added","output_index":0,"item":{"id":"msg_1","type":"message"}}`,
+			`{"type":"response.output_item.added","output_index":1,"item":{"id":"fc_1","type":"function_call","name":"bash","call_id":"c1"}}`,
+			`{"type":"response.output_text.done","output_index":0,"text":"Hi."}`,
+			`{"type":"response.function_call_arguments.done","output_index":1,"arguments":"{}"}`, completed},
+		"one index for all": {done(0, message("msg_1", "Hi.")),
+			`{"type":"response.output_item.added","output_index":0,"item":{"id":"fc_1","type":"function_call","name":"bash","call_id":"c1"}}`,
+			`{"type":"response.function_call_arguments.delta","output_index":0,"delta":"{}"}`,
+			done(0, call("fc_1", "c1", "{}")), completed},
+		"neither index nor id": {
+			`{"type":"response.output_item.done","item":` + message("", "Hi.") + `}`,
+			`{"type":"response.output_item.done","item":` + call("", "c1", "{}") + `}`, completed},
+		"gaps in the count": {done(1, message("msg_1", "Hi.")), done(4, call("fc_1", "c1", "{}")), completed},
 	}
 	for name, events := range cases {
 		t.Run(name, func(t *testing.T) {
-			answer, _ := assemble(t, events...)
+			answer, shown := assemble(t, events...)
 			require.Equal(t, "Hi.", answer.Content)
+			require.Contains(t, []string{"", "Hi."}, shown.Text)
 			require.Equal(t, []chatstream.ToolCall{{ID: "c1", Name: "bash", Arguments: "{}"}}, answer.ToolCalls)
 			require.Empty(t, answer.Extra, "nothing but what the message says")
 		})
 	}
+}
+
+func TestItemsStandInTheOrderOfTheirIndexes(t *testing.T) {
+	answer, _ := assemble(t, done(2, call("fc_2", "c2", "{}")), done(1, call("fc_1", "c1", "{}")), done(0, reasoning), completed)
+	require.Equal(t, "c1", answer.ToolCalls[0].ID)
+	require.Equal(t, "c2", answer.ToolCalls[1].ID)
+	require.Regexp(t, `secret.*fc_1.*fc_2`, string(answer.Extra[responses.Kept]))
 }
 
 func TestCallsGetIDsOfTheirOwn(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/x/pygent/internal/chatstream"
@@ -22,7 +23,10 @@ const (
 //   - An answer is complete when the response that ends it came; a stream that
 //     ends without one is broken.
 //   - The content of a complete item counts, not that of its deltas, which are
-//     for people, and for servers that send nothing else.
+//     for people, and for servers that send nothing else. Where no deltas came
+//     either, that of a part that is complete does.
+//   - The items stand in the order of their indexes. Some servers number them
+//     all alike, or not at all: one that is complete gives way to no other.
 //   - Events of unknown types, and of items without a counterpart in chat, say
 //     nothing to people; the items are kept and go back as they came.
 //
@@ -59,7 +63,9 @@ type event struct {
 	ItemID   json.RawMessage `json:"item_id"`
 	Delta    json.RawMessage
 	Error    json.RawMessage
-	Object   json.RawMessage
+
+	Text, Refusal, Arguments json.RawMessage // of a part that is complete
+	Object                   json.RawMessage
 }
 
 type response struct {
@@ -91,8 +97,16 @@ func (a *Assembler) Add(data []byte) (chatstream.Delta, error) {
 		return a.addItem(&e, kind == "response.output_item.done")
 	case "response.output_text.delta", "response.refusal.delta":
 		return a.addText(&e)
+	case "response.output_text.done", "response.refusal.done":
+		if it := a.itemFor(&e, typeMessage); it == nil || it.delta.Len() == 0 {
+			return a.speak(it, text(e.Text)+text(e.Refusal))
+		}
 	case "response.function_call_arguments.delta":
 		return chatstream.Delta{}, a.addDelta(a.itemFor(&e, typeCall), text(e.Delta))
+	case "response.function_call_arguments.done":
+		if it := a.itemFor(&e, typeCall); it == nil || it.delta.Len() == 0 {
+			return chatstream.Delta{}, a.addDelta(it, text(e.Arguments))
+		}
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		a.reasoning = true
 		return chatstream.Delta{Reasoning: text(e.Delta)}, nil
@@ -161,11 +175,16 @@ func (a *Assembler) itemFor(e *event, kind string) *item {
 	if json.Unmarshal(e.Index, &index) != nil {
 		index = -1
 	}
-	for _, it := range a.items {
+	for _, it := range slices.Backward(a.items) {
 		if index >= 0 && it.index == index || index < 0 && it.id == id {
 			return it
 		}
 	}
+	return a.newItem(index, id, kind)
+}
+
+// newItem returns nil when there are too many.
+func (a *Assembler) newItem(index int, id, kind string) *item {
 	if len(a.items) >= maxItems {
 		return nil
 	}
@@ -187,6 +206,9 @@ func (a *Assembler) addItem(e *event, done bool) (chatstream.Delta, error) {
 		e.ItemID = head.ID
 	}
 	it := a.itemFor(e, "")
+	if it != nil && it.done != nil && (it.id != text(head.ID) || it.id == "") {
+		it = a.newItem(it.index, "", "")
+	}
 	if a.whole += len(e.Item); it == nil || a.whole > maxWhole {
 		return chatstream.Delta{}, chatstream.ErrTooLarge
 	}

@@ -253,6 +253,9 @@ func (d *deriver) object(k keywords, path string, depth int) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
+		if required && child.nullable && child.text == "" && child.Type != "array" {
+			child.tellNullable()
+		}
 		encoded, err := json.Marshal(child)
 		if err != nil {
 			return nil, at(where, err)

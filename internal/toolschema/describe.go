@@ -18,6 +18,16 @@ func (n *node) describe(k keywords) {
 	n.Description = k.words()
 }
 
+// tellNullable says that the value may be null, where a model has to give it: it
+// would make one up. Of a list that is not said, since an empty one does.
+func (n *node) tellNullable() {
+	for _, b := range append([]*node{n}, n.AnyOf...) {
+		if b.Type != "" {
+			b.Description = strings.TrimPrefix(b.Description+"; may be null", "; ")
+		}
+	}
+}
+
 // words returns the description of a schema with the keywords that are told.
 func (k keywords) words() string {
 	var told []string

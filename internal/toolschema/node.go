@@ -2,7 +2,10 @@ package toolschema
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // node is a schema in the portable form, with what is needed to read a value
@@ -52,8 +55,24 @@ func (n *node) read(v any) (any, bool) {
 		return v, n.readObject(v)
 	case []any:
 		return v, n.readArray(v)
+	case json.Number:
+		return n.readNumber(v)
 	}
 	return v, false
+}
+
+// readNumber writes a whole number as Go's integers are read: 5.0 fits a schema
+// of integers, and Gemini, for one, writes it so, but it does not decode.
+func (n *node) readNumber(v json.Number) (any, bool) {
+	const exact = 1 << 53 // beyond it a float64 may stand for several integers
+	if len(n.branches("integer")) == 0 || !strings.ContainsAny(v.String(), ".eE") {
+		return v, false
+	}
+	f, err := v.Float64()
+	if err != nil || f != math.Trunc(f) || math.Abs(f) >= exact {
+		return v, false
+	}
+	return json.Number(strconv.FormatInt(int64(f), 10)), true
 }
 
 func (n *node) readText(s string) (any, bool) {

@@ -101,9 +101,9 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	var given map[string]any
 	switch err := decodeAll(text, &given); {
 	case errors.Is(err, errTrailing):
-		return nil, fmt.Errorf("the arguments have text after the JSON object; expected %s", s.author)
+		return nil, fmt.Errorf("the arguments have text after the JSON object; expected %s", s.expected())
 	case err != nil:
-		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, s.author)
+		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, s.expected())
 	case given == nil:
 		given, text = map[string]any{}, "{}"
 	}
@@ -119,12 +119,23 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	// The checker knows numbers as float64 only; the arguments keep their digits.
 	var checked map[string]any
 	if err := json.Unmarshal([]byte(text), &checked); err != nil {
-		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, s.author)
+		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, s.expected())
 	}
 	if err := s.resolved.Validate(checked); err != nil {
-		return nil, fmt.Errorf("the arguments do not fit (%w); expected %s", err, s.author)
+		return nil, fmt.Errorf("the arguments do not fit (%w); expected %s", err, s.expected())
 	}
 	return json.RawMessage(text), nil
+}
+
+// maxExpected is the longest schema that an error repeats, in bytes.
+const maxExpected = 4 << 10
+
+// expected is the schema as an error tells it to the model, which has it anyway.
+func (s *Schema) expected() string {
+	if len(s.author) > maxExpected {
+		return "what the tool's schema says"
+	}
+	return string(s.author)
 }
 
 // errTrailing is the error of a text that goes on after its JSON value.

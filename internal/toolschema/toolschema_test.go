@@ -247,6 +247,7 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 		{"quoted text", `{"list":[],"any":"\"5\""}`, `{"any":"5","list":[]}`},
 		{"in one of several objects", `{"list":[],"kind":{"is":"a","set":"{}"}}`, `{"kind":{"is":"a","set":{}},"list":[]}`},
 		{"in another", `{"list":[],"kind":{"is":"b","set":"{}","n":null}}`, `{"kind":{"is":"b","set":"{}"},"list":[]}`},
+		{"whole numbers", `{"list":[],"n":5.0,"map":"{\"a\":1e2}","any":5.0}`, `{"any":5.0,"list":[],"map":{"a":1e2},"n":5}`},
 		{"among alternatives", `{"list":[],"either":{"deep":"{}"}}`, `{"either":{"deep":{}},"list":[]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -257,6 +258,7 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, given, want string }{
 		{"a bound", `{"list":[],"n":0}`, "minimum"},
+		{"a fraction", `{"list":[],"n":1.5}`, "integer"},
 		{"a name", `{"list":[],"m":1}`, "m"},
 		{"null where it is required", `{}`, "list"},
 		{"text of something else", `{"list":[],"map":"[1]"}`, "type"},
@@ -270,6 +272,26 @@ func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
 			require.ErrorContains(t, err, "expected {")
 		})
 	}
+}
+
+func TestModelsAreToldWhereNullIsAnAnswer(t *testing.T) {
+	for given, want := range map[string]string{
+		`{"type":["integer","null"],"description":"d"}`:                    `{"type":"integer","description":"d; may be null"}`,
+		`{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}`: `{"anyOf":[{"type":"string","description":"may be null"},{"type":"integer","description":"may be null"}]}`,
+		`{"type":["array","null"],"items":{"type":"string"}}`:              `{"type":"array","items":{"type":"string"}}`,
+		`{"type":"integer"}`: `{"type":"integer"}`,
+	} {
+		s := parse(t, `{"type":"object","properties":{"p":`+given+`},"required":["p"]}`)
+		require.Equal(t, `{"type":"object","properties":{"p":`+want+`},"required":["p"]}`, string(s.Wire()))
+		require.NotContains(t, string(parse(t, property(given)).Wire()), "null", "it can be left out")
+	}
+}
+
+func TestErrorsDoNotRepeatALongSchema(t *testing.T) {
+	s := parse(t, `{"type":"object","properties":{"a":{"type":"string","description":"`+strings.Repeat("x", 5000)+`"}}}`)
+	_, err := s.Arguments(`{"a":1}`)
+	require.ErrorContains(t, err, "expected what the tool's schema says")
+	require.Less(t, len(err.Error()), 300)
 }
 
 type shared struct {
@@ -305,9 +327,9 @@ func TestGoTypesAreDescribedAsTheyAreDecoded(t *testing.T) {
 	require.NoError(t, json.Unmarshal(s.Wire(), &wire))
 	for name, want := range map[string]string{
 		"note": "string ", "raw": "string JSON text of any value", "raw_ptr": "string JSON text of any value", "any": "string JSON text of any value",
-		"bytes": "string contentEncoding base64", "time": "string format date-time", "addr": "string ", "number": "number ", "big": "integer ",
+		"bytes": "string contentEncoding base64; may be null", "time": "string format date-time", "addr": "string ", "number": "number ", "big": "integer may be null",
 		"labels": `string JSON text of an object that fits {"additionalProperties":{"type":"string"},"type":"object"}`,
-		"size":   "integer minimum 0, maximum 255", "inner": "object ",
+		"size":   "integer minimum 0, maximum 255", "inner": "object may be null",
 	} {
 		require.Equal(t, want, wire.Properties[name].Type+" "+wire.Properties[name].Description, name)
 	}
