@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
 )
 
 // The bounds of what Close waits for. Each part of a run that ends is given
