@@ -166,12 +166,16 @@ func TestAnswersAreReadWhereverTheyStand(t *testing.T) {
 		"only the end":        {final},
 		"an item missing":     {done(0, message("msg_1", "Hi.")), final},
 		"plain":               {`{"object":"response","id":"resp_1","status":"completed","output":[` + message("msg_1", "Hi.") + `,` + call("fc_1", "c1", "{}") + `]}`},
-		"gaps in the count":   {done(1, message("msg_1", "Hi.")), done(4, call("fc_1", "c1", "{}")), completed},
+		"counted late": {created, `{"type":"response.output_text.delta","item_id":"msg_1","delta":"Hi."}`,
+			done(0, message("msg_1", "Hi.")), done(1, call("fc_1", "c1", "{}")), completed},
+		"arguments as an object": {done(0, message("msg_1", "Hi.")), done(1, strings.Replace(call("fc_1", "c1", "{}"), `"{}"`, `{}`, 1)), completed},
+		"gaps in the count":      {done(1, message("msg_1", "Hi.")), done(4, call("fc_1", "c1", "{}")), completed},
 	}
 	for name, events := range cases {
 		t.Run(name, func(t *testing.T) {
-			answer, _ := assemble(t, events...)
+			answer, told := assemble(t, events...)
 			require.Equal(t, "Hi.", answer.Content)
+			require.Contains(t, []string{"Hi.", ""}, told.Text)
 			require.Equal(t, []chatstream.ToolCall{{ID: "c1", Name: "bash", Arguments: "{}"}}, answer.ToolCalls)
 			require.Empty(t, answer.Extra, "nothing but what the message says")
 		})
