@@ -108,7 +108,7 @@ func (c *openAICall) mayGo(param string, api *APIError) bool {
 		return false // it is the API that is refused
 	}
 	switch param {
-	case "stream_options", "include", "store":
+	case "stream_options", "include": // not store: a server that is not told keeps what it gets
 		if _, given := c.model.params[param]; !given {
 			return true
 		}

@@ -384,6 +384,14 @@ func TestRefusedParametersOfResponses(t *testing.T) {
 	require.NotContains(t, s.Requests()[1].Fields, "reasoning")
 }
 
+// A server that is not told to store nothing keeps the conversation.
+func TestStoreIsNotLeftOutForAnErrorThatNamesIt(t *testing.T) {
+	m, s := serveResponses(t, pygenttest.Status(400, "", "The policy of this organisation wants store to be true."), pygenttest.Text("a"))
+	_, err := m.Chat(t.Context(), ask())
+	require.ErrorContains(t, err, "wants store to be true")
+	require.Len(t, s.Requests(), 1)
+}
+
 func TestAgentWorksThroughTheResponsesAPI(t *testing.T) {
 	look, err := pygent.NewTool("look", "Looks.", func(_ context.Context, _ pygent.Runtime, in struct {
 		At string `json:"at"`
