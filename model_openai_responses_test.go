@@ -226,10 +226,14 @@ func TestServersWithoutResponsesSayWhatIsMissing(t *testing.T) {
 		require.Equal(t, `"none"`, string(s.Requests()[2].Fields["reasoning_effort"]))
 	})
 	t.Run("a model that is not there", func(t *testing.T) {
-		m, _ := serveResponses(t, pygenttest.Status(404, "model_not_found", "The model `x` does not exist."))
-		_, err := m.Chat(t.Context(), ask())
-		require.ErrorContains(t, err, "serve a model called")
-		require.NotContains(t, err.Error(), "does not serve the Responses API")
+		for _, refusal := range []pygenttest.Reply{
+			pygenttest.Status(404, "", "The model `x` does not exist."), pygenttest.Status(404, "model_not_found", "`x` does not exist."),
+		} {
+			m, _ := serveResponses(t, refusal)
+			_, err := m.Chat(t.Context(), ask())
+			require.ErrorContains(t, err, "serve a model called")
+			require.NotContains(t, err.Error(), "does not serve the Responses API")
+		}
 	})
 }
 
