@@ -226,7 +226,9 @@ func (a *Agent) closeHistory() error {
 	if a.opts.history != nil {
 		return nil
 	}
-	return a.history.Close()
+	err := a.history.Close()
+	a.tellRepairs() // the file may have been changed since the last run
+	return err
 }
 
 // begin makes the caller the one run of the agent. The context it returns ends

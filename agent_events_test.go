@@ -292,6 +292,24 @@ func TestCloseWithinIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+// Looking at the conversation while a tool runs does not answer its call.
+func TestLookingAtTheConversationKeepsTheResult(t *testing.T) {
+	var agent *pygent.Agent
+	var shown []pygent.Message
+	look := pygent.Tool{Name: "look", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		shown = agent.History().Conversation()
+		return &pygent.ToolResult{Content: "what it saw"}, nil
+	}}
+	model := pygenttest.NewScriptedModel(pygenttest.Call("look", nil), pygenttest.Call("stop", nil))
+	agent = newAgentOn(t, nowhere{}, model, pygent.WithTools(look))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, pygenttest.CheckConversation(shown))
+	require.Contains(t, shown[len(shown)-1].Content, "interrupted")
+	sent := model.Requests()[1].Messages
+	require.Equal(t, "what it saw", sent[len(sent)-1].Content)
+}
+
 func TestHandlersMayCallTheAgent(t *testing.T) {
 	var agent *pygent.Agent
 	agent = newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.WithEventHandler(func(pygent.Event) {

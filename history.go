@@ -185,10 +185,26 @@ func (h *History) view() []Message {
 //   - Results carry text only. Their images follow in one user message.
 //   - Messages that say nothing are left out, as are white space and null
 //     beside calls.
-func (h *History) Conversation() []Message { return cloneMessages(h.conversation()) }
+//
+// While a run of an agent goes on, a call that runs is shown as one without a
+// result, and its result is recorded and shown nevertheless when it comes.
+func (h *History) Conversation() []Message { return cloneMessages(h.shownConversation()) }
 
-// conversation is Conversation without the copy, for reading: it costs nothing,
-// however long the record is. Views handed out do not change later.
+// shownConversation is Conversation without the copy. It leaves the calls of a
+// run open: the answers that stand in for their results must not take the place
+// of these.
+func (h *History) shownConversation() []Message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reserved {
+		return h.legal.settled()
+	}
+	h.legal.settle()
+	return slices.Clip(h.legal.messages)
+}
+
+// conversation is what a model is sent, for reading: it costs nothing, however
+// long the record is. Views handed out do not change later.
 func (h *History) conversation() []Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -167,6 +167,22 @@ func TestAgentTellsThatItsHistoryWasReplaced(t *testing.T) {
 	require.Len(t, warnings, 1)
 }
 
+func TestAgentTellsThatItsHistoryWasReplacedAfterItsLastRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	warnings := make(chan string, 10)
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("one")), pygent.WithHistoryFile(path), pygent.WithEventHandler(func(e pygent.Event) {
+		if e.Type == pygent.EventWarning {
+			warnings <- e.Text
+		}
+	}))
+	_, err := agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+	writeFile(t, path, "mine now")
+	require.NoError(t, agent.Close())
+	require.Len(t, warnings, 1)
+	require.Contains(t, <-warnings, path+".continued-")
+}
+
 func TestRunOnAFullDiskSaysSoOnce(t *testing.T) {
 	disk := memdisk.New()
 	h, err := pygent.OpenHistoryOn(disk, "/h.json")

@@ -123,6 +123,13 @@ func (c *conversation) settle() {
 	}
 }
 
+// settled returns the messages as settle would leave them, and leaves c as it is.
+func (c conversation) settled() []Message {
+	c.messages = slices.Clip(c.messages)
+	c.settle()
+	return slices.Clip(c.messages)
+}
+
 // push adds a message with its JSON, so that no request has to encode it again.
 func (c *conversation) push(m Message) {
 	if encoded, err := m.encoded(); err == nil {

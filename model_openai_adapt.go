@@ -123,7 +123,7 @@ func (c *openAICall) namedParam(api *APIError) string {
 		return ""
 	}
 	if len(c.req.Tools) == 0 {
-		delete(sent, "parallel_tool_calls")
+		maps.DeleteFunc(sent, func(name string, _ json.RawMessage) bool { return slices.Contains(onlyWithTools, name) })
 	}
 	if named := paramOf(api); named != "" {
 		top, _, _ := strings.Cut(named, ".")

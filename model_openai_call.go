@@ -248,8 +248,9 @@ func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
 	}
 	delete(msg.Extra, "tool_call_id") // not of an assistant
 	dropEmpty(msg.Extra)
-	msg, err := msg.encoded()
-	if err != nil {
+	// The JSON is not kept with the message: whoever gets it may change it in
+	// place, which only a copy's JSON would show.
+	if _, err := msg.marshal(); err != nil {
 		return nil, err
 	}
 	return &ChatResponse{

@@ -20,7 +20,7 @@ func (c *openAICall) otherForm(api *APIError) (change, bool) {
 			"put an assistant message before the user's: the server takes no other order", true}, true
 	}
 	if refusesIDs(api) && !a.shortIDs {
-		return change{adaptation{shortIDs: true}, "sent the ids of tool calls as nine letters and digits: the server takes no others", true}, true
+		return change{adaptation{shortIDs: true}, "sent the ids of tool calls as nine letters and digits: the server does not take those of the model that made them", true}, true
 	}
 	if !c.inResponses() && !a.thoughts && missesReasoning(api) {
 		return change{adaptation{thoughts: true}, "sent an empty reasoning_content where a call has none: the server wants the field", true}, true
@@ -51,11 +51,16 @@ func refusedOrder(api *APIError) Role {
 	return ""
 }
 
-// refusesIDs reports whether the error is Mistral's about the ids of calls.
+// refusesIDs reports whether the error is about the ids of calls: Mistral's, of
+// their form, or OpenAI's, of ids of another provider's that are too long.
 func refusesIDs(api *APIError) bool {
 	message := strings.ToLower(api.Message)
-	return strings.Contains(message, "tool call id") && (strings.Contains(message, "length of 9") || strings.Contains(message, "length 9"))
+	return strings.Contains(message, "tool call id") && (strings.Contains(message, "length of 9") || strings.Contains(message, "length 9")) ||
+		strings.Contains(message, "string too long") && longID.MatchString(message)
 }
+
+// longID is how OpenAI names the id of a call, in its two APIs.
+var longID = regexp.MustCompile(`\btool_calls\[\d+\]\.id\b|\btool_call_id\b|\bcall_id\b`)
 
 // missesReasoning reports whether the error is about a call without the
 // reasoning that led to it, as those have that another model made. The words are
@@ -103,7 +108,7 @@ func (c *openAICall) mayGo(param string, api *APIError) bool {
 		return false // it is the API that is refused
 	}
 	switch param {
-	case "stream_options", "include", "store":
+	case "stream_options", "include": // not store: a server that is not told keeps what it gets
 		if _, given := c.model.params[param]; !given {
 			return true
 		}

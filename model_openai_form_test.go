@@ -87,6 +87,52 @@ func TestRefusedIDsAreShortened(t *testing.T) {
 	}
 }
 
+// A conversation that began with another provider goes on with OpenAI, whose
+// limits are 40 characters in the one API and 64 in the other.
+func TestLongIDsAreShortened(t *testing.T) {
+	id := strings.Repeat("x", 70)
+	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+		s := pygenttest.NewServer(t, pygenttest.Text("a"))
+		_, err := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api)).Chat(t.Context(), withCall(id))
+		require.NoError(t, err, api)
+		require.Len(t, s.Requests(), 2)
+		sent := s.Requests()[1].Chat.Messages
+		require.Len(t, sent[1].ToolCalls[0].ID, 9)
+		require.Equal(t, sent[1].ToolCalls[0].ID, sent[2].ToolCallID)
+	}
+}
+
+// The last words of a run are asked for without tools.
+func TestWhatIsAboutToolsGoesWithTools(t *testing.T) {
+	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+		s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
+		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api), pygent.OpenAIParallelToolCalls(true),
+			pygent.OpenAIExtraBody(map[string]any{"tool_choice": "required"}))
+		for _, req := range []*pygent.ChatRequest{withTools(ask(pygent.UserMessage("Go."))), ask(pygent.UserMessage("Go."))} {
+			_, err := m.Chat(t.Context(), req)
+			require.NoError(t, err, api)
+		}
+		require.Contains(t, s.Requests()[0].Fields, "tool_choice")
+		require.NotContains(t, s.Requests()[1].Fields, "tool_choice")
+		require.NotContains(t, s.Requests()[1].Fields, "parallel_tool_calls")
+	}
+}
+
+// What a caller changes of an answer is what is kept and sent of it.
+func TestAnswersMayBeChanged(t *testing.T) {
+	m, _ := serve(t, pygenttest.Call("bash", map[string]any{"cmd": "echo a"}).WithReasoning("Hm."))
+	resp, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go.")))
+	require.NoError(t, err)
+	resp.Message.ToolCalls[0].Arguments = `{"cmd":"echo b"}`
+	resp.Message.Extra["reasoning_content"] = json.RawMessage(`"Oh."`)
+	for _, msg := range []pygent.Message{pygent.NewHistory(resp.Message).Messages()[0], resp.Message} {
+		encoded, err := json.Marshal(msg)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"role":"assistant","content":null,"reasoning_content":"Oh.",
+			"tool_calls":[{"id":"call_1","type":"function","function":{"name":"bash","arguments":"{\"cmd\":\"echo b\"}"}}]}`, string(encoded))
+	}
+}
+
 func TestToolsWithoutArgumentsGetASchemaWhereOneIsWanted(t *testing.T) {
 	for _, body := range []string{
 		`{"detail":[{"type":"missing","loc":["body","tools",1,"function","parameters"],"msg":"Field required","input":{"name":"stop"}}]}`,

@@ -13,6 +13,10 @@ type params map[string]json.RawMessage
 // imageLeftOut stands for an image in requests to a model that takes none.
 const imageLeftOut = "[image left out: the model does not accept images]"
 
+// onlyWithTools are the parameters that OpenAI refuses in a request without
+// tools, such as that for the last words of a run at its limit.
+var onlyWithTools = []string{"parallel_tool_calls", "tool_choice"}
+
 // reasoningContent is the field that most servers give reasoning in.
 const reasoningContent = "reasoning_content"
 
@@ -79,8 +83,8 @@ func (m *OpenAIModel) requestHead(req *ChatRequest, name string, a adaptation, s
 		w.field("stream", true)
 	}
 	for _, param := range slices.Sorted(maps.Keys(p)) {
-		if len(req.Tools) == 0 && param == "parallel_tool_calls" {
-			continue // OpenAI refuses it without tools
+		if len(req.Tools) == 0 && slices.Contains(onlyWithTools, param) {
+			continue
 		}
 		w.field(param, p[param])
 	}

@@ -226,10 +226,14 @@ func TestServersWithoutResponsesSayWhatIsMissing(t *testing.T) {
 		require.Equal(t, `"none"`, string(s.Requests()[2].Fields["reasoning_effort"]))
 	})
 	t.Run("a model that is not there", func(t *testing.T) {
-		m, _ := serveResponses(t, pygenttest.Status(404, "model_not_found", "The model `x` does not exist."))
-		_, err := m.Chat(t.Context(), ask())
-		require.ErrorContains(t, err, "serve a model called")
-		require.NotContains(t, err.Error(), "does not serve the Responses API")
+		for _, refusal := range []pygenttest.Reply{
+			pygenttest.Status(404, "", "The model `x` does not exist."), pygenttest.Status(404, "model_not_found", "`x` does not exist."),
+		} {
+			m, _ := serveResponses(t, refusal)
+			_, err := m.Chat(t.Context(), ask())
+			require.ErrorContains(t, err, "serve a model called")
+			require.NotContains(t, err.Error(), "does not serve the Responses API")
+		}
 	})
 }
 
@@ -382,6 +386,14 @@ func TestRefusedParametersOfResponses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"dropped parameter reasoning: the server does not accept it"}, notices)
 	require.NotContains(t, s.Requests()[1].Fields, "reasoning")
+}
+
+// A server that is not told to store nothing keeps the conversation.
+func TestStoreIsNotLeftOutForAnErrorThatNamesIt(t *testing.T) {
+	m, s := serveResponses(t, pygenttest.Status(400, "", "The policy of this organisation wants store to be true."), pygenttest.Text("a"))
+	_, err := m.Chat(t.Context(), ask())
+	require.ErrorContains(t, err, "wants store to be true")
+	require.Len(t, s.Requests(), 1)
 }
 
 func TestAgentWorksThroughTheResponsesAPI(t *testing.T) {

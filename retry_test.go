@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,17 @@ func TestRetryPauses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Agents that failed together do not return together.
+func TestRetryPausesAreRandom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := pygent.RetryPolicy{MaxAttempts: 21, BaseDelay: time.Minute, MaxDelay: time.Minute}
+		waits, err := attempts(t, policy, 20, pygenttest.Overloaded())
+		require.NoError(t, err)
+		slices.Sort(waits)
+		require.Len(t, slices.Compact(waits), 20)
+	})
 }
 
 func TestRetryAfterIsHonoured(t *testing.T) {

@@ -75,6 +75,7 @@ type dockerCommander struct {
 	last   *dockerContainer // that was made; nil when it is known to have ended
 	failed error            // of pulling the image: that is not tried again
 	told   string           // the failure that an event has told of
+	again  bool             // a container has run before
 	shared bool             // the engine may see our file system
 	proved bool             // it is known whether it does
 	volume string           // of the workspace, where it does not
@@ -99,6 +100,7 @@ func (c *dockerCommander) run(ctx context.Context, spec commandSpec) (BashResult
 		}
 		res, err := box.commands.run(ctx, spec)
 		if !errors.Is(err, errContainerGone) || retried {
+			box.tellNew(&res)
 			return res, err
 		}
 		// The container died before the command began: it is safe to repeat.

@@ -148,6 +148,7 @@ type dockerContainer struct {
 	watched sync.WaitGroup         // of the goroutine that closes gone
 	closing atomic.Bool
 	lost    sync.Once
+	second  atomic.Bool  // it came after another one, and no result has told
 	hangUp  func() error // closes the stream; runs once
 	end     containerEnd
 }
@@ -182,6 +183,19 @@ func startContainer(ctx context.Context, engine *client.Client, spec containerSp
 	emit(RuntimeEvent{Kind: RuntimeStarted, Text: "container " + name + " runs " + spec.config.Image})
 	return b, nil
 }
+
+// tellNew notes in the first result of a container that came after another one
+// what went with that: the model may count on it.
+func (b *dockerContainer) tellNew(res *BashResult) {
+	if !b.second.Swap(false) {
+		return
+	}
+	res.Note = strings.TrimPrefix(res.Note+"; "+newContainerNote, "; ")
+}
+
+// newContainerNote is the note of the first command in a container that came
+// after another one.
+const newContainerNote = "this is a new container on the same workspace: what was installed or ran outside the workspace is gone"
 
 // newContainer describes a container that does not exist yet.
 func newContainer(engine *client.Client, spec containerSpec, name string, emit func(RuntimeEvent)) *dockerContainer {

@@ -169,6 +169,8 @@ func (c *dockerCommander) launchAgain(ctx context.Context, name string, know fun
 		return nil, startError(err)
 	}
 	c.last = box
+	box.second.Store(c.again)
+	c.again = true
 	return box, nil
 }
 

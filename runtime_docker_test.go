@@ -216,6 +216,21 @@ func TestDockerContainerThatDiesIsReplaced(t *testing.T) {
 	require.Empty(t, lost)
 }
 
+// A container may die while nothing runs in it. What was in it is gone, and
+// whoever counts on that is told once.
+func TestNewContainerIsTold(t *testing.T) {
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+	require.Empty(t, bash(t, r, "echo >/etc/installed").Note)
+	require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, dir)[0].ID, "KILL"))
+	require.Eventually(t, func() bool { return len(containersOf(t, engine, dir)) == 0 }, 30*time.Second, time.Millisecond)
+	res := bash(t, r, "cat /etc/installed")
+	require.Equal(t, 1, res.ExitCode)
+	require.Contains(t, res.Note, "a new container on the same workspace")
+	require.Empty(t, bash(t, r, "true").Note)
+}
+
 func TestDockerOutOfMemoryIsExplained(t *testing.T) {
 	requireDocker(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithMemory(32<<20))

@@ -69,16 +69,17 @@ func passing(err error) bool {
 	return false
 }
 
-// remedies are what to do about words of an engine.
+// remedies are what to do about words of an engine. Those that a path or a name
+// in the error may hold as well come last.
 var remedies = []struct{ words, remedy string }{
 	{"pull image", ""}, // says it itself
-	{"network", "\"docker network ls\" lists the networks that there are"},
 	{"bind source path", "the source of a mount has to exist on the engine's machine"},
 	{"bind mount", "the source of a mount has to exist on the engine's machine"},
 	{"device driver", "the engine has no driver for GPUs"}, // it names their capabilities
 	{"capabilit", "check the names of the capabilities"},
 	{"unable to find user", "the image has to know the user, or name a number such as 1000:1000"},
 	{"unable to find group", "the image has to know the group, or name a number such as 1000:1000"},
+	{"network", "\"docker network ls\" lists the networks that there are"},
 	{"cpu", "lower the limit of CPUs"},
 	{"memory", "raise the limit of memory"},
 	{"pids", "raise the limit of processes"},

@@ -20,10 +20,10 @@ func TestContainerThatCannotStart(t *testing.T) {
 	}{
 		"name":       {pygent.WithImage("Not/A Name"), []string{"invalid reference format"}},
 		"network":    {pygent.WithNetwork("pygent-none-such"), []string{"pygent-none-such", "docker network ls"}},
-		"mount":      {pygent.WithMounts(pygent.Mount{Source: "/nonexistent/x", Target: "/x"}), []string{"/nonexistent/x", "the source of a mount"}},
+		"mount":      {pygent.WithMounts(pygent.Mount{Source: "/nonexistent/network", Target: "/x"}), []string{"/nonexistent/network", "the source of a mount"}},
 		"capability": {pygent.WithCapabilities("NONE_SUCH"), []string{"NONE_SUCH", "check the names"}},
 		"gpus":       {pygent.WithGPUs("all"), []string{"device driver", "the engine has no driver for GPUs"}},
-		"user":       {pygent.WithContainerUser("nobody-of-this-name"), []string{"nobody-of-this-name", "the image has to know the user"}},
+		"user":       {pygent.WithContainerUser("nobody-of-the-network"), []string{"nobody-of-the-network", "the image has to know the user"}},
 		"cpus":       {pygent.WithCPUs(100_000), []string{"CPUs", "lower the limit"}},
 		"processes":  {pygent.WithPidsLimit(1), []string{"start a container"}},
 	} {

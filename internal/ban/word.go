@@ -23,8 +23,6 @@ type part struct {
 // unknownWord stands for arguments that a program reads elsewhere.
 var unknownWord = word{parts: []part{{unknown: true}}, raw: "its input"}
 
-func literalWord(text string) word { return word{parts: []part{{text: text}}, raw: text} }
-
 func wordOf(w *syntax.Word) word {
 	out := word{}
 	if w == nil {

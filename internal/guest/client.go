@@ -97,6 +97,8 @@ type Client struct {
 	session  *yamux.Session
 	info     Info
 	patience time.Duration
+	every    time.Duration // how often the guest is called
+	heard    *lastHeard
 	kill     func() error   // ends the guest where closing the stream may not; may be nil
 	pending  sync.WaitGroup // goroutines that may outlive the call that started them
 	calls    keepAlive
@@ -109,13 +111,18 @@ type Client struct {
 // Connect begins a session over conn, which the client then owns, also when
 // Connect fails.
 func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Client, error) {
-	pulse := &wire.Pulse{ReadWriteCloser: conn}
+	c := &Client{
+		patience: cmp.Or(config.Patience, DefaultPatience),
+		every:    cmp.Or(config.KeepAlive, DefaultKeepAlive),
+		heard:    &lastHeard{ReadWriteCloser: conn, base: time.Now()},
+	}
+	pulse := &wire.Pulse{ReadWriteCloser: c.heard}
 	session, err := wire.NewHost(pulse)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
-	c := &Client{session: session, patience: cmp.Or(config.Patience, DefaultPatience)}
+	c.session = session
 	if k, ok := conn.(interface{ Kill() error }); ok {
 		c.kill = k.Kill
 	}
@@ -136,7 +143,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
 		NonceSeen: w.NonceOK, Nonce: w.Nonce,
 	}
-	c.beginCalls(pulse, cmp.Or(config.KeepAlive, DefaultKeepAlive))
+	c.beginCalls(pulse)
 	return c, nil
 }
 

@@ -84,14 +84,17 @@ func newWatch(d time.Duration, expired func()) *watch {
 }
 
 // restart gives the whole time anew.
-func (w *watch) restart() { w.set(w.time) }
+func (w *watch) restart() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.arm(w.time)
+}
 
-func (w *watch) set(d time.Duration) {
+// arm has the timer fire after d. The caller holds mu.
+func (w *watch) arm(d time.Duration) {
 	if w.time <= 0 {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.running, w.due = true, time.Now().Add(d)
 	if w.timer == nil {
 		w.timer = time.AfterFunc(d, w.fire)
@@ -117,15 +120,14 @@ func (w *watch) fire() {
 	w.mu.Lock()
 	late := time.Since(w.due)
 	over := w.running && late >= 0 && late < lateness
-	again := w.running && late >= lateness
-	if over {
-		w.running = false
-	}
-	w.mu.Unlock()
 	switch {
 	case over:
+		w.running = false
+	case w.running && late >= lateness:
+		w.arm(lateness) // under the lock: a stop must not be undone
+	}
+	w.mu.Unlock()
+	if over {
 		w.expired()
-	case again:
-		w.set(lateness)
 	}
 }

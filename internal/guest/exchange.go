@@ -69,6 +69,10 @@ func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Me
 	}
 	result := make(chan opened, 1)
 	if !c.spawn(func() {
+		if err := c.greetAgain(); err != nil {
+			result <- opened{nil, err}
+			return
+		}
 		stream, err := c.session.OpenStream()
 		if err != nil {
 			result <- opened{nil, fmt.Errorf("%w: %w", ErrUnsent, err)}
@@ -110,6 +114,8 @@ func (x *exchange) check(err error) error {
 		return err
 	case x.ctx.Err() != nil:
 		return context.Cause(x.ctx)
+	case errors.Is(err, ErrUnsent) && errors.Is(err, ErrUnresponsive):
+		return err
 	case errors.Is(err, ErrUnsent):
 		return ErrUnsent
 	}

@@ -24,7 +24,7 @@ import (
 
 // impatient is a guest that is given up soon: by its keepalive, and by the
 // limits of calls.
-func impatient(t *testing.T) (c *guest.Client, pid int) { return called(t, 20*time.Millisecond) }
+func impatient(t *testing.T) (c *guest.Client, pid int) { return called(t, 100*time.Millisecond) }
 
 // slowly is a guest whose limits alone end a call.
 func slowly(t *testing.T) (c *guest.Client, pid int) { return called(t, time.Hour) }

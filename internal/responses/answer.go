@@ -107,9 +107,18 @@ func (it *answerItem) addTo(ans *chatstream.Answer, ids func(string) string) {
 		ans.ToolCalls = append(ans.ToolCalls, chatstream.ToolCall{
 			ID:        ids(text(it.CallID)),
 			Name:      cmp.Or(strings.TrimSpace(text(it.Name)), "unknown"),
-			Arguments: text(it.Arguments),
+			Arguments: argumentsOf(it.Arguments),
 		})
 	}
+}
+
+// argumentsOf returns the text of a call's arguments. Some servers give the
+// object itself where its text is due.
+func argumentsOf(raw json.RawMessage) string {
+	if len(raw) > 0 && raw[0] == '{' {
+		return string(raw)
+	}
+	return text(raw)
 }
 
 // messageText returns the text of a complete message item.

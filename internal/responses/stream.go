@@ -176,7 +176,11 @@ func (a *Assembler) itemFor(e *event, kind string) *item {
 		index = -1
 	}
 	for _, it := range slices.Backward(a.items) {
-		if index >= 0 && it.index == index || index < 0 && it.id == id {
+		switch {
+		case index >= 0 && it.index == index, index < 0 && it.id == id:
+			return it
+		case index >= 0 && it.index < 0 && id != "" && it.id == id: // which begins to be counted
+			it.index = index
 			return it
 		}
 	}

@@ -158,7 +158,7 @@ func (d *deriver) follow(ref string) (json.RawMessage, error) {
 	}
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok || pointer != "" && pointer[0] != '/' {
-		return nil, fmt.Errorf("the reference %q is none of the form #/…", ref)
+		return nil, fmt.Errorf("the reference %q does not begin with #/", ref)
 	}
 	target, err := lookup(d.document, pointer)
 	if err != nil {
@@ -243,7 +243,7 @@ func (d *deriver) object(k keywords, path string, depth int) (*node, error) {
 	for _, p := range k.Properties {
 		where := strings.TrimPrefix(path+"."+p.name, ".")
 		if !propertyName.MatchString(p.name) {
-			return nil, at(where, errors.New("the name of a property has 1 to 64 letters, digits, _, - or ."))
+			return nil, at(where, errors.New("the name of a property has 1 to 64 letters, digits, dots, _ or -"))
 		}
 		required := slices.Contains(k.Required, p.name)
 		child, err := d.build(p.value, where, depth+1)

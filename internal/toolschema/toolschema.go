@@ -122,7 +122,9 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, s.expected())
 	}
 	if err := s.resolved.Validate(checked); err != nil {
-		return nil, fmt.Errorf("the arguments do not fit (%w); expected %s", err, s.expected())
+		// The checker prints a null in Go's words.
+		reason := strings.ReplaceAll(err.Error(), "<invalid reflect.Value>", "null")
+		return nil, fmt.Errorf("the arguments do not fit (%s); expected %s", reason, s.expected())
 	}
 	return json.RawMessage(text), nil
 }

@@ -415,3 +415,11 @@ func FuzzPortable(f *testing.F) {
 		require.Equal(t, string(s.Wire()), string(again))
 	})
 }
+
+func TestErrorsAreInTheWordsOfJSON(t *testing.T) {
+	s, err := toolschema.Parse(json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`))
+	require.NoError(t, err)
+	_, err = s.Arguments(`{"a":null}`)
+	require.ErrorContains(t, err, `null has type "null", want "string"`)
+	require.NotContains(t, err.Error(), "reflect")
+}
