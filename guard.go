@@ -50,6 +50,7 @@ func outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
 			done <- o
 		}()
 		o.value, o.err = f()
+		touch(o.err)
 	}()
 	select {
 	case o := <-done:
@@ -64,6 +65,24 @@ func outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	case <-grace.C:
 		var none T
 		return none, fmt.Errorf("%w; it did not react within %s and was left behind", contextError(ctx), abandonAfter)
+	}
+}
+
+// touch panics here, where that is caught, if reading err would panic later: as
+// with a nil pointer of an error type, which a function returned for no error.
+func touch(err error) {
+	if err == nil {
+		return
+	}
+	_ = err.Error()
+	errors.Is(err, context.Canceled)
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		touch(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			touch(one)
+		}
 	}
 }
 

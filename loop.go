@@ -325,9 +325,10 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 	case resp == nil:
 		return nil, errors.New("the model returned neither a response nor an error")
 	}
-	resp.Message.Role = RoleAssistant
-	resp.Message.ToolCalls = uniqueCalls(resp.Message.ToolCalls, r.result.Steps)
-	return resp, nil
+	own := *resp // a model may give one response many times, to several agents
+	own.Message.Role = RoleAssistant
+	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.result.Steps)
+	return &own, nil
 }
 
 // delta turns a piece of an answer into events. Nobody waits for those: the
