@@ -268,7 +268,9 @@ func (s *session) tellOfStart(ctx context.Context) {
 	if !ok {
 		return
 	}
-	if err := rt.Start(ctx); err != nil && ctx.Err() == nil {
+	_, err := outlive(ctx, func() (struct{}, error) { return struct{}{}, rt.Start(ctx) })
+	s.agent.logPanic("start of the runtime", err)
+	if err != nil && ctx.Err() == nil {
 		s.printer.interject("! commands cannot run: %v", err)
 	}
 }
@@ -367,12 +369,19 @@ const maxShownArguments = 8 << 10
 
 // describe says what the agent's runtime is, as far as it can tell.
 func (a *Agent) describe(ctx context.Context) RuntimeInfo {
+	unknown := RuntimeInfo{Kind: "custom"}
+	d, ok := a.runtime.(Describer)
+	if !ok {
+		return unknown
+	}
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	if d, ok := a.runtime.(Describer); ok {
-		return d.Describe(ctx)
+	info, err := outlive(ctx, func() (RuntimeInfo, error) { return d.Describe(ctx), nil })
+	a.logPanic("description of the runtime", err)
+	if err != nil {
+		return unknown
 	}
-	return RuntimeInfo{Kind: "custom"}
+	return info
 }
 
 // describeTimeout bounds how long a banner waits for a runtime to say what it is.
