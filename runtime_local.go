@@ -24,6 +24,9 @@ import (
 //
 // ctx bounds the copying of the initial files only. Call Cleanup at the end.
 func NewLocalRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return nil, err

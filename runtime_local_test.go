@@ -3,6 +3,7 @@
 package pygent_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -45,4 +46,22 @@ func TestLocalGuestThatIsKilledLeavesNothing(t *testing.T) {
 	require.NoFileExists(t, res.FullPath)
 	require.NoError(t, r.Cleanup())
 	require.Empty(t, entries(t, temp))
+}
+
+func TestRuntimeRefusesANilContext(t *testing.T) {
+	var none context.Context
+	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	_, err := r.Bash(none, "true")
+	require.ErrorContains(t, err, "the context is nil")
+	_, err = r.ReadFile(none, "f")
+	require.ErrorContains(t, err, "the context is nil")
+	require.ErrorContains(t, r.WriteFile(none, "f", nil), "the context is nil")
+	require.ErrorContains(t, r.UploadFile(none, "f", ""), "the context is nil")
+	require.ErrorContains(t, r.ExportFile(none, "f", ""), "the context is nil")
+	for _, open := range []func(context.Context, ...pygent.RuntimeOption) (pygent.Runtime, error){
+		pygent.NewRuntime, pygent.NewDockerRuntime, pygent.NewLocalRuntime,
+	} {
+		_, err := open(none)
+		require.ErrorContains(t, err, "the context is nil")
+	}
 }
