@@ -10,10 +10,12 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
@@ -702,4 +704,63 @@ func TestPrefixIsTheSameForAllLocalAgents(t *testing.T) {
 	one, two := first(), first()
 	require.Equal(t, one.Messages[0].Content, two.Messages[0].Content)
 	require.Equal(t, one.Tools, two.Tools)
+}
+
+// brokenError is an error that cannot be read where its pointer is nil, as one
+// is that a function declared with its own type returns for no error.
+type brokenError struct{ text string }
+
+func (e *brokenError) Error() string { return e.text }
+
+func TestErrorThatCannotBeReadHarmsNobody(t *testing.T) {
+	for name, broken := range map[string]error{
+		"nil pointer":           (*brokenError)(nil),
+		"nil pointer, wrapped":  fmt.Errorf("wrapped: %w", (*pygent.APIError)(nil)),
+		"nil pointer of ours":   (*pygent.APIError)(nil),
+		"nil pointer of a tool": errors.Join(errors.New("joined"), (*pygent.ToolError)(nil)),
+	} {
+		t.Run("model/"+name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Error(broken)))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.ErrorContains(t, err, "panic")
+			require.Equal(t, pygent.StatusFailed, result.Status)
+		})
+		t.Run("tool/"+name, func(t *testing.T) {
+			tool := pygent.Tool{Name: "fails", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+				return nil, broken
+			}}
+			agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("fails", nil), stop), pygent.WithTools(tool))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.Contains(t, results(agent)[0], "error: panic")
+
+			_, err = agent.Tools().Execute(t.Context(), pygent.ToolCall{Name: "fails"}, agent.Runtime())
+			require.ErrorContains(t, err, "panic")
+		})
+		t.Run("approval/"+name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop),
+				pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { return pygent.Decision{}, broken }))
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Contains(t, results(agent)[0], "denied")
+		})
+	}
+}
+
+// Models that cache their answers give one response to many agents.
+func TestResponseStaysTheModelsOwn(t *testing.T) {
+	call := pygent.ToolCall{ID: "twice", Name: "stop", Arguments: "{}"}
+	shared := &pygent.ChatResponse{Message: pygent.AssistantMessage("", call, call)}
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return shared, nil })
+	var runs sync.WaitGroup
+	for range 4 {
+		agent := newAgent(t, model)
+		runs.Go(func() {
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			assert.NoError(t, err)
+		})
+	}
+	runs.Wait()
+	require.Equal(t, "twice", shared.Message.ToolCalls[1].ID)
 }

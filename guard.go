@@ -60,6 +60,7 @@ func outliveIn[T any](ctx context.Context, start func(job func(callback.ID)), f 
 			done <- o
 		}()
 		o.value, o.err = f(self)
+		touch(o.err)
 	})
 	select {
 	case o := <-done:
@@ -74,6 +75,24 @@ func outliveIn[T any](ctx context.Context, start func(job func(callback.ID)), f 
 	case <-grace.C:
 		var none T
 		return none, fmt.Errorf("%w; it did not react within %s and was %w", contextError(ctx), abandonAfter, errLeft)
+	}
+}
+
+// touch panics here, where that is caught, if reading err would panic later: as
+// with a nil pointer of an error type, which a function returned for no error.
+func touch(err error) {
+	if err == nil {
+		return
+	}
+	_ = err.Error()
+	errors.Is(err, context.Canceled)
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		touch(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			touch(one)
+		}
 	}
 }
 

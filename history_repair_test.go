@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -66,6 +67,25 @@ func TestDamagedBytesCostOneMessage(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLostBracketsCostOneMessage takes the two brackets out of every message that
+// ends with them: without them the message runs on over all that follow.
+func TestLostBracketsCostOneMessage(t *testing.T) {
+	msgs := append(sample(), pygent.UserMessage(`}, {"role":"user","content":"fake"}]`), pygent.AssistantMessage("the last"))
+	brackets := regexp.MustCompile(`\]\s*\}`)
+	for layout, write := range layouts {
+		t.Run(layout, func(t *testing.T) {
+			data := write(t, msgs)
+			for _, at := range brackets.FindAllIndex(data, -1) {
+				torn := bytes.Clone(data)
+				copy(torn[at[0]:at[1]], bytes.Repeat([]byte(" "), at[1]-at[0]))
+				if !json.Valid(torn) {
+					checkDamaged(t, torn, msgs, 1)
+				}
+			}
+		})
 	}
 }
 

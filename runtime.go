@@ -50,6 +50,9 @@ type Runtime interface {
 // machine; that is told by a [RuntimeFallback] event, in the log, and in
 // [RuntimeInfo]. See [NewDockerRuntime] and [NewLocalRuntime] for both.
 func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,9 @@ const dockerWorkspace = "/workspace"
 // Call Cleanup at the end; when this process dies before, the container ends
 // by itself.
 func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return nil, err

@@ -118,6 +118,7 @@ func (p *place) leaveNonce() (remove func() error, err error) {
 	p.nonce = ".pygent-" + rand.Text()
 	name := filepath.Join(p.dir, p.nonce)
 	if err := os.WriteFile(name, []byte(p.nonce), 0o644); err != nil {
+		_ = os.Remove(name) // a full disk leaves an empty file
 		return nil, fmt.Errorf("probe the workspace: %w", err)
 	}
 	return func() error { return os.Remove(name) }, nil

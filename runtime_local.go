@@ -25,6 +25,9 @@ import (
 //
 // ctx bounds the copying of the initial files only. Call Cleanup at the end.
 func NewLocalRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return nil, err
@@ -150,18 +153,26 @@ func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult,
 			continue // it died before the command began: it is safe to repeat
 		case errors.Is(err, guest.ErrUnresponsive):
 			res = unanswered(spec, begun)
-			res.Note, err = c.abandon(g), nil
+			res.Note, err = c.abandon(g, guestSilent), nil
+		case ctx.Err() == nil && errors.Is(err, guest.ErrClosed) && !errors.Is(err, guest.ErrUnsent):
+			res = unanswered(spec, begun) // which may have done something before
+			res.Note, err = c.abandon(g, guestDied), nil
 		case err != nil && errors.Is(g.client.Err(), guest.ErrUnresponsive): // not even to a cancel
-			res.Note = c.abandon(g)
+			res.Note = c.abandon(g, guestSilent)
 		}
 		return res, err
 	}
 }
 
-// abandon waits for the end of a guest that did not answer, and says what became
-// of its commands.
-func (c *localCommander) abandon(g *guestCommander) (note string) {
-	const what = "the guest that runs commands did not answer and was killed"
+// What became of a guest under a command.
+const (
+	guestSilent = "the guest that runs commands did not answer and was killed"
+	guestDied   = "the guest that runs commands died while the command ran, along"
+)
+
+// abandon waits for the end of a guest of which what is known, and says what
+// became of its commands.
+func (c *localCommander) abandon(g *guestCommander, what string) (note string) {
 	if err := g.close(); errors.Is(err, guest.ErrLeft) {
 		return what + "; the command may still run: " + err.Error()
 	}

@@ -3,6 +3,7 @@
 package pygent_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -36,10 +37,31 @@ func TestLocalGuestThatIsKilledLeavesNothing(t *testing.T) {
 	r := newTestRuntime(t, pygent.NewLocalRuntime)
 	res := bash(t, r, "head -c 100000 /dev/zero")
 	require.FileExists(t, res.FullPath)
-	_, err := r.Bash(t.Context(), fmt.Sprintf(killGuest, os.Getpid()))
-	require.ErrorContains(t, err, "the guest is gone")
+	killed := bash(t, r, fmt.Sprintf(killGuest, os.Getpid()))
+	require.Equal(t, -1, killed.ExitCode)
+	require.False(t, killed.TimedOut)
+	require.Contains(t, killed.Note, "died while the command ran")
+	require.Contains(t, killed.Note, "with all that it ran")
 	require.Equal(t, "next\n", bash(t, r, "echo next").Output)
 	require.NoFileExists(t, res.FullPath)
 	require.NoError(t, r.Cleanup())
 	require.Empty(t, entries(t, temp))
+}
+
+func TestRuntimeRefusesANilContext(t *testing.T) {
+	var none context.Context
+	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	_, err := r.Bash(none, "true")
+	require.ErrorContains(t, err, "the context is nil")
+	_, err = r.ReadFile(none, "f")
+	require.ErrorContains(t, err, "the context is nil")
+	require.ErrorContains(t, r.WriteFile(none, "f", nil), "the context is nil")
+	require.ErrorContains(t, r.UploadFile(none, "f", ""), "the context is nil")
+	require.ErrorContains(t, r.ExportFile(none, "f", ""), "the context is nil")
+	for _, open := range []func(context.Context, ...pygent.RuntimeOption) (pygent.Runtime, error){
+		pygent.NewRuntime, pygent.NewDockerRuntime, pygent.NewLocalRuntime,
+	} {
+		_, err := open(none)
+		require.ErrorContains(t, err, "the context is nil")
+	}
 }

@@ -306,11 +306,13 @@ func (r *workspaceRuntime) detach() (end func()) {
 func (r *workspaceRuntime) begin(ctx context.Context) (context.Context, func(), error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	switch {
+	case ctx == nil:
+		return nil, nil, errNilContext
+	case r.closed:
 		return nil, nil, ErrRuntimeClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
 	}
 	r.calls.Add(1)
 	r.active++

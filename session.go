@@ -275,7 +275,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 		defer s.agent.enter(&s.agent.calling, "the runtime's Start")()
 		return struct{}{}, rt.Start(ctx)
 	})
-	s.agent.logPanic("start", err)
+	s.agent.logPanic("start of the runtime", err)
 	if err != nil && ctx.Err() == nil {
 		s.printer.interject("! commands cannot run: %v", err)
 	}
@@ -368,22 +368,22 @@ const maxShownArguments = 8 << 10
 
 // describe says what the agent's runtime is, as far as it can tell.
 func (a *Agent) describe(ctx context.Context) RuntimeInfo {
-	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
-	defer cancel()
-	info := RuntimeInfo{Kind: "custom"}
+	unknown := RuntimeInfo{Kind: "custom"}
 	d, ok := a.runtime.(Describer)
 	if !ok {
-		return info
+		return unknown
 	}
-	told, err := outlive(ctx, func() (RuntimeInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	info, err := outlive(ctx, func() (RuntimeInfo, error) {
 		defer a.enter(&a.calling, "the runtime's Describe")()
 		return d.Describe(ctx), nil
 	})
-	a.logPanic("describe", err)
+	a.logPanic("description of the runtime", err)
 	if err != nil {
-		return info
+		return unknown
 	}
-	return told
+	return info
 }
 
 // describeTimeout bounds how long a banner waits for a runtime to say what it is.

@@ -94,6 +94,7 @@ func within(limit time.Duration, f func() error) error {
 			done <- err
 		}()
 		err = f()
+		touch(err)
 	}()
 	late := time.NewTimer(limit)
 	defer late.Stop()

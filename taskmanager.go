@@ -137,7 +137,9 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	}()
 	kind, private := taskRuntimeOf(parent)
 	spec.Runtime = kind
-	if spec.Files, err = m.files.collect(ctx, parent, o.files); err != nil {
+	spec.Files, err = outlive(ctx, func() (string, error) { return m.files.collect(ctx, parent, o.files) })
+	logPanic(m.logger(), "runtime of the task's parent", err)
+	if err != nil {
 		return fmt.Errorf("copy files: %w", err)
 	}
 	private.files, private.profiles = spec.Files, o.private

@@ -194,6 +194,7 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (resul
 		}
 	}()
 	result, err = t.Run(ctx, rt, args)
+	touch(err)
 	if err != nil {
 		return nil, &ToolError{Tool: t.Name, Err: err}
 	}

@@ -160,14 +160,16 @@ func (s *scanner[T]) candidate(from int) (int, bool) {
 
 // inner reports whether elements found behind a damaged part belong to an array
 // inside a larger value. They do when they end before the error of that value
-// was seen, and when the file goes on behind the bracket that closes them. In a
-// file of lines nothing inside a value begins a line.
+// was seen, and when the file goes on behind the bracket that closes them. But a
+// value that lost a bracket runs on to the end of the file: elements that end
+// there with the closing bracket of the file are its own. In a file of lines
+// nothing inside a value begins a line.
 func (s *scanner[T]) inner(r run[T], seen int) bool {
 	switch {
 	case s.lines:
 		return false
 	case r.end <= seen:
-		return true
+		return r.how != closed || seen < len(s.data)
 	case r.how != broken || r.stop == len(s.data):
 		return false
 	}

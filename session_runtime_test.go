@@ -1,0 +1,38 @@
+package pygent_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// panickyRuntime is a runtime of a caller's that panics where it is asked.
+type panickyRuntime struct{ pygent.Runtime }
+
+func (panickyRuntime) Describe(context.Context) pygent.RuntimeInfo { panic("no description") }
+
+func (panickyRuntime) Start(context.Context) error { panic("no start") }
+
+func (panickyRuntime) ReadFile(context.Context, string) ([]byte, error) { panic("no file") }
+
+func (panickyRuntime) ExportFile(context.Context, string, string) error { panic("no file") }
+
+func TestPanicOfARuntimeDoesNotCrossTheSession(t *testing.T) {
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(stop)),
+		pygent.WithRuntime(panickyRuntime{localRuntime(t)}), pygent.WithIO(strings.NewReader("/help\n"), &bytes.Buffer{}))
+	require.NoError(t, err)
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.NoError(t, agent.Close())
+}
+
+func TestPanicOfAParentsRuntimeDoesNotCrossTheStartOfATask(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	_, err := m.StartTask(t.Context(), "go", panickyRuntime{localRuntime(t)}, pygent.WithTaskFiles("f"))
+	require.ErrorContains(t, err, "panic: no file")
+}
