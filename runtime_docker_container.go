@@ -231,7 +231,9 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 	if p.nonce != "" && (!client.Info().NonceSeen || client.Info().Nonce != p.nonce) {
 		return errors.Join(errNotShared, client.Close())
 	}
-	b.commands = &boxedGuest{guestCommander: guestCommander{client: client, killed: b.killedNote()}, box: b}
+	g := &boxedGuest{guestCommander: guestCommander{client: client, killed: b.killedNote()}, box: b}
+	g.tellLimits(b.emit)
+	b.commands = g
 	b.watched.Go(func() { b.watch(client.Done()) })
 	return nil
 }
@@ -253,7 +255,7 @@ func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, err
 		return BashResult{ExitCode: -1}, errContainerGone
 	case ctx.Err() == nil && errors.Is(err, guest.ErrClosed):
 		res = unanswered(spec, begun)
-		res.Note, err = g.box.abandon(err, spec.endTime(begun)), nil
+		res.Note, err = g.box.abandon(err, spec.endTime(begun))+g.lastWords(), nil
 	case err != nil && !g.client.Alive(): // it did not even answer to a cancel
 		res.Note = g.box.abandon(guest.ErrUnresponsive, minEndTime)
 	case survivors > 0:
