@@ -155,20 +155,22 @@ func (b *dockerContainer) close(ctx context.Context) error {
 // abandon gives up a container that cannot be used any more, and says for a
 // command what became of it. cause is what the command met.
 func (b *dockerContainer) abandon(cause error, wait time.Duration) (note string) {
-	silent := errors.Is(cause, guest.ErrUnresponsive)
-	b.lose(silent)
+	b.lose(cause)
 	_ = b.hangUp()
+	what, atOnce := "the connection to the container was lost while the command ran", false
+	switch {
+	case errors.Is(cause, guest.ErrUnresponsive):
+		what, atOnce = "the container did not answer", true
+	case errors.Is(cause, errSurvivors):
+		what, atOnce = "the container holds processes that cannot be killed", true
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	died, err := b.confirmEnd(ctx, silent)
-	what := "the connection to the container was lost while the command ran"
-	if silent {
-		what = "the container did not answer"
-	}
+	died, err := b.confirmEnd(ctx, atOnce)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%s, and the engine does not confirm its end (%v): the command may still run; the next one waits until it does not", what, engineWords(ctx, err))
-	case died && !silent:
+	case died && !atOnce:
 		return containerDiedNote
 	default:
 		return what + "; it was ended, and the next command gets a new one on the same workspace"
@@ -183,11 +185,14 @@ func (s commandSpec) endTime(since time.Time) time.Duration {
 	return min(max(s.timeout-time.Since(since), minEndTime), maxEndTime)
 }
 
-// lose tells, once, that the container has died or does not answer.
-func (b *dockerContainer) lose(silent bool) {
-	what := "has died"
-	if silent {
+// lose tells, once, that the container is given up. The cause may be unknown.
+func (b *dockerContainer) lose(cause error) {
+	what := "has ended, or cannot be reached"
+	switch {
+	case errors.Is(cause, guest.ErrUnresponsive):
 		what = "does not answer"
+	case errors.Is(cause, errSurvivors):
+		what = "holds processes that cannot be killed"
 	}
 	b.lost.Do(func() {
 		b.emit(RuntimeEvent{Kind: RuntimeLost, Text: "container " + b.name + " " + what + "; the next command gets a new one"})

@@ -122,7 +122,11 @@ type execCall struct {
 }
 
 func (e *execCommander) start(ctx context.Context, spec commandSpec, mark string) (*execCall, error) {
-	id, conn, err := attachExec(ctx, e.box, max(spec.timeout, 0)+e.answerTime(), container.ExecOptions{
+	limit := engineTimeout
+	if spec.timeout >= 0 {
+		limit = spec.timeout + e.answerTime()
+	}
+	id, conn, err := attachExec(ctx, e.box, limit, container.ExecOptions{
 		AttachStdin:  true,
 		AttachStdout: true,
 		AttachStderr: true,
@@ -238,6 +242,7 @@ func runExec(ctx context.Context, box *dockerContainer, opts container.ExecOptio
 // to start it, the answer is waited for, also when ctx ends: a command that
 // runs must be known. An engine that does not answer within limit is an error.
 func attachExec(ctx context.Context, box *dockerContainer, limit time.Duration, opts container.ExecOptions) (string, types.HijackedResponse, error) {
+	begun := time.Now()
 	var created container.ExecCreateResponse
 	err := askFor(ctx, limit, func(ctx context.Context) (err error) {
 		created, err = box.engine.ContainerExecCreate(ctx, box.name, opts)
@@ -245,7 +250,7 @@ func attachExec(ctx context.Context, box *dockerContainer, limit time.Duration, 
 	})
 	var conn types.HijackedResponse
 	if err == nil {
-		conn, err = hijack(context.WithoutCancel(ctx), limit, func(ctx context.Context) (types.HijackedResponse, error) {
+		conn, err = hijack(context.WithoutCancel(ctx), limit-time.Since(begun), func(ctx context.Context) (types.HijackedResponse, error) {
 			return box.engine.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
 		})
 	}

@@ -141,7 +141,7 @@ func (r *workspaceRuntime) withGuest(ctx context.Context, f func(context.Context
 		err = f(ctx, client)
 	}
 	if errors.Is(err, guest.ErrClosed) {
-		err = fmt.Errorf("%w; its jobs ended with it", err)
+		err = fmt.Errorf("%w; its jobs cannot be reached any more", err)
 	}
 	return r.errorOf(ctx, err)
 }

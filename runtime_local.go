@@ -145,7 +145,7 @@ func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult,
 		case errors.Is(err, guest.ErrUnresponsive):
 			res = unanswered(spec, begun)
 			res.Note, err = c.abandon(g), nil
-		case err != nil && ctx.Err() != nil && !g.client.Alive():
+		case err != nil && errors.Is(g.client.Err(), guest.ErrUnresponsive): // not even to a cancel
 			res.Note = c.abandon(g)
 		case err != nil && ctx.Err() == nil && errors.Is(err, guest.ErrClosed):
 			err = fmt.Errorf("%w%s", err, g.lastWords())

@@ -8,6 +8,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/guest"
 )
 
 // Starter is implemented by runtimes that can be asked to start before the
@@ -47,7 +49,7 @@ func startError(err error) error {
 // passing reports whether an error of the engine may be gone the next time:
 // it does not answer, is busy, or was not given the time.
 func passing(err error) bool {
-	for _, is := range []error{context.Canceled, context.DeadlineExceeded, errEngineSilent, errDiedAtStart, ErrRuntimeLost} {
+	for _, is := range []error{context.Canceled, context.DeadlineExceeded, errEngineSilent, errDiedAtStart, guest.ErrUnresponsive, ErrRuntimeLost} {
 		if errors.Is(err, is) {
 			return true
 		}

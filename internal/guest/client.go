@@ -68,7 +68,7 @@ type Config struct {
 	// itself may take. Default [DefaultPatience].
 	Patience time.Duration
 	// KeepAlive is how often the guest is called, also when nothing goes on. It
-	// is given up when nothing came from it for three times as long. Default
+	// is given up when it has left more than three calls without an answer. Default
 	// [DefaultKeepAlive].
 	KeepAlive time.Duration
 	// Silence is after how long without a sign of the host the guest ends what
@@ -168,10 +168,10 @@ func (c *Client) Done() <-chan struct{} { return c.session.CloseChan() }
 
 // Alive reports whether requests can be sent: the session has neither ended
 // nor been given up.
-func (c *Client) Alive() bool { return c.gone() == nil }
+func (c *Client) Alive() bool { return c.Err() == nil }
 
-// gone returns why no request can be sent, or nil.
-func (c *Client) gone() error {
+// Err returns why no request can be sent any more, or nil.
+func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

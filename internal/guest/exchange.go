@@ -113,7 +113,7 @@ func (x *exchange) check(err error) error {
 	case errors.Is(err, ErrUnsent):
 		return ErrUnsent
 	}
-	if gone := x.client.gone(); gone != nil {
+	if gone := x.client.Err(); gone != nil {
 		return gone
 	}
 	switch {
