@@ -33,11 +33,30 @@ func init() {
 	}
 }
 
+// tempDir is t.TempDir without os.RemoveAll, which asks for more of Windows than
+// wine has.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	root, err := os.MkdirTemp("", "pygent-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { removeTree(t, root) })
+	return root
+}
+
+func removeTree(t *testing.T, path string) {
+	list, _ := os.ReadDir(path) // a file has none
+	for _, entry := range list {
+		removeTree(t, filepath.Join(path, entry.Name()))
+	}
+	// A program that was killed holds on to its file for a moment.
+	require.Eventually(t, func() bool { return os.Remove(path) == nil }, time.Minute, 10*time.Millisecond, path)
+}
+
 // installGit puts a stand-in for Git for Windows where its setup does, below a
 // path with a space, and hides others.
 func installGit(t *testing.T) {
 	t.Helper()
-	root := filepath.Join(t.TempDir(), "Program Files", "Git")
+	root := filepath.Join(tempDir(t), "Program Files", "Git")
 	require.NoError(t, standin.Install(filepath.Join(root, "bin", "bash.exe")))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "cmd"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "cmd", "git.exe"), nil, 0o755))
@@ -48,7 +67,7 @@ func installGit(t *testing.T) {
 func windowsRuntime(t *testing.T) (pygent.Runtime, string) {
 	t.Helper()
 	installGit(t)
-	dir := filepath.Join(t.TempDir(), "my work")
+	dir := filepath.Join(tempDir(t), "my work")
 	return newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir)), dir
 }
 
@@ -84,7 +103,7 @@ func TestWindowsFindsTheShellBesideGit(t *testing.T) {
 }
 
 func TestWindowsDoesNotTakeTheShellOfAnotherSystem(t *testing.T) {
-	root := t.TempDir()
+	root := tempDir(t)
 	var path []string
 	for _, dir := range []string{`Windows\System32`, `AppData\Microsoft\WindowsApps`} {
 		dir = filepath.Join(root, dir)
@@ -95,11 +114,11 @@ func TestWindowsDoesNotTakeTheShellOfAnotherSystem(t *testing.T) {
 		t.Setenv(name, root)
 	}
 	t.Setenv("Path", strings.Join(path, ";"))
-	_, err := pygent.NewLocalRuntime(t.Context())
+	_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(filepath.Join(root, "ws")))
 	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 	require.ErrorContains(t, err, "install Git for Windows")
 	require.NoError(t, standin.Install(filepath.Join(root, "Git", "bin", "bash.exe")))
-	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(filepath.Join(root, "ws")))
 	require.Equal(t, "found\n", bash(t, r, "echo found").Output)
 }
 
@@ -134,7 +153,7 @@ func TestWindowsCancelEndsTheTree(t *testing.T) {
 
 func TestWindowsDeathOfTheHostEndsTheTree(t *testing.T) {
 	installGit(t)
-	dir := filepath.Join(t.TempDir(), "my work")
+	dir := filepath.Join(tempDir(t), "my work")
 	self, err := os.Executable()
 	require.NoError(t, err)
 	host := exec.Command(self)

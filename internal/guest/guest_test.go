@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/guest"
 )
@@ -31,6 +33,13 @@ var places = []place{
 	{"busybox", func(t testing.TB) *guest.Client { return container(t, busyboxImage(t), containerOptions{}).client }},
 }
 
+// subreaping reports whether the kernel, or what emulates it, makes a process
+// the owner of its descendants.
+func subreaping() bool {
+	var is int32
+	return unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0) == nil
+}
+
 // everywhere runs a test in all places.
 func everywhere(t *testing.T, test func(t *testing.T, c *guest.Client)) {
 	for _, p := range places {
@@ -45,7 +54,8 @@ func TestHelloTellsWhereItRuns(t *testing.T) {
 		require.Equal(t, "linux", info.OS)
 		require.NotEmpty(t, info.Kernel)
 		require.NotEmpty(t, info.Spill)
-		require.True(t, info.Supervised)
+		require.Equal(t, subreaping(), info.Supervised)
+		require.Equal(t, info.Supervised, info.Limits == "", info.Limits)
 	})
 	t.Run("shell", func(t *testing.T) {
 		require.Equal(t, "bash", filepath.Base(container(t, debianImage(t), containerOptions{}).client.Info().Shell))

@@ -37,7 +37,11 @@ func Install(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.Link(self, path)
+	program, err := os.ReadFile(self) // a link could not be removed while this runs
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, program, 0o755)
 }
 
 // run runs bash -c SCRIPT.
@@ -73,7 +77,11 @@ func programs(next interp.ExecHandlerFunc) interp.ExecHandlerFunc {
 		here := interp.HandlerCtx(ctx)
 		switch args[0] {
 		case "rm":
-			return os.Remove(args[len(args)-1])
+			if err := os.Remove(args[len(args)-1]); err != nil {
+				fmt.Fprintln(here.Stderr, err)
+				return interp.ExitStatus(1)
+			}
+			return nil
 		case "hold":
 			self, err := os.Executable()
 			if err != nil {

@@ -15,7 +15,7 @@ func tempScript(script []byte) (string, error) {
 		return "", err
 	}
 	path := filepath.ToSlash(file.Name())
-	_, err = fmt.Fprintf(file, "rm -f %s; %s\n", quote(path), script)
+	_, err = fmt.Fprintf(file, "rm -f %s 2>/dev/null; %s\n", quote(path), script)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(file.Name()))
 	}
