@@ -148,6 +148,7 @@ func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult,
 		case err != nil && errors.Is(g.client.Err(), guest.ErrUnresponsive): // not even to a cancel
 			res.Note = c.abandon(g)
 		case err != nil && ctx.Err() == nil && errors.Is(err, guest.ErrClosed):
+			_ = g.close() // it has ended: its last words are complete then
 			err = fmt.Errorf("%w%s", err, g.lastWords())
 		}
 		return res, err

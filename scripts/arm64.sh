@@ -37,9 +37,11 @@ run() {
 		awk -f scripts/test.awk
 }
 
-# The containers of these tests have programs of this machine's architecture.
+# The containers of the tests have programs of this machine's architecture, and
+# so are left out; many commands at once are too, because the emulator fails to
+# start some of them.
 guest='^Test(HelloTellsWhereItRuns|CommandResults|OrderOfBothStreamsIsTrue|EnvironmentAndDirectory|LargeScripts|OutputIsBoundedAndSpilled|DeadlineLeavesNoDescendant|CancelKillsAndReturnsOutput|FilesAreWrittenAndRead|FilesOutsideTheWorkspaceAreRefused|DirectoriesAreUploadedAndExported)$/^local$'
-root='^TestBash(ReportsOutputAndStatus|StopsAtItsTimeLimit|KillsWhatIgnoresTerm|CancelReturnsWhatIsKnown|ReturnsAlthoughAChildHoldsThePipe|BoundsOutput|RunsScriptsOfAnySize|Directory|AtOnce)$/^local$'
+root='^TestBash(ReportsOutputAndStatus|StopsAtItsTimeLimit|KillsWhatIgnoresTerm|CancelReturnsWhatIsKnown|ReturnsAlthoughAChildHoldsThePipe|BoundsOutput|RunsScriptsOfAnySize|Directory)$/^local$|^TestLocalTellsWhatItCannotDo$'
 
 need $qemu qemu-user-static
 need unshare util-linux

@@ -11,10 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/guest"
 )
@@ -31,13 +29,6 @@ var places = []place{
 	{"local", local},
 	{"debian", func(t testing.TB) *guest.Client { return container(t, debianImage(t), containerOptions{}).client }},
 	{"busybox", func(t testing.TB) *guest.Client { return container(t, busyboxImage(t), containerOptions{}).client }},
-}
-
-// subreaping reports whether the kernel, or what emulates it, makes a process
-// the owner of its descendants.
-func subreaping() bool {
-	var is int32
-	return unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0) == nil
 }
 
 // everywhere runs a test in all places.

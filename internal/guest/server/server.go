@@ -209,7 +209,7 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	if m.Own {
 		st.owner = ownerOf(root)
 	}
-	st.shell, st.noShell = shell.Find(st.env)
+	st.shell, st.noShell = shell.Find(st.env, "/usr/local/bin", "/usr/bin", "/bin")
 	w := &wire.Welcome{
 		Version: wire.Version, Shell: st.shell,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel(),

@@ -13,9 +13,10 @@ import (
 var ErrNone = errors.New("no shell: " + remedy)
 
 // Find returns the path of bash where the machine has it, else of sh. env is
-// the environment in which commands will run.
-func Find(env []string) (string, error) {
-	for _, path := range candidates(env) {
+// the environment in which commands will run. The directories in more are looked
+// into after those of PATH; Windows has its own.
+func Find(env []string, more ...string) (string, error) {
+	for _, path := range candidates(env, more) {
 		if filepath.IsAbs(path) && usable(path) {
 			return path, nil
 		}

@@ -7,8 +7,7 @@ import "path/filepath"
 const remedy = "there is neither bash nor sh in PATH"
 
 // candidates are the paths where a shell may be, the best one first.
-func candidates(env []string) []string {
-	dirs := filepath.SplitList(lookup(env, "PATH"))
-	dirs = append(dirs, "/usr/local/bin", "/usr/bin", "/bin")
+func candidates(env, more []string) []string {
+	dirs := append(filepath.SplitList(lookup(env, "PATH")), more...)
 	return append(in(dirs, "bash"), in(dirs, "sh")...)
 }

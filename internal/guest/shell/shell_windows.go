@@ -12,7 +12,7 @@ const remedy = "install Git for Windows, which brings bash (https://gitforwindow
 
 // candidates are the paths where a shell may be, the best one first. Git's
 // setup puts git.exe into PATH and usually not bash.exe, which lies beside it.
-func candidates(env []string) []string {
+func candidates(env, _ []string) []string {
 	dirs := slices.DeleteFunc(filepath.SplitList(lookup(env, "PATH")), func(dir string) bool { return foreign(env, dir) })
 	paths := in(dirs, "bash.exe")
 	for _, git := range in(dirs, "git.exe") {

@@ -17,11 +17,15 @@ func (g *group) kill() {
 	g.signal(unix.SIGKILL)
 }
 
+// signal reaches the process group all at once: a shell whose child was ended
+// first would go on with its next command.
 func (g *group) signal(sig unix.Signal) {
-	signalTree(g.leader, sig, nil)
+	all := append(descendants(g.leader), g.members()...)
 	_ = unix.Kill(-g.leader, sig)
-	for _, pid := range g.members() {
-		_ = unix.Kill(pid, sig)
+	for _, pid := range all {
+		if fields := statFields(pid); len(fields) > 2 && string(fields[2]) != strconv.Itoa(g.leader) {
+			_ = unix.Kill(pid, sig)
+		}
 	}
 }
 
