@@ -12,4 +12,3 @@ func subreaping() bool {
 	var is int32
 	return unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0) == nil
 }
-
