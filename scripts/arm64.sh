@@ -24,8 +24,11 @@ mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\x
 # registered runs a command where the kernel starts arm64 programs under qemu.
 registered() {
 	local script='mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && printf %s "$0" >/proc/sys/fs/binfmt_misc/register && exec "$@"'
-	unshare --user --map-root-user --mount sh -c "$script" ":pygent-arm64:M::$magic:$mask:$(command -v $qemu):F" "$@"
+	unshare --user --map-root-user --mount sh -c "$script" ":pygent-arm64:M::$magic:$mask:$(command -v $qemu):F" timeout -k 5 "$patience" "$@"
 }
+
+# unregistered runs one where the kernel does not.
+unregistered() { timeout -k 5 "$patience" $qemu "$@"; }
 
 build() { GOARCH=arm64 CGO_ENABLED=0 go test -c -o "$work/$1" "$2"; }
 
@@ -33,7 +36,7 @@ build() { GOARCH=arm64 CGO_ENABLED=0 go test -c -o "$work/$1" "$2"; }
 run() {
 	local way=$1 binary=$work/$2
 	[ -e "$binary" ] || build "$2" "$3"
-	(cd "$3" && "$way" timeout -k 5 "$patience" "$binary" -test.v -test.timeout "${patience}s" -test.run "$4" </dev/null 2>&1) |
+	(cd "$3" && "$way" "$binary" -test.v -test.timeout "${patience}s" -test.run "$4" </dev/null 2>&1) |
 		awk -f scripts/test.awk
 }
 
@@ -45,7 +48,7 @@ root='^TestBash(ReportsOutputAndStatus|StopsAtItsTimeLimit|KillsWhatIgnoresTerm|
 
 need $qemu qemu-user-static
 need unshare util-linux
-for way in registered $qemu; do
+for way in registered unregistered; do
 	say "by way of $way"
 	run $way supervise ./internal/guest/supervise '^TestGroup'
 	run $way guest ./internal/guest "$guest"
