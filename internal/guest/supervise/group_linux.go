@@ -12,10 +12,7 @@ func (g *group) terminate() { g.signal(unix.SIGTERM) }
 
 // kill makes them. Those that left the session are found as long as they have
 // a living parent among the command's processes.
-func (g *group) kill() {
-	killPass(g.leader, nil)
-	g.signal(unix.SIGKILL)
-}
+func (g *group) kill() { g.signal(unix.SIGKILL) }
 
 // signal reaches the process group all at once: a shell whose child was ended
 // first would go on with its next command.
