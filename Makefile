@@ -6,10 +6,10 @@ BENCHTIME ?= 1s
 SOAK ?= 10000
 export FUZZTIME
 
-.PHONY: help test quick lint bench soak examples fuzz cross demo engine images remote aimock ci
+.PHONY: help test quick lint bench soak examples fuzz cross windows arm64 demo engine images remote aimock ci
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 test: ## install what is missing, then run all tests; none may be skipped
 	@scripts/test.sh
@@ -36,6 +36,12 @@ fuzz: ## run each fuzz target for FUZZTIME
 cross: ## vet the code as other systems see it
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
+
+windows: ## run the tests of Windows under wine
+	@scripts/windows.sh
+
+arm64: ## run the tests of the local runtime for arm64 under qemu-user
+	@scripts/arm64.sh
 
 demo: ## see a session at once, without a key
 	go run ./cmd/pygent demo

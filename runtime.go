@@ -219,5 +219,6 @@ const (
 	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
 	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
 	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
+	RuntimeLimited  RuntimeEventKind = "limited"  // this machine or image keeps less hold of commands than others: see Text
 	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
 )

@@ -245,7 +245,9 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 	if p.nonce != "" && (!client.Info().NonceSeen || client.Info().Nonce != p.nonce) {
 		return errors.Join(errNotShared, client.Close())
 	}
-	b.commands = &boxedGuest{guestCommander: guestCommander{client: client, killed: b.killedNote()}, box: b}
+	g := &boxedGuest{guestCommander: guestCommander{client: client, killed: b.killedNote()}, box: b}
+	g.tellLimits(b.emit)
+	b.commands = g
 	b.watched.Go(func() { b.watch(client.Done()) })
 	return nil
 }

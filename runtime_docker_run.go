@@ -27,7 +27,7 @@ func (g *boxedGuest) run(ctx context.Context, spec commandSpec) (BashResult, err
 		return BashResult{ExitCode: -1}, errContainerGone
 	case ctx.Err() == nil && errors.Is(err, guest.ErrClosed):
 		res = unanswered(spec, begun)
-		res.Note, err = g.box.abandon(err, spec.endTime(begun)), nil
+		res.Note, err = g.box.abandon(err, spec.endTime(begun))+g.lastWords(), nil
 	case err != nil && !g.client.Alive(): // it did not even answer to a cancel
 		res.Note = g.box.abandon(g.client.Err(), minEndTime)
 	case survivors > 0:

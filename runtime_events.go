@@ -31,7 +31,7 @@ func (q *runtimeEvents) tell(e RuntimeEvent) {
 func (q *runtimeEvents) log(e RuntimeEvent) {
 	level := slog.LevelInfo
 	switch {
-	case e.Kind == RuntimeFallback || e.Kind == RuntimeLost || e.Kind == RuntimeFailed:
+	case e.Kind == RuntimeFallback || e.Kind == RuntimeLimited || e.Kind == RuntimeLost || e.Kind == RuntimeFailed:
 		level = slog.LevelWarn
 	case e.progress():
 		level = slog.LevelDebug // one of many

@@ -102,5 +102,25 @@ func leftBehind(r guest.Result) string {
 	return "still running in the background: " + strings.Join(names, ", ")
 }
 
+// shownWords is how much is shown of what a guest said before its end.
+const shownWords = 1 << 10
+
+// lastWords is what a guest that died said before, to be added to an error or
+// note, or "".
+func (g *guestCommander) lastWords() string {
+	words := g.client.LastWords()
+	if words == "" {
+		return ""
+	}
+	return "; the guest said: " + strings.ToValidUTF8(words[:min(len(words), shownWords)], "")
+}
+
+// tellLimits tells where a guest has less hold of commands than elsewhere.
+func (g *guestCommander) tellLimits(emit func(RuntimeEvent)) {
+	if limits := g.client.Info().Limits; limits != "" {
+		emit(RuntimeEvent{Kind: RuntimeLimited, Text: limits})
+	}
+}
+
 // errNoGuest is returned for what only a guest can do.
 var errNoGuest = fmt.Errorf("%w: the image's platform has no guest, so commands run by plain exec", errors.ErrUnsupported)

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/guest/shell"
 )
 
 // NewLocalRuntime makes a runtime whose commands run on this machine, with the
@@ -36,27 +37,18 @@ func NewLocalRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error
 }
 
 func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (Runtime, error) {
-	shell, err := findShell()
+	env := inheritedEnv(os.Environ())
+	path, err := shell.Find(env)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrRuntimeStart, err)
 	}
 	w, err := openWorkspace(ctx, o, false)
 	if err != nil {
 		return nil, err
 	}
-	c := &localCommander{path: shell, dir: w.tree.Dir(), env: inheritedEnv(os.Environ()), pace: o.pace, turn: make(chan struct{}, 1)}
+	c := &localCommander{path: path, dir: w.tree.Dir(), env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1)}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Temporary: w.temporary, Fallback: fallback}
 	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, w.tree.Dir())
-}
-
-// findShell returns the path of bash, else of sh.
-func findShell() (string, error) {
-	for _, name := range []string{"bash", "sh"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return filepath.Abs(path)
-		}
-	}
-	return "", fmt.Errorf("%w: no shell: neither bash nor sh is in PATH", ErrRuntimeStart)
 }
 
 // credentialPrefixes begin the names of variables of model providers.
@@ -87,7 +79,9 @@ type localCommander struct {
 	dir  string   // the workspace
 	env  []string // inherited by commands
 	pace pace
+	emit func(RuntimeEvent)
 
+	told    sync.Once     // of what a guest cannot do here
 	turn    chan struct{} // a token for whoever uses current, also while one is started or ended
 	current *guestCommander
 }
@@ -123,6 +117,7 @@ func (c *localCommander) ready(ctx context.Context) (*guestCommander, error) {
 		return nil, localStartError(ctx, err)
 	}
 	c.current = &guestCommander{client: client}
+	c.told.Do(func() { c.current.tellLimits(c.emit) })
 	return c.current, nil
 }
 
@@ -156,7 +151,7 @@ func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult,
 			res.Note, err = c.abandon(g, guestSilent), nil
 		case ctx.Err() == nil && errors.Is(err, guest.ErrClosed) && !errors.Is(err, guest.ErrUnsent):
 			res = unanswered(spec, begun) // which may have done something before
-			res.Note, err = c.abandon(g, guestDied), nil
+			res.Note, err = c.abandon(g, guestDied)+g.lastWords(), nil
 		case err != nil && errors.Is(g.client.Err(), guest.ErrUnresponsive): // not even to a cancel
 			res.Note = c.abandon(g, guestSilent)
 		}

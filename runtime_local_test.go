@@ -6,10 +6,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"golang.org/x/sys/unix"
 )
 
 func TestLocalBashTellsWhatItLeftBehind(t *testing.T) {
@@ -64,4 +67,33 @@ func TestRuntimeRefusesANilContext(t *testing.T) {
 		_, err := open(none)
 		require.ErrorContains(t, err, "the context is nil")
 	}
+}
+
+func TestLocalGuestSaysWhyItDied(t *testing.T) {
+	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	res, err := r.Bash(t.Context(), fmt.Sprintf(strings.Replace(killGuest, "-9", "-QUIT", 1), os.Getpid()))
+	require.NoError(t, err)
+	require.Contains(t, res.Note, "died while the command ran")
+	require.Contains(t, res.Note, "the guest said: ")
+}
+
+func TestLocalTellsWhatItCannotDo(t *testing.T) {
+	events := make(chan pygent.RuntimeEvent, 10)
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) { events <- e }))
+	bash(t, r, "true")
+	require.NoError(t, r.Cleanup())
+	if !emulated() {
+		require.Empty(t, events)
+		return
+	}
+	e := <-events
+	require.Equal(t, pygent.RuntimeLimited, e.Kind)
+	require.Contains(t, e.Text, "process groups")
+}
+
+// emulated reports whether this process runs under an emulator, which refuses
+// what the guest needs to keep hold of its descendants.
+func emulated() bool {
+	var is int32
+	return unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0) != nil
 }

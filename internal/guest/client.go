@@ -77,6 +77,9 @@ type Config struct {
 	Silence time.Duration
 }
 
+// unsupervised is what a guest cannot do where the kernel does not help it.
+const unsupervised = "commands run in process groups, which a process can leave: the kernel refuses PR_SET_CHILD_SUBREAPER"
+
 // Info is what the guest says about itself.
 type Info struct {
 	Shell      string // path of the shell that runs commands; empty when there is none
@@ -85,6 +88,7 @@ type Info struct {
 	UID, GID   int
 	Init       bool   // it is PID 1
 	Supervised bool   // no process of a command can get away from it
+	Limits     string // why the guest does less than elsewhere; empty where it does not
 	Spill      string // directory of long outputs; empty when there is no room
 	SpillNote  string // why there is none
 	NonceSeen  bool   // the file of Config.Nonce is there
@@ -102,6 +106,7 @@ type Client struct {
 	kill     func() error   // ends the guest where closing the stream may not; may be nil
 	pending  sync.WaitGroup // goroutines that may outlive the call that started them
 	calls    keepAlive
+	words    func() string // what the guest wrote to stderr; may be nil
 
 	mu       sync.Mutex // guards what follows, and pending against growing after closed
 	closed   bool
@@ -126,6 +131,9 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 	if k, ok := conn.(interface{ Kill() error }); ok {
 		c.kill = k.Kill
 	}
+	if w, ok := conn.(interface{ Stderr() string }); ok {
+		c.words = w.Stderr
+	}
 	w := &wire.Welcome{}
 	err = c.call(ctx, wire.KindHello, &wire.Hello{
 		Version: wire.Version, Workspace: config.Workspace, Env: config.Env,
@@ -143,8 +151,19 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
 		NonceSeen: w.NonceOK, Nonce: w.Nonce,
 	}
+	if w.OS == "linux" && !w.Supervised {
+		c.info.Limits = unsupervised
+	}
 	c.beginCalls(pulse)
 	return c, nil
+}
+
+// LastWords returns what the guest wrote to stderr, which tells why it ended.
+func (c *Client) LastWords() string {
+	if c.words == nil {
+		return ""
+	}
+	return c.words()
 }
 
 // Info returns what the guest said about itself.

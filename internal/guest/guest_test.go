@@ -45,7 +45,8 @@ func TestHelloTellsWhereItRuns(t *testing.T) {
 		require.Equal(t, "linux", info.OS)
 		require.NotEmpty(t, info.Kernel)
 		require.NotEmpty(t, info.Spill)
-		require.True(t, info.Supervised)
+		require.Equal(t, subreaping(), info.Supervised)
+		require.Equal(t, info.Supervised, info.Limits == "", info.Limits)
 	})
 	t.Run("shell", func(t *testing.T) {
 		require.Equal(t, "bash", filepath.Base(container(t, debianImage(t), containerOptions{}).client.Info().Shell))

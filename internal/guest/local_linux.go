@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -28,16 +29,55 @@ const (
 // StartLocal starts a guest as a child of this process and connects to it.
 // The commands' environment is env alone, and config.Env. Closing the client
 // waits until the guest has ended everything it started.
+//
+// Where the system cannot run the program, as under a user-mode emulator or on
+// a processor that it is not made for, the guest is inside this process, and
+// [Info] says why.
 func StartLocal(ctx context.Context, env []string, config Config) (*Client, error) {
+	client, err := startOutside(ctx, env, config)
+	if !errors.Is(err, errUnable) || ctx.Err() != nil {
+		return client, err
+	}
+	client, inside := startInside(ctx, env, config)
+	if inside != nil {
+		return nil, errors.Join(err, inside)
+	}
+	client.info.Limits = err.Error() + "; its commands run in process groups, which a process can leave"
+	return client, nil
+}
+
+// errUnable marks errors of a machine that cannot run the program.
+var errUnable = errors.New("the guest cannot run here as a process of its own")
+
+func startOutside(ctx context.Context, env []string, config Config) (*Client, error) {
 	conn, err := startChild(env)
 	if err != nil {
-		return nil, fmt.Errorf("start the guest: %w", err)
+		return nil, fmt.Errorf("%w: %w", startError(err), err)
 	}
 	client, err := Connect(ctx, conn, config)
-	if words := conn.words.String(); err != nil && words != "" {
+	if err == nil {
+		return client, nil
+	}
+	if words := conn.Stderr(); words != "" {
 		err = fmt.Errorf("%w; it said: %s", err, words)
 	}
-	return client, err
+	if conn.endedByItself() {
+		err = fmt.Errorf("%w: %w", errUnable, err)
+	}
+	return nil, err
+}
+
+// errStart marks errors that another attempt may not meet.
+var errStart = errors.New("start the guest")
+
+// startError tells errors of the machine's kind from those of the moment.
+func startError(err error) error {
+	for _, errno := range []error{unix.ENOEXEC, unix.ENOENT, unix.ENOSYS, unix.EACCES, unix.EPERM, unix.EINVAL, binary.ErrPlatform} {
+		if errors.Is(err, errno) {
+			return errUnable
+		}
+	}
+	return errStart
 }
 
 // child is a guest as a child of this process, and its stream.
@@ -47,6 +87,7 @@ type child struct {
 	words  *lastWords    // of the guest
 	exited chan struct{} // closed when the guest and its supervisors have ended
 	waited error         // written before exited is closed
+	failed bool          // it ended with an error; likewise
 	once   sync.Once
 	err    error
 }
@@ -85,9 +126,11 @@ func startChild(env []string) (*child, error) {
 	}
 	go func() {
 		defer close(c.exited)
-		if err := c.cmd.Wait(); errors.Is(err, exec.ErrWaitDelay) {
+		err := c.cmd.Wait()
+		if errors.Is(err, exec.ErrWaitDelay) {
 			c.waited = errSupervisors
 		}
+		c.failed = c.cmd.ProcessState.ExitCode() > 0
 	}()
 	return c, nil
 }
@@ -111,6 +154,16 @@ func (c *child) Close() error {
 		c.err = errors.Join(c.err, c.waited)
 	})
 	return c.err
+}
+
+// Stderr returns the last words of the guest.
+func (c *child) Stderr() string { return c.words.String() }
+
+// endedByItself reports whether a guest that was closed had ended with an error
+// of its own.
+func (c *child) endedByItself() bool {
+	<-c.exited
+	return c.failed
 }
 
 // Kill ends a guest that does not answer, with all that it runs. Its
@@ -137,7 +190,7 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	fd, err := unix.MemfdCreate("pygent-guest", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return "", os.NewSyscallError("memfd_create", err)
+		return programFile(os.NewSyscallError("memfd_create", err))
 	}
 	if err := unix.Fchmod(fd, 0o755); err != nil {
 		return "", errors.Join(os.NewSyscallError("fchmod", err), unix.Close(fd))
@@ -155,3 +208,17 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 })
+
+// programFile puts the guest into the user's cache, where there are no files in
+// memory, or none that may be executed.
+func programFile(why error) (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", errors.Join(why, err)
+	}
+	path, err := binary.File(filepath.Join(dir, "pygent"), runtime.GOARCH)
+	if err != nil {
+		return "", errors.Join(why, err)
+	}
+	return path, nil
+}

@@ -182,7 +182,7 @@ func TestAnswersAreReadWhereverTheyStand(t *testing.T) {
 		"counted late": {created, `{"type":"response.output_text.delta","item_id":"msg_1","delta":"Hi."}`,
 			done(0, message("msg_1", "Hi.")), done(1, call("fc_1", "c1", "{}")), completed},
 		"arguments as an object": {done(0, message("msg_1", "Hi.")), done(1, strings.Replace(call("fc_1", "c1", "{}"), `"{}"`, `{}`, 1)), completed},
-		"gaps in the count": {done(1, message("msg_1", "Hi.")), done(4, call("fc_1", "c1", "{}")), completed},
+		"gaps in the count":      {done(1, message("msg_1", "Hi.")), done(4, call("fc_1", "c1", "{}")), completed},
 	}
 	for name, events := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -2,9 +2,9 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -32,9 +32,6 @@ const (
 
 // defaultKept is how much of an output's head and tail is kept by default.
 const defaultKept = 16 << 10
-
-// maxArg is the largest script that goes through argv.
-const maxArg = 96 << 10
 
 // run starts a command and, in the foreground, waits for it.
 func (s *Server) run(ctx context.Context, st *state, stream *yamux.Stream, payload []byte) error {
@@ -101,8 +98,8 @@ func (s *Server) start(st *state, m *wire.Run) (*job, error) {
 
 // spec returns how to run a command's script under the shell.
 func (st *state) spec(m *wire.Run) (supervise.Spec, error) {
-	if st.shell == "" {
-		return supervise.Spec{}, errors.New("there is neither bash nor sh here")
+	if st.noShell != nil {
+		return supervise.Spec{}, st.noShell
 	}
 	dir := st.workspace
 	if d := filepath.FromSlash(m.Dir); filepath.IsAbs(d) {
@@ -113,19 +110,15 @@ func (st *state) spec(m *wire.Run) (supervise.Spec, error) {
 	if err := checkDir(dir); err != nil {
 		return supervise.Spec{}, fmt.Errorf("directory of the command: %w", err)
 	}
-	script, path, err := scriptFile(m.Script)
+	script, text, err := handOver(forShell(m.Script))
 	if err != nil {
 		return supervise.Spec{}, fmt.Errorf("hand over the script: %w", err)
-	}
-	text := string(m.Script)
-	if script != nil {
-		text = ". " + path
 	}
 	name := strings.TrimSuffix(filepath.Base(st.shell), ".exe")
 	return supervise.Spec{
 		Path:    st.shell,
 		Args:    []string{name, "-c", text, name},
-		Env:     mergeEnv(st.env, m.Env, []string{"PWD=" + dir}),
+		Env:     mergeEnv(st.env, m.Env, workingDir(dir)),
 		Dir:     dir,
 		Script:  script,
 		Confirm: m.Background,
@@ -138,6 +131,20 @@ func kept(n int) int {
 	}
 	return min(n, wire.MaxKept)
 }
+
+// handOver returns what a shell takes as its command for a script to run: the
+// script itself, or one that reads it from a file. A file that is returned is to
+// be the command's descriptor 3.
+func handOver(script []byte) (file *os.File, command string, err error) {
+	if throughArg(script) {
+		return nil, string(script), nil
+	}
+	file, path, err := scriptFile(script)
+	return file, ". " + quote(path), err
+}
+
+// quote makes one word of a text for a shell.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // throughArg reports whether a script can go through argv. One that looks for
 // processes by their arguments must not find itself, and so may not.

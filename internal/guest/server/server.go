@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/x/pygent/internal/guest/shell"
 	"github.com/x/pygent/internal/guest/supervise"
 	"github.com/x/pygent/internal/guest/wire"
 )
@@ -43,6 +44,7 @@ type state struct {
 	root      *os.Root
 	owner     *owner // who gets what file requests make; nil for nobody else
 	shell     string
+	noShell   error // why there is none
 	env       []string
 	spills    *spills // nil where there is no room
 }
@@ -207,7 +209,7 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	if m.Own {
 		st.owner = ownerOf(root)
 	}
-	st.shell = findShell(st.env)
+	st.shell, st.noShell = shell.Find(st.env, "/usr/local/bin", "/usr/bin", "/bin")
 	w := &wire.Welcome{
 		Version: wire.Version, Shell: st.shell,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel(),

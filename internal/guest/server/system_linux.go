@@ -31,16 +31,14 @@ func outputPipe() (read, write *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "output"), os.NewFile(uintptr(fds[1]), "output"), nil
 }
 
-// scriptFile returns a file in memory with the script and the path by which
-// the command finds it as its descriptor 3, or nothing where the script can
-// go through argv. The script closes the descriptor first.
+// scriptFile returns a file in memory with the script, and the path by which
+// the command finds it as its descriptor 3. The script closes the descriptor
+// first. Where there are no files in memory, it is one on disk.
 func scriptFile(script []byte) (*os.File, string, error) {
-	if throughArg(script) {
-		return nil, "", nil
-	}
 	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, "", os.NewSyscallError("memfd_create", err)
+		path, err := tempScript(script)
+		return nil, path, err
 	}
 	file := os.NewFile(uintptr(fd), "script")
 	if _, err = fmt.Fprintf(file, "exec 3<&-; %s\n", script); err != nil {

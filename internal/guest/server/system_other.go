@@ -2,29 +2,14 @@
 
 package server
 
-import (
-	"fmt"
-	"os"
-)
+import "os"
 
 func kernel() string { return "" }
 
 func outputPipe() (read, write *os.File, err error) { return os.Pipe() }
 
-// scriptFile returns a file with the script and its path, or nothing where
-// the script can go through argv. The file is removed by its own first words.
+// scriptFile returns the path of a file with the script.
 func scriptFile(script []byte) (*os.File, string, error) {
-	if throughArg(script) {
-		return nil, "", nil
-	}
-	file, err := os.CreateTemp("", "pygent-script-*")
-	if err != nil {
-		return nil, "", err
-	}
-	if _, err = fmt.Fprintf(file, "rm -f '%s'; %s\n", file.Name(), script); err != nil {
-		_ = file.Close()
-		_ = os.Remove(file.Name())
-		return nil, "", err
-	}
-	return file, "'" + file.Name() + "'", nil
+	path, err := tempScript(script)
+	return nil, path, err
 }

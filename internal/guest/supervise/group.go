@@ -8,8 +8,10 @@ import (
 	"time"
 )
 
-// Groups is the supervisor for processes that have other children: each
-// command is a process group, and what leaves the group is not found again.
+// Groups is the supervisor for processes that have other children, and for
+// systems that refuse what a [Pool] needs. Each command is a process group, or
+// on Windows a job, which ends with all its processes when this process dies.
+// A process can leave a group, but no job.
 type Groups struct {
 	mu      sync.Mutex // guards what follows
 	closed  bool
@@ -19,28 +21,38 @@ type Groups struct {
 // maxKills is how often a group is killed before nothing is left to wait for.
 const maxKills = 10
 
-// NewGroups returns a supervisor by process groups.
+// How often a group is looked at: after the first process has ended, and
+// between two attempts to kill what is left.
+const (
+	groupTick = 20 * time.Millisecond
+	killTick  = 10 * time.Millisecond
+)
+
+// NewGroups returns a supervisor by process groups or jobs.
 func NewGroups() *Groups { return &Groups{running: make(map[*groupProcess]struct{})} }
 
 // groupProcess is a command in a process group.
 type groupProcess struct {
 	cmd    *exec.Cmd
+	group  *group
 	owner  *Groups
 	exited chan struct{}
 	gone   chan struct{}
 	stop   chan time.Duration
 	exit   Exit // written before exited is closed
+
+	mu     sync.Mutex // keeps the group open while it is looked at
+	closed bool
 }
 
 // Sure implements [Supervisor].
-func (g *Groups) Sure() bool { return false }
+func (g *Groups) Sure() bool { return groupsAreSure }
 
 // Start implements [Supervisor].
 func (g *Groups) Start(spec Spec) (Process, error) {
 	cmd := &exec.Cmd{
 		Path: spec.Path, Args: spec.Args, Env: spec.Env, Dir: spec.Dir,
 		Stdout: spec.Output, Stderr: spec.Output,
-		SysProcAttr: groupAttr(),
 	}
 	if spec.Script != nil {
 		cmd.ExtraFiles = []*os.File{spec.Script}
@@ -55,7 +67,8 @@ func (g *Groups) Start(spec Spec) (Process, error) {
 	if g.closed {
 		return nil, ErrClosed
 	}
-	if err := cmd.Start(); err != nil {
+	var err error
+	if p.group, err = startGroup(cmd); err != nil {
 		return nil, err
 	}
 	g.running[p] = struct{}{}
@@ -99,23 +112,24 @@ func (p *groupProcess) watch() {
 		p.owner.mu.Lock()
 		delete(p.owner.running, p)
 		p.owner.mu.Unlock()
+		p.shut()
 		close(p.gone)
 	}()
 	var kill <-chan time.Time
 	kills := 0
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(groupTick)
 	defer tick.Stop()
 	exited := p.exited
 	for {
 		select {
 		case grace := <-p.stop:
 			if grace > 0 {
-				signalGroup(p.cmd.Process, false)
+				p.group.terminate()
 			}
 			kill = time.After(grace)
 		case <-kill:
-			signalGroup(p.cmd.Process, true)
-			kill = time.After(10 * time.Millisecond)
+			p.group.kill()
+			kill = time.After(killTick)
 			kills++
 		case <-exited:
 			exited = nil
@@ -123,10 +137,18 @@ func (p *groupProcess) watch() {
 		}
 		// A killed orphan counts as alive until init reaps it, which may take
 		// its time.
-		if exited == nil && (kills > maxKills || !groupAlive(p.cmd.Process)) {
+		if exited == nil && (kills > maxKills || !p.group.alive()) {
 			return
 		}
 	}
+}
+
+// shut gives back what the group holds.
+func (p *groupProcess) shut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.group.close()
 }
 
 // Exited implements [Process].
@@ -146,13 +168,12 @@ func (p *groupProcess) Stop(grace time.Duration) {
 	}
 }
 
-// Procs implements [Process]. A group tells whether it is alive, but not of
-// whom it consists.
-func (p *groupProcess) Procs(int) ([]Proc, int) {
-	select {
-	case <-p.gone:
+// Procs implements [Process].
+func (p *groupProcess) Procs(limit int) ([]Proc, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
 		return nil, 0
-	default:
-		return []Proc{{PID: p.cmd.Process.Pid}}, 1
 	}
+	return p.group.procs(limit)
 }

@@ -1,18 +1,33 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package supervise
 
 import (
 	"os"
-	"syscall"
+	"os/exec"
 )
 
-func groupAttr() *syscall.SysProcAttr { return nil }
+const groupsAreSure = false
 
-// signalGroup ends the first process: there are no groups here.
-func signalGroup(leader *os.Process, _ bool) { _ = leader.Kill() }
+// group is the first process of a command: there are no groups here.
+type group struct{ leader *os.Process }
 
-// groupAlive is asked after the first process has ended.
-func groupAlive(*os.Process) bool { return false }
+func startGroup(cmd *exec.Cmd) (*group, error) {
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return &group{leader: cmd.Process}, nil
+}
+
+func (g *group) terminate() { _ = g.leader.Kill() }
+
+func (g *group) kill() { _ = g.leader.Kill() }
+
+// alive is asked after the first process has ended.
+func (g *group) alive() bool { return false }
+
+func (g *group) procs(int) ([]Proc, int) { return []Proc{{PID: g.leader.Pid}}, 1 }
+
+func (g *group) close() {}
 
 func groupExit(state *os.ProcessState) Exit { return Exit{Code: state.ExitCode()} }

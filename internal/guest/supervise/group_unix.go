@@ -4,23 +4,25 @@ package supervise
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 )
 
-func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+// A process can leave its group.
+const groupsAreSure = false
 
-// signalGroup asks the processes of a group to end, or makes them.
-func signalGroup(leader *os.Process, kill bool) {
-	sig := syscall.SIGTERM
-	if kill {
-		sig = syscall.SIGKILL
+// group is the processes of a command: a process group, which is a session.
+type group struct{ leader int }
+
+func startGroup(cmd *exec.Cmd) (*group, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
 	}
-	_ = syscall.Kill(-leader.Pid, sig)
+	return &group{leader: cmd.Process.Pid}, nil
 }
 
-// groupAlive reports whether the group has a process left. The group keeps
-// the number of its leader from being given to another process.
-func groupAlive(leader *os.Process) bool { return syscall.Kill(-leader.Pid, 0) == nil }
+func (g *group) close() {}
 
 func groupExit(state *os.ProcessState) Exit {
 	status, ok := state.Sys().(syscall.WaitStatus)

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -64,12 +65,17 @@ type process struct {
 	exit Exit
 }
 
+// ErrNoSubreaper tells that the system does not make this process the owner of
+// its descendants: user-mode emulators do not, nor do old kernels. [Groups] do
+// without.
+var ErrNoSubreaper = errors.New("the system refuses to leave descendants to this process")
+
 // NewPool makes this process the owner of its descendants and starts a first
 // supervisor. The program that calls it must call [Worker] when it is started
 // as [WorkerName].
 func NewPool() (*Pool, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, os.NewSyscallError("prctl", err)
+		return nil, fmt.Errorf("%w: %w", ErrNoSubreaper, os.NewSyscallError("prctl", err))
 	}
 	p := &Pool{
 		program: "/proc/self/exe",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,8 +29,28 @@ func (p *Pool) reap() {
 		case <-p.signals:
 			p.reapAll()
 		case <-p.done:
-			p.reapAll()
+			p.reapLast()
 			return
+		}
+	}
+}
+
+// reapLast waits for the supervisors that were killed. One whose first thread
+// has ended looks dead, but cannot be reaped before its other threads have too.
+func (p *Pool) reapLast() {
+	tick := time.NewTicker(maxKillPause)
+	defer tick.Stop()
+	for {
+		p.reapAll()
+		p.mu.Lock()
+		left := len(p.workers)
+		p.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-p.signals:
+		case <-tick.C:
 		}
 	}
 }

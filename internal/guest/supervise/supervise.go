@@ -8,8 +8,9 @@
 // exec. A supervisor needs neither a fork nor a new thread to kill, and so
 // ends fork bombs from under a limit of processes. See [NewPool].
 //
-// Elsewhere, and inside processes that have children of their own, commands
-// run in process groups, which a determined process can leave. See
+// Elsewhere, where the system refuses that, and inside processes that have
+// children of their own, commands run in process groups, which a determined
+// process can leave, and on Windows in job objects, which it cannot. See
 // [NewGroups].
 package supervise
 

@@ -49,11 +49,21 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	pool, err := supervise.NewPool()
+	supervisor, err := newSupervisor()
 	if err != nil {
 		return err
 	}
-	return server.New(pool, os.Environ()).Serve(stream)
+	return server.New(supervisor, os.Environ()).Serve(stream)
+}
+
+// newSupervisor returns the best supervisor that this system allows.
+func newSupervisor() (supervise.Supervisor, error) {
+	pool, err := supervise.NewPool()
+	if errors.Is(err, supervise.ErrNoSubreaper) {
+		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
+		return supervise.NewGroups(), nil
+	}
+	return pool, err
 }
 
 // stdio is the stream to the host.

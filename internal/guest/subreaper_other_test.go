@@ -1,0 +1,5 @@
+//go:build !linux
+
+package guest_test
+
+func subreaping() bool { return false }

@@ -1,0 +1,65 @@
+package supervise
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminate asks the processes of a command to end.
+func (g *group) terminate() { g.signal(unix.SIGTERM) }
+
+// kill makes them. Those that left the session are found as long as they have
+// a living parent among the command's processes.
+func (g *group) kill() { g.signal(unix.SIGKILL) }
+
+// signal reaches the process group all at once: a shell whose child was ended
+// first would go on with its next command.
+func (g *group) signal(sig unix.Signal) {
+	all := append(descendants(g.leader), g.members()...)
+	_ = unix.Kill(-g.leader, sig)
+	for _, pid := range all {
+		if fields := statFields(pid); len(fields) > 2 && string(fields[2]) != strconv.Itoa(g.leader) {
+			_ = unix.Kill(pid, sig)
+		}
+	}
+}
+
+func (g *group) alive() bool { return len(g.members()) > 0 }
+
+func (g *group) procs(limit int) ([]Proc, int) {
+	members := g.members()
+	var procs []Proc
+	for _, pid := range members[:min(len(members), limit)] {
+		procs = append(procs, Proc{PID: pid, Name: name(pid)})
+	}
+	return procs, len(members)
+}
+
+// members returns the living processes of the session, whose number nobody else
+// gets while one of them lives. PID 1 reaps the dead ones that were left to it.
+func (g *group) members() []int {
+	names, err := readNames("/proc/")
+	if err != nil {
+		return nil
+	}
+	var members []int
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		fields := statFields(pid)
+		if len(fields) < 4 || string(fields[3]) != strconv.Itoa(g.leader) {
+			continue
+		}
+		switch {
+		case fields[0][0] != 'Z' && fields[0][0] != 'X':
+			members = append(members, pid)
+		case pid != g.leader && os.Getpid() == 1:
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+	}
+	return members
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs the tests of the local runtime on Windows, under wine: the look-up of the
+# shell, and job objects. Git's bash cannot be had here; a shell made of the
+# test's program stands in for it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+# How long all of it may take, in seconds.
+patience=240
+
+install_wine() {
+	need wine wine64 wine
+	need x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+}
+
+work=$(mktemp -d)
+export WINEPREFIX=$work/wine WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml='
+trap 'wineserver -k >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+
+# Debian keeps wineserver out of PATH.
+export PATH="$PATH:/usr/lib/wine"
+
+make_prefix() {
+	mkdir -p "$WINEPREFIX"
+	timeout -k 5 "$patience" wine wineboot --init </dev/null >/dev/null 2>&1 || die "wine does not start"
+	x86_64-w64-mingw32-gcc -shared -O2 -o "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" scripts/prng.c -ladvapi32
+}
+
+# run PACKAGE TESTS runs the tests of a package that match.
+run() {
+	local binary=$work/tests.exe
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go test -c -o "$binary" "$1"
+	(cd "$1" && timeout -k 5 "$patience" wine "$binary" -test.v -test.timeout "${patience}s" -test.run "$2" </dev/null 2>&1) |
+		tr -d '\r' | awk -f scripts/test.awk
+}
+
+[ "$(uname -m)" = x86_64 ] || die "wine runs programs of this machine's processor, and these tests are for x86_64"
+install_wine
+make_prefix
+run . '^TestWindows'
