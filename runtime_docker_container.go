@@ -39,8 +39,9 @@ const idleScript = "cat >/dev/null; exit 0"
 
 // hostSilence is after how long without a sign of us a guest ends what it runs:
 // its engine may have lost us, and keep its stream open. It is longer than a
-// guest is waited for, so that no link is lost at one end only.
-const hostSilence = 30 * time.Second
+// guest is waited for, so that no link is lost at one end only, and long enough
+// for a process that a person or a debugger has stopped for a while.
+const hostSilence = 5 * time.Minute
 
 // errDiedAtStart tells that a container ended before its guest had said a word.
 var errDiedAtStart = errors.New("the container ended at its start")
