@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
 )
@@ -142,7 +143,9 @@ func TestEngineThatIsKilled(t *testing.T) {
 			require.ErrorIs(t, err, pygent.ErrRuntimeLost)
 			e.start(t)
 			require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
-			require.Len(t, containersOf(t, e.client, dir), 1)
+			require.EventuallyWithT(t, func(c *assert.CollectT) {
+				assert.Len(c, containersOf(t, e.client, dir), 1)
+			}, 20*time.Second, 20*time.Millisecond, "an engine that comes back removes what it ended in its own time")
 			requireStill(t, dir)
 		})
 	}

@@ -114,7 +114,7 @@ func TestRegistrationSaysWhatNoProviderTakes(t *testing.T) {
 	require.EqualError(t, r.Register("t", strings.Repeat("ä", 1025), nil, sayTool("")), "tool t: the description has 1025 characters, and providers take at most 1024")
 	require.NoError(t, r.Register("t", strings.Repeat("ä", 1024), nil, sayTool("")))
 	require.EqualError(t, r.Register("t", "", json.RawMessage(`{"type":"object","properties":{"two words":{"type":"string"}}}`), sayTool("")),
-		"tool t: parameters: two words: the name of a property has 1 to 64 letters, digits, _, - or .")
+		"tool t: parameters: two words: the name of a property has 1 to 64 letters, digits, dots, _ or -")
 	require.ErrorContains(t, r.Register("t", "", json.RawMessage(`{"type":"object","properties":{"next":{"$ref":"#"}}}`), sayTool("")), "tool t: parameters: next.next: # contains itself")
 }
 

@@ -268,8 +268,8 @@ func (s *soaker) killGuest(ctx context.Context) error {
 	res, err := s.runtime.Bash(ctx, fmt.Sprintf(`p=$$
 while read -r _ _ _ parent _ </proc/$p/stat && [ "$parent" != %d ]; do p=$parent; done
 kill -9 $p; sleep 60`, os.Getpid()), pygent.BashTimeout(50*time.Second))
-	if err == nil {
-		return fmt.Errorf("the guest was killed: %+v", res)
+	if err != nil || res.ExitCode != -1 || !strings.Contains(res.Note, "died while the command ran") {
+		return fmt.Errorf("the guest was killed: %+v, %v", res, err)
 	}
 	return nil
 }
