@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 	if workspace := os.Getenv(hostProcess); workspace != "" {
 		actAsHost(workspace)
 	}
-	code := m.Run()
+	code := runWithOwnTemp(m)
 	_ = os.RemoveAll(guestDir)
 	if c, err := engine(); err == nil {
 		_ = c.Close()
@@ -22,4 +22,20 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// runWithOwnTemp runs the tests with a temporary directory of their own: guests
+// that they kill cannot remove what they keep there.
+func runWithOwnTemp(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "guest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("TMPDIR", dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
 }
