@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/docker/docker/client"
 
@@ -195,7 +196,7 @@ func (c *dockerCommander) save() error {
 	s := c.current
 	c.mu.Unlock()
 	if s != nil {
-		<-s.done
+		c.awaitStart(s)
 	}
 	if c.volume == "" {
 		return nil
@@ -208,13 +209,36 @@ func (c *dockerCommander) save() error {
 		err = endJobs(ctx, client)
 	}
 	if err == nil {
-		// It may take its time, for as long as the guest gets on with it.
-		err = c.files.bringBack(context.Background(), client)
+		err = c.bringBack(client)
 	}
 	if err != nil {
 		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
 	}
 	return nil
+}
+
+// awaitStart waits for a start that goes on, and gives it up when it takes long,
+// as one does that pulls an image.
+func (c *dockerCommander) awaitStart(s *containerStart) {
+	limit := time.NewTimer(engineTimeout)
+	defer limit.Stop()
+	select {
+	case <-s.done:
+	case <-limit.C:
+		c.end()
+		<-s.done
+	}
+}
+
+// bringBackTime bounds the copying of a workspace out of a volume. It is long,
+// because a guest that does not get on with it is given up much sooner, and is
+// there for one that sends a byte now and then.
+const bringBackTime = time.Hour
+
+func (c *dockerCommander) bringBack(client *guest.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), bringBackTime)
+	defer cancel()
+	return c.files.bringBack(ctx, client)
 }
 
 // giveUp gives the files of a mounted workspace to its owner. The container may
