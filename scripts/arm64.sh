@@ -41,9 +41,10 @@ run() {
 }
 
 # The containers of the tests have programs of this machine's architecture, and
-# so are left out; many commands at once are too, because the emulator fails to
-# start some of them.
-guest='^Test(HelloTellsWhereItRuns|CommandResults|OrderOfBothStreamsIsTrue|EnvironmentAndDirectory|LargeScripts|OutputIsBoundedAndSpilled|DeadlineLeavesNoDescendant|CancelKillsAndReturnsOutput|FilesAreWrittenAndRead|FilesOutsideTheWorkspaceAreRefused|DirectoriesAreUploadedAndExported)$/^local$'
+# so are left out. So are many commands at once, because the emulator fails to
+# start some of them, and what gets away by setsid: the emulator does not give
+# the guest its orphans, and without them it promises nothing of these.
+guest='^Test(HelloTellsWhereItRuns|CommandResults|OrderOfBothStreamsIsTrue|EnvironmentAndDirectory|LargeScripts|OutputIsBoundedAndSpilled|CancelKillsAndReturnsOutput|FilesAreWrittenAndRead|FilesOutsideTheWorkspaceAreRefused|DirectoriesAreUploadedAndExported)$/^local$'
 root='^TestBash(ReportsOutputAndStatus|StopsAtItsTimeLimit|KillsWhatIgnoresTerm|CancelReturnsWhatIsKnown|ReturnsAlthoughAChildHoldsThePipe|BoundsOutput|RunsScriptsOfAnySize|Directory)$/^local$|^TestLocalTellsWhatItCannotDo$'
 
 need $qemu qemu-user-static
