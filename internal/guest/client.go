@@ -93,6 +93,8 @@ type Info struct {
 	SpillNote  string // why there is none
 	NonceSeen  bool   // the file of Config.Nonce is there
 	Nonce      string // its first bytes
+	Setid      string // what becomes of setuid and setgid bits that commands set: "stripped", "refused", or empty when they stay
+	SetidNote  string // why they stay
 }
 
 // Client is the host's side of a session. Its methods may be called from any
@@ -149,7 +151,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 	c.info = Info{
 		Shell: w.Shell, OS: w.OS, Arch: w.Arch, Kernel: w.Kernel, UID: w.UID, GID: w.GID,
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
-		NonceSeen: w.NonceOK, Nonce: w.Nonce,
+		NonceSeen: w.NonceOK, Nonce: w.Nonce, Setid: w.Setid, SetidNote: w.SetidNote,
 	}
 	if w.OS == "linux" && !w.Supervised {
 		c.info.Limits = unsupervised

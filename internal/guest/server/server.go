@@ -27,6 +27,10 @@ const maxFileRequests = 4
 
 // Server serves one session.
 type Server struct {
+	// Setid says what becomes of setuid and setgid bits that commands set, and
+	// SetidNote, where it is empty, why they stay. The host is told.
+	Setid, SetidNote string
+
 	supervisor supervise.Supervisor
 	environ    []string
 	jobs       *jobs
@@ -214,7 +218,7 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 		Version: wire.Version, Shell: st.shell,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel(),
 		UID: os.Getuid(), GID: os.Getgid(), Init: os.Getpid() == 1,
-		Supervised: s.supervisor.Sure(),
+		Supervised: s.supervisor.Sure(), Setid: s.Setid, SetidNote: s.SetidNote,
 	}
 	if st.spills, err = newSpills(m.SpillDirs, workspace); err != nil {
 		w.SpillNote = wire.AsFailure(err).Text

@@ -13,6 +13,8 @@ import (
 // on Windows a job, which ends with all its processes when this process dies.
 // A process can leave a group, but no job.
 type Groups struct {
+	launch Launcher // of commands
+
 	mu      sync.Mutex // guards what follows
 	closed  bool
 	running map[*groupProcess]struct{}
@@ -29,7 +31,12 @@ const (
 )
 
 // NewGroups returns a supervisor by process groups or jobs.
-func NewGroups() *Groups { return &Groups{running: make(map[*groupProcess]struct{})} }
+func NewGroups() *Groups { return NewGroupsVia(directly) }
+
+// NewGroupsVia is [NewGroups] with commands that a launcher starts.
+func NewGroupsVia(launch Launcher) *Groups {
+	return &Groups{launch: launch, running: make(map[*groupProcess]struct{})}
+}
 
 // groupProcess is a command in a process group.
 type groupProcess struct {
@@ -68,7 +75,8 @@ func (g *Groups) Start(spec Spec) (Process, error) {
 		return nil, ErrClosed
 	}
 	var err error
-	if p.group, err = startGroup(cmd); err != nil {
+	g.launch(func() { p.group, err = startGroup(cmd) })
+	if err != nil {
 		return nil, err
 	}
 	g.running[p] = struct{}{}

@@ -30,7 +30,8 @@ const (
 // its process, for it reaps them all.
 type Pool struct {
 	program string
-	init    bool // this process is PID 1 of its namespace
+	launch  Launcher // of supervisors
+	init    bool     // this process is PID 1 of its namespace
 	signals chan os.Signal
 	done    chan struct{}  // closed when Close begins
 	running sync.WaitGroup // the goroutines of the pool
@@ -73,12 +74,17 @@ var ErrNoSubreaper = errors.New("the system refuses to leave descendants to this
 // NewPool makes this process the owner of its descendants and starts a first
 // supervisor. The program that calls it must call [Worker] when it is started
 // as [WorkerName].
-func NewPool() (*Pool, error) {
+func NewPool() (*Pool, error) { return NewPoolVia(directly) }
+
+// NewPoolVia is [NewPool] with supervisors that a launcher starts. Commands
+// inherit from them.
+func NewPoolVia(launch Launcher) (*Pool, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoSubreaper, os.NewSyscallError("prctl", err))
 	}
 	p := &Pool{
 		program: "/proc/self/exe",
+		launch:  launch,
 		init:    unix.Getpid() == 1,
 		signals: make(chan os.Signal, 1),
 		done:    make(chan struct{}),
@@ -201,12 +207,12 @@ func (p *Pool) take() (*supervisor, error) {
 	if p.closed {
 		return nil, ErrClosed
 	}
-	return p.launch()
+	return p.startWorker()
 }
 
-// launch starts a supervisor. The mutex is held, so that it cannot be reaped
+// startWorker starts a supervisor. The mutex is held, so that it cannot be reaped
 // before it is known.
-func (p *Pool) launch() (*supervisor, error) {
+func (p *Pool) startWorker() (*supervisor, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socketpair", err)
@@ -222,13 +228,8 @@ func (p *Pool) launch() (*supervisor, error) {
 		return nil, &os.PathError{Op: "open", Path: os.DevNull, Err: err}
 	}
 	defer unix.Close(null)
-	pid, err := syscall.ForkExec(p.program, []string{WorkerName}, &syscall.ProcAttr{
-		// A supervisor mostly waits, and its threads count against the limit
-		// of processes.
-		Env:   []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=12MiB"},
-		Files: []uintptr{uintptr(null), uintptr(null), 2, uintptr(pair[1])},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
+	var pid int
+	p.launch(func() { pid, err = p.fork(null, pair[1]) })
 	if err != nil {
 		_ = socket.Close()
 		return nil, os.NewSyscallError("fork", err)
@@ -237,6 +238,17 @@ func (p *Pool) launch() (*supervisor, error) {
 	p.workers[pid] = s
 	p.running.Go(s.listen)
 	return s, nil
+}
+
+// fork starts the program of a supervisor on its end of the socket.
+func (p *Pool) fork(null, socket int) (pid int, err error) {
+	return syscall.ForkExec(p.program, []string{WorkerName}, &syscall.ProcAttr{
+		// A supervisor mostly waits, and its threads count against the limit
+		// of processes.
+		Env:   []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=12MiB"},
+		Files: []uintptr{uintptr(null), uintptr(null), 2, uintptr(socket)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
 }
 
 // release takes back a supervisor that has nothing to do.

@@ -75,3 +75,11 @@ type Supervisor interface {
 	// Close kills everything that was started and waits until it is gone.
 	Close() error
 }
+
+// Launcher runs a function that starts a process. What the process inherits
+// from the thread that starts it, such as filters of system calls, is the
+// launcher's to decide.
+type Launcher func(start func())
+
+// directly is the launcher that decides nothing.
+func directly(start func()) { start() }

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It changes with every change of a
 // message.
-const Version = 2
+const Version = 3
 
 // Bounds of messages.
 const (
@@ -75,6 +75,8 @@ type Welcome struct {
 	SpillNote  string // why there is none
 	NonceOK    bool   // the file named by Hello.Nonce is there
 	Nonce      string // its content
+	Setid      string // what becomes of setuid and setgid bits that commands set; empty when they stay
+	SetidNote  string // why they stay
 }
 
 // Fields implements [Message].
@@ -92,6 +94,8 @@ func (m *Welcome) Fields(c *Codec) {
 	c.String(&m.SpillNote, maxText)
 	c.Bool(&m.NonceOK)
 	c.String(&m.Nonce, maxName)
+	c.String(&m.Setid, maxName)
+	c.String(&m.SetidNote, maxText)
 }
 
 // Run starts a command. In the foreground, [Chunk] frames may come and a

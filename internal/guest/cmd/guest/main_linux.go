@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/guest/server"
+	"github.com/x/pygent/internal/guest/setid"
 	"github.com/x/pygent/internal/guest/supervise"
 )
 
@@ -49,19 +50,30 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	supervisor, err := newSupervisor()
+	guard, unguarded := setid.Start()
+	launch := func(start func()) { start() }
+	if unguarded == nil {
+		launch = guard.Do
+	}
+	supervisor, err := newSupervisor(launch)
 	if err != nil {
 		return err
 	}
-	return server.New(supervisor, os.Environ()).Serve(stream)
+	s := server.New(supervisor, os.Environ())
+	if unguarded != nil {
+		s.SetidNote = unguarded.Error()
+		return s.Serve(stream)
+	}
+	s.Setid = string(guard.Level())
+	return errors.Join(s.Serve(stream), guard.Close())
 }
 
 // newSupervisor returns the best supervisor that this system allows.
-func newSupervisor() (supervise.Supervisor, error) {
-	pool, err := supervise.NewPool()
+func newSupervisor(launch supervise.Launcher) (supervise.Supervisor, error) {
+	pool, err := supervise.NewPoolVia(launch)
 	if errors.Is(err, supervise.ErrNoSubreaper) {
 		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
-		return supervise.NewGroups(), nil
+		return supervise.NewGroupsVia(launch), nil
 	}
 	return pool, err
 }

@@ -1,0 +1,130 @@
+package setid
+
+import (
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// deputy makes calls in the place of commands, without the bits.
+type deputy struct {
+	self   identity
+	notify *listener
+}
+
+// change is a call that changes the mode of a file.
+type change struct {
+	dir     int32
+	address uint64 // of the path
+	bare    bool   // there is no path: dir is the file
+	flags   uint64
+	mode    uint32
+}
+
+// modeMask is what a mode consists of; calls ignore the rest.
+const modeMask = 0o7777
+
+// answer makes a call, and tells its caller how it went.
+func (d *deputy) answer(c call) {
+	a := abis[runtime.GOARCH]
+	err := error(unix.EPERM)
+	if want, ok := changeOf(a, c); ok {
+		err = d.chmod(c, want)
+	} else if want, ok := creationOf(a, c); ok {
+		if err = d.create(c, want); err == nil {
+			return // the descriptor was the answer
+		}
+	}
+	d.notify.send(answer{id: c.id, errno: -int32(errnoOf(err))})
+}
+
+// changeOf returns what a call wants. False stands for one that changes no mode.
+func changeOf(a abi, c call) (change, bool) {
+	arg := func(i int) uint32 { return uint32(c.args[i]) }
+	switch int64(c.nr) {
+	case a.chmod:
+		return change{dir: unix.AT_FDCWD, address: c.args[0], mode: arg(1)}, true
+	case a.fchmod:
+		return change{dir: int32(arg(0)), bare: true, mode: arg(1)}, true
+	case a.fchmodat:
+		return change{dir: int32(arg(0)), address: c.args[1], mode: arg(2)}, true
+	case callFchmodat2:
+		return change{dir: int32(arg(0)), address: c.args[1], mode: arg(2), flags: uint64(arg(3))}, true
+	default:
+		return change{}, false
+	}
+}
+
+// chmod changes the mode of the file that the caller means, if the caller may
+// do exactly what this process may.
+func (d *deputy) chmod(c call, want change) error {
+	if want.flags&^(unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH) != 0 {
+		return unix.EINVAL
+	}
+	from, err := d.callerOf(c)
+	if err != nil {
+		return err
+	}
+	file, err := from.file(want)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(file)
+	// Only now is it sure that all of this was the caller's: the number of a
+	// thread that has ended is given to another one.
+	if !d.notify.waits(c.id) {
+		return unix.ESRCH
+	}
+	return setMode(file, want.mode)
+}
+
+// callerOf returns who waits for the answer to a call. Others than those that
+// may do exactly what this process may are refused.
+func (d *deputy) callerOf(c call) (*caller, error) {
+	if c.thread == 0 {
+		return nil, unix.EPERM
+	}
+	from := &caller{thread: int(c.thread)}
+	var err error
+	if from.identity, err = identify(from.thread); err != nil {
+		return nil, unix.EPERM
+	}
+	if !d.self.same(from.identity) {
+		return nil, unix.EPERM
+	}
+	return from, nil
+}
+
+// file opens a handle on the file that a change is for.
+func (c *caller) file(want change) (int, error) {
+	if want.bare {
+		return c.descriptor(want.dir)
+	}
+	path, err := c.text(want.address)
+	if err != nil {
+		return -1, err
+	}
+	if path == "" && want.flags&unix.AT_EMPTY_PATH != 0 {
+		return c.directory(want.dir)
+	}
+	return c.open(want.dir, path, want.flags&unix.AT_SYMLINK_NOFOLLOW != 0)
+}
+
+// setMode changes the mode of a file behind a handle. Directories keep the bits
+// that they have: they let nobody run anything, and are the user's own.
+func setMode(file int, mode uint32) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(file, &stat); err != nil {
+		return err
+	}
+	kept := uint32(0)
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return unix.EOPNOTSUPP
+	case unix.S_IFDIR:
+		kept = stat.Mode & bits
+	}
+	mode = mode&modeMask&^bits | mode&kept
+	return unix.Fchmodat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(file), mode, 0)
+}

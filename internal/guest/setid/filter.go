@@ -1,0 +1,158 @@
+package setid
+
+import (
+	"fmt"
+
+	"golang.org/x/net/bpf"
+)
+
+// bits are those that no file gets.
+const bits = 0o6000
+
+// Flags of open with which it makes a file. Without them its mode is ignored,
+// and may be anything.
+const createFlags = 0o100 | 0o20000000 // O_CREAT, __O_TMPFILE
+
+// What the filter answers, as seccomp(2) has it.
+const (
+	retAllow  = 0x7fff0000
+	retNotify = 0x7fc00000
+	retErrno  = 0x00050000
+)
+
+// Numbers of errors, the same on every architecture of this package.
+const (
+	errPerm  = 1
+	errBusy  = 16
+	errNoSys = 38
+)
+
+// Where the filter finds what it looks at, in bytes. Of arguments it takes the
+// lower half, which comes first on the architectures of this package.
+const (
+	offsetCall = 0
+	offsetArch = 4
+	offsetArgs = 16
+)
+
+// noCall is the number of a call that a tracer has made none.
+const noCall = 0xffffffff
+
+// lastCall is the newest call whose rights are known here: listns of Linux
+// 6.19. None of those since openat2 sets modes, but fchmodat2.
+const lastCall = 470
+
+// abi is the system calls of an architecture. A number below zero stands for a
+// call that it does not have.
+type abi struct {
+	arch                                uint32 // as AUDIT_ARCH_ has it
+	open, openat, creat, mknod, mknodat int64
+	chmod, fchmod, fchmodat             int64
+	seccomp                             int64
+}
+
+// Calls with the same number everywhere.
+const (
+	callIOUringSetup    = 425
+	callIOUringEnter    = 426
+	callIOUringRegister = 427
+	callOpenat2         = 437
+	callFchmodat2       = 452
+)
+
+// abis are the architectures by their names in Go.
+var abis = map[string]abi{
+	"amd64": {
+		arch: 0xc000003e,
+		open: 2, openat: 257, creat: 85, mknod: 133, mknodat: 259,
+		chmod: 90, fchmod: 91, fchmodat: 268,
+		seccomp: 317,
+	},
+	"arm64": {
+		arch: 0xc00000b7,
+		open: -1, openat: 56, creat: -1, mknod: -1, mknodat: 33,
+		chmod: -1, fchmod: 52, fchmodat: 53,
+		seccomp: 277,
+	},
+}
+
+// program returns the filter of an architecture. What a chmod with a bit meets
+// is trap. Calls of which the number alone decides come out of the kernel's
+// cache and cost nothing.
+func program(arch string, trap uint32) ([]bpf.Instruction, error) {
+	a, ok := abis[arch]
+	if !ok {
+		return nil, fmt.Errorf("%w: there is no filter for %s", ErrUnsupported, arch)
+	}
+	p := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: a.arch, SkipTrue: 1},
+		bpf.RetConstant{Val: retErrno | errNoSys},
+		bpf.LoadAbsolute{Off: offsetCall, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: noCall, SkipFalse: 1},
+		bpf.RetConstant{Val: retAllow},
+		// The second interface of amd64, x32, has numbers beyond that too.
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: lastCall, SkipFalse: 1},
+		bpf.RetConstant{Val: retErrno | errNoSys},
+	}
+	add := func(call int64, block []bpf.Instruction) {
+		if call >= 0 {
+			p = append(p, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(call), SkipTrue: uint8(len(block))})
+			p = append(p, block...)
+		}
+	}
+	add(a.openat, creating(2, 3, trap))
+	add(a.open, creating(1, 2, trap))
+	add(a.creat, withMode(1, trap))
+	add(a.mknod, withMode(1, retErrno|errPerm))
+	add(a.mknodat, withMode(2, retErrno|errPerm))
+	add(a.chmod, withMode(1, trap))
+	add(a.fchmod, withMode(1, trap))
+	add(a.fchmodat, withMode(2, trap))
+	add(callFchmodat2, withMode(2, trap))
+	add(a.seccomp, listening())
+	for _, call := range []int64{callOpenat2, callIOUringSetup, callIOUringEnter, callIOUringRegister} {
+		add(call, []bpf.Instruction{bpf.RetConstant{Val: retErrno | errNoSys}})
+	}
+	return append(p, bpf.RetConstant{Val: retAllow}), nil
+}
+
+// argument loads an argument of the call.
+func argument(i int) bpf.Instruction {
+	return bpf.LoadAbsolute{Off: offsetArgs + 8*uint32(i), Size: 4}
+}
+
+// withMode answers trap if the mode in an argument has one of the bits.
+func withMode(mode int, trap uint32) []bpf.Instruction {
+	return []bpf.Instruction{
+		argument(mode),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1},
+		bpf.RetConstant{Val: trap},
+		bpf.RetConstant{Val: retAllow},
+	}
+}
+
+// creating does the same for a call that has a mode only with some flags.
+func creating(flags, mode int, trap uint32) []bpf.Instruction {
+	return append([]bpf.Instruction{
+		argument(flags),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: createFlags, SkipTrue: 1},
+		bpf.RetConstant{Val: retAllow},
+	}, withMode(mode, trap)...)
+}
+
+// listening refuses filters that hand calls to another process: it could have
+// the kernel go on with them. A kernel that allows one listener for a process
+// refuses them by itself.
+func listening() []bpf.Instruction {
+	const setModeFilter, newListener = 1, 8
+	return []bpf.Instruction{
+		argument(0),
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: setModeFilter, SkipTrue: 1},
+		bpf.RetConstant{Val: retAllow},
+		argument(1),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: newListener, SkipFalse: 1},
+		bpf.RetConstant{Val: retErrno | errBusy},
+		bpf.RetConstant{Val: retAllow},
+	}
+}

@@ -1,0 +1,140 @@
+package setid
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Guard is a thread under the filter, and what answers the calls that the
+// filter hands over. Only processes that the thread starts are under it.
+type Guard struct {
+	level  Level
+	work   chan func()
+	ended  chan struct{} // closed when the thread has ended
+	notify *listener     // nil when the filter refuses
+
+	once   sync.Once
+	closed error
+}
+
+// Start makes a guard. It matches [ErrUnsupported] where the kernel refuses
+// the filter; as a user without CAP_SYS_ADMIN, one needs no_new_privs to be set
+// before.
+func Start() (*Guard, error) {
+	g := &Guard{work: make(chan func()), ended: make(chan struct{})}
+	self, err := identify(os.Getpid())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	ready := make(chan error)
+	go g.thread(ready)
+	if err := <-ready; err != nil {
+		<-g.ended
+		return nil, err
+	}
+	if g.notify != nil {
+		g.notify.start(&deputy{self: self, notify: g.notify})
+	}
+	return g, nil
+}
+
+// Level tells what becomes of the bits.
+func (g *Guard) Level() Level { return g.level }
+
+// Do runs f on the thread, and returns when f has. Processes that f starts, and
+// their descendants, are under the filter.
+func (g *Guard) Do(f func()) {
+	done := make(chan struct{})
+	g.work <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
+}
+
+// Close ends the thread. Calls that are handed over after that fail. Do must
+// not be called any more.
+func (g *Guard) Close() error {
+	g.once.Do(func() {
+		close(g.work)
+		<-g.ended
+		if g.notify != nil {
+			g.closed = g.notify.close()
+		}
+	})
+	return g.closed
+}
+
+// thread installs the filter on a thread, and runs there what it is given. The
+// thread ends with the goroutine, which is still locked to it.
+func (g *Guard) thread(ready chan<- error) {
+	defer close(g.ended)
+	runtime.LockOSThread()
+	err := g.install()
+	ready <- err
+	if err != nil {
+		return
+	}
+	for f := range g.work {
+		f()
+	}
+}
+
+// install installs the best filter that the kernel takes.
+func (g *Guard) install() error {
+	if canStandIn() {
+		for _, flags := range []uintptr{unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 0} {
+			fd, err := filter(retNotify, flags|unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
+			if err == nil {
+				g.level = Stripped
+				g.notify, err = newListener(fd)
+				return err
+			}
+		}
+	}
+	if _, err := filter(retErrno|errPerm, 0); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	g.level = Refused
+	return nil
+}
+
+// canStandIn reports whether this process can make calls in a command's place:
+// it needs openat2 to stay where the command may go.
+func canStandIn() bool {
+	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return false
+	}
+	return unix.Close(fd) == nil
+}
+
+// filter installs the filter on this thread and returns its listener, if flags
+// ask for one.
+func filter(trap uint32, flags uintptr) (int, error) {
+	instructions, err := program(runtime.GOARCH, trap)
+	if err != nil {
+		return -1, err
+	}
+	raw, err := bpf.Assemble(instructions)
+	if err != nil {
+		return -1, err
+	}
+	code := make([]unix.SockFilter, 0, len(raw))
+	for _, r := range raw {
+		code = append(code, unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K})
+	}
+	prog := &unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	fd, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(prog)))
+	runtime.KeepAlive(code)
+	if errno != 0 {
+		return -1, os.NewSyscallError("seccomp", errno)
+	}
+	return int(fd), nil
+}
