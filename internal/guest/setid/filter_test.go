@@ -29,7 +29,7 @@ var filterCases = map[string]struct {
 	"chmod sticky":                     {90, none, [6]uint64{0, 0o1777}, retAllow},
 	"fchmod":                           {91, 52, [6]uint64{3, 0o755}, retAllow},
 	"fchmod setgid":                    {91, 52, [6]uint64{3, 0o2755}, trap},
-	"fchmod, more than a mode":         {91, 52, [6]uint64{3, 0xdeadbeef_0010_04755 | 0o4000}, trap},
+	"fchmod, more than a mode":         {91, 52, [6]uint64{3, 0xdeadbeef_00100000 | 0o4755}, trap},
 	"fchmod, nothing but what is more": {91, 52, [6]uint64{3, 0xffffffff_00000000}, retAllow},
 	"fchmodat":                         {268, 53, [6]uint64{3, 0, 0o755, 0o6000}, retAllow},
 	"fchmodat both":                    {268, 53, [6]uint64{3, 0, 0o6755}, trap},

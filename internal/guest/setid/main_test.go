@@ -1,11 +1,24 @@
 package setid
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
+	actAsChild()
 	goleak.VerifyTestMain(m)
+}
+
+// childVariable makes the test's program a process under the filter.
+const childVariable = "PYGENT_TEST_SETID"
+
+// actAsChild does what a test asks of its child.
+func actAsChild() {
+	if act, ok := children[os.Getenv(childVariable)]; ok {
+		act()
+		os.Exit(0)
+	}
 }

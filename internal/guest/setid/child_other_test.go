@@ -1,0 +1,5 @@
+//go:build !linux
+
+package setid
+
+var children map[string]func()
