@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"github.com/x/pygent/internal/guest/archive"
+	"github.com/x/pygent/internal/guest/ownership"
 	"github.com/x/pygent/internal/guest/wire"
 )
 
@@ -274,9 +275,8 @@ func (st *state) give(name string, o *owner) {
 	}
 }
 
-// own gives everything below name to the owner of the workspace, and takes from
-// files the bits by which they would run as their owner: root of a container is
-// root outside as well.
+// own gives a file, or a directory and everything below it, to the owner of the
+// workspace.
 func (st *state) own(name string) error {
 	o := st.owner
 	if o == nil {
@@ -285,33 +285,19 @@ func (st *state) own(name string) error {
 	if o == nil {
 		return nil
 	}
-	return fs.WalkDir(st.root.FS(), filepath.ToSlash(name), func(p string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return skipMissing(entry, err)
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return skipMissing(entry, err)
-		}
-		file := filepath.FromSlash(p)
-		if info.Mode().IsRegular() && info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
-			if err := st.root.Chmod(file, info.Mode().Perm()); err != nil {
-				return skipMissing(entry, err)
-			}
-		}
-		if is := ownerOfInfo(info); is != nil && *is == *o {
-			return nil
-		}
-		return skipMissing(entry, st.root.Lchown(file, o.UID, o.GID))
-	})
-}
-
-// skipMissing lets a walk go on where something vanished meanwhile.
-func skipMissing(entry fs.DirEntry, err error) error {
-	if errors.Is(err, fs.ErrNotExist) && entry != nil {
-		return nil
+	info, err := st.root.Lstat(name)
+	if err != nil {
+		return err
 	}
-	return err
+	if !info.IsDir() {
+		return st.root.Lchown(name, o.UID, o.GID)
+	}
+	dir, err := st.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return ownership.Tree(dir, o.UID, o.GID)
 }
 
 // stat describes a file; a symbolic link is described itself.

@@ -29,6 +29,17 @@ var children = map[string]func(){
 		tell("/f", "f", "sub/../f", "to/f", "absolute", "../f", "sub/up")
 	},
 	"users": func() { tell("f") },
+	"nested": func() {
+		g, err := Start()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = os.Stdout.WriteString(string(g.Level()) + "\n")
+		g.Do(func() { tell("f") })
+		if err := g.Close(); err != nil {
+			panic(err)
+		}
+	},
 }
 
 // tell changes the modes of files, and writes the numbers of the errors.

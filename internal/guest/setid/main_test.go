@@ -17,8 +17,8 @@ const childVariable = "PYGENT_TEST_SETID"
 
 // actAsChild does what a test asks of its child.
 func actAsChild() {
-	if act, ok := children[os.Getenv(childVariable)]; ok {
-		act()
+	if what := os.Getenv(childVariable); what != "" {
+		children[what]()
 		os.Exit(0)
 	}
 }

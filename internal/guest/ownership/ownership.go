@@ -1,0 +1,2 @@
+// Package ownership gives trees of files to their owner.
+package ownership

@@ -1,0 +1,163 @@
+package ownership_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/x/pygent/internal/guest/ownership"
+)
+
+// give gives a tree to nobody, or where the test has no right to, to this user.
+func give(t *testing.T, dir string) (uid int, err error) {
+	t.Helper()
+	if uid = os.Getuid(); uid == 0 {
+		uid = 65534
+	}
+	d, err := os.Open(dir)
+	require.NoError(t, err)
+	defer d.Close()
+	return uid, ownership.Tree(d, uid, os.Getgid())
+}
+
+func requireOwned(t *testing.T, uid int, file string) {
+	t.Helper()
+	info, err := os.Lstat(file)
+	require.NoError(t, err)
+	require.EqualValues(t, uid, info.Sys().(*syscall.Stat_t).Uid, "%q", file)
+	if info.Mode().IsRegular() {
+		require.Zero(t, info.Mode()&(os.ModeSetuid|os.ModeSetgid), "%q", file)
+	}
+}
+
+// setuid makes a file with the bit.
+func setuid(t *testing.T, file string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, nil, 0o755))
+	require.NoError(t, os.Chmod(file, 0o755|os.ModeSetuid))
+}
+
+func TestTreeWithNamesThatAreNoText(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{"\xff\xfe", "a\nb", "-rf", " ", "\x01\x1b[31m", strings.Repeat("x", 255)} {
+		sub := filepath.Join(dir, "d"+name[:min(len(name), 200)])
+		require.NoError(t, os.Mkdir(sub, 0o755))
+		files = append(files, sub)
+		for _, in := range []string{dir, sub} {
+			setuid(t, filepath.Join(in, name))
+			files = append(files, filepath.Join(in, name))
+		}
+	}
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "\xfflink")))
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	uid, err := give(t, dir)
+	require.NoError(t, err)
+	for _, file := range append(files, dir, filepath.Join(dir, "\xfflink"), filepath.Join(dir, "pipe")) {
+		requireOwned(t, uid, file)
+	}
+	requireOwned(t, 0, "/etc/passwd")
+}
+
+// A chain that is deeper than a path can be long, and than descriptors suffice.
+func TestTreeThatIsDeep(t *testing.T) {
+	const depth = 5_000
+	dir := t.TempDir()
+	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	for range depth {
+		require.NoError(t, unix.Mkdirat(fd, "d", 0o755))
+		below, err := unix.Openat(fd, "d", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		unix.Close(fd)
+		fd = below
+	}
+	file, err := unix.Openat(fd, "f", unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+	require.NoError(t, err)
+	defer unix.Close(file)
+	require.NoError(t, unix.Fchmod(file, 0o4755))
+	setuid(t, filepath.Join(dir, "after"))
+	uid, err := give(t, dir)
+	require.NoError(t, err)
+	var stat unix.Stat_t
+	require.NoError(t, unix.Fstat(file, &stat))
+	require.EqualValues(t, uid, stat.Uid)
+	require.EqualValues(t, 0o755, stat.Mode&0o7777)
+	require.NoError(t, unix.Fstat(fd, &stat))
+	require.EqualValues(t, uid, stat.Uid)
+	requireOwned(t, uid, filepath.Join(dir, "after"))
+	climb(t, fd, depth)
+}
+
+// climb removes a chain of directories from below, since no path reaches it.
+func climb(t *testing.T, fd, depth int) {
+	t.Helper()
+	require.NoError(t, unix.Unlinkat(fd, "f", 0))
+	for range depth {
+		up, err := unix.Openat(fd, "..", unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		unix.Close(fd)
+		require.NoError(t, unix.Unlinkat(up, "d", unix.AT_REMOVEDIR))
+		fd = up
+	}
+	unix.Close(fd)
+}
+
+// What cannot be given away is told, and the rest is given away.
+func TestTreeGoesOnAfterErrors(t *testing.T) {
+	if os.Getuid() != 0 {
+		require.Error(t, giveAsUser(t, t.TempDir()))
+		return
+	}
+	dir := t.TempDir()
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprintf("f%02d", i))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, names[i]), nil, 0o644))
+	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sub/deeper"), 0o755))
+	fixed := filepath.Join(dir, "sub/deeper/fixed")
+	require.NoError(t, os.WriteFile(fixed, nil, 0o644))
+	setImmutable(t, fixed, true)
+	defer setImmutable(t, fixed, false)
+	for _, name := range names[:10] {
+		setImmutable(t, filepath.Join(dir, name), true)
+		defer setImmutable(t, filepath.Join(dir, name), false)
+	}
+	uid, err := give(t, dir)
+	require.ErrorIs(t, err, unix.EPERM)
+	require.ErrorContains(t, err, "and 6 errors more")
+	require.Less(t, len(err.Error()), 1000)
+	for _, name := range append(names[10:], "sub", "sub/deeper", ".") {
+		requireOwned(t, uid, filepath.Join(dir, name))
+	}
+}
+
+// giveAsUser tries to give a tree to root as another user.
+func giveAsUser(t *testing.T, dir string) error {
+	t.Helper()
+	d, err := os.Open(dir)
+	require.NoError(t, err)
+	defer d.Close()
+	return ownership.Tree(d, 0, 0)
+}
+
+// setImmutable makes a file one that not even root changes.
+func setImmutable(t *testing.T, file string, on bool) {
+	t.Helper()
+	const immutable = 0x10
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	flags := 0
+	if on {
+		flags = immutable
+	}
+	require.NoError(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags))
+}
