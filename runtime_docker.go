@@ -167,9 +167,12 @@ func (c *dockerCommander) close() error {
 	saved := err == nil
 	c.end()
 	c.wg.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(c.spec.pace.cleanup, cleanupTime))
+	patience := cmp.Or(c.spec.pace.cleanup, cleanupTime)
+	if given := c.giveUp(patience); given != nil && c.keep {
+		err = errors.Join(err, fmt.Errorf("the workspace's files: %w", given))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c.giveUp(ctx)
 	var left error
 	if c.last != nil {
 		left = c.last.close(ctx)
@@ -241,27 +244,32 @@ func (c *dockerCommander) bringBack(client *guest.Client) error {
 	return c.files.bringBack(ctx, client)
 }
 
-// giveUp gives the files of a mounted workspace to its owner. The container may
+// giveUp gives the files of a mounted workspace to its owner, and takes from
+// them the bits by which they would run as somebody else. The container may
 // have died, or its user lack the right: then one that has it is started for
 // this. An engine that maps users may refuse even that. The files then stay as
-// they are: a temporary workspace that cannot be removed is an error of its own.
-func (c *dockerCommander) giveUp(ctx context.Context) {
+// they are, which matters for a workspace that is kept: a temporary one that
+// cannot be removed is an error of its own.
+func (c *dockerCommander) giveUp(patience time.Duration) error {
 	if !c.proved || !c.spec.giveUp {
-		return // nothing has run, or nothing is mounted, or the files are ours anyway
+		return nil // nothing has run, or nothing is mounted, or the files are ours anyway
 	}
-	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx) == nil || ctx.Err() != nil {
-		return
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx) == nil {
+		return nil
 	}
 	if _, err := c.engine.Ping(ctx); err != nil {
-		return
+		return engineWords(ctx, err)
 	}
 	spec := c.spec
 	spec.config.User = "0:0"
 	spec.host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
 	box, err := startContainer(ctx, c.engine, spec, c.place, "pygent-"+spec.id+"-owner", func(string) {}, func(RuntimeEvent) {})
 	if err != nil {
-		return
+		return err
 	}
-	_ = box.giveUpFiles(ctx)
-	_ = box.close(ctx)
+	err = box.giveUpFiles(ctx)
+	_ = box.close(ctx) // it ends with our connection, and is swept where it does not
+	return err
 }

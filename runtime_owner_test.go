@@ -206,15 +206,3 @@ func ownerOf(t *testing.T, name string) string {
 	stat := info.Sys().(*syscall.Stat_t)
 	return fmt.Sprintf("%d:%d", stat.Uid, stat.Gid)
 }
-
-func TestKeptWorkspaceHoldsNoSetuidFiles(t *testing.T) {
-	testEngine(t)
-	dir := realTempDir(t)
-	require.NoError(t, os.Chmod(dir, 0o777))
-	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
-	require.Zero(t, bash(t, r, "cp /bin/true s && chmod 6755 s && mkdir d && chmod 2755 d").ExitCode)
-	require.NoError(t, r.Cleanup())
-	info, err := os.Stat(filepath.Join(dir, "s"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o755), info.Mode())
-}

@@ -67,7 +67,7 @@ func TestTreeWithNamesThatAreNoText(t *testing.T) {
 
 // A chain that is deeper than a path can be long, and than descriptors suffice.
 func TestTreeThatIsDeep(t *testing.T) {
-	const depth = 5_000
+	const depth = 4_200
 	dir := t.TempDir()
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
