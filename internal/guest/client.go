@@ -18,11 +18,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/x/pygent/internal/guest/setid"
 	"github.com/x/pygent/internal/guest/wire"
 )
 
@@ -77,8 +79,28 @@ type Config struct {
 	Silence time.Duration
 }
 
-// unsupervised is what a guest cannot do where the kernel does not help it.
-const unsupervised = "commands run in process groups, which a process can leave: the kernel refuses PR_SET_CHILD_SUBREAPER"
+// What a guest cannot do where the kernel does not help it.
+const (
+	unsupervised = "commands run in process groups, which a process can leave: the kernel refuses PR_SET_CHILD_SUBREAPER"
+	setidStays   = "commands can make files with the setuid bit, which are taken from them at the end only: "
+	setidRefused = "what sets the setuid bit fails, as package managers may: the kernel does not let the guest drop the bit instead"
+)
+
+// limitsOf tells why a guest does less than elsewhere. The setuid bits of
+// commands that run beside us are the user's own.
+func limitsOf(w *wire.Welcome) string {
+	var limits []string
+	if w.OS == "linux" && !w.Supervised {
+		limits = append(limits, unsupervised)
+	}
+	switch {
+	case w.Init && w.Setid == "":
+		limits = append(limits, setidStays+w.SetidNote)
+	case w.Init && w.Setid == string(setid.Refused):
+		limits = append(limits, setidRefused)
+	}
+	return strings.Join(limits, "; ")
+}
 
 // Info is what the guest says about itself.
 type Info struct {
@@ -153,9 +175,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
 		NonceSeen: w.NonceOK, Nonce: w.Nonce, Setid: w.Setid, SetidNote: w.SetidNote,
 	}
-	if w.OS == "linux" && !w.Supervised {
-		c.info.Limits = unsupervised
-	}
+	c.info.Limits = limitsOf(w)
 	c.beginCalls(pulse)
 	return c, nil
 }

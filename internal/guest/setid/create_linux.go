@@ -13,7 +13,7 @@ type creation struct {
 // openFlags are those that a new file can be opened with. Others mean nothing
 // then.
 const openFlags = unix.O_ACCMODE | unix.O_CREAT | unix.O_EXCL | unix.O_TRUNC | unix.O_APPEND |
-	unix.O_NONBLOCK | unix.O_SYNC | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NOATIME | unix.O_TMPFILE
+	unix.O_NONBLOCK | unix.O_SYNC | unix.O_DIRECT | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NOATIME | unix.O_TMPFILE
 
 // tmpfile is the part of O_TMPFILE that no other flag has.
 const tmpfile = unix.O_TMPFILE &^ unix.O_DIRECTORY

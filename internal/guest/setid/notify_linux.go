@@ -117,7 +117,7 @@ func (l *listener) receive() (call, error) {
 func (l *listener) send(a answer) {
 	clear(l.out)
 	*(*answer)(unsafe.Pointer(&l.out[0])) = a
-	_ = l.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&l.out[0]))
+	_, _ = l.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&l.out[0]))
 }
 
 // errnoOf returns the number of an error, 0 for none.
@@ -138,28 +138,40 @@ type grant struct {
 	newFlags uint32
 }
 
-// give answers a call with a descriptor of a file that is open here.
+// give answers a call with a descriptor of a file that is open here. Kernels
+// before 5.14 take the descriptor and the answer one after the other.
 func (l *listener) give(id uint64, fd int, closeOnExec bool) error {
 	g := &grant{id: id, flags: unix.SECCOMP_ADDFD_FLAG_SEND, source: uint32(fd)}
 	if closeOnExec {
 		g.newFlags = unix.O_CLOEXEC
 	}
-	return l.control(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(g))
+	_, err := l.control(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(g))
+	if err != unix.EINVAL {
+		return err
+	}
+	g.flags = 0
+	theirs, err := l.control(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(g))
+	if err == nil {
+		l.send(answer{id: id, value: int64(theirs)})
+	}
+	return err
 }
 
 // waits reports whether a call still waits for its answer, so that its thread
 // is still the one that made it.
 func (l *listener) waits(id uint64) bool {
-	return l.control(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == nil
+	_, err := l.control(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id))
+	return err == nil
 }
 
-func (l *listener) control(request uintptr, arg unsafe.Pointer) error {
+func (l *listener) control(request uintptr, arg unsafe.Pointer) (int, error) {
+	var n uintptr
 	var errno unix.Errno
 	err := l.raw.Control(func(fd uintptr) {
-		_, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(arg))
+		n, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(arg))
 	})
 	if err == nil && errno != 0 {
 		err = errno
 	}
-	return err
+	return int(n), err
 }
