@@ -76,17 +76,30 @@ var abis = map[string]abi{
 	},
 }
 
-// program returns the filter of an architecture. What a chmod with a bit meets
-// is trap. Calls of which the number alone decides come out of the kernel's
-// cache and cost nothing.
+// program returns the filter of an architecture. What asks for a file with a
+// bit meets trap. Calls of which the number alone decides come out of the
+// kernel's cache and cost nothing.
 func program(arch string, trap uint32) ([]bpf.Instruction, error) {
 	a, ok := abis[arch]
 	if !ok {
 		return nil, fmt.Errorf("%w: there is no filter for %s", ErrUnsupported, arch)
 	}
-	p := []bpf.Instruction{
+	p := known(a.arch)
+	for _, rule := range rules(a, trap) {
+		if rule.call >= 0 {
+			p = append(p, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(rule.call), SkipTrue: uint8(len(rule.block))})
+			p = append(p, rule.block...)
+		}
+	}
+	return append(p, bpf.RetConstant{Val: retAllow}), nil
+}
+
+// known answers calls of another architecture, and such as the filter does not
+// know. It leaves the number of the call in the register.
+func known(arch uint32) []bpf.Instruction {
+	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: a.arch, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: arch, SkipTrue: 1},
 		bpf.RetConstant{Val: retErrno | errNoSys},
 		bpf.LoadAbsolute{Off: offsetCall, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: noCall, SkipFalse: 1},
@@ -95,26 +108,33 @@ func program(arch string, trap uint32) ([]bpf.Instruction, error) {
 		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: lastCall, SkipFalse: 1},
 		bpf.RetConstant{Val: retErrno | errNoSys},
 	}
-	add := func(call int64, block []bpf.Instruction) {
-		if call >= 0 {
-			p = append(p, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(call), SkipTrue: uint8(len(block))})
-			p = append(p, block...)
-		}
+}
+
+// rule answers one call. Every way through its block ends with an answer.
+type rule struct {
+	call  int64
+	block []bpf.Instruction
+}
+
+// rules are in the order of how often their calls are made.
+func rules(a abi, trap uint32) []rule {
+	absent := []bpf.Instruction{bpf.RetConstant{Val: retErrno | errNoSys}}
+	return []rule{
+		{a.openat, creating(2, 3, trap)},
+		{a.open, creating(1, 2, trap)},
+		{a.creat, withMode(1, trap)},
+		{a.mknod, withMode(1, retErrno|errPerm)},
+		{a.mknodat, withMode(2, retErrno|errPerm)},
+		{a.chmod, withMode(1, trap)},
+		{a.fchmod, withMode(1, trap)},
+		{a.fchmodat, withMode(2, trap)},
+		{callFchmodat2, withMode(2, trap)},
+		{a.seccomp, listening()},
+		{callOpenat2, absent},
+		{callIOUringSetup, absent},
+		{callIOUringEnter, absent},
+		{callIOUringRegister, absent},
 	}
-	add(a.openat, creating(2, 3, trap))
-	add(a.open, creating(1, 2, trap))
-	add(a.creat, withMode(1, trap))
-	add(a.mknod, withMode(1, retErrno|errPerm))
-	add(a.mknodat, withMode(2, retErrno|errPerm))
-	add(a.chmod, withMode(1, trap))
-	add(a.fchmod, withMode(1, trap))
-	add(a.fchmodat, withMode(2, trap))
-	add(callFchmodat2, withMode(2, trap))
-	add(a.seccomp, listening())
-	for _, call := range []int64{callOpenat2, callIOUringSetup, callIOUringEnter, callIOUringRegister} {
-		add(call, []bpf.Instruction{bpf.RetConstant{Val: retErrno | errNoSys}})
-	}
-	return append(p, bpf.RetConstant{Val: retAllow}), nil
 }
 
 // argument loads an argument of the call.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"unsafe"
 
@@ -28,18 +29,11 @@ type Guard struct {
 // before.
 func Start() (*Guard, error) {
 	g := &Guard{work: make(chan func()), ended: make(chan struct{})}
-	self, err := identify(os.Getpid())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
-	}
 	ready := make(chan error)
 	go g.thread(ready)
 	if err := <-ready; err != nil {
 		<-g.ended
 		return nil, err
-	}
-	if g.notify != nil {
-		g.notify.start(&deputy{self: self, notify: g.notify})
 	}
 	return g, nil
 }
@@ -88,14 +82,18 @@ func (g *Guard) thread(ready chan<- error) {
 
 // install installs the best filter that the kernel takes.
 func (g *Guard) install() error {
-	if canStandIn() {
+	if self, able := standIn(); able {
 		for _, flags := range []uintptr{unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 0} {
 			fd, err := filter(retNotify, flags|unix.SECCOMP_FILTER_FLAG_NEW_LISTENER)
-			if err == nil {
-				g.level = Stripped
-				g.notify, err = newListener(fd)
+			if err != nil {
+				continue
+			}
+			if g.notify, err = newListener(fd); err != nil {
 				return err
 			}
+			g.level = Stripped
+			g.notify.start(&deputy{self: self, notify: g.notify})
+			return nil
 		}
 	}
 	if _, err := filter(retErrno|errPerm, 0); err != nil {
@@ -105,14 +103,22 @@ func (g *Guard) install() error {
 	return nil
 }
 
-// canStandIn reports whether this process can make calls in a command's place:
-// it needs openat2 to stay where the command may go.
-func canStandIn() bool {
-	fd, err := unix.Openat2(unix.AT_FDCWD, "/", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+// standIn reports whether this process can make calls in a command's place, and
+// as whom. It needs openat2 to stay where the command may go, and the /proc of
+// its own namespace, where the numbers of threads are those that it is told.
+func standIn() (self identity, able bool) {
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(unix.AT_FDCWD, "/", how)
 	if err != nil {
-		return false
+		return self, false
 	}
-	return unix.Close(fd) == nil
+	unix.Close(fd)
+	pid := os.Getpid()
+	if link, err := os.Readlink("/proc/self"); err != nil || link != strconv.Itoa(pid) {
+		return self, false
+	}
+	self, err = identify(pid)
+	return self, err == nil
 }
 
 // filter installs the filter on this thread and returns its listener, if flags
