@@ -91,7 +91,7 @@ func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir
 	if o.sharedFiles != nil {
 		c.shared = *o.sharedFiles
 	}
-	c.files = &dockerFiles{tree: w.tree, commands: c}
+	c.files = &dockerFiles{tree: w.tree, commands: c, copyLimit: o.copyLimit}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
