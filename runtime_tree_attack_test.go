@@ -137,3 +137,47 @@ func TestWhatChangesBetweenDelegatedFilesLeadsNowhere(t *testing.T) {
 	}
 	home.requireIntact(t)
 }
+
+func TestAnOddInstructionsFileEndsNothing(t *testing.T) {
+	for _, kind := range runtimeCases() {
+		t.Run(kind.name, func(t *testing.T) {
+			rt, home := kind.new(t), newCanary(t)
+			for script, want := range map[string]string{
+				"ln -s " + home.dir + "/authorized_keys AGENTS.md": "outside the workspace",
+				"ln -s /etc/passwd AGENTS.md":                      "outside the workspace",
+				"ln -s AGENTS.md AGENTS.md":                        "AGENTS.md",
+				"mkfifo AGENTS.md":                                 "not a regular file",
+				"mkdir AGENTS.md":                                  "the model is not told",
+				"truncate -s 1G AGENTS.md":                         "the first 32768 of the 1073741824 bytes of AGENTS.md",
+				`printf 'use \377tabs' >AGENTS.md`:                 "AGENTS.md is not UTF-8",
+			} {
+				require.Zero(t, bash(t, rt, "rm -rf AGENTS.md; "+script).ExitCode)
+				model := pygenttest.NewScriptedModel(stop)
+				agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(keptRuntime{rt.(runtimeWithRanges)}), pygent.WithInstructions(true))
+				require.NoError(t, err)
+				var warnings []string
+				result, err := agent.RunUntilStop(t.Context(), "hi", pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == pygent.EventWarning {
+						warnings = append(warnings, e.Text)
+					}
+				}))
+				require.NoError(t, err, script)
+				require.Equal(t, pygent.StatusStopped, result.Status, script)
+				require.Len(t, warnings, 1, script)
+				require.Contains(t, warnings[0], want, script)
+				require.NotContains(t, model.Requests()[0].Messages[0].Content, home.secret)
+				require.NoError(t, agent.Close())
+			}
+		})
+	}
+}
+
+// keptRuntime outlives its agent.
+type keptRuntime struct{ runtimeWithRanges }
+
+type runtimeWithRanges interface {
+	pygent.Runtime
+	pygent.RangeReader
+}
+
+func (keptRuntime) Cleanup() error { return nil }
