@@ -249,7 +249,7 @@ func (c *dockerCommander) giveUp(ctx context.Context) {
 	if !c.proved || !c.spec.giveUp {
 		return // nothing has run, or nothing is mounted, or the files are ours anyway
 	}
-	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx) == nil || ctx.Err() != nil {
+	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx, !c.keep) == nil || ctx.Err() != nil {
 		return
 	}
 	if _, err := c.engine.Ping(ctx); err != nil {
@@ -262,6 +262,6 @@ func (c *dockerCommander) giveUp(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	_ = box.giveUpFiles(ctx)
+	_ = box.giveUpFiles(ctx, !c.keep)
 	_ = box.close(ctx)
 }

@@ -95,7 +95,12 @@ func (t *Reader) check(h *tar.Header) error {
 	return t.budget.entry(h.Name, 0)
 }
 
+// brokenArchive tells that an archive cannot be read further: it is cut, or its
+// packer says why it ends.
 func brokenArchive(err error) error {
+	if errors.Is(err, ErrTooLarge) {
+		return err
+	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
