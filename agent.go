@@ -323,7 +323,12 @@ type systemState struct {
 	built   bool
 	version int64 // of the registry
 	specs   []ToolSpec
+	warned  string // of what the message was made from
 }
+
+// systemMessage is the system message, and what is wrong with what it was made
+// from.
+type systemMessage struct{ text, warning string }
 
 // refreshSystem rebuilds the system message and the tools' specs when they are
 // out of date, and returns the specs. The message is the same from step to step,
@@ -346,7 +351,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 	if len(specs) > maxTools {
 		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
 	}
-	text, err := outlive(ctx, func() (string, error) {
+	message, err := outlive(ctx, func() (systemMessage, error) {
 		defer a.enter(&a.calling, "the system message")()
 		return a.systemMessage(ctx, specs)
 	})
@@ -354,7 +359,11 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("system message: %w", err)
 	}
-	if err := a.history.SetSystem(text); err != nil {
+	if message.warning != "" && message.warning != s.warned {
+		a.emit(Event{Type: EventWarning, Text: message.warning})
+	}
+	s.warned = message.warning
+	if err := a.history.SetSystem(message.text); err != nil {
 		return nil, err
 	}
 	s.specs, s.version, s.built = specs, version, true
@@ -362,7 +371,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 }
 
 // systemMessage asks the runtime what it is and has the system message written.
-func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (string, error) {
+func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMessage, err error) {
 	info := PromptInfo{
 		Persona:        a.persona,
 		Tools:          tools,
@@ -373,11 +382,10 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (string, er
 		info.Runtime = d.Describe(ctx)
 	}
 	if a.opts.instructions {
-		text, err := readInstructions(ctx, a.runtime)
-		if err != nil {
-			return "", fmt.Errorf("read AGENTS.md: %w", err)
+		if info.Instructions, m.warning, err = readInstructions(ctx, a.runtime); err != nil {
+			return m, fmt.Errorf("read AGENTS.md: %w", err)
 		}
-		info.Instructions = text
 	}
-	return a.prompt(info), nil
+	m.text = a.prompt(info)
+	return m, nil
 }

@@ -48,6 +48,8 @@ type Config struct {
 
 	// loaded reports that the environment has been read.
 	loaded bool
+	// projectFiles are those of InitialFiles that a project's file named.
+	projectFiles map[string]initialFile
 }
 
 // ContainerConfig says where commands run, and how well they are locked in.

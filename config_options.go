@@ -55,7 +55,7 @@ func (c Config) taskOptions() []TaskManagerOption {
 func (c Config) RuntimeOptions() []RuntimeOption {
 	opts := append(c.Container.options(),
 		func(o *runtimeOptions) { o.configured = o.configured || c.loaded },
-		WithInitialFiles(c.InitialFiles...))
+		c.initialFiles())
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		opts = append(opts, WithEnv(name+"="+string(c.Env[name])))
 	}

@@ -53,7 +53,7 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 	require.Equal(t, DockerRequired, rt.docker)
 	require.Equal(t, "i", rt.image)
 	require.Equal(t, "w", rt.workspace)
-	require.Equal(t, []string{"f"}, rt.initialFiles)
+	require.Equal(t, []initialFile{{text: "f"}}, rt.initialFiles)
 	require.Equal(t, "bridge", rt.network)
 	require.Equal(t, int64(1<<30), rt.memory)
 	require.Equal(t, 2.0, rt.cpus)

@@ -39,7 +39,7 @@ var configSettings = []setting{
 	{key: "task_personas", env: "PYGENT_TASK_PERSONAS", project: true, set: to(asPersonas, func(c *Config) *[]Persona { return &c.TaskPersonas })},
 	{env: "PYGENT_TASK_PERSONAS_JSON", set: to(asPersonasJSON, func(c *Config) *[]Persona { return &c.TaskPersonas })},
 	{key: "workspace", env: "PYGENT_WORKSPACE", set: to(asString, func(c *Config) *string { return &c.Workspace })},
-	{key: "initial_files", also: []string{"init_files"}, env: "PYGENT_INIT_FILES", project: true, set: to(asPaths, func(c *Config) *[]string { return &c.InitialFiles })},
+	{key: "initial_files", also: []string{"init_files"}, env: "PYGENT_INIT_FILES", project: true, set: setInitialFiles},
 	{key: "history_file", env: "PYGENT_HISTORY_FILE", set: to(asString, func(c *Config) *string { return &c.HistoryFile })},
 	{key: "snapshot", env: "PYGENT_SNAPSHOT", set: to(asString, func(c *Config) *string { return &c.Snapshot })},
 	{key: "log_file", env: "PYGENT_LOG_FILE", set: to(asString, func(c *Config) *string { return &c.LogFile })},

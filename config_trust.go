@@ -2,10 +2,7 @@ package pygent
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,89 +55,46 @@ func raised[T any](to, from T) error {
 	return fmt.Errorf("a file found in the working directory may only lower a limit, and %v is above %v; if you trust the file, name it with --config", to, from)
 }
 
-// confineInitialFiles makes the initial files of a project's file absolute,
-// and refuses those that are not the project's own: initial files are copied
-// to where a model reads them.
+// confineInitialFiles refuses initial files of a project's file that are not the
+// project's own, as initial files are copied to where a model reads them. It
+// notes where the others come from: what a name leads to is decided again when
+// it is opened for the copy, below that directory.
 func (c *Config) confineInitialFiles(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("find the project's directory: %w", err)
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("open the project's directory: %w", bareError(err))
-	}
-	defer root.Close()
+	c.projectFiles = make(map[string]initialFile)
 	for i, path := range c.InitialFiles {
-		if err := staysInside(root, path); err != nil {
-			return &valueError{path: fmt.Sprintf("[%d]", i), reason: fmt.Sprintf("%s %s", quote(path), err)}
+		file := initialFile{text: path, project: dir}
+		if err := file.check(); err != nil {
+			return &valueError{path: fmt.Sprintf("[%d]", i), reason: err.Error()}
 		}
 		c.InitialFiles[i] = filepath.Join(dir, path)
+		c.projectFiles[c.InitialFiles[i]] = file
 	}
 	return nil
 }
 
-var (
-	errLeavesProject = errors.New("leads out of the project; only --config FILE or ~/" + homeFile + " may name such files")
-	errTooManyFiles  = errors.New("holds too many files to be checked; name it in a file given with --config")
-)
-
-// staysInside checks that a path, and whatever symlinks below it lead to,
-// stays in root. What does not exist is left for the copying to report.
-func staysInside(root *os.Root, path string) error {
-	if !filepath.IsLocal(path) {
-		return errLeavesProject
+// setInitialFiles takes the word of a source that is trusted, until it is
+// confined.
+func setInitialFiles(c *Config, value any) error {
+	paths, err := asPaths(value)
+	if err == nil {
+		c.InitialFiles, c.projectFiles = paths, nil
 	}
-	c := confinement{root: root, seen: make(map[string]bool), left: 100_000}
-	return c.follow(filepath.Clean(path))
+	return err
 }
 
-// confinement is a walk that goes where a copy that follows symlinks would.
-type confinement struct {
-	root *os.Root
-	seen map[string]bool // directories walked, by their real path
-	left int             // entries still to be looked at: the user waits
-}
-
-// follow resolves a path through all its symlinks and walks what is there.
-func (c *confinement) follow(path string) error {
-	info, err := c.root.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil
-	}
-	if err != nil {
-		return errLeavesProject
-	}
-	if !info.IsDir() {
-		return nil
-	}
-	base, err := filepath.EvalSymlinks(c.root.Name())
-	if err != nil {
-		return bareError(err)
-	}
-	real, err := filepath.EvalSymlinks(filepath.Join(base, path))
-	if err != nil {
-		return bareError(err)
-	}
-	if path, err = filepath.Rel(base, real); err != nil || !filepath.IsLocal(path) {
-		return errLeavesProject
-	}
-	if c.seen[path] {
-		return nil
-	}
-	c.seen[path] = true
-	return c.walk(path)
-}
-
-// walk follows every symlink below a directory.
-func (c *confinement) walk(dir string) error {
-	return fs.WalkDir(c.root.FS(), filepath.ToSlash(dir), func(name string, entry fs.DirEntry, err error) error {
-		if c.left--; c.left < 0 {
-			return errTooManyFiles
+// initialFiles returns the initial files with what is known of their origin.
+func (c *Config) initialFiles() RuntimeOption {
+	files := make([]initialFile, len(c.InitialFiles))
+	for i, path := range c.InitialFiles {
+		file, ok := c.projectFiles[path]
+		if !ok {
+			file = initialFile{text: path}
 		}
-		if err != nil || entry.Type()&fs.ModeSymlink == 0 {
-			return nil // what cannot be read cannot be copied either
-		}
-		return c.follow(filepath.FromSlash(name))
-	})
+		files[i] = file
+	}
+	return func(o *runtimeOptions) { o.initialFiles = append(o.initialFiles, files...) }
 }

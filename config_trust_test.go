@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
 )
 
 func TestProjectFileMaySetWhatIsHarmless(t *testing.T) {
@@ -121,7 +123,8 @@ func TestProjectFileInitialFilesStayInside(t *testing.T) {
 	link("nowhere", "fine/dangling")
 
 	for _, path := range []string{
-		"../x", outside, "/etc/passwd", "data/../../x", "absolute", "relative", "dir", "dir/link", "dir/link/key", "around", ".",
+		"../x", outside, "/etc/passwd", "data/../../x", "absolute", "relative", "dir/link", "dir/link/key", "around/again/link",
+		"absolute:d", "relative:d", "dir/link:d", "dir/link/key:d", "../x:d", outside + ":d", "dir/link:",
 	} {
 		t.Run("refuses "+path, func(t *testing.T) {
 			s.project("initial_files = ['data', '" + path + "']")
@@ -130,7 +133,10 @@ func TestProjectFileInitialFilesStayInside(t *testing.T) {
 			require.ErrorContains(t, bad, "leads out of the project")
 		})
 	}
-	for _, path := range []string{"data", "data/x", "./data", "data/../data", "fine", "fine/link/x", "missing/x"} {
+	for _, path := range []string{
+		"data", "data/x", "./data", "data/../data", "fine", "fine/link/x", "missing/x", "data:d", "fine/link:d", "missing:d",
+		".", "dir", "around", "dir:d", // links below are copied as links
+	} {
 		t.Run("accepts "+path, func(t *testing.T) {
 			s.project("initial_files = ['" + path + "']")
 			require.Equal(t, []string{filepath.Join(s.Dir, path)}, s.load().InitialFiles)
@@ -145,6 +151,67 @@ func TestProjectFileInitialFilesStayInside(t *testing.T) {
 		s.file("initial_files = ['" + outside + "', '../x', '" + inside + "']")
 		require.Equal(t, []string{outside, "../x", inside}, s.load().InitialFiles)
 	})
+}
+
+func TestProjectFileInitialFilesAreOpenedInside(t *testing.T) {
+	s := newSources(t)
+	s.write(filepath.Join(s.Home, ".ssh", "id"), "s3cret")
+	s.write(filepath.Join(s.Dir, "data", "x"), "the project's")
+	link := func(target, name string) {
+		require.NoError(t, os.Symlink(target, filepath.Join(s.Dir, name)))
+	}
+	link(filepath.Join(s.Home, ".ssh"), "data/keys")
+	link("data", "inside")
+
+	t.Run("links below stay links", func(t *testing.T) {
+		s.project("initial_files = ['data:d', 'inside/x:y']")
+		rt := newTestRuntime(t, pygent.NewLocalRuntime, s.load().RuntimeOptions()...)
+		require.Equal(t, map[string]string{
+			"d/": "755", "d/x": "644 the project's", "d/keys": "->" + filepath.Join(s.Home, ".ssh"), "y": "644 the project's",
+		}, read(t, workspaceOf(t, rt)))
+		_, err := rt.ReadFile(t.Context(), "d/keys/id")
+		require.ErrorIs(t, err, pygent.ErrOutsideWorkspace)
+	})
+	for _, file := range []string{"later", "later:d", "later/id", "later/id:d"} {
+		t.Run(file+" becomes a link after the check", func(t *testing.T) {
+			s.write(filepath.Join(s.Dir, "later", "id"), "")
+			s.project("initial_files = ['" + file + "']")
+			config := s.load()
+			require.NoError(t, os.RemoveAll(filepath.Join(s.Dir, "later")))
+			link(filepath.Join(s.Home, ".ssh"), "later")
+			_, err := pygent.NewLocalRuntime(t.Context(), config.RuntimeOptions()...)
+			require.ErrorContains(t, err, "leads out of the project")
+			require.NoError(t, os.Remove(filepath.Join(s.Dir, "later")))
+		})
+	}
+	t.Run("a file with a colon appears after the check", func(t *testing.T) {
+		s.project("initial_files = ['data:keys']")
+		config := s.load()
+		link(filepath.Join(s.Home, ".ssh"), "data:keys")
+		_, err := pygent.NewLocalRuntime(t.Context(), config.RuntimeOptions()...)
+		require.ErrorContains(t, err, "leads out of the project")
+	})
+	t.Run("the user may name what the project may not", func(t *testing.T) {
+		s.project("initial_files = ['data']")
+		s.env["PYGENT_INIT_FILES"] = filepath.Join(s.Dir, "data", "keys")
+		rt := newTestRuntime(t, pygent.NewLocalRuntime, s.load().RuntimeOptions()...)
+		require.Equal(t, map[string]string{"keys/": "755", "keys/id": "644 s3cret"}, read(t, workspaceOf(t, rt)))
+	})
+}
+
+// TestProjectFileNamesNoOtherPaths sees to it that a new setting that a project
+// may set, and that names a path, gets a test like those above.
+func TestProjectFileNamesNoOtherPaths(t *testing.T) {
+	s := newSources(t)
+	key := s.write(filepath.Join(s.Home, "key"), "s3cret")
+	for _, name := range []string{"workspace", "history_file", "snapshot", "log_file", "openai.ca_file", "container.docker_host"} {
+		s.project(name + " = '" + key + "'")
+		require.ErrorContains(t, s.fault(), "may not set "+name, name)
+	}
+	s.project("instructions = true")
+	require.ErrorContains(t, s.fault(), "may not set instructions")
+	s.project("[[container.mounts]]\nsource = '" + key + "'\ntarget = '/x'")
+	require.ErrorContains(t, s.fault(), "may not set container.mounts")
 }
 
 func TestProjectFileMustBeAFile(t *testing.T) {

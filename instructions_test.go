@@ -43,23 +43,26 @@ func TestReadInstructions(t *testing.T) {
 		data string
 		err  error
 		want string
+		warn string
 	}{
-		{"text", "\n Use tabs.\n\n", nil, "Use tabs."},
-		{"missing", "", fs.ErrNotExist, ""},
-		{"cut inside a character", long, nil, strings.Repeat("a", 32<<10-1) + "\n[cut: the first 32768 of 32868 bytes]"},
-		{"not UTF-8", "a\xffb", nil, "ab"},
+		{"text", "\n Use tabs.\n\n", nil, "Use tabs.", ""},
+		{"missing", "", fs.ErrNotExist, "", ""},
+		{"cut inside a character", long, nil, strings.Repeat("a", 32<<10-1) + "\n[cut: the first 32768 of 32868 bytes]",
+			"the model is told the first 32768 of the 32868 bytes of AGENTS.md"},
+		{"not UTF-8", "a\xffb", nil, "ab", "AGENTS.md is not UTF-8: the model is told what of it is"},
+		{"broken", "", errors.New("broken"), "", "the model is not told what AGENTS.md says: broken"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			whole := fileRuntime{data: []byte(test.data), err: test.err}
 			for _, rt := range []Runtime{whole, rangeRuntime{whole}} {
-				text, err := readInstructions(t.Context(), rt)
+				text, warning, err := readInstructions(t.Context(), rt)
 				require.NoError(t, err)
 				require.Equal(t, test.want, text)
+				require.Equal(t, test.warn, warning)
 			}
 		})
 	}
-	broken := errors.New("broken")
-	_, err := readInstructions(t.Context(), fileRuntime{err: broken})
-	require.ErrorIs(t, err, broken)
+	_, _, err := readInstructions(t.Context(), fileRuntime{err: ErrRuntimeClosed})
+	require.ErrorIs(t, err, ErrRuntimeClosed)
 }

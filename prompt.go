@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // PromptInfo is what there is to say in a system prompt.
@@ -204,22 +205,46 @@ const (
 	maxInstructions  = 32 << 10 // bytes
 )
 
-// readInstructions returns the text of AGENTS.md in the workspace's root, cut
-// at 32 KiB with a line that says so. No such file means no text.
-func readInstructions(ctx context.Context, rt Runtime) (string, error) {
+// readInstructions returns the text of AGENTS.md in the workspace's root, cut at
+// 32 KiB with a line that says so. No such file means no text. A file that is not
+// as it should be, or cannot be read, is worth a warning and ends nothing: the
+// workspace is the project's.
+func readInstructions(ctx context.Context, rt Runtime) (text, warning string, err error) {
 	data, size, err := readHead(ctx, rt, instructionsFile, maxInstructions)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", nil
+	case ctx.Err() != nil || errors.Is(err, ErrRuntimeClosed):
+		return "", "", err
+	case err != nil:
+		return "", "the model is not told what " + instructionsFile + " says: " + err.Error(), nil
 	}
-	if err != nil {
-		return "", err
+	whole := string(data)
+	if size > int64(len(data)) {
+		whole = dropPart(whole)
+		warning = fmt.Sprintf("the model is told the first %d of the %d bytes of %s", len(data), size, instructionsFile)
 	}
-	// A cut may split a character: whatever is no UTF-8 is left out.
-	text := strings.TrimSpace(strings.ToValidUTF8(string(data), ""))
+	text = strings.TrimSpace(strings.ToValidUTF8(whole, ""))
+	if !utf8.ValidString(whole) {
+		warning = instructionsFile + " is not UTF-8: the model is told what of it is"
+	}
 	if size > int64(len(data)) {
 		text += fmt.Sprintf("\n[cut: the first %d of %d bytes]", len(data), size)
 	}
-	return text, nil
+	return text, warning, nil
+}
+
+// dropPart removes a character at the end of which a cut has left only a part.
+func dropPart(s string) string {
+	for i := 1; i < utf8.UTFMax && i <= len(s); i++ {
+		if tail := s[len(s)-i:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRuneInString(tail) {
+				return s[:len(s)-i]
+			}
+			break
+		}
+	}
+	return s
 }
 
 // readHead returns at most limit bytes of a file and the size of all of it.

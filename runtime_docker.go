@@ -91,7 +91,7 @@ func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir
 	if o.sharedFiles != nil {
 		c.shared = *o.sharedFiles
 	}
-	c.files = &dockerFiles{tree: w.tree, commands: c}
+	c.files = &dockerFiles{tree: w.tree, commands: c, copyLimit: o.copyLimit}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c
 }
@@ -256,7 +256,7 @@ func (c *dockerCommander) giveUp(patience time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx) == nil {
+	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx, !c.keep) == nil {
 		return nil
 	}
 	if _, err := c.engine.Ping(ctx); err != nil {
@@ -269,7 +269,7 @@ func (c *dockerCommander) giveUp(patience time.Duration) error {
 	if err != nil {
 		return err
 	}
-	err = box.giveUpFiles(ctx)
+	err = box.giveUpFiles(ctx, !c.keep)
 	_ = box.close(ctx) // it ends with our connection, and is swept where it does not
 	return err
 }

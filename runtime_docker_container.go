@@ -347,11 +347,15 @@ func (b *dockerContainer) isGone() bool {
 }
 
 // giveUpFiles gives what the container's users made in the workspace to the
-// workspace's owner, who could not even remove it otherwise.
-func (b *dockerContainer) giveUpFiles(ctx context.Context) error {
+// workspace's owner, who could not even remove it otherwise. What a temporary
+// workspace holds is removed at once.
+func (b *dockerContainer) giveUpFiles(ctx context.Context, temporary bool) error {
 	client, err := b.commands.guest(ctx)
 	if err == nil {
-		return errors.Join(endJobs(ctx, client), client.Own(ctx, "."))
+		if err = endJobs(ctx, client); temporary {
+			return errors.Join(err, client.Remove(ctx, ".", true))
+		}
+		return errors.Join(err, client.Own(ctx, "."))
 	}
 	// The owner is asked for inside, where user ids may differ from ours.
 	const script = `o=$(stat -c %u:%g .) && chown -hR "$o" .`

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"sync"
 
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/guest/archive"
+	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -19,8 +20,9 @@ import (
 // waits for it; from then on the guest has them. Where the engine does not see
 // the directory, its content moves into the volume at that moment.
 type dockerFiles struct {
-	tree     *workspace.Tree
-	commands *dockerCommander
+	tree      *workspace.Tree
+	commands  *dockerCommander
+	copyLimit int64 // bytes that bringBack may copy
 
 	mu     sync.RWMutex // held while the directory is used, and for writing while the files move
 	seated bool         // the guest has the files
@@ -62,7 +64,8 @@ func (d *dockerFiles) seat(ctx context.Context, client *guest.Client, volume boo
 		if d.seeded, err = namesIn(root); err != nil {
 			return fmt.Errorf("look through the workspace: %w", err)
 		}
-		if err := client.Upload(ctx, root, ".", "."); err != nil {
+		err = client.Unpack(ctx, ".", func(w io.Writer) error { return tree.Pack(w, root, ".", tree.PackOptions{}) })
+		if err != nil {
 			return fmt.Errorf("copy the workspace to the engine: %w", err)
 		}
 	}
@@ -70,7 +73,8 @@ func (d *dockerFiles) seat(ctx context.Context, client *guest.Client, volume boo
 	return nil
 }
 
-// bringBack makes the directory what the volume is. Of what the directory
+// bringBack makes the directory what the volume is, once all of that is on this
+// machine. Of what the directory
 // holds, only that goes which came into the volume and is no longer there: a
 // file that somebody else has put into the directory meanwhile stays.
 func (d *dockerFiles) bringBack(ctx context.Context, client *guest.Client) error {
@@ -79,14 +83,26 @@ func (d *dockerFiles) bringBack(ctx context.Context, client *guest.Client) error
 		return err
 	}
 	defer root.Close()
-	if err := d.prune(ctx, client, root, "."); err != nil {
+	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: d.copyLimit}}
+	if uid, gid, ok := d.tree.Owner(); ok && os.Geteuid() == 0 {
+		options.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, uid, gid) }
+	}
+	var staged *tree.Staged
+	err = client.Pack(ctx, ".", func(r io.Reader) error {
+		staged, err = tree.Stage(r, root, options)
+		return err
+	})
+	if err == nil {
+		err = d.prune(ctx, client, root, ".")
+	}
+	switch {
+	case err == nil:
+		return staged.Commit()
+	case staged != nil:
+		return errors.Join(err, staged.Discard())
+	default:
 		return err
 	}
-	limits := archive.Limits{}
-	if uid, gid, ok := d.tree.Owner(); ok && os.Geteuid() == 0 {
-		limits.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, uid, gid) }
-	}
-	return client.Export(ctx, ".", root, limits)
 }
 
 // prune removes below a directory what was removed in the volume, or has
@@ -104,7 +120,7 @@ func (d *dockerFiles) prune(ctx context.Context, client *guest.Client, root *os.
 	if err := makeWritable(root, dir); err != nil {
 		return err
 	}
-	entries, err := fs.ReadDir(root.FS(), dir)
+	entries, err := entriesOf(root, dir)
 	if err != nil {
 		return err
 	}
@@ -120,7 +136,7 @@ func (d *dockerFiles) prune(ctx context.Context, client *guest.Client, root *os.
 		}
 		switch {
 		case !ok && d.seeded[name], ok && entry.IsDir() && !isDir:
-			err = removeAll(root, name)
+			err = tree.Remove(root, name)
 		case ok && entry.IsDir():
 			err = d.prune(ctx, client, root, name)
 		}
@@ -140,29 +156,25 @@ func makeWritable(root *os.Root, dir string) error {
 	return root.Chmod(dir, info.Mode().Perm()|0o700)
 }
 
-// removeAll removes a file or a directory, read-only ones included.
-func removeAll(root *os.Root, name string) error {
-	if root.RemoveAll(name) == nil {
-		return nil
+// entriesOf lists a directory. Names need not be UTF-8, as those of fs.FS must.
+func entriesOf(root *os.Root, dir string) ([]fs.DirEntry, error) {
+	f, err := root.Open(dir)
+	if err != nil {
+		return nil, err
 	}
-	err := fs.WalkDir(root.FS(), name, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			err = makeWritable(root, name)
-		}
-		return err
-	})
-	return errors.Join(err, root.RemoveAll(name))
+	defer f.Close()
+	return f.ReadDir(-1)
 }
 
 // namesIn returns the names of everything below a directory that an upload
 // takes along.
 func namesIn(root *os.Root) (map[string]bool, error) {
 	names := make(map[string]bool)
-	err := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type()&^(fs.ModeDir|fs.ModeSymlink) == 0 {
-			names[name] = true
+	err := tree.Walk(root, func(e tree.Entry) error {
+		if e.Info.Mode().Type()&^(fs.ModeDir|fs.ModeSymlink) == 0 {
+			names[e.Name] = true
 		}
-		return err
+		return nil
 	})
 	return names, err
 }
@@ -187,12 +199,20 @@ func (d *dockerFiles) writeFile(ctx context.Context, name string, data []byte) e
 	return d.at(ctx, func(f files) error { return f.writeFile(ctx, name, data) })
 }
 
-func (d *dockerFiles) upload(ctx context.Context, src, name string) error {
-	return d.at(ctx, func(f files) error { return f.upload(ctx, src, name) })
+func (d *dockerFiles) isDir(ctx context.Context, name string) (is bool, err error) {
+	err = d.at(ctx, func(f files) error {
+		is, err = f.isDir(ctx, name)
+		return err
+	})
+	return is, err
 }
 
-func (d *dockerFiles) export(ctx context.Context, name, dest string) error {
-	return d.at(ctx, func(f files) error { return f.export(ctx, name, dest) })
+func (d *dockerFiles) pack(ctx context.Context, name string, take func(io.Reader) error) error {
+	return d.at(ctx, func(f files) error { return f.pack(ctx, name, take) })
+}
+
+func (d *dockerFiles) unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+	return d.at(ctx, func(f files) error { return f.unpack(ctx, dir, fill) })
 }
 
 func (d *dockerFiles) directory(ctx context.Context, name string) (dir string, err error) {

@@ -5,15 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/guest/archive"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -24,8 +20,13 @@ type files interface {
 	readFile(ctx context.Context, name string, limit int64) ([]byte, error)
 	readRange(ctx context.Context, name string, offset, limit int64) ([]byte, int64, error)
 	writeFile(ctx context.Context, name string, data []byte) error
-	upload(ctx context.Context, src, name string) error
-	export(ctx context.Context, name, dest string) error
+	// isDir reports whether name is a directory; links are followed inside the
+	// workspace.
+	isDir(ctx context.Context, name string) (bool, error)
+	// pack has take read the archive of a file or directory, and unpack unpacks
+	// the one that fill writes below a directory: see package tree.
+	pack(ctx context.Context, name string, take func(io.Reader) error) error
+	unpack(ctx context.Context, dir string, fill func(io.Writer) error) error
 	// directory returns a directory's path relative to the workspace.
 	directory(ctx context.Context, name string) (string, error)
 }
@@ -45,12 +46,17 @@ func (h hostFiles) writeFile(_ context.Context, name string, data []byte) error 
 	return h.tree.WriteFile(name, data)
 }
 
-func (h hostFiles) upload(ctx context.Context, src, name string) error {
-	return h.tree.Upload(ctx, src, name)
+func (h hostFiles) isDir(_ context.Context, name string) (bool, error) {
+	info, err := h.tree.Stat(name)
+	return err == nil && info.IsDir(), err
 }
 
-func (h hostFiles) export(ctx context.Context, name, dest string) error {
-	return h.tree.Export(ctx, name, dest)
+func (h hostFiles) pack(ctx context.Context, name string, take func(io.Reader) error) error {
+	return h.tree.Pack(ctx, name, take)
+}
+
+func (h hostFiles) unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+	return h.tree.Unpack(ctx, dir, fill)
 }
 
 func (h hostFiles) directory(_ context.Context, name string) (string, error) {
@@ -147,106 +153,31 @@ func (g guestFiles) directory(ctx context.Context, name string) (string, error) 
 	return rel, nil
 }
 
-func (g guestFiles) upload(ctx context.Context, src, name string) error {
-	abs, err := filepath.Abs(src)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(abs)
-	if err != nil {
-		return err
-	}
-	base := filepath.Base(abs)
-	if name == "" {
-		name = base
-	}
+func (g guestFiles) isDir(ctx context.Context, name string) (bool, error) {
 	rel, err := g.rel(name)
 	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		return g.uploadDir(ctx, abs, rel)
-	}
-	at, err := g.client.Stat(ctx, rel)
-	if errors.Is(err, guest.ErrClosed) {
-		return g.errorAt(name, err)
-	}
-	if strings.HasSuffix(name, "/") || err == nil && at.Mode.IsDir() {
-		rel = path.Join(rel, base)
-	}
-	f, err := os.Open(abs)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: not a regular file", src)
-	}
-	return g.errorAt(name, g.client.WriteFile(ctx, rel, f, info.Mode().Perm()))
-}
-
-func (g guestFiles) uploadDir(ctx context.Context, dir, rel string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return g.errorAt(rel, g.client.Upload(ctx, root, ".", rel))
-}
-
-func (g guestFiles) export(ctx context.Context, name, dest string) error {
-	rel, err := g.rel(name)
-	if err != nil {
-		return err
-	}
-	base := path.Base(rel)
-	if rel == "." {
-		base = filepath.Base(g.tree.Dir())
-	}
-	if dest == "" {
-		dest = base
+		return false, err
 	}
 	info, err := g.client.Stat(ctx, rel)
-	if err != nil {
-		return g.errorAt(name, err)
+	if err == nil && info.Mode&fs.ModeSymlink != 0 {
+		_, _, notDir := g.client.List(ctx, rel)
+		return notDir == nil, nil
 	}
-	if info.Mode.IsDir() {
-		return g.exportDir(ctx, rel, dest)
-	}
-	if at, err := os.Stat(dest); strings.HasSuffix(filepath.ToSlash(dest), "/") || err == nil && at.IsDir() {
-		dest = filepath.Join(dest, base)
-	}
-	return g.exportFile(ctx, rel, dest, info.Mode.Perm())
+	return err == nil && info.Mode.IsDir(), g.errorAt(name, err)
 }
 
-func (g guestFiles) exportDir(ctx context.Context, rel, dest string) error {
-	if err := os.MkdirAll(dest, 0o777); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dest)
+func (g guestFiles) pack(ctx context.Context, name string, take func(io.Reader) error) error {
+	rel, err := g.rel(name)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	return g.errorAt(rel, g.client.Export(ctx, rel, root, archive.Limits{}))
+	return g.errorAt(name, g.client.Pack(ctx, rel, take))
 }
 
-// exportFile puts the file in place when it is complete.
-func (g guestFiles) exportFile(ctx context.Context, rel, dest string, mode fs.FileMode) error {
-	dir := filepath.Dir(dest)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
+func (g guestFiles) unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+	rel, err := g.rel(dir)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	return workspace.ReplaceFile(root, filepath.Base(dest), 0o600, func(f *os.File) error {
-		info, err := g.client.ReadFile(ctx, rel, f, 0, -1)
-		if err == nil && mode == 0o777 { // a link's own mode says nothing
-			mode = info.Mode.Perm()
-		}
-		return errors.Join(g.errorAt(rel, err), f.Chmod(mode))
-	})
+	return g.errorAt(dir, g.client.Unpack(ctx, rel, fill))
 }

@@ -90,7 +90,8 @@ type runtimeOptions struct {
 	dockerHost   string
 	image        string
 	workspace    string
-	initialFiles []string
+	initialFiles []initialFile
+	copyLimit    int64 // bytes
 	network      string
 	memory       int64
 	cpus         float64
@@ -135,6 +136,7 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 	o.network = cmp.Or(o.network, "none")
 	o.memory = cmp.Or(o.memory, DefaultMemory)
 	o.pids = cmp.Or(o.pids, DefaultPidsLimit)
+	o.copyLimit = cmp.Or(o.copyLimit, DefaultCopyLimit)
 	o.logger = cmp.Or(o.logger, slog.New(slog.DiscardHandler))
 	if o.guestFor == nil {
 		o.guestFor = guestFor
@@ -162,6 +164,8 @@ func (o *runtimeOptions) check() error {
 		return errors.New("the memory limit is negative")
 	case o.memory < 6<<20:
 		return fmt.Errorf("a memory limit of %d bytes is below the 6 MiB that engines ask for", o.memory)
+	case o.copyLimit < 0:
+		return errors.New("the limit of copying is negative")
 	case o.cpus < 0:
 		return errors.New("the number of CPUs is negative")
 	case o.pids < 0:
@@ -234,9 +238,14 @@ func WithWorkspace(dir string) RuntimeOption {
 }
 
 // WithInitialFiles copies files and directories into the new workspace. Each
-// is "src", which keeps its base name, or "src:dest".
+// is "src", which keeps its base name, or "src:dest". A link by that name is what
+// it leads to; links below it are copied as links.
 func WithInitialFiles(paths ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.initialFiles = append(o.initialFiles, paths...) }
+	return func(o *runtimeOptions) {
+		for _, path := range paths {
+			o.initialFiles = append(o.initialFiles, initialFile{text: path})
+		}
+	}
 }
 
 // WithNetwork sets the container's network: "none" (the default), "bridge",

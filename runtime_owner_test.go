@@ -166,6 +166,40 @@ func TestAsNobodyWorkspacesAreRemovedOrOwned(t *testing.T) {
 	})
 }
 
+// TestNormalUserCanRemoveVeryDeepWorkspaces has nobody remove what 100,000
+// directories, one in the other, hold: those of root as well.
+func TestNormalUserCanRemoveVeryDeepWorkspaces(t *testing.T) {
+	if os.Geteuid() == nobody {
+		t.Skip("not as nobody")
+	}
+	requireDocker(t)
+	group := nobody // is enough where DOCKER_HOST names another engine
+	if info, err := os.Stat("/var/run/docker.sock"); err == nil {
+		group = int(info.Sys().(*syscall.Stat_t).Gid)
+	}
+	asNobody(t, "TestAsNobodyVeryDeepWorkspacesAreRemoved", group)
+}
+
+// deepScript makes directories, one in the other, of which the last ones may not
+// be entered.
+const deepScript = `perl -e 'for (1..100000) { mkdir "d"; chdir "d" or die "$_: $!" } mkdir "e"; chmod 0, "e"; chmod 0, "."'; mkdir closed; touch closed/f; chmod 0 closed`
+
+func TestAsNobodyVeryDeepWorkspacesAreRemoved(t *testing.T) {
+	if os.Getenv(nobodyVariable) == "" {
+		return // run by TestNormalUserCanRemoveVeryDeepWorkspaces
+	}
+	for _, kind := range runtimeCases()[:2] {
+		t.Run(kind.name, func(t *testing.T) {
+			temp := t.TempDir()
+			t.Setenv("TMPDIR", temp)
+			r := kind.new(t)
+			require.Zero(t, bash(t, r, deepScript, pygent.BashTimeout(-1)).ExitCode)
+			require.NoError(t, r.Cleanup())
+			require.Empty(t, entries(t, temp))
+		})
+	}
+}
+
 // killOurs kills the containers of this process.
 func killOurs(t *testing.T) {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -76,8 +77,7 @@ func openWorkspace(ctx context.Context, o *runtimeOptions, open bool, mounts ...
 		return w, fmt.Errorf("%w: workspace: %w", ErrRuntimeStart, err)
 	}
 	for _, file := range o.initialFiles {
-		src, dest := splitInitialFile(file)
-		if err := w.tree.Upload(ctx, src, dest); err != nil {
+		if err := file.copyInto(ctx, hostFiles{w.tree}); err != nil {
 			return w, errors.Join(fmt.Errorf("initial files: %w", err), w.discard())
 		}
 	}
@@ -91,19 +91,6 @@ func (w workspaceDir) discard() error {
 		err = errors.Join(err, workspace.RemoveTemp(w.tree.Dir()))
 	}
 	return err
-}
-
-// splitInitialFile splits "src:dest". A name that exists as it is, or the
-// colon of a Windows drive, is no such pair.
-func splitInitialFile(file string) (src, dest string) {
-	if _, err := os.Lstat(file); err == nil {
-		return file, ""
-	}
-	i := strings.LastIndexByte(file, ':')
-	if i < max(1, len(filepath.VolumeName(file))) {
-		return file, ""
-	}
-	return file[:i], file[i+1:]
 }
 
 // newWorkspaceRuntime joins a workspace, its files and a commander, and owns
@@ -221,7 +208,12 @@ func (r *workspaceRuntime) UploadFile(ctx context.Context, src, dest string) err
 		return err
 	}
 	defer done()
-	if err := r.files.upload(ctx, src, dest); err != nil {
+	from, err := workspace.OpenSource(src)
+	if err == nil {
+		defer from.Close()
+		err = upload(ctx, r.files, from, dest)
+	}
+	if err != nil {
 		return fmt.Errorf("upload %w", r.errorOf(ctx, err))
 	}
 	return nil
@@ -234,7 +226,8 @@ func (r *workspaceRuntime) ExportFile(ctx context.Context, path, dest string) er
 		return err
 	}
 	defer done()
-	if err := r.files.export(ctx, path, dest); err != nil {
+	limits := tree.Limits{Bytes: r.options.copyLimit}
+	if err := export(ctx, r.files, path, filepath.Base(r.dir.tree.Dir()), dest, limits); err != nil {
 		return fmt.Errorf("export %w", r.errorOf(ctx, err))
 	}
 	return nil

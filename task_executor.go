@@ -32,8 +32,8 @@ type taskExecutor interface {
 	// history is the conversation of the task's agent.
 	history(ctx context.Context, id string) ([]Message, error)
 
-	// export writes a file or directory of the task's workspace as a tar with
-	// one entry at its top.
+	// export writes the archive of a file or directory of the task's workspace,
+	// as package tree has it.
 	export(ctx context.Context, id, path string, w io.Writer) error
 
 	// remove forgets a task at rest, and its workspace.

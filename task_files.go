@@ -1,33 +1,34 @@
 package pygent
 
 import (
-	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
+	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
 
-// maxTaskFiles bounds the files that go into a task, or out of it, in bytes.
-const maxTaskFiles = 1 << 30
+// Bounds of the files that go into a task, or out of it, at once.
+const (
+	maxTaskFiles   = 1 << 30 // bytes of data, without holes
+	maxTaskEntries = 100_000 // files, directories and links
+)
 
-// taskFiles keeps the files that tasks begin with, each set once, in a tar
-// that is named by its content. It is safe for concurrent use.
+// taskFiles keeps the files that tasks begin with, each set once, in an archive
+// that is named by its content. Nothing of it is unpacked on this machine. It is safe for concurrent use.
 type taskFiles struct {
 	mu     sync.Mutex
 	dir    string         // made at the first use
-	refs   map[string]int // how many tasks have yet to unpack a tar
+	refs   map[string]int // how many tasks have yet to unpack an archive
 	closed bool
 }
 
@@ -44,21 +45,47 @@ func (s *taskFiles) collect(ctx context.Context, rt Runtime, paths []string) (re
 	if err != nil {
 		return "", err
 	}
-	tree, err := workspace.MakeTemp(false)
+	return s.put(dir, func(w io.Writer) error { return packFiles(ctx, rt, paths, w) })
+}
+
+// packFiles writes the archive of several files and directories of a runtime,
+// each under its path.
+func packFiles(ctx context.Context, rt Runtime, paths []string, w io.Writer) error {
+	out, err := tree.NewWriter(w)
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer func() { err = errors.Join(err, workspace.RemoveTemp(tree)) }()
+	budget := filesBudget()
 	for _, p := range paths {
 		rel, err := relativeTo(ctx, rt, p)
 		if err != nil {
-			return "", err
+			return err
 		}
-		if err := rt.ExportFile(ctx, p, filepath.Join(tree, filepath.FromSlash(rel))); err != nil {
-			return "", err
+		err = packTree(ctx, rt, p, func(r io.Reader) error {
+			in, err := tree.NewReader(r, budget)
+			if err != nil {
+				return err
+			}
+			return out.Add(rel, in)
+		})
+		if err != nil {
+			return tooLargeForTask(err)
 		}
 	}
-	return s.put(ctx, dir, tree)
+	return out.Close()
+}
+
+// filesBudget bounds what one delegation or collection copies.
+func filesBudget() *tree.Budget {
+	return tree.NewBudget(tree.Limits{Bytes: maxTaskFiles, Entries: maxTaskEntries})
+}
+
+// tooLargeForTask adds what can be done about files that are too large.
+func tooLargeForTask(err error) error {
+	if errors.Is(err, ErrCopyTooLarge) {
+		return fmt.Errorf("%w; name only the files that are needed, or pack them smaller", err)
+	}
+	return err
 }
 
 // open returns the store's directory.
@@ -76,14 +103,14 @@ func (s *taskFiles) open() (string, error) {
 	return dir, err
 }
 
-// put packs a directory into the store's.
-func (s *taskFiles) put(ctx context.Context, dir, tree string) (string, error) {
+// put keeps the archive that fill writes.
+func (s *taskFiles) put(dir string, fill func(io.Writer) error) (string, error) {
 	f, err := os.CreateTemp(dir, "tar-")
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	err = writeTar(ctx, io.MultiWriter(f, sum), tree)
+	err = fill(io.MultiWriter(f, sum))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(f.Name()))
 	}
@@ -111,7 +138,7 @@ func (s *taskFiles) unpackInto(ctx context.Context, rt Runtime, ref string) (err
 		return err
 	}
 	defer f.Close()
-	return uploadTar(ctx, rt, f, "")
+	return unpackTree(ctx, rt, f, ".")
 }
 
 // release says that one task needs the reference no longer.
@@ -180,180 +207,4 @@ func relativeTo(ctx context.Context, rt Runtime, p string) (string, error) {
 		return "", fmt.Errorf("%q: %w", p, ErrOutsideWorkspace)
 	}
 	return clean, nil
-}
-
-// exportTar writes a file or directory of a runtime to w: a tar with one entry
-// at its top, named like the path's base.
-func exportTar(ctx context.Context, rt Runtime, p string, w io.Writer) (err error) {
-	base := path.Base(path.Clean(filepath.ToSlash(p)))
-	if base == "." || base == "/" || base == ".." {
-		base = "workspace"
-	}
-	tree, err := workspace.MakeTemp(false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, workspace.RemoveTemp(tree)) }()
-	if err := rt.ExportFile(ctx, p, filepath.Join(tree, base)); err != nil {
-		return err
-	}
-	return writeTar(ctx, w, tree)
-}
-
-// uploadTar copies what a tar holds into a runtime: each entry at its top to
-// dest, or to its own name when dest is empty.
-func uploadTar(ctx context.Context, rt Runtime, r io.Reader, dest string) (err error) {
-	tree, err := workspace.MakeTemp(false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, workspace.RemoveTemp(tree)) }()
-	if err := readTar(ctx, r, tree); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(tree)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		to := dest
-		if to == "" {
-			to = entry.Name()
-		}
-		if err := rt.UploadFile(ctx, filepath.Join(tree, entry.Name()), to); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeTar packs what is below dir. Equal trees give equal bytes: entries are
-// sorted, and times and owners left out.
-func writeTar(ctx context.Context, w io.Writer, dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	out := tar.NewWriter(w)
-	var total int64
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == "." {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		if total += info.Size(); info.Mode().IsRegular() && total > maxTaskFiles {
-			return fmt.Errorf("the files of a task exceed %d MiB", maxTaskFiles>>20)
-		}
-		return tarEntry(out, root, name, info)
-	})
-	if err != nil {
-		return fmt.Errorf("pack files: %w", err)
-	}
-	return out.Close()
-}
-
-func tarEntry(out *tar.Writer, root *os.Root, name string, info fs.FileInfo) error {
-	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
-	switch {
-	case info.IsDir():
-		h.Typeflag = tar.TypeDir
-		h.Name += "/"
-		return out.WriteHeader(h)
-	case info.Mode()&fs.ModeSymlink != 0:
-		target, err := root.Readlink(name)
-		if err != nil {
-			return err
-		}
-		h.Typeflag, h.Linkname = tar.TypeSymlink, target
-		return out.WriteHeader(h)
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s: neither a file, a directory nor a link", name)
-	}
-	f, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	h.Typeflag, h.Size = tar.TypeReg, info.Size()
-	if err := out.WriteHeader(h); err != nil {
-		return err
-	}
-	_, err = io.Copy(out, f)
-	return err
-}
-
-// readTar unpacks files, directories and links below dir, and nothing outside
-// it, whatever the tar says.
-func readTar(ctx context.Context, r io.Reader, dir string) error {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	in := tar.NewReader(r)
-	for left := int64(maxTaskFiles); ; {
-		h, err := in.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			if left -= max(h.Size, 0); left < 0 {
-				err = fmt.Errorf("more than %d MiB", maxTaskFiles>>20)
-			} else {
-				err = untarEntry(root, h, in)
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("unpack files: %w", err)
-		}
-	}
-}
-
-func untarEntry(root *os.Root, h *tar.Header, in io.Reader) error {
-	name := path.Clean(h.Name)
-	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return fmt.Errorf("%q: %w", h.Name, ErrOutsideWorkspace)
-	}
-	mode := fs.FileMode(h.Mode).Perm()
-	if parent := path.Dir(name); parent != "." {
-		if err := root.MkdirAll(parent, 0o755); err != nil {
-			return err
-		}
-	}
-	switch h.Typeflag {
-	case tar.TypeDir:
-		return root.MkdirAll(name, mode|0o700)
-	case tar.TypeSymlink:
-		return root.Symlink(h.Linkname, name)
-	case tar.TypeReg:
-		if sparse(h) {
-			return fmt.Errorf("%q: a sparse file, whose size the tar's own says nothing of", h.Name)
-		}
-		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o600)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, in)
-		return errors.Join(err, f.Close())
-	}
-	return fmt.Errorf("%q: neither a file, a directory nor a link", h.Name)
-}
-
-func sparse(h *tar.Header) bool {
-	for name := range h.PAXRecords {
-		if strings.HasPrefix(name, "GNU.sparse.") {
-			return true
-		}
-	}
-	return false
 }

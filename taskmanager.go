@@ -273,10 +273,10 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 		exported = m.exec.export(ctx, id, path, w)
 		w.CloseWithError(exported)
 	})
-	err = uploadTar(ctx, rt, r, dest)
+	err = tooLargeForTask(unpackTree(ctx, rt, r, dest))
 	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // so that the export cannot hang
 	wg.Wait()
-	return dest, cmp.Or(exported, err)
+	return dest, cmp.Or(tooLargeForTask(exported), err)
 }
 
 // TaskHistory returns the conversation of a task's agent. The slice is a view

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"time"
 
-	"github.com/x/pygent/internal/guest/archive"
 	"github.com/x/pygent/internal/guest/wire"
 )
 
@@ -148,59 +146,27 @@ func (c *Client) onPath(ctx context.Context, what string, kind wire.Kind, reques
 	return nil
 }
 
-// Unpack unpacks a tar archive into a directory of the workspace, which is
-// made if it does not exist. Package archive tells what is kept and refused.
-func (c *Client) Unpack(ctx context.Context, name string, tar io.Reader) error {
-	err := c.upload(ctx, wire.KindTarIn, &wire.Path{Name: name}, func(w io.Writer) error {
-		_, err := io.Copy(w, tar)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("unpack into %s: %w", name, err)
+// Unpack unpacks the archive of a tree, which fill writes, below a directory of
+// the workspace, which is made if it does not exist. See package tree.
+func (c *Client) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+	if err := c.upload(ctx, wire.KindTarIn, &wire.Path{Name: dir}, fill); err != nil {
+		return fmt.Errorf("unpack into %s: %w", dir, err)
 	}
 	return nil
 }
 
-// Upload copies a file or directory of this machine, named below root, into a
-// directory of the workspace: a file under its base name, of a directory what
-// is in it.
-func (c *Client) Upload(ctx context.Context, root *os.Root, name, dir string) error {
-	err := c.upload(ctx, wire.KindTarIn, &wire.Path{Name: dir}, func(w io.Writer) error {
-		return archive.Pack(w, root, path.Clean(name))
-	})
-	if err != nil {
-		return fmt.Errorf("upload %s: %w", name, err)
-	}
-	return nil
-}
-
-// Pack writes a tar archive of a file or directory to w: a file under its
-// base name, of a directory what is in it. The archive is the guest's word:
-// unpack it with [Client.Export] or package archive.
-func (c *Client) Pack(ctx context.Context, name string, w io.Writer) error {
+// Pack has take read the archive of a file or directory of the workspace. It is
+// the guest's word: read it with package tree alone.
+func (c *Client) Pack(ctx context.Context, name string, take func(io.Reader) error) error {
 	err := c.download(ctx, name, func(body io.Reader) error {
-		_, err := io.Copy(w, body)
+		if err := take(body); err != nil {
+			return err
+		}
+		_, err := io.Copy(io.Discard, io.LimitReader(body, 1<<20)) // padding, and how the packing ended
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("pack %s: %w", name, err)
-	}
-	return nil
-}
-
-// Export copies a file or directory of the workspace into root: a file under
-// its base name, of a directory what is in it. Nothing is written outside of
-// root, whatever the guest sends.
-func (c *Client) Export(ctx context.Context, name string, root *os.Root, limits archive.Limits) error {
-	err := c.download(ctx, name, func(body io.Reader) error {
-		if err := archive.Extract(body, root, limits); err != nil {
-			return err
-		}
-		_, err := io.Copy(io.Discard, io.LimitReader(body, 1<<20)) // padding
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("export %s: %w", name, err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/guest/archive"
+	"github.com/x/pygent/internal/tree"
 )
 
 func openRoot(t testing.TB, dir string) *os.Root {
@@ -97,7 +97,21 @@ func TestFilesOutsideTheWorkspaceAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, fs.ErrInvalid)
 		_, err = c.ReadFile(ctx, "missing", io.Discard, 0, -1)
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		require.Error(t, c.Remove(ctx, ".", true))
+		require.ErrorIs(t, c.Remove(ctx, ".", false), fs.ErrInvalid)
+	})
+}
+
+// put copies a file or directory below from into a directory of the workspace.
+func put(t *testing.T, c *guest.Client, from, name, dir string) error {
+	return c.Unpack(context.Background(), dir, func(w io.Writer) error {
+		return tree.Pack(w, openRoot(t, from), name, tree.PackOptions{})
+	})
+}
+
+// get copies a file or directory of the workspace into the directory to.
+func get(t *testing.T, c *guest.Client, name, to string, limits tree.Limits) error {
+	return c.Pack(context.Background(), name, func(r io.Reader) error {
+		return tree.Extract(r, openRoot(t, to), tree.ExtractOptions{Limits: limits})
 	})
 }
 
@@ -110,11 +124,10 @@ func TestDirectoriesAreUploadedAndExported(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(from, "p/sub/data"), random, 0o640))
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(from, "p/link")))
 	everywhere(t, func(t *testing.T, c *guest.Client) {
-		ctx := context.Background()
-		require.NoError(t, c.Upload(ctx, openRoot(t, from), "p", "into/here"))
+		require.NoError(t, put(t, c, from, "p", "into/here"))
 		require.Equal(t, "ran\n", output(run(t, c, "into/here/run.sh")))
 		to := t.TempDir()
-		require.NoError(t, c.Export(ctx, "into/here", openRoot(t, to), archive.Limits{}))
+		require.NoError(t, get(t, c, "into/here", to, tree.Limits{}))
 		got, err := os.ReadFile(filepath.Join(to, "sub/data"))
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(random, got))
@@ -122,18 +135,21 @@ func TestDirectoriesAreUploadedAndExported(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "/etc/passwd", target)
 
-		require.NoError(t, c.Upload(ctx, openRoot(t, from), "p/run.sh", "single"))
+		require.NoError(t, put(t, c, from, "p/run.sh", "single"))
 		require.Equal(t, "ran\n", output(run(t, c, "single/run.sh")))
-		require.ErrorIs(t, c.Export(ctx, "into", openRoot(t, to), archive.Limits{Bytes: 1000}), archive.ErrTooLarge)
-		require.ErrorIs(t, c.Export(ctx, "missing", openRoot(t, to), archive.Limits{}), fs.ErrNotExist)
-		require.ErrorIs(t, c.Upload(ctx, openRoot(t, from), "missing", "x"), fs.ErrNotExist)
+		require.ErrorIs(t, get(t, c, "into", to, tree.Limits{Bytes: 1000}), tree.ErrTooLarge)
+		require.ErrorIs(t, get(t, c, "missing", to, tree.Limits{}), fs.ErrNotExist)
+		require.ErrorIs(t, put(t, c, from, "missing", "x"), fs.ErrNotExist)
 		require.Equal(t, "still fine\n", output(run(t, c, "echo still fine")))
 	})
 }
 
 func TestUnpackRefusesHostileArchives(t *testing.T) {
 	c := local(t)
-	err := c.Unpack(context.Background(), "d", strings.NewReader(strings.Repeat("not a tar archive ", 1_000_000)))
+	err := c.Unpack(context.Background(), "d", func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Repeat("not a tar archive ", 1_000_000))
+		return err
+	})
 	require.Error(t, err)
 	require.Equal(t, "fine\n", output(run(t, c, "echo fine")))
 }
@@ -159,7 +175,7 @@ func TestLargeFilesDoNotGrowMemory(t *testing.T) {
 	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	require.NoError(t, c.Upload(ctx, openRoot(t, from), "big", "."))
+	require.NoError(t, put(t, c, from, "big", "."))
 	var n counter
 	_, err := c.ReadFile(ctx, "big", &n, 0, -1)
 	require.NoError(t, err)
@@ -190,7 +206,7 @@ func TestFilesBelongToTheOwnerOfTheWorkspace(t *testing.T) {
 	require.NoError(t, c.WriteFile(ctx, "a/b", strings.NewReader("x"), 0))
 	from := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(from, "f"), nil, 0o644))
-	require.NoError(t, c.Upload(ctx, openRoot(t, from), ".", "up/loaded"))
+	require.NoError(t, put(t, c, from, ".", "up/loaded"))
 	require.Equal(t, strings.Repeat("1234:1235\n", 5), output(run(t, c, "stat -c %u:%g a a/b up up/loaded up/loaded/f")))
 	run(t, c, "mkdir made; echo x > made/f; ln -s /etc/passwd made/l")
 	require.NoError(t, c.Own(ctx, "."))

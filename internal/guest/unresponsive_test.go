@@ -142,7 +142,9 @@ func TestEveryCallOfAStoppedGuestEnds(t *testing.T) {
 		"write": func(c *guest.Client) error {
 			return c.WriteFile(ctx, "f", strings.NewReader(strings.Repeat("x", 1<<20)), 0)
 		},
-		"pack": func(c *guest.Client) error { return c.Pack(ctx, ".", io.Discard) },
+		"pack": func(c *guest.Client) error {
+			return c.Pack(ctx, ".", func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, pid := impatient(t)

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/tree"
 )
 
 // TempPattern matches the parents of temporary workspaces in the directory for
@@ -88,27 +90,21 @@ func RemoveStale(parent string) error {
 	return RemoveTemp(filepath.Join(parent, "workspace"))
 }
 
-// RemoveTemp removes a workspace of MakeTemp, read-only directories included.
-// What tells whom it belongs to goes last, so that a removal that is cut short
-// is finished by whoever finds it.
+// RemoveTemp removes a workspace of MakeTemp, read-only directories and very
+// deep ones included. What tells whom it belongs to goes last, so that a removal
+// that is cut short is finished by whoever finds it.
 func RemoveTemp(dir string) error {
-	if err := removeTree(dir); err != nil {
+	parent := filepath.Dir(dir)
+	root, err := os.OpenRoot(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	return os.RemoveAll(filepath.Dir(dir))
-}
-
-func removeTree(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
+	err = errors.Join(tree.Remove(root, filepath.Base(dir)), root.Close())
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
 	}
-	// Commands leave directories without write permission, such as Go's module
-	// cache, that keep their content from being removed by anyone but root.
-	filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if entry != nil && entry.IsDir() {
-			os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
+	return os.RemoveAll(parent)
 }

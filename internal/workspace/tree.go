@@ -8,6 +8,7 @@ package workspace
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/x/pygent/internal/tree"
 )
 
 // Errors of a Tree, to be tested with errors.Is.
@@ -32,10 +35,9 @@ var (
 // accepted where they start with the directory itself or with the mount point
 // under which commands see it. All methods are safe for concurrent use.
 type Tree struct {
-	root    *os.Root
-	dir     string   // absolute, without symbolic links
-	mounts  []string // other absolute names of dir, slash-separated
-	escapes error    // what os.Root answers when a path escapes
+	root   *os.Root
+	dir    string   // absolute, without symbolic links
+	mounts []string // other absolute names of dir, slash-separated
 }
 
 // Open returns the tree of an existing directory, which commands see at the
@@ -57,10 +59,14 @@ func Open(dir string, mounts ...string) (*Tree, error) {
 	for _, m := range append(mounts, abs, real) {
 		t.mounts = append(t.mounts, filepath.ToSlash(m))
 	}
-	// The standard library does not export this error: provoke it once.
-	_, err = root.Lstat("..")
-	t.escapes = cause(err)
 	return t, nil
+}
+
+// escapes reports whether an error of root says that a path leads out of it. The
+// standard library does not export that error: it is provoked.
+func escapes(root *os.Root, err error) bool {
+	_, escape := root.Lstat("..")
+	return errors.Is(err, cause(escape))
 }
 
 // Dir is the absolute path of the tree's directory, free of symbolic links.
@@ -187,6 +193,24 @@ func (t *Tree) write(rel string, data []byte) error {
 	return err
 }
 
+// ReplaceFile puts a file in place of dest when fill has completed it, and
+// leaves dest as it is when that fails. The file begins with the mode perm,
+// less the umask.
+func ReplaceFile(root *os.Root, dest string, perm fs.FileMode, fill func(*os.File) error) error {
+	temp := path.Join(path.Dir(dest), ".pygent-"+rand.Text())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(fill(f), f.Close()); err == nil {
+		err = root.Rename(temp, dest)
+	}
+	if err != nil {
+		root.Remove(temp)
+	}
+	return err
+}
+
 // overwrite replaces the content of what rel leads to, keeping the file itself.
 func (t *Tree) overwrite(rel string, data []byte) error {
 	f, err := t.root.OpenFile(rel, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
@@ -206,81 +230,34 @@ func (t *Tree) overwrite(rel string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Upload copies the file or directory src of the host to name in the tree.
-// An empty name means the base name of src, and a directory that exists takes
-// a file under its base name; see [Copy] for what is kept.
-func (t *Tree) Upload(ctx context.Context, src, name string) error {
-	abs, err := filepath.Abs(src)
-	if err != nil {
-		return err
-	}
-	if name == "" {
-		name = filepath.Base(abs)
-	}
+// Pack has take read the archive of the file or directory name, as package tree
+// makes it. A link by that name is followed inside the tree.
+func (t *Tree) Pack(ctx context.Context, name string, take func(io.Reader) error) error {
 	rel, err := t.Rel(name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	// A link that the caller names is what it leads to; links below are links.
-	real, err := filepath.EvalSymlinks(abs)
-	if err != nil {
-		return fmt.Errorf("%s: %w", src, cause(err))
-	}
-	from, base, err := openHost(real)
-	if err != nil {
-		return fmt.Errorf("%s: %w", src, cause(err))
-	}
-	defer from.Close()
-	intoDir := strings.HasSuffix(filepath.ToSlash(name), "/")
-	if err := copyTo(ctx, t.root, rel, intoDir, from, base, filepath.Base(abs)); err != nil {
-		return t.errorAt(src, err)
-	}
-	return nil
+	err = Pipe(ctx, func(w io.Writer) error { return tree.Pack(w, t.root, rel, tree.PackOptions{}) }, take)
+	return t.copyError(name, err)
 }
 
-// Export copies the file or directory name of the tree to dest on the host.
-// An empty dest means the base name in the working directory, and a directory
-// that exists takes a file under its base name. Nothing is written outside
-// dest, whatever links are met there or in the tree; see [Copy] for what is kept.
-func (t *Tree) Export(ctx context.Context, name, dest string) error {
-	rel, err := t.Rel(name)
+// Unpack unpacks the archive of a tree, which fill writes, below the directory
+// dir, which is made if it does not exist.
+func (t *Tree) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+	rel, err := t.Rel(dir)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", dir, err)
 	}
-	base := path.Base(rel)
-	if rel == "." {
-		base = filepath.Base(t.dir)
+	if err := t.root.MkdirAll(rel, 0o777); err != nil {
+		return t.errorAt(dir, err)
 	}
-	if dest == "" {
-		dest = base
-	}
-	if _, err := t.root.Stat(rel); err != nil {
-		return t.errorAt(name, err)
-	}
-	abs, err := filepath.Abs(dest)
+	into, err := t.root.OpenRoot(rel)
 	if err != nil {
-		return err
+		return t.errorAt(dir, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(abs), 0o777); err != nil {
-		return err
-	}
-	// The caller's own link to a directory is that directory; one to a file is
-	// replaced, like a file.
-	if info, err := os.Stat(abs); err == nil && info.IsDir() {
-		if abs, err = filepath.EvalSymlinks(abs); err != nil {
-			return err
-		}
-	}
-	to, toBase, err := openHost(abs)
-	if err != nil {
-		return fmt.Errorf("%s: %w", dest, cause(err))
-	}
-	defer to.Close()
-	intoDir := strings.HasSuffix(filepath.ToSlash(dest), "/")
-	if err := copyTo(ctx, to, toBase, intoDir, t.root, rel, base); err != nil {
-		return t.errorAt(name, err)
-	}
-	return nil
+	defer into.Close()
+	err = Pipe(ctx, fill, func(r io.Reader) error { return tree.Extract(r, into, tree.ExtractOptions{}) })
+	return t.copyError(dir, err)
 }
 
 var errNotRegular = errors.New("not a regular file")
@@ -312,10 +289,22 @@ func (t *Tree) open(name string) (*os.File, fs.FileInfo, error) {
 
 // errorAt names the path as the caller wrote it, and tells escapes apart.
 func (t *Tree) errorAt(name string, err error) error {
-	if errors.Is(err, t.escapes) {
+	if escapes(t.root, err) {
 		return fmt.Errorf("%s: %w", name, ErrOutside)
 	}
 	return fmt.Errorf("%s: %w", name, cause(err))
+}
+
+// copyError is errorAt for the error of a whole tree, which may name a file
+// below name.
+func (t *Tree) copyError(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, itself := err.(*fs.PathError); itself || escapes(t.root, err) {
+		return t.errorAt(name, err)
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // cause strips the path from an error of the os package, whose paths are
@@ -330,15 +319,4 @@ func cause(err error) error {
 		return l.Err
 	}
 	return err
-}
-
-// openHost opens the directory that holds name as a root, and returns name's
-// base within it. The root of a file system is its own directory.
-func openHost(name string) (*os.Root, string, error) {
-	dir, base := filepath.Split(name)
-	if base == "" {
-		base = "."
-	}
-	root, err := os.OpenRoot(dir)
-	return root, base, err
 }

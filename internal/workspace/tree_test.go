@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"context"
 	"io/fs"
 	"os"
 	"path"
@@ -106,48 +105,6 @@ func TestReadRange(t *testing.T) {
 	}
 	_, _, err := tree.ReadRange("f", -1, 1)
 	require.Error(t, err)
-}
-
-func TestExportReplacesLinksAtItsDestination(t *testing.T) {
-	tree := openTest(t)
-	require.NoError(t, tree.WriteFile("tree/file", []byte("new")))
-	require.NoError(t, tree.WriteFile("tree/dir/file", []byte("new")))
-	outside := t.TempDir()
-	victim := filepath.Join(outside, "file")
-	require.NoError(t, os.WriteFile(victim, []byte("old"), 0o644))
-	dest := t.TempDir()
-	require.NoError(t, os.Symlink(victim, filepath.Join(dest, "file")))
-	require.NoError(t, tree.Export(t.Context(), "tree/file", filepath.Join(dest, "file", "..", "file")))
-
-	dest = t.TempDir()
-	require.NoError(t, os.Symlink(outside, filepath.Join(dest, "dir")))
-	require.Error(t, tree.Export(t.Context(), "tree", dest), "dir is a link that leads out")
-	data, err := os.ReadFile(victim)
-	require.NoError(t, err)
-	require.Equal(t, "old", string(data))
-}
-
-func TestCopyIntoItselfEnds(t *testing.T) {
-	tree := openTest(t)
-	require.NoError(t, tree.WriteFile("a/f", []byte("x")))
-	require.NoError(t, tree.Upload(t.Context(), tree.Dir(), "copy"))
-	data, err := tree.ReadFile("copy/a/f", 10)
-	require.NoError(t, err)
-	require.Equal(t, "x", string(data))
-	_, err = tree.Stat("copy/copy")
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, tree.Upload(t.Context(), filepath.Join(tree.Dir(), "a"), "a"), "same directory")
-}
-
-func TestCopyHonoursTheContext(t *testing.T) {
-	tree := openTest(t)
-	require.NoError(t, tree.WriteFile("a/f", []byte("x")))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, tree.Export(ctx, "a", filepath.Join(t.TempDir(), "out")), context.Canceled)
-	left, err := os.ReadDir(tree.Dir())
-	require.NoError(t, err)
-	require.Len(t, left, 1)
 }
 
 func TestTemporaryWorkspacesCanAlwaysBeRemoved(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,9 +15,9 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"github.com/x/pygent/internal/guest/archive"
 	"github.com/x/pygent/internal/guest/ownership"
 	"github.com/x/pygent/internal/guest/wire"
+	"github.com/x/pygent/internal/tree"
 )
 
 // answerFile handles a request about files. All of them go through the
@@ -352,15 +351,18 @@ func (st *state) list(name string) (*wire.Infos, error) {
 }
 
 // remove removes a file, or with all a directory and what is in it. The
-// workspace itself stays.
+// workspace itself stays, and is only emptied.
 func (st *state) remove(name string, all bool) error {
-	if name == "." {
+	switch {
+	case name == "." && all:
+		return tree.Empty(st.root, name)
+	case name == ".":
 		return fmt.Errorf("remove the workspace: %w", fs.ErrInvalid)
+	case all:
+		return tree.Remove(st.root, name)
+	default:
+		return st.root.Remove(name)
 	}
-	if all {
-		return st.root.RemoveAll(name)
-	}
-	return st.root.Remove(name)
 }
 
 // tarIn unpacks the archive that follows into a directory.
@@ -373,12 +375,12 @@ func (st *state) tarIn(stream *yamux.Stream, name string, m *wire.Path) error {
 		return err
 	}
 	defer dir.Close()
-	limits := archive.Limits{Bytes: m.Limit, Entries: m.Entries}
+	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: m.Limit, Entries: m.Entries}}
 	if st.owner != nil {
-		limits.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, st.owner.UID, st.owner.GID) }
+		options.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, st.owner.UID, st.owner.GID) }
 	}
 	body := wire.NewBodyReader(stream)
-	if err := archive.Extract(body, dir, limits); err != nil {
+	if err := tree.Extract(body, dir, options); err != nil {
 		return err
 	}
 	// What follows the archive's end is padding; the body's own end tells
@@ -389,7 +391,7 @@ func (st *state) tarIn(stream *yamux.Stream, name string, m *wire.Path) error {
 
 // tarOut sends an archive of a file or directory.
 func (st *state) tarOut(stream *yamux.Stream, name string) error {
-	if _, err := st.root.Lstat(name); err != nil {
+	if _, err := st.root.Stat(name); err != nil {
 		return err
 	}
 	if err := wire.WriteFrame(stream, wire.KindReply, nil); err != nil {
@@ -397,6 +399,6 @@ func (st *state) tarOut(stream *yamux.Stream, name string) error {
 	}
 	defer abandon(stream)()
 	body := wire.NewBodyWriter(stream)
-	_ = body.Finish(archive.Pack(body, st.root, path.Clean(filepath.ToSlash(name))))
+	_ = body.Finish(tree.Pack(body, st.root, name, tree.PackOptions{}))
 	return nil
 }

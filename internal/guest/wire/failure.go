@@ -7,12 +7,14 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/x/pygent/internal/tree"
 )
 
 // Errors that a [Failure] stands for besides those of package fs.
 var (
 	ErrEscapes    = errors.New("path leads out of the workspace")
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = tree.ErrNotRegular
 	ErrNoJob      = errors.New("no such job")
 	ErrProcesses  = errors.New("no more processes can be started")
 	ErrRefused    = errors.New("nothing listens on the port")
@@ -25,7 +27,7 @@ var (
 var failures = []error{
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid,
 	ErrEscapes, ErrNotRegular, ErrNoJob, ErrProcesses, ErrRefused, ErrLimit, ErrVersion,
-	ErrMalformed, context.Canceled,
+	ErrMalformed, context.Canceled, tree.ErrTooLarge,
 }
 
 // Failure is an error as it crosses the wire. errors.Is finds what it stands

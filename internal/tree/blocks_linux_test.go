@@ -1,4 +1,4 @@
-package archive_test
+package tree_test
 
 import (
 	"io/fs"

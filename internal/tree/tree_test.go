@@ -1,4 +1,4 @@
-package archive_test
+package tree_test
 
 import (
 	"archive/tar"
@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/x/pygent/internal/guest/archive"
+	"github.com/x/pygent/internal/tree"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,7 +33,7 @@ func tarOf(t testing.TB, entries ...entry) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	tw := tar.NewWriter(&buf)
-	for _, e := range entries {
+	for _, e := range append([]entry{top}, entries...) {
 		h := e.Header
 		if h.Typeflag == 0 {
 			h.Typeflag = tar.TypeReg
@@ -49,6 +49,9 @@ func tarOf(t testing.TB, entries ...entry) []byte {
 	require.NoError(t, tw.Close())
 	return buf.Bytes()
 }
+
+// top is the first entry of a directory.
+var top = entry{Header: tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755}}
 
 type entry struct {
 	tar.Header
@@ -76,8 +79,8 @@ func TestTreesComeBackAsTheyWere(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(from, "top/sub"), 0o700) })
 
 	var buf bytes.Buffer
-	require.NoError(t, archive.Pack(&buf, openRoot(t, from), "top"))
-	require.NoError(t, archive.Extract(&buf, openRoot(t, to), archive.Limits{}))
+	require.NoError(t, tree.Pack(&buf, openRoot(t, from), "top", tree.PackOptions{}))
+	require.NoError(t, tree.Extract(&buf, openRoot(t, to), tree.ExtractOptions{}))
 
 	info, err := os.Stat(filepath.Join(to, "run.sh"))
 	require.NoError(t, err)
@@ -100,11 +103,11 @@ func TestPackOfAFileIsOneEntry(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a/f"), []byte("1"), 0o644))
 	var buf bytes.Buffer
-	require.NoError(t, archive.Pack(&buf, openRoot(t, dir), "a/f"))
+	require.NoError(t, tree.Pack(&buf, openRoot(t, dir), "a/f", tree.PackOptions{}))
 	h, err := tar.NewReader(&buf).Next()
 	require.NoError(t, err)
 	require.Equal(t, "f", h.Name)
-	require.ErrorIs(t, archive.Pack(io.Discard, openRoot(t, dir), "missing"), fs.ErrNotExist)
+	require.ErrorIs(t, tree.Pack(io.Discard, openRoot(t, dir), "missing", tree.PackOptions{}), fs.ErrNotExist)
 }
 
 func TestHostileArchivesAreRefused(t *testing.T) {
@@ -123,6 +126,8 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"long name":          {file(strings.Repeat("n/", 3000)+"n", "x")},
 		"deep name":          {file(strings.Repeat("n/", 300)+"n", "x")},
 		"too many bytes":     {file("a", strings.Repeat("x", 600)), file("b", strings.Repeat("x", 600))},
+		"hard link inside":   {file("f", "x"), link(tar.TypeLink, "h", "f")},
+		"two tops":           {top},
 		"too many entries":   {file("a", ""), file("b", ""), file("c", ""), file("d", ""), file("e", ""), file("f", "")},
 	}
 	for name, entries := range cases {
@@ -133,7 +138,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 			require.NoError(t, os.Mkdir(dest, 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(parent, "secret"), []byte("s"), 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(dest, "old"), []byte("old"), 0o600))
-			err := archive.Extract(bytes.NewReader(tarOf(t, entries...)), openRoot(t, dest), archive.Limits{Bytes: 1000, Entries: 5})
+			err := tree.Extract(bytes.NewReader(tarOf(t, entries...)), openRoot(t, dest), tree.ExtractOptions{Limits: tree.Limits{Bytes: 1000, Entries: 5}})
 			if name != "link then through" {
 				require.Error(t, err)
 			}
@@ -168,13 +173,12 @@ func TestLinksAreReplacedAndNeverWrittenThrough(t *testing.T) {
 		file("f", "new"),
 		link(tar.TypeSymlink, "g", victim), file("g", "new"),
 		file("d/victim", "new"),
-		link(tar.TypeLink, "h", "f"),
 	)
-	require.NoError(t, archive.Extract(bytes.NewReader(b), openRoot(t, dest), archive.Limits{}))
+	require.NoError(t, tree.Extract(bytes.NewReader(b), openRoot(t, dest), tree.ExtractOptions{}))
 	got, err := os.ReadFile(victim)
 	require.NoError(t, err)
 	require.Equal(t, "untouched", string(got))
-	for _, name := range []string{"f", "g", "d/victim", "h"} {
+	for _, name := range []string{"f", "g", "d/victim"} {
 		got, err := os.ReadFile(filepath.Join(dest, name))
 		require.NoError(t, err)
 		require.Equal(t, "new", string(got))
@@ -184,7 +188,7 @@ func TestLinksAreReplacedAndNeverWrittenThrough(t *testing.T) {
 func TestSpecialBitsAreDropped(t *testing.T) {
 	dest := t.TempDir()
 	b := tarOf(t, entry{tar.Header{Name: "su", Mode: 0o6755}, "x"})
-	require.NoError(t, archive.Extract(bytes.NewReader(b), openRoot(t, dest), archive.Limits{}))
+	require.NoError(t, tree.Extract(bytes.NewReader(b), openRoot(t, dest), tree.ExtractOptions{}))
 	info, err := os.Stat(filepath.Join(dest, "su"))
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o755), info.Mode())
@@ -205,11 +209,11 @@ func TestZerosBecomeHoles(t *testing.T) {
 	packed := make(chan error, 1)
 	root := openRoot(t, from)
 	go func() {
-		err := archive.Pack(w, root, ".")
+		err := tree.Pack(w, root, ".", tree.PackOptions{})
 		packed <- err
 		_ = w.CloseWithError(err)
 	}()
-	require.NoError(t, archive.Extract(r, openRoot(t, to), archive.Limits{}))
+	require.NoError(t, tree.Extract(r, openRoot(t, to), tree.ExtractOptions{}))
 	_, _ = io.Copy(io.Discard, r)
 	require.NoError(t, <-packed)
 	info, err := os.Stat(filepath.Join(to, "sparse"))
@@ -220,7 +224,7 @@ func TestZerosBecomeHoles(t *testing.T) {
 
 func TestTruncatedArchivesAreErrors(t *testing.T) {
 	b := tarOf(t, file("a", strings.Repeat("x", 10_000)))
-	require.Error(t, archive.Extract(bytes.NewReader(b[:5000]), openRoot(t, t.TempDir()), archive.Limits{}))
+	require.Error(t, tree.Extract(bytes.NewReader(b[:5000]), openRoot(t, t.TempDir()), tree.ExtractOptions{}))
 }
 
 // FuzzExtract requires that nothing outside of the destination changes,
@@ -237,7 +241,7 @@ func FuzzExtract(f *testing.F) {
 		require.NoError(t, os.WriteFile(filepath.Join(parent, "secret"), []byte("s"), 0o600))
 		root, err := os.OpenRoot(dest)
 		require.NoError(t, err)
-		_ = archive.Extract(bytes.NewReader(b), root, archive.Limits{Bytes: 1 << 20, Entries: 100})
+		_ = tree.Extract(bytes.NewReader(b), root, tree.ExtractOptions{Limits: tree.Limits{Bytes: 1 << 20, Entries: 100}})
 		require.NoError(t, root.Close())
 		requireUntouched(t, parent)
 	})

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package archive_test
+package tree_test
 
 import "io/fs"
 

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package archive
+package tree
 
 // nonblock has no meaning here.
 const nonblock = 0

@@ -1,0 +1,175 @@
+package tree
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// An entry of a sparse file has only its data, and two records that say what
+// the file is: its size, and where the data belongs.
+const (
+	recordSize = "PYGENT.size"
+	recordData = "PYGENT.data" // "offset+length,offset+length"
+)
+
+const (
+	// maxExtents bounds the parts of a file that are told apart. A file of more
+	// has its rest copied as it is, zeros included.
+	maxExtents = 4096
+	// minHole is how much a file must have in holes for an archive to say so.
+	minHole = 64 << 10
+)
+
+// extent is a part of a file that holds data.
+type extent struct{ offset, length int64 }
+
+// extents are the parts of a file in their order. A file without holes is one.
+type extents []extent
+
+// bytes returns how much data there is.
+func (x extents) bytes() int64 {
+	var sum int64
+	for _, e := range x {
+		sum += e.length
+	}
+	return sum
+}
+
+// describe makes a header of a whole file one of its parts.
+func (x extents) describe(h *tar.Header) {
+	data := x.bytes()
+	if h.Size == data {
+		return
+	}
+	parts := make([]string, len(x))
+	for i, e := range x {
+		parts[i] = strconv.FormatInt(e.offset, 10) + "+" + strconv.FormatInt(e.length, 10)
+	}
+	h.PAXRecords = map[string]string{recordSize: strconv.FormatInt(h.Size, 10)}
+	if len(parts) > 0 {
+		h.PAXRecords[recordData] = strings.Join(parts, ",")
+	}
+	h.Size = data
+}
+
+// extentsOf returns what a header says of its file: its size, and where its data
+// belongs.
+func extentsOf(h *tar.Header) (int64, extents, error) {
+	if h.Size < 0 || foreignSparse(h) {
+		return 0, nil, fmt.Errorf("%w: the size of %q is not what it says", ErrHostile, h.Name)
+	}
+	whole, ok := h.PAXRecords[recordSize]
+	if !ok {
+		return h.Size, extents{{0, h.Size}}, nil
+	}
+	size, err := number(whole)
+	if err != nil {
+		return 0, nil, err
+	}
+	var x extents
+	var end int64
+	for part := range strings.SplitSeq(h.PAXRecords[recordData], ",") {
+		if part == "" {
+			continue
+		}
+		e, err := parseExtent(part)
+		if err != nil {
+			return 0, nil, err
+		}
+		if e.offset < end || e.length > size-e.offset || len(x) > maxExtents {
+			return 0, nil, fmt.Errorf("%w: the data of %q is not in it", ErrHostile, h.Name)
+		}
+		end = e.offset + e.length
+		x = append(x, e)
+	}
+	if x.bytes() != h.Size {
+		return 0, nil, fmt.Errorf("%w: the data of %q is incomplete", ErrHostile, h.Name)
+	}
+	return size, x, nil
+}
+
+func parseExtent(s string) (extent, error) {
+	offset, length, ok := strings.Cut(s, "+")
+	if !ok {
+		return extent{}, fmt.Errorf("%w: a part of a file at %q", ErrHostile, s)
+	}
+	from, err := number(offset)
+	if err != nil {
+		return extent{}, err
+	}
+	n, err := number(length)
+	return extent{from, n}, err
+}
+
+// number reads a number that is not negative.
+func number(s string) (int64, error) {
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %q as a number", ErrHostile, s)
+	}
+	return int64(n), nil
+}
+
+// foreignSparse reports whether an entry is a sparse file as other packers write
+// it: its size would say nothing of what unpacking it takes.
+func foreignSparse(h *tar.Header) bool {
+	if h.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for name := range h.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// fill writes a file of the given size to a new file: the data of r where it
+// belongs, and holes else, also for data that is all zeros.
+func fill(file *os.File, r io.Reader, size int64, x extents, buf []byte) error {
+	var end int64
+	for _, e := range x {
+		w := &sparseWriter{file: file, at: e.offset, end: end}
+		n, err := io.CopyBuffer(w, onlyReader{io.LimitReader(r, e.length)}, buf)
+		if err != nil {
+			return err
+		}
+		if n < e.length {
+			return io.ErrUnexpectedEOF
+		}
+		end = w.end
+	}
+	if end == size {
+		return nil
+	}
+	return file.Truncate(size)
+}
+
+// sparseWriter writes to a new file and leaves holes for pieces that are all
+// zeros.
+type sparseWriter struct {
+	file *os.File
+	at   int64 // where the next piece belongs
+	end  int64 // of what was written
+}
+
+// Write implements io.Writer.
+func (w *sparseWriter) Write(p []byte) (int, error) {
+	if !allZero(p) {
+		if n, err := w.file.WriteAt(p, w.at); err != nil {
+			return n, err
+		}
+		w.end = w.at + int64(len(p))
+	}
+	w.at += int64(len(p))
+	return len(p), nil
+}
+
+// allZero reports whether p holds nothing but zeros: its first byte is one,
+// and each of the others is what the one before is.
+func allZero(p []byte) bool { return len(p) == 0 || p[0] == 0 && bytes.Equal(p[1:], p[:len(p)-1]) }

@@ -1,0 +1,88 @@
+package pygent_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestHolesAreCopiedAsHoles(t *testing.T) {
+	for _, kind := range runtimeCases() {
+		t.Run(kind.name, func(t *testing.T) {
+			rt := kind.new(t, pygent.WithCopyLimit(1<<20))
+			require.Zero(t, bash(t, rt, "mkdir d; truncate -s 8G d/sparse; printf end | dd of=d/sparse bs=1 seek=4294967296 conv=notrunc 2>/dev/null").ExitCode)
+			for _, what := range []string{"d", "d/sparse"} {
+				dest := filepath.Join(t.TempDir(), "out")
+				require.NoError(t, rt.ExportFile(t.Context(), what, dest))
+				if what == "d" {
+					dest = filepath.Join(dest, "sparse")
+				}
+				info, err := os.Stat(dest)
+				require.NoError(t, err)
+				require.EqualValues(t, 8<<30, info.Size())
+				requireOnDisk(t, dest, 1<<20)
+				require.NoError(t, rt.UploadFile(t.Context(), dest, "again"))
+				require.Contains(t, bash(t, rt, "stat -c '%s' again; du -k again | cut -f1; dd if=again bs=1M skip=4096 count=1 2>/dev/null | head -c 3").Output, "end")
+			}
+
+			m := newTasks(t, pygenttest.NewScriptedModel(callBash("stat -c %s d/sparse; dd if=d/sparse bs=1M skip=4096 count=1 2>/dev/null | head -c 3"), stop))
+			id := startTask(t, m, "go", rt, pygent.WithTaskFiles("d"))
+			waitTask(t, m, id)
+			messages, err := m.TaskHistory(t.Context(), id)
+			require.NoError(t, err)
+			require.Contains(t, messages[3].Content, "8589934592\nend")
+			require.NoError(t, m.CollectFile(t.Context(), rt, id, "d", "collected"))
+			require.Contains(t, bash(t, rt, "stat -c %s collected/sparse").Output, "8589934592")
+		})
+	}
+}
+
+func TestCopiesBeyondALimitLeaveNothing(t *testing.T) {
+	for _, kind := range runtimeCases() {
+		t.Run(kind.name, func(t *testing.T) {
+			rt := kind.new(t, pygent.WithCopyLimit(1<<20))
+			bash(t, rt, "mkdir small big; echo x >small/f; head -c 900000 /dev/urandom >big/a; cp big/a big/b; "+
+				"mkdir deep && cd deep && i=0; while [ $i -lt 300 ]; do mkdir d && cd d; i=$((i+1)); done")
+			parent := t.TempDir()
+			for _, what := range []string{"big", "deep"} {
+				err := rt.ExportFile(t.Context(), what, filepath.Join(parent, "new", "out"))
+				require.ErrorIs(t, err, pygent.ErrCopyTooLarge, what)
+				require.Empty(t, entries(t, filepath.Join(parent, "new")))
+			}
+			err := rt.ExportFile(t.Context(), "big", parent+"/out")
+			require.ErrorContains(t, err, `"b" has 878.9 KiB of data, which is more than is left of the limit of 1 MiB`)
+
+			old := filepath.Join(parent, "old")
+			write(t, parent, map[string]string{"old/a": "old"})
+			require.ErrorIs(t, rt.ExportFile(t.Context(), "big", old), pygent.ErrCopyTooLarge)
+			require.Equal(t, map[string]string{"a": "644 old"}, read(t, old), "nothing is replaced by half of a copy")
+			require.NoError(t, rt.ExportFile(t.Context(), "small", old))
+		})
+	}
+}
+
+func TestDelegationIsBounded(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	rt := localRuntime(t)
+	bash(t, rt, `mkdir many big; cd many; seq 1 100001 | xargs touch; cd ../big; fallocate -l 700M a || head -c 734003200 /dev/urandom >a; cp --sparse=never --reflink=never a b 2>/dev/null || cp a b`)
+	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
+	for what, want := range map[string]string{
+		"many": "more than 100000 files",
+		"big":  "limit of 1 GiB; name only the files that are needed",
+	} {
+		_, err := m.StartTask(t.Context(), "go", rt, pygent.WithTaskFiles(what))
+		require.ErrorIs(t, err, pygent.ErrCopyTooLarge, what)
+		require.ErrorContains(t, err, want)
+	}
+	require.NoError(t, filepath.WalkDir(temp, func(path string, d os.DirEntry, err error) error {
+		require.False(t, err == nil && strings.HasPrefix(d.Name(), "tar-"), path)
+		return nil
+	}))
+}
