@@ -23,6 +23,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/guest/wire"
 )
 
@@ -59,6 +60,8 @@ type Config struct {
 	// order of preference. Default: the temporary directory, /var/tmp,
 	// /dev/shm.
 	SpillDirs []string
+	// Confine is what a local guest may reach. Nil for everything.
+	Confine *confine.Policy
 	// Nonce is the path, in the workspace, of a file of which [Info] then
 	// tells whether the guest sees it, and what it holds.
 	Nonce string
