@@ -149,6 +149,18 @@ func holds(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
+// protection tells people of the protection, or nothing where there is no word
+// of it.
+func (info RuntimeInfo) protection() string {
+	switch info.Protection {
+	case "":
+		return ""
+	case protectionNone:
+		return "; protection: none, so they can do whatever you can (" + info.ProtectionNote + ")"
+	}
+	return "; protection: " + info.Protection + " (" + info.ProtectionNote + ")"
+}
+
 // confined is how a guest is started: its environment, what it may reach, and
 // where its temporary files are.
 type confined struct {

@@ -289,16 +289,9 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.runtime.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
-	s.printer.say("%s: commands run %s, in %s", s.agent.persona.Name, where, info.Workspace)
+	s.printer.say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
 	if info.Fallback != "" {
 		s.printer.say("! NOT in a container: %s", info.Fallback)
-	}
-	switch info.Protection {
-	case "":
-	case protectionNone:
-		s.printer.say("! protection: none: commands can do whatever you can (%s)", info.ProtectionNote)
-	default:
-		s.printer.say("protection: %s (%s)", info.Protection, info.ProtectionNote)
 	}
 	for _, repair := range s.repairs {
 		s.printer.say("! history: %s", repair)

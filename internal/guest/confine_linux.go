@@ -77,7 +77,7 @@ func tryLevel(ctx context.Context, level confine.Level) (version int, err error)
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(temp)
+	defer os.RemoveAll(temp) // it may hold places to mount on
 	var policy, stdout bytes.Buffer
 	if err := wire.WriteFrame(&policy, wire.KindConfine, NewPolicy(level, temp)); err != nil {
 		return 0, err
