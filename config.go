@@ -35,6 +35,7 @@ type Config struct {
 	DisabledTools  []string `json:"disabled_tools,omitempty"`
 
 	Container ContainerConfig `json:"container,omitzero"`
+	Local     LocalConfig     `json:"local,omitzero"`
 	Limits    LimitsConfig    `json:"limits,omitzero"`
 	OpenAI    OpenAIConfig    `json:"openai,omitzero"`
 
@@ -70,6 +71,14 @@ type ContainerConfig struct {
 	Publish      []string `json:"publish,omitempty"`      // ports, as [WithPublish] takes them; default none
 	SharedFiles  *bool    `json:"shared_files,omitempty"` // whether the engine sees this machine's files; default as its address suggests
 	DockerHost   string   `json:"docker_host,omitempty"`  // the engine's address; default as the docker command
+}
+
+// LocalConfig says what commands may reach where they run on this machine.
+type LocalConfig struct {
+	Protection Protection `json:"protection,omitzero"` // default [ProtectionAuto]
+	Readable   []string   `json:"readable,omitempty"`  // more paths to read and execute
+	Writable   []string   `json:"writable,omitempty"`  // more paths to write
+	Env        []string   `json:"env,omitempty"`       // names of more variables to inherit
 }
 
 // LimitsConfig bounds a run. Zero means the default.
@@ -277,6 +286,11 @@ func (l *configLoad) isNamed(path string) bool {
 func (c *Config) expandHome(home string) {
 	for _, path := range []*string{&c.Workspace, &c.HistoryFile, &c.Snapshot, &c.LogFile, &c.OpenAI.CAFile} {
 		*path = expandHome(*path, home)
+	}
+	for _, paths := range [][]string{c.Local.Readable, c.Local.Writable} {
+		for i := range paths {
+			paths[i] = expandHome(paths[i], home)
+		}
 	}
 	for i := range c.InitialFiles {
 		c.InitialFiles[i] = expandHome(c.InitialFiles[i], home)

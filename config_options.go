@@ -53,7 +53,8 @@ func (c Config) taskOptions() []TaskManagerOption {
 // RuntimeOptions turns what the configuration says of the runtime into options
 // of [NewRuntime], for runtimes without an agent. Options holds them too.
 func (c Config) RuntimeOptions() []RuntimeOption {
-	opts := append(c.Container.options(),
+	opts := slices.Concat(c.Container.options(), c.Local.options())
+	opts = append(opts,
 		func(o *runtimeOptions) { o.configured = o.configured || c.loaded },
 		c.initialFiles())
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
@@ -88,6 +89,11 @@ func (c ContainerConfig) options() []RuntimeOption {
 		opts = append(opts, WithMounts(m))
 	}
 	return opts
+}
+
+func (c LocalConfig) options() []RuntimeOption {
+	opts := []RuntimeOption{WithLocalReadable(c.Readable...), WithLocalWritable(c.Writable...), WithLocalEnv(c.Env...)}
+	return given(opts, c.Protection, WithLocalProtection)
 }
 
 func (c LimitsConfig) options() []RunOption {

@@ -65,6 +65,11 @@ var configSettings = []setting{
 	{key: "container.shared_files", env: "PYGENT_SHARED_FILES", set: to(ptr(asBool), func(c *Config) **bool { return &c.Container.SharedFiles })},
 	{key: "container.docker_host", env: "PYGENT_DOCKER_HOST", set: to(asString, func(c *Config) *string { return &c.Container.DockerHost })},
 
+	{key: "local.protection", env: "PYGENT_LOCAL_PROTECTION", set: to(asProtection, func(c *Config) *Protection { return &c.Local.Protection })},
+	{key: "local.readable", env: "PYGENT_LOCAL_READABLE", set: to(asPaths, func(c *Config) *[]string { return &c.Local.Readable })},
+	{key: "local.writable", env: "PYGENT_LOCAL_WRITABLE", set: to(asPaths, func(c *Config) *[]string { return &c.Local.Writable })},
+	{key: "local.env", env: "PYGENT_LOCAL_ENV", set: to(asNames, func(c *Config) *[]string { return &c.Local.Env })},
+
 	{key: "limits.max_steps", env: "PYGENT_MAX_STEPS", project: true, set: to(asInt, func(c *Config) *int { return &c.Limits.MaxSteps })},
 	{key: "limits.max_tool_calls", env: "PYGENT_MAX_TOOL_CALLS", project: true, set: to(asInt, func(c *Config) *int { return &c.Limits.MaxToolCalls })},
 	{key: "limits.step_timeout", also: []string{"step_timeout"}, env: "PYGENT_STEP_TIMEOUT", project: true, set: to(asDuration, func(c *Config) *time.Duration { return &c.Limits.StepTimeout })},

@@ -124,6 +124,15 @@ func asProtocol(v any) (OpenAIProtocol, error) {
 	return api, nil
 }
 
+func asProtection(v any) (Protection, error) {
+	s, err := asString(v)
+	var p Protection
+	if err != nil || p.UnmarshalText([]byte(s)) != nil {
+		return 0, want(`"auto", "required" or "off"`, v)
+	}
+	return p, nil
+}
+
 func asBool(v any) (bool, error) {
 	switch v := v.(type) {
 	case bool:

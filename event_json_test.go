@@ -22,7 +22,7 @@ import (
 
 // jsonValues are all exported types that have a JSON form.
 var jsonValues = []any{
-	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
+	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
 	Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskLimits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
 	ToolSpec{}, Usage{},
 }
@@ -170,6 +170,8 @@ func (f filler) special(v reflect.Value) bool {
 		*p = json.RawMessage(`{"type":"object"}`)
 	case *error:
 		*p = errors.New("cause")
+	case *Protection:
+		*p = Protection(f.IntN(3))
 	case *DockerMode:
 		*p = DockerMode(f.IntN(3))
 	case *map[string]json.RawMessage:

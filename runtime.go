@@ -71,7 +71,11 @@ func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if localErr != nil {
 		return nil, localErr
 	}
-	o.queue.tell(RuntimeEvent{Kind: RuntimeFallback, Text: "commands run on this machine, with your rights: " + err.Error()})
+	text := "commands run on this machine, with your rights: " + err.Error()
+	if info := r.(Describer).Describe(ctx); info.Protection != protectionNone {
+		text = fmt.Sprintf("commands run on this machine (protection: %s): %v", info.Protection, err)
+	}
+	o.queue.tell(RuntimeEvent{Kind: RuntimeFallback, Text: text})
 	return r, nil
 }
 
@@ -85,6 +89,14 @@ type RuntimeInfo struct {
 	// Temporary says that the workspace goes with the runtime. Then its path
 	// says nothing that lasts.
 	Temporary bool `json:"temporary,omitempty"`
+	// Protection says how far the commands of a local runtime are confined:
+	// "full", "files" or "none"; empty where they do not run on this machine.
+	// See [WithLocalProtection]. With "files" they cannot open other files, but
+	// reach other processes and sockets, such as Docker's.
+	Protection string `json:"protection,omitempty"`
+	// ProtectionNote says what the protection leaves open, and why there is no
+	// more of it.
+	ProtectionNote string `json:"protection_note,omitempty"`
 	// Fallback says why commands run locally although Docker was asked for
 	// first. Empty when nothing was given up.
 	Fallback string `json:"fallback,omitempty"`

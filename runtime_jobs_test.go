@@ -228,11 +228,11 @@ func TestNextProcessSweepsWhatACrashLeft(t *testing.T) {
 	}
 	crash(t, "local")
 	first := workspaces()
-	require.Len(t, first, 1)
+	require.NotEmpty(t, first)
 	crash(t, "local") // sweeps, and then leaves a workspace of its own
 	second := workspaces()
-	require.Len(t, second, 1)
-	require.NotEqual(t, first, second)
+	require.Len(t, second, len(first))
+	require.NotSubset(t, second, first)
 }
 
 func TestPruneTouchesNothingElse(t *testing.T) {

@@ -6,23 +6,27 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/guest/shell"
+	"github.com/x/pygent/internal/toolbox"
 )
 
-// NewLocalRuntime makes a runtime whose commands run on this machine, with the
-// rights of this process: nothing confines them, and options of the container,
-// such as [WithMemory] and [WithNetwork], have no effect. Files are confined to
-// the workspace. Commands inherit the environment but not what looks like a
-// credential: names that begin with PYGENT_, OPENAI_, ANTHROPIC_ and the like,
-// or end with _KEY, _TOKEN, _SECRET or _PASSWORD. Give those that commands need
-// with [WithEnv].
+// NewLocalRuntime makes a runtime whose commands run on this machine. On Linux
+// they are confined, as far as the machine allows: see [WithLocalProtection], and
+// [RuntimeInfo] for what came of it. Elsewhere they have the rights of this
+// process. Options of the container, such as [WithMemory] and [WithNetwork], have
+// no effect. Files are confined to the workspace.
+//
+// Commands inherit the variables that tools need, such as PATH, HOME, LANG and
+// those of compilers and package managers, but no others, and none whose value is
+// an address with a password. Give those that commands need besides with
+// [WithEnv] or [WithLocalEnv].
 //
 // ctx bounds the copying of the initial files only. Call Cleanup at the end.
 func NewLocalRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
@@ -37,7 +41,7 @@ func NewLocalRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error
 }
 
 func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (Runtime, error) {
-	env := inheritedEnv(os.Environ())
+	env := toolbox.Inherited(os.Environ(), o.inherit)
 	path, err := shell.Find(env)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRuntimeStart, err)
@@ -46,27 +50,18 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	if err != nil {
 		return nil, err
 	}
-	c := &localCommander{path: path, dir: w.tree.Dir(), env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1)}
-	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Temporary: w.temporary, Fallback: fallback}
-	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, w.tree.Dir())
-}
-
-// credentialPrefixes begin the names of variables of model providers.
-var credentialPrefixes = []string{
-	"PYGENT_", "OPENAI_", "ANTHROPIC_", "AZURE_OPENAI_", "OPENROUTER_", "GEMINI_", "MISTRAL_", "GROQ_",
-	"DEEPSEEK_", "TOGETHER_", "COHERE_", "XAI_",
-}
-
-// credentialSuffixes end the names of variables that hold a secret.
-var credentialSuffixes = []string{"_KEY", "_APIKEY", "_KEY_ID", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS"}
-
-// inheritedEnv returns the variables that commands may see.
-func inheritedEnv(env []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
-		name, _, _ := strings.Cut(strings.ToUpper(v), "=")
-		return slices.ContainsFunc(credentialPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) ||
-			slices.ContainsFunc(credentialSuffixes, func(s string) bool { return strings.HasSuffix(name, s) })
-	})
+	dir := w.tree.Dir()
+	support, err := protectionOf(ctx, o, dir)
+	if err != nil {
+		return nil, errors.Join(err, w.discard())
+	}
+	c := &localCommander{
+		path: path, dir: dir, env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1),
+		level: support.Level, readable: o.readable, writable: o.writable,
+	}
+	info := RuntimeInfo{Kind: kindLocal, Workspace: dir, Network: true, Temporary: w.temporary, Fallback: fallback}
+	info.Protection, info.ProtectionNote = describeProtection(support, dir)
+	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, dir)
 }
 
 // spillPrefix begins the name of the directory where a guest keeps long outputs.
@@ -81,9 +76,14 @@ type localCommander struct {
 	pace pace
 	emit func(RuntimeEvent)
 
+	level    confine.Level // how far commands are confined
+	readable []string      // besides what every command may read
+	writable []string      // likewise
+
 	told    sync.Once     // of what a guest cannot do here
 	turn    chan struct{} // a token for whoever uses current, also while one is started or ended
 	current *guestCommander
+	place   confined // of current
 }
 
 func (c *localCommander) shell(context.Context) string { return shellName(c.path) }
@@ -110,13 +110,21 @@ func (c *localCommander) ready(ctx context.Context) (*guestCommander, error) {
 	if err := c.shut(); errors.Is(err, guest.ErrLeft) {
 		return nil, fmt.Errorf("%w: %w", errLocalLeft, err)
 	}
-	client, err := guest.StartLocal(ctx, c.env, guest.Config{
-		Workspace: c.dir, Patience: c.pace.patience, KeepAlive: c.pace.keepAlive,
-	})
+	place, err := c.confineGuest()
 	if err != nil {
-		return nil, localStartError(ctx, err)
+		return nil, fmt.Errorf("%w: %w", ErrRuntimeStart, err)
 	}
-	c.current = &guestCommander{client: client}
+	config := guest.Config{
+		Workspace: c.dir, Patience: c.pace.patience, KeepAlive: c.pace.keepAlive, Confine: place.policy,
+	}
+	if place.temp != "" {
+		config.SpillDirs = []string{place.temp}
+	}
+	client, err := guest.StartLocal(ctx, place.env, config)
+	if err != nil {
+		return nil, errors.Join(localStartError(ctx, err), place.remove())
+	}
+	c.current, c.place = &guestCommander{client: client}, place
 	c.told.Do(func() { c.current.tellLimits(c.emit) })
 	return c.current, nil
 }
@@ -186,9 +194,12 @@ func (c *localCommander) shut() error {
 	if c.current == nil {
 		return nil
 	}
-	client := c.current.client
-	c.current = nil
+	client, place := c.current.client, c.place
+	c.current, c.place = nil, confined{}
 	err := client.Close()
+	if place.temp != "" {
+		return errors.Join(err, place.remove())
+	}
 	// The guest has our rights, but a path that it names is not to be trusted.
 	if spill := client.Info().Spill; strings.HasPrefix(filepath.Base(spill), spillPrefix) {
 		err = errors.Join(err, os.RemoveAll(spill))

@@ -28,6 +28,10 @@ func TestLocalBashTellsWhatItLeftBehind(t *testing.T) {
 	require.Contains(t, []string{"", "Z\n", "X\n"}, state)
 }
 
+// reachable leaves the guest in the reach of commands, which do to it what may
+// happen to it by other means.
+func reachable() pygent.RuntimeOption { return pygent.WithLocalProtection(pygent.ProtectionOff) }
+
 // killGuest is a script that kills the process from which it descends and
 // whose parent is the test.
 const killGuest = `p=$$
@@ -37,7 +41,7 @@ kill -9 $p; sleep 60`
 func TestLocalGuestThatIsKilledLeavesNothing(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	r := newTestRuntime(t, pygent.NewLocalRuntime, reachable())
 	res := bash(t, r, "head -c 100000 /dev/zero")
 	require.FileExists(t, res.FullPath)
 	killed := bash(t, r, fmt.Sprintf(killGuest, os.Getpid()))
@@ -70,7 +74,7 @@ func TestRuntimeRefusesANilContext(t *testing.T) {
 }
 
 func TestLocalGuestSaysWhyItDied(t *testing.T) {
-	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	r := newTestRuntime(t, pygent.NewLocalRuntime, reachable())
 	res, err := r.Bash(t.Context(), fmt.Sprintf(strings.Replace(killGuest, "-9", "-QUIT", 1), os.Getpid()))
 	require.NoError(t, err)
 	require.Contains(t, res.Note, "died while the command ran")

@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/guest/confine"
 )
 
 // Defaults of a container.
@@ -105,11 +109,16 @@ type runtimeOptions struct {
 	publish      []publication // publishPorts, parsed
 	sharedFiles  *bool         // nil: as the engine's address suggests
 	env          []string
+	protection   Protection
+	readable     []string // by confined local commands
+	writable     []string // likewise
+	inherit      []string // variables that local commands get besides
 	events       func(RuntimeEvent)
 	queue        *runtimeEvents // passes events on
 	logger       *slog.Logger
 	pace         pace
 	guestFor     func(system, arch string) (*guestProgram, error) // guestFor, but in tests
+	confinement  func(context.Context) confine.Support            // guest.Confinement, but in tests
 }
 
 // pace are waiting times around a guest, as in [guest.Config]. Zero is the
@@ -141,6 +150,9 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 	if o.guestFor == nil {
 		o.guestFor = guestFor
 	}
+	if o.confinement == nil {
+		o.confinement = guest.Confinement
+	}
 	o.queue = &runtimeEvents{emit: o.events, logger: o.logger}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("runtime options: %w", err)
@@ -160,6 +172,8 @@ func (o *runtimeOptions) check() error {
 	switch {
 	case o.docker < DockerAuto || o.docker > DockerNever:
 		return fmt.Errorf("unknown %v", o.docker)
+	case o.protection < ProtectionAuto || o.protection > ProtectionOff:
+		return fmt.Errorf("unknown %v", o.protection)
 	case o.memory < 0:
 		return errors.New("the memory limit is negative")
 	case o.memory < 6<<20:
@@ -183,6 +197,15 @@ func (o *runtimeOptions) check() error {
 			return fmt.Errorf("mount %q: %w", m.Source, err)
 		}
 		o.mounts[i].Source = source
+	}
+	for _, paths := range [][]string{o.readable, o.writable} {
+		for i, path := range paths {
+			abs, err := filepath.Abs(path)
+			if err != nil || path == "" {
+				return fmt.Errorf("path %q for local commands: %w", path, cmp.Or(err, errors.New("it is empty")))
+			}
+			paths[i] = abs
+		}
 	}
 	for _, s := range o.publishPorts {
 		p, err := parsePublication(s)

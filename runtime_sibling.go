@@ -26,7 +26,13 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 			Mounts:       slices.Clone(o.mounts),
 		}
 	}
-	return TaskRuntime{Kind: r.info.Kind, Container: c}, slices.Clone(o.env)
+	local := LocalConfig{
+		Protection: o.protection,
+		Readable:   slices.Clone(o.readable),
+		Writable:   slices.Clone(o.writable),
+		Env:        slices.Clone(o.inherit),
+	}
+	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local}, slices.Clone(o.env)
 }
 
 // options are those of a runtime for a task. Only without a parent do the
@@ -36,6 +42,7 @@ func (t TaskRuntime) options(env []string) []RuntimeOption {
 	return slices.Concat(
 		[]RuntimeOption{func(o *runtimeOptions) { o.configured = o.configured || t.Kind != "" }},
 		t.Container.options(),
+		t.Local.options(),
 		[]RuntimeOption{WithEnv(env...), func(o *runtimeOptions) {
 			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
 		}},

@@ -31,7 +31,7 @@ func TestLocalGuestThatIsStoppedIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir), tc.pace)
+			r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir), tc.pace, reachable())
 			bash(t, r, "echo kept >f; echo >ticks")
 			res := bash(t, r, fmt.Sprintf(stopGuest, os.Getpid()), pygent.BashTimeout(tc.limit))
 			require.Equal(t, tc.timedOut, res.TimedOut)

@@ -289,9 +289,9 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.runtime.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
-	s.printer.say("%s: commands run %s, in %s", s.agent.persona.Name, where, info.Workspace)
+	s.printer.say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
 	if info.Fallback != "" {
-		s.printer.say("! NOT isolated: %s", info.Fallback)
+		s.printer.say("! NOT in a container: %s", info.Fallback)
 	}
 	for _, repair := range s.repairs {
 		s.printer.say("! history: %s", repair)

@@ -50,6 +50,8 @@ type TaskRuntime struct {
 	Kind string `json:"kind,omitempty"`
 	// Container is how the parent's container is made, or that there is none.
 	Container ContainerConfig `json:"container,omitzero"`
+	// Local is what commands may reach where there is no container.
+	Local LocalConfig `json:"local,omitzero"`
 }
 
 // TaskLimits bounds a task. A zero field keeps what the manager says, and then

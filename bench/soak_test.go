@@ -103,6 +103,7 @@ func soakRuntime(ctx context.Context, engine *client.Client, kind int) (pygent.R
 	switch {
 	case engine == nil || kind%4 == 0:
 		construct = pygent.NewLocalRuntime
+		opts = append(opts, pygent.WithLocalProtection(pygent.ProtectionOff)) // commands are to kill their guest
 	case kind%4 == 1:
 		opts = []pygent.RuntimeOption{pygent.WithImage(envOr("PYGENT_TEST_BUSYBOX_IMAGE", "pygent-test/busybox:latest"))}
 	case kind%4 == 2:

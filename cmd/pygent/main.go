@@ -44,6 +44,7 @@ type cli struct {
 }
 
 func main() {
+	pygent.HardenProcess() // its environment has the user's keys
 	// A reader that goes away makes a write fail, which is reported, instead
 	// of killing us before the clean-up. Commands do not inherit this.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)

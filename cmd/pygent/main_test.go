@@ -291,7 +291,7 @@ func TestPipedSessionWithoutAnEngineRunsNothingOnThisMachine(t *testing.T) {
 	cmd.Stdin = strings.NewReader("go\n")
 	got := finish(t, cmd)
 	require.Equal(t, 0, got.code, got.stderr)
-	require.Contains(t, got.stdout, "NOT isolated")
+	require.Contains(t, got.stdout, "NOT in a container")
 	require.Contains(t, got.stdout, "needs approval")
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/guest/setid"
 	"github.com/x/pygent/internal/guest/wire"
 )
@@ -61,6 +62,8 @@ type Config struct {
 	// order of preference. Default: the temporary directory, /var/tmp,
 	// /dev/shm.
 	SpillDirs []string
+	// Confine is what a local guest may reach. Nil for everything.
+	Confine *confine.Policy
 	// Nonce is the path, in the workspace, of a file of which [Info] then
 	// tells whether the guest sees it, and what it holds.
 	Nonce string
@@ -86,17 +89,17 @@ const (
 	setidRefused = "what sets the setuid bit fails, as package managers may: the kernel does not let the guest drop the bit instead"
 )
 
-// limitsOf tells why a guest does less than elsewhere. The setuid bits of
-// commands that run beside us are the user's own.
-func limitsOf(w *wire.Welcome) string {
+// limitsOf tells why a guest does less than elsewhere. Where it gives files to
+// the workspace's owner, they may have been made by another user.
+func limitsOf(w *wire.Welcome, own bool) string {
 	var limits []string
 	if w.OS == "linux" && !w.Supervised {
 		limits = append(limits, unsupervised)
 	}
 	switch {
-	case w.Init && w.Setid == "":
+	case own && w.Setid == "":
 		limits = append(limits, setidStays+w.SetidNote)
-	case w.Init && w.Setid == string(setid.Refused):
+	case own && w.Setid == string(setid.Refused):
 		limits = append(limits, setidRefused)
 	}
 	return strings.Join(limits, "; ")
@@ -175,7 +178,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
 		NonceSeen: w.NonceOK, Nonce: w.Nonce, Setid: w.Setid, SetidNote: w.SetidNote,
 	}
-	c.info.Limits = limitsOf(w)
+	c.info.Limits = limitsOf(w, config.Own)
 	c.beginCalls(pulse)
 	return c, nil
 }

@@ -14,18 +14,19 @@ import (
 func TestGuestTellsWhatTheKernelKeepsItFrom(t *testing.T) {
 	for name, tt := range map[string]struct {
 		welcome wire.Welcome
+		own     bool
 		want    []string
 	}{
-		"nothing":            {welcome: wire.Welcome{OS: "linux", Supervised: true, Init: true, Setid: "stripped"}},
+		"nothing":            {wire.Welcome{OS: "linux", Supervised: true, Setid: "stripped"}, true, nil},
 		"beside us":          {welcome: wire.Welcome{OS: "linux", Supervised: true, SetidNote: "no filter"}},
 		"another system":     {welcome: wire.Welcome{OS: "darwin"}},
-		"no filter":          {wire.Welcome{OS: "linux", Supervised: true, Init: true, SetidNote: "no filter"}, []string{"setuid", "no filter"}},
-		"nothing is handed":  {wire.Welcome{OS: "linux", Supervised: true, Init: true, Setid: "refused"}, []string{"package managers"}},
-		"everything at once": {wire.Welcome{OS: "linux", Init: true, SetidNote: "no filter"}, []string{"process groups", "; ", "no filter"}},
+		"no filter":          {wire.Welcome{OS: "linux", Supervised: true, SetidNote: "no filter"}, true, []string{"setuid", "no filter"}},
+		"nothing is handed":  {wire.Welcome{OS: "linux", Supervised: true, Setid: "refused"}, true, []string{"package managers"}},
+		"everything at once": {wire.Welcome{OS: "linux", SetidNote: "no filter"}, true, []string{"process groups", "; ", "no filter"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.welcome.Version = wire.Version
-			info := greeted(t, &tt.welcome)
+			info := greeted(t, &tt.welcome, tt.own)
 			if tt.want == nil {
 				require.Empty(t, info.Limits)
 			}
@@ -39,7 +40,7 @@ func TestGuestTellsWhatTheKernelKeepsItFrom(t *testing.T) {
 }
 
 // greeted returns what a client learns from a guest's welcome.
-func greeted(t *testing.T, w *wire.Welcome) guest.Info {
+func greeted(t *testing.T, w *wire.Welcome, own bool) guest.Info {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	session, err := wire.NewGuest(theirs)
@@ -55,7 +56,7 @@ func greeted(t *testing.T, w *wire.Welcome) guest.Info {
 		}
 		answered <- err
 	}()
-	c, err := guest.Connect(context.Background(), ours, guest.Config{})
+	c, err := guest.Connect(context.Background(), ours, guest.Config{Own: own})
 	require.NoError(t, err)
 	require.NoError(t, <-answered)
 	require.NoError(t, c.Close())

@@ -16,7 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/guest/binary"
+	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/guest/supervise"
+	"github.com/x/pygent/internal/guest/wire"
 )
 
 const (
@@ -30,12 +32,15 @@ const (
 // The commands' environment is env alone, and config.Env. Closing the client
 // waits until the guest has ended everything it started.
 //
+// With config.Confine, the guest and its commands are confined, or it does not
+// start.
+//
 // Where the system cannot run the program, as under a user-mode emulator or on
 // a processor that it is not made for, the guest is inside this process, and
 // [Info] says why.
 func StartLocal(ctx context.Context, env []string, config Config) (*Client, error) {
 	client, err := startOutside(ctx, env, config)
-	if !errors.Is(err, errUnable) || ctx.Err() != nil {
+	if !errors.Is(err, errUnable) || config.Confine != nil || ctx.Err() != nil {
 		return client, err
 	}
 	client, inside := startInside(ctx, env, config)
@@ -50,11 +55,11 @@ func StartLocal(ctx context.Context, env []string, config Config) (*Client, erro
 var errUnable = errors.New("the guest cannot run here as a process of its own")
 
 func startOutside(ctx context.Context, env []string, config Config) (*Client, error) {
-	conn, err := startChild(env)
+	conn, err := startChild(env, config.Confine)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", startError(err), err)
 	}
-	client, err := Connect(ctx, conn, config)
+	client, err := connectChild(ctx, conn, config)
 	if err == nil {
 		return client, nil
 	}
@@ -65,6 +70,16 @@ func startOutside(ctx context.Context, env []string, config Config) (*Client, er
 		err = fmt.Errorf("%w: %w", errUnable, err)
 	}
 	return nil, err
+}
+
+// connectChild tells a child how to confine itself, and connects to it.
+func connectChild(ctx context.Context, conn *child, config Config) (*Client, error) {
+	if config.Confine != nil {
+		if err := wire.WriteFrame(conn, wire.KindConfine, config.Confine); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return Connect(ctx, conn, config)
 }
 
 // errStart marks errors that another attempt may not meet.
@@ -92,7 +107,7 @@ type child struct {
 	err    error
 }
 
-func startChild(env []string) (*child, error) {
+func startChild(env []string, policy *confine.Policy) (*child, error) {
 	program, err := program()
 	if err != nil {
 		return nil, err
@@ -113,12 +128,16 @@ func startChild(env []string) (*child, error) {
 	}
 	c := &child{Conn: conn, words: &lastWords{}, exited: make(chan struct{})}
 	c.cmd = &exec.Cmd{
-		Path: program, Args: []string{"pygent-guest"}, Env: env,
+		Path: program, Args: []string{confine.Confined}, Env: env,
 		// Supervisors inherit stderr and commands do not: it ends when nothing
 		// is left that could still kill the processes of a command.
 		Stdin: theirs, Stdout: theirs, Stderr: c.words,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		WaitDelay:   exitPatience,
+	}
+	if policy != nil {
+		c.cmd.Args[0] = confine.Name
+		c.cmd.SysProcAttr = confinedAttr(policy.Level)
 	}
 	if err := c.cmd.Start(); err != nil {
 		_ = conn.Close()

@@ -70,10 +70,6 @@ func Worker() error {
 	return nil
 }
 
-// Harden keeps other processes of the same user from looking into this one
-// and from tracing it.
-func Harden() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
-
 // preferForOOM has the kernel, short of memory, kill a command rather than
 // PID 1 of the container. Commands inherit it.
 func preferForOOM() {

@@ -28,6 +28,7 @@ const (
 	KindTarOut
 	KindOwn
 	KindDial
+	KindConfine // before the session: what a guest that confines itself may reach
 )
 
 // What follows a request, in either direction.

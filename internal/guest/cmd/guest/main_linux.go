@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/guest/server"
 	"github.com/x/pygent/internal/guest/setid"
 	"github.com/x/pygent/internal/guest/supervise"
@@ -26,8 +27,13 @@ const threads = 12
 
 func main() {
 	run := serve
-	if os.Args[0] == supervise.WorkerName {
+	switch os.Args[0] {
+	case supervise.WorkerName:
 		run = supervise.Worker
+	case confine.Name:
+		run = confine.Start
+	case confine.TryName:
+		run = confine.Try
 	}
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
@@ -40,7 +46,7 @@ func serve() error {
 	supervise.Harden()
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 4))
 	debug.SetMemoryLimit(64 << 20)
-	if os.Getpid() == 1 {
+	if os.Getpid() == 1 && os.Args[0] != confine.Confined { // a container's has no umask yet
 		syscall.Umask(0o022)
 	}
 	supervise.Threads(threads)

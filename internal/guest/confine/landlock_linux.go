@@ -1,0 +1,74 @@
+package confine
+
+import (
+	"errors"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+)
+
+// errNoLandlock is the error of a kernel that cannot restrict files.
+var errNoLandlock = errors.New("the kernel has no Landlock, or one that is too old")
+
+// devices are the nodes of /dev that programs may expect anywhere. There are
+// others that an ordinary user may open, such as cameras and microphones.
+var devices = []string{
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx",
+	"/dev/kfd", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset",
+	"/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3",
+	"/dev/nvidia4", "/dev/nvidia5", "/dev/nvidia6", "/dev/nvidia7",
+}
+
+// deviceDirs are directories of such nodes.
+var deviceDirs = []string{"/dev/dri", "/dev/nvidia-caps", "/dev/pts"}
+
+// restrict applies Landlock, in one call: a second one would keep files from
+// being moved between directories. Where namespaces hide everything else, a
+// kernel without Landlock will do.
+func restrict(p *Policy, places []place) error {
+	if landlockVersion() < usable {
+		if p.Level == Full {
+			return nil
+		}
+		return errNoLandlock
+	}
+	config := landlock.V11.BestEffort()
+	config.HandledAccessNet = 0 // the network stays open
+	return config.Restrict(rules(p, places)...)
+}
+
+func rules(p *Policy, places []place) []landlock.Rule {
+	list := []landlock.Rule{
+		landlock.RODirs("/proc"),
+		landlock.PathAccess(ll.AccessFSReadDir, "/dev"),
+		landlock.RWFiles(devices...).WithIoctlDev().IgnoreIfMissing(),
+		landlock.RWDirs(deviceDirs...).WithIoctlDev().IgnoreIfMissing(),
+		landlock.RWDirs("/dev/shm").WithRefer().IgnoreIfMissing(),
+	}
+	if p.Level == Full {
+		list = append(list, landlock.PathAccess(ll.AccessFSReadDir, "/"))
+		if !slicesHas(places, tempDir) {
+			list = append(list, writable(tempDir, true))
+		}
+	}
+	for _, place := range places {
+		switch {
+		case place.write:
+			list = append(list, writable(place.real, place.dir))
+		case place.dir:
+			list = append(list, landlock.RODirs(place.real).WithResolveUnix().IgnoreIfMissing())
+		default:
+			list = append(list, landlock.ROFiles(place.real).IgnoreIfMissing())
+		}
+	}
+	return list
+}
+
+// writable allows everything at a path. Nodes of devices can be made by root
+// alone, and not without the capability for it.
+func writable(path string, dir bool) landlock.Rule {
+	if !dir {
+		return landlock.RWFiles(path).WithIoctlDev().IgnoreIfMissing()
+	}
+	return landlock.RWDirs(path).WithRefer().WithIoctlDev().WithResolveUnix().IgnoreIfMissing()
+}

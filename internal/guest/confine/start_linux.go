@@ -1,0 +1,162 @@
+package confine
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// Start is the main function of a program that was started as [Name]. It
+// confines this process and executes the program again, as [Confined]. It
+// returns only errors.
+//
+// What is left in the process's memory from before is gone then, and so are the
+// capabilities that setting up took.
+func Start() error {
+	p, err := readPolicy()
+	if err == nil {
+		err = apply(p)
+	}
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("exec", unix.Exec("/proc/self/exe", []string{Confined}, os.Environ()))
+}
+
+// Try is the main function of a program that was started as [TryName]. It does
+// what Start does but for the execution.
+func Try() error {
+	if _, err := os.Stdout.WriteString(strconv.Itoa(landlockVersion()) + "\n"); err != nil {
+		return err
+	}
+	p, err := readPolicy()
+	if err != nil {
+		return err
+	}
+	return apply(p)
+}
+
+func readPolicy() (*Policy, error) {
+	kind, payload, err := wire.ReadFrame(os.Stdin, MaxPolicy)
+	if err != nil {
+		return nil, fmt.Errorf("read the policy: %w", err)
+	}
+	if kind != wire.KindConfine {
+		return nil, fmt.Errorf("read the policy: %w: frame of kind %d", wire.ErrMalformed, kind)
+	}
+	p := &Policy{}
+	return p, wire.Decode(payload, p)
+}
+
+// apply confines the calling thread, which stays with the caller, and so
+// whatever it executes.
+func apply(p *Policy) error {
+	runtime.LockOSThread()
+	places, links := places(p)
+	if p.Level == Full {
+		if p.MapUser {
+			if err := mapUser(p.UID, p.GID); err != nil {
+				return fmt.Errorf("map the user: %w", err)
+			}
+		}
+		if err := enterRoot(p, places, links); err != nil {
+			return fmt.Errorf("make a root directory: %w", err)
+		}
+	}
+	if err := dropCapabilities(); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return restrict(p, places)
+}
+
+// mapUser gives this process the ids in its new user namespace that it has
+// outside of it. Its parent cannot do that when it is closed to other processes
+// of the user.
+func mapUser(uid, gid int) error {
+	for _, f := range []struct{ name, content string }{
+		{"setgroups", "deny"}, // without which the kernel lets nobody map a group
+		{"uid_map", fmt.Sprintf("%d %d 1", uid, uid)},
+		{"gid_map", fmt.Sprintf("%d %d 1", gid, gid)},
+	} {
+		if err := os.WriteFile("/proc/self/"+f.name, []byte(f.content), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keptCapabilities are those of a container, and the right to listen on any
+// port. An ordinary user has none of them.
+var keptCapabilities = map[uintptr]bool{
+	unix.CAP_CHOWN: true, unix.CAP_DAC_OVERRIDE: true, unix.CAP_FOWNER: true,
+	unix.CAP_SETGID: true, unix.CAP_SETUID: true, unix.CAP_KILL: true, unix.CAP_NET_BIND_SERVICE: true,
+}
+
+// dropCapabilities takes away what the next program is not to have. With root's
+// capabilities it could go around everything else: load a module, or make a
+// node of the disk.
+func dropCapabilities() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	if os.Geteuid() != 0 {
+		return nil // no capability outlives the execution
+	}
+	for c := uintptr(0); c <= 63; c++ {
+		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
+		if err != nil {
+			break // there are no more
+		}
+		if has == 0 || keptCapabilities[c] {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+			return os.NewSyscallError("prctl", err)
+		}
+	}
+	return clearInheritable()
+}
+
+// clearInheritable keeps the next program from getting capabilities by
+// inheritance.
+func clearInheritable() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return os.NewSyscallError("capget", err)
+	}
+	data[0].Inheritable, data[1].Inheritable = 0, 0
+	return os.NewSyscallError("capset", unix.Capset(&header, &data[0]))
+}
+
+// landlockVersion returns the version of Landlock that the kernel has, or 0.
+func landlockVersion() int {
+	version, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// Namespaces says how a child that is to be confined has to be started, for a
+// user.
+func Namespaces(uid int) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC}
+	if uid != 0 {
+		// Root gets no user namespace: files of others would be out of its
+		// reach, also in the workspace.
+		attr.Cloneflags |= unix.CLONE_NEWUSER
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for setting up; see dropCapabilities
+	}
+	return attr
+}

@@ -1,0 +1,71 @@
+package toolbox
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// maxIncludes bounds the files of git's configuration.
+	maxIncludes = 50
+	// gitTime bounds reading one of them.
+	gitTime = 5 * time.Second
+)
+
+// git adds the user's configuration of git, and the files that it names. Where
+// passwords are stored, or keys, is not among them.
+func (f *finder) git() {
+	if f.home == "" {
+		return
+	}
+	config := filepath.Join(f.configHome(), "git")
+	f.read(filepath.Join(config, "ignore"))
+	f.read(filepath.Join(config, "attributes"))
+	files := []string{filepath.Join(f.home, ".gitconfig"), filepath.Join(config, "config")}
+	for i := 0; i < len(files) && i < maxIncludes; i++ {
+		if _, err := os.Stat(files[i]); err != nil {
+			continue
+		}
+		f.read(files[i])
+		files = append(files, f.gitNames(files[i])...)
+	}
+}
+
+// gitNames returns the files that a file of git's configuration includes, and
+// adds the other ones that it names.
+func (f *finder) gitNames(file string) (includes []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), gitTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", "config", "--no-includes", "--null", "--list", "--file", file)
+	cmd.Env = []string{"HOME=" + f.home, "PATH=" + lookup(f.env, "PATH")}
+	out, err := cmd.Output()
+	if err != nil {
+		return nil
+	}
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		name, value, _ := strings.Cut(entry, "\n")
+		switch {
+		case name == "include.path", strings.HasPrefix(name, "includeif.") && strings.HasSuffix(name, ".path"):
+			includes = append(includes, f.gitPath(file, value))
+		case name == "core.excludesfile", name == "core.attributesfile", name == "core.hookspath",
+			name == "init.templatedir", name == "commit.template", name == "http.sslcainfo":
+			f.read(f.gitPath(file, value))
+		}
+	}
+	return includes
+}
+
+// gitPath returns the path that a value in a file means.
+func (f *finder) gitPath(file, value string) string {
+	if rest, ok := strings.CutPrefix(value, "~/"); ok {
+		return filepath.Join(f.home, rest)
+	}
+	if filepath.IsAbs(value) {
+		return value
+	}
+	return filepath.Join(filepath.Dir(file), value)
+}

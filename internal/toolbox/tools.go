@@ -1,0 +1,198 @@
+package toolbox
+
+import (
+	"bufio"
+	"cmp"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Tools is what the tools of a user need.
+type Tools struct {
+	Read []string // paths to read and execute
+	Env  []string // settings, to be added to the environment
+}
+
+// Find looks for the tools that env leads to. What they keep for later, such as
+// what they have downloaded, is to be in the directory cache: the user's own
+// caches and programs are only read, so that no command can put into them what
+// the user runs later.
+func Find(env []string, cache string) Tools {
+	f := finder{env: env, home: home(env)}
+	f.searchPath()
+	f.roots()
+	f.certificates()
+	f.underHome()
+	f.git()
+	f.settings(cache)
+	f.goModules(cache)
+	return f.tools
+}
+
+// home returns the user's home, or "".
+func home(env []string) string {
+	if dir := lookup(env, "HOME"); filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	return ""
+}
+
+type finder struct {
+	env   []string
+	home  string
+	tools Tools
+}
+
+// read adds a path, but neither the home nor what holds it.
+func (f *finder) read(path string) {
+	if !filepath.IsAbs(path) {
+		return
+	}
+	path = filepath.Clean(path)
+	if f.holdsHome(path) {
+		return
+	}
+	f.tools.Read = append(f.tools.Read, path)
+}
+
+func (f *finder) holdsHome(path string) bool {
+	return path == "/" || path == f.home || strings.HasPrefix(f.home, path+"/")
+}
+
+func (f *finder) set(name, value string) {
+	f.tools.Env = append(f.tools.Env, name+"="+value)
+}
+
+// searchPath adds the directories of programs, and of the libraries beside.
+func (f *finder) searchPath() {
+	for _, dir := range filepath.SplitList(lookup(f.env, "PATH")) {
+		f.read(dir)
+		base := filepath.Base(dir)
+		if parent := filepath.Dir(dir); base == "bin" || base == "sbin" {
+			for _, name := range []string{"lib", "lib64", "libexec", "include"} {
+				f.read(filepath.Join(parent, name))
+			}
+		}
+	}
+}
+
+// roots adds the directories that variables name.
+func (f *finder) roots() {
+	for name := range strings.FieldsSeq(`
+		PYENV_ROOT RUSTUP_HOME NVM_DIR N_PREFIX VOLTA_HOME FNM_DIR PNPM_HOME DENO_INSTALL BUN_INSTALL NODENV_ROOT
+		CONDA_PREFIX VIRTUAL_ENV JAVA_HOME JDK_HOME M2_HOME MAVEN_HOME GRADLE_HOME KOTLIN_HOME SCALA_HOME SDKMAN_DIR
+		ANDROID_HOME ANDROID_SDK_ROOT ANDROID_NDK_HOME FLUTTER_ROOT DOTNET_ROOT GOROOT RBENV_ROOT GOENV_ROOT
+		GEM_HOME ASDF_DIR ASDF_DATA_DIR MISE_DATA_DIR HOMEBREW_PREFIX OPAM_SWITCH_PREFIX CUDA_HOME CUDA_PATH R_HOME`) {
+		f.read(lookup(f.env, name))
+	}
+	for _, name := range []string{"PYTHONPATH", "NODE_PATH", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "GEM_PATH", "PERL5LIB"} {
+		for _, dir := range filepath.SplitList(lookup(f.env, name)) {
+			f.read(dir)
+		}
+	}
+	f.read(lookup(f.env, "PIP_FIND_LINKS"))
+}
+
+// certificates adds the files of authorities.
+func (f *finder) certificates() {
+	for name := range strings.FieldsSeq(`SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE
+		NODE_EXTRA_CA_CERTS GIT_SSL_CAINFO GIT_SSL_CAPATH PIP_CERT NIX_SSL_CERT_FILE CARGO_HTTP_CAINFO`) {
+		f.read(lookup(f.env, name))
+	}
+}
+
+// underHome adds where tools are by themselves.
+func (f *finder) underHome() {
+	if f.home == "" {
+		return
+	}
+	for name := range strings.FieldsSeq(`
+		.local/bin .local/lib .local/share/pipx .local/share/uv .local/share/mise .local/share/fnm .local/share/pnpm
+		.local/share/virtualenv .local/pipx .pyenv .rustup .nvm .volta .bun/bin .deno/bin .sdkman .rbenv .nodenv .asdf
+		.juliaup .ghcup/bin .ghcup/ghc .opam .elan miniconda3 anaconda3 miniforge3 mambaforge .jenv .jdks sdk
+		.cargo/bin .cargo/env .cargo/config .cargo/config.toml go/bin .nix-profile .terminfo`) {
+		f.read(filepath.Join(f.home, name))
+	}
+}
+
+// settings keeps what tools store in the cache.
+func (f *finder) settings(cache string) {
+	in := func(elem ...string) string { return filepath.Join(append([]string{cache}, elem...)...) }
+	f.set("XDG_CACHE_HOME", cache)
+	f.set("CARGO_HOME", in("cargo"))
+	f.set("npm_config_cache", in("npm"))
+	f.set("npm_config_userconfig", in("npmrc"))
+	f.set("npm_config_store_dir", in("pnpm"))
+	f.set("YARN_GLOBAL_FOLDER", in("yarn"))
+	f.set("MAVEN_ARGS", "-Dmaven.repo.local="+in("m2"))
+	f.set("GRADLE_USER_HOME", in("gradle"))
+	f.set("NUGET_PACKAGES", in("nuget"))
+	f.set("DOTNET_CLI_HOME", in("dotnet"))
+	f.set("BUNDLE_USER_HOME", in("bundle"))
+	f.set("GOPATH", in("go"))
+	f.set("GOMODCACHE", in("go", "pkg", "mod"))
+	f.set("GOCACHE", in("go-build"))
+	f.set("GOBIN", in("go", "bin"))
+	path := strings.TrimSuffix(lookup(f.env, "PATH"), string(filepath.ListSeparator))
+	f.set("PATH", strings.Join([]string{path, in("go", "bin"), in("cargo", "bin")}, string(filepath.ListSeparator)))
+}
+
+// goModules has Go take modules from the user's own cache where it holds them.
+func (f *finder) goModules(cache string) {
+	variables := f.goEnv()
+	root, _, _ := strings.Cut(variables["GOPATH"], string(filepath.ListSeparator))
+	if root == "" && f.home != "" {
+		root = filepath.Join(f.home, "go")
+	}
+	mods := cmp.Or(variables["GOMODCACHE"], filepath.Join(root, "pkg", "mod"))
+	downloads := filepath.Join(mods, "cache", "download")
+	if info, err := os.Stat(downloads); err != nil || !info.IsDir() || !filepath.IsAbs(downloads) {
+		return
+	}
+	f.read(downloads)
+	rest := cmp.Or(variables["GOPROXY"], "https://proxy.golang.org,direct")
+	if variables["GOPRIVATE"] != "" || variables["GONOPROXY"] != "" {
+		// Private modules may be in the cache, too, but must be asked for
+		// nowhere else than at their origin.
+		rest = "direct"
+		f.set("GONOPROXY", "none")
+	}
+	proxy := url.URL{Scheme: "file", Path: downloads}
+	f.set("GOPROXY", proxy.String()+","+rest)
+}
+
+// goEnv returns the settings of Go: the variables, and what "go env -w" wrote.
+func (f *finder) goEnv() map[string]string {
+	settings := make(map[string]string)
+	path := lookup(f.env, "GOENV")
+	if config := f.configHome(); path == "" && config != "" {
+		path = filepath.Join(config, "go", "env")
+	}
+	if file, err := os.Open(path); err == nil {
+		defer file.Close()
+		f.read(path)
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			name, value, _ := strings.Cut(lines.Text(), "=")
+			settings[name] = value
+		}
+	}
+	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOPROXY", "GOPRIVATE", "GONOPROXY"} {
+		if value := lookup(f.env, name); value != "" {
+			settings[name] = value
+		}
+	}
+	return settings
+}
+
+// configHome is where the settings of programs are, or "".
+func (f *finder) configHome() string {
+	if dir := lookup(f.env, "XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return dir
+	}
+	if f.home == "" {
+		return ""
+	}
+	return filepath.Join(f.home, ".config")
+}
