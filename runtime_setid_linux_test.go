@@ -184,3 +184,25 @@ func setImmutable(t *testing.T, file string, on bool) {
 	}
 	require.NoError(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags))
 }
+
+// The local runtime's commands are under the same filter as soon as they are
+// confined at all.
+func TestLocalCommandsMakeNoSetuidFiles(t *testing.T) {
+	r, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(t.TempDir()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Cleanup()) }()
+	info := r.(pygent.Describer).Describe(t.Context())
+	if info.Protection == "none" && os.Geteuid() != 0 {
+		return // the kernel has no filters without no_new_privs, which would break sudo
+	}
+	res := bash(t, r, `cp /bin/true s && chmod 6755 s && install -m 4755 /bin/true i && mkdir -m 2775 d && stat -c '%n %a' d i s`)
+	require.Zero(t, res.ExitCode, res.Output)
+	require.Equal(t, "d 775\ni 755\ns 755\n", res.Output)
+}
+
+func TestLocalCommandsOfAUserMakeNoSetuidFiles(t *testing.T) {
+	if os.Geteuid() == nobody {
+		return // that is what runs
+	}
+	asNobody(t, "TestLocalCommandsMakeNoSetuidFiles", nobody)
+}
