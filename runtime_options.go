@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,6 +93,11 @@ type runtimeOptions struct {
 	workspace    string
 	initialFiles []string
 	network      string
+	allowedHosts []string
+	networkLimit int64
+	// approveHost is asked about hosts that are not allowed; nil refuses them. The
+	// reason is that of a refusal.
+	approveHost  func(ctx context.Context, host string, port int) (ok bool, reason string)
 	memory       int64
 	cpus         float64
 	pids         int64

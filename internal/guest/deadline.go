@@ -37,6 +37,8 @@ func (c *Client) timeFor(kind wire.Kind, request wire.Message) limit {
 	switch kind {
 	case wire.KindOwn, wire.KindRemove:
 		return limit{} // a whole tree, about which nothing is said before the end
+	case wire.KindAccept:
+		return limit{} // answered when somebody connects
 	case wire.KindRead, wire.KindWrite, wire.KindStat, wire.KindList, wire.KindMkdir, wire.KindTarIn, wire.KindTarOut:
 		return limit{time: fileTime}
 	case wire.KindDial:
