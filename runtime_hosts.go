@@ -3,7 +3,7 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/x/pygent/internal/hostask"
 )
@@ -51,25 +51,25 @@ func WithHostApproval(f HostApprovalFunc) RuntimeOption {
 // hostApproval is who decides about hosts for a runtime.
 type hostApproval struct {
 	*hostask.Broker
-	canAsk func() bool // whether there is anybody to ask now
+	canAsk func() bool // whether there is anybody to ask now; nil is always
 }
 
-// newHostApproval returns what decides about hosts as ask does, or nil where
-// nobody does. A nil canAsk is always.
-func newHostApproval(ask HostApprovalFunc, canAsk func() bool) *hostApproval {
-	if ask == nil {
+// newHostApproval returns what decides about hosts as the options say, or nil
+// where nobody does.
+func newHostApproval(o *runtimeOptions) *hostApproval {
+	if o.askHosts == nil || o.network != "none" {
 		return nil
 	}
-	return &hostApproval{canAsk: canAsk, Broker: hostask.New(func(ctx context.Context, hosts []string) (hostask.Answer, error) {
-		d, err := outlive(ctx, func() (HostDecision, error) { return ask(ctx, HostRequest{Hosts: hosts}) })
+	ask := func(ctx context.Context, hosts []string) (hostask.Answer, error) {
+		d, err := outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
+		logPanic(o.logger, "approval of hosts", err)
 		if err != nil {
-			return hostask.Answer{}, errors.Join(errHostNotAsked, err)
+			return hostask.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)
 		}
 		return hostask.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user said no")}, nil
-	})}
+	}
+	return &hostApproval{Broker: hostask.New(ask), canAsk: o.canAskHosts}
 }
-
-var errHostNotAsked = errors.New("nobody could be asked about it")
 
 // notAllowed is why a host is refused about which nobody can be asked.
 const notAllowed = "it is not one of the hosts that the user allows"
@@ -104,3 +104,6 @@ func (h *hostApproval) command() (end func()) {
 	}
 	return h.Command()
 }
+
+// refuses reports whether somebody refused a host, named as a [HostRequest] does.
+func (h *hostApproval) refuses(host string) bool { return h != nil && h.Refused(host) }

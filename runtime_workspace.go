@@ -143,8 +143,11 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 	if err != nil {
 		return res, r.errorOf(ctx, err)
 	}
+	ended := r.options.hosts.command()
 	res, err = r.commands.run(ctx, spec)
+	ended()
 	res.Command = cmd
+	res.Note = joinNotes(res.Note, r.networkNote(res))
 	return res, r.errorOf(ctx, err)
 }
 
@@ -265,6 +268,7 @@ func (r *workspaceRuntime) close() error {
 	r.closed = true
 	r.mu.Unlock()
 	r.end(ErrRuntimeClosed)
+	r.options.hosts.close()
 	r.calls.Wait()
 	err := r.ports.close()
 	err = errors.Join(err, r.commands.close())

@@ -137,6 +137,14 @@ func (b *Broker) Kept() []string {
 	return hosts
 }
 
+// Refused reports whether a host was refused.
+func (b *Broker) Refused(host string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, refused := b.refused[host]
+	return refused
+}
+
 // Permit reports whether a host may be reached, asking if need be, and why not.
 func (b *Broker) Permit(ctx context.Context, host string, port int) (allowed bool, reason string) {
 	w, allowed, reason := b.join(Name(host, port))
