@@ -47,6 +47,7 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	defer s.takeKeys()()
 	go s.readLines(ctx)
 	defer s.askForCommands(ctx)()
+	defer s.askForHosts()()
 	defer s.showEvents()()
 	defer s.printer.end()
 	s.banner(ctx)
@@ -71,10 +72,11 @@ type session struct {
 	lines      chan line     // what was read
 	wanted     chan struct{} // asks for a line; none is read ahead
 	interrupts chan os.Signal
-	warned     bool        // the user was told that another Ctrl-C leaves
-	options    []string    // answers to the model's last question, which may be given by number
-	busy       atomic.Bool // a turn goes on
-	repairs    []string    // of the history, which the banner tells
+	warned     bool                            // the user was told that another Ctrl-C leaves
+	options    []string                        // answers to the model's last question, which may be given by number
+	busy       atomic.Bool                     // a turn goes on
+	turnLife   atomic.Pointer[context.Context] // of that turn; nil between turns
+	repairs    []string                        // of the history, which the banner tells
 }
 
 var (
@@ -139,12 +141,12 @@ func (s *session) act(ctx context.Context, text string) bool {
 	err := s.interruptible(ctx, func(ctx context.Context) error {
 		switch {
 		case text == "/resume":
-			return s.turn(func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
+			return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
 		case strings.HasPrefix(text, "/"):
 			return s.command(ctx, text)
 		}
 		text = s.chosen(text)
-		return s.turn(func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
+		return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
 	})
 	if errors.Is(err, errLeave) || errors.Is(err, ErrAgentClosed) {
 		return false
@@ -199,10 +201,12 @@ func (s *session) chosen(text string) string {
 }
 
 // turn makes a run, shows its events, and says how it ended.
-func (s *session) turn(run func(...RunOption) (*Result, error)) error {
+func (s *session) turn(ctx context.Context, run func(...RunOption) (*Result, error)) error {
 	s.options = nil
 	s.busy.Store(true)
+	end := s.beginTurn(ctx)
 	result, err := run(ReplyEnds())
+	end()
 	s.busy.Store(false)
 	if err != nil {
 		return err
