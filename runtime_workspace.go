@@ -143,7 +143,9 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 	if err != nil {
 		return res, r.errorOf(ctx, err)
 	}
+	refused := r.watchHosts()
 	res, err = r.commands.run(ctx, spec)
+	res.Refused = refused()
 	res.Command = cmd
 	return res, r.errorOf(ctx, err)
 }
@@ -164,7 +166,7 @@ func (r *workspaceRuntime) spec(ctx context.Context, cmd string, o BashOptions) 
 	return commandSpec{
 		script:    cmd,
 		dir:       dir,
-		env:       withSafeDirectory(append(r.env[:len(r.env):len(r.env)], env...), r.gitTrust),
+		env:       r.withGit(append(r.env[:len(r.env):len(r.env)], env...)),
 		timeout:   o.Timeout,
 		maxOutput: min(max(o.MaxOutput, 1), maxKeptOutput),
 	}, nil
