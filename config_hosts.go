@@ -3,6 +3,8 @@ package pygent
 import (
 	"fmt"
 	"slices"
+
+	"github.com/x/pygent/internal/egress"
 )
 
 // addHosts adds to the hosts that commands may reach; "none" takes back what
@@ -17,7 +19,7 @@ func addHosts(c *Config, value any) error {
 		return nil
 	}
 	for i, host := range list {
-		if err := checkHost(host); err != nil {
+		if _, err := egress.ParsePattern(host); err != nil {
 			return at(fmt.Sprintf("[%d]", i), &valueError{reason: err.Error()})
 		}
 		if !slices.Contains(c.Container.AllowedHosts, host) {

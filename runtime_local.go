@@ -46,6 +46,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	if err != nil {
 		return nil, err
 	}
+	tellOpenNetwork(o)
 	c := &localCommander{path: path, dir: w.tree.Dir(), env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1)}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: w.tree.Dir(), Network: true, Temporary: w.temporary, Fallback: fallback}
 	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, w.tree.Dir())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/egress"
 )
 
 // Defaults of a container.
@@ -113,8 +116,10 @@ type runtimeOptions struct {
 	publish      []publication // publishPorts, parsed
 	sharedFiles  *bool         // nil: as the engine's address suggests
 	env          []string
+	connect      func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) // how hosts are dialled, but in tests
 	events       func(RuntimeEvent)
 	queue        *runtimeEvents // passes events on
+	way          *egress.Proxy  // to allowed hosts; nil for none
 	logger       *slog.Logger
 	pace         pace
 	guestFor     func(system, arch string) (*guestProgram, error) // guestFor, but in tests
@@ -180,6 +185,9 @@ func (o *runtimeOptions) check() error {
 		return errors.New("the limit of processes is negative")
 	}
 	if _, err := gpuRequests(o.gpus); err != nil {
+		return err
+	}
+	if err := o.checkNetwork(); err != nil {
 		return err
 	}
 	for i, m := range o.mounts {

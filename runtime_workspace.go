@@ -143,9 +143,10 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 	if err != nil {
 		return res, r.errorOf(ctx, err)
 	}
-	ended := r.options.hosts.command()
+	ended, refused := r.options.hosts.command(), r.watchHosts()
 	res, err = r.commands.run(ctx, spec)
 	ended()
+	res.Refused = refused()
 	res.Command = cmd
 	res.Note = joinNotes(res.Note, r.networkNote(res))
 	return res, r.errorOf(ctx, err)
@@ -167,7 +168,7 @@ func (r *workspaceRuntime) spec(ctx context.Context, cmd string, o BashOptions) 
 	return commandSpec{
 		script:    cmd,
 		dir:       dir,
-		env:       withSafeDirectory(append(r.env[:len(r.env):len(r.env)], env...), r.gitTrust),
+		env:       r.withGit(append(r.env[:len(r.env):len(r.env)], env...)),
 		timeout:   o.Timeout,
 		maxOutput: min(max(o.MaxOutput, 1), maxKeptOutput),
 	}, nil

@@ -13,4 +13,3 @@ func (s *session) question(ctx context.Context, q question) (string, error) {
 	a, err := s.ask(ctx, q.head+" "+q.text+"\n"+q.prompt, nil)
 	return strings.TrimSpace(a), err
 }
-func checkHost(string) error { return nil }
