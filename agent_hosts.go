@@ -33,6 +33,7 @@ func (a *Agent) setHostApproval(f HostApprovalFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.opts.approveHosts = f
+	a.system.stale.Store(true) // the model is told whether the user is asked
 }
 
 // hostApproval returns what setHostApproval sets.

@@ -44,8 +44,13 @@ type terminal struct {
 // openTerminal starts a local session with the server's model.
 func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *terminal {
 	t.Helper()
+	return startTerminal(t, command(t, server.Env(), append([]string{"--no-docker"}, args...)...))
+}
+
+// startTerminal starts a session.
+func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
 	pty, tty := openPTY(t)
-	cmd := command(t, server.Env(), append([]string{"--no-docker"}, args...)...)
 	history := filepath.Join(cmd.Dir, "history.json")
 	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty

@@ -113,3 +113,22 @@ func TestReplaceSeesAChangeMadeMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "another = 1\n", string(data))
 }
+
+// FuzzEdit looks for documents that make edit fail in another way than by an error.
+func FuzzEdit(f *testing.F) {
+	for _, doc := range []string{
+		"", "[container]\nallowed_hosts = [\"b\", 'c'] # d\n", "container.allowed_hosts = \"b\"\n", "container = { allowed_hosts = [] }",
+		"[[container.mounts]]\na = 1\n[container]\n\"allowed_hosts\" = [\n]\n", "[ \"container\" ]\r\n", "'container'.'allowed_hosts' = ['''x''']",
+	} {
+		f.Add(doc, "a.example")
+	}
+	f.Fuzz(func(t *testing.T, doc, host string) {
+		edited, err := edit([]byte(doc), "container", "allowed_hosts", []string{host})
+		if err != nil {
+			return
+		}
+		list, err := listOf(edited, "container", "allowed_hosts")
+		require.NoError(t, err)
+		require.Contains(t, list, host)
+	})
+}
