@@ -85,23 +85,25 @@ func (s *session) hostQuestion(hosts []string) question {
 	for i, host := range hosts {
 		names[i] = describeHost(host)
 	}
-	q := question{head: "The command wants to reach this host. Allow it?", text: strings.Join(names, "\n")}
+	which, always := "Allow that?", ""
 	if len(hosts) > 1 {
-		q.head = "The command wants to reach these hosts. Allow them all?"
+		which = "Allow them all?"
 	}
-	always := ""
 	if s.agent.opts.homeFile != "" {
 		always = "[a]lways, "
 	}
-	q.prompt = "[y]es, for this command, for this [s]ession, " + always + "[n]o, or say why not: "
-	return q
+	return question{
+		head:   "A command wants to reach",
+		text:   strings.Join(names, ", "),
+		prompt: which + " [y]es, for this command, for this [s]ession, " + always + "[n]o, or say why not: ",
+	}
 }
 
 // describeHost shows a host. Names in other scripts are shown as they travel,
 // since letters of one script look like those of another.
 func describeHost(host string) string {
 	if strings.HasPrefix(host, "xn--") || strings.Contains(host, ".xn--") {
-		return host + " (punycode: a name in another script)"
+		return host + " (punycode: another script)"
 	}
 	return host
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -36,7 +37,10 @@ func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
 	cmd := command(t, append(server.Env(), companyProxy(t)...), "run", "--docker", "--image", image, "--history", "talk.json", "--allow-host", "allowed.example.com", "go")
 	got := finish(t, cmd)
 	require.Zero(t, got.code, got.stderr)
-	results := toolResults(history(t, filepath.Join(cmd.Dir, "talk.json")))
+	h, err := pygent.OpenHistory(filepath.Join(cmd.Dir, "talk.json"))
+	require.NoError(t, err)
+	results := toolResults(h.Messages())
+	require.NoError(t, h.Close())
 	require.Contains(t, results[0], "hello from allowed.example.com")
 	require.Contains(t, results[1], "the network refused a.example.com ")
 	require.Contains(t, got.stderr, "commands reach allowed.example.com on port 80")
@@ -45,7 +49,7 @@ func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
 
 func TestSessionAsksAboutHosts(t *testing.T) {
 	image := dockerImage(t)
-	const question = "The command wants to reach this host. Allow it? xn--pypi-4ve.example.com (punycode: a name in another script)\n[y]es, for this command, for this [s]ession, [a]lways, [n]o, or say why not: "
+	const question = "A command wants to reach xn--pypi-4ve.example.com (punycode: another script)\n\x1b[?2004hAllow that? [y]es, for this command, for this [s]ession, [a]lways, [n]o, or say why not: "
 	tests := []struct {
 		name, answer string
 		again        bool // the second command asks again
@@ -69,7 +73,7 @@ func TestSessionAsksAboutHosts(t *testing.T) {
 			term.expect("/exit leaves.\n> ")
 			term.send("go\n")
 			for answer := range strings.Lines(tt.answer) {
-				term.expect(question)
+				term.expect(question[strings.Index(question, "Allow"):])
 				term.types(answer)
 			}
 			if tt.again {
