@@ -20,7 +20,7 @@ type Control string
 
 // All that is ever written to a terminal beside visible text.
 const (
-	Erase    Control = "\b \b"      // takes back a column of the line
+	Erase    Control = "\b \b"       // takes back a column of the line
 	PasteOn  Control = "\x1b[?2004h" // has the terminal mark what is pasted
 	PasteOff Control = "\x1b[?2004l"
 )
