@@ -57,7 +57,7 @@ func (p *Proxy) dialName(ctx context.Context, network, address string) (net.Conn
 
 // upstream returns the proxy through which a target is reached, or nil.
 func (p *Proxy) upstream(scheme string, t Target) (*url.URL, error) {
-	return p.config.Upstream(&http.Request{URL: &url.URL{Scheme: scheme, Host: t.String()}})
+	return p.config.Upstream(&url.URL{Scheme: scheme, Host: t.String()})
 }
 
 // connect connects to a target for a tunnel: by itself, or through a proxy.

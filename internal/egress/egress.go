@@ -23,6 +23,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"golang.org/x/net/http/httpproxy"
 )
 
 // Config says what a proxy allows.
@@ -41,9 +43,9 @@ type Config struct {
 	// Connect connects to "host:port" with a dialer that checks addresses. Default
 	// that of the dialer.
 	Connect func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error)
-	// Upstream returns the proxy through which this machine reaches others, as in
-	// http.Transport. Default that of the environment.
-	Upstream func(*http.Request) (*url.URL, error)
+	// Upstream returns the proxy through which this machine reaches a URL, or nil.
+	// Default that of the environment.
+	Upstream func(*url.URL) (*url.URL, error)
 }
 
 // Limits of what programs inside send.
@@ -68,7 +70,7 @@ type Proxy struct {
 // New returns a proxy.
 func New(config Config) (*Proxy, error) {
 	if config.Upstream == nil {
-		config.Upstream = http.ProxyFromEnvironment
+		config.Upstream = httpproxy.FromEnvironment().ProxyFunc()
 	}
 	if config.Connect == nil {
 		config.Connect = func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) {

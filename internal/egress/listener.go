@@ -43,13 +43,6 @@ func (b *boundedListener) Close() error {
 	return b.Listener.Close()
 }
 
-// wait waits until all connections are closed. None is accepted any more.
-func (b *boundedListener) wait() {
-	for range cap(b.free) {
-		<-b.free
-	}
-}
-
 // boundedConn is a connection of a boundedListener.
 type boundedConn struct {
 	net.Conn

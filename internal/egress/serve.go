@@ -1,6 +1,8 @@
 package egress
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,19 +23,28 @@ func (p *Proxy) Serve(l net.Listener, pause func() (resume func())) {
 	life, end := context.WithCancel(context.Background())
 	defer end()
 	s := &serving{proxy: p, pause: pause}
+	var conns sync.WaitGroup
 	server := &http.Server{
-		Handler:           s,
+		Handler:                      s,
+		DisableGeneralOptionsHandler: true,
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew: // before Serve can return
+				conns.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				conns.Done()
+			}
+		},
 		BaseContext:       func(net.Listener) context.Context { return life },
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       waitTime,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
-	bounded := newBoundedListener(l, maxConns)
-	_ = server.Serve(bounded) // why it failed is known to whoever owns the listener
+	_ = server.Serve(newBoundedListener(l, maxConns)) // why it failed is known to whoever owns the listener
 	end()
 	_ = server.Close()
-	bounded.wait()
+	conns.Wait()
 	s.wait()
 }
 
@@ -170,7 +181,15 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request, t Target) {
 	if _, err := io.WriteString(program, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	join(&bufferedConn{Conn: program, reader: buffered}, host)
+	join(&bufferedConn{Conn: program, reader: afterHijack(buffered.Reader, program)}, host)
+}
+
+// afterHijack reads what the server has read too far, and then the connection
+// itself: the end of it, seen through the server's reader, would end the context
+// of the request, and so the other direction.
+func afterHijack(buffered *bufio.Reader, conn net.Conn) io.Reader {
+	ahead, _ := buffered.Peek(buffered.Buffered())
+	return io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn)
 }
 
 // join copies both ways until both have ended, or one has broken.
