@@ -41,7 +41,8 @@ type Agent struct {
 	calling  callback.Guard // who runs its tools and approvals, or loops over its events
 	foreign  callNames      // the calls of handlers, tools, models and the like that go on
 
-	asking pause.Gate // closed while somebody decides about a call, of the agent or of its tasks
+	asking    pause.Gate  // closed while somebody decides about a call, of the agent or of its tasks, or about hosts
+	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
 
 	busy   baton      // held by the run that goes on
 	mu     sync.Mutex // guards the fields below
@@ -51,6 +52,7 @@ type Agent struct {
 	tasks   lazyTasks
 	notices taskNotices
 
+	git         gitState
 	ranCommands atomic.Bool // a command may have run in the runtime, and left something behind
 
 	refresh baton       // held while the system message is rebuilt
@@ -110,6 +112,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
+	a.git.dirs = keptDirs(a.runtime)
 	a.logStart()
 	return a, nil
 }
@@ -166,6 +169,7 @@ func (a *Agent) openRuntime() (Runtime, error) {
 	opts = append(opts, WithRuntimeEvents(func(e RuntimeEvent) {
 		a.emit(Event{Type: EventRuntime, Text: e.Text, Runtime: &e})
 	}))
+	opts = append(opts, a.withHostApproval())
 	rt, err := NewRuntime(context.Background(), opts...)
 	a.eventsHandled(context.Background()) // what New tells is told when it returns
 	return rt, err
@@ -380,6 +384,7 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMe
 	}
 	if d, ok := a.runtime.(Describer); ok {
 		info.Runtime = d.Describe(ctx)
+		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.runtime.UseDocker() && !info.Runtime.Network
 	}
 	if a.opts.instructions {
 		if info.Instructions, m.warning, err = readInstructions(ctx, a.runtime); err != nil {

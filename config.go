@@ -51,6 +51,9 @@ type Config struct {
 	loaded bool
 	// projectFiles are those of InitialFiles that a project's file named.
 	projectFiles map[string]initialFile
+	// home is the user's own file, whether it exists or not; empty where none is
+	// read.
+	home string
 }
 
 // ContainerConfig says where commands run, and how well they are locked in.
@@ -58,19 +61,20 @@ type ContainerConfig struct {
 	// UseDocker is true when Docker is required, false when commands run
 	// locally, nil for Docker where an engine answers and local where not.
 	UseDocker    *bool    `json:"use_docker,omitempty"`
-	Image        string   `json:"image,omitempty"`        // default python:3.12-slim
-	Network      string   `json:"network,omitempty"`      // the name of a Docker network; default "none"
-	Memory       int64    `json:"memory,omitempty"`       // bytes; default 512 MiB
-	CPUs         float64  `json:"cpus,omitempty"`         // how many; default all
-	Pids         int64    `json:"pids,omitempty"`         // processes at once; default 256
-	User         string   `json:"user,omitempty"`         // "uid[:gid]" or a name of the image; default the image's
-	Capabilities []string `json:"capabilities,omitzero"`  // nil for the default few, empty for none
-	ReadOnly     *bool    `json:"read_only,omitempty"`    // a root file system that cannot be written; default false
-	Mounts       []Mount  `json:"mounts,omitempty"`       // besides the workspace; default none
-	GPUs         string   `json:"gpus,omitempty"`         // "all", a number, or device ids; default none
-	Publish      []string `json:"publish,omitempty"`      // ports, as [WithPublish] takes them; default none
-	SharedFiles  *bool    `json:"shared_files,omitempty"` // whether the engine sees this machine's files; default as its address suggests
-	DockerHost   string   `json:"docker_host,omitempty"`  // the engine's address; default as the docker command
+	Image        string   `json:"image,omitempty"`         // default python:3.12-slim
+	Network      string   `json:"network,omitempty"`       // the name of a Docker network; default "none"
+	AllowedHosts []string `json:"allowed_hosts,omitempty"` // as [WithAllowedHosts] takes them; default none
+	Memory       int64    `json:"memory,omitempty"`        // bytes; default 512 MiB
+	CPUs         float64  `json:"cpus,omitempty"`          // how many; default all
+	Pids         int64    `json:"pids,omitempty"`          // processes at once; default 256
+	User         string   `json:"user,omitempty"`          // "uid[:gid]" or a name of the image; default the image's
+	Capabilities []string `json:"capabilities,omitzero"`   // nil for the default few, empty for none
+	ReadOnly     *bool    `json:"read_only,omitempty"`     // a root file system that cannot be written; default false
+	Mounts       []Mount  `json:"mounts,omitempty"`        // besides the workspace; default none
+	GPUs         string   `json:"gpus,omitempty"`          // "all", a number, or device ids; default none
+	Publish      []string `json:"publish,omitempty"`       // ports, as [WithPublish] takes them; default none
+	SharedFiles  *bool    `json:"shared_files,omitempty"`  // whether the engine sees this machine's files; default as its address suggests
+	DockerHost   string   `json:"docker_host,omitempty"`   // the engine's address; default as the docker command
 }
 
 // LocalConfig says what commands may reach where they run on this machine.
@@ -147,7 +151,8 @@ func LoadConfig(paths ...string) (Config, error) {
 //  6. the defaults.
 //
 // Banned commands, banned apps and disabled tools add up instead: no source
-// can allow again what another one forbids.
+// can allow again what another one forbids. Allowed hosts add up as well, but for
+// "none", which takes back what weaker sources allow.
 //
 // The project's file was perhaps written by a stranger. It may set personas,
 // bans, initial files inside the project, and lower limits of steps and time;
@@ -256,7 +261,8 @@ type configLoad struct {
 func (l *configLoad) files() {
 	if !l.sources.NoFiles {
 		if l.sources.Home != "" {
-			l.optionalFile(filepath.Join(l.sources.Home, homeFile), trusted)
+			l.config.home = filepath.Join(l.sources.Home, homeFile)
+			l.optionalFile(l.config.home, trusted)
 		}
 		// A project's file that the user names is read where it is named.
 		if project := filepath.Join(l.sources.Dir, projectFile); !l.isNamed(project) {

@@ -19,6 +19,7 @@ func (c Config) options() []Option {
 		func(o *options) {
 			o.configured = o.configured || c.loaded
 			o.warnings = append(o.warnings, c.Warnings...)
+			o.homeFile = c.home
 		},
 		WithRuntimeOptions(c.RuntimeOptions()...),
 		WithRunDefaults(c.Limits.options()...),
@@ -73,6 +74,7 @@ func (c ContainerConfig) options() []RuntimeOption {
 	})
 	opts = given(opts, c.Image, WithImage)
 	opts = given(opts, c.Network, WithNetwork)
+	opts = append(opts, WithAllowedHosts(c.AllowedHosts...))
 	opts = given(opts, c.Memory, WithMemory)
 	opts = given(opts, c.CPUs, WithCPUs)
 	opts = given(opts, c.Pids, WithPidsLimit)

@@ -85,7 +85,12 @@ type RuntimeInfo struct {
 	Image     string `json:"image,omitempty"` // the container's image
 	Workspace string `json:"workspace"`       // the workspace's path as commands see it
 	Shell     string `json:"shell,omitempty"` // "bash" or "sh"; empty while unknown
-	Network   bool   `json:"network"`         // whether commands can reach a network
+	Network   bool   `json:"network"`         // whether commands can reach a network freely
+	// AllowedHosts are what commands can reach without a network of their own, as
+	// [WithAllowedHosts] takes them.
+	AllowedHosts []string `json:"allowed_hosts,omitempty"`
+	// AsksHosts says that somebody is asked about hosts that are not among them.
+	AsksHosts bool `json:"asks_hosts,omitempty"`
 	// Temporary says that the workspace goes with the runtime. Then its path
 	// says nothing that lasts.
 	Temporary bool `json:"temporary,omitempty"`
@@ -130,6 +135,10 @@ type BashResult struct {
 	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
 	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime can read the whole output
 	Note      string `json:"note,omitempty"`      // what else is worth knowing: processes left behind, a container restarted
+
+	// Refused are hosts that were refused while the command ran, some of them when
+	// there were many. Commands that run at the same time share them.
+	Refused []HostUse `json:"refused_hosts,omitempty"`
 }
 
 // String renders the result as a model sees it: "$ command", the output, and
@@ -220,6 +229,7 @@ type RuntimeEvent struct {
 	Text    string           `json:"text,omitempty"`    // for people
 	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it has no measure
 	Total   int64            `json:"total,omitempty"`   // the whole; 0 when unknown
+	Host    *HostUse         `json:"host,omitempty"`    // of RuntimeNetwork
 }
 
 // RuntimeEventKind is the kind of a [RuntimeEvent].
@@ -233,4 +243,5 @@ const (
 	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
 	RuntimeLimited  RuntimeEventKind = "limited"  // this machine or image keeps less hold of commands than others: see Text
 	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
+	RuntimeNetwork  RuntimeEventKind = "network"  // commands reached a host, or were refused: Host. Once for each while commands run
 )

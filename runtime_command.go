@@ -97,10 +97,9 @@ func commandEnv() []string {
 	}
 }
 
-// withSafeDirectory adds git's safe.directory to the configuration in env, so
-// that git works in a workspace that belongs to somebody else. Settings that
-// env has already are kept.
-func withSafeDirectory(env []string, dir string) []string {
+// withGitConfig adds settings, as names and values, to git's configuration in
+// env. Those that env has already are kept.
+func withGitConfig(env []string, settings ...[2]string) []string {
 	n := 0
 	for _, v := range env {
 		if count, ok := strings.CutPrefix(v, "GIT_CONFIG_COUNT="); ok {
@@ -109,10 +108,10 @@ func withSafeDirectory(env []string, dir string) []string {
 			}
 		}
 	}
-	return append(env,
-		fmt.Sprintf("GIT_CONFIG_COUNT=%d", n+1),
-		fmt.Sprintf("GIT_CONFIG_KEY_%d=safe.directory", n),
-		fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, dir))
+	for i, s := range settings {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n+i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n+i, s[1]))
+	}
+	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n+len(settings)))
 }
 
 // boundedOutput keeps the first and the last bytes written to it, and counts

@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
 )
 
@@ -41,6 +42,9 @@ func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, erro
 
 // newDockerRuntime takes over the engine's client, in case of an error too.
 func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Client) (Runtime, error) {
+	if err := o.openNetwork(); err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
 	w, err := openWorkspace(ctx, o, true, dockerWorkspace)
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
@@ -51,7 +55,7 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 	c.begin()
 	c.wg.Go(func() { sweepEngine(c.life, engine) })
 	c.mu.Unlock()
-	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none", Temporary: w.temporary}
+	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none", AllowedHosts: o.allowed(), Temporary: w.temporary}
 	return newWorkspaceRuntime(w, c.files, c, info, o, "*")
 }
 
@@ -63,7 +67,8 @@ type dockerCommander struct {
 	spec   containerSpec
 	emit   func(RuntimeEvent)
 	files  *dockerFiles
-	keep   bool // the workspace's directory outlives the runtime
+	way    *egress.Proxy // to allowed hosts; nil for none
+	keep   bool          // the workspace's directory outlives the runtime
 
 	guestFor func(system, arch string) (*guestProgram, error)
 
@@ -87,7 +92,7 @@ type dockerCommander struct {
 }
 
 func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir) *dockerCommander {
-	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, guestFor: o.guestFor, shared: sharesFiles(engine)}
+	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, guestFor: o.guestFor, shared: sharesFiles(engine), way: o.way}
 	if o.sharedFiles != nil {
 		c.shared = *o.sharedFiles
 	}
@@ -182,6 +187,9 @@ func (c *dockerCommander) close() error {
 	}
 	if left != nil && saved {
 		left = fmt.Errorf("%w: %w", ErrCleanupIncomplete, left)
+	}
+	if c.way != nil {
+		c.way.Close()
 	}
 	return errors.Join(err, left, c.engine.Close())
 }

@@ -243,6 +243,9 @@ func (c *dockerCommander) mountFiles(ctx context.Context, box *dockerContainer, 
 	if err == nil {
 		err = c.files.seat(ctx, client, volume)
 	}
+	if err == nil {
+		err = box.openWay(ctx, c.way)
+	}
 	if err != nil {
 		return nil, errors.Join(err, box.discard())
 	}

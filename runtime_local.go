@@ -50,6 +50,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	if err != nil {
 		return nil, err
 	}
+	tellOpenNetwork(o)
 	dir := w.tree.Dir()
 	support, err := protectionOf(ctx, o, dir)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
 )
@@ -97,6 +99,14 @@ type runtimeOptions struct {
 	initialFiles []initialFile
 	copyLimit    int64 // bytes
 	network      string
+	allowedHosts []string
+	networkLimit int64
+	// approveHost is asked about hosts that are not allowed; nil refuses them. The
+	// reason is that of a refusal.
+	approveHost  func(ctx context.Context, host string, port int) (ok bool, reason string)
+	askHosts     HostApprovalFunc // decides about hosts; nil where nobody does
+	canAskHosts  func() bool      // whether askHosts has anybody to ask now; nil is always
+	hosts        *hostApproval    // asks askHosts; nil where nobody is asked
 	memory       int64
 	cpus         float64
 	pids         int64
@@ -109,12 +119,14 @@ type runtimeOptions struct {
 	publish      []publication // publishPorts, parsed
 	sharedFiles  *bool         // nil: as the engine's address suggests
 	env          []string
+	connect      func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) // how hosts are dialled, but in tests
 	protection   Protection
 	readable     []string // by confined local commands
 	writable     []string // likewise
 	inherit      []string // variables that local commands get besides
 	events       func(RuntimeEvent)
 	queue        *runtimeEvents // passes events on
+	way          *egress.Proxy  // to allowed hosts; nil for none
 	logger       *slog.Logger
 	pace         pace
 	guestFor     func(system, arch string) (*guestProgram, error) // guestFor, but in tests
@@ -154,6 +166,9 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 		o.confinement = guest.Confinement
 	}
 	o.queue = &runtimeEvents{emit: o.events, logger: o.logger}
+	if o.hosts = newHostApproval(o); o.hosts != nil {
+		o.approveHost = o.hosts.permit
+	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("runtime options: %w", err)
 	}
@@ -186,6 +201,9 @@ func (o *runtimeOptions) check() error {
 		return errors.New("the limit of processes is negative")
 	}
 	if _, err := gpuRequests(o.gpus); err != nil {
+		return err
+	}
+	if err := o.checkNetwork(); err != nil {
 		return err
 	}
 	for i, m := range o.mounts {

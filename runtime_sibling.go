@@ -14,6 +14,7 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 			UseDocker:    &docker,
 			Image:        o.image,
 			Network:      o.network,
+			AllowedHosts: slices.Concat(o.allowedHosts, o.hosts.kept()),
 			Memory:       o.memory,
 			CPUs:         o.cpus,
 			Pids:         o.pids,

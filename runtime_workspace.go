@@ -130,8 +130,12 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 	if err != nil {
 		return res, r.errorOf(ctx, err)
 	}
+	ended, refused := r.options.hosts.command(), r.watchHosts()
 	res, err = r.commands.run(ctx, spec)
+	ended()
+	res.Refused = refused()
 	res.Command = cmd
+	res.Note = joinNotes(res.Note, r.networkNote(res))
 	return res, r.errorOf(ctx, err)
 }
 
@@ -151,7 +155,7 @@ func (r *workspaceRuntime) spec(ctx context.Context, cmd string, o BashOptions) 
 	return commandSpec{
 		script:    cmd,
 		dir:       dir,
-		env:       withSafeDirectory(append(r.env[:len(r.env):len(r.env)], env...), r.gitTrust),
+		env:       r.withGit(append(r.env[:len(r.env):len(r.env)], env...)),
 		timeout:   o.Timeout,
 		maxOutput: min(max(o.MaxOutput, 1), maxKeptOutput),
 	}, nil
@@ -258,6 +262,7 @@ func (r *workspaceRuntime) close() error {
 	r.closed = true
 	r.mu.Unlock()
 	r.end(ErrRuntimeClosed)
+	r.options.hosts.close()
 	r.calls.Wait()
 	err := r.ports.close()
 	err = errors.Join(err, r.commands.close())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/screen"
 )
 
 // runCmd works on one prompt, without a person.
@@ -51,6 +53,9 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	result, err := r.work(ctx, agent, prompt)
+	if refused := seen.refusedHosts(); refused != "" {
+		warn(refused)
+	}
 	if cause := seen.startFailure(); cause != "" && !errors.Is(err, pygent.ErrRuntimeStart) {
 		warn("no command could have run: " + cause)
 	}
@@ -61,7 +66,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 // oneTerminal reports whether standard output and standard error are shown
 // together, so that the answer stands there when it was shown as progress.
 func oneTerminal() bool {
-	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
+	return screen.Stdout().Terminal() && screen.Stderr().Terminal()
 }
 
 // follower remembers of a run's events what is said at its end.
@@ -71,11 +76,14 @@ type follower struct {
 	mu     sync.Mutex // guards what follows: the runtime's events come from elsewhere
 	words  string     // what the model has said since its last tool call
 	failed string     // why the container cannot start
+	hosts  hostLog    // that commands were refused
 }
 
 func (f *follower) event(e pygent.Event) {
 	f.mu.Lock()
 	switch {
+	case e.Type == pygent.EventRuntime && e.Runtime.Host != nil:
+		f.hosts.note(*e.Runtime.Host)
 	case e.Task != "": // which its agent is told of
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
 		f.failed = e.Text
@@ -98,6 +106,12 @@ func (f *follower) startFailure() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed
+}
+
+func (f *follower) refusedHosts() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hosts.String()
 }
 
 // work makes the run. A prompt that comes with --resume goes after the calls
@@ -157,17 +171,27 @@ func (r *runCmd) prompt(stdin *os.File) (string, error) {
 func (r *runCmd) handler(out *output, abandon func(error)) func(pygent.Event) {
 	switch {
 	case r.JSON:
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
 		return func(e pygent.Event) {
-			if err := enc.Encode(e); err != nil {
+			if err := writeJSON(out, e); err != nil {
 				abandon(fmt.Errorf("the event %s could not be written: %w", e.Type, err))
 			}
 		}
 	case r.Quiet:
-		return warnings(pygent.EventPrinter(os.Stderr))
+		return warnings(pygent.EventPrinter(screen.Stderr()))
 	}
-	return pygent.EventPrinter(os.Stderr)
+	return pygent.EventPrinter(screen.Stderr())
+}
+
+// writeJSON writes a value as a line of JSON that a terminal can show.
+func writeJSON(out io.Writer, v any) error {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := out.Write(screen.EscapeJSON(line.Bytes()))
+	return err
 }
 
 // warnings passes on only what the user must know.

@@ -44,8 +44,13 @@ type terminal struct {
 // openTerminal starts a local session with the server's model.
 func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *terminal {
 	t.Helper()
+	return startTerminal(t, command(t, server.Env(), append([]string{"--no-docker"}, args...)...))
+}
+
+// startTerminal starts a session.
+func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
 	pty, tty := openPTY(t)
-	cmd := command(t, server.Env(), append([]string{"--no-docker"}, args...)...)
 	history := filepath.Join(cmd.Dir, "history.json")
 	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
@@ -140,6 +145,17 @@ func (x *terminal) send(keys string) {
 	require.NoError(x.t, err)
 }
 
+// types sends keys one by one, as a person does, and waits until each is shown.
+func (x *terminal) types(keys string) {
+	x.t.Helper()
+	for _, key := range keys {
+		x.send(string(key))
+		if key >= ' ' || key == '\n' {
+			x.expect(string(key))
+		}
+	}
+}
+
 // leaves waits for the end of the session, and returns its conversation, which
 // must be one that any provider accepts.
 func (x *terminal) leaves() []pygent.Message {
@@ -162,6 +178,9 @@ func TestTerminalAsksBeforeCommandsRun(t *testing.T) {
 	}{
 		{"y\n", "$ echo $((6*7)) is it\n42 is it\n"},
 		{" YES \n", "42 is it\n"},
+		{"a\n", "42 is it\n"},
+		{"ok\ny\n", "42 is it\n"}, // neither yes nor no: asked again
+		{"v\nn\n", "error: denied by the user"},
 		{"n\n", "error: denied by the user"},
 		{"\n", "error: denied by the user"},
 		{"use python instead\n", "error: denied: the user says: use python instead"},
@@ -173,8 +192,10 @@ func TestTerminalAsksBeforeCommandsRun(t *testing.T) {
 			term.expect("commands run locally")
 			term.expect("/exit leaves.\n> ")
 			term.send("go\n")
-			term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, or say why not: ")
-			term.send(tt.answer)
+			for answer := range strings.Lines(tt.answer) {
+				term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, [a]lways this very command, or say why not: ")
+				term.types(answer)
+			}
 			term.expect("I see.\n> ")
 			term.send("/exit\n")
 			got := toolResults(term.leaves())
@@ -198,7 +219,8 @@ func TestTerminalShowsWhatACommandHides(t *testing.T) {
 	term.expect("> ")
 	term.send("go\n")
 	term.expect("Run this on your machine? $ rm -rf x␍␛[2Kecho harmless\n")
-	term.send("n\n")
+	term.expect("why not: ")
+	term.types("n\n")
 	term.expect("I see.\n> ")
 	term.send("/exit\n")
 	term.leaves()

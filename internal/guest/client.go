@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -133,11 +134,13 @@ type Client struct {
 	kill     func() error   // ends the guest where closing the stream may not; may be nil
 	pending  sync.WaitGroup // goroutines that may outlive the call that started them
 	calls    keepAlive
+	pauses   pauses
 	words    func() string // what the guest wrote to stderr; may be nil
 
 	mu       sync.Mutex // guards what follows, and pending against growing after closed
 	closed   bool
-	deserted bool // the guest was given up
+	deserted bool     // the guest was given up
+	env      []string // of every command
 }
 
 // Connect begins a session over conn, which the client then owns, also when
@@ -181,6 +184,21 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 	c.info.Limits = limitsOf(w, config.Own)
 	c.beginCalls(pulse)
 	return c, nil
+}
+
+// SetEnv sets variables of every command from now on, besides those of its session
+// and below its own.
+func (c *Client) SetEnv(env []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.env = slices.Clone(env)
+}
+
+// withEnv puts the variables of every command before those of one.
+func (c *Client) withEnv(env []string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Concat(c.env, env)
 }
 
 // LastWords returns what the guest wrote to stderr, which tells why it ended.

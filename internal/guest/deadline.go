@@ -37,6 +37,8 @@ func (c *Client) timeFor(kind wire.Kind, request wire.Message) limit {
 	switch kind {
 	case wire.KindOwn, wire.KindRemove:
 		return limit{} // a whole tree, about which nothing is said before the end
+	case wire.KindAccept:
+		return limit{} // answered when somebody connects
 	case wire.KindRead, wire.KindWrite, wire.KindStat, wire.KindList, wire.KindMkdir, wire.KindTarIn, wire.KindTarOut:
 		return limit{time: fileTime}
 	case wire.KindDial:
@@ -71,6 +73,7 @@ type watch struct {
 	timer   *time.Timer
 	due     time.Time
 	running bool
+	ended   bool
 }
 
 // lateness is by how much a timer of ours is late when we were stopped.
@@ -92,7 +95,7 @@ func (w *watch) restart() {
 
 // arm has the timer fire after d. The caller holds mu.
 func (w *watch) arm(d time.Duration) {
-	if w.time <= 0 {
+	if w.time <= 0 || w.ended {
 		return
 	}
 	w.running, w.due = true, time.Now().Add(d)
@@ -104,12 +107,22 @@ func (w *watch) arm(d time.Duration) {
 }
 
 // pause stops the time until the next restart.
-func (w *watch) pause() { w.stop() }
+func (w *watch) pause() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.halt()
+}
 
 // stop ends the watch: expired is not called any more.
 func (w *watch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ended = true
+	w.halt()
+}
+
+// halt stops the timer. The caller holds mu.
+func (w *watch) halt() {
 	w.running = false
 	if w.timer != nil {
 		w.timer.Stop()

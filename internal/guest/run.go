@@ -73,6 +73,7 @@ func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 		return Result{ExitCode: -1}, context.Cause(ctx)
 	}
 	request := cmd.request()
+	request.Env = c.withEnv(request.Env)
 	stopEarly := context.AfterFunc(ctx, end)
 	x, err := c.open(life, wire.KindRun, request)
 	if err != nil {
@@ -82,6 +83,7 @@ func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 		return Result{ExitCode: -1}, fmt.Errorf("run a command: %w", err)
 	}
 	defer x.close()
+	defer c.pausable(x)()
 	if !stopEarly() {
 		return Result{ExitCode: -1, Cancelled: true}, context.Cause(ctx)
 	}
@@ -208,6 +210,7 @@ func jobOf(m *wire.Job) Job {
 // latest, and at its time limit if it has one.
 func (c *Client) Start(ctx context.Context, cmd Command) (Job, error) {
 	request := cmd.request()
+	request.Env = c.withEnv(request.Env)
 	request.Background, request.Live = true, false
 	m := &wire.Job{}
 	if err := c.call(ctx, wire.KindRun, request, m); err != nil {

@@ -50,7 +50,7 @@ func (s *Server) run(ctx context.Context, st *state, stream *yamux.Stream, paylo
 	gaveUp := make(chan struct{})
 	s.jobs.readers.Go(func() {
 		defer close(gaveUp)
-		_, _, _ = wire.ReadFrame(stream, 0) // A cancel, or the end of the stream.
+		j.heed(stream)
 	})
 	stopLive := func() {}
 	if m.Live {
@@ -236,7 +236,7 @@ func (j *job) awaitOutput() {
 // settle gives a command whose shell has ended the time to write what it has
 // left to write. The deadline no longer counts.
 func (j *job) settle() {
-	j.timer.Stop()
+	j.limit.end()
 	limit := time.NewTimer(quietLimit)
 	defer limit.Stop()
 	for size := int64(-1); size != j.output.size(); {

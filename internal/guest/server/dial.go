@@ -34,14 +34,7 @@ func (s *Server) dial(ctx context.Context, stream *yamux.Stream, payload []byte)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	if err := wire.WriteFrame(stream, wire.KindReply, nil); err != nil {
-		return nil
-	}
-	pipe(stream, conn)
-	return nil
+	return joined(ctx, stream, conn)
 }
 
 // pipe copies both ways until both have ended, or one has broken. The end of

@@ -26,7 +26,7 @@ type job struct {
 	output  *capture
 	drained chan struct{} // closed when the output has ended
 	expired chan struct{} // closed when the time limit has passed
-	timer   *time.Timer
+	limit   *timeLimit
 
 	mu        sync.Mutex // guards what follows
 	id        string
@@ -41,12 +41,7 @@ func newJob(proc supervise.Process, output *capture, m *wire.Run) *job {
 		proc: proc, output: output,
 		drained: make(chan struct{}), expired: make(chan struct{}),
 	}
-	if m.Timeout > 0 {
-		j.timer = time.AfterFunc(m.Timeout, j.expire)
-	} else {
-		j.timer = time.NewTimer(0)
-		j.timer.Stop()
-	}
+	j.limit = newTimeLimit(m.Timeout, j.expire)
 	return j
 }
 
@@ -130,7 +125,7 @@ func (s *jobs) watch(j *job, read *os.File) {
 	})
 	s.readers.Go(func() {
 		<-j.proc.Gone()
-		j.timer.Stop()
+		j.limit.end()
 		j.mu.Lock()
 		j.ended = time.Now()
 		j.mu.Unlock()

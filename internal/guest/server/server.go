@@ -34,6 +34,7 @@ type Server struct {
 	supervisor supervise.Supervisor
 	environ    []string
 	jobs       *jobs
+	listeners  listeners
 	files      chan struct{} // a token for each request that touches files
 
 	mu    sync.Mutex // guards state
@@ -169,6 +170,10 @@ func (s *Server) answer(ctx context.Context, stream *yamux.Stream, kind wire.Kin
 		return request(stream, payload, func(m *wire.Kill) (*wire.Job, error) { return s.jobs.kill(ctx, m) })
 	case wire.KindDial:
 		return s.dial(ctx, stream, payload)
+	case wire.KindListen:
+		return s.listenOn(stream, payload)
+	case wire.KindAccept:
+		return s.accept(ctx, stream, payload)
 	}
 	s.files <- struct{}{}
 	defer func() { <-s.files }()

@@ -29,6 +29,8 @@ const (
 	KindOwn
 	KindDial
 	KindConfine // before the session: what a guest that confines itself may reach
+	KindListen
+	KindAccept
 )
 
 // What follows a request, in either direction.
@@ -39,6 +41,8 @@ const (
 	KindEnd                     // the end of a body; a [Failure] tells why it is not whole
 	KindChunk                   // a [Chunk] of a running command's output
 	KindCancel                  // the host no longer wants the command to run
+	KindPause                   // the command's time limit stands still from now on
+	KindResume                  // and goes on
 )
 
 // MaxFrame is the largest payload of a frame, in bytes.
@@ -184,12 +188,15 @@ func (b *BodyWriter) flush() error {
 	return err
 }
 
-// BodyReader reads what a [BodyWriter] sent. It returns io.EOF only at a
-// proper end; a [Failure] or a broken stream is another error.
+// BodyReader reads what a [BodyWriter] or [Packets] sent. It returns io.EOF only
+// at a proper end; a [Failure] or a broken stream is another error. After a
+// deadline of the stream has passed, it can be read on.
 type BodyReader struct {
-	r    io.Reader
-	left []byte
-	err  error
+	r      io.Reader
+	header [headerSize]byte
+	have   int // bytes of header read
+	left   int // bytes of the current frame still to come
+	err    error
 }
 
 // NewBodyReader returns a reader of the body that follows on r.
@@ -197,34 +204,64 @@ func NewBodyReader(r io.Reader) *BodyReader { return &BodyReader{r: r} }
 
 // Read implements io.Reader.
 func (b *BodyReader) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	for len(b.left) == 0 && b.err == nil {
-		b.left, b.err = b.next()
-	}
-	if b.err != nil {
+	if len(p) == 0 || b.err != nil {
 		return 0, b.err
 	}
-	n := copy(p, b.left)
-	b.left = b.left[n:]
-	return n, nil
+	n, err := b.read(p)
+	if err != nil && !timedOut(err) {
+		b.err = err
+	}
+	return n, err
 }
 
-func (b *BodyReader) next() ([]byte, error) {
-	kind, payload, err := ReadFrame(b.r, maxData)
-	switch {
-	case err != nil:
-		return nil, unexpected(err)
-	case kind == KindData:
-		return payload, nil
-	case kind == KindEnd && len(payload) == 0:
-		return nil, io.EOF
-	case kind == KindEnd:
-		return nil, decodeFailure(payload)
-	default:
-		return nil, fmt.Errorf("%w: kind %d inside a body", ErrMalformed, kind)
+func (b *BodyReader) read(p []byte) (int, error) {
+	for b.left == 0 {
+		if err := b.next(); err != nil {
+			return 0, err
+		}
 	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	if n > 0 {
+		return n, nil // an error comes again with the next read
+	}
+	return 0, unexpected(err)
+}
+
+// next reads the header of a frame, of which a part may have been read before.
+func (b *BodyReader) next() error {
+	for b.have < headerSize {
+		n, err := b.r.Read(b.header[b.have:])
+		b.have += n
+		if n == 0 && err != nil {
+			return unexpected(err)
+		}
+	}
+	b.have = 0
+	kind, length := Kind(b.header[0]), binary.BigEndian.Uint32(b.header[1:])
+	switch {
+	case length > maxData:
+		return fmt.Errorf("%w: frame of %d bytes, at most %d are allowed", ErrMalformed, length, maxData)
+	case kind == KindData:
+		b.left = int(length)
+		return nil
+	case kind == KindEnd && length == 0:
+		return io.EOF
+	case kind == KindEnd:
+		payload, err := readPayload(b.r, int(length))
+		if err != nil {
+			return err
+		}
+		return decodeFailure(payload)
+	default:
+		return fmt.Errorf("%w: kind %d inside a body", ErrMalformed, kind)
+	}
+}
+
+// timedOut reports whether an error is that of a deadline, which may be renewed.
+func timedOut(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
 }
 
 // unexpected turns an end of the stream into one that is not mistaken for a
@@ -236,26 +273,55 @@ func unexpected(err error) error {
 	return err
 }
 
-// Packets sends the bytes of a connection, each write at once.
-type Packets struct{ w io.Writer }
+// Packets sends the bytes of a connection, each write at once. A write that a
+// deadline cut short leaves a frame that has begun; the next one goes on with it.
+type Packets struct {
+	w      io.Writer
+	header []byte // what is still to be sent of the frame's header
+	owed   int    // bytes of the frame still to be sent
+}
 
 // NewPackets returns a writer of a connection's bytes to w. The other side
 // reads them with a [BodyReader].
 func NewPackets(w io.Writer) *Packets { return &Packets{w: w} }
 
-// Write sends p.
-func (k *Packets) Write(p []byte) (int, error) {
-	total := len(p)
-	buf := make([]byte, headerSize, headerSize+min(len(p), maxData))
-	for len(p) > 0 {
-		n := min(len(p), maxData)
-		if err := writeFrame(k.w, KindData, append(buf, p[:n]...)); err != nil {
-			return total - len(p), err
-		}
+// Write sends p. After an error it tells how much of p was sent.
+func (k *Packets) Write(p []byte) (total int, err error) {
+	for len(p) > 0 && err == nil {
+		var n int
+		n, err = k.write(p)
+		total += n
 		p = p[n:]
 	}
-	return total, nil
+	return total, err
 }
 
+// write sends the beginning of p as the rest of a frame, or as a new one.
+func (k *Packets) write(p []byte) (int, error) {
+	if k.owed == 0 {
+		k.owed = min(len(p), maxData)
+		k.header = make([]byte, headerSize, headerSize+k.owed)
+		k.header[0] = byte(KindData)
+		binary.BigEndian.PutUint32(k.header[1:], uint32(k.owed))
+	}
+	n, err := k.w.Write(append(k.header, p[:min(len(p), k.owed)]...))
+	if n == 0 && len(k.header) == headerSize {
+		k.header, k.owed = nil, 0 // the frame has not begun
+		return 0, err
+	}
+	ofHeader := min(n, len(k.header))
+	k.header = k.header[ofHeader:]
+	k.owed -= n - ofHeader
+	return n - ofHeader, err
+}
+
+// errCut tells that a frame was cut short, so that the bytes cannot end well.
+var errCut = errors.New("the last write was cut short")
+
 // CloseWrite tells the other side that no more bytes come.
-func (k *Packets) CloseWrite() error { return WriteFrame(k.w, KindEnd, nil) }
+func (k *Packets) CloseWrite() error {
+	if k.owed > 0 {
+		return errCut
+	}
+	return WriteFrame(k.w, KindEnd, nil)
+}

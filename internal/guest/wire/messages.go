@@ -339,3 +339,13 @@ type Dial struct{ Port int }
 
 // Fields implements [Message].
 func (m *Dial) Fields(c *Codec) { c.Small(&m.Port) }
+
+// Listen asks for a port inside to be listened on, any free one when it is 0, for
+// as long as the stream is open. The answer is the same with the port that it
+// became. With KindAccept it asks for one of the connections that processes make
+// to that port: the answer comes when there is one, and the stream is then the
+// connection.
+type Listen struct{ Port int }
+
+// Fields implements [Message].
+func (m *Listen) Fields(c *Codec) { c.Small(&m.Port) }

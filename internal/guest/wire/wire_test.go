@@ -42,6 +42,7 @@ func messages() []wire.Message {
 		&wire.Info{Name: "a", Size: 3, Mode: fs.ModeDir | 0o755, ModTime: time.Unix(1, 5), Target: "b"},
 		&wire.Infos{Infos: []wire.Info{{Name: "a"}}, More: true},
 		&wire.Dial{Port: 80},
+		&wire.Listen{Port: 80},
 		&wire.Failure{Code: 1, Text: "no"},
 	}
 }

@@ -1,0 +1,169 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// Pattern is a host, or all below a domain, that commands may reach.
+type Pattern struct {
+	host  string // a name, or an address
+	below bool   // what is below host, and not host itself
+	port  int    // 0 for HTTP on 80 and HTTPS on 443
+	addr  netip.Addr
+}
+
+// ParsePattern parses "example.org", "*.example.org", an address, or one of these
+// with a port. Names may hold letters of any script. A private address has to come
+// with its port.
+func ParsePattern(s string) (Pattern, error) {
+	p, err := parsePattern(s)
+	if err != nil {
+		return Pattern{}, fmt.Errorf("allowed host %.300q: %w; write it as example.org, *.example.org or example.org:8443", s, err)
+	}
+	return p, nil
+}
+
+func parsePattern(s string) (Pattern, error) {
+	var p Pattern
+	rest := strings.TrimSpace(s)
+	if strings.Contains(rest, "/") || strings.Contains(rest, "@") {
+		return p, fmt.Errorf("%w alone", errHost)
+	}
+	rest, p.below = strings.CutPrefix(rest, "*.")
+	host := rest
+	if colon := strings.LastIndexByte(rest, ':'); colon > strings.LastIndexByte(rest, ']') && !isIPv6(rest) {
+		var number string
+		var err error
+		if host, number, err = net.SplitHostPort(rest); err != nil {
+			return p, errHost
+		}
+		if p.port, err = parsePort(number); err != nil {
+			return p, err
+		}
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok || !isIPv6(host) {
+			return p, errHost
+		}
+	}
+	if !isASCII(host) {
+		var err error
+		if host, err = idna.Lookup.ToASCII(host); err != nil {
+			return p, fmt.Errorf("%w: %w", errHost, err)
+		}
+	}
+	var err error
+	p.host, p.addr, err = parseHost(host)
+	switch {
+	case err != nil:
+		return p, err
+	case p.below && p.addr.IsValid():
+		return p, errors.New("nothing is below an address")
+	case p.port == 0 && (isLocalName(p.host) || p.addr.IsValid() && reachOf(p.addr) != public):
+		return p, errors.New("a private address has to be named with its port")
+	}
+	return p, nil
+}
+
+func isIPv6(s string) bool {
+	addr, err := netip.ParseAddr(s)
+	return err == nil && addr.Is6()
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r > 0x7f }) < 0
+}
+
+// isLocalName reports whether a name means the machine itself everywhere.
+func isLocalName(host string) bool {
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// Allows reports whether the pattern lets a host be reached on a port.
+func (p Pattern) Allows(host string, port int) bool {
+	name, addr, err := parseHost(host)
+	return err == nil && p.matches(Target{Host: name, Port: port, addr: addr})
+}
+
+func (p Pattern) matches(t Target) bool {
+	if p.port != t.Port && (p.port != 0 || t.Port != portHTTP && t.Port != portHTTPS) {
+		return false
+	}
+	return p.names(t)
+}
+
+// names reports whether the pattern is about the target's host, whatever its
+// port.
+func (p Pattern) names(t Target) bool {
+	if p.below {
+		return !t.addr.IsValid() && strings.HasSuffix(t.Host, "."+p.host)
+	}
+	return p.host == t.Host
+}
+
+// String returns the one spelling of the pattern.
+func (p Pattern) String() string {
+	s := p.host
+	if p.below {
+		s = "*." + s
+	}
+	if p.port != 0 {
+		return net.JoinHostPort(s, strconv.Itoa(p.port))
+	}
+	return s
+}
+
+// rules are the patterns of a proxy. They do not change.
+type rules []Pattern
+
+func parseRules(patterns []string) (rules, error) {
+	var r rules
+	for _, s := range patterns {
+		p, err := ParsePattern(s)
+		if err != nil {
+			return nil, err
+		}
+		r = append(r, p)
+	}
+	return r, nil
+}
+
+// allow reports whether a target may be reached, and whether its host is named at
+// all, on other ports.
+func (r rules) allow(t Target) (allowed, named bool) {
+	for _, p := range r {
+		named = named || p.names(t)
+		if p.matches(t) {
+			return true, true
+		}
+	}
+	return false, named
+}
+
+// exactly reports whether a target itself is named with its port. Only then may
+// it be private.
+func (r rules) exactly(t Target) bool {
+	for _, p := range r {
+		if p.port == t.Port && !p.below && p.host == t.Host {
+			return true
+		}
+	}
+	return false
+}
+
+// portNamed reports whether a pattern that allows the target names its port.
+func (r rules) portNamed(t Target) bool {
+	for _, p := range r {
+		if p.port == t.Port && p.names(t) {
+			return true
+		}
+	}
+	return false
+}

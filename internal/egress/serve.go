@@ -1,0 +1,292 @@
+package egress
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Serve answers the connections of one listener until it fails or is closed, and
+// then ends them. pause is called while somebody is asked about a host; it may be
+// nil.
+func (p *Proxy) Serve(l net.Listener, pause func() (resume func())) {
+	life, end := context.WithCancel(context.Background())
+	defer end()
+	s := &serving{proxy: p, pause: pause}
+	var conns sync.WaitGroup
+	server := &http.Server{
+		Handler:                      s,
+		DisableGeneralOptionsHandler: true,
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew: // before Serve can return
+				conns.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				conns.Done()
+			}
+		},
+		BaseContext:       func(net.Listener) context.Context { return life },
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       waitTime,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+	_ = server.Serve(newBoundedListener(l, maxConns)) // why it failed is known to whoever owns the listener
+	end()
+	_ = server.Close()
+	conns.Wait()
+	s.wait()
+}
+
+// serving is the handler of the connections of one listener.
+type serving struct {
+	proxy *Proxy
+	pause func() (resume func())
+
+	mu      sync.Mutex // guards ended, and running against growing after that
+	ended   bool
+	running sync.WaitGroup
+}
+
+// ServeHTTP implements http.Handler.
+func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.enter() {
+		return
+	}
+	defer s.running.Done()
+	plain := r.Method != http.MethodConnect
+	t, err := targetOf(r, plain)
+	if err != nil {
+		http.Error(w, "pygent: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := s.proxy.judge(r.Context(), t, plain, s.pause); err != nil {
+		s.proxy.ledger.note(Use{Host: t.Host, Port: t.Port, Reason: err.Error()})
+		answerError(w, fmt.Errorf("%s: %w", t, err))
+		return
+	}
+	if plain {
+		s.proxy.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, t)))
+		return
+	}
+	s.proxy.tunnel(w, r, t)
+}
+
+func (s *serving) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.running.Add(1)
+	}
+	return !s.ended
+}
+
+// wait lets no further request begin, and waits for those that run.
+func (s *serving) wait() {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.running.Wait()
+}
+
+// errForm tells a program that talks to the proxy as to a server.
+var errForm = errors.New("this is a proxy for http://host/ and CONNECT host:port")
+
+// targetOf returns where a request wants to go. The request's line alone says it,
+// never the Host header.
+func targetOf(r *http.Request, plain bool) (Target, error) {
+	switch {
+	case !plain:
+		return parseTarget(r.RequestURI, 0)
+	case r.URL.Scheme != "http" || r.URL.Host == "" || r.URL.User != nil:
+		return Target{}, errForm
+	default:
+		return parseTarget(r.URL.Host, portHTTP)
+	}
+}
+
+// judge returns why a target may not be reached, or nil.
+func (p *Proxy) judge(ctx context.Context, t Target, plain bool, pause func() func()) error {
+	if err := p.meter.spent(); err != nil {
+		return err
+	}
+	usual, way := portHTTPS, "for HTTPS"
+	if plain {
+		usual, way = portHTTP, "for HTTP"
+	}
+	allowed, named := p.rules.allow(t)
+	switch {
+	case allowed && (t.Port == usual || p.rules.portNamed(t)):
+		return nil
+	case t.Port != usual && named:
+		return refusal(fmt.Sprintf("its port is not allowed %s, which has %d unless a port is named", way, usual))
+	case isLocalName(t.Host) || t.addr.IsValid() && reachOf(t.addr) != public:
+		return refusal("it is a private or special address, which has to be allowed with its port")
+	case t.Port != usual || p.config.Ask == nil:
+		return refusal("it is not an allowed host")
+	}
+	return p.ask(ctx, t, pause)
+}
+
+func (p *Proxy) ask(ctx context.Context, t Target, pause func() func()) error {
+	if pause != nil {
+		defer pause()()
+	}
+	ok, reason := p.config.Ask(ctx, t.Host, t.Port)
+	switch {
+	case ok:
+		return nil
+	case reason == "":
+		reason = "it is not an allowed host"
+	}
+	return refusal(reason)
+}
+
+// answerError tells a program why it gets nothing: it may not, or it cannot.
+func answerError(w http.ResponseWriter, err error) {
+	status := http.StatusBadGateway
+	var no refusal
+	if errors.As(err, &no) {
+		status = http.StatusForbidden
+	}
+	http.Error(w, "pygent: "+err.Error(), status)
+}
+
+// tunnel connects a program with a host, byte by byte.
+func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request, t Target) {
+	host, err := p.connect(r.Context(), t)
+	if err = p.noted(t, err); err != nil {
+		answerError(w, fmt.Errorf("%s: %w", t, err))
+		return
+	}
+	defer host.Close()
+	program, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer program.Close()
+	stop := context.AfterFunc(r.Context(), func() { _, _ = program.Close(), host.Close() })
+	defer stop()
+	_ = program.SetDeadline(time.Time{})
+	if _, err := io.WriteString(program, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		return
+	}
+	join(&bufferedConn{Conn: program, reader: afterHijack(buffered.Reader, program)}, host)
+}
+
+// afterHijack reads what the server has read too far, and then the connection
+// itself: the end of it, seen through the server's reader, would end the context
+// of the request, and so the other direction.
+func afterHijack(buffered *bufio.Reader, conn net.Conn) io.Reader {
+	ahead, _ := buffered.Peek(buffered.Buffered())
+	return io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn)
+}
+
+// join copies both ways until both have ended, or one has broken.
+func join(a, b net.Conn) {
+	var back sync.WaitGroup
+	pass := func(to, from net.Conn) {
+		_, err := io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
+		half, ok := to.(closeWriter)
+		if err != nil || !ok || half.CloseWrite() != nil {
+			_, _ = a.Close(), b.Close()
+		}
+	}
+	back.Go(func() { pass(a, b) })
+	pass(b, a)
+	back.Wait()
+}
+
+// noted takes down what became of an attempt to connect: a refusal of its address,
+// or a use. Whether a host could be reached otherwise tells nothing.
+func (p *Proxy) noted(t Target, err error) error {
+	var no refusal
+	switch {
+	case errors.As(err, &no):
+		p.ledger.note(Use{Host: t.Host, Port: t.Port, Reason: no.Error()})
+		return no
+	case err == nil:
+		p.ledger.note(Use{Host: t.Host, Port: t.Port, Allowed: true})
+	}
+	return err
+}
+
+// targetKey is the key of a request's target in its context.
+type targetKey struct{}
+
+// rewrite makes the request to the host. Its target decides where it goes, and is
+// all that the host hears of it; hop-by-hop headers have gone.
+func rewrite(r *httputil.ProxyRequest) {
+	t := r.In.Context().Value(targetKey{}).(Target)
+	host := t.String()
+	if t.Port == portHTTP {
+		host = hostOnly(t)
+	}
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", t.String(), host
+	r.Out.URL.RawQuery = r.In.URL.RawQuery
+}
+
+// hostOnly is the target in a URL where the port goes without saying.
+func hostOnly(t Target) string {
+	if t.addr.Is6() {
+		return "[" + t.Host + "]"
+	}
+	return t.Host
+}
+
+// roundTripper is a function that carries requests.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// viaKey is the key of the proxy through which a request goes.
+type viaKey struct{}
+
+// chainedProxy returns the proxy that was found for a request, and never none.
+func chainedProxy(r *http.Request) (*url.URL, error) {
+	via, ok := r.Context().Value(viaKey{}).(*url.URL)
+	if !ok {
+		return nil, errors.New("no proxy was found for it")
+	}
+	return via, nil
+}
+
+// roundTrip carries a request to its target, by itself or through the proxy of
+// this machine.
+func (p *Proxy) roundTrip(r *http.Request) (*http.Response, error) {
+	t := r.Context().Value(targetKey{}).(Target)
+	via, err := p.upstream("http", t)
+	if err != nil {
+		return nil, fmt.Errorf("the proxy of this machine: %w", err)
+	}
+	carry := p.direct
+	if via != nil {
+		carry = p.chained
+		r = r.WithContext(context.WithValue(r.Context(), viaKey{}, via))
+	}
+	answer, err := carry.RoundTrip(r)
+	if err = p.noted(t, err); err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	return answer, nil
+}
+
+// dialChecked connects for a transport.
+func (p *Proxy) dialChecked(ctx context.Context, _, address string) (net.Conn, error) {
+	t, err := parseTarget(address, 0)
+	if err != nil {
+		return nil, err
+	}
+	return p.dial(ctx, t)
+}

@@ -1,0 +1,174 @@
+package guest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/yamux"
+
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// Conn is a connection with a process inside. It keeps every promise of
+// net.Conn: deadlines can be renewed after they have passed, and Close ends what
+// waits. CloseWrite ends one direction.
+type Conn struct {
+	client        *Client
+	stream        *yamux.Stream
+	local, remote address
+
+	read sync.Mutex // guards body
+	body *wire.BodyReader
+
+	write sync.Mutex // guards out
+	out   *wire.Packets
+
+	mu      sync.Mutex // guards what follows, and the stream's deadlines
+	closed  bool
+	readBy  time.Time
+	writeBy time.Time
+}
+
+// newConn takes over the stream of an exchange that became a connection. It
+// reports false when the exchange was cancelled before.
+func newConn(x *exchange, local, remote address) (*Conn, bool) {
+	x.watch.stop()
+	if !x.stop() { // From here on deadlines are the caller's.
+		x.close()
+		return nil, false
+	}
+	x.cancel(nil)
+	return &Conn{
+		client: x.client, stream: x.stream, local: local, remote: remote,
+		body: wire.NewBodyReader(x.stream), out: wire.NewPackets(x.stream),
+	}, true
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(p []byte) (int, error) {
+	c.read.Lock()
+	defer c.read.Unlock()
+	if err := c.usable(&c.readBy); err != nil {
+		return 0, err
+	}
+	n, err := c.body.Read(p)
+	return n, c.errorOf(err)
+}
+
+// Write implements net.Conn.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.write.Lock()
+	defer c.write.Unlock()
+	if err := c.usable(&c.writeBy); err != nil {
+		return 0, err
+	}
+	n, err := c.out.Write(p)
+	return n, c.errorOf(err)
+}
+
+// CloseWrite tells the other side that no more bytes come.
+func (c *Conn) CloseWrite() error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	if err := c.usable(&c.writeBy); err != nil {
+		return err
+	}
+	return c.errorOf(c.out.CloseWrite())
+}
+
+// usable returns why a call cannot even begin. The stream itself looks at its
+// deadline only when it has to wait.
+func (c *Conn) usable(by *time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case !by.IsZero() && !time.Now().Before(*by):
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// errorOf puts an error of the stream in terms of package net.
+func (c *Conn) errorOf(err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	var timeout interface{ Timeout() bool }
+	switch {
+	case closed:
+		return net.ErrClosed
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return os.ErrDeadlineExceeded
+	}
+	if gone := c.client.Err(); gone != nil {
+		return gone
+	}
+	return err
+}
+
+// Close implements net.Conn.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = true
+	_ = c.stream.SetDeadline(time.Unix(1, 0)) // ends what waits
+	c.mu.Unlock()
+	if closed {
+		return net.ErrClosed
+	}
+	return c.stream.Close()
+}
+
+// LocalAddr implements net.Conn.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr implements net.Conn.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	return c.setDeadline(&c.readBy, t, c.stream.SetReadDeadline)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	return c.setDeadline(&c.writeBy, t, c.stream.SetWriteDeadline)
+}
+
+func (c *Conn) setDeadline(by *time.Time, t time.Time, set func(time.Time) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	*by = t
+	return set(t)
+}
+
+// address is an end of a connection.
+type address string
+
+// Network implements net.Addr.
+func (address) Network() string { return "pygent" }
+
+// String implements net.Addr.
+func (a address) String() string { return string(a) }
+
+var (
+	_ net.Conn                        = (*Conn)(nil)
+	_ interface{ CloseWrite() error } = (*Conn)(nil)
+)

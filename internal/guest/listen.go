@@ -1,0 +1,96 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// Listener accepts the connections that processes inside make to a port of
+// 127.0.0.1 there, also where the container has no network. The guest opens no
+// stream for that: it answers the one on which Accept waits.
+type Listener struct {
+	x    *exchange // its stream keeps the port
+	life context.Context
+	end  context.CancelCauseFunc
+	port int
+}
+
+// Listen listens on a port inside, on any free one when port is 0. The listener
+// outlives ctx.
+func (c *Client) Listen(ctx context.Context, port int) (*Listener, error) {
+	l := &Listener{}
+	l.life, l.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
+	defer stop()
+	reply := &wire.Listen{}
+	x, err := c.open(l.life, wire.KindListen, &wire.Listen{Port: port})
+	if err == nil {
+		if err = x.check(wire.ReadReply(x.stream, reply)); err != nil {
+			x.close()
+		}
+	}
+	if err == nil && !stop() {
+		x.close()
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		l.end(nil)
+		return nil, fmt.Errorf("listen inside: %w", err)
+	}
+	x.watch.stop()
+	l.x, l.port = x, reply.Port
+	return l, nil
+}
+
+// Accept implements net.Listener.
+func (l *Listener) Accept() (net.Conn, error) {
+	x, err := l.x.client.open(l.life, wire.KindAccept, &wire.Listen{Port: l.port})
+	var conn *Conn
+	if err == nil {
+		conn, err = x.connection(portInside(l.port), "guest")
+	}
+	var failure *wire.Failure
+	switch {
+	case err == nil:
+		return conn, nil
+	case l.life.Err() != nil:
+		return nil, net.ErrClosed
+	case errors.As(err, &failure):
+		return nil, acceptError{failure}
+	default:
+		return nil, fmt.Errorf("accept inside: %w", err)
+	}
+}
+
+// Close implements net.Listener. Connections that were accepted stay.
+func (l *Listener) Close() error {
+	l.end(net.ErrClosed)
+	l.x.close()
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *Listener) Addr() net.Addr { return portInside(l.port) }
+
+// Port returns the port inside.
+func (l *Listener) Port() int { return l.port }
+
+// acceptError is an error of the guest that does not end the listener: it may
+// have had no descriptor left. Servers of package net/http wait for a moment and
+// accept again.
+type acceptError struct{ *wire.Failure }
+
+// Timeout implements net.Error.
+func (acceptError) Timeout() bool { return false }
+
+// Temporary implements net.Error.
+func (acceptError) Temporary() bool { return true }
+
+var (
+	_ net.Listener = (*Listener)(nil)
+	_ net.Error    = acceptError{}
+)
