@@ -16,6 +16,8 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/owner"
 )
 
 // Where a container sees the guest.
@@ -131,9 +133,14 @@ func (c *dockerCommander) newVolume(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	name := "pygent-" + c.spec.id
+	name := owner.NamePrefix + c.spec.id
+	holds := owner.HoldsNothing
+	if c.keep {
+		holds = owner.HoldsWorkspace
+	}
+	labels := c.spec.self.Prove(owner.Volume, name, c.spec.self.Labels(c.spec.id, holds))
 	err := ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		_, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: c.spec.config.Labels})
+		_, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels})
 		return err
 	})
 	if err != nil {
@@ -158,6 +165,16 @@ func (c *dockerCommander) removeVolume(ctx context.Context) error {
 	}
 	c.volume = ""
 	return nil
+}
+
+// removeSaved removes the volume of a workspace with which nothing is lost, and
+// notes that where it cannot: a later process may remove it then.
+func (c *dockerCommander) removeSaved(ctx context.Context) error {
+	err := c.removeVolume(ctx)
+	if err != nil {
+		_ = c.spec.self.MarkSaved(c.volume) // without the note it is shown and asked for
+	}
+	return err
 }
 
 // openVolume makes the root of a new volume writable for any user of the

@@ -38,6 +38,7 @@ func (t TaskRuntime) options(env []string) []RuntimeOption {
 		t.Container.options(),
 		[]RuntimeOption{WithEnv(env...), func(o *runtimeOptions) {
 			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
+			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // its parent has swept, or was not to
 		}},
 	)
 }
