@@ -88,8 +88,8 @@ func Printable(text string) string {
 	return quoted[1:len(quoted)-1] + cut
 }
 
-// here is the place of this process.
-func here() Place {
+// ThisPlace is where this process runs.
+func ThisPlace() Place {
 	p := Place{Machine: machineID(), Boot: bootID(), Namespace: namespace()}
 	if host, err := os.Hostname(); err == nil && !strings.ContainsAny(host, "/\n") {
 		p.Host = host

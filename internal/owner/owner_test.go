@@ -14,7 +14,7 @@ import (
 
 // place is where the tests run, with a machine of its own in any case.
 func place() Place {
-	p := here()
+	p := ThisPlace()
 	p.Host, p.Machine = "host", "machine"
 	return p
 }
@@ -24,7 +24,7 @@ func TestWithoutProcEveryOwnerIsUnknown(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		want = Unknown
 	}
-	self := Open(t.TempDir(), here())
+	self := Open(t.TempDir(), ThisPlace())
 	require.Equal(t, want, self.StateOf(self.Name()))
 }
 

@@ -25,9 +25,9 @@ type Self struct {
 var Here = sync.OnceValue(func() *Self {
 	dir, err := stateDir()
 	if err != nil {
-		return alone(here(), err)
+		return alone(ThisPlace(), err)
 	}
-	return Open(dir, here())
+	return Open(dir, ThisPlace())
 })
 
 // Open returns this process in a place, with what is kept in a directory, which
