@@ -151,12 +151,8 @@ type dockerContainer struct {
 // no container is left; it is errNotShared where the engine does not see the
 // place.
 func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, p place, name string, know func(shell string), emit func(RuntimeEvent)) (*dockerContainer, error) {
-	spec, err := p.apply(spec)
-	if err != nil {
-		return nil, err
-	}
-	b := newContainer(engine, spec, name, emit)
-	err = b.create(ctx)
+	b := newContainer(engine, p.apply(spec), name, emit)
+	err := b.create(ctx)
 	if err != nil && p.missing(err) {
 		return nil, fmt.Errorf("%w: %w", errNotShared, err)
 	}

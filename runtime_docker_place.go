@@ -30,12 +30,14 @@ const (
 var errNotShared = errors.New("the engine does not share this machine's file system")
 
 // place is how a container gets its workspace and its guest. An engine that
-// shares our file system mounts both from here. Any other keeps the workspace
-// in a volume, and the guest is copied into the container.
+// shares our file system mounts both from here, unless there is no directory for
+// the guest that is ours alone. Any other keeps the workspace in a volume, and
+// the guest is copied into the container.
 type place struct {
 	dir     string        // the workspace on this machine
 	volume  string        // the workspace's volume; empty when dir is mounted
 	program *guestProgram // nil when commands run by plain exec
+	file    string        // of the program, mounted from this machine; empty when it is copied
 	nonce   string        // a file in dir that the guest must see; empty when that is known
 }
 
@@ -47,32 +49,28 @@ func sharesFiles(engine *client.Client) bool {
 }
 
 // apply completes the description of a container for this place.
-func (p place) apply(spec containerSpec) (containerSpec, error) {
+func (p place) apply(spec containerSpec) containerSpec {
 	workspace := mount.Mount{Type: mount.TypeBind, Source: p.dir, Target: dockerWorkspace}
 	if p.volume != "" {
 		workspace = mount.Mount{Type: mount.TypeVolume, Source: p.volume, Target: dockerWorkspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 	}
 	spec.host.Mounts = append([]mount.Mount{workspace}, spec.host.Mounts...)
 	if p.program == nil {
-		return spec, nil
+		return spec
 	}
 	// An anonymous volume goes with its container.
 	program := mount.Mount{Type: mount.TypeVolume, Target: guestDir, VolumeOptions: &mount.VolumeOptions{Labels: spec.config.Labels}}
-	if p.volume == "" {
-		file, err := p.program.file()
-		if err != nil {
-			return spec, fmt.Errorf("keep the guest's program: %w", err)
-		}
-		program = mount.Mount{Type: mount.TypeBind, Source: file, Target: guestPath, ReadOnly: true}
+	if p.file != "" {
+		program = mount.Mount{Type: mount.TypeBind, Source: p.file, Target: guestPath, ReadOnly: true}
 	}
 	spec.host.Mounts = append(spec.host.Mounts, program)
 	spec.config.Entrypoint = []string{guestPath}
-	return spec, nil
+	return spec
 }
 
 // deliver copies the guest into a created container that cannot mount it.
 func (p place) deliver(ctx context.Context, b *dockerContainer) error {
-	if p.volume == "" || p.program == nil {
+	if p.file != "" || p.program == nil {
 		return nil
 	}
 	archive, err := tarOf(path.Base(guestPath), 0o755, p.program.bytes)

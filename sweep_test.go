@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
@@ -336,6 +338,16 @@ func TestPartOfAChild(t *testing.T) {
 		require.Zero(t, bash(t, r, "echo precious >f").ExitCode)
 		require.NoError(t, os.RemoveAll(dir))
 		t.Log(r.Cleanup())
+	case "run":
+		engine := testEngine(t)
+		dir := realTempDir(t)
+		r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testBusyboxImage()), pygent.WithWorkspace(dir), pygent.WithReadOnlyRoot(true))
+		require.Equal(t, "alive\n", bash(t, r, "echo alive").Output)
+		made := containersOf(t, engine, dir)
+		require.Len(t, made, 1)
+		for _, m := range made[0].Mounts {
+			require.False(t, m.Type == mount.TypeBind && m.Source != dir, "%+v", m)
+		}
 	case "start and end":
 		for range 2 {
 			r, err := pygent.NewDockerRuntime(t.Context(), onVolume...)
@@ -346,6 +358,29 @@ func TestPartOfAChild(t *testing.T) {
 			require.NoError(t, r.Cleanup())
 		}
 	}
+}
+
+// TestGuestIsCopiedWhereNoCacheIsOursAlone has no home, and in the directory for
+// temporary files a cache of another user's; then a cache that others may write.
+func TestGuestIsCopiedWhereNoCacheIsOursAlone(t *testing.T) {
+	requireDocker(t)
+	temp := t.TempDir()
+	theirs := filepath.Join(temp, fmt.Sprintf("pygent-cache-%d", os.Getuid()))
+	require.NoError(t, os.Mkdir(theirs, 0o755))
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.Chown(theirs, 65534, 65534))
+	}
+	open := filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.MkdirAll(filepath.Join(open, "pygent"), 0o755))
+	require.NoError(t, os.Chmod(filepath.Join(open, "pygent"), 0o777))
+	for _, cache := range []string{"", open} {
+		cmd := childProcess(t, "run")
+		cmd.Env = append(cmd.Env, "HOME=", "XDG_CACHE_HOME="+cache, "TMPDIR="+temp)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Empty(t, entries(t, theirs))
+	}
+	require.Empty(t, entries(t, filepath.Join(open, "pygent")))
 }
 
 // TestRescuedWorkspaceSurvivesTheNextProcess has a workspace that cannot be brought
@@ -367,6 +402,29 @@ func TestRescuedWorkspaceSurvivesTheNextProcess(t *testing.T) {
 	i := slices.IndexFunc(found, func(l pygent.Leftover) bool { return l.Name == name })
 	require.GreaterOrEqual(t, i, 0)
 	require.True(t, found[i].Ours && !found[i].Sure, found[i])
+}
+
+// TestVolumeThatWasBroughtBackIsSafeToRemove has a volume that is in use when the
+// workspace has come back from it.
+func TestVolumeThatWasBroughtBackIsSafeToRemove(t *testing.T) {
+	th := newThings(t)
+	self := machines{t.TempDir()}.at(t, "a", "")
+	dir := t.TempDir()
+	r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithTestOwner(self), pygent.WithImage(testBusyboxImage()),
+		pygent.WithSharedFiles(false), pygent.WithWorkspace(dir))
+	require.NoError(t, err)
+	require.Zero(t, bash(t, r, "echo work >f").ExitCode)
+	ours, err := th.engine.VolumeList(t.Context(), volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", owner.LabelOwner+"="+self.Name()),
+		filters.Arg("label", owner.LabelHolds+"="+string(owner.HoldsWorkspace)))})
+	require.NoError(t, err)
+	require.Len(t, ours.Volumes, 1)
+	name := ours.Volumes[0].Name
+	user := th.container("of-somebody-"+name, testBusyboxImage(), nil, mount.Mount{Type: mount.TypeVolume, Source: name, Target: "/x"})
+	require.ErrorIs(t, r.Cleanup(), pygent.ErrCleanupIncomplete)
+	require.FileExists(t, filepath.Join(dir, "f"))
+	require.True(t, self.Saved(name))
+	require.NoError(t, th.engine.ContainerRemove(t.Context(), user.name, container.RemoveOptions{}))
+	require.NoError(t, th.engine.VolumeRemove(t.Context(), name, false))
 }
 
 // TestProcessesThatStartAndSweepAtOnce has some start and end runtimes while others
