@@ -28,7 +28,7 @@ func Secluded(path string) error {
 		}
 		open := info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0
 		if !info.IsDir() || open || !ownedByUs(info) && !ownedBy(info, 0) {
-			return fmt.Errorf("others may change %s", dir)
+			return fmt.Errorf("%s: %w", dir, ErrShared)
 		}
 		if dir == filepath.Dir(dir) {
 			return nil

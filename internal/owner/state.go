@@ -50,19 +50,9 @@ func openState(dir string) (*state, error) {
 	if err := mayMake(dir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := OpenPrivate(dir)
 	if err != nil {
 		return nil, err
-	}
-	info, err := root.Stat(".")
-	if err == nil && !Private(info, 0o022) {
-		err = fmt.Errorf("%s may be changed by others", dir)
-	}
-	if err != nil {
-		return nil, errors.Join(err, root.Close())
 	}
 	return &state{root}, nil
 }
@@ -82,12 +72,6 @@ func mayMake(dir string) error {
 			return err
 		}
 	}
-}
-
-// Private reports whether a file is this user's, and others have none of the
-// permissions.
-func Private(info fs.FileInfo, others fs.FileMode) bool {
-	return ownedByUs(info) && (runtime.GOOS == "windows" || info.Mode().Perm()&others == 0)
 }
 
 // key returns the user's key, which is made where there is none.

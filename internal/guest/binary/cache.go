@@ -14,10 +14,6 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// ErrShared is returned for a directory that others may change, or that belongs
-// to another user: a program from there is not ours.
-var ErrShared = errors.New("others may change the directory")
-
 // File puts the guest into dir, if it is not there, and returns its path. The
 // directory is made, and must be one that nobody else can change or replace, as
 // others will open the path: an engine does. The name carries a checksum of the content, so that versions do not meet. It may be
@@ -51,7 +47,10 @@ func Open(dir, arch string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := openPrivate(dir)
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("%s is not an absolute path", dir)
+	}
+	root, err := owner.OpenPrivate(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -65,28 +64,6 @@ func Open(dir, arch string) (*os.File, error) {
 		return nil, fmt.Errorf("install the guest: %w", err)
 	}
 	return openEqual(root, name, want)
-}
-
-// openPrivate opens a directory of this user's that others cannot change.
-func openPrivate(dir string) (*os.Root, error) {
-	if !filepath.IsAbs(dir) {
-		return nil, fmt.Errorf("%s is not an absolute path", dir)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	info, err := root.Stat(".")
-	if err == nil && !owner.Private(info, 0o022) {
-		err = fmt.Errorf("%s: %w", dir, ErrShared)
-	}
-	if err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-	return root, nil
 }
 
 // errDiffers tells that a file is not the one that is wanted.
