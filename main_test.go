@@ -1,9 +1,32 @@
 package pygent_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain gives the tests, and the processes that they start, a state directory
+// of their own.
+func TestMain(m *testing.M) {
+	if os.Getenv(stateVariable) != "" {
+		goleak.VerifyTestMain(m)
+	}
+	dir, err := os.MkdirTemp("", "pygent-test-state")
+	if err != nil {
+		panic(err)
+	}
+	for name, value := range map[string]string{stateVariable: dir, "XDG_STATE_HOME": dir} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// stateVariable is set where a test has started this process.
+const stateVariable = "PYGENT_TEST_STATE"

@@ -4,51 +4,64 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
+	"github.com/docker/go-units"
 
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/workspace"
 )
 
-// Leftover is something that a runtime of a process which is no more has left
-// behind: the engine or the machine went down with it.
+// Leftover is something that says it was made by a runtime, and whose process
+// has ended or cannot be seen from here.
 type Leftover struct {
-	Kind  string // "container", "volume" or "directory"
-	Name  string // a path, for a directory
-	Owner string // host, boot, namespace, process id and start time of the process
-	// Sure tells that the owner is dead. Otherwise it cannot be seen from here,
-	// on another machine say, and may be alive.
+	Kind    string // "container", "volume" or "directory"
+	Name    string // a path, for a directory
+	Owner   string // host, machine, boot, namespace, process id and start time of the process
+	Created time.Time
+
+	// Ours tells that this user's pygent made it on this machine, which it
+	// proves, in a process that has ended.
+	Ours bool
+	// Sure tells besides that nothing uses it and nothing is lost with it. This
+	// is what a runtime removes by itself; see [WithSweep].
 	Sure bool
+	// Why says why it is not removed by itself. It is empty when Sure.
+	Why string
+
+	id string // of a container: its name may become another's
 }
 
-// String describes the leftover in one line.
+// String describes the leftover in one line, which shows whatever cannot be
+// printed as an escape.
 func (l Leftover) String() string {
-	s := l.Kind + " " + l.Name
-	if !l.Sure {
-		s += " (of a process that cannot be seen from here: " + l.Owner + ")"
+	parts := []string{l.Kind + " " + owner.Printable(l.Name)}
+	if !l.Created.IsZero() {
+		parts = append(parts, strings.ToLower(units.HumanDuration(time.Since(l.Created)))+" old")
+	}
+	parts = append(parts, "of "+owner.Describe(l.Owner))
+	s := strings.Join(parts, ", ")
+	if l.Why != "" {
+		s += ": " + l.Why
 	}
 	return s
 }
 
-// Leftovers lists what dead processes left on the engine and on this machine.
-// It finds its own by label and by a file in them, and looks at nothing else.
-// Without an engine it lists what is on this machine; with [DockerRequired]
-// that is an error.
+// Leftovers lists what dead processes left on the engine and on this machine,
+// and what may be that. It finds things by label and by a file in them, and
+// looks at nothing else. What others or earlier versions made, or what merely
+// carries our labels, is among them and not Ours. Without an engine it lists
+// what is on this machine; with [DockerRequired] that is an error.
 func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return nil, err
 	}
-	found := staleDirectories()
+	found := directoriesLeft(o.self())
 	if o.docker == DockerNever {
 		return found, nil
 	}
@@ -60,11 +73,14 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 		return found, nil
 	}
 	defer engine.Close()
-	onEngine, err := staleOnEngine(ctx, engine)
+	onEngine, err := everythingLeft(ctx, engine, o.self())
 	return append(onEngine, found...), err
 }
 
-// Prune removes leftovers, which [Leftovers] listed. It goes on after an error.
+// Prune removes leftovers, which [Leftovers] listed, also those that are not
+// Sure: the caller has chosen them. A container that is not Sure is removed even
+// while it runs. What pygent did not make, or a living process uses, stays and is
+// an error, after which Prune goes on.
 func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) error {
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
@@ -83,8 +99,8 @@ func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) err
 				return errors.Join(failed, err)
 			}
 		}
-		if err := l.remove(ctx, engine); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("remove %s %s: %w", l.Kind, l.Name, err))
+		if err := l.remove(ctx, engine, o.self()); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("remove %s %s: %w", l.Kind, owner.Printable(l.Name), err))
 		}
 	}
 	return failed
@@ -92,104 +108,85 @@ func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) err
 
 // The kinds of leftovers.
 const (
-	leftContainer = "container"
-	leftVolume    = "volume"
+	leftContainer = owner.Container
+	leftVolume    = owner.Volume
 	leftDirectory = "directory"
 )
 
-func (l Leftover) remove(ctx context.Context, engine *client.Client) error {
+// Errors of what Prune does not remove.
+var (
+	errNotMade  = errors.New("pygent did not make it")
+	errUsedHere = errors.New("a living process uses it")
+)
+
+func (l Leftover) remove(ctx context.Context, engine *client.Client, self *owner.Self) error {
 	switch l.Kind {
 	case leftContainer:
-		return removeContainer(ctx, engine, l.Name)
+		return l.removeContainer(ctx, engine, self)
 	case leftVolume:
-		err := engine.VolumeRemove(ctx, l.Name, true)
-		if errdefs.IsNotFound(err) {
-			return nil
-		}
-		return err
+		return l.removeVolume(ctx, engine, self)
 	case leftDirectory:
-		return workspace.RemoveStale(l.Name)
+		return workspace.RemoveFound(l.Name)
 	}
 	return fmt.Errorf("unknown kind %q", l.Kind)
 }
 
-// staleOnEngine lists the containers and volumes of owners that do not live.
-// Containers come first: a volume in use cannot be removed.
-func staleOnEngine(ctx context.Context, engine *client.Client) ([]Leftover, error) {
-	ours := filters.NewArgs(filters.Arg("label", labelOwner))
-	containers, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})
-	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
+func (l Leftover) removeContainer(ctx context.Context, engine *client.Client, self *owner.Self) error {
+	if l.id == "" {
+		l.id = l.Name
 	}
-	volumes, err := engine.VolumeList(ctx, volume.ListOptions{Filters: ours})
-	if err != nil {
-		return nil, fmt.Errorf("list volumes: %w", err)
+	info, err := engine.ContainerInspect(ctx, l.id)
+	if errdefs.IsNotFound(err) {
+		return nil
 	}
-	var found []Leftover
-	add := func(kind, name string, labels map[string]string) {
-		l := Leftover{Kind: kind, Name: name, Owner: labels[labelOwner]}
-		state := owner.StateOf(l.Owner)
-		if l.Sure = state == owner.Dead; state != owner.Alive {
-			found = append(found, l)
-		}
+	if err == nil && info.Config != nil {
+		err = removable(self, info.Config.Labels)
 	}
-	for _, c := range containers {
-		add(leftContainer, strings.TrimPrefix(append(c.Names, c.ID)[0], "/"), c.Labels)
-	}
-	for _, v := range volumes.Volumes {
-		add(leftVolume, v.Name, v.Labels)
-	}
-	return found, nil
-}
-
-// staleDirectories lists the temporary workspaces of owners that do not live.
-func staleDirectories() []Leftover {
-	var found []Leftover
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), workspace.TempPattern)) // the pattern is well formed
-	for _, dir := range dirs {
-		name, ok := workspace.OwnerOf(dir)
-		if !ok {
-			if workspace.Abandoned(dir) {
-				found = append(found, Leftover{Kind: leftDirectory, Name: dir, Sure: true})
-			}
-			continue
-		}
-		if state := owner.StateOf(name); state != owner.Alive {
-			found = append(found, Leftover{Kind: leftDirectory, Name: dir, Owner: name, Sure: state == owner.Dead})
-		}
-	}
-	return found
-}
-
-// A process sweeps once: what is left over then is all there is.
-var (
-	sweptEngine atomic.Bool
-	sweptHere   atomic.Bool
-)
-
-// sweepEngine removes what is surely left over on the engine, while the first
-// container starts. Errors are no concern of the runtime that sweeps: the next
-// process tries again, and Leftovers still lists what is there.
-func sweepEngine(ctx context.Context, engine *client.Client) {
-	if sweptEngine.Swap(true) {
-		return
-	}
-	found, _ := staleOnEngine(ctx, engine)
-	for _, l := range found {
-		if l.Sure && ctx.Err() == nil {
-			_ = l.remove(ctx, engine)
-		}
+	switch {
+	case err != nil:
+		return err
+	case l.Sure:
+		return removeStopped(ctx, engine, l.id)
+	default:
+		return removeContainer(ctx, engine, l.id)
 	}
 }
 
-// sweepDirectories removes the workspaces that are surely left over here.
-func sweepDirectories() {
-	if sweptHere.Swap(true) {
-		return
+// removeStopped removes a container that does not run: the engine refuses
+// others, also one that somebody has started this moment.
+func removeStopped(ctx context.Context, engine *client.Client, id string) error {
+	err := engine.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
+	if errdefs.IsNotFound(err) {
+		return nil
 	}
-	for _, l := range staleDirectories() {
-		if l.Sure {
-			_ = workspace.RemoveStale(l.Name)
-		}
+	return err
+}
+
+// removeVolume removes a volume that no container uses: the engine refuses others.
+func (l Leftover) removeVolume(ctx context.Context, engine *client.Client, self *owner.Self) error {
+	info, err := engine.VolumeInspect(ctx, l.Name)
+	if err == nil {
+		err = removable(self, info.Labels)
 	}
+	if err == nil {
+		err = engine.VolumeRemove(ctx, l.Name, false)
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	self.Forget(l.Name)
+	return nil
+}
+
+// removable refuses what does not even say that pygent made it, and what is in
+// use.
+func removable(self *owner.Self, labels map[string]string) error {
+	by := labels[owner.LabelOwner]
+	switch {
+	case by == "":
+		return errNotMade
+	case self.StateOf(by) == owner.Alive:
+		return errUsedHere
+	}
+	return nil
 }

@@ -53,7 +53,7 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 	c := newDockerCommander(o, engine, w)
 	c.mu.Lock()
 	c.begin()
-	c.wg.Go(func() { sweepEngine(c.life, engine) })
+	c.wg.Go(func() { sweepEngine(c.life, engine, o) })
 	c.mu.Unlock()
 	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none", AllowedHosts: o.allowed(), Temporary: w.temporary}
 	return newWorkspaceRuntime(w, c.files, c, info, o, "*")
@@ -183,7 +183,7 @@ func (c *dockerCommander) close() error {
 		left = c.last.close(ctx)
 	}
 	if saved {
-		left = errors.Join(left, c.removeVolume(ctx))
+		left = errors.Join(left, c.removeSaved(ctx))
 	}
 	if left != nil && saved {
 		left = fmt.Errorf("%w: %w", ErrCleanupIncomplete, left)

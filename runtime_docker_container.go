@@ -26,12 +26,6 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// Labels of our containers, by which leftovers of a crash can be found.
-const (
-	labelRuntime = "pygent.runtime" // the runtime's id
-	labelOwner   = "pygent.owner"   // the process that made it, as package owner names it
-)
-
 // idleScript is PID 1 of the container: it ends when its standard input does,
 // which the engine closes when this process dies. The second command keeps the
 // shell from replacing itself by cat, which would not wait for orphans.
@@ -53,6 +47,7 @@ var errContainerGone = errors.New("the container has died")
 // containerSpec is what a runtime's containers are made of.
 type containerSpec struct {
 	id     string
+	self   *owner.Self
 	config container.Config
 	host   container.HostConfig
 	giveUp bool // files may have to be given to the workspace's owner at the end
@@ -64,6 +59,7 @@ func newContainerSpec(o *runtimeOptions) containerSpec {
 	id := strings.ToLower(rand.Text()[:12])
 	s := containerSpec{
 		id:     id,
+		self:   o.self(),
 		pace:   o.pace,
 		giveUp: o.workspace != "" || os.Geteuid() != 0,
 		config: container.Config{
@@ -77,10 +73,7 @@ func newContainerSpec(o *runtimeOptions) containerSpec {
 			AttachStdout: true,
 			AttachStderr: true,
 			Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
-			Labels: map[string]string{
-				labelRuntime: id,
-				labelOwner:   owner.Current(),
-			},
+			Labels:       o.self().Labels(id, owner.HoldsNothing),
 		},
 		host: container.HostConfig{
 			AutoRemove:     true,
@@ -158,12 +151,8 @@ type dockerContainer struct {
 // no container is left; it is errNotShared where the engine does not see the
 // place.
 func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, p place, name string, know func(shell string), emit func(RuntimeEvent)) (*dockerContainer, error) {
-	spec, err := p.apply(spec)
-	if err != nil {
-		return nil, err
-	}
-	b := newContainer(engine, spec, name, emit)
-	err = b.create(ctx)
+	b := newContainer(engine, p.apply(spec), name, emit)
+	err := b.create(ctx)
 	if err != nil && p.missing(err) {
 		return nil, fmt.Errorf("%w: %w", errNotShared, err)
 	}
@@ -266,8 +255,10 @@ func (b *dockerContainer) createOnce(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	config := b.spec.config
+	config.Labels = b.spec.self.Prove(owner.Container, b.name, config.Labels)
 	return ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		_, err := b.engine.ContainerCreate(ctx, &b.spec.config, &b.spec.host, nil, nil, b.name)
+		_, err := b.engine.ContainerCreate(ctx, &config, &b.spec.host, nil, nil, b.name)
 		return err
 	})
 }

@@ -2,11 +2,8 @@ package pygent
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"github.com/x/pygent/internal/guest/binary"
@@ -55,7 +52,8 @@ func guestFor(system, arch string) (*guestProgram, error) {
 }
 
 // file returns the path of a file that holds the program. It is kept from
-// process to process in the user's cache, under a name made of its content.
+// process to process in the user's cache, under a name made of its content. It
+// is an error where there is no such directory, or others may change it.
 func (p *guestProgram) file() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,22 +70,8 @@ func (p *guestProgram) file() (string, error) {
 	return p.path, err
 }
 
-// guestCache is a directory for the program: in the user's cache, or a private
-// one beside the temporary files where there is no home.
+// guestCache is a directory for the program, in the user's cache.
 func guestCache() (string, error) {
-	if dir, err := os.UserCacheDir(); err == nil {
-		dir = filepath.Join(dir, "pygent")
-		if os.MkdirAll(dir, 0o755) == nil {
-			return dir, nil
-		}
-	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("pygent-cache-%d", os.Getuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	info, err := os.Lstat(dir)
-	if err == nil && (!info.IsDir() || runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0) {
-		err = fmt.Errorf("%s may be written by others", dir)
-	}
-	return dir, err
+	dir, err := os.UserCacheDir()
+	return filepath.Join(dir, "pygent"), err
 }

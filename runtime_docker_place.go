@@ -16,6 +16,8 @@ import (
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/owner"
 )
 
 // Where a container sees the guest.
@@ -28,12 +30,14 @@ const (
 var errNotShared = errors.New("the engine does not share this machine's file system")
 
 // place is how a container gets its workspace and its guest. An engine that
-// shares our file system mounts both from here. Any other keeps the workspace
-// in a volume, and the guest is copied into the container.
+// shares our file system mounts both from here, unless there is no directory for
+// the guest that is ours alone. Any other keeps the workspace in a volume, and
+// the guest is copied into the container.
 type place struct {
 	dir     string        // the workspace on this machine
 	volume  string        // the workspace's volume; empty when dir is mounted
 	program *guestProgram // nil when commands run by plain exec
+	file    string        // of the program, mounted from this machine; empty when it is copied
 	nonce   string        // a file in dir that the guest must see; empty when that is known
 }
 
@@ -45,32 +49,28 @@ func sharesFiles(engine *client.Client) bool {
 }
 
 // apply completes the description of a container for this place.
-func (p place) apply(spec containerSpec) (containerSpec, error) {
+func (p place) apply(spec containerSpec) containerSpec {
 	workspace := mount.Mount{Type: mount.TypeBind, Source: p.dir, Target: dockerWorkspace}
 	if p.volume != "" {
 		workspace = mount.Mount{Type: mount.TypeVolume, Source: p.volume, Target: dockerWorkspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 	}
 	spec.host.Mounts = append([]mount.Mount{workspace}, spec.host.Mounts...)
 	if p.program == nil {
-		return spec, nil
+		return spec
 	}
 	// An anonymous volume goes with its container.
 	program := mount.Mount{Type: mount.TypeVolume, Target: guestDir, VolumeOptions: &mount.VolumeOptions{Labels: spec.config.Labels}}
-	if p.volume == "" {
-		file, err := p.program.file()
-		if err != nil {
-			return spec, fmt.Errorf("keep the guest's program: %w", err)
-		}
-		program = mount.Mount{Type: mount.TypeBind, Source: file, Target: guestPath, ReadOnly: true}
+	if p.file != "" {
+		program = mount.Mount{Type: mount.TypeBind, Source: p.file, Target: guestPath, ReadOnly: true}
 	}
 	spec.host.Mounts = append(spec.host.Mounts, program)
 	spec.config.Entrypoint = []string{guestPath}
-	return spec, nil
+	return spec
 }
 
 // deliver copies the guest into a created container that cannot mount it.
 func (p place) deliver(ctx context.Context, b *dockerContainer) error {
-	if p.volume == "" || p.program == nil {
+	if p.file != "" || p.program == nil {
 		return nil
 	}
 	archive, err := tarOf(path.Base(guestPath), 0o755, p.program.bytes)
@@ -131,9 +131,14 @@ func (c *dockerCommander) newVolume(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	name := "pygent-" + c.spec.id
+	name := owner.NamePrefix + c.spec.id
+	holds := owner.HoldsNothing
+	if c.keep {
+		holds = owner.HoldsWorkspace
+	}
+	labels := c.spec.self.Prove(owner.Volume, name, c.spec.self.Labels(c.spec.id, holds))
 	err := ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		_, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: c.spec.config.Labels})
+		_, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels})
 		return err
 	})
 	if err != nil {
@@ -158,6 +163,16 @@ func (c *dockerCommander) removeVolume(ctx context.Context) error {
 	}
 	c.volume = ""
 	return nil
+}
+
+// removeSaved removes the volume of a workspace with which nothing is lost, and
+// notes that where it cannot: a later process may remove it then.
+func (c *dockerCommander) removeSaved(ctx context.Context) error {
+	err := c.removeVolume(ctx)
+	if err != nil {
+		_ = c.spec.self.MarkSaved(c.volume) // without the note it is shown and asked for
+	}
+	return err
 }
 
 // openVolume makes the root of a new volume writable for any user of the

@@ -202,6 +202,9 @@ func (c *dockerCommander) launch(ctx context.Context, name string, know func(she
 
 // launchShared starts a container that mounts the workspace.
 func (c *dockerCommander) launchShared(ctx context.Context, p place, name string, know func(string)) (*dockerContainer, error) {
+	if p.program != nil {
+		p.file, _ = p.program.file() // it is copied where no directory here is ours alone
+	}
 	if !c.proved && p.program != nil {
 		remove, err := p.leaveNonce()
 		if err != nil {

@@ -5,9 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -148,103 +145,4 @@ func TestBadPortsAreErrors(t *testing.T) {
 	defer taken.Close()
 	_, err = pygent.NewLocalRuntime(t.Context(), pygent.WithPublish(taken.Addr().String()+":1"))
 	require.ErrorContains(t, err, "publish port 1")
-}
-
-// crash runs this test binary as a process that makes a runtime and dies.
-func crash(t *testing.T, kind string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestCrashingProcess$")
-	cmd.Env = append(os.Environ(), "PYGENT_TEST_CRASH="+kind)
-	out, err := cmd.CombinedOutput()
-	require.Error(t, err, "%s", out)
-	require.Equal(t, -1, cmd.ProcessState.ExitCode(), "%s", out)
-}
-
-// TestCrashingProcess is the body of that process.
-func TestCrashingProcess(t *testing.T) {
-	kind := os.Getenv("PYGENT_TEST_CRASH")
-	if kind == "" {
-		return
-	}
-	opts := []pygent.RuntimeOption{pygent.WithImage(testImage())}
-	create := pygent.NewLocalRuntime
-	if kind != "local" {
-		create = pygent.NewDockerRuntime
-		opts = append(opts, pygent.WithSharedFiles(kind == "docker"))
-	}
-	r, err := create(t.Context(), opts...)
-	require.NoError(t, err)
-	_, err = r.Bash(t.Context(), "echo here > f")
-	require.NoError(t, err)
-	me, err := os.FindProcess(os.Getpid())
-	require.NoError(t, err)
-	require.NoError(t, me.Kill())
-	select {}
-}
-
-func TestPruneRemovesWhatACrashLeft(t *testing.T) {
-	kinds := map[string]pygent.RuntimeOption{"local": pygent.WithDocker(pygent.DockerNever)}
-	if dockerAnswers() == nil {
-		kinds["docker"] = pygent.WithDocker(pygent.DockerRequired)
-		kinds["volume"] = pygent.WithDocker(pygent.DockerRequired)
-	}
-	for kind, where := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			alive := newTestRuntime(t, pygent.NewLocalRuntime)
-			require.NoError(t, alive.WriteFile(t.Context(), "f", []byte("in use")))
-			crash(t, kind)
-			found, err := pygent.Leftovers(t.Context(), where)
-			require.NoError(t, err)
-			var sure []pygent.Leftover
-			kindsFound := map[string]bool{}
-			for _, l := range found {
-				if l.Sure {
-					sure = append(sure, l)
-					kindsFound[l.Kind] = true
-				}
-			}
-			require.True(t, kindsFound["directory"])
-			require.Equal(t, kind == "volume", kindsFound["volume"])
-			require.NoError(t, pygent.Prune(t.Context(), sure, where))
-			found, err = pygent.Leftovers(t.Context(), where)
-			require.NoError(t, err)
-			for _, l := range found {
-				require.False(t, l.Sure, l)
-			}
-			data, err := alive.ReadFile(t.Context(), "f")
-			require.NoError(t, err)
-			require.Equal(t, "in use", string(data))
-		})
-	}
-}
-
-func TestNextProcessSweepsWhatACrashLeft(t *testing.T) {
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-	workspaces := func() []string {
-		found, err := filepath.Glob(filepath.Join(temp, "pygent-*"))
-		require.NoError(t, err)
-		return found
-	}
-	crash(t, "local")
-	first := workspaces()
-	require.NotEmpty(t, first)
-	crash(t, "local") // sweeps, and then leaves a workspace of its own
-	second := workspaces()
-	require.Len(t, second, len(first))
-	require.NotSubset(t, second, first)
-}
-
-func TestPruneTouchesNothingElse(t *testing.T) {
-	dir, err := os.MkdirTemp("", "pygent-")
-	require.NoError(t, err)
-	defer os.RemoveAll(dir)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600))
-	found, err := pygent.Leftovers(t.Context(), pygent.WithDocker(pygent.DockerNever))
-	require.NoError(t, err)
-	for _, l := range found {
-		require.NotEqual(t, dir, l.Name)
-	}
-	require.Error(t, pygent.Prune(t.Context(), []pygent.Leftover{{Kind: "directory", Name: dir}}, pygent.WithDocker(pygent.DockerNever)))
-	require.FileExists(t, filepath.Join(dir, "mine"))
 }

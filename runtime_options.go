@@ -18,6 +18,7 @@ import (
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
+	"github.com/x/pygent/internal/owner"
 )
 
 // Defaults of a container.
@@ -131,6 +132,9 @@ type runtimeOptions struct {
 	pace         pace
 	guestFor     func(system, arch string) (*guestProgram, error) // guestFor, but in tests
 	confinement  func(context.Context) confine.Support            // guest.Confinement, but in tests
+
+	keepLeftovers bool        // of earlier processes
+	ownedBy       *owner.Self // nil: this process; see self
 }
 
 // pace are waiting times around a guest, as in [guest.Config]. Zero is the
@@ -357,6 +361,17 @@ func WithPublish(ports ...string) RuntimeOption {
 // it is tried where the engine is behind a local socket.
 func WithSharedFiles(shared bool) RuntimeOption {
 	return func(o *runtimeOptions) { o.sharedFiles = &shared }
+}
+
+// WithSweep says whether the runtime removes what earlier processes have left.
+// By default the first temporary workspace of a process does so on this machine,
+// and its first container on the engine, in the background. Removed is what
+// proves by a key, which is kept in the user's state directory, that this user's
+// pygent made it on this machine, whose process has ended, which nothing uses and
+// with which nothing is lost. [Leftovers] lists the rest. Without such a
+// directory nothing is removed.
+func WithSweep(sweep bool) RuntimeOption {
+	return func(o *runtimeOptions) { o.keepLeftovers = !sweep }
 }
 
 // WithEnv sets variables, each "NAME=value", for all commands. "NAME" alone

@@ -68,7 +68,7 @@ func remoteEngine(t *testing.T) *client.Client {
 // on an engine.
 func oursOn(t *testing.T, engine *client.Client) ([]container.Summary, []*volume.Volume) {
 	t.Helper()
-	ours := filters.NewArgs(filters.Arg("label", "pygent.owner="+owner.Current()))
+	ours := filters.NewArgs(filters.Arg("label", owner.LabelOwner+"="+owner.Here().Name()))
 	containers, err := engine.ContainerList(context.Background(), container.ListOptions{All: true, Filters: ours})
 	require.NoError(t, err)
 	volumes, err := engine.VolumeList(context.Background(), volume.ListOptions{Filters: ours})

@@ -46,6 +46,7 @@ func (t TaskRuntime) options(env []string) []RuntimeOption {
 		t.Local.options(),
 		[]RuntimeOption{WithEnv(env...), func(o *runtimeOptions) {
 			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
+			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // its parent has swept, or was not to
 		}},
 	)
 }

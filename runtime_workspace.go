@@ -62,7 +62,7 @@ type workspaceDir struct {
 func openWorkspace(ctx context.Context, o *runtimeOptions, open bool, mounts ...string) (w workspaceDir, err error) {
 	dir := o.workspace
 	if dir == "" {
-		sweepDirectories()
+		sweepDirectories(o)
 		w.temporary = true
 		if dir, err = workspace.MakeTemp(open); err != nil {
 			return w, fmt.Errorf("%w: workspace: %w", ErrRuntimeStart, err)

@@ -17,26 +17,36 @@ import (
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 4 << 10
 
-// confirm asks on a terminal, and takes only a typed yes for one. Where nobody
-// sees the question the answer is no, and so it is when ctx ends.
-func confirm(ctx context.Context, question string) bool {
+// ask asks on a terminal, and takes only what is typed for an answer. Where nobody
+// sees the question there is none, and neither when ctx ends.
+func ask(ctx context.Context, question string) (string, bool) {
 	stdout := screen.Stdout()
-	if !term.IsTerminal(int(os.Stdin.Fd())) || !stdout.Terminal() {
-		return false
+	if !seen() {
+		return "", false
 	}
 	mode, err := lineinput.Open(os.Stdin)
 	if err != nil { // this system hands over lines alone
-		return isYes(confirmLine(stdout, question))
+		answer, err := askLine(stdout, question)
+		return strings.TrimSpace(answer), err == nil
 	}
 	defer mode.Close()
-	answered := make(chan bool, 1)
-	go func() { answered <- isYes(typedLine(stdout, question)) }() // ends with the process at the latest
+	var answer string
+	answered := make(chan struct{})
+	go func() { // ends with the process at the latest
+		defer close(answered)
+		answer, err = typedLine(stdout, question)
+	}()
 	select {
-	case yes := <-answered:
-		return yes
+	case <-answered:
+		return strings.TrimSpace(answer), err == nil // what was typed before an error is no answer
 	case <-ctx.Done():
-		return false
+		return "", false
 	}
+}
+
+// seen reports whether somebody can read a question and type an answer.
+func seen() bool {
+	return term.IsTerminal(int(os.Stdin.Fd())) && screen.Stdout().Terminal()
 }
 
 // typedLine asks until the answer is not pasted.
@@ -64,8 +74,8 @@ func typedLine(stdout *screen.Screen, question string) (string, error) {
 	}
 }
 
-// confirmLine reads a line, before which what was typed ahead is dropped.
-func confirmLine(stdout *screen.Screen, question string) (string, error) {
+// askLine reads a line, before which what was typed ahead is dropped.
+func askLine(stdout *screen.Screen, question string) (string, error) {
 	_ = lineinput.Flush(os.Stdin)
 	_, _ = fmt.Fprint(stdout, question)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -73,10 +83,4 @@ func confirmLine(stdout *screen.Screen, question string) (string, error) {
 		err = lineinput.ErrPasted
 	}
 	return answer, err
-}
-
-// isYes takes nothing for a yes that came with an error.
-func isYes(answer string, err error) bool {
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return err == nil && (answer == "y" || answer == "yes")
 }

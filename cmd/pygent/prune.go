@@ -3,17 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/owner"
 )
 
 // pruneCmd removes what dead processes left behind.
 type pruneCmd struct {
-	Yes bool `help:"Remove without asking." short:"y"`
-	All bool `help:"Also what belongs to processes that cannot be seen from here, on other machines say."`
+	Names []string `arg:"" optional:"" name:"name" help:"Remove these of what is shown, whosever they are, without asking."`
+	Yes   bool     `help:"Remove without asking what this user's pygent left on this machine and nothing is lost with." short:"y"`
 }
 
-// Run shows the leftovers, and removes them when that is wanted.
+// Run shows the leftovers, and removes those that the user chooses.
 func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	cfg, err := s.load()
 	if err != nil {
@@ -25,22 +28,11 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if err != nil {
 		return err
 	}
-	var chosen []pygent.Leftover
-	for _, l := range found {
-		out.println(l)
-		if l.Sure || p.All {
-			chosen = append(chosen, l)
-		}
+	chosen, err := p.choose(ctx, found, out)
+	if err != nil {
+		return err
 	}
-	switch {
-	case len(found) == 0:
-		out.println("nothing is left over")
-		return nil
-	case len(chosen) == 0:
-		out.println("nothing is surely left over; --all removes these too")
-		return nil
-	case !p.Yes && !confirm(ctx, fmt.Sprintf("Remove %d? [y/N] ", len(chosen))):
-		out.println("nothing was removed; --yes removes without asking")
+	if len(chosen) == 0 {
 		return nil
 	}
 	if err := pygent.Prune(ctx, chosen, cfg.RuntimeOptions()...); err != nil {
@@ -48,4 +40,57 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	out.println("removed", len(chosen))
 	return nil
+}
+
+// choose shows the leftovers, and returns those to remove.
+func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *output) ([]pygent.Leftover, error) {
+	if len(p.Names) > 0 {
+		return named(found, p.Names)
+	}
+	if len(found) == 0 {
+		out.println("nothing is left over")
+		return nil, nil
+	}
+	var chosen []pygent.Leftover
+	asks := !p.Yes && seen()
+	for _, l := range found {
+		out.println(l)
+		if p.Yes && l.Sure || asks && wanted(ctx, l) {
+			chosen = append(chosen, l)
+		}
+	}
+	if len(chosen) == 0 {
+		out.println("nothing was removed; --yes removes what this user's pygent surely left, and a NAME removes whatever has it")
+	}
+	return chosen, nil
+}
+
+// named returns the leftovers with these names. One that is not among them is
+// an error: it may have been somebody's who still uses it.
+func named(found []pygent.Leftover, names []string) ([]pygent.Leftover, error) {
+	var chosen []pygent.Leftover
+	for _, name := range names {
+		has := func(l pygent.Leftover) bool { return l.Name == name }
+		if !slices.ContainsFunc(found, has) {
+			return nil, &exitError{exitUsage, fmt.Errorf("nothing that is left over is named %q", name)}
+		}
+		for _, l := range found {
+			if has(l) {
+				chosen = append(chosen, l)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+// wanted asks whether to remove one. What may be another's takes its name.
+func wanted(ctx context.Context, l pygent.Leftover) bool {
+	question := "Remove it? [y/N] "
+	yes := func(answer string) bool { return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes") }
+	if !l.Ours {
+		question = "It may be somebody else's. Its name removes it: "
+		yes = func(answer string) bool { return answer == owner.Printable(l.Name) }
+	}
+	answer, ok := ask(ctx, question)
+	return ok && yes(answer)
 }

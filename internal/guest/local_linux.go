@@ -229,15 +229,19 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 // programFile puts the guest into the user's cache, where there are no files in
-// memory, or none that may be executed.
+// memory. What is executed is the very file whose content was compared.
 func programFile(why error) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return "", errors.Join(why, err)
 	}
-	path, err := binary.File(filepath.Join(dir, "pygent"), runtime.GOARCH)
+	f, err := binary.Open(filepath.Join(dir, "pygent"), runtime.GOARCH)
 	if err != nil {
 		return "", errors.Join(why, err)
 	}
-	return path, nil
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // for as long as this process lives
+	if err = errors.Join(os.NewSyscallError("fcntl", err), f.Close()); err != nil {
+		return "", errors.Join(why, err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 }

@@ -1,5 +1,12 @@
-// Package owner tells which process something belongs to, so that what a dead
-// process left behind can be told from what a living one uses.
+// Package owner tells which process something belongs to, and proves it, so
+// that what a dead process left behind can be told from what a living one uses,
+// and what pygent made from what merely looks like it.
+//
+// Three questions are apart. Was it made by this user's pygent? A proof says
+// so: a code over its name and what it tells of itself, made with a key that
+// only this user can read. Was it made on this machine? The name of its owner
+// says so. Is its owner dead? The kernel says so. Whatever cannot be answered
+// is unknown, and unknown is never dead.
 package owner
 
 import (
@@ -7,7 +14,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // State says whether an owner lives.
@@ -25,33 +31,87 @@ func (s State) String() string {
 	return [...]string{"unknown", "alive", "dead"}[s]
 }
 
-// Current names this process: its machine's name and boot, the namespace of
-// its process id, that id, and the time the process started, so that a number
-// that is used again is not mistaken for it.
-var Current = sync.OnceValue(func() string {
-	host, err := os.Hostname()
-	if err != nil || strings.ContainsAny(host, "/ ") {
-		host = "localhost"
-	}
-	pid := os.Getpid()
-	return fmt.Sprintf("%s/%s/%s/%d/%s", host, bootID(), namespace(), pid, startTime(pid))
-})
+// Place is where a process runs. Empty fields are not known.
+type Place struct {
+	Host      string // the machine's name, which other machines may have as well
+	Machine   string // the machine's id
+	Boot      string // changes with every start of the machine
+	Namespace string // in which process ids and start times mean something
+}
 
-// StateOf looks at the owner that Current named, perhaps in another process.
-func StateOf(owner string) State {
-	theirs, ours := strings.Split(owner, "/"), strings.Split(Current(), "/")
-	if len(theirs) != len(ours) || theirs[0] != ours[0] {
+// maxName bounds the name of an owner: anybody may have written it.
+const maxName = 512
+
+// process names a process in its place. The start time tells it from a later
+// process with the same number.
+type process struct {
+	Place
+	pid   int
+	start string
+}
+
+func (p process) String() string {
+	return strings.Join([]string{p.Host, p.Machine, p.Boot, p.Namespace, strconv.Itoa(p.pid), p.start}, "/")
+}
+
+// parse reads the name of an owner.
+func parse(name string) (process, bool) {
+	fields := strings.Split(name, "/")
+	if len(name) > maxName || len(fields) != 6 {
+		return process{}, false
+	}
+	pid, err := strconv.Atoi(fields[4])
+	return process{Place{fields[0], fields[1], fields[2], fields[3]}, pid, fields[5]}, err == nil && pid > 0
+}
+
+// Describe tells people of the owner with a name. The name may be anybody's: what
+// cannot be printed is escaped, and the length is bounded.
+func Describe(name string) string {
+	if p, ok := parse(name); ok {
+		return fmt.Sprintf("process %d on %s", p.pid, Printable(p.Host))
+	}
+	if old := strings.Split(name, "/"); len(old) == 5 && len(name) <= maxName { // of earlier versions
+		return fmt.Sprintf("process %s on %s", Printable(old[3]), Printable(old[0]))
+	}
+	return `an owner that says "` + Printable(name) + `"`
+}
+
+// Printable returns a text on one line and of bounded length, in which what is
+// not printed as it is, is escaped.
+func Printable(text string) string {
+	const most = 200
+	cut := ""
+	if len(text) > most {
+		text, cut = text[:most], "..."
+	}
+	quoted := strconv.QuoteToGraphic(text)
+	return quoted[1:len(quoted)-1] + cut
+}
+
+// ThisPlace is where this process runs.
+func ThisPlace() Place {
+	p := Place{Machine: machineID(), Boot: bootID(), Namespace: namespace()}
+	if host, err := os.Hostname(); err == nil && !strings.ContainsAny(host, "/\n") {
+		p.Host = host
+	}
+	return p
+}
+
+// stateOf looks at a process from a place. wasHere tells whether this machine was
+// seen running at an earlier boot.
+func (p process) stateOf(from Place, wasHere func(boot string) bool) State {
+	if p.Boot == "" || from.Boot == "" {
 		return Unknown
 	}
-	if theirs[1] != ours[1] {
-		return Dead // the machine has been started anew since
-	}
-	pid, err := strconv.Atoi(theirs[3])
-	if err != nil || theirs[2] != ours[2] || theirs[4] == "" {
+	if p.Boot != from.Boot {
+		same := p.Machine != "" && p.Machine == from.Machine && p.Host == from.Host
+		if same && wasHere(p.Boot) {
+			return Dead // the machine has been started anew since
+		}
 		return Unknown
 	}
-	if startTime(pid) == theirs[4] {
-		return Alive
+	if p.Namespace == "" || p.Namespace != from.Namespace || p.start == "" {
+		return Unknown
 	}
-	return Dead
+	return look(p.pid, p.start)
 }

@@ -4,7 +4,6 @@ package workspace
 
 import (
 	"io/fs"
-	"os"
 	"syscall"
 )
 
@@ -24,10 +23,4 @@ func ownerOf(info fs.FileInfo) (uid, gid int, ok bool) {
 		return 0, 0, false
 	}
 	return int(stat.Uid), int(stat.Gid), true
-}
-
-// ours reports whether a file belongs to the user of this process.
-func ours(info fs.FileInfo) bool {
-	uid, _, ok := ownerOf(info)
-	return ok && uid == os.Geteuid()
 }

@@ -5,14 +5,10 @@ package binary
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 )
 
 //go:generate sh -c "CGO_ENABLED=0 GOOS=linux GOARCH=amd64 GOAMD64=v1 GOFLAGS= go build -trimpath -buildvcs=false -gcflags=all=-l -ldflags='-s -w -buildid=' -o guest-amd64 ../cmd/guest && CGO_ENABLED=0 GOOS=linux GOARCH=arm64 GOARM64=v8.0 GOFLAGS= go build -trimpath -buildvcs=false -gcflags=all=-l -ldflags='-s -w -buildid=' -o guest-arm64 ../cmd/guest && gzip -9 -n -f guest-amd64 guest-arm64"
@@ -45,42 +41,6 @@ func Bytes(arch string) ([]byte, error) {
 		return nil, fmt.Errorf("unpack the guest: %w", err)
 	}
 	return b, nil
-}
-
-// File puts the guest into dir, if it is not there, and returns its path. The
-// name carries a checksum of the content, so that versions do not meet. It may be
-// called at the same time by several processes.
-func File(dir, arch string) (string, error) {
-	packed, err := pack(arch)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(packed)
-	path := filepath.Join(dir, "guest-"+hex.EncodeToString(sum[:8]))
-	b, err := Bytes(arch)
-	if err != nil {
-		return "", err
-	}
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, b) {
-		return path, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	temp, err := os.CreateTemp(dir, "guest-*.tmp")
-	if err != nil {
-		return "", err
-	}
-	_, err = temp.Write(b)
-	err = errors.Join(err, temp.Chmod(0o755), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(temp.Name())
-		return "", fmt.Errorf("install the guest: %w", err)
-	}
-	return path, nil
 }
 
 func pack(arch string) ([]byte, error) {

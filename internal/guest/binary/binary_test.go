@@ -52,25 +52,3 @@ func TestProgramsAreStatic(t *testing.T) {
 	_, err := binary.Bytes("riscv64")
 	require.ErrorIs(t, err, binary.ErrPlatform)
 }
-
-func TestFileIsMadeOnceAndRepaired(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "cache")
-	path, err := binary.File(dir, "amd64")
-	require.NoError(t, err)
-	before, err := os.Stat(path)
-	require.NoError(t, err)
-	again, err := binary.File(dir, "amd64")
-	require.NoError(t, err)
-	after, err := os.Stat(again)
-	require.NoError(t, err)
-	require.True(t, os.SameFile(before, after))
-	require.NoError(t, os.WriteFile(path, []byte("broken"), 0o755))
-	_, err = binary.File(dir, "amd64")
-	require.NoError(t, err)
-	repaired, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, before.Size(), repaired.Size())
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, entries, 1)
-}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/owner"
+)
+
+// leftBehind is a machine with two temporary workspaces of ended processes: one
+// that proves whose it is, and one of an earlier version.
+type leftBehind struct {
+	home, temp      string
+	proved, earlier string
+}
+
+func newLeftBehind(t *testing.T) *leftBehind {
+	t.Helper()
+	l := &leftBehind{home: t.TempDir(), temp: t.TempDir()}
+	l.proved, l.earlier = filepath.Join(l.temp, "pygent-1"), filepath.Join(l.temp, "pygent-2")
+	place := owner.ThisPlace()
+	require.NotEmpty(t, place.Machine, "this machine has no id")
+	place.Boot = "earlier"
+	dead := owner.Open(filepath.Join(l.home, ".local", "state", "pygent"), place)
+	require.NoError(t, dead.Err())
+	for dir, note := range map[string][]byte{l.proved: dead.Note("pygent-1"), l.earlier: []byte("host/boot/pid:[1]/7/1")} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "workspace"), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "owner"), note, 0o600))
+	}
+	return l
+}
+
+func (l *leftBehind) prune(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := command(t, []string{"HOME=" + l.home, "XDG_STATE_HOME=", "TMPDIR=" + l.temp}, append([]string{"--no-docker", "prune"}, args...)...)
+	return cmd
+}
+
+func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
+	l := newLeftBehind(t)
+	got := finish(t, l.prune(t))
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.Contains(t, got.stdout, "directory "+l.proved)
+	require.Regexp(t, "directory "+l.earlier+", .* old, of process 7 on host: it does not prove", got.stdout)
+	require.Contains(t, got.stdout, "nothing was removed")
+
+	got = finish(t, l.prune(t, l.earlier, "pygent-3"))
+	require.Equal(t, exitUsage, got.code, "a name that is not there")
+	require.DirExists(t, l.earlier)
+
+	got = finish(t, l.prune(t, "--yes"))
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.NoDirExists(t, l.proved)
+	require.DirExists(t, l.earlier)
+
+	got = finish(t, l.prune(t, l.earlier))
+	require.Equal(t, exitOK, got.code, got.stderr)
+	require.NoDirExists(t, l.earlier)
+	require.Equal(t, "nothing is left over\n", finish(t, l.prune(t)).stdout)
+}
+
+func TestPruneAsksForEach(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, second   string
+		proved, earlier bool // are removed
+	}{
+		"yes and its name": {"y\n", "NAME\n", true, true},
+		"yes is no name":   {"YES\n", "y\n", true, false},
+		"no":               {"n\n", "\n", false, false},
+		"the end":          {ctrlD, ctrlD, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLeftBehind(t)
+			term := atTerminal(t, l.prune(t))
+			term.expect("Remove it? [y/N] ")
+			term.send(tt.first)
+			term.expect("Its name removes it: ")
+			if tt.second == "NAME\n" {
+				tt.second = l.earlier + "\n"
+			}
+			term.send(tt.second)
+			require.NoError(t, term.cmd.Wait())
+			exists := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
+			require.Equal(t, tt.proved, !exists(l.proved))
+			require.Equal(t, tt.earlier, !exists(l.earlier))
+		})
+	}
+}
+
+func TestPruneTakesNoPasteForAnAnswer(t *testing.T) {
+	l := newLeftBehind(t)
+	term := atTerminal(t, l.prune(t))
+	term.expect("Remove it? [y/N] ")
+	term.send("y\ny\n" + l.earlier + "\n")
+	term.expect("type the answer alone")
+	term.expect("Remove it? [y/N] ")
+	term.send("n\n")
+	term.expect("Its name removes it: ")
+	term.send("\n")
+	require.NoError(t, term.cmd.Wait())
+	require.DirExists(t, l.proved)
+	require.DirExists(t, l.earlier)
+}

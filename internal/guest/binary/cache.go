@@ -1,0 +1,119 @@
+package binary
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/x/pygent/internal/owner"
+)
+
+// File puts the guest into dir, if it is not there, and returns its path. The
+// directory is made, and must be one that nobody else can change or replace, as
+// others will open the path: an engine does. The name carries a checksum of the content, so that versions do not meet. It may be
+// called at the same time by several processes.
+func File(dir, arch string) (string, error) {
+	f, err := Open(dir, arch)
+	if err != nil {
+		return "", err
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	path, err := filepath.EvalSymlinks(f.Name())
+	if err == nil {
+		err = owner.Secluded(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keep the guest: %w", err)
+	}
+	return path, nil
+}
+
+// Open returns the file of [File], open for reading. Its content was compared
+// through this file, so that what executes it executes the guest.
+func Open(dir, arch string) (*os.File, error) {
+	packed, err := pack(arch)
+	if err != nil {
+		return nil, err
+	}
+	want, err := Bytes(arch)
+	if err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("%s is not an absolute path", dir)
+	}
+	root, err := owner.OpenPrivate(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	sum := sha256.Sum256(packed)
+	name := "guest-" + hex.EncodeToString(sum[:8])
+	if f, err := openEqual(root, name, want); err == nil {
+		return f, nil
+	}
+	if err := install(root, name, want); err != nil {
+		return nil, fmt.Errorf("install the guest: %w", err)
+	}
+	return openEqual(root, name, want)
+}
+
+// errDiffers tells that a file is not the one that is wanted.
+var errDiffers = errors.New("it is another file")
+
+// openEqual opens a file of this user's that others cannot change, and that has a
+// content.
+func openEqual(root *os.Root, name string, want []byte) (*os.File, error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || !owner.Private(info, 0o022) {
+		return nil, fmt.Errorf("%s: %w", name, errDiffers)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := f.Stat()
+	if err == nil && !os.SameFile(info, opened) {
+		err = errDiffers
+	}
+	var got []byte
+	if err == nil {
+		got, err = io.ReadAll(io.LimitReader(f, int64(len(want))+1))
+	}
+	if err == nil && !bytes.Equal(got, want) {
+		err = errDiffers
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), f.Close())
+	}
+	return f, nil
+}
+
+// install puts the guest into its place, whatever is there.
+func install(root *os.Root, name string, content []byte) error {
+	temp := name + "-" + rand.Text() + ".tmp"
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(0o755), f.Close())
+	if err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		_ = root.Remove(temp)
+	}
+	return err
+}

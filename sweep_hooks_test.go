@@ -1,0 +1,23 @@
+package pygent
+
+import (
+	"context"
+
+	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/owner"
+)
+
+// WithTestOwner makes a runtime that of another process, perhaps elsewhere.
+func WithTestOwner(self *owner.Self) RuntimeOption {
+	return func(o *runtimeOptions) { o.ownedBy = self }
+}
+
+// SweepEngine sweeps an engine as the first runtime of a process does.
+func SweepEngine(ctx context.Context, engine *client.Client, self *owner.Self, opts ...RuntimeOption) {
+	o, err := newRuntimeOptions(append(opts, WithTestOwner(self)))
+	if err != nil {
+		panic(err)
+	}
+	sweep(ctx, engine, o)
+}
