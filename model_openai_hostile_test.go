@@ -1,0 +1,179 @@
+package pygent_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+// repeated reads a head, then one text over and over, then a tail.
+func repeated(head, text string, size int, tail string) io.Reader {
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(&cycle{text: text}, int64(size/len(text)*len(text))), strings.NewReader(tail))
+}
+
+type cycle struct {
+	text string
+	at   int
+}
+
+func (c *cycle) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		copied := copy(p[n:], c.text[c.at:])
+		n, c.at = n+copied, (c.at+copied)%len(c.text)
+	}
+	return n, nil
+}
+
+// numbered reads format over and over, with the numbers from 0 on.
+func numbered(head, format string, count int, tail string) io.Reader {
+	i, part := 0, strings.NewReader("")
+	return io.MultiReader(strings.NewReader(head), readFunc(func(p []byte) (int, error) {
+		if part.Len() == 0 {
+			if i == count {
+				return 0, io.EOF
+			}
+			part.Reset(fmt.Sprintf(format, i))
+			i++
+		}
+		return part.Read(p)
+	}), strings.NewReader(tail))
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+const (
+	mega     = 1 << 20
+	chatTail = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+	respTail = "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n"
+)
+
+// hostileAnswers are bodies of answers that want the client's memory.
+var hostileAnswers = []struct {
+	name string
+	api  pygent.OpenAIProtocol
+	body func() io.Reader
+}{
+	{"33 MB of choices", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[`, "{},", 33*mega, `{}]}`) }},
+	{"33 MB of choices in a chunk", pygent.OpenAIChat, func() io.Reader { return repeated(`data: {"choices":[`, "{},", 33*mega, "{}]}\n\n") }},
+	{"15 MB of choices", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[`, "{},", 15*mega, `{}]}`) }},
+	{"15 MB of choices in a chunk", pygent.OpenAIChat, func() io.Reader { return repeated(`data: {"choices":[`, "{},", 15*mega, "{}]}\n\n") }},
+	{"millions of fields of a message", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`{"choices":[{"message":{`, `"%x":0,`, 1_500_000, `"content":"x"}}]}`)
+	}},
+	{"millions of fields of a call", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`{"choices":[{"message":{"tool_calls":[{`, `"%x":0,`, 1_500_000, `"id":"a"}]}}]}`)
+	}},
+	{"millions of fields of an unknown field", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`{"choices":[{"message":{"content":"x","more":{`, `"%x":0,`, 1_500_000, `"a":1}}}]}`)
+	}},
+	{"a new field in each chunk", pygent.OpenAIChat, func() io.Reader {
+		return numbered("", "data: {\"choices\":[{\"delta\":{\"%x\":0}}]}\n\n", 500_000, chatTail)
+	}},
+	{"millions of items", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[{"message":{"x":[`, "0,", 15*mega, `0]}}]}`) }},
+	{"items in each chunk", pygent.OpenAIChat, func() io.Reader {
+		return repeated("", "data: {\"choices\":[{\"delta\":{\"x\":[0,0,0,0,0,0,0,0,0,0]}}]}\n\n", 15*mega, chatTail)
+	}},
+	{"millions of parts", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`{"choices":[{"message":{"content":[`, "{},", 15*mega, `{}]}}]}`)
+	}},
+	{"millions of texts", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`data: {"choices":[{"delta":{"content":[`, `"a",`, 15*mega, "\"b\"]}}]}\n\n"+chatTail)
+	}},
+	{"millions of calls", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`{"choices":[{"message":{"tool_calls":[`, "{},", 15*mega, `{}]}}]}`)
+	}},
+	{"a million calls in chunks", pygent.OpenAIChat, func() io.Reader {
+		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-%d,\"id\":\"a\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 1_000_000, chatTail)
+	}},
+	{"an argument of 2 GB", pygent.OpenAIChat, func() io.Reader {
+		head := `data: {"choices":[{"delta":{"tool_calls":[{"index":4294967296,"id":"a","function":{"name":"f","arguments":"`
+		return repeated(head, strings.Repeat("x", 4096), 2<<30, "\"}}]}}]}\n\n"+chatTail)
+	}},
+	{"an argument of 2 GB in chunks", pygent.OpenAIChat, func() io.Reader {
+		chunk := `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"` + strings.Repeat("x", 64<<10) + "\"}}]}}]}\n\n"
+		return repeated("", chunk, 2<<30, chatTail)
+	}},
+	{"deep nesting", pygent.OpenAIChat, func() io.Reader { return repeated("", "[", 100*mega, "") }},
+	{"deep nesting in an event", pygent.OpenAIChat, func() io.Reader { return repeated("data: ", "[", 100*mega, "\n\n") }},
+	{"deep nesting in a field", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`{"choices":[{"message":{"x":`, "[", 15*mega, "")
+	}},
+	{"a line of 1 GB", pygent.OpenAIChat, func() io.Reader { return repeated("data: ", strings.Repeat("x", 4096), 1<<30, "\n\n") }},
+	{"an event of many lines", pygent.OpenAIChat, func() io.Reader { return repeated("", "data: x\n", 200*mega, "\n") }},
+	{"white space", pygent.OpenAIChat, func() io.Reader { return repeated("", " \n", 100*mega, "") }},
+	{"an error of 15 MB in an event", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`data: {"error":{`, `"%x":0,`, 1_500_000, "\"message\":\"x\"}}\n\n")
+	}},
+	{"an error whose message is 15 MB", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`data: {"error":{"message":"`, "escape \\u001b", 15*mega, "\"}}\n\n")
+	}},
+	{"a huge usage", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`data: {"choices":[],"usage":{`, `"%x":0,`, 1_500_000, "\"prompt_tokens\":1}}\n\n")
+	}},
+	{"trailing garbage", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[]}`, "x", 33*mega, "") }},
+
+	{"items of a response", pygent.OpenAIResponses, func() io.Reader { return repeated(`{"object":"response","status":"completed","output":[`, "0,", 15*mega, `0]}`) }},
+	{"items of the last event", pygent.OpenAIResponses, func() io.Reader {
+		return repeated(`data: {"type":"response.completed","response":{"status":"completed","output":[`, "{},", 15*mega, "{}]}}\n\n")
+	}},
+	{"a million reasoning items", pygent.OpenAIResponses, func() io.Reader {
+		return numbered("", "data: {\"type\":\"response.output_item.done\",\"output_index\":%d,\"item\":{\"type\":\"reasoning\",\"encrypted_content\":\"x\"}}\n\n", 1_000_000, respTail)
+	}},
+	{"parts of a message", pygent.OpenAIResponses, func() io.Reader {
+		return repeated(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[`, "{},", 15*mega, "{}]}}\n\n"+respTail)
+	}},
+	{"fields of an announced item", pygent.OpenAIResponses, func() io.Reader {
+		return numbered(`data: {"type":"response.output_item.added","output_index":0,"item":{"type":"message",`, `"%x":0,`, 1_500_000, "\"id\":\"x\"}}\n\n"+respTail)
+	}},
+	{"fields of an unknown item", pygent.OpenAIResponses, func() io.Reader {
+		return numbered(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"other",`, `"%x":0,`, 1_500_000, "\"id\":\"x\"}}\n\n"+respTail)
+	}},
+	{"arguments in deltas", pygent.OpenAIResponses, func() io.Reader {
+		chunk := `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"` + strings.Repeat("x", 64<<10) + "\"}\n\n"
+		return repeated("", chunk, 2<<30, respTail)
+	}},
+	{"a line of 1 GB in a response", pygent.OpenAIResponses, func() io.Reader {
+		return repeated(`data: {"type":"response.output_text.delta","delta":"`, strings.Repeat("x", 4096), 1<<30, "\"}\n\n")
+	}},
+}
+
+// allocated returns how many bytes f allocates in all. That is more than it
+// ever holds at once.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestHostileAnswersTakeLittleMemory(t *testing.T) {
+	for _, c := range hostileAnswers {
+		t.Run(c.name, func(t *testing.T) {
+			client := &http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(c.body()), Request: r}, nil
+			})}
+			m := newModel(t, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(c.api))
+			var err error
+			took := allocated(func() { _, err = m.ChatStream(t.Context(), ask(), func(pygent.Delta) {}) })
+			t.Logf("%d MiB: %.200v", took>>20, err)
+			require.Less(t, took>>20, uint64(256))
+			if err != nil {
+				require.Less(t, len(err.Error()), 16<<10)
+			}
+		})
+	}
+}
+
+var _ = bytes.NewReader
