@@ -16,7 +16,8 @@ import (
 // turns it into options of an agent.
 //
 // A Config may be printed, logged and encoded: the key, the headers' values
-// and the commands' environment show as "[redacted]".
+// and the commands' environment show as "[redacted]", and so does what the base
+// URL has in its query.
 type Config struct {
 	Model        string    `json:"model,omitempty"`         // default gpt-4.1-mini
 	Persona      Persona   `json:"persona,omitzero"`        // see [DefaultPersona]
@@ -97,8 +98,31 @@ type OpenAIConfig struct {
 	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"` // default the server's
 	StallFirst        *time.Duration    `json:"stall_first,omitempty"`         // longest wait for the first byte; 0 is for ever; default 5m
 	StallBetween      *time.Duration    `json:"stall_between,omitempty"`       // longest wait between chunks; 0 is for ever; default 3m
+	AnswerTime        *time.Duration    `json:"answer_time,omitempty"`         // longest time of one answer; 0 is for ever; default 30m
 	SendReasoning     *bool             `json:"send_reasoning,omitempty"`      // whether reasoning goes back to the model; default true
 }
+
+// MarshalJSON encodes the configuration without its secrets.
+func (c OpenAIConfig) MarshalJSON() ([]byte, error) {
+	type plain OpenAIConfig // has no methods, and so no recursion
+	c.BaseURL = redactURL(c.BaseURL)
+	return json.Marshal(plain(c))
+}
+
+// String is the configuration as JSON, without its secrets.
+func (c OpenAIConfig) String() string {
+	data, err := c.MarshalJSON()
+	if err != nil {
+		return fmt.Sprintf("configuration: %v", err)
+	}
+	return string(data)
+}
+
+// GoString is the same as String.
+func (c OpenAIConfig) GoString() string { return c.String() }
+
+// LogValue is what log/slog shows: the same as String.
+func (c OpenAIConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // String is the configuration as JSON, without its secrets.
 func (c Config) String() string {

@@ -86,6 +86,7 @@ var configSettings = []setting{
 	{key: "openai.parallel_tool_calls", env: "PYGENT_OPENAI_PARALLEL_TOOL_CALLS", set: to(ptr(asBool), func(c *Config) **bool { return &c.OpenAI.ParallelToolCalls })},
 	{key: "openai.stall_first", env: "PYGENT_OPENAI_STALL_FIRST", set: to(ptr(asDurationOrZero), func(c *Config) **time.Duration { return &c.OpenAI.StallFirst })},
 	{key: "openai.stall_between", env: "PYGENT_OPENAI_STALL_BETWEEN", set: to(ptr(asDurationOrZero), func(c *Config) **time.Duration { return &c.OpenAI.StallBetween })},
+	{key: "openai.answer_time", env: "PYGENT_OPENAI_ANSWER_TIME", set: to(ptr(asDurationOrZero), func(c *Config) **time.Duration { return &c.OpenAI.AnswerTime })},
 	{key: "openai.send_reasoning", env: "PYGENT_OPENAI_SEND_REASONING", set: to(ptr(asBool), func(c *Config) **bool { return &c.OpenAI.SendReasoning })},
 }
 

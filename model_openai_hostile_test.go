@@ -1,11 +1,11 @@
 package pygent_test
 
 import (
-	"bytes"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,18 +33,25 @@ func (c *cycle) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// numbered reads format over and over, with the numbers from 0 on.
-func numbered(head, format string, count int, tail string) io.Reader {
-	i, part := 0, strings.NewReader("")
+// numbered reads a text over and over, with the numbers from 0 on in the place of
+// "%x". It allocates next to nothing, since allocations are what is measured.
+func numbered(head, text string, count int, tail string) io.Reader {
+	before, after, _ := strings.Cut(text, "%x")
+	var part, rest []byte
+	i := 0
 	return io.MultiReader(strings.NewReader(head), readFunc(func(p []byte) (int, error) {
-		if part.Len() == 0 {
+		if len(rest) == 0 {
 			if i == count {
 				return 0, io.EOF
 			}
-			part.Reset(fmt.Sprintf(format, i))
-			i++
+			part = append(part[:0], before...)
+			part = strconv.AppendInt(part, int64(i), 16)
+			part = append(part, after...)
+			rest, i = part, i+1
 		}
-		return part.Read(p)
+		n := copy(p, rest)
+		rest = rest[n:]
+		return n, nil
 	}), strings.NewReader(tail))
 }
 
@@ -94,7 +101,7 @@ var hostileAnswers = []struct {
 		return repeated(`{"choices":[{"message":{"tool_calls":[`, "{},", 15*mega, `{}]}}]}`)
 	}},
 	{"a million calls in chunks", pygent.OpenAIChat, func() io.Reader {
-		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-%d,\"id\":\"a\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 1_000_000, chatTail)
+		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-4294967296,\"id\":\"%x\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 1_000_000, chatTail)
 	}},
 	{"an argument of 2 GB", pygent.OpenAIChat, func() io.Reader {
 		head := `data: {"choices":[{"delta":{"tool_calls":[{"index":4294967296,"id":"a","function":{"name":"f","arguments":"`
@@ -123,12 +130,14 @@ var hostileAnswers = []struct {
 	}},
 	{"trailing garbage", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[]}`, "x", 33*mega, "") }},
 
-	{"items of a response", pygent.OpenAIResponses, func() io.Reader { return repeated(`{"object":"response","status":"completed","output":[`, "0,", 15*mega, `0]}`) }},
+	{"items of a response", pygent.OpenAIResponses, func() io.Reader {
+		return repeated(`{"object":"response","status":"completed","output":[`, "0,", 15*mega, `0]}`)
+	}},
 	{"items of the last event", pygent.OpenAIResponses, func() io.Reader {
 		return repeated(`data: {"type":"response.completed","response":{"status":"completed","output":[`, "{},", 15*mega, "{}]}}\n\n")
 	}},
 	{"a million reasoning items", pygent.OpenAIResponses, func() io.Reader {
-		return numbered("", "data: {\"type\":\"response.output_item.done\",\"output_index\":%d,\"item\":{\"type\":\"reasoning\",\"encrypted_content\":\"x\"}}\n\n", 1_000_000, respTail)
+		return numbered("", "data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"id\":\"%x\",\"encrypted_content\":\"x\"}}\n\n", 1_000_000, respTail)
 	}},
 	{"parts of a message", pygent.OpenAIResponses, func() io.Reader {
 		return repeated(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[`, "{},", 15*mega, "{}]}}\n\n"+respTail)
@@ -167,13 +176,14 @@ func TestHostileAnswersTakeLittleMemory(t *testing.T) {
 			m := newModel(t, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(c.api))
 			var err error
 			took := allocated(func() { _, err = m.ChatStream(t.Context(), ask(), func(pygent.Delta) {}) })
-			t.Logf("%d MiB: %.200v", took>>20, err)
-			require.Less(t, took>>20, uint64(256))
+			require.Less(t, took>>20, uint64(128), "%.200v", err)
 			if err != nil {
-				require.Less(t, len(err.Error()), 16<<10)
+				require.Less(t, len(err.Error()), 10_000)
+			}
+			if errors.Is(err, pygent.ErrAnswerTooLarge) {
+				require.False(t, apiError(t, err).Retryable)
+				require.ErrorContains(t, err, "is that a model server?")
 			}
 		})
 	}
 }
-
-var _ = bytes.NewReader
