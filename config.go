@@ -44,7 +44,8 @@ type Config struct {
 
 	// Files are the files that were read, the one with the last word last.
 	Files []string `json:"files,omitempty"`
-	// Warnings say what was found that has no effect: misspelt variables.
+	// Warnings say what was found that has no effect: misspelt variables, and
+	// limits that a project's file would have raised.
 	Warnings []string `json:"warnings,omitempty"`
 
 	// loaded reports that the environment has been read.
@@ -163,8 +164,10 @@ func LoadConfig(paths ...string) (Config, error) {
 // can allow again what another one forbids.
 //
 // The project's file was perhaps written by a stranger. It may set personas,
-// bans, initial files inside the project, and lower limits of steps and time;
-// anything else in it is an error, unless Files names it. Relative paths start
+// bans, initial files inside the project, and limits; anything else in it is an
+// error, unless Files names it. A limit has an effect only where it is lower
+// than the user's, or than the default where the user set none; another one is
+// told in Warnings. Relative paths start
 // at the working directory, those of the project's file at Dir; "~/" is Home.
 //
 // A misspelt key in a file is an error, and so is a misspelt setting among the
@@ -202,6 +205,7 @@ func (s ConfigSources) Load() (Config, error) {
 	l.files()
 	l.environment()
 	l.overrides()
+	l.lowerLimits()
 	if err := joinFaults(l.faults); err != nil {
 		return Config{}, err
 	}
@@ -263,6 +267,19 @@ type configLoad struct {
 	sources ConfigSources
 	config  Config
 	faults  []error
+	asked   []askedLimit      // by the project's file
+	users   map[*setting]bool // set by the user where that goes before the project's file
+}
+
+// userSet notes settings that the user made where these go before the project's
+// file.
+func (l *configLoad) userSet(settings ...*setting) {
+	if l.users == nil {
+		l.users = make(map[*setting]bool)
+	}
+	for _, s := range settings {
+		l.users[s] = true
+	}
 }
 
 // files reads the home file, the project's and the named ones.
@@ -277,7 +294,7 @@ func (l *configLoad) files() {
 		}
 	}
 	for _, path := range l.sources.Files {
-		l.file(expandHome(path, l.sources.Home), trusted)
+		l.file(expandHome(path, l.sources.Home), trusted, true)
 	}
 }
 
