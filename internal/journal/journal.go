@@ -77,14 +77,23 @@ type Journal struct {
 
 // Open locks the file at path, or creates it with an empty array, and returns
 // what it holds. Use or Replace has to follow before anything else.
-func Open(disk Disk, path string) (_ *Journal, data []byte, err error) {
+func Open(disk Disk, path string) (*Journal, []byte, error) {
+	j, data, err := open(disk, path)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeDisk(disk))
+	}
+	return j, data, nil
+}
+
+// open is Open, and leaves the disk open when it fails.
+func open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, nil, err
 	}
 	if err := disk.MkdirAll(filepath.Dir(path)); err != nil {
 		return nil, nil, err
 	}
-	path = resolved(path)
+	path = resolved(disk, path)
 	info, err := disk.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, nil, foreign("not a regular file")
@@ -94,17 +103,21 @@ func Open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 		return nil, nil, err
 	}
 	if data, err = j.load(); err != nil {
-		return nil, nil, errors.Join(err, j.Close())
+		return nil, nil, errors.Join(err, j.release())
 	}
 	// A link may have led to a file that was made only now.
-	j.path = resolved(path)
+	j.path = resolved(disk, path)
 	j.home = j.path
 	return j, data, nil
 }
 
 // resolved follows links, so that one file has one lock and one place for its
-// replacement under all names.
-func resolved(path string) string {
+// replacement under all names. Within a directory that is not trusted there are
+// no links to follow.
+func resolved(disk Disk, path string) string {
+	if _, ok := disk.(*within); ok {
+		return path
+	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
@@ -146,6 +159,9 @@ func (j *Journal) open(flag int) error {
 		return err
 	}
 	id, err := f.Stat()
+	if err == nil && !id.Mode().IsRegular() {
+		err = foreign("not a regular file")
+	}
 	if err == nil && j.id != nil && !j.disk.SameFile(id, j.id) {
 		err = errReplaced
 	}
@@ -283,7 +299,9 @@ func (j *Journal) syncName() error {
 }
 
 // Close releases the file and its lock and writes nothing: Sync comes before it.
-func (j *Journal) Close() error {
+func (j *Journal) Close() error { return errors.Join(j.release(), closeDisk(j.disk)) }
+
+func (j *Journal) release() error {
 	var err error
 	if j.f != nil {
 		err = j.f.Close()
@@ -294,4 +312,12 @@ func (j *Journal) Close() error {
 	}
 	j.locked = nil
 	return errors.Join(err, j.lock.Close())
+}
+
+// closeDisk releases a disk that holds something.
+func closeDisk(disk Disk) error {
+	if c, ok := disk.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
