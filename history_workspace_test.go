@@ -4,6 +4,7 @@ package pygent_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -101,6 +102,38 @@ func TestHistoryInTheWorkspaceIsNoLinkOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestContainersCannotMakeTheHistoryALinkOut(t *testing.T) {
+	requireDocker(t)
+	a := newAttackedHistory(t)
+	attack := fmt.Sprintf("rm -rf notes; ln -s %s notes; ls -l notes", a.host)
+	agent, err := pygent.New(
+		pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("bash", map[string]any{"cmd": attack}), pygenttest.Text("Done."))),
+		pygent.WithHistoryFile(a.path),
+		pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()), pygent.WithWorkspace(a.workspace)))
+	require.NoError(t, err)
+	_, err = agent.RunUntilStop(t.Context(), "Go.", pygent.ReplyEnds())
+	target, linkErr := os.Readlink(filepath.Dir(a.path))
+	require.NoError(t, linkErr, "the attack was carried out: %v", err)
+	require.Equal(t, a.host, target)
+	_ = agent.Close() // it may say that the history cannot be written
+	a.requireUntouched(t, agent)
+
+	_, err = a.agent(t)
+	require.Error(t, err)
+	a.requireUntouched(t, nil)
+}
+
+func TestHugeFilesInTheWorkspaceAreNotRead(t *testing.T) {
+	a := newAttackedHistory(t)
+	require.NoError(t, os.WriteFile(a.path, []byte("["), 0o600))
+	require.NoError(t, os.Truncate(a.path, 1<<30))
+	took := allocated(func() {
+		_, err := a.agent(t)
+		require.ErrorIs(t, err, pygent.ErrNotHistory)
+	})
+	require.Less(t, took>>20, uint64(16))
 }
 
 func TestHistoryInTheWorkspaceIsToldAndWorks(t *testing.T) {

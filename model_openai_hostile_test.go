@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // repeated reads a head, then one text over and over, then a tail.
@@ -186,4 +188,44 @@ func TestHostileAnswersTakeLittleMemory(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestHostileErrorsTakeLittleMemory(t *testing.T) {
+	for name, body := range map[string]func() io.Reader{
+		"a body of 1 GB":     func() io.Reader { return repeated("", strings.Repeat("x", 4096), 1<<30, "") },
+		"a long message":     func() io.Reader { return repeated(`{"error":{"message":"`, "x", 200<<10, `"}}`) },
+		"a long code":        func() io.Reader { return repeated(`{"error":{"message":"m","code":"`, "x", 200<<10, `"}}`) },
+		"many fields":        func() io.Reader { return numbered(`{"error":{`, `"%x":0,`, 20_000, `"message":"m"}}`) },
+		"deep nesting":       func() io.Reader { return repeated(`{"error":`, "[", 200<<10, "") },
+		"errors in an error": func() io.Reader { return repeated("", `{"error":`, 200<<10, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+				h := http.Header{"X-Request-Id": {strings.Repeat("id", 10_000)}}
+				return &http.Response{StatusCode: 400, Header: h, Body: io.NopCloser(body()), Request: r}, nil
+			})}
+			m := newModel(t, pygent.OpenAIHTTPClient(client))
+			var err error
+			took := allocated(func() { _, err = m.Chat(t.Context(), ask()) })
+			require.Less(t, took>>20, uint64(32))
+			require.Equal(t, 400, apiError(t, err).Status)
+			require.Less(t, len(err.Error()), 10_000)
+		})
+	}
+}
+
+func TestAServerCannotHaveTheClientWaitForLong(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1e18": 31 * 24 * time.Hour, "-5": 0, "-1e300": 0, "1e999": 0, "NaN": 0, "Inf": 31 * 24 * time.Hour,
+		"Fri, 31 Dec 9999 23:59:59 GMT": 31 * 24 * time.Hour, "Thu, 01 Jan 1970 00:00:00 GMT": 0,
+	} {
+		m, s := serve(t, pygenttest.Status(429, "", "Slow down.").WithHeader("Retry-After", value))
+		_, err := m.Chat(t.Context(), ask())
+		require.Equal(t, want, apiError(t, err).RetryAfter, value)
+		require.Len(t, s.Requests(), 1)
+	}
+	m, s := serve(t, pygenttest.Status(429, "", "Slow down.").WithHeader("Retry-After", "1e18"))
+	_, err := newAgentOn(t, nowhere{}, m).Step(t.Context(), "Go.")
+	require.ErrorContains(t, err, "past the time that is left")
+	require.Len(t, s.Requests(), 1, "a person decides")
 }

@@ -53,6 +53,10 @@ var (
 // else by mistake.
 const maxFile = 2 << 30
 
+// maxForeignFile bounds those that lie where others write: a hole of two
+// gigabytes costs them nothing.
+const maxForeignFile = 256 << 20
+
 // tail is what follows the last element.
 const tail = "\n]\n"
 
@@ -133,12 +137,19 @@ func (j *Journal) load() ([]byte, error) {
 	if err := j.open(os.O_CREATE); err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(j.f, maxFile+1))
+	limit := int64(maxFile)
+	if _, ok := j.disk.(*within); ok {
+		limit = maxForeignFile
+	}
+	if j.id.Size() > limit {
+		return nil, foreign("larger than %d MiB", limit>>20)
+	}
+	data, err := io.ReadAll(io.LimitReader(j.f, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, foreign("larger than %d bytes", maxFile)
+	if int64(len(data)) > limit {
+		return nil, foreign("larger than %d MiB", limit>>20)
 	}
 	j.size = int64(len(data))
 	if len(bytes.TrimSpace(data)) > 0 {
