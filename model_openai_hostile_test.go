@@ -75,35 +75,35 @@ var hostileAnswers = []struct {
 }{
 	{"33 MB of choices", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[`, "{},", 33*mega, `{}]}`) }},
 	{"33 MB of choices in a chunk", pygent.OpenAIChat, func() io.Reader { return repeated(`data: {"choices":[`, "{},", 33*mega, "{}]}\n\n") }},
-	{"15 MB of choices", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[`, "{},", 15*mega, `{}]}`) }},
-	{"15 MB of choices in a chunk", pygent.OpenAIChat, func() io.Reader { return repeated(`data: {"choices":[`, "{},", 15*mega, "{}]}\n\n") }},
+	{"15 MB of choices", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[`, "{},", 5*mega, `{}]}`) }},
+	{"15 MB of choices in a chunk", pygent.OpenAIChat, func() io.Reader { return repeated(`data: {"choices":[`, "{},", 5*mega, "{}]}\n\n") }},
 	{"millions of fields of a message", pygent.OpenAIChat, func() io.Reader {
-		return numbered(`{"choices":[{"message":{`, `"%x":0,`, 1_500_000, `"content":"x"}}]}`)
+		return numbered(`{"choices":[{"message":{`, `"%x":0,`, 500_000, `"content":"x"}}]}`)
 	}},
 	{"millions of fields of a call", pygent.OpenAIChat, func() io.Reader {
-		return numbered(`{"choices":[{"message":{"tool_calls":[{`, `"%x":0,`, 1_500_000, `"id":"a"}]}}]}`)
+		return numbered(`{"choices":[{"message":{"tool_calls":[{`, `"%x":0,`, 500_000, `"id":"a"}]}}]}`)
 	}},
 	{"millions of fields of an unknown field", pygent.OpenAIChat, func() io.Reader {
-		return numbered(`{"choices":[{"message":{"content":"x","more":{`, `"%x":0,`, 1_500_000, `"a":1}}}]}`)
+		return numbered(`{"choices":[{"message":{"content":"x","more":{`, `"%x":0,`, 500_000, `"a":1}}}]}`)
 	}},
 	{"a new field in each chunk", pygent.OpenAIChat, func() io.Reader {
 		return numbered("", "data: {\"choices\":[{\"delta\":{\"%x\":0}}]}\n\n", 500_000, chatTail)
 	}},
-	{"millions of items", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[{"message":{"x":[`, "0,", 15*mega, `0]}}]}`) }},
+	{"millions of items", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[{"message":{"x":[`, "0,", 5*mega, `0]}}]}`) }},
 	{"items in each chunk", pygent.OpenAIChat, func() io.Reader {
-		return repeated("", "data: {\"choices\":[{\"delta\":{\"x\":[0,0,0,0,0,0,0,0,0,0]}}]}\n\n", 15*mega, chatTail)
+		return repeated("", "data: {\"choices\":[{\"delta\":{\"x\":[0,0,0,0,0,0,0,0,0,0]}}]}\n\n", 5*mega, chatTail)
 	}},
 	{"millions of parts", pygent.OpenAIChat, func() io.Reader {
-		return repeated(`{"choices":[{"message":{"content":[`, "{},", 15*mega, `{}]}}]}`)
+		return repeated(`{"choices":[{"message":{"content":[`, "{},", 5*mega, `{}]}}]}`)
 	}},
 	{"millions of texts", pygent.OpenAIChat, func() io.Reader {
-		return repeated(`data: {"choices":[{"delta":{"content":[`, `"a",`, 15*mega, "\"b\"]}}]}\n\n"+chatTail)
+		return repeated(`data: {"choices":[{"delta":{"content":[`, `"a",`, 5*mega, "\"b\"]}}]}\n\n"+chatTail)
 	}},
 	{"millions of calls", pygent.OpenAIChat, func() io.Reader {
-		return repeated(`{"choices":[{"message":{"tool_calls":[`, "{},", 15*mega, `{}]}}]}`)
+		return repeated(`{"choices":[{"message":{"tool_calls":[`, "{},", 5*mega, `{}]}}]}`)
 	}},
 	{"a million calls in chunks", pygent.OpenAIChat, func() io.Reader {
-		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-4294967296,\"id\":\"%x\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 1_000_000, chatTail)
+		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-4294967296,\"id\":\"%x\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 300_000, chatTail)
 	}},
 	{"an argument of 2 GB", pygent.OpenAIChat, func() io.Reader {
 		head := `data: {"choices":[{"delta":{"tool_calls":[{"index":4294967296,"id":"a","function":{"name":"f","arguments":"`
@@ -116,39 +116,39 @@ var hostileAnswers = []struct {
 	{"deep nesting", pygent.OpenAIChat, func() io.Reader { return repeated("", "[", 100*mega, "") }},
 	{"deep nesting in an event", pygent.OpenAIChat, func() io.Reader { return repeated("data: ", "[", 100*mega, "\n\n") }},
 	{"deep nesting in a field", pygent.OpenAIChat, func() io.Reader {
-		return repeated(`{"choices":[{"message":{"x":`, "[", 15*mega, "")
+		return repeated(`{"choices":[{"message":{"x":`, "[", 5*mega, "")
 	}},
 	{"a line of 1 GB", pygent.OpenAIChat, func() io.Reader { return repeated("data: ", strings.Repeat("x", 4096), 1<<30, "\n\n") }},
 	{"an event of many lines", pygent.OpenAIChat, func() io.Reader { return repeated("", "data: x\n", 200*mega, "\n") }},
 	{"white space", pygent.OpenAIChat, func() io.Reader { return repeated("", " \n", 100*mega, "") }},
 	{"an error of 15 MB in an event", pygent.OpenAIChat, func() io.Reader {
-		return numbered(`data: {"error":{`, `"%x":0,`, 1_500_000, "\"message\":\"x\"}}\n\n")
+		return numbered(`data: {"error":{`, `"%x":0,`, 500_000, "\"message\":\"x\"}}\n\n")
 	}},
 	{"an error whose message is 15 MB", pygent.OpenAIChat, func() io.Reader {
-		return repeated(`data: {"error":{"message":"`, "escape \\u001b", 15*mega, "\"}}\n\n")
+		return repeated(`data: {"error":{"message":"`, "escape \\u001b", 5*mega, "\"}}\n\n")
 	}},
 	{"a huge usage", pygent.OpenAIChat, func() io.Reader {
-		return numbered(`data: {"choices":[],"usage":{`, `"%x":0,`, 1_500_000, "\"prompt_tokens\":1}}\n\n")
+		return numbered(`data: {"choices":[],"usage":{`, `"%x":0,`, 500_000, "\"prompt_tokens\":1}}\n\n")
 	}},
 	{"trailing garbage", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[]}`, "x", 33*mega, "") }},
 
 	{"items of a response", pygent.OpenAIResponses, func() io.Reader {
-		return repeated(`{"object":"response","status":"completed","output":[`, "0,", 15*mega, `0]}`)
+		return repeated(`{"object":"response","status":"completed","output":[`, "0,", 5*mega, `0]}`)
 	}},
 	{"items of the last event", pygent.OpenAIResponses, func() io.Reader {
-		return repeated(`data: {"type":"response.completed","response":{"status":"completed","output":[`, "{},", 15*mega, "{}]}}\n\n")
+		return repeated(`data: {"type":"response.completed","response":{"status":"completed","output":[`, "{},", 5*mega, "{}]}}\n\n")
 	}},
 	{"a million reasoning items", pygent.OpenAIResponses, func() io.Reader {
-		return numbered("", "data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"id\":\"%x\",\"encrypted_content\":\"x\"}}\n\n", 1_000_000, respTail)
+		return numbered("", "data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"id\":\"%x\",\"encrypted_content\":\"x\"}}\n\n", 300_000, respTail)
 	}},
 	{"parts of a message", pygent.OpenAIResponses, func() io.Reader {
-		return repeated(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[`, "{},", 15*mega, "{}]}}\n\n"+respTail)
+		return repeated(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[`, "{},", 5*mega, "{}]}}\n\n"+respTail)
 	}},
 	{"fields of an announced item", pygent.OpenAIResponses, func() io.Reader {
-		return numbered(`data: {"type":"response.output_item.added","output_index":0,"item":{"type":"message",`, `"%x":0,`, 1_500_000, "\"id\":\"x\"}}\n\n"+respTail)
+		return numbered(`data: {"type":"response.output_item.added","output_index":0,"item":{"type":"message",`, `"%x":0,`, 500_000, "\"id\":\"x\"}}\n\n"+respTail)
 	}},
 	{"fields of an unknown item", pygent.OpenAIResponses, func() io.Reader {
-		return numbered(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"other",`, `"%x":0,`, 1_500_000, "\"id\":\"x\"}}\n\n"+respTail)
+		return numbered(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"other",`, `"%x":0,`, 500_000, "\"id\":\"x\"}}\n\n"+respTail)
 	}},
 	{"arguments in deltas", pygent.OpenAIResponses, func() io.Reader {
 		chunk := `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"` + strings.Repeat("x", 64<<10) + "\"}\n\n"
