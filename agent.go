@@ -154,7 +154,11 @@ func (o *options) openHistory() (*History, error) {
 	case o.history != nil:
 		return o.history, nil
 	case o.historyFile != "":
-		return OpenHistory(o.historyFile)
+		dirs, err := o.writableDirs()
+		if err != nil {
+			return nil, err
+		}
+		return openHistoryBeside(dirs, o.historyFile)
 	}
 	return NewHistory(), nil
 }

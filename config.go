@@ -16,7 +16,8 @@ import (
 // turns it into options of an agent.
 //
 // A Config may be printed, logged and encoded: the key, the headers' values
-// and the commands' environment show as "[redacted]".
+// and the commands' environment show as "[redacted]", and so does what the base
+// URL has in its query.
 type Config struct {
 	Model        string    `json:"model,omitempty"`         // default gpt-4.1-mini
 	Persona      Persona   `json:"persona,omitzero"`        // see [DefaultPersona]
@@ -44,7 +45,8 @@ type Config struct {
 
 	// Files are the files that were read, the one with the last word last.
 	Files []string `json:"files,omitempty"`
-	// Warnings say what was found that has no effect: misspelt variables.
+	// Warnings say what was found that has no effect: misspelt variables, and
+	// limits that a project's file would have raised.
 	Warnings []string `json:"warnings,omitempty"`
 
 	// loaded reports that the environment has been read.
@@ -112,8 +114,31 @@ type OpenAIConfig struct {
 	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"` // default the server's
 	StallFirst        *time.Duration    `json:"stall_first,omitempty"`         // longest wait for the first byte; 0 is for ever; default 5m
 	StallBetween      *time.Duration    `json:"stall_between,omitempty"`       // longest wait between chunks; 0 is for ever; default 3m
+	AnswerTime        *time.Duration    `json:"answer_time,omitempty"`         // longest time of one answer; 0 is for ever; default 30m
 	SendReasoning     *bool             `json:"send_reasoning,omitempty"`      // whether reasoning goes back to the model; default true
 }
+
+// MarshalJSON encodes the configuration without its secrets.
+func (c OpenAIConfig) MarshalJSON() ([]byte, error) {
+	type plain OpenAIConfig // has no methods, and so no recursion
+	c.BaseURL = redactURL(c.BaseURL)
+	return json.Marshal(plain(c))
+}
+
+// String is the configuration as JSON, without its secrets.
+func (c OpenAIConfig) String() string {
+	data, err := c.MarshalJSON()
+	if err != nil {
+		return fmt.Sprintf("configuration: %v", err)
+	}
+	return string(data)
+}
+
+// GoString is the same as String.
+func (c OpenAIConfig) GoString() string { return c.String() }
+
+// LogValue is what log/slog shows: the same as String.
+func (c OpenAIConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // String is the configuration as JSON, without its secrets.
 func (c Config) String() string {
@@ -155,8 +180,10 @@ func LoadConfig(paths ...string) (Config, error) {
 // "none", which takes back what weaker sources allow.
 //
 // The project's file was perhaps written by a stranger. It may set personas,
-// bans, initial files inside the project, and lower limits of steps and time;
-// anything else in it is an error, unless Files names it. Relative paths start
+// bans, initial files inside the project, and limits; anything else in it is an
+// error, unless Files names it. A limit has an effect only where it is lower
+// than the user's, or than the default where the user set none; another one is
+// told in Warnings. Relative paths start
 // at the working directory, those of the project's file at Dir; "~/" is Home.
 //
 // A misspelt key in a file is an error, and so is a misspelt setting among the
@@ -194,6 +221,7 @@ func (s ConfigSources) Load() (Config, error) {
 	l.files()
 	l.environment()
 	l.overrides()
+	l.lowerLimits()
 	if err := joinFaults(l.faults); err != nil {
 		return Config{}, err
 	}
@@ -255,6 +283,19 @@ type configLoad struct {
 	sources ConfigSources
 	config  Config
 	faults  []error
+	asked   []askedLimit      // by the project's file
+	users   map[*setting]bool // set by the user where that goes before the project's file
+}
+
+// userSet notes settings that the user made where these go before the project's
+// file.
+func (l *configLoad) userSet(settings ...*setting) {
+	if l.users == nil {
+		l.users = make(map[*setting]bool)
+	}
+	for _, s := range settings {
+		l.users[s] = true
+	}
 }
 
 // files reads the home file, the project's and the named ones.
@@ -270,7 +311,7 @@ func (l *configLoad) files() {
 		}
 	}
 	for _, path := range l.sources.Files {
-		l.file(expandHome(path, l.sources.Home), trusted)
+		l.file(expandHome(path, l.sources.Home), trusted, true)
 	}
 }
 

@@ -80,6 +80,7 @@ func (l *configLoad) variable(source string, s *setting, value string) {
 	if value == "" {
 		return
 	}
+	l.userSet(s)
 	if err := s.set(&l.config, text(value)); err != nil {
 		l.faults = append(l.faults, &ConfigError{Source: source, Key: s.env, Err: s.hide(err)})
 	}

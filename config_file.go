@@ -35,12 +35,13 @@ const (
 // optionalFile applies a file that need not exist.
 func (l *configLoad) optionalFile(path string, t trust) {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		l.file(path, t)
+		l.file(path, t, false)
 	}
 }
 
-// file applies a file to the configuration, or notes what is wrong with it.
-func (l *configLoad) file(path string, t trust) {
+// file applies a file to the configuration, or notes what is wrong with it. Named
+// is a file that goes before the project's.
+func (l *configLoad) file(path string, t trust, named bool) {
 	data, err := readConfigFile(path)
 	if err != nil {
 		l.faults = append(l.faults, &ConfigError{Source: path, Err: err})
@@ -49,6 +50,10 @@ func (l *configLoad) file(path string, t trust) {
 	f := configFile{path: path, data: data, trust: t, dir: l.sources.Dir, config: &l.config}
 	f.apply()
 	l.faults = append(l.faults, f.sortedFaults()...)
+	l.asked = append(l.asked, f.asked...)
+	if named {
+		l.userSet(slices.Collect(maps.Keys(f.seen))...)
+	}
 	l.config.Files = append(l.config.Files, path)
 }
 
@@ -100,6 +105,7 @@ type configFile struct {
 	offsets map[string]int // of every key, by its full path
 	seen    map[*setting]string
 	refused []string // keys that the file is not trusted with
+	asked   []askedLimit
 	faults  []fault
 }
 
@@ -154,7 +160,7 @@ func (f *configFile) table(prefix string, entries map[string]any) {
 
 // setting applies one setting that the file says under key.
 func (f *configFile) setting(s *setting, key string, value any) {
-	if f.trust == untrusted && !s.project {
+	if f.trust == untrusted && !s.project && !s.isLimit() {
 		f.refused = append(f.refused, key)
 		return
 	}
@@ -163,23 +169,33 @@ func (f *configFile) setting(s *setting, key string, value any) {
 		return
 	}
 	f.seen[s] = key
-	before := f.config.Limits
-	err := s.set(f.config, value)
-	if err == nil && f.trust == untrusted {
-		err = f.confine(s, before)
-	}
-	if err != nil {
+	if err := f.set(s, key, value); err != nil {
 		f.fault(key, s.hide(err))
 	}
 }
 
-// confine refuses what a project's file says of a setting that it may set, but
-// not like this.
-func (f *configFile) confine(s *setting, before LimitsConfig) error {
-	if s.key == "initial_files" {
-		return f.config.confineInitialFiles(f.dir)
+// set applies a value that the file may set, if only within bounds.
+func (f *configFile) set(s *setting, key string, value any) error {
+	if f.trust == untrusted && s.isLimit() {
+		return f.ask(s, key, value)
 	}
-	return f.config.Limits.onlyLowers(before)
+	err := s.set(f.config, value)
+	if err == nil && f.trust == untrusted && s.key == "initial_files" {
+		err = f.config.confineInitialFiles(f.dir)
+	}
+	return err
+}
+
+// ask notes a limit that holds if it is lower than the user's.
+func (f *configFile) ask(s *setting, key string, value any) error {
+	var c Config
+	if err := s.set(&c, value); err != nil {
+		return err
+	}
+	line, column := f.position(f.offsets[key])
+	where := fmt.Sprintf("%s:%d:%d: %s", f.path, line, column, key)
+	f.asked = append(f.asked, askedLimit{setting: s, where: where, limits: c.Limits})
+	return nil
 }
 
 // fault notes an error at the place of key, or of the part of its value that

@@ -117,6 +117,7 @@ func (c OpenAIConfig) options() []OpenAIOption {
 	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)
 	opts = addIfSet(opts, c.ParallelToolCalls, OpenAIParallelToolCalls)
 	opts = addIfSet(opts, c.SendReasoning, OpenAISendReasoning)
+	opts = addIfSet(opts, c.AnswerTime, OpenAIAnswerTime)
 	header := func(name string) func(string) OpenAIOption {
 		return func(value string) OpenAIOption { return OpenAIHeader(name, value) }
 	}

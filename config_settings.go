@@ -12,7 +12,7 @@ type setting struct {
 	key     string   // in a file, with its table: "container.memory"
 	also    []string // other keys for the same
 	env     string   // the variable; empty when there is none
-	project bool     // whether a project's file may set it
+	project bool     // whether a project's file may set it; of limits see isLimit
 	addsUp  bool     // whether no source replaces what another one says
 	secret  bool     // whether a bad value must not be shown
 
@@ -71,13 +71,13 @@ var configSettings = []setting{
 	{key: "local.writable", env: "PYGENT_LOCAL_WRITABLE", set: to(asPaths, func(c *Config) *[]string { return &c.Local.Writable })},
 	{key: "local.env", env: "PYGENT_LOCAL_ENV", set: to(asNames, func(c *Config) *[]string { return &c.Local.Env })},
 
-	{key: "limits.max_steps", env: "PYGENT_MAX_STEPS", project: true, set: to(asInt, func(c *Config) *int { return &c.Limits.MaxSteps })},
-	{key: "limits.max_tool_calls", env: "PYGENT_MAX_TOOL_CALLS", project: true, set: to(asInt, func(c *Config) *int { return &c.Limits.MaxToolCalls })},
-	{key: "limits.step_timeout", also: []string{"step_timeout"}, env: "PYGENT_STEP_TIMEOUT", project: true, set: to(asDuration, func(c *Config) *time.Duration { return &c.Limits.StepTimeout })},
-	{key: "limits.max_time", env: "PYGENT_MAX_TIME", project: true, set: to(asDuration, func(c *Config) *time.Duration { return &c.Limits.MaxTime })},
+	{key: "limits.max_steps", env: "PYGENT_MAX_STEPS", set: to(asInt, func(c *Config) *int { return &c.Limits.MaxSteps })},
+	{key: "limits.max_tool_calls", env: "PYGENT_MAX_TOOL_CALLS", set: to(asInt, func(c *Config) *int { return &c.Limits.MaxToolCalls })},
+	{key: "limits.step_timeout", also: []string{"step_timeout"}, env: "PYGENT_STEP_TIMEOUT", set: to(asDuration, func(c *Config) *time.Duration { return &c.Limits.StepTimeout })},
+	{key: "limits.max_time", env: "PYGENT_MAX_TIME", set: to(asDuration, func(c *Config) *time.Duration { return &c.Limits.MaxTime })},
 	{key: "limits.max_tokens", env: "PYGENT_MAX_TOKENS", set: to(asCount, func(c *Config) *int64 { return &c.Limits.MaxTokens })},
 	{key: "limits.max_tasks", also: []string{"max_tasks"}, env: "PYGENT_MAX_TASKS", set: to(asInt, func(c *Config) *int { return &c.Limits.MaxTasks })},
-	{key: "limits.task_timeout", also: []string{"task_timeout"}, env: "PYGENT_TASK_TIMEOUT", project: true, set: to(asDuration, func(c *Config) *time.Duration { return &c.Limits.TaskTimeout })},
+	{key: "limits.task_timeout", also: []string{"task_timeout"}, env: "PYGENT_TASK_TIMEOUT", set: to(asDuration, func(c *Config) *time.Duration { return &c.Limits.TaskTimeout })},
 
 	{key: "openai.api_key", also: []string{"openai_api_key"}, env: "OPENAI_API_KEY", secret: true, set: to(asSecret, func(c *Config) *Secret { return &c.OpenAI.APIKey })},
 	{key: "openai.base_url", also: []string{"openai_base_url"}, env: "OPENAI_BASE_URL", secret: true, set: to(asURL, func(c *Config) *string { return &c.OpenAI.BaseURL })},
@@ -92,6 +92,7 @@ var configSettings = []setting{
 	{key: "openai.parallel_tool_calls", env: "PYGENT_OPENAI_PARALLEL_TOOL_CALLS", set: to(ptr(asBool), func(c *Config) **bool { return &c.OpenAI.ParallelToolCalls })},
 	{key: "openai.stall_first", env: "PYGENT_OPENAI_STALL_FIRST", set: to(ptr(asDurationOrZero), func(c *Config) **time.Duration { return &c.OpenAI.StallFirst })},
 	{key: "openai.stall_between", env: "PYGENT_OPENAI_STALL_BETWEEN", set: to(ptr(asDurationOrZero), func(c *Config) **time.Duration { return &c.OpenAI.StallBetween })},
+	{key: "openai.answer_time", env: "PYGENT_OPENAI_ANSWER_TIME", set: to(ptr(asDurationOrZero), func(c *Config) **time.Duration { return &c.OpenAI.AnswerTime })},
 	{key: "openai.send_reasoning", env: "PYGENT_OPENAI_SEND_REASONING", set: to(ptr(asBool), func(c *Config) **bool { return &c.OpenAI.SendReasoning })},
 }
 

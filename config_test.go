@@ -257,6 +257,7 @@ var settingCases = []struct {
 	{"PYGENT_OPENAI_PARALLEL_TOOL_CALLS", "false", `openai.parallel_tool_calls = false`, func(c pygent.Config) any { return c.OpenAI.ParallelToolCalls }, ptr(false)},
 	{"PYGENT_OPENAI_STALL_FIRST", "0", `openai.stall_first = 0`, func(c pygent.Config) any { return c.OpenAI.StallFirst }, ptr(time.Duration(0))},
 	{"PYGENT_OPENAI_STALL_BETWEEN", "9s", `openai.stall_between = "9s"`, func(c pygent.Config) any { return c.OpenAI.StallBetween }, ptr(9 * time.Second)},
+	{"PYGENT_OPENAI_ANSWER_TIME", "1h", `openai.answer_time = "1h"`, func(c pygent.Config) any { return c.OpenAI.AnswerTime }, ptr(time.Hour)},
 	{"PYGENT_OPENAI_SEND_REASONING", "no", `openai.send_reasoning = false`, func(c pygent.Config) any { return c.OpenAI.SendReasoning }, ptr(false)},
 }
 

@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -29,30 +28,6 @@ func (f *configFile) refuse() {
 		"a file found in the working directory may not set %s: whoever wrote the project could send your key elsewhere or reach files outside of it; "+
 			"if you trust the file, name it with --config %s, or set these in ~/%s",
 		strings.Join(places, ", "), f.path, homeFile)}})
-}
-
-// onlyLowers refuses limits of which one is higher than before. A limit of time
-// that was not set is higher than any.
-func (c LimitsConfig) onlyLowers(before LimitsConfig) error {
-	steps := cmp.Or(before.MaxSteps, defaultMaxSteps)
-	calls := cmp.Or(before.MaxToolCalls, toolCallsFor(steps))
-	switch {
-	case c.MaxSteps > steps:
-		return raised(c.MaxSteps, steps)
-	case c.MaxToolCalls > calls:
-		return raised(c.MaxToolCalls, calls)
-	case before.StepTimeout > 0 && c.StepTimeout > before.StepTimeout:
-		return raised(c.StepTimeout, before.StepTimeout)
-	case before.MaxTime > 0 && c.MaxTime > before.MaxTime:
-		return raised(c.MaxTime, before.MaxTime)
-	case c.TaskTimeout > cmp.Or(before.TaskTimeout, DefaultTaskTimeout):
-		return raised(c.TaskTimeout, cmp.Or(before.TaskTimeout, DefaultTaskTimeout))
-	}
-	return nil
-}
-
-func raised[T any](to, from T) error {
-	return fmt.Errorf("a file found in the working directory may only lower a limit, and %v is above %v; if you trust the file, name it with --config", to, from)
 }
 
 // confineInitialFiles refuses initial files of a project's file that are not the

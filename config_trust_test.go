@@ -3,7 +3,10 @@ package pygent_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,6 +44,7 @@ func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
 		"PYGENT_PERSONA_NAME": true, "PYGENT_PERSONA": true, "PYGENT_TASK_PERSONAS": true, "PYGENT_TASK_PERSONAS_JSON": true,
 		"PYGENT_INIT_FILES": true, "PYGENT_BANNED_COMMANDS": true, "PYGENT_BANNED_APPS": true, "PYGENT_DISABLED_TOOLS": true,
 		"PYGENT_MAX_STEPS": true, "PYGENT_MAX_TOOL_CALLS": true, "PYGENT_STEP_TIMEOUT": true, "PYGENT_MAX_TIME": true, "PYGENT_TASK_TIMEOUT": true,
+		"PYGENT_MAX_TOKENS": true, "PYGENT_MAX_TASKS": true,
 	}
 	for _, test := range settingCases {
 		if may[test.env] || test.toml == `init_files = "a"` {
@@ -60,35 +64,82 @@ func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
 }
 
 func TestProjectFileOnlyLowersLimits(t *testing.T) {
-	tests := []struct{ home, project, refused string }{
-		{"", "max_steps = 20", ""},
-		{"", "max_steps = 21", "21 is above 20"},
-		{"", "max_tool_calls = 101", "101 is above 100"},
-		{"max_steps = 200", "max_steps = 200", ""},
-		{"max_steps = 200", "max_tool_calls = 1000", ""},
-		{"max_steps = 200", "max_tool_calls = 1001", "1001 is above 1000"},
-		{"max_steps = 5", "max_steps = 6", "6 is above 5"},
-		{"max_time = 60", "max_time = 61", "1m1s is above 1m0s"},
-		{"", "max_time = 7200", ""},
-		{"step_timeout = 60", "step_timeout = 61", "1m1s is above 1m0s"},
-		{"", "task_timeout = '20m'", ""},
-		{"", "task_timeout = '21m'", "21m0s is above 20m0s"},
+	tests := []struct {
+		name, home, env, project string
+		want                     pygent.LimitsConfig
+		warning                  string // after the key
+	}{
+		{"the default", "", "", "max_steps = 20", pygent.LimitsConfig{MaxSteps: 20}, ""},
+		{"above the default", "", "", "max_steps = 21", pygent.LimitsConfig{}, "21 has no effect: a file found in the working directory may only lower a limit, and 20 holds"},
+		{"calls", "", "", "max_tool_calls = 101", pygent.LimitsConfig{}, "and 100 holds"},
+		{"calls by the user's steps", "max_steps = 200", "", "max_tool_calls = 1000", pygent.LimitsConfig{MaxSteps: 200, MaxToolCalls: 1000}, ""},
+		{"calls above the user's steps", "max_steps = 200", "", "max_tool_calls = 1001", pygent.LimitsConfig{MaxSteps: 200}, "and 1000 holds"},
+		{"calls by steps that the file lowers", "", "", "max_steps = 2\nmax_tool_calls = 100", pygent.LimitsConfig{MaxSteps: 2, MaxToolCalls: 100}, ""},
+		{"the user's", "max_steps = 5", "", "max_steps = 6", pygent.LimitsConfig{MaxSteps: 5}, "6 has no effect: a file found in the working directory may only lower a limit, and 5 holds"},
+		{"the environment's", "", "5", "max_steps = 6", pygent.LimitsConfig{MaxSteps: 5}, "and 5 holds"},
+		{"the environment goes before the file", "", "9", "max_steps = 6", pygent.LimitsConfig{MaxSteps: 9}, ""},
+		{"calls by the environment's steps", "", "60", "max_tool_calls = 301", pygent.LimitsConfig{MaxSteps: 60}, "and 300 holds"},
+		{"no limit", "", "", "max_time = 7200\nmax_tokens = 1", pygent.LimitsConfig{MaxTime: 2 * time.Hour, MaxTokens: 1}, ""},
+		{"a step of a task", "", "", "step_timeout = '6m'", pygent.LimitsConfig{}, "6m0s has no effect: a file found in the working directory may only lower a limit, and 5m0s holds"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.home+", "+tt.project, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			s := newSources(t)
 			s.home("[limits]\n" + tt.home)
+			if tt.env != "" {
+				s.env["PYGENT_MAX_STEPS"] = tt.env
+			}
 			path := s.project("[limits]\n" + tt.project)
-			if tt.refused != "" {
-				bad := s.fault()
-				require.Equal(t, 2, bad.Line)
-				require.ErrorContains(t, bad, "may only lower a limit, and "+tt.refused)
+			c := s.load()
+			require.Equal(t, tt.want, c.Limits)
+			if tt.warning == "" {
+				require.Empty(t, c.Warnings)
+			} else {
+				require.Len(t, c.Warnings, 1)
+				require.True(t, strings.HasPrefix(c.Warnings[0], path+":2:1: limits."), c.Warnings[0])
+				require.Contains(t, c.Warnings[0], tt.warning)
+				require.Contains(t, c.Warnings[0], "--config")
 			}
 			s.Files = []string{path}
-			s.load() // trusted once the user names it
-			if tt.refused == "" {
-				s.Files = nil
-				s.load()
+			require.Empty(t, s.load().Warnings, "trusted once the user names it")
+		})
+	}
+}
+
+// Every limit is lowered and never raised, also one that is added later: it is
+// found by its field.
+func TestProjectFileRaisesNoLimit(t *testing.T) {
+	limits := reflect.TypeFor[pygent.LimitsConfig]()
+	for i := range limits.NumField() {
+		field := limits.Field(i)
+		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		t.Run(key, func(t *testing.T) {
+			value := func(c pygent.Config) int64 { return reflect.ValueOf(c.Limits).Field(i).Int() }
+			load := func(home, project string) pygent.Config {
+				s := newSources(t)
+				if home != "" {
+					s.home("[limits]\n" + key + " = " + home)
+				}
+				s.project("[limits]\n" + key + " = " + project)
+				return s.load()
+			}
+			user, lower := load("10", "10"), load("10", "9")
+			require.Empty(t, user.Warnings)
+			require.Empty(t, lower.Warnings)
+			require.Less(t, value(lower), value(user))
+
+			raised := load("10", "11")
+			require.Equal(t, value(user), value(raised))
+			require.Len(t, raised.Warnings, 1)
+			require.Contains(t, raised.Warnings[0], "pygent.toml:2:1: limits."+key+" = 11")
+
+			for _, unlimited := range []string{"0", "-1"} {
+				s := newSources(t)
+				s.project("[limits]\n" + key + " = " + unlimited)
+				require.ErrorContains(t, s.fault(), "want ")
+			}
+			if unset := load("", "2_000_000_000"); value(unset) != 0 {
+				require.Contains(t, []string{"max_time", "max_tokens"}, key, "without the user's word there is no limit of these")
 			}
 		})
 	}

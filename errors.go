@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -44,6 +45,13 @@ var (
 	ErrLeftBehind = errors.New("did not end in time and is left behind")
 	// ErrNoAnswer is returned by [Agent.Step] when the model answered nothing.
 	ErrNoAnswer = errors.New("the model gave no answer")
+	// ErrAnswerTooLarge is returned for an answer of a model's server that is
+	// beyond what models write: in bytes, elements or nesting.
+	ErrAnswerTooLarge = chatstream.ErrTooLarge
+	// ErrRedirected is returned when a model's server sends a request on to where
+	// it does not go by itself, since the key would go with it: another host or
+	// port, or from https to http.
+	ErrRedirected = errors.New("the server sends requests on to another place")
 	// ErrNoModel is returned when no model is configured: no key, no base URL.
 	ErrNoModel = errors.New("no model is configured")
 	// ErrUnknownTool is returned for a tool that is not registered.

@@ -26,6 +26,7 @@ const (
 	defaultOpenAIModel   = "gpt-4.1-mini"
 	defaultFirstByte     = 5 * time.Minute
 	defaultBetweenChunks = 3 * time.Minute
+	defaultAnswerTime    = 30 * time.Minute
 )
 
 // OpenAIModel is a [StreamingModel] for OpenAI and every server with its chat
@@ -54,6 +55,7 @@ type OpenAIModel struct {
 	sendReasoning bool
 	firstByte     time.Duration
 	betweenChunks time.Duration
+	answerTime    time.Duration
 
 	mu      sync.Mutex
 	learned map[string]adaptation // by model name; the values are never modified
@@ -71,6 +73,7 @@ type openAIOptions struct {
 	maxTokensField              string
 	parallel                    *bool
 	firstByte, betweenChunks    time.Duration
+	answerTime                  time.Duration
 	sendReasoning               bool
 	client                      *http.Client
 	env                         func(string) (string, bool)
@@ -130,13 +133,22 @@ func OpenAIParallelToolCalls(allow bool) OpenAIOption {
 	return func(o *openAIOptions) { o.parallel = &allow }
 }
 
-// OpenAIStallTimeouts sets how long to wait for the first byte of an answer
+// OpenAIStallTimeouts sets how long to wait for the first data of an answer
 // (default 5 minutes) and between two pieces of it (default 3 minutes). Zero
-// turns a limit off. An answer that is not streamed is not sent before it is
-// complete, so the first limit holds for all of it; and in the Responses API,
-// where an answer begins before the model thinks, for each silence in it.
-func OpenAIStallTimeouts(firstByte, betweenChunks time.Duration) OpenAIOption {
-	return func(o *openAIOptions) { o.firstByte, o.betweenChunks = firstByte, betweenChunks }
+// turns a limit off. Data is text, reasoning or a tool call; comments and empty
+// chunks, by which servers keep a connection open, are none. An answer that is
+// not streamed is not sent before it is complete, so the first limit holds for
+// all of it; and in the Responses API, where an answer begins before the model
+// thinks, for each silence in it.
+func OpenAIStallTimeouts(first, between time.Duration) OpenAIOption {
+	return func(o *openAIOptions) { o.firstByte, o.betweenChunks = first, between }
+}
+
+// OpenAIAnswerTime limits the time of one answer from the request to its end,
+// for servers that send a little for ever. The default is 30 minutes; zero turns
+// the limit off. An answer that takes longer fails and is not asked for again.
+func OpenAIAnswerTime(limit time.Duration) OpenAIOption {
+	return func(o *openAIOptions) { o.answerTime = limit }
 }
 
 // OpenAISendReasoning tells whether the reasoning of earlier answers
@@ -162,6 +174,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	o := openAIOptions{
 		firstByte:     defaultFirstByte,
 		betweenChunks: defaultBetweenChunks,
+		answerTime:    defaultAnswerTime,
 		sendReasoning: true,
 		env:           os.LookupEnv,
 	}
@@ -182,6 +195,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	if err != nil {
 		return nil, err
 	}
+	client = guarded(client)
 	m := &OpenAIModel{
 		options:       o.requestOptions(client, base, query),
 		client:        client,
@@ -190,11 +204,12 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 		model:         o.model,
 		maxTokens:     o.maxTokensField,
 		hasKey:        o.key != "" || o.headerCredentials(),
-		redact:        redactor(o.secrets()),
+		redact:        redactor(append(o.secrets(), querySecrets(query)...)),
 		params:        p,
 		sendReasoning: o.sendReasoning,
 		firstByte:     o.firstByte,
 		betweenChunks: o.betweenChunks,
+		answerTime:    o.answerTime,
 		learned:       map[string]adaptation{},
 	}
 	if m.api == OpenAIResponses {
@@ -344,7 +359,7 @@ func (o *openAIOptions) httpClient() (*http.Client, error) {
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("CA file %s: no PEM certificate in it", o.caFile)
 	}
-	transport, ok := http.DefaultTransport.(*http.Transport)
+	transport, ok := boundedTransport().(*http.Transport)
 	if !ok {
 		return nil, errors.New("a CA file needs the standard http.DefaultTransport: set an HTTP client instead")
 	}
@@ -385,10 +400,10 @@ func parseBaseURL(s string) (*url.URL, url.Values, error) {
 		return nil, nil, fmt.Errorf("base URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, nil, fmt.Errorf("base URL %q: want something like %s", u.Redacted(), defaultOpenAIBaseURL)
+		return nil, nil, fmt.Errorf("base URL %q: want something like %s", redactURL(s), defaultOpenAIBaseURL)
 	}
 	if u.User != nil {
-		return nil, nil, fmt.Errorf("base URL %q: credentials belong into the key or a header", u.Redacted())
+		return nil, nil, fmt.Errorf("base URL %q: credentials belong into the key or a header", redactURL(s))
 	}
 	query := u.Query()
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, query, nil

@@ -10,19 +10,19 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
+	"slices"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/sse"
 )
 
 // Limits of what is read from a server. A stream may be long on the wire,
 // since little of each chunk is kept.
 const (
-	maxPlainBody  = 33 << 20 // an answer of chatstream's limit, and what surrounds it
+	maxPiece      = 17 << 20 // an event, or a plain body: an answer of chatstream's limit, and what surrounds it
 	maxStreamBody = 512 << 20
 	maxErrorBody  = 256 << 10
 )
@@ -70,7 +70,7 @@ func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}
-	watch := newStallWatch(ctx, c.model.firstByte, c.silence())
+	watch := newStallWatch(ctx, c.limits())
 	defer watch.stop()
 	resp, err := c.roundTrip(watch, body)
 	if err == nil {
@@ -120,9 +120,9 @@ func (c *openAICall) read(watch *stallWatch, res *http.Response) (*ChatResponse,
 			Message: "the answer is an HTML page" + c.model.baseURLHint(),
 		}
 	case first == '{' || first == '[':
-		err = c.readPlain(asm, r)
+		err = c.readPlain(watch, asm, r)
 	default:
-		err = c.readStream(asm, r)
+		err = c.readStream(watch, asm, r)
 	}
 	var answer *chatstream.Answer
 	if err == nil {
@@ -135,42 +135,66 @@ func (c *openAICall) read(watch *stallWatch, res *http.Response) (*ChatResponse,
 	return newChatResponse(answer)
 }
 
-func (c *openAICall) readPlain(asm assembler, r io.Reader) error {
-	body, err := io.ReadAll(io.LimitReader(r, maxPlainBody+1))
+func (c *openAICall) readPlain(watch *stallWatch, asm assembler, r io.Reader) error {
+	var body bytes.Buffer
+	_, err := io.Copy(&body, io.LimitReader(pulse{r, watch.moved}, maxPiece+1))
 	if err != nil {
 		return err
 	}
-	if len(body) > maxPlainBody {
-		return chatstream.ErrTooLarge
+	if body.Len() > maxPiece {
+		return fmt.Errorf("%w: more than %d MiB", chatstream.ErrTooLarge, maxPiece>>20)
 	}
-	return c.add(asm, body)
+	return c.add(asm, body.Bytes())
 }
 
-func (c *openAICall) readStream(asm assembler, r io.Reader) error {
+func (c *openAICall) readStream(watch *stallWatch, asm assembler, r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: maxStreamBody}
-	// A last event without the blank line that ends it counts as well.
-	ended := io.MultiReader(limited, bytes.NewReader([]byte("\n\n")))
-	dec := ssestream.NewDecoder(&http.Response{Body: io.NopCloser(ended)})
-	for dec.Next() {
-		for _, data := range payloads(dec.Event().Data) {
-			if bytes.Equal(data, []byte("[DONE]")) {
-				return nil
-			}
-			if err := c.add(asm, data); err != nil {
-				return err
-			}
-			if c.inResponses() && asm.Finished() {
-				return nil // nothing follows the end, whenever the connection is closed
-			}
+	events := sse.NewReader(limited, maxPiece)
+	for {
+		event, err := events.Next()
+		switch {
+		case errors.Is(err, sse.ErrTooLarge):
+			return fmt.Errorf("%w: an event of more than %d MiB", chatstream.ErrTooLarge, maxPiece>>20)
+		case limited.N == 0:
+			return fmt.Errorf("%w: a stream of more than %d MiB", chatstream.ErrTooLarge, maxStreamBody>>20)
+		case err == io.EOF || err != nil && asm.Finished():
+			return nil // Finish judges it
+		case err != nil:
+			return err
+		}
+		if done, err := c.addEvent(watch, asm, event); done || err != nil {
+			return err
 		}
 	}
-	switch err := dec.Err(); {
-	case errors.Is(err, bufio.ErrTooLong) || limited.N == 0:
-		return chatstream.ErrTooLarge
-	case err != nil && !asm.Finished():
-		return err
+}
+
+// addEvent takes the data of an event, which may be several pieces: some servers
+// end an event by a single newline.
+func (c *openAICall) addEvent(watch *stallWatch, asm assembler, event []byte) (done bool, err error) {
+	event = bytes.TrimSpace(event)
+	pieces := bytes.Lines(event)
+	if bytes.IndexByte(event, '\n') < 0 || json.Valid(event) {
+		pieces = slices.Values([][]byte{event})
 	}
-	return nil // Finish judges it
+	for data := range pieces {
+		if data = bytes.TrimSpace(data); len(data) == 0 {
+			continue
+		}
+		if bytes.Equal(data, []byte("[DONE]")) {
+			return true, nil
+		}
+		before := asm.Progress()
+		if err := c.add(asm, data); err != nil {
+			return true, err
+		}
+		if asm.Progress() > before {
+			watch.moved()
+		}
+		if c.inResponses() && asm.Finished() {
+			return true, nil // nothing follows the end, whenever the connection is closed
+		}
+	}
+	return false, nil
 }
 
 func (c *openAICall) add(asm assembler, data []byte) error {
@@ -195,25 +219,6 @@ func (c *openAICall) takenID(id string) bool {
 	return false
 }
 
-// payloads splits the data of an event that holds several, as servers send
-// them that end an event by a single newline.
-func payloads(data []byte) [][]byte {
-	data = bytes.TrimSpace(data)
-	if !bytes.ContainsRune(data, '\n') || json.Valid(data) {
-		if len(data) == 0 {
-			return nil
-		}
-		return [][]byte{data}
-	}
-	var out [][]byte
-	for line := range bytes.Lines(data) {
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
 // firstByte returns the first byte that is not white space, without taking it.
 func firstByte(r *bufio.Reader) (byte, error) {
 	for n := 0; n < maxErrorBody; n++ {
@@ -227,7 +232,7 @@ func firstByte(r *bufio.Reader) (byte, error) {
 			return b, r.UnreadByte()
 		}
 	}
-	return 0, chatstream.ErrTooLarge
+	return 0, fmt.Errorf("%w: it begins with %d KiB of white space", chatstream.ErrTooLarge, maxErrorBody>>10)
 }
 
 func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
@@ -265,82 +270,4 @@ func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
 		Model: a.Model,
 		ID:    a.ID,
 	}, nil
-}
-
-// stallWatch cancels a call that has stopped moving.
-type stallWatch struct {
-	ctx            context.Context
-	cancel         context.CancelCauseFunc
-	timer          *time.Timer // nil while neither limit is on
-	first, between time.Duration
-	started        bool // a byte has come
-}
-
-func newStallWatch(ctx context.Context, first, between time.Duration) *stallWatch {
-	w := &stallWatch{first: first, between: between}
-	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	if first > 0 {
-		w.arm(first, fmt.Sprintf("no answer came within %s", first))
-	}
-	return w
-}
-
-func (w *stallWatch) arm(limit time.Duration, message string) {
-	w.timer = time.AfterFunc(limit, func() {
-		w.cancel(&APIError{Message: message, Retryable: true})
-	})
-}
-
-func (w *stallWatch) disarm() {
-	if w.timer != nil {
-		w.timer.Stop()
-		w.timer = nil
-	}
-}
-
-func (w *stallWatch) stop() {
-	w.disarm()
-	w.cancel(nil)
-}
-
-// stalled returns the error of a call that was cancelled by the watch.
-func (w *stallWatch) stalled() error {
-	var stall *APIError
-	if errors.As(context.Cause(w.ctx), &stall) {
-		return stall
-	}
-	return nil
-}
-
-// reader watches r while it is being read, so that the time a reader spends on
-// what it got is no stall.
-func (w *stallWatch) reader(r io.Reader) io.Reader { return &watchedReader{w, r} }
-
-// drain reads what little may follow a complete answer, so that the connection
-// can be used again, but does not wait for it.
-func (w *stallWatch) drain(r io.Reader) {
-	const moment, enough = 50 * time.Millisecond, 4 << 10
-	w.between = moment
-	_, _ = io.CopyN(io.Discard, r, enough) // the answer is complete whatever comes
-}
-
-type watchedReader struct {
-	watch *stallWatch
-	r     io.Reader
-}
-
-// Read passes on what comes while the watch allows for it.
-func (r *watchedReader) Read(p []byte) (int, error) {
-	w := r.watch
-	if w.started && w.between > 0 {
-		w.arm(w.between, fmt.Sprintf("nothing came for %s in the middle of the answer", w.between))
-	}
-	n, err := r.r.Read(p)
-	if n > 0 {
-		w.started = true
-	}
-	if w.started {
-		w.disarm()
-	}
-	return n, err
 }

@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -32,6 +33,46 @@ func (o *openAIOptions) secrets() []string {
 		}
 	}
 	return secrets
+}
+
+// isVersion reports whether a parameter of a query is what Azure calls so, and
+// nothing that has to be hidden.
+func isVersion(name string) bool { return strings.EqualFold(name, "api-version") }
+
+// querySecrets are the values of a base URL's query that no error may show.
+func querySecrets(query url.Values) []string {
+	var secrets []string
+	for name, values := range query {
+		if !isVersion(name) {
+			for _, v := range values {
+				secrets = append(secrets, v, url.QueryEscape(v))
+			}
+		}
+	}
+	return secrets
+}
+
+// redactURL is a URL as it may be shown: without the password, and without the
+// values in its query, where some servers want their key.
+func redactURL(s string) string {
+	if !strings.ContainsAny(s, "@?#") {
+		return s
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Opaque != "" {
+		return redacted
+	}
+	query := u.Query()
+	for name := range query {
+		if !isVersion(name) {
+			query[name] = []string{"redacted"}
+		}
+	}
+	u.RawQuery, u.Fragment = query.Encode(), ""
+	if u.User != nil {
+		u.User = url.User("redacted") // some take the name for the key
+	}
+	return u.String()
 }
 
 // redactor returns a function that takes secrets out of a server's words.

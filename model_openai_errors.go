@@ -35,8 +35,8 @@ func newStatusError(status int, h http.Header, body []byte) *APIError {
 	f := parseErrorBody(body)
 	e := &APIError{
 		Status:    status,
-		Code:      cmp.Or(f.code, f.kind),
-		Message:   cmp.Or(f.message, http.StatusText(status)),
+		Code:      headOf(cmp.Or(f.code, f.kind), maxErrorName),
+		Message:   headOf(cmp.Or(f.message, http.StatusText(status)), maxErrorMessage),
 		RequestID: requestID(h),
 	}
 	if f.param != "" {
@@ -55,6 +55,12 @@ func newStatusError(status int, h http.Header, body []byte) *APIError {
 	}
 	return e
 }
+
+// Limits of what is shown of a server's words.
+const (
+	maxErrorMessage = 8 << 10
+	maxErrorName    = 200
+)
 
 // paramError is the parameter that an API's error names apart from its message.
 type paramError struct{ name string }
@@ -88,7 +94,8 @@ func responseError(err error, res *http.Response) error {
 		api.Status = f.status // not one that was only inferred
 		return api
 	case errors.Is(err, chatstream.ErrTooLarge):
-		return &APIError{Status: res.StatusCode, Message: err.Error(), RequestID: id, Err: err}
+		message := err.Error() + " (no model writes that, and it is not asked for again: is that a model server?)"
+		return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
 	case errors.Is(err, chatstream.ErrUnfinished), errors.Is(err, chatstream.ErrNoChoice), errors.Is(err, chatstream.ErrMalformed):
 		return &APIError{Status: res.StatusCode, Message: err.Error(), RequestID: id, Retryable: true, Err: err}
 	}
@@ -153,6 +160,7 @@ func (m *OpenAIModel) connectionError(err error) *APIError {
 	e := &APIError{Retryable: true, Err: cause}
 	var cert *tls.CertificateVerificationError
 	var dns *net.DNSError
+	var redirect *redirectError
 	var hint string
 	switch {
 	case errors.As(cause, &cert):
@@ -161,9 +169,9 @@ func (m *OpenAIModel) connectionError(err error) *APIError {
 	case errors.Is(cause, http.ErrSchemeMismatch), errors.As(cause, new(tls.RecordHeaderError)):
 		e.Retryable = false
 		hint = "the server does not speak TLS: does the base URL begin with http://?"
-	case strings.Contains(cause.Error(), "origin must match"): // the SDK's, which follows to no other host
+	case errors.As(cause, &redirect):
 		e.Retryable = false
-		hint = "the server sends requests on to another host: give that in the base URL"
+		hint = fmt.Sprintf("if you trust it, give that in the base URL: %s", redirect.baseOf())
 	case errors.Is(cause, syscall.ECONNREFUSED):
 		hint = "is the server running there?"
 	case errors.As(cause, &dns):
@@ -272,7 +280,8 @@ func (f errorFields) contextTooLarge(status int) bool {
 }
 
 func requestID(h http.Header) string {
-	return cmp.Or(h.Get("x-request-id"), h.Get("apim-request-id"), h.Get("request-id"), h.Get("x-amzn-requestid"))
+	id := cmp.Or(h.Get("x-request-id"), h.Get("apim-request-id"), h.Get("request-id"), h.Get("x-amzn-requestid"))
+	return headOf(id, maxErrorName)
 }
 
 // snippet is the beginning of a body that is no JSON, in one line.

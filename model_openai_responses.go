@@ -36,6 +36,7 @@ func OpenAIAPI(api OpenAIProtocol) OpenAIOption { return func(o *openAIOptions) 
 type assembler interface {
 	Add(data []byte) (chatstream.Delta, error)
 	Finished() bool
+	Progress() int // grows with data, and with nothing else
 	Finish() (*chatstream.Answer, error)
 }
 

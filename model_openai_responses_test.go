@@ -288,7 +288,7 @@ func TestThinkingInSilenceIsNoStall(t *testing.T) {
 			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 			require.Equal(t, ok, err == nil, err)
 			if !ok {
-				require.ErrorContains(t, err, "nothing came for 5m0s")
+				require.ErrorContains(t, err, "no answer came within 5m0s")
 			}
 			time.Sleep(limit) // in the bubble: the server's goroutine ends
 		})

@@ -80,6 +80,12 @@ func TestStalledCallsEnd(t *testing.T) {
 			io.WriteString(w, last)
 			w.Close()
 		}}, "", 10 * time.Minute},
+		{"comments", pipeTransport{write: everyMinute(": still here\n\n")}, "no answer came within 5m0s", 5 * time.Minute},
+		{"empty data", pipeTransport{write: everyMinute("data:\n\n")}, "no answer came within 5m0s", 5 * time.Minute},
+		{"chunks that say nothing", pipeTransport{write: everyMinute("data: {\"choices\":[]}\n\n")}, "no answer came within 5m0s", 5 * time.Minute},
+		{"white space", pipeTransport{write: everyMinute("\n \n")}, "no answer came within 5m0s", 5 * time.Minute},
+		{"empty deltas", pipeTransport{write: everyMinute(chunk, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n")}, "nothing came for 3m0s", 4 * time.Minute},
+		{"a call that is only announced", pipeTransport{write: everyMinute(chunk, "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"bash\",\"arguments\":\"\"}}]}}]}\n\n")}, "nothing came for 3m0s", 4 * time.Minute},
 		{"open after the end", pipeTransport{write: func(w *io.PipeWriter) {
 			io.WriteString(w, last+"data: [DONE]\n\n")
 		}}, "", 50 * time.Millisecond},
@@ -93,13 +99,60 @@ func TestStalledCallsEnd(t *testing.T) {
 				m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: c.rt}))
 				start := time.Now()
 				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
-				require.Equal(t, c.after, time.Since(start))
+				took := time.Since(start)
+				time.Sleep(2 * time.Minute) // in the bubble: the server's goroutine ends
+				require.Equal(t, c.after, took)
 				if c.want == "" {
 					require.NoError(t, err)
 					return
 				}
 				require.ErrorContains(t, err, c.want)
 				require.True(t, apiError(t, err).Retryable)
+			})
+		})
+	}
+}
+
+// everyMinute writes texts, a minute apart, and the last one for ever.
+func everyMinute(texts ...string) func(*io.PipeWriter) {
+	return func(w *io.PipeWriter) {
+		for i := 0; ; i++ {
+			time.Sleep(time.Minute)
+			if _, err := io.WriteString(w, texts[min(i, len(texts)-1)]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func TestAnswersWithoutEndAreEnded(t *testing.T) {
+	const thought = "data: {\"type\":\"response.reasoning_text.delta\",\"delta\":\"a\"}\n\n"
+	cases := []struct {
+		name, text string
+		api        pygent.OpenAIProtocol
+		opts       []pygent.OpenAIOption
+		after      time.Duration
+	}{
+		{"text", "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", pygent.OpenAIChat, nil, 30 * time.Minute},
+		{"reasoning", thought, pygent.OpenAIResponses, nil, 30 * time.Minute},
+		{"a plain answer", "[", pygent.OpenAIChat, nil, 30 * time.Minute},
+		{"a limit of one's own", thought, pygent.OpenAIResponses, []pygent.OpenAIOption{pygent.OpenAIAnswerTime(time.Hour)}, time.Hour},
+		{"events that say nothing", "data: {\"type\":\"response.in_progress\",\"response\":{}}\n\n", pygent.OpenAIResponses, nil, 5 * time.Minute},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := &http.Client{Transport: pipeTransport{write: everyMinute(c.text)}}
+				m := newModel(t, append(c.opts, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(c.api))...)
+				start := time.Now()
+				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+				took := time.Since(start)
+				time.Sleep(2 * time.Minute) // in the bubble: the server's goroutine ends
+				require.Equal(t, c.after, took)
+				if c.after > 5*time.Minute {
+					require.ErrorContains(t, err, "OpenAIAnswerTime")
+					require.False(t, apiError(t, err).Retryable)
+				}
 			})
 		})
 	}
@@ -114,7 +167,7 @@ func TestStallTimeoutsCanBeTurnedOff(t *testing.T) {
 			io.WriteString(w, "{\"content\":\"late\"}}]}")
 			w.Close()
 		}}
-		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}), pygent.OpenAIStallTimeouts(0, 0))
+		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}), pygent.OpenAIStallTimeouts(0, 0), pygent.OpenAIAnswerTime(0))
 		resp, err := m.Chat(t.Context(), ask())
 		require.NoError(t, err)
 		require.Equal(t, "late", resp.Message.Content)

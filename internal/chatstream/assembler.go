@@ -16,6 +16,8 @@
 //     appended, their elements with the same "index" merged, of anything else
 //     the last holds. A field sent once is kept byte for byte.
 //   - Only the first choice counts.
+//   - The server is not trusted. A chunk is walked and not decoded, and what is
+//     kept of it is paid for out of one budget; see [budget].
 package chatstream
 
 import (
@@ -23,6 +25,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // Errors of answers that are not one.
@@ -37,17 +43,9 @@ var (
 	ErrTooLarge = errors.New("the answer is too large")
 )
 
-// Limits of one answer. They are far beyond what models write, and keep a
-// server that runs wild from filling the memory.
-const (
-	maxSize  = 32 << 20 // bytes of all deltas
-	maxCalls = 256
-	maxItems = 4096 // indexed elements of an array
-)
-
 // ServerError is an error object that a server sent in place of a chunk.
 type ServerError struct {
-	Body json.RawMessage // the object, or what its "error" field held
+	Body json.RawMessage // the object, or what its "error" field held; cut off where it is large
 }
 
 // Error shows the object.
@@ -96,59 +94,137 @@ type Assembler struct {
 	whole     bool // the last message came in one piece
 	usage     Usage
 	chunks    int // how many were added
-	size      int
+	budget    budget
 }
 
+// chunk holds parts of the data that it was read from.
 type chunk struct {
-	ID, Model, Object, Type json.RawMessage
-	Choices                 []choice
-	Usage, Error            json.RawMessage
+	id, model, object, kind json.RawMessage
+	choices, usage, err     json.RawMessage
 }
 
+func readChunk(data []byte) (c chunk, err error) {
+	if err := mustBeObject(data, "chunk"); err != nil {
+		return c, err
+	}
+	for name, raw := range jsonwalk.Members(data) {
+		switch name {
+		case "id":
+			c.id = raw
+		case "model":
+			c.model = raw
+		case "object":
+			c.object = raw
+		case "type":
+			c.kind = raw
+		case "choices":
+			c.choices = raw
+		case "usage":
+			c.usage = raw
+		case "error":
+			c.err = raw
+		}
+	}
+	if present(c.choices) && c.choices[0] != '[' {
+		return c, fmt.Errorf("%w: the choices are no list", ErrMalformed)
+	}
+	return c, nil
+}
+
+// mustBeObject refuses what is neither an object nor null.
+func mustBeObject(raw []byte, what string) error {
+	if jsonwalk.IsObject(raw) || !present(bytes.TrimSpace(raw)) {
+		return nil
+	}
+	return fmt.Errorf("%w: the %s is no object", ErrMalformed, what)
+}
+
+// choice holds parts of the data that it was read from.
 type choice struct {
-	Index          json.RawMessage
-	Delta, Message json.RawMessage
-	FinishReason   json.RawMessage `json:"finish_reason"`
-	Usage, Error   json.RawMessage
+	index, delta, message, finish, usage, err json.RawMessage
+}
+
+func readChoice(data json.RawMessage) (ch choice, err error) {
+	if err := mustBeObject(data, "choice"); err != nil {
+		return ch, err
+	}
+	for name, raw := range jsonwalk.Members(data) {
+		switch name {
+		case "index":
+			ch.index = raw
+		case "delta":
+			ch.delta = raw
+		case "message":
+			ch.message = raw
+		case "finish_reason":
+			ch.finish = raw
+		case "usage":
+			ch.usage = raw
+		case "error":
+			ch.err = raw
+		}
+	}
+	return ch, nil
 }
 
 // Add takes one chunk of a stream, or a whole completion, which counts as
 // finished. The bytes are not kept. The error is a [*ServerError], or one of
 // this package's; the assembler is of no use after one.
 func (a *Assembler) Add(data []byte) (Delta, error) {
-	var c chunk
-	if err := json.Unmarshal(data, &c); err != nil {
-		return Delta{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	if err := Check(data); err != nil {
+		return Delta{}, err
 	}
-	if present(c.Error) {
-		return Delta{}, &ServerError{Body: c.Error}
+	c, err := readChunk(data)
+	if err != nil {
+		return Delta{}, err
 	}
-	if len(c.Choices) == 0 && (stringOf(c.Object) == "error" || stringOf(c.Type) == "error") {
-		return Delta{}, &ServerError{Body: bytes.Clone(data)}
+	if present(c.err) {
+		return Delta{}, NewServerError(c.err)
 	}
-	a.chunks++
-	if a.id == "" {
-		a.id = stringOf(c.ID)
+	if a.chunks++; a.id == "" {
+		a.id = headOf(stringOf(c.id))
 	}
 	if a.model == "" {
-		a.model = stringOf(c.Model)
+		a.model = headOf(stringOf(c.model))
 	}
-	a.usage.update(c.Usage)
+	a.usage.update(c.usage)
+	delta, choices, err := a.addChoices(c.choices)
+	if err == nil && choices == 0 && (stringOf(c.object) == "error" || stringOf(c.kind) == "error") {
+		err = NewServerError(data)
+	}
+	return delta, err
+}
+
+// headOf keeps a name from being longer than names are.
+func headOf(name string) string {
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
+}
+
+// addChoices also returns how many there are.
+func (a *Assembler) addChoices(choices json.RawMessage) (Delta, int, error) {
 	var delta Delta
-	for _, ch := range c.Choices {
+	n := 0
+	for raw := range jsonwalk.Elements(choices) {
+		if n++; n > maxChoices {
+			return Delta{}, n, tooMany("choices", maxChoices)
+		}
+		ch, err := readChoice(raw)
+		if err != nil {
+			return Delta{}, n, err
+		}
 		d, err := a.addChoice(ch)
 		if err != nil {
-			return Delta{}, err
+			return Delta{}, n, err
 		}
 		delta.Text += d.Text
 		delta.Reasoning += d.Reasoning
 	}
-	return delta, nil
+	return delta, n, nil
 }
 
 func (a *Assembler) addChoice(ch choice) (Delta, error) {
 	index := 0
-	if i := intOf(ch.Index); i != nil {
+	if i := intOf(ch.index); i != nil {
 		index = *i
 	}
 	if a.choice == nil {
@@ -157,53 +233,104 @@ func (a *Assembler) addChoice(ch choice) (Delta, error) {
 	if index != *a.choice {
 		return Delta{}, nil
 	}
-	if present(ch.Error) {
-		return Delta{}, &ServerError{Body: ch.Error}
+	if present(ch.err) {
+		return Delta{}, NewServerError(ch.err)
 	}
-	a.usage.update(ch.Usage)
-	if reason := stringOf(ch.FinishReason); reason != "" {
+	a.usage.update(ch.usage)
+	if reason := headOf(stringOf(ch.finish)); reason != "" {
 		a.finish = reason
 	}
 	switch {
-	case present(ch.Delta):
-		return a.addMessage(ch.Delta)
-	case present(ch.Message):
+	case present(ch.delta):
+		return a.addMessage(ch.delta)
+	case present(ch.message):
 		a.whole = true
 		a.content, a.calls, a.extra = content{}, nil, nil
-		return a.addMessage(ch.Message)
+		return a.addMessage(ch.message)
 	}
 	return Delta{}, nil
 }
 
+// member is a field of an object, a part of the data that it was read from.
+type member struct {
+	name string
+	raw  json.RawMessage
+}
+
+// members returns the fields of an object.
+func members(object json.RawMessage, what string) ([]member, error) {
+	if err := mustBeObject(object, what); err != nil {
+		return nil, err
+	}
+	var list []member
+	for name, raw := range jsonwalk.Members(object) {
+		if len(list) == maxFields {
+			return nil, tooMany("fields in one object", maxFields)
+		}
+		list = append(list, member{name, raw})
+	}
+	return list, nil
+}
+
+// take removes the fields of a name and returns the last one's value.
+func take(list []member, name string) (raw json.RawMessage, rest []member) {
+	rest = slices.DeleteFunc(list, func(m member) bool {
+		if m.name == name {
+			raw = m.raw
+		}
+		return m.name == name
+	})
+	return raw, rest
+}
+
+// valueOf returns the value of a field, and nil if there is none.
+func valueOf(list []member, name string) json.RawMessage {
+	for _, m := range slices.Backward(list) {
+		if m.name == name {
+			return m.raw
+		}
+	}
+	return nil
+}
+
 func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
-	if a.size += len(raw); a.size > maxSize {
-		return Delta{}, ErrTooLarge
+	if err := a.budget.spendOn(raw); err != nil {
+		return Delta{}, err
 	}
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return Delta{}, fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
-	text, err := a.content.add(m["content"])
+	m, err := members(raw, "message")
 	if err != nil {
 		return Delta{}, err
 	}
-	if err := a.addCalls(m["tool_calls"]); err != nil {
+	said, m := take(m, "content")
+	calls, m := take(m, "tool_calls")
+	_, m = take(m, "role")
+	text, err := a.content.add(said, &a.budget)
+	if err != nil {
 		return Delta{}, err
 	}
-	reasoning := stringOf(m["reasoning_content"])
+	if err := a.addCalls(calls); err != nil {
+		return Delta{}, err
+	}
+	reasoning := stringOf(valueOf(m, "reasoning_content"))
 	if reasoning == "" {
-		reasoning = stringOf(m["reasoning"])
+		reasoning = stringOf(valueOf(m, "reasoning"))
 	}
 	if text == "" {
-		text = stringOf(m["refusal"])
+		text = stringOf(valueOf(m, "refusal"))
 	}
-	delete(m, "role")
-	delete(m, "content")
-	delete(m, "tool_calls")
 	if a.extra == nil {
 		a.extra = fields{}
 	}
-	return Delta{Text: text, Reasoning: reasoning}, a.extra.merge(m, a.whole)
+	return Delta{Text: text, Reasoning: reasoning}, a.extra.merge(m, a.whole, &a.budget)
+}
+
+// Progress counts the bytes of content, reasoning and arguments so far. It
+// grows with each piece of data, and not with chunks that say nothing.
+func (a *Assembler) Progress() int {
+	if a.Finished() {
+		return a.budget.progress + 1
+	}
+	return a.budget.progress
 }
 
 // Finished reports whether the answer is complete, apart from what may trail

@@ -2,6 +2,7 @@ package chatstream_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -319,12 +320,23 @@ func FuzzAssembler(f *testing.F) {
 	f.Add(delta(`{"d":[{"index":0,"t":"a"}]}`) + "\n" + delta(`{"d":[{"index":0,"t":["b"]},1,null]}`) + "\n" + finishStop)
 	f.Add(`{"choices":[{"message":{"content":[{"type":"text","text":"\ud83d"},"b",{}],"tool_calls":[{}]}}],"usage":{"prompt_tokens":1e300}}`)
 	f.Add(`{"error":"x"}`)
+	f.Add(`{"choices":[` + strings.Repeat("{},", 40) + `{}]}` + "\n" + finishStop)
+	f.Add(delta(`{"x":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`) + "\n" + finishStop)
+	f.Add(delta(`{"a\u0062":"x","ab":"y","":[{"index":-1},{"index":-1,"":null}]}`) + "\n" + finishStop)
+	f.Add(calls(`{"index":99999999999,"id":"a","function":{"name":"f"}},{"index":-2,"function":{"name":"f"}}`) + "\n" + finishCalls)
 	f.Fuzz(func(t *testing.T, stream string) {
 		var a chatstream.Assembler
 		for chunk := range strings.Lines(stream) {
-			if _, err := a.Add([]byte(chunk)); err != nil {
+			before := a.Progress()
+			data := []byte(chunk)
+			if _, err := a.Add(data); err != nil {
+				var server *chatstream.ServerError
+				known := errors.As(err, &server) || errors.Is(err, chatstream.ErrMalformed) || errors.Is(err, chatstream.ErrTooLarge)
+				require.True(t, known, "%v", err)
 				return
 			}
+			require.GreaterOrEqual(t, a.Progress(), before)
+			clear(data) // the bytes are not kept
 		}
 		answer, err := a.Finish()
 		if err != nil {
@@ -344,6 +356,29 @@ func FuzzAssembler(f *testing.F) {
 			require.True(t, json.Valid(p))
 		}
 	})
+}
+
+func TestOnlyDataIsProgress(t *testing.T) {
+	var a chatstream.Assembler
+	add := func(chunk string) bool {
+		before := a.Progress()
+		_, err := a.Add([]byte(chunk))
+		require.NoError(t, err)
+		return a.Progress() > before
+	}
+	for _, chunk := range []string{
+		`{"choices":[]}`, `{"choices":[],"usage":{"prompt_tokens":1}}`, delta(`{}`), delta(`null`), delta(`{"role":"assistant","content":""}`),
+		delta(`{"content":null,"reasoning":"","tool_calls":[]}`), delta(`{"x":[],"y":{},"z":1,"type":"t"}`),
+		calls(`{"index":0,"id":"a","function":{"name":"f","arguments":""}}`),
+	} {
+		require.False(t, add(chunk), chunk)
+	}
+	for _, chunk := range []string{
+		delta(`{"content":"a"}`), delta(`{"reasoning_content":"a"}`), delta(`{"content":[{"type":"text","text":"a"}]}`),
+		delta(`{"reasoning_details":[{"index":0,"data":"x"}]}`), calls(`{"index":0,"function":{"arguments":"{"}}`), finishStop,
+	} {
+		require.True(t, add(chunk), chunk)
+	}
 }
 
 func requireValid(t *testing.T, fields map[string]json.RawMessage) {

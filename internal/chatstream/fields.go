@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // fields are the unknown fields of an object that arrives in pieces.
@@ -13,28 +15,40 @@ type fields map[string]*value
 
 // merge adds the fields of the next piece. Of a whole object they simply
 // replace what was there.
-func (f fields) merge(piece map[string]json.RawMessage, whole bool) error {
-	for name, raw := range piece {
-		if !present(raw) {
+func (f fields) merge(piece []member, whole bool, b *budget) error {
+	for _, m := range piece {
+		if !present(m.raw) {
 			continue
 		}
-		v := f[name]
+		v := f[m.name]
 		if v == nil {
-			v = &value{}
-			f[name] = v
-		}
-		switch {
-		case whole || identifies(name):
-			*v = value{other: raw}
-		case raw[0] == '"':
-			v.addText(raw)
-		case raw[0] == '[':
-			if err := v.addItems(raw); err != nil {
-				return fmt.Errorf("field %s: %w", name, err)
+			if len(f) == maxFields {
+				return tooMany("fields in one object", maxFields)
 			}
-		default:
-			*v = value{other: raw}
+			if err := b.spend(costOfField + len(m.name)); err != nil {
+				return err
+			}
+			v = &value{}
+			f[m.name] = v
 		}
+		if err := v.merge(m, whole, b); err != nil {
+			return fmt.Errorf("field %.100s: %w", m.name, err)
+		}
+	}
+	return nil
+}
+
+func (v *value) merge(m member, whole bool, b *budget) error {
+	switch {
+	case whole || identifies(m.name):
+		*v = value{other: bytes.Clone(m.raw)}
+	case m.raw[0] == '"':
+		b.progress += len(m.raw) - len(`""`)
+		v.addText(m.raw)
+	case m.raw[0] == '[':
+		return v.addItems(m.raw, b)
+	default:
+		*v = value{other: bytes.Clone(m.raw)}
 	}
 	return nil
 }
@@ -74,35 +88,35 @@ func (v *value) addText(raw json.RawMessage) {
 	v.text.add(raw)
 }
 
-func (v *value) addItems(raw json.RawMessage) error {
-	var elements []json.RawMessage
-	if err := json.Unmarshal(raw, &elements); err != nil {
-		return err
-	}
+func (v *value) addItems(raw json.RawMessage, b *budget) error {
 	if v.items == nil {
 		*v = value{items: []*item{}}
 	}
-	for _, e := range elements {
+	for e := range jsonwalk.Elements(raw) {
+		b.progress += len(e)
 		next := newItem(e)
 		if old := v.find(next); old != nil {
-			if err := old.merge(e); err != nil {
+			if err := old.merge(e, b); err != nil {
 				return err
 			}
 			continue
 		}
-		if next.index != nil && len(v.items) >= maxItems {
-			return ErrTooLarge
+		if err := b.spend(costOfItem); err != nil {
+			return err
 		}
+		next.raw = bytes.Clone(e)
 		v.items = append(v.items, next)
 	}
 	return nil
 }
 
+// find returns the element that next continues. It looks only so far back: a
+// server must not have all elements compared with all others.
 func (v *value) find(next *item) *item {
 	if next.index == nil {
 		return nil
 	}
-	for _, it := range slices.Backward(v.items) {
+	for _, it := range slices.Backward(v.items[max(0, len(v.items)-maxItems):]) {
 		if it.continuedBy(next) {
 			return it
 		}
@@ -130,12 +144,15 @@ type item struct {
 
 func newItem(raw json.RawMessage) *item {
 	it := &item{raw: raw}
-	if raw[0] != '{' {
-		return it
-	}
-	var head struct{ Index, Type, ID json.RawMessage }
-	if json.Unmarshal(raw, &head) == nil {
-		it.index, it.kind, it.id = intOf(head.Index), stringOf(head.Type), stringOf(head.ID)
+	for name, value := range jsonwalk.Members(raw) {
+		switch name {
+		case "index":
+			it.index = intOf(value)
+		case "type":
+			it.kind = stringOf(value)
+		case "id":
+			it.id = stringOf(value)
+		}
 	}
 	return it
 }
@@ -147,18 +164,19 @@ func (it *item) continuedBy(next *item) bool {
 	return it.index != nil && *it.index == *next.index && agree(it.kind, next.kind) && agree(it.id, next.id)
 }
 
-func (it *item) merge(piece json.RawMessage) error {
+func (it *item) merge(piece json.RawMessage, b *budget) error {
 	pieces := []json.RawMessage{piece}
 	if it.merged == nil {
 		it.merged = fields{}
 		pieces = []json.RawMessage{it.raw, piece}
+		it.raw = nil
 	}
 	for _, p := range pieces {
-		var m map[string]json.RawMessage
-		if err := json.Unmarshal(p, &m); err != nil {
+		m, err := members(p, "element")
+		if err != nil {
 			return err
 		}
-		if err := it.merged.merge(m, false); err != nil {
+		if err := it.merged.merge(m, false, b); err != nil {
 			return err
 		}
 	}

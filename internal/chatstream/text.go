@@ -3,6 +3,10 @@ package chatstream
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // jsonText is text in pieces. The pieces are joined in their JSON form and
@@ -34,43 +38,54 @@ type content struct {
 }
 
 // add takes a string or an array of parts and returns the text in it.
-func (c *content) add(raw json.RawMessage) (string, error) {
+func (c *content) add(raw json.RawMessage, b *budget) (string, error) {
 	if !present(raw) {
 		return "", nil
 	}
 	switch raw[0] {
 	case '"':
+		b.progress += len(raw) - len(`""`)
 		c.text.add(raw)
 		return stringOf(raw), nil
 	case '[':
-		var parts []json.RawMessage
-		if err := json.Unmarshal(raw, &parts); err != nil {
-			return "", err
+		var text strings.Builder
+		for p := range jsonwalk.Elements(raw) {
+			b.progress += len(p)
+			piece, err := c.addPart(p, b)
+			if err != nil {
+				return "", err
+			}
+			text.WriteString(piece)
 		}
-		text := ""
-		for _, p := range parts {
-			text += c.addPart(p)
-		}
-		return text, nil
+		return text.String(), nil
 	}
-	return "", ErrMalformed
+	return "", fmt.Errorf("%w: the content is neither text nor a list", ErrMalformed)
 }
 
-func (c *content) addPart(raw json.RawMessage) string {
-	var part struct{ Type, Text json.RawMessage }
-	if raw[0] == '"' {
-		part.Text = raw
-	} else if raw[0] != '{' || json.Unmarshal(raw, &part) != nil {
-		return ""
+func (c *content) addPart(raw json.RawMessage, b *budget) (string, error) {
+	var kind, text json.RawMessage
+	switch raw[0] {
+	case '"':
+		text = raw
+	case '{':
+		for name, value := range jsonwalk.Members(raw) {
+			switch name {
+			case "type":
+				kind = value
+			case "text":
+				text = value
+			}
+		}
+	default:
+		return "", nil
 	}
-	kind := stringOf(part.Type)
-	if (kind == "" || kind == "text" || kind == "output_text") && present(part.Text) && part.Text[0] == '"' {
-		c.text.add(part.Text)
-		return stringOf(part.Text)
+	if k := stringOf(kind); (k == "" || k == "text" || k == "output_text") && present(text) && text[0] == '"' {
+		c.text.add(text)
+		return stringOf(text), nil
 	}
 	c.flush()
-	c.parts = append(c.parts, raw)
-	return ""
+	c.parts = append(c.parts, bytes.Clone(raw))
+	return "", b.spend(costOfItem)
 }
 
 // flush turns the text so far into a part.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // call is a tool call that arrives in fragments.
@@ -25,7 +27,7 @@ type fragment struct {
 	index    *int
 	id, name string
 	args     json.RawMessage // a JSON string, or nil
-	extra    map[string]json.RawMessage
+	extra    []member
 }
 
 func (f fragment) hasArgs() bool { return len(f.args) > len(`""`) }
@@ -34,30 +36,37 @@ func (a *Assembler) addCalls(raw json.RawMessage) error {
 	if !present(raw) {
 		return nil
 	}
-	elements := []json.RawMessage{raw}
-	if raw[0] == '[' {
-		if err := json.Unmarshal(raw, &elements); err != nil {
+	if raw[0] != '[' {
+		return a.addCall(raw)
+	}
+	for e := range jsonwalk.Elements(raw) {
+		if err := a.addCall(e); err != nil {
 			return err
 		}
 	}
-	for _, e := range elements {
-		f, err := newFragment(e)
-		if err != nil {
-			return err
-		}
-		c := a.callFor(f)
-		if c == nil {
-			if len(a.calls) >= maxCalls {
-				return ErrTooLarge
-			}
-			c = &call{index: f.index, extra: fields{}}
-			a.calls = append(a.calls, c)
-		}
-		if err := c.add(f, a.whole); err != nil {
-			return err
-		}
-		c.chunk = a.chunks
+	return nil
+}
+
+func (a *Assembler) addCall(raw json.RawMessage) error {
+	f, err := newFragment(raw)
+	if err != nil {
+		return err
 	}
+	c := a.callFor(f)
+	if c == nil {
+		if len(a.calls) >= maxCalls {
+			return tooMany("tool calls", maxCalls)
+		}
+		if err := a.budget.spend(costOfCall); err != nil {
+			return err
+		}
+		c = &call{index: f.index, extra: fields{}}
+		a.calls = append(a.calls, c)
+	}
+	if err := c.add(f, a.whole, &a.budget); err != nil {
+		return err
+	}
+	c.chunk = a.chunks
 	return nil
 }
 
@@ -116,22 +125,29 @@ func contradict(a, b string) bool { return a != "" && b != "" && a != b }
 // repeatedBy reports whether f says all of c again, as servers do that end a
 // call by sending it whole.
 func (c *call) repeatedBy(f fragment) bool {
-	return c.scan.done && f.id == c.id && f.name == c.name && stringOf(f.args) == c.args.String()
+	const longest = 6 // bytes of JSON for a byte of text
+	if !c.scan.done || f.id != c.id || f.name != c.name || longest*len(f.args) < len(c.args.body) {
+		return false // without decoding all arguments for every little piece
+	}
+	return stringOf(f.args) == c.args.String()
 }
 
-func (c *call) add(f fragment, whole bool) error {
+func (c *call) add(f fragment, whole bool, b *budget) error {
 	if c.id == "" {
 		c.id = f.id
 	}
 	if c.scan.done && f.hasArgs() && c.repeatedBy(f) {
 		return nil
 	}
-	c.addName(f.name)
+	if c.addName(f.name); len(c.name) > maxName {
+		return tooMany("bytes in a tool's name", maxName)
+	}
 	if f.hasArgs() {
+		b.progress += len(f.args) - len(`""`)
 		c.args.add(f.args)
 		c.scan.feed(stringOf(f.args))
 	}
-	return c.extra.merge(f.extra, whole)
+	return c.extra.merge(f.extra, whole, b)
 }
 
 // addName takes a name that is whole, repeated, growing, or a piece. Once
@@ -147,33 +163,46 @@ func (c *call) addName(name string) {
 }
 
 func newFragment(raw json.RawMessage) (fragment, error) {
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return fragment{}, fmt.Errorf("%w: tool call: %w", ErrMalformed, err)
+	m, err := members(raw, "tool call")
+	if err != nil {
+		return fragment{}, err
 	}
-	f := fragment{index: intOf(m["index"]), id: stringOf(m["id"])}
-	var function struct{ Name, Arguments json.RawMessage }
-	if present(m["function"]) {
-		if err := json.Unmarshal(m["function"], &function); err != nil {
-			return fragment{}, fmt.Errorf("%w: tool call: %w", ErrMalformed, err)
+	index, m := take(m, "index")
+	id, m := take(m, "id")
+	_, m = take(m, "type")
+	function, m := take(m, "function")
+	f := fragment{index: intOf(index), id: stringOf(id), extra: m}
+	if len(f.id) > maxName {
+		return fragment{}, tooMany("bytes in a tool call's id", maxName)
+	}
+	if err := mustBeObject(function, "function of a tool call"); err != nil {
+		return fragment{}, err
+	}
+	for name, value := range jsonwalk.Members(function) {
+		switch name {
+		case "name":
+			f.name = stringOf(value)
+		case "arguments":
+			f.args, err = textOfArguments(value)
 		}
 	}
-	f.name = stringOf(function.Name)
-	if args := function.Arguments; present(args) {
-		f.args = args
-		if args[0] != '"' { // an object, where text of an object is due
-			var compact bytes.Buffer
-			if err := json.Compact(&compact, args); err != nil {
-				return fragment{}, err
-			}
-			f.args = quote(compact.String())
-		}
+	return f, err
+}
+
+// textOfArguments returns arguments as a JSON string. Some servers give the
+// object itself where its text is due.
+func textOfArguments(raw json.RawMessage) (json.RawMessage, error) {
+	if !present(raw) {
+		return nil, nil
 	}
-	for _, known := range []string{"index", "id", "type", "function"} {
-		delete(m, known)
+	if raw[0] == '"' {
+		return raw, nil
 	}
-	f.extra = m
-	return f, nil
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return nil, fmt.Errorf("%w: arguments: %w", ErrMalformed, err)
+	}
+	return quote(compact.String()), nil
 }
 
 // finishCalls returns the calls with what every call needs: a name and a

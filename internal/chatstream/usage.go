@@ -38,7 +38,7 @@ func (u *Usage) update(raw json.RawMessage) {
 }
 
 func latest(count *int64, n float64) {
-	const implausible = 1e15
+	const implausible = 1e12 // so that no sum of them overflows
 	if n >= 1 && n < implausible {
 		*count = int64(n)
 	}

@@ -70,7 +70,15 @@ func (system) Rename(old, new string) error { return os.Rename(old, new) }
 
 func (system) Remove(name string) error { return os.Remove(name) }
 
-func (system) Lock(name string) (io.Closer, error) { return lockName(name) }
+func (s system) Lock(name string) (io.Closer, error) { return lockName(s, name) }
+
+func (system) open(name string, flag int, perm fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flag, perm)
+}
+
+func (system) stat(name string) (fs.FileInfo, error) { return os.Stat(name) }
+
+func (system) remove(name string) error { return os.Remove(name) }
 
 func (system) SyncDir(dir string) error {
 	if onWindows {
@@ -80,11 +88,15 @@ func (system) SyncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
+	return errors.Join(syncDir(d), d.Close())
+}
+
+func syncDir(d *os.File) error {
+	err := d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // a file system that has no such thing
+		return nil // a file system that has no such thing
 	}
-	return errors.Join(err, d.Close())
+	return err
 }
 
 func (f systemFile) Lock() error { return lockFile(f.File) }

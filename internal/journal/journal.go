@@ -53,6 +53,10 @@ var (
 // else by mistake.
 const maxFile = 2 << 30
 
+// maxForeignFile bounds those that lie where others write: a hole of two
+// gigabytes costs them nothing.
+const maxForeignFile = 256 << 20
+
 // tail is what follows the last element.
 const tail = "\n]\n"
 
@@ -77,14 +81,23 @@ type Journal struct {
 
 // Open locks the file at path, or creates it with an empty array, and returns
 // what it holds. Use or Replace has to follow before anything else.
-func Open(disk Disk, path string) (_ *Journal, data []byte, err error) {
+func Open(disk Disk, path string) (*Journal, []byte, error) {
+	j, data, err := open(disk, path)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeDisk(disk))
+	}
+	return j, data, nil
+}
+
+// open is Open, and leaves the disk open when it fails.
+func open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, nil, err
 	}
 	if err := disk.MkdirAll(filepath.Dir(path)); err != nil {
 		return nil, nil, err
 	}
-	path = resolved(path)
+	path = resolved(disk, path)
 	info, err := disk.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, nil, foreign("not a regular file")
@@ -94,17 +107,21 @@ func Open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 		return nil, nil, err
 	}
 	if data, err = j.load(); err != nil {
-		return nil, nil, errors.Join(err, j.Close())
+		return nil, nil, errors.Join(err, j.release())
 	}
 	// A link may have led to a file that was made only now.
-	j.path = resolved(path)
+	j.path = resolved(disk, path)
 	j.home = j.path
 	return j, data, nil
 }
 
 // resolved follows links, so that one file has one lock and one place for its
-// replacement under all names.
-func resolved(path string) string {
+// replacement under all names. Within a directory that is not trusted there are
+// no links to follow.
+func resolved(disk Disk, path string) string {
+	if _, ok := disk.(*within); ok {
+		return path
+	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
@@ -120,12 +137,19 @@ func (j *Journal) load() ([]byte, error) {
 	if err := j.open(os.O_CREATE); err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(j.f, maxFile+1))
+	limit := int64(maxFile)
+	if _, ok := j.disk.(*within); ok {
+		limit = maxForeignFile
+	}
+	if j.id.Size() > limit {
+		return nil, foreign("larger than %d MiB", limit>>20)
+	}
+	data, err := io.ReadAll(io.LimitReader(j.f, limit+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, foreign("larger than %d bytes", maxFile)
+	if int64(len(data)) > limit {
+		return nil, foreign("larger than %d MiB", limit>>20)
 	}
 	j.size = int64(len(data))
 	if len(bytes.TrimSpace(data)) > 0 {
@@ -146,6 +170,9 @@ func (j *Journal) open(flag int) error {
 		return err
 	}
 	id, err := f.Stat()
+	if err == nil && !id.Mode().IsRegular() {
+		err = foreign("not a regular file")
+	}
 	if err == nil && j.id != nil && !j.disk.SameFile(id, j.id) {
 		err = errReplaced
 	}
@@ -283,7 +310,9 @@ func (j *Journal) syncName() error {
 }
 
 // Close releases the file and its lock and writes nothing: Sync comes before it.
-func (j *Journal) Close() error {
+func (j *Journal) Close() error { return errors.Join(j.release(), closeDisk(j.disk)) }
+
+func (j *Journal) release() error {
 	var err error
 	if j.f != nil {
 		err = j.f.Close()
@@ -294,4 +323,12 @@ func (j *Journal) Close() error {
 	}
 	j.locked = nil
 	return errors.Join(err, j.lock.Close())
+}
+
+// closeDisk releases a disk that holds something.
+func closeDisk(disk Disk) error {
+	if c, ok := disk.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }

@@ -7,7 +7,7 @@ import "os"
 // nameLock is nothing on systems without a lock that dies with its holder.
 type nameLock struct{}
 
-func lockName(string) (*nameLock, error) { return &nameLock{}, nil }
+func lockName(namespace, string) (*nameLock, error) { return &nameLock{}, nil }
 
 func (l *nameLock) Close() error { return nil }
 

@@ -12,11 +12,15 @@ import (
 
 // nameLock is the lock on a name: a file that exists while it is held. The
 // kernel drops it when the process dies, however it dies.
-type nameLock struct{ f *os.File }
+type nameLock struct {
+	f    *os.File
+	at   namespace
+	name string
+}
 
-func lockName(name string) (*nameLock, error) {
+func lockName(at namespace, name string) (*nameLock, error) {
 	for {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		f, err := at.open(name, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -24,8 +28,13 @@ func lockName(name string) (*nameLock, error) {
 			f.Close()
 			return nil, err
 		}
-		if isFileAt(f, name) {
-			return &nameLock{f: f}, nil
+		l := &nameLock{f: f, at: at, name: name}
+		named, err := l.isNamed()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if named {
+			return l, nil
 		}
 		// Its last holder removed it after we had opened it.
 		f.Close()
@@ -35,9 +44,9 @@ func lockName(name string) (*nameLock, error) {
 // Close removes the lock's file before it gives the lock up, so that nobody
 // can hold a lock on a file that has no name any more.
 func (l *nameLock) Close() error {
-	var err error
-	if isFileAt(l.f, l.f.Name()) {
-		err = os.Remove(l.f.Name())
+	named, err := l.isNamed()
+	if named {
+		err = l.at.remove(l.name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -45,13 +54,23 @@ func (l *nameLock) Close() error {
 	return errors.Join(err, l.f.Close())
 }
 
-func isFileAt(f *os.File, name string) bool {
-	opened, err := f.Stat()
+// isNamed reports whether the lock's file has the lock's name still.
+func (l *nameLock) isNamed() (bool, error) {
+	opened, err := l.f.Stat()
 	if err != nil {
-		return false
+		return false, err
 	}
-	named, err := os.Stat(name)
-	return err == nil && os.SameFile(opened, named)
+	named, err := l.at.stat(l.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil && named.Mode()&fs.ModeSymlink != 0 {
+		err = &fs.PathError{Op: "lock", Path: l.name, Err: errors.New("a link is in its place")}
+	}
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(opened, named), nil
 }
 
 func lockFile(f *os.File) error {

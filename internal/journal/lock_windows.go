@@ -9,10 +9,14 @@ import (
 
 // nameLock is the lock on a name: a file that exists while it is held. The
 // system drops it when the process dies, however it dies.
-type nameLock struct{ f *os.File }
+type nameLock struct {
+	f    *os.File
+	at   namespace
+	name string
+}
 
-func lockName(name string) (*nameLock, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+func lockName(at namespace, name string) (*nameLock, error) {
+	f, err := at.open(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -20,14 +24,14 @@ func lockName(name string) (*nameLock, error) {
 		f.Close()
 		return nil, err
 	}
-	return &nameLock{f: f}, nil
+	return &nameLock{f: f, at: at, name: name}, nil
 }
 
 // Close gives the lock up and removes its file, unless another process has
 // opened that already: Windows refuses the removal then.
 func (l *nameLock) Close() error {
 	err := l.f.Close()
-	_ = os.Remove(l.f.Name())
+	_ = l.at.remove(l.name)
 	return err
 }
 

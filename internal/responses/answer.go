@@ -3,19 +3,39 @@ package responses
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
-// answerItem is what is read of an item of an answer.
+// answerItem is what is read of an item of an answer. Its fields are parts of
+// the item.
 type answerItem struct {
-	Type, ID, Phase  json.RawMessage
-	CallID           json.RawMessage `json:"call_id"`
-	Name, Arguments  json.RawMessage
-	Summary, Content json.RawMessage
-	Encrypted        json.RawMessage `json:"encrypted_content"`
+	kind, id, phase, callID json.RawMessage
+	name, arguments         json.RawMessage
+	summary, content        json.RawMessage
+	encrypted               json.RawMessage
+}
+
+func readItem(raw json.RawMessage) (*answerItem, error) {
+	if !jsonwalk.IsObject(raw) {
+		return nil, fmt.Errorf("%w: the item is no object", chatstream.ErrMalformed)
+	}
+	it := &answerItem{}
+	into := map[string]*json.RawMessage{
+		"type": &it.kind, "id": &it.id, "phase": &it.phase, "call_id": &it.callID,
+		"name": &it.name, "arguments": &it.arguments, "summary": &it.summary,
+		"content": &it.content, "encrypted_content": &it.encrypted,
+	}
+	for name, value := range jsonwalk.Members(raw) {
+		if place, ok := into[name]; ok {
+			*place = value
+		}
+	}
+	return it, nil
 }
 
 // Finish returns the answer. The error is one of chatstream's.
@@ -23,36 +43,39 @@ func (a *Assembler) Finish() (*chatstream.Answer, error) {
 	if a.end == nil {
 		return nil, chatstream.ErrUnfinished
 	}
-	output := a.output()
-	if len(output) > maxItems {
-		return nil, chatstream.ErrTooLarge
+	output, err := a.output()
+	if err != nil {
+		return nil, err
 	}
-	ans := &chatstream.Answer{ID: text(a.end.ID), Model: text(a.end.Model), Usage: usageOf(a.end.Usage)}
+	ans := &chatstream.Answer{ID: a.end.id, Model: a.end.model, Usage: a.end.usage}
 	if a.head != nil {
-		ans.ID, ans.Model = cmp.Or(ans.ID, text(a.head.ID)), cmp.Or(ans.Model, text(a.head.Model))
+		ans.ID, ans.Model = cmp.Or(ans.ID, a.head.id), cmp.Or(ans.Model, a.head.model)
 	}
 	ids := a.ids()
 	k := keeper{ids: true}
+	var texts []string
 	for _, raw := range output {
-		var it answerItem
-		if err := decode(raw, &it); err != nil {
+		it, err := readItem(raw)
+		if err != nil {
 			return nil, err
 		}
-		it.addTo(ans, ids)
-		k.add(&it, raw)
+		if said := it.addTo(ans, ids); said != "" {
+			texts = append(texts, said)
+		}
+		k.add(it, raw)
 	}
+	ans.Content = strings.Join(texts, betweenTexts)
 	ans.FinishReason = a.finishReason(ans)
 	if len(output) == 0 && ans.FinishReason == "stop" {
 		return nil, chatstream.ErrNoChoice
 	}
-	var err error
 	ans.Extra, err = k.extra(a.Model)
 	return ans, err
 }
 
 // output returns the items of the answer: those that came complete, else those
 // of the final response, else what the deltas made.
-func (a *Assembler) output() []json.RawMessage {
+func (a *Assembler) output() ([]json.RawMessage, error) {
 	var items []json.RawMessage
 	complete := true
 	if !slices.ContainsFunc(a.items, func(it *item) bool { return it.index < 0 }) {
@@ -60,56 +83,55 @@ func (a *Assembler) output() []json.RawMessage {
 	}
 	for _, it := range a.items {
 		complete = complete && it.done != nil
-		items = append(items, it.whole())
 	}
-	if len(a.end.Output) > 0 && (!complete || len(a.end.Output) > len(items)) {
-		return a.end.Output
+	if len(a.end.output) > 0 && (!complete || len(a.end.output) > len(a.items)) {
+		return a.end.output, nil
 	}
-	return items
+	for _, it := range a.items {
+		raw, err := it.whole()
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, raw)
+	}
+	return items, nil
 }
 
 // whole returns the item complete, or as far as its deltas tell.
-func (it *item) whole() json.RawMessage {
+func (it *item) whole() (json.RawMessage, error) {
 	if it.done != nil {
-		return it.done
+		return it.done, nil
 	}
-	fields := map[string]json.RawMessage{}
-	_ = json.Unmarshal(it.began, &fields) // what was announced, if anything
-	set := func(name string, value any) {
-		if raw, err := encode(value); err == nil {
-			fields[name] = raw
+	fields := map[string]any{}
+	for name, raw := range jsonwalk.Members(it.began) { // what was announced, if anything
+		if len(fields) == maxFields {
+			return nil, fmt.Errorf("%w: more than %d fields in an item", chatstream.ErrTooLarge, maxFields)
 		}
+		fields[name] = raw
 	}
-	set("type", it.kind)
+	fields["type"] = it.kind
 	switch it.kind {
 	case typeMessage:
-		set("content", []outputText{{Type: "output_text", Text: it.delta.String()}})
+		fields["content"] = []outputText{{Type: "output_text", Text: it.delta.String()}}
 	case typeCall:
-		set("arguments", it.delta.String())
+		fields["arguments"] = it.delta.String()
 	}
-	raw, err := encode(fields)
-	if err != nil {
-		return json.RawMessage(`{}`)
-	}
-	return raw
+	return encode(fields)
 }
 
-// addTo adds what the item says to the answer.
-func (it *answerItem) addTo(ans *chatstream.Answer, ids func(string) string) {
-	switch text(it.Type) {
+// addTo adds a call to the answer, and returns the text of a message.
+func (it *answerItem) addTo(ans *chatstream.Answer, ids func(string) string) string {
+	switch text(it.kind) {
 	case typeMessage:
-		said := textOf(it.Content)
-		if said != "" && ans.Content != "" {
-			ans.Content += betweenTexts
-		}
-		ans.Content += said
+		return textOf(it.content)
 	case typeCall:
 		ans.ToolCalls = append(ans.ToolCalls, chatstream.ToolCall{
-			ID:        ids(text(it.CallID)),
-			Name:      cmp.Or(strings.TrimSpace(text(it.Name)), "unknown"),
-			Arguments: argumentsOf(it.Arguments),
+			ID:        ids(text(it.callID)),
+			Name:      cmp.Or(strings.TrimSpace(text(it.name)), "unknown"),
+			Arguments: argumentsOf(it.arguments),
 		})
 	}
+	return ""
 }
 
 // argumentsOf returns the text of a call's arguments. Some servers give the
@@ -122,23 +144,16 @@ func argumentsOf(raw json.RawMessage) string {
 }
 
 // messageText returns the text of a complete message item.
-func messageText(raw json.RawMessage) string {
-	var it answerItem
-	if json.Unmarshal(raw, &it) != nil {
-		return ""
-	}
-	return textOf(it.Content)
-}
+func messageText(raw json.RawMessage) string { return textOf(field(raw, "content")) }
 
 // textOf joins the texts and refusals of an output message.
 func textOf(content json.RawMessage) string {
-	var parts []chatPart
-	if json.Unmarshal(content, &parts) != nil {
+	if !jsonwalk.IsArray(content) {
 		return text(content)
 	}
 	var b strings.Builder
-	for _, p := range parts {
-		b.WriteString(p.Text + p.Refusal)
+	for part := range jsonwalk.Elements(content) {
+		b.WriteString(text(field(part, "text")) + text(field(part, "refusal")))
 	}
 	return b.String()
 }
@@ -158,12 +173,12 @@ func (a *Assembler) ids() func(id string) string {
 
 // finishReason says why the answer ended, in the words of chat completions.
 func (a *Assembler) finishReason(ans *chatstream.Answer) string {
-	switch reason := a.end.Incomplete.Reason; {
+	switch reason := a.end.incomplete; {
 	case reason == "max_output_tokens":
 		return "length"
 	case reason != "":
 		return reason
-	case text(a.end.Status) == "incomplete":
+	case a.end.status == "incomplete":
 		return "length"
 	case len(ans.ToolCalls) > 0:
 		return "tool_calls"
@@ -193,7 +208,7 @@ func usageOf(raw json.RawMessage) chatstream.Usage {
 
 // count takes a number for a count of tokens where it can be one.
 func count(n float64) int64 {
-	const implausible = 1e15
+	const implausible = 1e12 // so that no sum of them overflows
 	if n >= 1 && n < implausible {
 		return int64(n)
 	}

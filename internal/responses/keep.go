@@ -31,14 +31,14 @@ type keeper struct {
 
 // add takes the next item of the answer.
 func (k *keeper) add(it *answerItem, raw json.RawMessage) {
-	switch kind := text(it.Type); kind {
+	switch kind := text(it.kind); kind {
 	case typeMessage:
-		if said := textOf(it.Content); said != "" {
-			k.items = append(k.items, keptItem{Type: kind, ID: text(it.ID), Phase: text(it.Phase), Length: len(said)})
-			k.worth = k.worth || present(it.Phase)
+		if said := textOf(it.content); said != "" {
+			k.items = append(k.items, keptItem{Type: kind, ID: text(it.id), Phase: text(it.phase), Length: len(said)})
+			k.worth = k.worth || present(it.phase)
 		}
 	case typeCall:
-		k.items = append(k.items, keptItem{Type: kind, ID: text(it.ID)})
+		k.items = append(k.items, keptItem{Type: kind, ID: text(it.id)})
 	case typeReasoning:
 		item := it.reasoning()
 		if item == nil {
@@ -80,18 +80,18 @@ func (k *keeper) extra(model string) (map[string]json.RawMessage, error) {
 // where a server gave it open, with that. Without either it is nil: the server
 // would look for it among what it has stored, and it stores nothing.
 func (it *answerItem) reasoning() map[string]json.RawMessage {
-	item := map[string]json.RawMessage{"type": it.Type, "summary": json.RawMessage("[]")}
-	if present(it.ID) {
-		item["id"] = it.ID
+	item := map[string]json.RawMessage{"type": it.kind, "summary": json.RawMessage("[]")}
+	if present(it.id) {
+		item["id"] = it.id
 	}
-	if present(it.Summary) {
-		item["summary"] = it.Summary
+	if present(it.summary) {
+		item["summary"] = it.summary
 	}
 	switch {
-	case !empty(it.Encrypted):
-		item["encrypted_content"] = it.Encrypted
-	case !empty(it.Content):
-		item["content"] = it.Content
+	case !empty(it.encrypted):
+		item["encrypted_content"] = it.encrypted
+	case !empty(it.content):
+		item["content"] = it.content
 	default:
 		return nil
 	}

@@ -346,10 +346,15 @@ func FuzzAssembler(f *testing.F) {
 	f.Add(created + "\n" + done(0, reasoning) + "\n" + done(1, message("m", "Hi.")) + "\n" + completed)
 	f.Add(`{"type":"response.output_text.delta","output_index":-1,"delta":"a"}` + "\n" + `{"type":"response.completed","response":{"output":[{}]}}`)
 	f.Add(`{"type":"response.output_item.added","item":{"type":"function_call"}}` + "\n" + completed)
+	f.Add(`{"type":"response.completed","response":{"status":"completed","output":[` + strings.Repeat("0,", 20) + `{"type":"message","content":{}}]}}`)
+	f.Add(`{"type":"response.output_item.done","output_index":9e99,"item":{"type":"message","content":[{"text":1},null,"x"]}}` + "\n" + completed)
 	f.Fuzz(func(t *testing.T, stream string) {
 		a := responses.Assembler{Model: "m"}
 		for line := range strings.Lines(stream) {
-			if _, err := a.Add([]byte(line)); err != nil {
+			data := []byte(line)
+			_, err := a.Add(data)
+			clear(data) // the bytes are not kept
+			if err != nil {
 				var server *chatstream.ServerError
 				known := errors.As(err, &server) || errors.Is(err, chatstream.ErrMalformed) ||
 					errors.Is(err, chatstream.ErrTooLarge) || errors.Is(err, chatstream.ErrUnfinished)

@@ -8,13 +8,16 @@ import (
 	"strings"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // Limits of one answer, far beyond what models write.
 const (
-	maxText  = 32 << 20 // bytes of all deltas
-	maxWhole = 32 << 20 // bytes of all items, announced and complete
-	maxItems = 1024
+	maxText   = 16 << 20 // bytes of all deltas
+	maxWhole  = 16 << 20 // bytes of all items, announced and complete
+	maxItems  = 1024
+	maxValues = 100_000 // of all items
+	maxFields = 256     // of one item
 )
 
 // Assembler builds one answer from the events of a stream, or from one whole
@@ -27,6 +30,8 @@ const (
 //     either, that of a part that is complete does.
 //   - The items stand in the order of their indexes. Some servers number them
 //     all alike, or not at all: one that is complete gives way to no other.
+//   - The server is not trusted: what is kept is bounded, and nothing is built
+//     of the rest.
 //   - Events of unknown types, and of items without a counterpart in chat, say
 //     nothing to people; the items are kept and go back as they came.
 //
@@ -43,6 +48,9 @@ type Assembler struct {
 	reasoning bool      // a piece of reasoning was handed out
 	text      int       // bytes of deltas
 	whole     int       // bytes of items
+	values    int       // of items
+	thought   int       // bytes of reasoning
+	worked    int       // bytes of what deltas of unknown types say
 }
 
 // item is an output item on its way.
@@ -55,124 +63,206 @@ type item struct {
 	delta strings.Builder // the text or the arguments so far
 }
 
+// event holds parts of the data that it was read from.
 type event struct {
-	Type     json.RawMessage
-	Response json.RawMessage
-	Item     json.RawMessage
-	Index    json.RawMessage `json:"output_index"`
-	ItemID   json.RawMessage `json:"item_id"`
-	Delta    json.RawMessage
-	Error    json.RawMessage
-
-	Text, Refusal, Arguments json.RawMessage // of a part that is complete
-	Object                   json.RawMessage
+	kind, object    json.RawMessage
+	response, item  json.RawMessage
+	index, itemID   json.RawMessage
+	delta, err      json.RawMessage
+	text, arguments json.RawMessage // of a part that is complete
+	refusal         json.RawMessage
 }
 
+func readEvent(data []byte) (e event, err error) {
+	if err := chatstream.Check(data); err != nil {
+		return e, err
+	}
+	if !jsonwalk.IsObject(data) {
+		return e, fmt.Errorf("%w: the event is no object", chatstream.ErrMalformed)
+	}
+	into := map[string]*json.RawMessage{
+		"type": &e.kind, "object": &e.object, "response": &e.response, "item": &e.item,
+		"output_index": &e.index, "item_id": &e.itemID, "delta": &e.delta, "error": &e.err,
+		"text": &e.text, "arguments": &e.arguments, "refusal": &e.refusal,
+	}
+	for name, raw := range jsonwalk.Members(data) {
+		if place, ok := into[name]; ok {
+			*place = raw
+		}
+	}
+	return e, nil
+}
+
+// response is what is kept of a response.
 type response struct {
-	ID, Model, Status json.RawMessage
-	Output            []json.RawMessage
-	Usage, Error      json.RawMessage
-	Incomplete        struct{ Reason string } `json:"incomplete_details"`
+	id, model, status string
+	incomplete        string // why
+	output            []json.RawMessage
+	usage             chatstream.Usage
+	err               json.RawMessage // a part of the data that it was read from
+}
+
+func readResponse(data json.RawMessage) (*response, error) {
+	if !jsonwalk.IsObject(data) {
+		return nil, fmt.Errorf("%w: the response is no object", chatstream.ErrMalformed)
+	}
+	r := &response{}
+	for name, raw := range jsonwalk.Members(data) {
+		switch name {
+		case "id":
+			r.id = text(raw)
+		case "model":
+			r.model = text(raw)
+		case "status":
+			r.status = text(raw)
+		case "incomplete_details":
+			r.incomplete = text(field(raw, "reason"))
+		case "usage":
+			r.usage = usageOf(raw)
+		case "error":
+			r.err = raw
+		case "output":
+			items, err := elements(raw)
+			if err != nil {
+				return nil, err
+			}
+			r.output = items
+		}
+	}
+	return r, nil
+}
+
+// elements returns copies of the items in a list.
+func elements(list json.RawMessage) ([]json.RawMessage, error) {
+	if len(list) > maxWhole || jsonwalk.Values(list) > maxValues {
+		return nil, fmt.Errorf("%w: its items", chatstream.ErrTooLarge)
+	}
+	var items []json.RawMessage
+	for raw := range jsonwalk.Elements(list) {
+		if len(items) == maxItems {
+			return nil, errTooManyItems
+		}
+		items = append(items, bytes.Clone(raw))
+	}
+	return items, nil
+}
+
+var errTooManyItems = fmt.Errorf("%w: more than %d items", chatstream.ErrTooLarge, maxItems)
+
+// field returns a field of an object, and nil if there is none.
+func field(object json.RawMessage, name string) (found json.RawMessage) {
+	for n, raw := range jsonwalk.Members(object) {
+		if n == name {
+			found = raw
+		}
+	}
+	return found
 }
 
 // Add takes one event of a stream, or a whole response. The bytes are not kept.
 // The error is a [*chatstream.ServerError], or one of that package's; the
 // assembler is of no use after one.
 func (a *Assembler) Add(data []byte) (chatstream.Delta, error) {
-	var e event
-	if err := json.Unmarshal(data, &e); err != nil {
-		return chatstream.Delta{}, fmt.Errorf("%w: %w", chatstream.ErrMalformed, err)
+	e, err := readEvent(data)
+	if err != nil {
+		return chatstream.Delta{}, err
 	}
-	switch kind := text(e.Type); kind {
+	switch kind := text(e.kind); kind {
 	case "error":
-		if present(e.Error) {
-			return chatstream.Delta{}, &chatstream.ServerError{Body: e.Error}
+		if present(e.err) {
+			return chatstream.Delta{}, chatstream.NewServerError(e.err)
 		}
-		return chatstream.Delta{}, &chatstream.ServerError{Body: bytes.Clone(data)}
+		return chatstream.Delta{}, chatstream.NewServerError(data)
 	case "response.completed", "response.incomplete", "response.failed":
-		return chatstream.Delta{}, a.finish(e.Response)
+		return chatstream.Delta{}, a.finish(e.response)
 	case "response.created", "response.in_progress", "response.queued":
-		return chatstream.Delta{}, a.begin(e.Response)
+		return chatstream.Delta{}, a.begin(e.response)
 	case "response.output_item.added", "response.output_item.done":
 		return a.addItem(&e, kind == "response.output_item.done")
+	case "":
+		return chatstream.Delta{}, a.addWhole(&e, data)
+	default:
+		return a.addPiece(kind, &e)
+	}
+}
+
+// addPiece takes a piece of an item.
+func (a *Assembler) addPiece(kind string, e *event) (chatstream.Delta, error) {
+	switch kind {
 	case "response.output_text.delta", "response.refusal.delta":
-		return a.addText(&e)
+		return a.addText(e)
 	case "response.output_text.done", "response.refusal.done":
-		if it := a.itemFor(&e, typeMessage); it == nil || it.delta.Len() == 0 {
-			return a.speak(it, text(e.Text)+text(e.Refusal))
+		if it := a.itemFor(e, typeMessage); it == nil || it.delta.Len() == 0 {
+			return a.speak(it, text(e.text)+text(e.refusal))
 		}
 	case "response.function_call_arguments.delta":
-		return chatstream.Delta{}, a.addDelta(a.itemFor(&e, typeCall), text(e.Delta))
+		return chatstream.Delta{}, a.addDelta(a.itemFor(e, typeCall), text(e.delta))
 	case "response.function_call_arguments.done":
-		if it := a.itemFor(&e, typeCall); it == nil || it.delta.Len() == 0 {
-			return chatstream.Delta{}, a.addDelta(it, text(e.Arguments))
+		if it := a.itemFor(e, typeCall); it == nil || it.delta.Len() == 0 {
+			return chatstream.Delta{}, a.addDelta(it, text(e.arguments))
 		}
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		a.reasoning = true
-		return chatstream.Delta{Reasoning: text(e.Delta)}, nil
+		piece := text(e.delta)
+		a.thought += len(piece)
+		return chatstream.Delta{Reasoning: piece}, nil
 	case "response.reasoning_summary_part.added":
 		if a.reasoning {
 			return chatstream.Delta{Reasoning: betweenTexts}, nil
 		}
-	case "":
-		return chatstream.Delta{}, a.addWhole(&e, data)
+	default: // of a tool that runs at the server: nothing to keep
+		a.worked += len(text(e.delta))
 	}
 	return chatstream.Delta{}, nil
 }
 
 // addWhole takes what is no event: a response in one piece, or an error.
 func (a *Assembler) addWhole(e *event, data []byte) error {
-	if text(e.Object) == "response" {
+	if text(e.object) == "response" {
 		return a.finish(data)
 	}
-	if present(e.Error) {
-		return &chatstream.ServerError{Body: e.Error}
+	if present(e.err) {
+		return chatstream.NewServerError(e.err)
 	}
 	return fmt.Errorf("%w: neither an event nor a response", chatstream.ErrMalformed)
 }
 
-func (a *Assembler) begin(raw json.RawMessage) error {
+func (a *Assembler) begin(raw json.RawMessage) (err error) {
 	if !present(raw) || a.head != nil {
 		return nil
 	}
-	a.head = &response{}
-	return decode(raw, a.head)
+	if a.head, err = readResponse(raw); err == nil {
+		a.head = &response{id: a.head.id, model: a.head.model} // nothing else is of use
+	}
+	return err
 }
 
 // finish takes the response that ends an answer.
 func (a *Assembler) finish(raw json.RawMessage) error {
-	var r response
-	if err := decode(raw, &r); err != nil {
+	r, err := readResponse(raw)
+	switch {
+	case err != nil:
 		return err
-	}
-	switch status := text(r.Status); {
-	case present(r.Error):
-		return &chatstream.ServerError{Body: r.Error}
-	case status == "failed", status == "cancelled":
-		body, err := encode(map[string]string{"message": "the response is " + status})
+	case present(r.err):
+		return chatstream.NewServerError(r.err)
+	case r.status == "failed", r.status == "cancelled":
+		body, err := encode(map[string]string{"message": "the response is " + r.status})
 		if err != nil {
 			return err
 		}
-		return &chatstream.ServerError{Body: body}
-	case status == "queued", status == "in_progress":
+		return chatstream.NewServerError(body)
+	case r.status == "queued", r.status == "in_progress":
 		return chatstream.ErrUnfinished
 	}
-	a.end = &r
-	return nil
-}
-
-func decode(raw json.RawMessage, into any) error {
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("%w: %w", chatstream.ErrMalformed, err)
-	}
+	a.end = r
 	return nil
 }
 
 // itemFor returns the item that an event is about, a new one of the given kind
 // if there is none.
 func (a *Assembler) itemFor(e *event, kind string) *item {
-	id, index := text(e.ItemID), -1
-	if json.Unmarshal(e.Index, &index) != nil {
+	id, index := text(e.itemID), -1
+	if json.Unmarshal(e.index, &index) != nil {
 		index = -1
 	}
 	for _, it := range slices.Backward(a.items) {
@@ -199,38 +289,52 @@ func (a *Assembler) newItem(index int, id, kind string) *item {
 
 // addItem takes an item that begins or is complete.
 func (a *Assembler) addItem(e *event, done bool) (chatstream.Delta, error) {
-	if !present(e.Item) {
+	if !present(e.item) {
 		return chatstream.Delta{}, nil
 	}
-	var head struct{ Type, ID json.RawMessage }
-	if err := decode(e.Item, &head); err != nil {
-		return chatstream.Delta{}, err
+	if !jsonwalk.IsObject(e.item) {
+		return chatstream.Delta{}, fmt.Errorf("%w: the item is no object", chatstream.ErrMalformed)
 	}
-	if !present(e.ItemID) {
-		e.ItemID = head.ID
+	id, kind := field(e.item, "id"), text(field(e.item, "type"))
+	if !present(e.itemID) {
+		e.itemID = id
 	}
 	it := a.itemFor(e, "")
-	if it != nil && it.done != nil && (it.id != text(head.ID) || it.id == "") {
+	if it != nil && it.done != nil && (it.id != text(id) || it.id == "") {
 		it = a.newItem(it.index, "", "")
 	}
-	if a.whole += len(e.Item); it == nil || a.whole > maxWhole {
-		return chatstream.Delta{}, chatstream.ErrTooLarge
+	if it == nil {
+		return chatstream.Delta{}, errTooManyItems
 	}
-	it.id, it.kind = text(head.ID), text(head.Type)
+	if err := a.payFor(e.item); err != nil {
+		return chatstream.Delta{}, err
+	}
+	it.id, it.kind = text(id), kind
+	raw := bytes.Clone(e.item)
 	if !done {
-		it.began = e.Item
+		it.began = raw
 		return chatstream.Delta{}, nil
 	}
-	it.done = e.Item
+	it.done = raw
 	if it.kind != typeMessage || it.delta.Len() > 0 {
 		return chatstream.Delta{}, nil
 	}
-	return a.speak(it, messageText(e.Item))
+	return a.speak(it, messageText(raw))
+}
+
+// payFor counts an item that is kept.
+func (a *Assembler) payFor(item json.RawMessage) error {
+	a.whole += len(item)
+	a.values += jsonwalk.Values(item)
+	if a.whole > maxWhole || a.values > maxValues {
+		return fmt.Errorf("%w: its items have more than %d MiB or %d values", chatstream.ErrTooLarge, maxWhole>>20, maxValues)
+	}
+	return nil
 }
 
 // addText takes a piece of a message's text.
 func (a *Assembler) addText(e *event) (chatstream.Delta, error) {
-	return a.speak(a.itemFor(e, typeMessage), text(e.Delta))
+	return a.speak(a.itemFor(e, typeMessage), text(e.delta))
 }
 
 // speak adds text to a message and returns it as people read it.
@@ -248,8 +352,11 @@ func (a *Assembler) speak(it *item, piece string) (chatstream.Delta, error) {
 }
 
 func (a *Assembler) addDelta(it *item, piece string) error {
-	if a.text += len(piece); it == nil || a.text > maxText {
-		return chatstream.ErrTooLarge
+	if it == nil {
+		return errTooManyItems
+	}
+	if a.text += len(piece); a.text > maxText {
+		return fmt.Errorf("%w: more than %d MiB", chatstream.ErrTooLarge, maxText>>20)
 	}
 	it.delta.WriteString(piece)
 	return nil
@@ -257,3 +364,13 @@ func (a *Assembler) addDelta(it *item, piece string) error {
 
 // Finished reports whether the answer is complete.
 func (a *Assembler) Finished() bool { return a.end != nil }
+
+// Progress counts the bytes of content, reasoning and items so far. It grows
+// with each piece of data, and not with events that say nothing.
+func (a *Assembler) Progress() int {
+	n := a.text + a.whole + a.thought + a.worked
+	if a.Finished() {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,65 @@
+package pygent
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/x/pygent/internal/inside"
+	"github.com/x/pygent/internal/journal"
+)
+
+// openHistoryBeside opens a history whose file may lie in a directory that
+// commands can write to. They may put a link in its place, or in that of a
+// directory on the way to it, at any time: then links are not followed out of
+// that directory, and nothing else is read or written.
+func openHistoryBeside(dirs []string, path string) (*History, error) {
+	dir, name, err := inside.Of(dirs, path)
+	if err != nil {
+		return nil, fmt.Errorf("open history %s: %w", path, bareError(err))
+	}
+	if dir == "" {
+		return OpenHistory(path)
+	}
+	disk, err := journal.Within(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open history %s: %w", path, bareError(err))
+	}
+	h, err := openHistoryOn(disk, name)
+	if err != nil {
+		return nil, err
+	}
+	h.repairs = append(h.repairs, fmt.Sprintf("%s is where commands can read and change it; a file outside of the workspace is safer", path))
+	return h, nil
+}
+
+// writableDirs returns the directories of this machine that the agent's commands
+// can write to and that stay: the workspace, and what is mounted.
+func (o *options) writableDirs() ([]string, error) {
+	if rt, ok := o.runtime.(*workspaceRuntime); ok {
+		return append(rt.options.writableMounts(), rt.dir.tree.Dir()), nil
+	}
+	if o.runtime != nil {
+		return nil, nil // of a runtime of the caller's own it is not known
+	}
+	rt, err := newRuntimeOptions(o.runtimeOpts)
+	if err != nil {
+		return nil, err
+	}
+	dirs := rt.writableMounts()
+	if rt.workspace != "" {
+		dirs = append(dirs, rt.workspace)
+	}
+	return dirs, nil
+}
+
+// writableMounts returns the directories of this machine that commands can write
+// to besides the workspace.
+func (o *runtimeOptions) writableMounts() []string {
+	var dirs []string
+	for _, m := range o.mounts {
+		if info, err := os.Stat(m.Source); err == nil && info.IsDir() && !m.ReadOnly {
+			dirs = append(dirs, m.Source)
+		}
+	}
+	return dirs
+}

@@ -1,0 +1,75 @@
+package chatstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/x/pygent/internal/jsonwalk"
+)
+
+// Limits of one answer. They are far beyond what models write, and keep a
+// server that runs wild from filling the memory.
+const (
+	maxSize    = 16 << 20 // bytes of all that is kept
+	maxCalls   = 256
+	maxName    = 1 << 10 // bytes of a tool's name
+	maxItems   = 4096    // how far back the piece of an array's element is looked for
+	maxChoices = 128     // of one chunk
+	maxFields  = 256     // of one object
+	maxDepth   = 100     // of nested values
+
+	maxServerError = 256 << 10 // bytes of an error object
+)
+
+// What is kept costs more than its bytes: these are paid besides.
+const (
+	costOfField = 256
+	costOfItem  = 256
+	costOfCall  = 1 << 10
+	costOfValue = 64 // of each within a large value, once something decodes it
+
+	freeValues = 32 // of a chunk; what models write has few
+)
+
+// budget counts what an answer has taken of [maxSize]. It bounds memory, since
+// every piece that is kept is paid for, with what surrounds it.
+type budget struct {
+	used     int
+	progress int // bytes of content, reasoning and arguments among it
+}
+
+func (b *budget) spend(n int) error {
+	if b.used += n; b.used > maxSize {
+		return fmt.Errorf("%w: more than %d MiB are to be kept of it", ErrTooLarge, maxSize>>20)
+	}
+	return nil
+}
+
+// spendOn pays for a message, or a piece of one, as it was sent.
+func (b *budget) spendOn(raw json.RawMessage) error {
+	return b.spend(len(raw) + costOfValue*max(0, jsonwalk.Values(raw)-freeValues))
+}
+
+func tooMany(what string, limit int) error {
+	return fmt.Errorf("%w: more than %d %s", ErrTooLarge, limit, what)
+}
+
+// Check reports whether data is JSON that is not nested beyond what answers
+// are. The error is [ErrMalformed] or [ErrTooLarge].
+func Check(data []byte) error {
+	err := jsonwalk.Check(data, maxDepth)
+	switch {
+	case errors.Is(err, jsonwalk.ErrDeep):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}
+
+// NewServerError returns the error for an error object. Of a large one the
+// beginning is kept.
+func NewServerError(body []byte) *ServerError {
+	return &ServerError{Body: append(json.RawMessage(nil), body[:min(len(body), maxServerError)]...)}
+}

@@ -1,0 +1,129 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Within returns the file system of this machine below a directory that others
+// may write to, who are not trusted. No link leads out of it: not one in the
+// place of a file, and not one in the place of a directory on the way to it,
+// whenever they put it there. Names are given as everywhere, from dir on.
+//
+// Closing the journal closes it.
+func Within(dir string) (Disk, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &within{root: root, dir: dir}, nil
+}
+
+type within struct {
+	root *os.Root
+	dir  string
+}
+
+// rel is a name as the root takes it.
+func (w *within) rel(name string) (string, error) {
+	rel, err := filepath.Rel(w.dir, name)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("not in %s", w.dir)}
+	}
+	return rel, nil
+}
+
+// OpenFile opens a file. Links are followed only within the directory.
+func (w *within) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := w.open(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return systemFile{f}, nil
+}
+
+func (w *within) open(name string, flag int, perm fs.FileMode) (*os.File, error) {
+	rel, err := w.rel(name)
+	if err != nil {
+		return nil, err
+	}
+	return w.root.OpenFile(rel, flag, perm)
+}
+
+// Stat tells of a link what it is, not where it leads: a link is no file of ours.
+func (w *within) Stat(name string) (fs.FileInfo, error) {
+	rel, err := w.rel(name)
+	if err != nil {
+		return nil, err
+	}
+	return w.root.Lstat(rel)
+}
+
+func (w *within) stat(name string) (fs.FileInfo, error) { return w.Stat(name) }
+
+func (w *within) SameFile(a, b fs.FileInfo) bool { return os.SameFile(a, b) }
+
+func (w *within) MkdirAll(dir string) error {
+	rel, err := w.rel(dir)
+	if err != nil {
+		return err
+	}
+	return w.root.MkdirAll(rel, 0o700)
+}
+
+func (w *within) Link(old, new string) error { return w.two(old, new, w.root.Link) }
+
+func (w *within) Rename(old, new string) error { return w.two(old, new, w.root.Rename) }
+
+func (w *within) two(old, new string, do func(old, new string) error) error {
+	oldRel, err := w.rel(old)
+	if err != nil {
+		return err
+	}
+	newRel, err := w.rel(new)
+	if err != nil {
+		return err
+	}
+	return do(oldRel, newRel)
+}
+
+func (w *within) Remove(name string) error {
+	rel, err := w.rel(name)
+	if err != nil {
+		return err
+	}
+	return w.root.Remove(rel)
+}
+
+func (w *within) remove(name string) error { return w.Remove(name) }
+
+func (w *within) Lock(name string) (io.Closer, error) { return lockName(w, name) }
+
+func (w *within) SyncDir(dir string) error {
+	if onWindows {
+		return nil // a directory cannot be synced there
+	}
+	d, err := w.open(dir, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(d), d.Close())
+}
+
+// Close releases the directory.
+func (w *within) Close() error { return w.root.Close() }
+
+// namespace has the names of a file system, for locks on them.
+type namespace interface {
+	open(name string, flag int, perm fs.FileMode) (*os.File, error)
+	stat(name string) (fs.FileInfo, error)
+	remove(name string) error
+}

@@ -1,0 +1,231 @@
+package pygent_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// repeated reads a head, then one text over and over, then a tail.
+func repeated(head, text string, size int, tail string) io.Reader {
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(&cycle{text: text}, int64(size/len(text)*len(text))), strings.NewReader(tail))
+}
+
+type cycle struct {
+	text string
+	at   int
+}
+
+func (c *cycle) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		copied := copy(p[n:], c.text[c.at:])
+		n, c.at = n+copied, (c.at+copied)%len(c.text)
+	}
+	return n, nil
+}
+
+// numbered reads a text over and over, with the numbers from 0 on in the place of
+// "%x". It allocates next to nothing, since allocations are what is measured.
+func numbered(head, text string, count int, tail string) io.Reader {
+	before, after, _ := strings.Cut(text, "%x")
+	var part, rest []byte
+	i := 0
+	return io.MultiReader(strings.NewReader(head), readFunc(func(p []byte) (int, error) {
+		if len(rest) == 0 {
+			if i == count {
+				return 0, io.EOF
+			}
+			part = append(part[:0], before...)
+			part = strconv.AppendInt(part, int64(i), 16)
+			part = append(part, after...)
+			rest, i = part, i+1
+		}
+		n := copy(p, rest)
+		rest = rest[n:]
+		return n, nil
+	}), strings.NewReader(tail))
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+const (
+	mega     = 1 << 20
+	chatTail = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+	respTail = "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n"
+)
+
+// hostileAnswers are bodies of answers that want the client's memory.
+var hostileAnswers = []struct {
+	name string
+	api  pygent.OpenAIProtocol
+	body func() io.Reader
+}{
+	{"33 MB of choices", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[`, "{},", 33*mega, `{}]}`) }},
+	{"33 MB of choices in a chunk", pygent.OpenAIChat, func() io.Reader { return repeated(`data: {"choices":[`, "{},", 33*mega, "{}]}\n\n") }},
+	{"15 MB of choices", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[`, "{},", 5*mega, `{}]}`) }},
+	{"15 MB of choices in a chunk", pygent.OpenAIChat, func() io.Reader { return repeated(`data: {"choices":[`, "{},", 5*mega, "{}]}\n\n") }},
+	{"millions of fields of a message", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`{"choices":[{"message":{`, `"%x":0,`, 500_000, `"content":"x"}}]}`)
+	}},
+	{"millions of fields of a call", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`{"choices":[{"message":{"tool_calls":[{`, `"%x":0,`, 500_000, `"id":"a"}]}}]}`)
+	}},
+	{"millions of fields of an unknown field", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`{"choices":[{"message":{"content":"x","more":{`, `"%x":0,`, 500_000, `"a":1}}}]}`)
+	}},
+	{"a new field in each chunk", pygent.OpenAIChat, func() io.Reader {
+		return numbered("", "data: {\"choices\":[{\"delta\":{\"%x\":0}}]}\n\n", 500_000, chatTail)
+	}},
+	{"millions of items", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[{"message":{"x":[`, "0,", 5*mega, `0]}}]}`) }},
+	{"items in each chunk", pygent.OpenAIChat, func() io.Reader {
+		return repeated("", "data: {\"choices\":[{\"delta\":{\"x\":[0,0,0,0,0,0,0,0,0,0]}}]}\n\n", 5*mega, chatTail)
+	}},
+	{"millions of parts", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`{"choices":[{"message":{"content":[`, "{},", 5*mega, `{}]}}]}`)
+	}},
+	{"millions of texts", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`data: {"choices":[{"delta":{"content":[`, `"a",`, 5*mega, "\"b\"]}}]}\n\n"+chatTail)
+	}},
+	{"millions of calls", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`{"choices":[{"message":{"tool_calls":[`, "{},", 5*mega, `{}]}}]}`)
+	}},
+	{"a million calls in chunks", pygent.OpenAIChat, func() io.Reader {
+		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-4294967296,\"id\":\"%x\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 300_000, chatTail)
+	}},
+	{"an argument of 2 GB", pygent.OpenAIChat, func() io.Reader {
+		head := `data: {"choices":[{"delta":{"tool_calls":[{"index":4294967296,"id":"a","function":{"name":"f","arguments":"`
+		return repeated(head, strings.Repeat("x", 4096), 2<<30, "\"}}]}}]}\n\n"+chatTail)
+	}},
+	{"an argument of 2 GB in chunks", pygent.OpenAIChat, func() io.Reader {
+		chunk := `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"` + strings.Repeat("x", 64<<10) + "\"}}]}}]}\n\n"
+		return repeated("", chunk, 2<<30, chatTail)
+	}},
+	{"deep nesting", pygent.OpenAIChat, func() io.Reader { return repeated("", "[", 100*mega, "") }},
+	{"deep nesting in an event", pygent.OpenAIChat, func() io.Reader { return repeated("data: ", "[", 100*mega, "\n\n") }},
+	{"deep nesting in a field", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`{"choices":[{"message":{"x":`, "[", 5*mega, "")
+	}},
+	{"a line of 1 GB", pygent.OpenAIChat, func() io.Reader { return repeated("data: ", strings.Repeat("x", 4096), 1<<30, "\n\n") }},
+	{"an event of many lines", pygent.OpenAIChat, func() io.Reader { return repeated("", "data: x\n", 200*mega, "\n") }},
+	{"white space", pygent.OpenAIChat, func() io.Reader { return repeated("", " \n", 100*mega, "") }},
+	{"an error of 15 MB in an event", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`data: {"error":{`, `"%x":0,`, 500_000, "\"message\":\"x\"}}\n\n")
+	}},
+	{"an error whose message is 15 MB", pygent.OpenAIChat, func() io.Reader {
+		return repeated(`data: {"error":{"message":"`, "escape \\u001b", 5*mega, "\"}}\n\n")
+	}},
+	{"a huge usage", pygent.OpenAIChat, func() io.Reader {
+		return numbered(`data: {"choices":[],"usage":{`, `"%x":0,`, 500_000, "\"prompt_tokens\":1}}\n\n")
+	}},
+	{"trailing garbage", pygent.OpenAIChat, func() io.Reader { return repeated(`{"choices":[]}`, "x", 33*mega, "") }},
+
+	{"items of a response", pygent.OpenAIResponses, func() io.Reader {
+		return repeated(`{"object":"response","status":"completed","output":[`, "0,", 5*mega, `0]}`)
+	}},
+	{"items of the last event", pygent.OpenAIResponses, func() io.Reader {
+		return repeated(`data: {"type":"response.completed","response":{"status":"completed","output":[`, "{},", 5*mega, "{}]}}\n\n")
+	}},
+	{"a million reasoning items", pygent.OpenAIResponses, func() io.Reader {
+		return numbered("", "data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"id\":\"%x\",\"encrypted_content\":\"x\"}}\n\n", 300_000, respTail)
+	}},
+	{"parts of a message", pygent.OpenAIResponses, func() io.Reader {
+		return repeated(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[`, "{},", 5*mega, "{}]}}\n\n"+respTail)
+	}},
+	{"fields of an announced item", pygent.OpenAIResponses, func() io.Reader {
+		return numbered(`data: {"type":"response.output_item.added","output_index":0,"item":{"type":"message",`, `"%x":0,`, 500_000, "\"id\":\"x\"}}\n\n"+respTail)
+	}},
+	{"fields of an unknown item", pygent.OpenAIResponses, func() io.Reader {
+		return numbered(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"other",`, `"%x":0,`, 500_000, "\"id\":\"x\"}}\n\n"+respTail)
+	}},
+	{"arguments in deltas", pygent.OpenAIResponses, func() io.Reader {
+		chunk := `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"` + strings.Repeat("x", 64<<10) + "\"}\n\n"
+		return repeated("", chunk, 2<<30, respTail)
+	}},
+	{"a line of 1 GB in a response", pygent.OpenAIResponses, func() io.Reader {
+		return repeated(`data: {"type":"response.output_text.delta","delta":"`, strings.Repeat("x", 4096), 1<<30, "\"}\n\n")
+	}},
+}
+
+// allocated returns how many bytes f allocates in all. That is more than it
+// ever holds at once.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestHostileAnswersTakeLittleMemory(t *testing.T) {
+	for _, c := range hostileAnswers {
+		t.Run(c.name, func(t *testing.T) {
+			client := &http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(c.body()), Request: r}, nil
+			})}
+			m := newModel(t, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(c.api))
+			var err error
+			took := allocated(func() { _, err = m.ChatStream(t.Context(), ask(), func(pygent.Delta) {}) })
+			require.Less(t, took>>20, uint64(128), "%.200v", err)
+			if err != nil {
+				require.Less(t, len(err.Error()), 10_000)
+			}
+			if errors.Is(err, pygent.ErrAnswerTooLarge) {
+				require.False(t, apiError(t, err).Retryable)
+				require.ErrorContains(t, err, "is that a model server?")
+			}
+		})
+	}
+}
+
+func TestHostileErrorsTakeLittleMemory(t *testing.T) {
+	for name, body := range map[string]func() io.Reader{
+		"a body of 1 GB":     func() io.Reader { return repeated("", strings.Repeat("x", 4096), 1<<30, "") },
+		"a long message":     func() io.Reader { return repeated(`{"error":{"message":"`, "x", 200<<10, `"}}`) },
+		"a long code":        func() io.Reader { return repeated(`{"error":{"message":"m","code":"`, "x", 200<<10, `"}}`) },
+		"many fields":        func() io.Reader { return numbered(`{"error":{`, `"%x":0,`, 20_000, `"message":"m"}}`) },
+		"deep nesting":       func() io.Reader { return repeated(`{"error":`, "[", 200<<10, "") },
+		"errors in an error": func() io.Reader { return repeated("", `{"error":`, 200<<10, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+				h := http.Header{"X-Request-Id": {strings.Repeat("id", 10_000)}}
+				return &http.Response{StatusCode: 400, Header: h, Body: io.NopCloser(body()), Request: r}, nil
+			})}
+			m := newModel(t, pygent.OpenAIHTTPClient(client))
+			var err error
+			took := allocated(func() { _, err = m.Chat(t.Context(), ask()) })
+			require.Less(t, took>>20, uint64(32))
+			require.Equal(t, 400, apiError(t, err).Status)
+			require.Less(t, len(err.Error()), 10_000)
+		})
+	}
+}
+
+func TestAServerCannotHaveTheClientWaitForLong(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1e18": 31 * 24 * time.Hour, "-5": 0, "-1e300": 0, "1e999": 0, "NaN": 0, "Inf": 31 * 24 * time.Hour,
+		"Fri, 31 Dec 9999 23:59:59 GMT": 31 * 24 * time.Hour, "Thu, 01 Jan 1970 00:00:00 GMT": 0,
+	} {
+		m, s := serve(t, pygenttest.Status(429, "", "Slow down.").WithHeader("Retry-After", value))
+		_, err := m.Chat(t.Context(), ask())
+		require.Equal(t, want, apiError(t, err).RetryAfter, value)
+		require.Len(t, s.Requests(), 1)
+	}
+	m, s := serve(t, pygenttest.Status(429, "", "Slow down.").WithHeader("Retry-After", "1e18"))
+	_, err := newAgentOn(t, nowhere{}, m).Step(t.Context(), "Go.")
+	require.ErrorContains(t, err, "past the time that is left")
+	require.Len(t, s.Requests(), 1, "a person decides")
+}

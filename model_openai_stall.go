@@ -1,0 +1,162 @@
+package pygent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// answerLimits are the times that an answer may take. Zero means no limit.
+type answerLimits struct {
+	first   time.Duration // until data comes
+	between time.Duration // until more data comes
+	whole   time.Duration // until it is complete
+}
+
+// limits returns the limits of the call.
+func (c *openAICall) limits() answerLimits {
+	return answerLimits{first: c.model.firstByte, between: c.silence(), whole: c.model.answerTime}
+}
+
+// stallWatch cancels a call that has stopped moving, or that does not end. Only
+// data is movement: a server that keeps the line open by comments, empty chunks
+// or white space has not answered. The time that a reader spends on what it got
+// does not count.
+//
+// All methods are for the one goroutine that makes the call.
+type stallWatch struct {
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	phase   countdown // until the next data
+	between countdown // the phase once data has come
+	whole   countdown
+	started bool // data has come
+}
+
+// newStallWatch returns a watch that runs, as it should until there is something
+// to read.
+func newStallWatch(ctx context.Context, limits answerLimits) *stallWatch {
+	w := &stallWatch{}
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	w.phase = w.limit(limits.first, true, "no answer came within %s")
+	w.between = w.limit(limits.between, true, "nothing came for %s in the middle of the answer")
+	w.whole = w.limit(limits.whole, false, "the answer was not complete after %s "+
+		"(a model that needs longer needs a higher limit: openai.answer_time of the configuration, or OpenAIAnswerTime)")
+	w.resume()
+	return w
+}
+
+// limit returns a countdown that ends the call with an error.
+func (w *stallWatch) limit(limit time.Duration, retryable bool, message string) countdown {
+	return countdown{limit: limit, left: limit, expire: func() {
+		w.cancel(&APIError{Message: fmt.Sprintf(message, limit), Retryable: retryable})
+	}}
+}
+
+// resume goes on to count the time.
+func (w *stallWatch) resume() {
+	w.phase.start()
+	w.whole.start()
+}
+
+// pause stops counting the time.
+func (w *stallWatch) pause() {
+	w.phase.stop()
+	w.whole.stop()
+}
+
+// moved takes note of data.
+func (w *stallWatch) moved() {
+	w.pause()
+	if !w.started {
+		w.started, w.phase = true, w.between
+	}
+	w.phase.left = w.phase.limit
+}
+
+func (w *stallWatch) stop() {
+	w.pause()
+	w.cancel(nil)
+}
+
+// countdown counts a time that can be stopped. One without a limit never ends.
+type countdown struct {
+	limit, left time.Duration
+	expire      func()
+	timer       *time.Timer
+	since       time.Time // when it was started; zero while it is stopped
+}
+
+func (c *countdown) start() {
+	switch {
+	case c.limit <= 0 || !c.since.IsZero():
+		return
+	case c.timer == nil:
+		c.timer = time.AfterFunc(max(c.left, 0), c.expire)
+	default:
+		c.timer.Reset(max(c.left, 0))
+	}
+	c.since = time.Now()
+}
+
+func (c *countdown) stop() {
+	if !c.since.IsZero() {
+		c.timer.Stop()
+		c.left -= time.Since(c.since)
+		c.since = time.Time{}
+	}
+}
+
+// stalled returns the error of a call that was cancelled by the watch.
+func (w *stallWatch) stalled() error {
+	var stall *APIError
+	if errors.As(context.Cause(w.ctx), &stall) {
+		return stall
+	}
+	return nil
+}
+
+// reader watches r while it is being read.
+func (w *stallWatch) reader(r io.Reader) io.Reader {
+	w.pause()
+	return &watchedReader{w, r}
+}
+
+// drain reads what little may follow a complete answer, so that the connection
+// can be used again, but does not wait for it.
+func (w *stallWatch) drain(r io.Reader) {
+	const moment, enough = 50 * time.Millisecond, 4 << 10
+	w.moved()
+	w.phase = w.limit(moment, true, "nothing came for %s after the answer")
+	_, _ = io.CopyN(io.Discard, r, enough) // the answer is complete whatever comes
+}
+
+type watchedReader struct {
+	watch *stallWatch
+	r     io.Reader
+}
+
+// Read passes on what comes while the watch allows for it.
+func (r *watchedReader) Read(p []byte) (int, error) {
+	r.watch.resume()
+	defer r.watch.pause()
+	return r.r.Read(p)
+}
+
+// pulse tells of each piece that is more than white space.
+type pulse struct {
+	r    io.Reader
+	tell func()
+}
+
+// Read passes on what comes.
+func (p pulse) Read(buf []byte) (int, error) {
+	n, err := p.r.Read(buf)
+	if len(bytes.TrimSpace(buf[:n])) > 0 {
+		p.tell()
+	}
+	return n, err
+}

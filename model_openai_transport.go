@@ -1,0 +1,104 @@
+package pygent
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// maxHeaderBytes bounds the headers of a response. Each may take a hundred times
+// its size once it is in a map.
+const maxHeaderBytes = 256 << 10
+
+// boundedTransport is the default transport with a bound of its own. All models
+// share it, and with it the connections.
+var boundedTransport = sync.OnceValue(func() http.RoundTripper {
+	transport, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport // of a program that replaced it
+	}
+	transport = transport.Clone()
+	transport.MaxResponseHeaderBytes = maxHeaderBytes
+	return transport
+})
+
+// guarded returns a copy of a client that sends no request on to where its
+// credentials do not belong.
+func guarded(client *http.Client) *http.Client {
+	guarded := *client
+	if guarded.Transport == nil {
+		guarded.Transport = boundedTransport()
+	}
+	guarded.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if err := checkRedirect(req, via); err != nil || client.CheckRedirect == nil {
+			return err
+		}
+		return client.CheckRedirect(req, via)
+	}
+	return &guarded
+}
+
+// checkRedirect refuses a redirect to another origin, and one that would make
+// another request of ours. All of its headers and its body would go along, and
+// any of them may be a secret. What remains is a server that moved the path.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	const most = 3
+	from := via[0]
+	e := &redirectError{from: from.URL, to: req.URL}
+	switch {
+	case origin(req.URL) != origin(from.URL):
+		e.why = "the key and the conversation are not sent there"
+	case req.Method != from.Method:
+		e.why = fmt.Sprintf("with a status that makes %s a %s", from.Method, req.Method)
+	case len(via) > most:
+		e.why = "and so again and again"
+	default:
+		return nil
+	}
+	return e
+}
+
+// origin is the scheme, host and port of a URL.
+func origin(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// redirectError is a redirect that was not followed.
+type redirectError struct {
+	from, to *url.URL
+	why      string
+}
+
+// Error says from where to where, without what a URL may hold of secrets.
+func (e *redirectError) Error() string {
+	const longest = 300
+	return fmt.Sprintf("%s sends requests on to %s: %s", bare(e.from), headOf(bare(e.to), longest), e.why)
+}
+
+// Unwrap says what kind of error it is.
+func (e *redirectError) Unwrap() error { return ErrRedirected }
+
+// bare is a URL without user, query and fragment.
+func bare(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// baseOf guesses the base URL that a redirect points to.
+func (e *redirectError) baseOf() string {
+	const longest = 300
+	path := e.to.Path
+	for _, end := range []string{"/chat/completions", "/responses"} {
+		path = strings.TrimSuffix(path, end)
+	}
+	return headOf((&url.URL{Scheme: e.to.Scheme, Host: e.to.Host, Path: path}).String(), longest)
+}
