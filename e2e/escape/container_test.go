@@ -19,7 +19,7 @@ var escapes = map[string]string{
 	"memory of PID 1":          `head -c 1 /proc/1/mem && echo ESCAPED; cat /proc/1/maps && echo ESCAPED`,
 	"descriptors of PID 1":     `for f in 0 1 2 3 4 5; do readlink /proc/1/fd/$f && echo ESCAPED; : >/proc/1/fd/$f && echo ESCAPED; done`,
 	"program of PID 1":         `: >/proc/1/exe && echo ESCAPED; readlink /proc/1/exe && echo ESCAPED`,
-	"environment of the host":  `cat /proc/[0-9]*/environ | tr '\0' '\n' | grep "^PYGENT_ESCAPE" && echo ESCAPED`,
+	"environment of the host":  `cat /proc/[0-9]*/environ | tr '\0' '\n' | grep "^ESCAPE" && echo ESCAPED`,
 	"processes of the host":    `[ "$(ls -d /proc/[0-9]* | wc -l)" -lt 20 ] || echo ESCAPED; cat /proc/[0-9]*/comm | grep dockerd && echo ESCAPED`,
 	"core pattern":             `echo '|/x' >/proc/sys/kernel/core_pattern && echo ESCAPED`,
 	"settings of the kernel":   `echo 1 >/proc/sys/vm/drop_caches && echo ESCAPED; echo x >/proc/sys/kernel/hostname && echo ESCAPED`,

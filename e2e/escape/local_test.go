@@ -24,7 +24,7 @@ var localAttacks = map[string]string{
 	"more keys":               `echo ssh-ed25519 AAAA evil >>"$H/.ssh/authorized_keys" && echo ESCAPED`,
 	"modes":                   `chmod 777 "$H/.ssh/id_ed25519" && echo ESCAPED; touch -d 2001-01-01 "$H/.ssh/id_ed25519" && echo ESCAPED; chmod 000 "$H" && echo ESCAPED`,
 	"links":                   `ln -s "$H/.ssh" s; cat s/id_ed25519 && echo ESCAPED; ln "$H/.ssh/id_ed25519" hard && echo ESCAPED; cp -a "$H/.ssh" copy && echo ESCAPED`,
-	"environment of pygent":   `cat /proc/$P/environ && echo ESCAPED; cat /proc/$PPID/environ /proc/[0-9]*/environ | tr '\0' '\n' | grep PYGENT_ESCAPE && echo ESCAPED`,
+	"environment of pygent":   `cat /proc/$P/environ && echo ESCAPED; cat /proc/$PPID/environ /proc/[0-9]*/environ | tr '\0' '\n' | grep ESCAPE && echo ESCAPED`,
 	"own environment":         `env`,
 	"memory of pygent":        `head -c 1 /proc/$P/mem && echo ESCAPED; cat /proc/$P/maps && echo ESCAPED; ls -l /proc/$P/fd && echo ESCAPED; ls /proc/$P/root/ && echo ESCAPED; ls /proc/$P/cwd/ && echo ESCAPED`,
 	"other processes":         `kill -0 $P && echo ESCAPED; kill -CONT 1 && echo ESCAPED; grep -l dockerd /proc/[0-9]*/comm && echo ESCAPED`,

@@ -8,19 +8,24 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-// planted tells a process that its home and its environment are a [victim]'s.
-const planted = "PYGENT_ESCAPE_VICTIM"
+const (
+	// planted tells a process that its home and its environment are a [victim]'s.
+	planted = "ESCAPE_VICTIM"
+	// command tells it where the command of pygent is.
+	command = "ESCAPE_COMMAND"
+)
 
 // TestMain runs the tests in a process whose whole environment was planted: what
 // /proc/PID/environ shows cannot be changed later.
 func TestMain(m *testing.M) {
 	if os.Getenv(planted) == "" {
-		os.Exit(again(nil))
+		os.Exit(begin())
 	}
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
@@ -28,6 +33,26 @@ func TestMain(m *testing.M) {
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// begin builds the command, which wants the caches of the real home, and runs
+// the tests.
+func begin() int {
+	dir, err := os.MkdirTemp("", "escape-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "pygent")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/pygent").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return again(func(cmd *exec.Cmd, _ *victim) error {
+		cmd.Env = append(cmd.Env, command+"="+binary)
+		return nil
+	})
 }
 
 // again runs this program in a planted environment and returns its exit code.

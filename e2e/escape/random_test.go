@@ -19,14 +19,14 @@ import (
 
 // TestRandomTreesStayInside makes trees of hostile names and links in each place,
 // has a program there swap files, directories and links all the time, and uses
-// every way that files go between there and this machine. PYGENT_ESCAPE_TIME
-// says for how long, in all; PYGENT_ESCAPE_SEED repeats a run.
+// every way that files go between there and this machine. ESCAPE_TIME
+// says for how long, in all; ESCAPE_SEED repeats a run.
 func TestRandomTreesStayInside(t *testing.T) {
-	lasting, err := time.ParseDuration(value("PYGENT_ESCAPE_TIME", "6s"))
+	lasting, err := time.ParseDuration(value("ESCAPE_TIME", "6s"))
 	require.NoError(t, err)
-	seed, err := strconv.ParseUint(value("PYGENT_ESCAPE_SEED", strconv.FormatInt(time.Now().UnixNano(), 10)), 10, 64)
+	seed, err := strconv.ParseUint(value("ESCAPE_SEED", strconv.FormatInt(time.Now().UnixNano(), 10)), 10, 64)
 	require.NoError(t, err)
-	t.Logf("PYGENT_ESCAPE_SEED=%d", seed)
+	t.Logf("ESCAPE_SEED=%d", seed)
 	all := places()
 	everywhere(t, all, func(t *testing.T, v *victim, p place) {
 		end := time.Now().Add(lasting / time.Duration(len(all)))

@@ -36,6 +36,9 @@ func containers() []place {
 		}},
 		{"remote", true, func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
 			host := os.Getenv("PYGENT_TEST_REMOTE_ENGINE")
+			if host == "" {
+				host = "unix:///nonexistent" // see scripts/remote.sh
+			}
 			requireEngine(t, host)
 			return open(t, pygent.NewDockerRuntime, append(opts, pygent.WithImage(image), pygent.WithDockerHost(host)))
 		}},
