@@ -6,7 +6,7 @@ BENCHTIME ?= 1s
 SOAK ?= 10000
 export FUZZTIME
 
-.PHONY: help test quick lint bench soak examples fuzz cross windows arm64 demo engine images remote aimock ci
+.PHONY: help test quick lint bench soak escape examples fuzz cross windows arm64 demo engine images remote aimock ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ bench: ## compare the runtimes, run the benchmarks: BENCH=regexp BENCHTIME=1s
 
 soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak
 	PYGENT_SOAK=$(SOAK) go test -count=1 -timeout 60m -run TestSoak -v ./bench
+
+escape: ## attack the runtimes from within, with a minute of random attacks
+	@scripts/escape.sh
 
 examples: ## run all examples and compare what they print
 	go test -count=1 ./examples

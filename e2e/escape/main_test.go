@@ -1,0 +1,85 @@
+// Package escape attacks the runtimes from within, as a hostile model or a
+// hostile program in a container would: every attack runs against files, keys
+// and processes of this machine that were planted for it, and that nobody may
+// read or change. "make escape" runs it, with a minute of random attacks.
+package escape
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+const (
+	// planted tells a process that its home and its environment are a [victim]'s.
+	planted = "ESCAPE_VICTIM"
+	// command tells it where the command of pygent is.
+	command = "ESCAPE_COMMAND"
+)
+
+// TestMain runs the tests in a process whose whole environment was planted: what
+// /proc/PID/environ shows cannot be changed later.
+func TestMain(m *testing.M) {
+	if os.Getenv(planted) == "" {
+		os.Exit(begin())
+	}
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// begin builds the command, which wants the caches of the real home, and runs
+// the tests.
+func begin() int {
+	dir, err := os.MkdirTemp("", "escape-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "pygent")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/pygent").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return again(func(cmd *exec.Cmd, _ *victim) error {
+		cmd.Env = append(cmd.Env, command+"="+binary)
+		return nil
+	})
+}
+
+// again runs this program in a planted environment and returns its exit code.
+func again(change func(*exec.Cmd, *victim) error, args ...string) int {
+	v, err := plant()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "plant what is to be attacked:", err)
+		return 1
+	}
+	defer v.remove()
+	if len(args) == 0 {
+		args = os.Args[1:]
+	}
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = v.environ(os.Environ())
+	if change != nil {
+		if err := change(cmd, v); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if err := cmd.Run(); err != nil {
+		if cmd.ProcessState == nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return 1
+	}
+	return 0
+}
