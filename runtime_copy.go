@@ -57,14 +57,18 @@ func (r *workspaceRuntime) unpackTree(ctx context.Context, dest string, in *tree
 		return err
 	}
 	defer done()
+	return r.errorOf(ctx, unpackFiles(ctx, r.files, dest, in))
+}
+
+func unpackFiles(ctx context.Context, f files, dest string, in *tree.Reader) error {
 	dir, as := cmp.Or(dest, "."), ""
 	if !in.IsDir() {
-		dir, as, err = placeOf(ctx, r.files, dest, in.Name())
+		var err error
+		if dir, as, err = placeOf(ctx, f, dest, in.Name()); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = r.files.unpack(ctx, dir, func(w io.Writer) error { return tree.Copy(w, in, as) })
-	}
-	return r.errorOf(ctx, err)
+	return f.unpack(ctx, dir, func(w io.Writer) error { return tree.Copy(w, in, as) })
 }
 
 // placeOf returns where a file goes that is copied to dest: the directory, and
