@@ -18,11 +18,6 @@ import (
 // bringing back of a workspace from another machine, copy to this one at most.
 const DefaultCopyLimit = 4 << 30
 
-// ErrCopyTooLarge is returned for files that exceed a limit of copying: in
-// bytes, which count data on disk and no holes, in their number, or in how deep
-// their directories are. Nothing of them has been copied then.
-var ErrCopyTooLarge = tree.ErrTooLarge
-
 // WithCopyLimit sets how many bytes of data one call of [Runtime.ExportFile],
 // and the bringing back of a workspace, may copy to this machine. Default:
 // [DefaultCopyLimit].
