@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -32,6 +33,11 @@ var (
 	ErrOutsideWorkspace = workspace.ErrOutside
 	// ErrFileTooLarge is returned for a file above [MaxReadFile].
 	ErrFileTooLarge = workspace.ErrTooLarge
+
+	// ErrCopyTooLarge is returned for files that exceed a limit of copying: in
+	// bytes, which count data on disk and no holes, in their number, or in how deep
+	// their directories are. Nothing of them has been copied then.
+	ErrCopyTooLarge = tree.ErrTooLarge
 	// ErrAgentBusy is returned when a run is started while another one goes on.
 	ErrAgentBusy = errors.New("the agent is busy with another run")
 	// ErrAgentClosed is returned by an agent after Close.

@@ -30,10 +30,15 @@ type Runtime interface {
 	WriteFile(ctx context.Context, path string, data []byte) error
 
 	// UploadFile copies a file or directory of this machine into the
-	// workspace. An empty dest means the base name of src.
+	// workspace. An empty dest means the base name of src. A link by the name
+	// of src is what it leads to, so src must be the caller's own word; links
+	// below it are copied as links.
 	UploadFile(ctx context.Context, src, dest string) error
 
 	// ExportFile copies a file or directory of the workspace to this machine.
+	// Links are copied as links, so what lies at dest afterwards may lead
+	// anywhere: open it with os.Root. Nothing is written through a link at dest
+	// or below it.
 	ExportFile(ctx context.Context, path, dest string) error
 
 	// UseDocker reports whether commands run in a Docker container.

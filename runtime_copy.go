@@ -18,11 +18,6 @@ import (
 // bringing back of a workspace from another machine, copy to this one at most.
 const DefaultCopyLimit = 4 << 30
 
-// ErrCopyTooLarge is returned for files that exceed a limit of copying: in
-// bytes, which count data on disk and no holes, in their number, or in how deep
-// their directories are. Nothing of them has been copied then.
-var ErrCopyTooLarge = tree.ErrTooLarge
-
 // WithCopyLimit sets how many bytes of data one call of [Runtime.ExportFile],
 // and the bringing back of a workspace, may copy to this machine. Default:
 // [DefaultCopyLimit].
@@ -57,14 +52,18 @@ func (r *workspaceRuntime) unpackTree(ctx context.Context, dest string, in *tree
 		return err
 	}
 	defer done()
+	return r.errorOf(ctx, unpackFiles(ctx, r.files, dest, in))
+}
+
+func unpackFiles(ctx context.Context, f files, dest string, in *tree.Reader) error {
 	dir, as := cmp.Or(dest, "."), ""
 	if !in.IsDir() {
-		dir, as, err = placeOf(ctx, r.files, dest, in.Name())
+		var err error
+		if dir, as, err = placeOf(ctx, f, dest, in.Name()); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = r.files.unpack(ctx, dir, func(w io.Writer) error { return tree.Copy(w, in, as) })
-	}
-	return r.errorOf(ctx, err)
+	return f.unpack(ctx, dir, func(w io.Writer) error { return tree.Copy(w, in, as) })
 }
 
 // placeOf returns where a file goes that is copied to dest: the directory, and

@@ -88,7 +88,7 @@ func (d *dockerFiles) bringBack(ctx context.Context, client *guest.Client) error
 		options.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, uid, gid) }
 	}
 	var staged *tree.Staged
-	err = client.Pack(ctx, ".", func(r io.Reader) error {
+	err = client.Pack(ctx, ".", func(r io.Reader) (err error) {
 		staged, err = tree.Stage(r, root, options)
 		return err
 	})

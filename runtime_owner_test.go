@@ -33,11 +33,15 @@ func TestNormalUserCanRemoveWhatRootMade(t *testing.T) {
 		t.Skip("not as nobody")
 	}
 	requireDocker(t)
-	group := nobody // is enough where DOCKER_HOST names another engine
+	asNobody(t, "TestAsNobodyWorkspacesAreRemovedOrOwned", engineGroup())
+}
+
+// engineGroup returns the group that may use the machine's engine.
+func engineGroup() int {
 	if info, err := os.Stat("/var/run/docker.sock"); err == nil {
-		group = int(info.Sys().(*syscall.Stat_t).Gid)
+		return int(info.Sys().(*syscall.Stat_t).Gid)
 	}
-	asNobody(t, "TestAsNobodyWorkspacesAreRemovedOrOwned", group)
+	return nobody // is enough where DOCKER_HOST names another engine
 }
 
 // TestSocketOfAUserIsFound has engines that a user runs for himself: the
@@ -173,11 +177,7 @@ func TestNormalUserCanRemoveVeryDeepWorkspaces(t *testing.T) {
 		t.Skip("not as nobody")
 	}
 	requireDocker(t)
-	group := nobody // is enough where DOCKER_HOST names another engine
-	if info, err := os.Stat("/var/run/docker.sock"); err == nil {
-		group = int(info.Sys().(*syscall.Stat_t).Gid)
-	}
-	asNobody(t, "TestAsNobodyVeryDeepWorkspacesAreRemoved", group)
+	asNobody(t, "TestAsNobodyVeryDeepWorkspacesAreRemoved", engineGroup())
 }
 
 // deepScript makes directories, one in the other, of which the last ones may not

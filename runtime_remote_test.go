@@ -322,3 +322,19 @@ func TestRemoteThroughSSH(t *testing.T) {
 	require.NoError(t, r.Cleanup())
 	require.Equal(t, map[string]string{"f": "644 seed", "g": "644 new\n", "h": "644 h"}, read(t, dir))
 }
+
+func TestWorkspaceTooLargeToComeBackStaysWhereItIs(t *testing.T) {
+	engine := remoteEngine(t)
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"deleted": "x", "kept": "old"})
+	r, err := pygent.NewDockerRuntime(t.Context(), append(onRemote(t), pygent.WithWorkspace(dir), pygent.WithCopyLimit(1<<20))...)
+	require.NoError(t, err)
+	bash(t, r, "rm deleted; echo new >kept; head -c 2000000 /dev/urandom >big")
+	err = r.Cleanup()
+	require.ErrorIs(t, err, pygent.ErrCopyTooLarge)
+	require.ErrorContains(t, err, "it is kept in the engine's volume")
+	require.Equal(t, map[string]string{"deleted": "644 x", "kept": "644 old"}, read(t, dir), "the directory is as it was")
+	_, volumes := oursOn(t, engine)
+	require.Len(t, volumes, 1)
+	require.NoError(t, engine.VolumeRemove(t.Context(), volumes[0].Name, true))
+}

@@ -53,7 +53,7 @@ func copyTree(ctx context.Context, rt Runtime, p string, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return tree.Copy(w, in, in.Name())
+		return tree.Copy(w, in, path.Base(path.Clean(filepath.ToSlash(p)))) // not as the archive calls it
 	})
 }
 

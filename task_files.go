@@ -24,7 +24,8 @@ const (
 )
 
 // taskFiles keeps the files that tasks begin with, each set once, in an archive
-// that is named by its content. Nothing of it is unpacked on this machine. It is safe for concurrent use.
+// that is named by its content. Nothing of it is unpacked on this machine. It is
+// safe for concurrent use.
 type taskFiles struct {
 	mu     sync.Mutex
 	dir    string         // made at the first use

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file target; do
 	target=${target#func }
 	time=${FUZZTIME:-10s}
-	case $file in ./internal/guest/*) time=${FUZZTIME_GUEST:-$time} ;; esac
+	case $file in ./internal/guest/* | ./internal/tree/* | ./internal/workspace/* | ./runtime_copy_*) time=${FUZZTIME_GUEST:-$time} ;; esac
 	say "$target in ${file%/*} for $time"
 	# Without a bound on minimizing, one slow input can take all of the time.
 	go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 5x "${file%/*}" </dev/null

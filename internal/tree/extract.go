@@ -261,39 +261,49 @@ func (x *extractor) file(name string, h *tar.Header) error {
 // merge moves what is in the directory dir of a stage to the same names below
 // root.
 func merge(root *os.Root, stage, dir string) error {
-	from, err := root.OpenRoot(filepath.Join(stage, dir))
+	f, err := root.Open(filepath.Join(stage, dir))
 	if err != nil {
 		return err
 	}
-	defer from.Close()
-	names, err := namesIn(from)
-	if err != nil {
+	entries, err := f.ReadDir(-1)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	for _, base := range names {
-		info, err := from.Lstat(base)
-		if err != nil {
-			return err
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		if e.IsDir() {
+			err = moveDir(root, stage, name)
+		} else {
+			err = moveFile(root, stage, name)
 		}
-		if err := move(root, stage, filepath.Join(dir, base), info.IsDir()); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func move(root *os.Root, stage, name string, isDir bool) error {
+// moveFile replaces a file or link by the one of the stage.
+func moveFile(root *os.Root, stage, name string) error {
+	err := root.Rename(filepath.Join(stage, name), name)
+	if err == nil {
+		return nil
+	}
+	if there, lerr := root.Lstat(name); lerr == nil && there.IsDir() {
+		return fmt.Errorf("%s: there is a directory in its place: %w", name, fs.ErrExist)
+	}
+	return err
+}
+
+// moveDir moves a directory of the stage, or what is in it where there is one
+// already. A file or link in its place is removed.
+func moveDir(root *os.Root, stage, name string) error {
 	there, err := root.Lstat(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	case isDir && there.IsDir():
+	case err == nil && there.IsDir():
 		return merge(root, stage, name)
-	case isDir:
+	case err == nil:
 		err = root.Remove(name)
-	case there.IsDir():
-		err = fmt.Errorf("%s: there is a directory in its place: %w", name, fs.ErrExist)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

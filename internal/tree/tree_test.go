@@ -246,3 +246,110 @@ func FuzzExtract(f *testing.F) {
 		requireUntouched(t, parent)
 	})
 }
+
+// sparse is an entry of a sparse file, as a packer writes it.
+func sparse(name, size, data, content string) entry {
+	return entry{tar.Header{Name: name, Format: tar.FormatPAX, PAXRecords: map[string]string{"PYGENT.size": size, "PYGENT.data": data}}, content}
+}
+
+func TestSparseFilesAreWhatTheySay(t *testing.T) {
+	unpack := func(t *testing.T, e entry) (string, error) {
+		dir := t.TempDir()
+		err := tree.Extract(bytes.NewReader(tarOf(t, e)), openRoot(t, dir), tree.ExtractOptions{})
+		if err != nil {
+			left, readErr := os.ReadDir(dir)
+			require.NoError(t, readErr)
+			require.Empty(t, left)
+			return "", err
+		}
+		data, err := os.ReadFile(filepath.Join(dir, e.Name))
+		require.NoError(t, err)
+		return string(data), nil
+	}
+	got, err := unpack(t, sparse("f", "10", "2+3,7+1", "abcd"))
+	require.NoError(t, err)
+	require.Equal(t, "\x00\x00abc\x00\x00d\x00\x00", got)
+	for name, e := range map[string]entry{
+		"more data than parts":  sparse("f", "10", "2+3", "abcd"),
+		"fewer data than parts": sparse("f", "10", "2+5", "abcd"),
+		"beyond the end":        sparse("f", "4", "2+4", "abcd"),
+		"one over another":      sparse("f", "10", "2+2,3+2", "abcd"),
+		"backwards":             sparse("f", "10", "6+2,2+2", "abcd"),
+		"negative":              sparse("f", "-10", "0+4", "abcd"),
+		"negative offset":       sparse("f", "10", "-1+4", "abcd"),
+		"an overflow":           sparse("f", "9223372036854775807", "9223372036854775806+9223372036854775807", "abcd"),
+		"no number":             sparse("f", "10", "x+4", "abcd"),
+		"no parts":              sparse("f", "10", "4", "abcd"),
+		"too many parts":        sparse("f", "100000", strings.Repeat("1+0,", 5000)+"2+4", "abcd"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := unpack(t, e)
+			require.ErrorIs(t, err, tree.ErrHostile)
+		})
+	}
+	_, err = unpack(t, sparse("f", "9223372036854775807", "", ""))
+	require.Error(t, err, "no file system has such files")
+}
+
+func TestNamesNeedNotBeText(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("names are bytes on Linux only")
+	}
+	from, to := t.TempDir(), t.TempDir()
+	for _, name := range []string{"\xff\xfe", "line\nbreak", "d\xff/in", " "} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(from, name), []byte(name), 0o600))
+	}
+	require.NoError(t, os.Symlink("\xff\xfe", filepath.Join(from, "link")))
+	var b bytes.Buffer
+	require.NoError(t, tree.Pack(&b, openRoot(t, from), ".", tree.PackOptions{}))
+	require.NoError(t, tree.Extract(&b, openRoot(t, to), tree.ExtractOptions{}))
+	for _, name := range []string{"\xff\xfe", "line\nbreak", "d\xff/in", " "} {
+		got, err := os.ReadFile(filepath.Join(to, name))
+		require.NoError(t, err)
+		require.Equal(t, name, string(got))
+	}
+	require.NoError(t, tree.Remove(openRoot(t, filepath.Dir(to)), filepath.Base(to)))
+	require.NoDirExists(t, to)
+}
+
+func TestRemoveTakesAllAndNothingElse(t *testing.T) {
+	outside, top := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "f"), nil, 0o600))
+	root := openRoot(t, top)
+	require.NoError(t, root.MkdirAll("d/"+strings.Repeat("x/", 200), 0o755))
+	require.NoError(t, root.MkdirAll("d/closed/in", 0o755))
+	require.NoError(t, root.WriteFile("d/closed/in/f", nil, 0o400))
+	require.NoError(t, root.Chmod("d/closed/in", 0))
+	require.NoError(t, root.Chmod("d/closed", 0))
+	require.NoError(t, os.Symlink(outside, filepath.Join(top, "d", "link")))
+	require.NoError(t, os.Symlink("d", filepath.Join(top, "beside")))
+	require.NoError(t, tree.Remove(root, "d/closed/missing"))
+	require.NoError(t, tree.Remove(root, "d"))
+	require.NoError(t, tree.Remove(root, "d"))
+	require.NoError(t, tree.Remove(root, "beside"))
+	left, err := os.ReadDir(top)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	require.FileExists(t, filepath.Join(outside, "f"))
+}
+
+func TestArchivesOfTreesAreJoined(t *testing.T) {
+	read := func(entries ...entry) *tree.Reader {
+		r, err := tree.NewReader(bytes.NewReader(tarOf(t, entries...)), tree.NewBudget(tree.Limits{}))
+		require.NoError(t, err)
+		return r
+	}
+	var b bytes.Buffer
+	w, err := tree.NewWriter(&b)
+	require.NoError(t, err)
+	require.NoError(t, w.Add("a/b", read(file("f", "1"), link(tar.TypeSymlink, "l", "/etc"))))
+	require.NoError(t, w.Add(".", read(file("a/b/l/x", "2"))))
+	require.ErrorIs(t, w.Add("../c", read(file("f", ""))), tree.ErrHostile)
+	require.NoError(t, w.Close())
+	dest := t.TempDir()
+	require.NoError(t, tree.Extract(&b, openRoot(t, dest), tree.ExtractOptions{}))
+	got, err := os.ReadFile(filepath.Join(dest, "a/b/l/x"))
+	require.NoError(t, err)
+	require.Equal(t, "2", string(got), "what is added later goes in place of a link, and not through it")
+}

@@ -1,0 +1,240 @@
+package pygent
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/workspace"
+)
+
+// treesOnly is a runtime of which nothing but files is used.
+type treesOnly struct {
+	Runtime
+	files files
+	root  *os.Root
+}
+
+func (r treesOnly) packTree(ctx context.Context, path string, take func(io.Reader) error) error {
+	return r.files.pack(ctx, path, take)
+}
+
+func (r treesOnly) unpackTree(ctx context.Context, dest string, in *tree.Reader) error {
+	return unpackFiles(ctx, r.files, dest, in)
+}
+
+const fuzzSecret = "what is outside"
+
+// treeFuzz are two workspaces and a directory that copies go to, beside one that
+// nothing may read or change.
+type treeFuzz struct {
+	t             *testing.T
+	parent, child treesOnly
+	out, outside  string
+}
+
+func newTreeFuzz(t *testing.T) *treeFuzz {
+	top := t.TempDir()
+	f := &treeFuzz{t: t, out: filepath.Join(top, "out"), outside: filepath.Join(top, "outside")}
+	for _, dir := range []string{"parent", "child", "out", "outside/d"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(top, dir), 0o755))
+	}
+	for _, name := range []string{"a", "b", "d/a"} {
+		require.NoError(t, os.WriteFile(filepath.Join(f.outside, name), []byte(fuzzSecret), 0o600))
+	}
+	open := func(dir string) treesOnly {
+		w, err := workspace.Open(filepath.Join(top, dir))
+		require.NoError(t, err)
+		root, err := os.OpenRoot(filepath.Join(top, dir))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, w.Close()); require.NoError(t, root.Close()) })
+		return treesOnly{files: hostFiles{w}, root: root}
+	}
+	f.parent, f.child = open("parent"), open("child")
+	return f
+}
+
+// names are what paths are made of: links, directories and files meet under a
+// few names.
+func (f *treeFuzz) name(b byte) string {
+	names := []string{
+		"a", "b", "d", "a/b", "a/d", "b/a", "d/a", "d/b", "a/b/d", "d/a/b", ".", "a/..", "a/../b", "..", "../outside", "../outside/a",
+		"a/../../outside/a", f.outside, "d/d/d", "a\xff", "a\x00", "",
+	}
+	return names[int(b)%len(names)]
+}
+
+// target is where a link leads.
+func (f *treeFuzz) target(b byte) string {
+	targets := []string{
+		f.outside, f.outside + "/a", "../outside", "../../outside", "../../../outside", "../outside/d", "../../outside/a",
+		"a", "b", "d", ".", "..", "../a", "../d", "/proc/self/root" + f.outside, "/", "b/../../outside", "d/../../../outside",
+	}
+	return targets[int(b)%len(targets)]
+}
+
+// step does one thing that a container, a model or an embedder can do. What it
+// answers does not matter.
+func (f *treeFuzz) step(op, x, y byte) {
+	ctx, name, other := f.t.Context(), f.name(x), f.name(y)
+	rt := f.parent
+	if op&0x80 != 0 {
+		rt = f.child
+	}
+	switch op & 0x7f % 12 {
+	case 0:
+		_ = rt.root.MkdirAll(name, 0o755)
+	case 1, 2:
+		_ = rt.root.Symlink(f.target(y), name)
+	case 3:
+		_ = rt.root.WriteFile(name, []byte("evil"), 0o644)
+	case 4:
+		_ = rt.root.RemoveAll(name)
+	case 5:
+		_ = rt.files.writeFile(ctx, name, []byte("evil"))
+	case 6:
+		_ = export(ctx, rt.files, name, "workspace", f.out, tree.Limits{})
+	case 7:
+		f.upload(ctx, rt, other)
+	case 8:
+		f.delegate(ctx, name, other)
+	case 9:
+		_ = packTree(ctx, f.child, name, func(r io.Reader) error { return unpackTree(ctx, f.parent, r, other) })
+	case 10:
+		_ = tree.Remove(rt.root, name)
+	case 11:
+		_ = initialFile{text: name + ":" + other, project: f.out}.copyInto(ctx, rt.files)
+	}
+}
+
+func (f *treeFuzz) upload(ctx context.Context, rt treesOnly, dest string) {
+	src, err := workspace.OpenSource(f.out)
+	require.NoError(f.t, err)
+	defer src.Close()
+	_ = upload(ctx, rt.files, src, dest)
+}
+
+// delegate copies files from one workspace to the other, as a task gets them.
+func (f *treeFuzz) delegate(ctx context.Context, names ...string) {
+	var store taskFiles
+	defer store.close()
+	ref, err := store.collect(ctx, f.parent, names)
+	if err == nil {
+		_ = store.unpackInto(ctx, f.child, ref)
+	}
+}
+
+// check requires that what is outside is as it was, and nowhere else.
+func (f *treeFuzz) check() {
+	var outside []string
+	require.NoError(f.t, filepath.WalkDir(filepath.Dir(f.outside), func(path string, entry fs.DirEntry, err error) error {
+		require.NoError(f.t, err)
+		isOutside := path == f.outside || strings.HasPrefix(path, f.outside+"/")
+		if isOutside {
+			outside = append(outside, strings.TrimPrefix(path, f.outside))
+		}
+		if !entry.Type().IsRegular() {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		require.NoError(f.t, err)
+		require.Equal(f.t, isOutside, string(data) == fuzzSecret, path)
+		return nil
+	}))
+	require.Equal(f.t, []string{"", "/a", "/b", "/d", "/d/a"}, outside)
+}
+
+// FuzzTreesStayInside does things with two workspaces in any order: nothing
+// outside of them is read or changed.
+func FuzzTreesStayInside(f *testing.F) {
+	// A link that was copied first, and a file that goes through it.
+	f.Add([]byte{0, 2, 0, 1, 4, 0, 6, 10, 0, 3, 7, 0, 6, 7, 0})
+	f.Add([]byte{0, 0, 0, 1, 3, 0, 8, 0, 3, 4, 3, 0, 0, 3, 0, 3, 8, 0, 8, 0, 8})
+	f.Add([]byte{1, 0, 1, 8, 10, 10, 8, 0, 0, 9, 10, 10, 11, 0, 1})
+	f.Fuzz(func(t *testing.T, ops []byte) {
+		t.Setenv("TMPDIR", t.TempDir())
+		fuzz := newTreeFuzz(t)
+		ops = ops[:min(len(ops), 3*20)] // more copies of copies take too long
+		for ; len(ops) >= 3; ops = ops[3:] {
+			fuzz.step(ops[0], ops[1], ops[2])
+		}
+		fuzz.check()
+	})
+}
+
+// TestSwitchedDirectoriesLeadNowhere copies while a directory of the workspace,
+// and one of the destination, become links and directories again all the time.
+func TestSwitchedDirectoriesLeadNowhere(t *testing.T) {
+	fuzz := newTreeFuzz(t)
+	for _, dir := range []string{fuzz.out, fuzz.parent.root.Name(), fuzz.child.root.Name()} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "d", "a"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "d", "a", "b"), []byte("evil"), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "d", "b"), []byte("evil"), 0o644))
+		require.NoError(t, os.Symlink(fuzz.outside, filepath.Join(dir, "link")))
+		stop := make(chan struct{})
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			switchNames(dir, stop)
+		}()
+		t.Cleanup(func() { close(stop); <-stopped })
+	}
+	out, err := os.OpenRoot(fuzz.out)
+	require.NoError(t, err)
+	defer out.Close()
+	for i := range 20 {
+		for op := byte(5); op < 12; op++ { // what a container does is done beside
+			fuzz.step(op|byte(i%2)<<7, []byte{2, 6, 7}[i%3], []byte{2, 6, 8}[i/3%3])
+		}
+		for _, root := range []*os.Root{out, fuzz.parent.root, fuzz.child.root} {
+			for _, name := range []string{"a", "b", "d", "kept"} { // copies of copies take too long
+				_ = tree.Remove(root, name)
+			}
+			_ = root.Symlink(fuzz.outside, "link") // it was removed where it was called d
+			_ = root.MkdirAll("d/a", 0o755)
+			_ = root.WriteFile("d/a/b", []byte("evil"), 0o644)
+		}
+	}
+	for name, want := range map[string]int{"": 3, "d": 1} {
+		entries, err := os.ReadDir(filepath.Join(fuzz.outside, name))
+		require.NoError(t, err)
+		require.Len(t, entries, want)
+	}
+	for _, name := range []string{"a", "b", "d/a"} {
+		data, err := os.ReadFile(filepath.Join(fuzz.outside, name))
+		require.NoError(t, err)
+		require.Equal(t, fuzzSecret, string(data))
+	}
+	for _, dir := range []treesOnly{fuzz.parent, fuzz.child} {
+		require.NoError(t, tree.Walk(dir.root, func(e tree.Entry) error {
+			if e.Info.Mode().IsRegular() {
+				data, err := e.Dir.ReadFile(e.Base)
+				require.True(t, err != nil || string(data) != fuzzSecret, e.Name)
+			}
+			return nil
+		}))
+	}
+}
+
+// switchNames makes of d a link, and a directory again, until stop is closed.
+func switchNames(dir string, stop chan struct{}) {
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		_ = os.Rename(at("d"), at("kept"))
+		_ = os.Rename(at("link"), at("d"))
+		_ = os.Rename(at("d"), at("link"))
+		_ = os.Rename(at("kept"), at("d"))
+	}
+}
