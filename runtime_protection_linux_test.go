@@ -221,6 +221,26 @@ func TestFullProtectionHidesTheMachine(t *testing.T) {
 	})
 }
 
+func TestProtectedGuestThatIsStoppedIsGivenUp(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		dir := t.TempDir()
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir), calling())
+		done := make(chan pygent.BashResult)
+		go func() {
+			res, _ := r.Bash(t.Context(), "while :; do echo >>ticks; sleep 0.02; done", pygent.BashTimeout(-1))
+			done <- res
+		}()
+		require.Eventually(t, func() bool {
+			_, err := os.Stat(filepath.Join(dir, "ticks"))
+			return err == nil
+		}, 30*time.Second, time.Millisecond)
+		require.Equal(t, 1, signalGuests(t, syscall.SIGSTOP))
+		require.Contains(t, (<-done).Note, "did not answer and was killed with all that it ran")
+		requireStill(t, dir)
+		require.Equal(t, "next\n", bash(t, r, "echo next").Output)
+	})
+}
+
 func TestProtectedGuestThatIsKilledLeavesNothing(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -238,7 +258,7 @@ func TestProtectedGuestThatIsKilledLeavesNothing(t *testing.T) {
 			_, err := r.ReadFile(t.Context(), "started")
 			return err == nil
 		}, 30*time.Second, time.Millisecond)
-		require.Equal(t, 1, killGuests(t))
+		require.Equal(t, 1, signalGuests(t, syscall.SIGKILL))
 		res := <-done
 		require.Contains(t, res.Note, "died while the command ran")
 		require.Equal(t, "next\n", bash(t, r, "echo next").Output)
@@ -247,8 +267,9 @@ func TestProtectedGuestThatIsKilledLeavesNothing(t *testing.T) {
 	})
 }
 
-// killGuests kills the guests of this process, and says how many there were.
-func killGuests(t *testing.T) (count int) {
+// signalGuests sends a signal to the guests of this process, and says how many
+// there were.
+func signalGuests(t *testing.T, signal syscall.Signal) (count int) {
 	t.Helper()
 	children, err := filepath.Glob("/proc/self/task/*/children")
 	require.NoError(t, err)
@@ -264,7 +285,7 @@ func killGuests(t *testing.T) (count int) {
 			var n int
 			_, err = fmt.Sscan(pid, &n)
 			require.NoError(t, err)
-			require.NoError(t, syscall.Kill(n, syscall.SIGKILL))
+			require.NoError(t, syscall.Kill(n, signal))
 			count++
 		}
 	}

@@ -79,6 +79,9 @@ const sysVersion = "v0.49.0"
 // TestToolchainsWorkWhereTheyAreConfined has a project made and built with the
 // tools of the machine, at every level of protection.
 func TestToolchainsWorkWhereTheyAreConfined(t *testing.T) {
+	if cache, err := os.UserCacheDir(); err == nil {
+		t.Setenv("XDG_CACHE_HOME", cache) // where Go's own packages are built once
+	}
 	if home, err := os.UserHomeDir(); err == nil {
 		// The tools are those of the user, as are the variables that lead to
 		// them; the configuration of git is not.

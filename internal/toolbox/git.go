@@ -41,7 +41,8 @@ func (f *finder) gitNames(file string) (includes []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", "config", "--no-includes", "--null", "--list", "--file", file)
-	cmd.Env = []string{"HOME=" + f.home, "PATH=" + lookup(f.env, "PATH")}
+	// This file alone: a mistake in another one is no reason not to read it.
+	cmd.Env = []string{"HOME=" + f.home, "PATH=" + lookup(f.env, "PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}
 	out, err := cmd.Output()
 	if err != nil {
 		return nil

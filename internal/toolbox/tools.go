@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -51,7 +52,7 @@ func (f *finder) read(path string) {
 		return
 	}
 	path = filepath.Clean(path)
-	if f.holdsHome(path) {
+	if f.holdsHome(path) || slices.Contains(f.tools.Read, path) {
 		return
 	}
 	f.tools.Read = append(f.tools.Read, path)
