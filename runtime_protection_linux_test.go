@@ -332,19 +332,40 @@ func TestProtectionTellsOfAHomeInTheWorkspace(t *testing.T) {
 
 func TestMorePathsCanBeOpened(t *testing.T) {
 	eachLevel(t, func(t *testing.T, level confine.Level) {
-		readable, writable := t.TempDir(), t.TempDir()
+		readable, writable, links := t.TempDir(), t.TempDir(), t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(readable, "f"), []byte("text\n"), 0o644))
-		require.NoError(t, os.Symlink(readable, filepath.Join(writable, "link")))
-		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalReadable(filepath.Join(writable, "link")), pygent.WithLocalWritable(writable))
-		env := pygent.BashEnv("R="+readable, "W="+writable)
+		require.NoError(t, os.Symlink(readable, filepath.Join(links, "link")))
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalReadable(filepath.Join(links, "link")), pygent.WithLocalWritable(writable))
+		env := pygent.BashEnv("R="+readable, "W="+writable, "L="+links)
 		require.Equal(t, "text\n", bash(t, r, "cat $R/f", env).Output)
-		require.Equal(t, "text\n", bash(t, r, "cat $W/link/f", env).Output)
+		require.Equal(t, "text\n", bash(t, r, "cat $L/link/f", env).Output)
 		require.NotEqual(t, 0, bash(t, r, "echo >>$R/f", env).ExitCode)
 		require.Equal(t, 0, bash(t, r, "echo made >$W/made && ln $W/made $W/made2 && mkdir $W/d && mv $W/made $W/d", env).ExitCode)
 		require.FileExists(t, filepath.Join(writable, "d", "made"))
 	})
 	_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalReadable(""))
 	require.ErrorContains(t, err, "it is empty")
+}
+
+// TestCommandsCannotChooseWhatTheNextGuestReads has paths that the user trusts
+// lead through the workspace, where a command lets them lead to a secret.
+func TestCommandsCannotChooseWhatTheNextGuestReads(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		home, dir := canaryHome(t), t.TempDir()
+		t.Setenv("VIRTUAL_ENV", filepath.Join(dir, "venv"))
+		t.Setenv("PATH", os.Getenv("PATH")+":"+filepath.Join(home, "direct", "bin"))
+		require.NoError(t, os.Symlink(filepath.Join(dir, "a", "b"), filepath.Join(home, "direct")))
+		require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[include]\n\tpath = "+filepath.Join(dir, "git")+"\n"), 0o600))
+		first := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir))
+		res := bash(t, first, `ln -s "$H/.ssh" venv && mkdir -p a/b && ln -s "$H/.aws" a/b/bin && printf '[core]\n\texcludesFile = ~/.npmrc\n[include]\n\tpath = ~/.netrc\n' >git`, pygent.BashEnv("H="+home))
+		require.Equal(t, 0, res.ExitCode, "%s", res)
+		next := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir))
+		for _, file := range []string{".ssh/id_ed25519", ".aws/credentials", ".npmrc", ".netrc"} {
+			res := bash(t, next, `exec 2>&1; cat "$H/`+file+`"`, pygent.BashEnv("H="+home))
+			require.NotEqual(t, 0, res.ExitCode, "%s", res)
+			require.NotContains(t, res.Output, canary)
+		}
+	})
 }
 
 func TestCommandsInheritOnlyWhatToolsNeed(t *testing.T) {

@@ -27,7 +27,7 @@ func (f *finder) git() {
 	f.read(filepath.Join(config, "attributes"))
 	files := []string{filepath.Join(f.home, ".gitconfig"), filepath.Join(config, "config")}
 	for i := 0; i < len(files) && i < maxIncludes; i++ {
-		if _, err := os.Stat(files[i]); err != nil {
+		if !f.trusts(files[i]) {
 			continue
 		}
 		f.read(files[i])
