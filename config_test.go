@@ -235,6 +235,11 @@ var settingCases = []struct {
 	{"PYGENT_GPUS", "2", `container.gpus = 2`, func(c pygent.Config) any { return c.Container.GPUs }, "2"},
 	{"PYGENT_DOCKER_HOST", "tcp://h:1", `container.docker_host = "tcp://h:1"`, func(c pygent.Config) any { return c.Container.DockerHost }, "tcp://h:1"},
 
+	{"PYGENT_LOCAL_PROTECTION", "required", `local.protection = "required"`, func(c pygent.Config) any { return c.Local.Protection }, pygent.ProtectionRequired},
+	{"PYGENT_LOCAL_READABLE", "/a", `local.readable = ["/a"]`, func(c pygent.Config) any { return c.Local.Readable }, []string{"/a"}},
+	{"PYGENT_LOCAL_WRITABLE", "/a", `local.writable = "/a"`, func(c pygent.Config) any { return c.Local.Writable }, []string{"/a"}},
+	{"PYGENT_LOCAL_ENV", "A,B", `local.env = ["A", "B"]`, func(c pygent.Config) any { return c.Local.Env }, []string{"A", "B"}},
+
 	{"PYGENT_MAX_STEPS", "7", `limits.max_steps = 7`, func(c pygent.Config) any { return c.Limits.MaxSteps }, 7},
 	{"PYGENT_MAX_TOOL_CALLS", "7", `limits.max_tool_calls = 7`, func(c pygent.Config) any { return c.Limits.MaxToolCalls }, 7},
 	{"PYGENT_STEP_TIMEOUT", "1.5", `step_timeout = 1.5`, func(c pygent.Config) any { return c.Limits.StepTimeout }, 1500 * time.Millisecond},

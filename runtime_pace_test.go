@@ -1,6 +1,12 @@
 package pygent
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/guest/confine"
+)
 
 // WithTestPace shortens the waiting times around a guest: how long its answer may
 // take, how often it is called, how long it lives without its host, and how long
@@ -18,5 +24,16 @@ func Detach(r Runtime) (remove func()) { return r.(*workspaceRuntime).detach() }
 func WithTestPlainExec() RuntimeOption {
 	return func(o *runtimeOptions) {
 		o.guestFor = func(string, string) (*guestProgram, error) { return nil, nil }
+	}
+}
+
+// WithTestSupport has the machine allow what change makes of what it allows.
+func WithTestSupport(change func(*confine.Support)) RuntimeOption {
+	return func(o *runtimeOptions) {
+		o.confinement = func(ctx context.Context) confine.Support {
+			s := guest.Confinement(ctx)
+			change(&s)
+			return s
+		}
 	}
 }

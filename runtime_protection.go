@@ -182,10 +182,10 @@ func (c *localCommander) confineGuest() (confined, error) {
 	if err != nil {
 		cache = filepath.Join(temp, "cache")
 	}
-	tools := toolbox.Find(c.env, cache)
 	policy := guest.NewPolicy(c.level, temp)
-	policy.Read = slices.Concat(tools.Read, c.readable)
 	policy.Write = slices.Concat([]string{c.dir, cache}, c.writable)
+	tools := toolbox.Find(c.env, cache, policy.Write...)
+	policy.Read = slices.Concat(tools.Read, c.readable)
 	env := slices.Concat(c.env, tools.Env, []string{"TMPDIR=" + temp})
 	return confined{env: env, policy: policy, temp: temp}, nil
 }

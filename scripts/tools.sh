@@ -12,5 +12,7 @@ if ! command -v "$(go env CC)" >/dev/null; then
 fi
 need git git ca-certificates
 need python3 python3
+python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
+need script bsdutils
 need node nodejs
 need npm npm

@@ -27,7 +27,7 @@ func (f *finder) git() {
 	f.read(filepath.Join(config, "attributes"))
 	files := []string{filepath.Join(f.home, ".gitconfig"), filepath.Join(config, "config")}
 	for i := 0; i < len(files) && i < maxIncludes; i++ {
-		if _, err := os.Stat(files[i]); err != nil {
+		if !f.trusts(files[i]) {
 			continue
 		}
 		f.read(files[i])
@@ -41,7 +41,8 @@ func (f *finder) gitNames(file string) (includes []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", "config", "--no-includes", "--null", "--list", "--file", file)
-	cmd.Env = []string{"HOME=" + f.home, "PATH=" + lookup(f.env, "PATH")}
+	// This file alone: a mistake in another one is no reason not to read it.
+	cmd.Env = []string{"HOME=" + f.home, "PATH=" + lookup(f.env, "PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}
 	out, err := cmd.Output()
 	if err != nil {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,9 +19,10 @@ type Tools struct {
 // Find looks for the tools that env leads to. What they keep for later, such as
 // what they have downloaded, is to be in the directory cache: the user's own
 // caches and programs are only read, so that no command can put into them what
-// the user runs later.
-func Find(env []string, cache string) Tools {
-	f := finder{env: env, home: home(env)}
+// the user runs later. Settings in the owned directories are not read: commands
+// can write them.
+func Find(env []string, cache string, owned ...string) Tools {
+	f := finder{env: env, home: home(env), owned: owned}
 	f.searchPath()
 	f.roots()
 	f.certificates()
@@ -42,6 +44,7 @@ func home(env []string) string {
 type finder struct {
 	env   []string
 	home  string
+	owned []string // by commands
 	tools Tools
 }
 
@@ -51,7 +54,7 @@ func (f *finder) read(path string) {
 		return
 	}
 	path = filepath.Clean(path)
-	if f.holdsHome(path) {
+	if f.holdsHome(path) || slices.Contains(f.tools.Read, path) {
 		return
 	}
 	f.tools.Read = append(f.tools.Read, path)
@@ -63,6 +66,15 @@ func (f *finder) holdsHome(path string) bool {
 
 func (f *finder) set(name, value string) {
 	f.tools.Env = append(f.tools.Env, name+"="+value)
+}
+
+// trusts reports whether a file is not one that commands can write.
+func (f *finder) trusts(file string) bool {
+	real, err := filepath.EvalSymlinks(file)
+	return err == nil && !slices.ContainsFunc(f.owned, func(dir string) bool {
+		rel, err := filepath.Rel(dir, real)
+		return err != nil || filepath.IsLocal(rel)
+	})
 }
 
 // searchPath adds the directories of programs, and of the libraries beside.
@@ -170,7 +182,7 @@ func (f *finder) goEnv() map[string]string {
 	if config := f.configHome(); path == "" && config != "" {
 		path = filepath.Join(config, "go", "env")
 	}
-	if file, err := os.Open(path); err == nil {
+	if file, err := os.Open(path); err == nil && f.trusts(path) {
 		defer file.Close()
 		f.read(path)
 		for lines := bufio.NewScanner(file); lines.Scan(); {

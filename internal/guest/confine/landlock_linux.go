@@ -47,7 +47,7 @@ func rules(p *Policy, places []place) []landlock.Rule {
 	}
 	if p.Level == Full {
 		list = append(list, landlock.PathAccess(ll.AccessFSReadDir, "/"))
-		if !slicesHas(places, tempDir) {
+		if !hasPlace(places, tempDir) {
 			list = append(list, writable(tempDir, true))
 		}
 	}

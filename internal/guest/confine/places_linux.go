@@ -30,19 +30,21 @@ var systemPaths = []string{
 // which they can be mounted: each after what holds it. The links are what
 // leads to some of it.
 func places(p *Policy) (list []place, links map[string]string) {
-	public, links := settings()
-	add := func(paths []string, write bool) {
-		for _, path := range paths {
-			if place, ok := find(path, write); ok {
-				list = append(list, place)
-			}
+	var owned []string // by commands, so that a link in there leads wherever they like
+	write := append([]string{p.Temp}, p.Write...)
+	slices.SortStableFunc(write, func(a, b string) int { return len(a) - len(b) })
+	for _, path := range write {
+		if place, ok := find(path, true, owned); ok {
+			list = append(list, place)
+			owned = append(owned, place.real)
 		}
 	}
-	add(systemPaths, false)
-	add(public, false)
-	add(p.Read, false)
-	add(p.Write, true)
-	add([]string{p.Temp}, true)
+	public, links := settings()
+	for _, path := range slices.Concat(systemPaths, public, p.Read) {
+		if place, ok := find(path, false, owned); ok {
+			list = append(list, place)
+		}
+	}
 	slices.SortStableFunc(list, func(a, b place) int {
 		return cmp.Or(strings.Compare(a.real, b.real), compareBool(b.write, a.write))
 	})
@@ -60,19 +62,56 @@ func compareBool(a, b bool) int {
 	}
 }
 
-func find(path string, write bool) (place, bool) {
+// find looks for a path. One that leads through what commands own is left out:
+// what it leads to was perhaps their choice, and what is in there can be
+// reached anyway.
+func find(path string, write bool, owned []string) (place, bool) {
 	if !filepath.IsAbs(path) {
 		return place{}, false
 	}
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
+	real, ok := resolve(path, owned)
+	if !ok {
 		return place{}, false
 	}
-	info, err := os.Stat(real)
+	info, err := os.Lstat(real)
 	if err != nil {
 		return place{}, false
 	}
 	return place{path: filepath.Clean(path), real: real, write: write, dir: info.IsDir()}, true
+}
+
+// maxLinks bounds the symbolic links on the way to a place.
+const maxLinks = 40
+
+// resolve follows the symbolic links of an absolute path, none of which may lie
+// in an owned directory.
+func resolve(path string, owned []string) (real string, ok bool) {
+	real = "/"
+	rest := strings.Split(path, "/")
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		if slices.ContainsFunc(owned, func(dir string) bool { return within(real, dir) }) {
+			return "", false
+		}
+		next := filepath.Join(real, name) // also for "..": real holds no links
+		target, err := os.Readlink(next)
+		if err != nil {
+			real = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", false
+		}
+		if filepath.IsAbs(target) {
+			real = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return real, true
 }
 
 // covered reports whether one of the places already gives what p does.

@@ -131,7 +131,7 @@ func mountSystem() error {
 // mountPlaces shows the places at their paths.
 func mountPlaces(p *Policy, places []place) error {
 	shown := []place{}
-	if !slicesHas(places, tempDir) {
+	if !hasPlace(places, tempDir) {
 		if err := bind(p.Temp, tempDir, true); err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func seal(path string, attributes uint64, flags uint) error {
 	return nil
 }
 
-// slicesHas reports whether one of the places is a path, or holds it.
-func slicesHas(places []place, path string) bool {
+// hasPlace reports whether one of the places is a path, or holds it.
+func hasPlace(places []place, path string) bool {
 	return slices.ContainsFunc(places, func(p place) bool { return p.real == path || p.real == "/" })
 }

@@ -1,0 +1,84 @@
+package toolbox_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/toolbox"
+)
+
+func TestInheritedPassesOnlyWhatIsKnown(t *testing.T) {
+	for entry, passes := range map[string]bool{
+		"PATH=/bin": true, "LC_ALL=C": true, "http_proxy=http://proxy:1": true, "GOFLAGS=-v": true, "no_proxy=a@b": true,
+		"TOKEN=x": false, "APIKEY=x": false, "GITHUB_PAT=x": false, "PGPASSWORD=x": false, "DATABASE_URL=x": false,
+		"CARGO_REGISTRY_TOKEN=x": false, "NPM_TOKEN=x": false, "AWS_ACCESS_KEY_ID=x": false, "SSH_AUTH_SOCK=/s": false,
+		"DBUS_SESSION_BUS_ADDRESS=x": false, "LD_PRELOAD=/x": false, "BASH_ENV=/x": false, "PYGENT_MODEL=x": false,
+		"https_proxy=http://u:p@proxy:1": false, "PIP_INDEX_URL=https://token@host/simple": false, "GOPROXY=https://u:p@h,direct": false,
+	} {
+		want := []string{}
+		if passes {
+			want = append(want, entry)
+		}
+		require.Equal(t, want, toolbox.Inherited([]string{entry}, nil), entry)
+	}
+	require.Equal(t, []string{"TOKEN=x"}, toolbox.Inherited([]string{"TOKEN=x", "TOKENS=y"}, []string{"TOKEN"}))
+}
+
+func TestFindReadsToolsButNotTheHome(t *testing.T) {
+	home := t.TempDir()
+	tools := toolbox.Find([]string{
+		"HOME=" + home, "PATH=" + home + ":/:relative:" + home + "/bin:/opt/x/bin", "PYENV_ROOT=" + filepath.Dir(home), "JAVA_HOME=/opt/java",
+	}, "/cache")
+	for _, path := range []string{filepath.Join(home, "bin"), filepath.Join(home, "lib"), "/opt/x/bin", "/opt/x/lib", "/opt/java", filepath.Join(home, ".cargo", "bin")} {
+		require.Contains(t, tools.Read, path)
+	}
+	for _, path := range []string{home, filepath.Dir(home), "/", "relative", filepath.Join(home, ".ssh"), filepath.Join(home, ".cargo"), filepath.Join(home, ".config")} {
+		require.NotContains(t, tools.Read, path)
+	}
+	require.Contains(t, tools.Env, "CARGO_HOME=/cache/cargo")
+	require.Contains(t, tools.Env, "GOBIN=/cache/go/bin")
+}
+
+func TestFindFollowsTheIncludesOfGit(t *testing.T) {
+	home := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(home, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return path
+	}
+	want := []string{
+		write(".gitconfig", "[include]\n\tpath = a/one\n[includeIf \"gitdir:~/work/\"]\n\tpath = ~/two\n[core]\n\texcludesFile = ~/ignored\n[credential]\n\thelper = store --file ~/passwords\n"),
+		write("a/one", "[include]\n\tpath = three\n\tpath = one\n"), // and itself, for ever
+		write("a/three", "[user]\n\tname = x\n"),
+		write("two", ""),
+		write("ignored", ""),
+	}
+	write("passwords", "")
+	tools := toolbox.Find([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, "/cache")
+	require.Subset(t, tools.Read, want)
+	require.NotContains(t, tools.Read, filepath.Join(home, "passwords"))
+}
+
+func TestFindTakesModulesFromTheUsersCache(t *testing.T) {
+	home := t.TempDir()
+	downloads := filepath.Join(home, "go", "pkg", "mod", "cache", "download")
+	require.NoError(t, os.MkdirAll(downloads, 0o700))
+	env := []string{"HOME=" + home}
+	require.Contains(t, toolbox.Find(env, "/cache").Env, "GOPROXY=file://"+downloads+",https://proxy.golang.org,direct")
+
+	settings := filepath.Join(home, ".config", "go", "env")
+	require.NoError(t, os.MkdirAll(filepath.Dir(settings), 0o700))
+	require.NoError(t, os.WriteFile(settings, []byte("GOPROXY=https://corp\n"), 0o600))
+	tools := toolbox.Find(env, "/cache")
+	require.Contains(t, tools.Env, "GOPROXY=file://"+downloads+",https://corp")
+	require.Subset(t, tools.Read, []string{downloads, settings})
+
+	// The name of a private module is told to no proxy.
+	private := toolbox.Find(append(env, "GOPRIVATE=corp.test/*"), "/cache").Env
+	require.Contains(t, private, "GOPROXY=file://"+downloads+",direct")
+	require.Contains(t, private, "GONOPROXY=none")
+}

@@ -1,0 +1,414 @@
+package pygent_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/guest/confine"
+)
+
+// stranger is the user of tests that root runs as somebody else.
+const stranger = 65534
+
+// asRootAndUser runs a test as this user and, if that is root, as another one,
+// in a process of its own.
+func asRootAndUser(t *testing.T, test func(t *testing.T)) {
+	if os.Geteuid() != 0 {
+		test(t)
+		return
+	}
+	t.Run("root", test)
+	t.Run("user", func(t *testing.T) { runAs(t, stranger) })
+}
+
+// runAs runs the test that calls it as a user, in a process of its own.
+func runAs(t *testing.T, uid int, env ...string) {
+	t.Helper()
+	home, err := os.MkdirTemp(homes(t), "pygent-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(home)) })
+	require.NoError(t, os.Chmod(home, 0o755))
+	program := filepath.Join(home, "test")
+	require.NoError(t, copyProgram(program))
+	require.NoError(t, os.Chown(home, uid, uid))
+	name, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.CommandContext(t.Context(), program, "-test.run", "^"+name+"$", "-test.v")
+	cmd.Dir = home
+	cmd.Env = append(env, "HOME="+home, "TMPDIR=/tmp", "PATH=/usr/local/go/bin:/usr/bin:/bin", "LANG=C.UTF-8")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), NoSetGroups: os.Geteuid() != 0}}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: "+name)
+}
+
+// homes is where a home directory can be made. That of temporary files is none:
+// commands have one of their own in its place.
+func homes(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return "/home"
+	}
+	dir, err := os.UserHomeDir()
+	require.NoError(t, err)
+	return dir
+}
+
+func copyProgram(to string) error {
+	path, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// atLevel has a runtime protect no more than the level says.
+func atLevel(level confine.Level) pygent.RuntimeOption {
+	return pygent.WithTestSupport(func(s *confine.Support) {
+		if level < s.Level {
+			s.Level, s.Why = level, "the test says so"
+		}
+	})
+}
+
+// eachLevel runs a test at every level of protection that this machine has.
+func eachLevel(t *testing.T, test func(t *testing.T, level confine.Level)) {
+	for level := guest.Confinement(t.Context()).Level; level > confine.None; level-- {
+		t.Run(level.String(), func(t *testing.T) { test(t, level) })
+	}
+}
+
+// canaryHome makes a home directory with what nobody is to get at.
+func canaryHome(t *testing.T) string {
+	t.Helper()
+	home, err := os.MkdirTemp(homes(t), "pygent-test-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(home)) })
+	t.Setenv("HOME", home)
+	for _, dir := range []string{".ssh", ".aws", ".local/bin", "go/bin"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(home, dir), 0o755))
+	}
+	for name, content := range map[string]string{
+		".ssh/id_ed25519": canary, ".aws/credentials": canary, ".npmrc": canary, ".netrc": canary,
+		".bashrc": "# mine\n", ".local/bin/tool": "#!/bin/sh\n", "go/bin/tool": "#!/bin/sh\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(content), 0o600))
+	}
+	return home
+}
+
+// canary is a secret of the machine.
+const canary = "canary-of-the-host"
+
+// tree describes all files below a directory.
+func tree(t *testing.T, dir string) (lines []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || strings.HasPrefix(path, filepath.Join(dir, ".cache")) {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && entry.Name() != ".cache" && path != dir {
+			lines = append(lines, fmt.Sprint(path, info.Mode(), info.Size(), info.ModTime().UnixNano()))
+		}
+		return err
+	}))
+	return lines
+}
+
+// TestProtectionHolds attacks the machine in ways that every level is to stop.
+func TestProtectionHolds(t *testing.T) {
+	asRootAndUser(t, func(t *testing.T) {
+		eachLevel(t, func(t *testing.T, level confine.Level) {
+			home := canaryHome(t)
+			outside := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(outside, "secret"), []byte(canary), 0o666))
+			abstract, err := net.Listen("unix", "@pygent-test-"+filepath.Base(outside))
+			require.NoError(t, err)
+			defer abstract.Close()
+			foreign := exec.Command("sleep", "600")
+			foreign.Env = []string{"SECRET=" + canary}
+			require.NoError(t, foreign.Start())
+			defer func() { _ = foreign.Wait() }()
+			defer func() { require.NoError(t, foreign.Process.Kill()) }()
+			before := tree(t, home)
+			r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level))
+			env := pygent.BashEnv("H="+home, "O="+outside, fmt.Sprint("P=", foreign.Process.Pid), fmt.Sprint("T=", os.Getpid()), "A="+abstract.Addr().String()[1:])
+			for _, attack := range []string{
+				`cat "$H/.ssh/id_ed25519"`, `cat "$H/.aws/credentials"`, `cat "$H/.npmrc"`, `cat $H/.netrc`, `cat $O/secret`, `ls $H/.ssh`,
+				`ln -s "$H" up && cat up/.ssh/id_ed25519`, `ln "$H/.ssh/id_ed25519" hard && cat hard`, `ln "$O/secret" hard && cat hard`,
+				`mv "$H/.npmrc" .`, `mv $O/secret .`, `cp -r "$H/.ssh" copy`, `tar c -C "$H" .ssh | grep canary`,
+				`echo evil >>"$H/.bashrc"`, `: >"$H/.bashrc"`, `truncate -s 0 "$H/.bashrc"`, `rm "$H/.bashrc"`, `rm -r "$H/.ssh"`,
+				`echo evil >"$H/.local/bin/git"`, `echo evil >"$H/go/bin/tool"`, `mkdir "$H/.config"`, `touch $O/new`, `cp /bin/true "$H/.local/bin/ls"`,
+				`cat /proc/$P/environ | tr '\0' '\n' | grep .`, `cat /proc/$T/environ | tr '\0' '\n' | grep .`, `readlink /proc/$T/fd/0`, `ls /proc/$P/cwd/`, `cat /proc/$P/maps | grep .`,
+				`cat /proc/$P/root$H/.ssh/id_ed25519`, `kill -0 $P`, `kill -9 $P`, `kill -STOP $T`,
+				`python3 -c 'import socket,os; socket.socket(socket.AF_UNIX).connect("\0"+os.environ["A"])'`,
+				`cat /etc/shadow`, `cat /dev/mem`, `cat /dev/vda`, `mknod disk b 254 0 && cat disk`, `mount -t tmpfs none /mnt`, `unshare -r true`,
+				`sudo -n true`, `chroot / true`, `echo 1 >/proc/sys/kernel/sysrq`, `touch /usr/evil`, `touch /etc/evil`,
+			} {
+				res := bash(t, r, "exec 2>&1; "+attack, env)
+				require.NotEqual(t, 0, res.ExitCode, "%s", res)
+				require.NotContains(t, res.Output, canary, "%s", attack)
+			}
+			require.Equal(t, before, tree(t, home))
+			require.FileExists(t, filepath.Join(outside, "secret"))
+			require.NoError(t, foreign.Process.Signal(syscall.Signal(0)))
+			require.NoError(t, r.Cleanup())
+		})
+	})
+}
+
+// TestFullProtectionHidesTheMachine attacks what only namespaces keep out of reach.
+func TestFullProtectionHidesTheMachine(t *testing.T) {
+	asRootAndUser(t, func(t *testing.T) {
+		eachLevel(t, func(t *testing.T, level confine.Level) {
+			home := canaryHome(t)
+			before := tree(t, home)
+			// A socket as that of Docker, in a directory that anybody may enter.
+			dir, err := os.MkdirTemp("/tmp", "socket")
+			require.NoError(t, err)
+			defer os.RemoveAll(dir)
+			socket, err := net.Listen("unix", filepath.Join(dir, "docker.sock"))
+			require.NoError(t, err)
+			defer socket.Close()
+			r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level))
+			env := pygent.BashEnv("H="+home, "S="+socket.Addr().String(), fmt.Sprint("T=", os.Getpid()))
+			for _, attack := range []string{
+				`ls -a "$H" | grep -e ssh -e bashrc`, `stat "$H/.ssh"`, `chmod 777 "$H/.ssh"`, `touch -d 2001-01-01 "$H/.bashrc"`, `setfattr -n user.x -v y "$H/.bashrc"`,
+				`python3 -c 'import socket,os; socket.socket(socket.AF_UNIX).connect(os.environ["S"])'`,
+				`test -e /run/docker.sock || test -e /var/run/docker.sock`, `tr '\0' ' ' </proc/$T/cmdline | grep test`, `ls /dev/pts | grep -v ptmx`,
+			} {
+				res := bash(t, r, "exec 2>&1; "+attack, env)
+				if level == confine.Full {
+					require.NotEqual(t, 0, res.ExitCode, "%s", res)
+				}
+			}
+			info := r.(pygent.Describer).Describe(t.Context())
+			require.Equal(t, level.String(), info.Protection)
+			require.Contains(t, info.ProtectionNote, "open: the network")
+			if level == confine.Full {
+				require.Equal(t, before, tree(t, home))
+				require.Equal(t, "1\n", bash(t, r, `cat /proc/self/status | sed -n 's/^NoNewPrivs:\t//p'`).Output)
+				require.NotContains(t, info.ProtectionNote, "unix sockets")
+				return
+			}
+			require.Contains(t, info.ProtectionNote, "names, modes and times of other files")
+			require.Contains(t, info.ProtectionNote, "the test says so")
+		})
+	})
+}
+
+func TestProtectedGuestThatIsStoppedIsGivenUp(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		dir := t.TempDir()
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir), calling())
+		done := make(chan pygent.BashResult)
+		go func() {
+			res, _ := r.Bash(t.Context(), "while :; do echo >>ticks; sleep 0.02; done", pygent.BashTimeout(-1))
+			done <- res
+		}()
+		require.Eventually(t, func() bool {
+			_, err := os.Stat(filepath.Join(dir, "ticks"))
+			return err == nil
+		}, 30*time.Second, time.Millisecond)
+		require.Equal(t, 1, signalGuests(t, syscall.SIGSTOP))
+		require.Contains(t, (<-done).Note, "did not answer and was killed with all that it ran")
+		requireStill(t, dir)
+		require.Equal(t, "next\n", bash(t, r, "echo next").Output)
+	})
+}
+
+func TestProtectedGuestThatIsKilledLeavesNothing(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level))
+		long := bash(t, r, "head -c 100000 /dev/zero; setsid sleep 600 >/dev/null 2>&1 &")
+		require.NotEmpty(t, long.FullPath)
+		require.Equal(t, "100000\n", bash(t, r, "wc -c <"+long.FullPath).Output)
+		done := make(chan pygent.BashResult)
+		go func() {
+			res, _ := r.Bash(t.Context(), "echo >started; sleep 600", pygent.BashTimeout(-1))
+			done <- res
+		}()
+		require.Eventually(t, func() bool {
+			_, err := r.ReadFile(t.Context(), "started")
+			return err == nil
+		}, 30*time.Second, time.Millisecond)
+		require.Equal(t, 1, signalGuests(t, syscall.SIGKILL))
+		res := <-done
+		require.Contains(t, res.Note, "died while the command ran")
+		require.Equal(t, "next\n", bash(t, r, "echo next").Output)
+		require.NoError(t, r.Cleanup())
+		require.Empty(t, entries(t, temp))
+	})
+}
+
+// signalGuests sends a signal to the guests of this process, and says how many
+// there were.
+func signalGuests(t *testing.T, signal syscall.Signal) (count int) {
+	t.Helper()
+	children, err := filepath.Glob("/proc/self/task/*/children")
+	require.NoError(t, err)
+	for _, file := range children {
+		list, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for pid := range strings.FieldsSeq(string(list)) {
+			line, err := os.ReadFile("/proc/" + pid + "/cmdline")
+			require.NoError(t, err)
+			if strings.TrimRight(string(line), "\x00") != confine.Confined {
+				continue
+			}
+			var n int
+			_, err = fmt.Sscan(pid, &n)
+			require.NoError(t, err)
+			require.NoError(t, syscall.Kill(n, signal))
+			count++
+		}
+	}
+	return count
+}
+
+func TestProtectionIsDecidedByUserAndKernel(t *testing.T) {
+	none := pygent.WithTestSupport(func(s *confine.Support) { *s = confine.Support{Why: "no Landlock"} })
+	tests := []struct {
+		name  string
+		opts  []pygent.RuntimeOption
+		level string
+		note  string
+	}{
+		{"off", []pygent.RuntimeOption{pygent.WithLocalProtection(pygent.ProtectionOff)}, "none", "turned off"},
+		{"nothing there", []pygent.RuntimeOption{none}, "none", "no Landlock"},
+		{"everything is the workspace", []pygent.RuntimeOption{pygent.WithWorkspace("/")}, "none", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newTestRuntime(t, pygent.NewLocalRuntime, tt.opts...)
+			info := r.(pygent.Describer).Describe(t.Context())
+			require.Equal(t, tt.level, info.Protection)
+			require.Contains(t, info.ProtectionNote, tt.note)
+			require.Equal(t, "fine\n", bash(t, r, "echo fine").Output)
+		})
+	}
+	_, err := pygent.NewLocalRuntime(t.Context(), none, pygent.WithLocalProtection(pygent.ProtectionRequired))
+	require.ErrorIs(t, err, pygent.ErrUnprotected)
+	require.ErrorIs(t, err, pygent.ErrRuntimeStart)
+	require.ErrorContains(t, err, "no Landlock")
+	_, err = pygent.NewLocalRuntime(t.Context(), pygent.WithLocalProtection(7))
+	require.ErrorContains(t, err, "unknown Protection(7)")
+}
+
+func TestProtectionTellsOfAHomeInTheWorkspace(t *testing.T) {
+	home := canaryHome(t)
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(home))
+	if info := r.(pygent.Describer).Describe(t.Context()); info.Protection != "none" {
+		require.Contains(t, info.ProtectionNote, "holds your home directory")
+	}
+	require.Equal(t, canary, bash(t, r, "cat .npmrc").Output)
+}
+
+func TestMorePathsCanBeOpened(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		readable, writable, links := t.TempDir(), t.TempDir(), t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(readable, "f"), []byte("text\n"), 0o644))
+		require.NoError(t, os.Symlink(readable, filepath.Join(links, "link")))
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalReadable(filepath.Join(links, "link")), pygent.WithLocalWritable(writable))
+		env := pygent.BashEnv("R="+readable, "W="+writable, "L="+links)
+		require.Equal(t, "text\n", bash(t, r, "cat $R/f", env).Output)
+		require.Equal(t, "text\n", bash(t, r, "cat $L/link/f", env).Output)
+		require.NotEqual(t, 0, bash(t, r, "echo >>$R/f", env).ExitCode)
+		require.Equal(t, 0, bash(t, r, "echo made >$W/made && ln $W/made $W/made2 && mkdir $W/d && mv $W/made $W/d", env).ExitCode)
+		require.FileExists(t, filepath.Join(writable, "d", "made"))
+	})
+	_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalReadable(""))
+	require.ErrorContains(t, err, "it is empty")
+}
+
+// TestCommandsCannotChooseWhatTheNextGuestReads has paths that the user trusts
+// lead through the workspace, where a command lets them lead to a secret.
+func TestCommandsCannotChooseWhatTheNextGuestReads(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		home, dir := canaryHome(t), t.TempDir()
+		t.Setenv("VIRTUAL_ENV", filepath.Join(dir, "venv"))
+		t.Setenv("PATH", os.Getenv("PATH")+":"+filepath.Join(home, "direct", "bin"))
+		require.NoError(t, os.Symlink(filepath.Join(dir, "a", "b"), filepath.Join(home, "direct")))
+		require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[include]\n\tpath = "+filepath.Join(dir, "git")+"\n"), 0o600))
+		first := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir))
+		res := bash(t, first, `ln -s "$H/.ssh" venv && mkdir -p a/b && ln -s "$H/.aws" a/b/bin && printf '[core]\n\texcludesFile = ~/.npmrc\n[include]\n\tpath = ~/.netrc\n' >git`, pygent.BashEnv("H="+home))
+		require.Equal(t, 0, res.ExitCode, "%s", res)
+		next := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir))
+		for _, file := range []string{".ssh/id_ed25519", ".aws/credentials", ".npmrc", ".netrc"} {
+			res := bash(t, next, `exec 2>&1; cat "$H/`+file+`"`, pygent.BashEnv("H="+home))
+			require.NotEqual(t, 0, res.ExitCode, "%s", res)
+			require.NotContains(t, res.Output, canary)
+		}
+	})
+}
+
+func TestCommandsInheritOnlyWhatToolsNeed(t *testing.T) {
+	secrets := []string{"TOKEN", "APIKEY", "GITHUB_PAT", "PGPASSWORD", "DATABASE_URL", "AWS_PROFILE", "SSH_AUTH_SOCK", "OPENAI_API_KEY", "KUBECONFIG", "DOCKER_HOST"}
+	for _, name := range secrets {
+		t.Setenv(name, canary)
+	}
+	t.Setenv("HTTPS_PROXY", "http://user:"+canary+"@proxy:1")
+	t.Setenv("HTTP_PROXY", "http://proxy:1")
+	t.Setenv("GITLAB", "mine")
+	t.Setenv("LC_TIME", "C")
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithEnv("TOKEN"), pygent.WithLocalEnv("GITLAB"))
+	got := strings.Split(bash(t, r, "env").Output, "\n")
+	require.Contains(t, got, "TOKEN="+canary)
+	require.Contains(t, got, "GITLAB=mine")
+	require.Contains(t, got, "LC_TIME=C")
+	require.Contains(t, got, "HTTP_PROXY=http://proxy:1")
+	require.Equal(t, 1, strings.Count(strings.Join(got, "\n"), canary))
+}
+
+func TestHardenedProcessStartsGuests(t *testing.T) {
+	const child = "PYGENT_TEST_HARDENED"
+	if os.Getenv(child) == "" {
+		runAs(t, os.Geteuid(), child+"=1")
+		if os.Geteuid() == 0 {
+			runAs(t, stranger, child+"=1", "SECRET="+canary)
+		}
+		return
+	}
+	require.NoError(t, os.Unsetenv(child))
+	reader := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalProtection(pygent.ProtectionOff))
+	look := fmt.Sprintf("tr '\\0' '\\n' </proc/%d/environ | grep ^SECRET=", os.Getpid())
+	if os.Geteuid() != 0 { // from root nothing is closed
+		require.Contains(t, bash(t, reader, look).Output, canary)
+	}
+	pygent.HardenProcess()
+	if os.Geteuid() != 0 {
+		require.NotContains(t, bash(t, reader, look).Output, canary)
+	}
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level))
+		require.Equal(t, "fine\n", bash(t, r, "echo fine").Output)
+	})
+	off := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalProtection(pygent.ProtectionOff))
+	require.Equal(t, "fine\n", bash(t, off, "echo fine").Output)
+}

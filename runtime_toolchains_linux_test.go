@@ -1,0 +1,122 @@
+package pygent_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/guest/confine"
+)
+
+// toolchains are scripts that work where nothing is confined. Each begins in an
+// empty directory, and prints "ok" at its end.
+var toolchains = []struct{ name, program, script string }{
+	{"git", "git", `git init -q . && echo a >a && git add a && git commit -qm first && git log --format=%an | grep -qx Included &&
+		git clone -q . ../clone && git -C ../clone log --oneline | grep -q first && git -C ../clone status --short --ignored`},
+	{"go", "go", `cat >go.mod <<'.' && cat >main.go <<'.' && cat >main_test.go <<'.' && go build -o prog . && ./prog | grep -qx fine && go test . && go install . && "$GOBIN/tool" | grep -qx fine && tool | grep -qx fine
+module example.test/tool
+go 1.26
+.
+package main
+import "fmt"
+func main() { fmt.Println(text()) }
+func text() string { return "fine" }
+.
+package main
+import ("os"; "testing")
+func TestText(t *testing.T) {
+	if text() != "fine" { t.Fatal(text()) }
+	if err := os.WriteFile(t.TempDir()+"/f", nil, 0o600); err != nil { t.Fatal(err) }
+}
+.`},
+	{"go get", "go", `cat >go.mod <<'.' && go get golang.org/x/sys@` + sysVersion + ` && go mod download && test -d "$GOMODCACHE/golang.org/x/sys@` + sysVersion + `"
+module example.test/get
+go 1.26
+.`},
+	{"venv and pip", "python3", `mkdir -p src/thing && echo 'print("fine")' >src/thing/__main__.py && touch src/thing/__init__.py &&
+		python3 - <<'.' && python3 -m venv --system-site-packages env && env/bin/pip install -q --no-index ./thing-1-py3-none-any.whl && env/bin/python -m thing | grep -qx fine
+import zipfile
+w = zipfile.ZipFile("thing-1-py3-none-any.whl", "w")
+w.write("src/thing/__main__.py", "thing/__main__.py"); w.write("src/thing/__init__.py", "thing/__init__.py")
+w.writestr("thing-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1\n")
+w.writestr("thing-1.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+w.writestr("thing-1.dist-info/RECORD", "")
+w.close()
+.`},
+	{"multiprocessing", "python3", `cat >m.py <<'.' && python3 m.py
+import multiprocessing as m, tempfile
+from multiprocessing import shared_memory
+def square(n): return n * n
+if __name__ == "__main__":
+    with m.Pool(2) as pool: assert pool.map(square, [1, 2, 3]) == [1, 4, 9]
+    s = shared_memory.SharedMemory(create=True, size=10); s.buf[0] = 1; s.close(); s.unlink()
+    with m.Manager() as manager: manager.list([1])
+    tempfile.NamedTemporaryFile().write(b"x")
+.`},
+	{"npm", "npm", `mkdir dep && echo '{"name":"dep","version":"1.0.0","main":"i.js"}' >dep/package.json && echo 'module.exports = "fine"' >dep/i.js &&
+		(cd dep && npm pack --silent) && echo '{"name":"app","version":"1.0.0","scripts":{"go":"node app.js"}}' >package.json && echo 'console.log(require("dep"))' >app.js &&
+		npm install --silent --no-audit --no-fund ./dep/dep-1.0.0.tgz && npm run --silent go | grep -qx fine`},
+	{"cargo", "cargo", `mkdir -p dep/src src && printf '[package]\nname = "dep"\nversion = "1.0.0"\nedition = "2021"\n' >dep/Cargo.toml && echo 'pub fn text() -> &'"'static"' str { "fine" }' >dep/src/lib.rs &&
+		printf '[package]\nname = "app"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\ndep = { path = "dep" }\n' >Cargo.toml && echo 'fn main() { println!("{}", dep::text()); }' >src/main.rs &&
+		cargo build --offline -q && ./target/debug/app | grep -qx fine && cargo install --offline -q --path . && app | grep -qx fine`},
+	{"gcc", "gcc", `printf '#include <stdio.h>\nint main(void) { puts("fine"); return tmpfile() == NULL; }\n' >a.c && gcc -O1 -o a a.c && ./a | grep -qx fine`},
+	{"sqlite", "python3", `python3 -c 'import sqlite3; c = sqlite3.connect("db"); c.execute("pragma journal_mode=wal"); c.execute("create table t(x)"); c.execute("insert into t values(1)"); c.commit(); c.execute("vacuum"); assert c.execute("select x from t").fetchone() == (1,)'`},
+	{"a terminal", "script", `script -qec 'test -t 0 && echo is a tty' /dev/null </dev/null | grep -q 'is a tty'`},
+	{"java", "javac", `printf 'class A { public static void main(String[] a) { System.out.println("fine"); } }' >A.java && javac A.java && java A | grep -qx fine`},
+	{"temporary files", "sh", `f=$(mktemp) && echo x >"$f" && mkdir d && mv "$f" d/f && ln d/f hard && mv d e && test -s e/f && exec 3<<'.' && cat <&3 >/dev/null && : >/dev/null && : 2>/dev/stderr
+.`},
+	{"processes", "sh", `sleep 100 & kill $! && ! wait $! && (sleep 0.01; true) && test -r /proc/self/status && ps >/dev/null`},
+}
+
+// sysVersion is a version of a module that the tests are built with.
+const sysVersion = "v0.49.0"
+
+// TestToolchainsWorkWhereTheyAreConfined has a project made and built with the
+// tools of the machine, at every level of protection.
+func TestToolchainsWorkWhereTheyAreConfined(t *testing.T) {
+	if cache, err := os.UserCacheDir(); err == nil {
+		t.Setenv("XDG_CACHE_HOME", cache) // where Go's own packages are built once
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		// The tools are those of the user, as are the variables that lead to
+		// them; the configuration of git is not.
+		t.Setenv("RUSTUP_HOME", or(os.Getenv("RUSTUP_HOME"), filepath.Join(home, ".rustup")))
+		t.Setenv("GOMODCACHE", or(os.Getenv("GOMODCACHE"), filepath.Join(home, "go", "pkg", "mod")))
+	}
+	home := canaryHome(t)
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[include]\n\tpath = ~/dotfiles/git\n"), 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(home, "dotfiles"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "dotfiles", "git"), []byte("[user]\n\tname = Included\n\temail = i@example.test\n"), 0o600))
+	t.Setenv("GOFLAGS", "-buildvcs=false")
+	t.Setenv("GOTOOLCHAIN", "local")
+	before := tree(t, home)
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalProtection(pygent.ProtectionRequired))
+		for i, tool := range toolchains {
+			if _, err := exec.LookPath(tool.program); err != nil {
+				require.NotContains(t, []string{"git", "go", "python3", "npm", "gcc", "sh"}, tool.program, "scripts/tools.sh installs it")
+				continue
+			}
+			t.Run(tool.name, func(t *testing.T) {
+				dir := filepath.Join("work", string(rune('a'+i)), "dir")
+				require.NoError(t, r.WriteFile(t.Context(), filepath.Join(dir, "script"), []byte(tool.script)))
+				res := bash(t, r, "script=$(cat script); rm script; eval \"$script\" && echo ok", pygent.BashDir(dir), pygent.BashTimeout(5*time.Minute))
+				require.Equal(t, 0, res.ExitCode, "%s", res)
+				require.Contains(t, res.Output, "ok\n")
+			})
+		}
+	})
+	require.Equal(t, before, tree(t, home))
+}
+
+func or(value, otherwise string) string {
+	if value != "" {
+		return value
+	}
+	return otherwise
+}
