@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/x/pygent/internal/egress"
@@ -72,14 +71,10 @@ func (o *runtimeOptions) openNetwork() (err error) {
 	if !o.wantsHosts() || o.network != "none" {
 		return nil
 	}
-	limit := cmp.Or(o.networkLimit, DefaultNetworkLimit)
-	if limit < 0 {
-		limit = math.MaxInt64
-	}
 	o.way, err = egress.New(egress.Config{
 		Allow:   o.allowedHosts,
 		Ask:     o.approveHost,
-		Limit:   limit,
+		Limit:   cmp.Or(o.networkLimit, DefaultNetworkLimit),
 		Connect: o.connect,
 		Tell:    func(u egress.Use) { o.queue.send(networkEvent(u)) },
 	})

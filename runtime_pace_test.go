@@ -37,3 +37,9 @@ func WithTestSupport(change func(*confine.Support)) RuntimeOption {
 		}
 	}
 }
+
+// SiblingOptions are those of a runtime for a task of a parent.
+func SiblingOptions(parent Runtime) []RuntimeOption {
+	t, env := parent.(*workspaceRuntime).sibling()
+	return t.options(env)
+}

@@ -37,29 +37,16 @@ func parsePattern(s string) (Pattern, error) {
 		return p, fmt.Errorf("%w alone", errHost)
 	}
 	rest, p.below = strings.CutPrefix(rest, "*.")
-	host := rest
-	if colon := strings.LastIndexByte(rest, ':'); colon > strings.LastIndexByte(rest, ']') && !isIPv6(rest) {
-		var number string
-		var err error
-		if host, number, err = net.SplitHostPort(rest); err != nil {
-			return p, errHost
-		}
-		if p.port, err = parsePort(number); err != nil {
-			return p, err
-		}
+	host, port, err := splitPort(rest)
+	if err != nil {
+		return p, err
 	}
-	if inner, ok := strings.CutPrefix(host, "["); ok {
-		if host, ok = strings.CutSuffix(inner, "]"); !ok || !isIPv6(host) {
-			return p, errHost
-		}
-	}
+	p.port = port
 	if !isASCII(host) {
-		var err error
 		if host, err = idna.Lookup.ToASCII(host); err != nil {
 			return p, fmt.Errorf("%w: %w", errHost, err)
 		}
 	}
-	var err error
 	p.host, p.addr, err = parseHost(host)
 	switch {
 	case err != nil:
@@ -70,6 +57,27 @@ func parsePattern(s string) (Pattern, error) {
 		return p, errors.New("a private address has to be named with its port")
 	}
 	return p, nil
+}
+
+// splitPort takes a pattern apart. The port is 0 where there is none, and the
+// brackets of an IPv6 address are gone.
+func splitPort(s string) (host string, port int, err error) {
+	host = s
+	if colon := strings.LastIndexByte(s, ':'); colon > strings.LastIndexByte(s, ']') && !isIPv6(s) {
+		var number string
+		if host, number, err = net.SplitHostPort(s); err != nil {
+			return "", 0, errHost
+		}
+		if port, err = parsePort(number); err != nil {
+			return "", 0, err
+		}
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if host, ok = strings.CutSuffix(inner, "]"); !ok || !isIPv6(host) {
+			return "", 0, errHost
+		}
+	}
+	return host, port, nil
 }
 
 func isIPv6(s string) bool {

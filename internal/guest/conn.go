@@ -20,6 +20,7 @@ type Conn struct {
 	client        *Client
 	stream        *yamux.Stream
 	local, remote address
+	gone          func() // called when the guest has closed its end too; may be nil
 
 	read sync.Mutex // guards body
 	body *wire.BodyReader
@@ -125,7 +126,21 @@ func (c *Conn) Close() error {
 	if closed {
 		return net.ErrClosed
 	}
-	return c.stream.Close()
+	err := c.stream.Close()
+	if c.gone != nil && !c.client.spawn(c.drain) {
+		c.gone()
+	}
+	return err
+}
+
+// drain drops what the guest still sends until it has closed its end. The session
+// ends that after a while by itself.
+func (c *Conn) drain() {
+	defer c.gone()
+	c.read.Lock()
+	defer c.read.Unlock()
+	_ = c.stream.SetReadDeadline(time.Time{})
+	_, _ = io.Copy(io.Discard, c.stream)
 }
 
 // LocalAddr implements net.Conn.

@@ -160,3 +160,18 @@ func TestListenersEnd(t *testing.T) {
 		}, 10*time.Second, time.Millisecond)
 	})
 }
+
+// Many connections, one after the other, are no more than a few at once.
+func TestListenersForgetConnectionsThatAreClosed(t *testing.T) {
+	l, err := local(t).Listen(t.Context(), 0)
+	require.NoError(t, err)
+	defer l.Close()
+	for range 600 {
+		ours, theirs, stop, err := accepted(l)
+		require.NoError(t, err)
+		_, err = theirs.Write(make([]byte, 1000)) // which nobody reads
+		require.NoError(t, err)
+		require.NoError(t, ours.Close())
+		stop()
+	}
+}

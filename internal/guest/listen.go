@@ -9,6 +9,11 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
+// maxAccepted is how many connections of a listener may be open, or closed here
+// and not yet by the guest. A guest that was taken over could otherwise leave a
+// full buffer with us for each of a million.
+const maxAccepted = 256
+
 // Listener accepts the connections that processes inside make to a port of
 // 127.0.0.1 there, also where the container has no network. The guest opens no
 // stream for that: it answers the one on which Accept waits.
@@ -17,19 +22,24 @@ type Listener struct {
 	life context.Context
 	end  context.CancelCauseFunc
 	port int
+	open chan struct{} // a token for each connection
 }
 
 // Listen listens on a port inside, on any free one when port is 0. The listener
 // outlives ctx.
 func (c *Client) Listen(ctx context.Context, port int) (*Listener, error) {
-	l := &Listener{}
+	l := &Listener{open: make(chan struct{}, maxAccepted)}
 	l.life, l.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { l.end(context.Cause(ctx)) })
 	defer stop()
 	reply := &wire.Listen{}
 	x, err := c.open(l.life, wire.KindListen, &wire.Listen{Port: port})
 	if err == nil {
-		if err = x.check(wire.ReadReply(x.stream, reply)); err != nil {
+		err = x.check(wire.ReadReply(x.stream, reply))
+		if err == nil && (reply.Port < 1 || reply.Port > 65535) {
+			err = fmt.Errorf("%w: port %d", wire.ErrMalformed, reply.Port)
+		}
+		if err != nil {
 			x.close()
 		}
 	}
@@ -48,6 +58,22 @@ func (c *Client) Listen(ctx context.Context, port int) (*Listener, error) {
 
 // Accept implements net.Listener.
 func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case l.open <- struct{}{}:
+	case <-l.life.Done():
+		return nil, net.ErrClosed
+	case <-l.x.client.Done():
+		return nil, ErrClosed
+	}
+	conn, err := l.accept()
+	if err != nil {
+		<-l.open
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (l *Listener) accept() (*Conn, error) {
 	x, err := l.x.client.open(l.life, wire.KindAccept, &wire.Listen{Port: l.port})
 	var conn *Conn
 	if err == nil {
@@ -56,6 +82,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	var failure *wire.Failure
 	switch {
 	case err == nil:
+		conn.gone = func() { <-l.open }
 		return conn, nil
 	case l.life.Err() != nil:
 		return nil, net.ErrClosed
