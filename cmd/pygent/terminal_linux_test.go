@@ -45,18 +45,26 @@ type terminal struct {
 // openTerminal starts a local session with the server's model.
 func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *terminal {
 	t.Helper()
-	pty, tty := openPTY(t)
 	cmd := command(t, server.Env(), append([]string{"--no-docker"}, args...)...)
 	history := filepath.Join(cmd.Dir, "history.json")
 	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
+	term := startTerminal(t, cmd)
+	term.history = history
+	return term
+}
+
+// startTerminal starts a command at a pseudo-terminal.
+func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	pty, tty := openPTY(t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, tty.Close())
-	term := &terminal{t: t, pty: pty, cmd: cmd, history: history, more: make(chan struct{}, 1), done: make(chan struct{})}
+	term := &terminal{t: t, pty: pty, cmd: cmd, more: make(chan struct{}, 1), done: make(chan struct{})}
 	go term.watch()
 	t.Cleanup(func() {
-		if cmd.ProcessState == nil { // the test has failed: its context kills the session
+		if cmd.ProcessState == nil { // the test has failed: its context kills the command
 			_ = cmd.Wait()
 		}
 		pty.Close()
