@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,6 +66,44 @@ func TestPastesAnswerNoQuestion(t *testing.T) {
 			require.Equal(t, []string{"error: denied by the user"}, term.ends())
 		})
 	}
+}
+
+func TestQuestionsAreTypedToWhereTheOutputIsNoTerminal(t *testing.T) {
+	gate := make(chan struct{})
+	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
+	cmd := command(t, server.Env(), "--no-docker")
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+filepath.Join(cmd.Dir, "history.json"))
+	out := &piped{}
+	cmd.Stdout = out // tee, say
+	term := startTerminal(t, cmd)
+	term.history = filepath.Join(cmd.Dir, "history.json")
+	out.to.Store(term)
+	term.send("go\n")
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	term.send("y\n")
+	close(gate)
+	term.expect("why not: ")
+	term.send("y\ny\n")
+	term.expect("(that came all at once")
+	term.expect("why not: ")
+	term.send("n\n")
+	require.Equal(t, []string{"error: denied by the user"}, term.ends())
+}
+
+// piped is an output that is no terminal. What it gets counts as shown.
+type piped struct{ to atomic.Pointer[terminal] }
+
+func (p *piped) Write(b []byte) (int, error) {
+	if x := p.to.Load(); x != nil {
+		x.mu.Lock()
+		x.shown.Write(b)
+		x.mu.Unlock()
+		select {
+		case x.more <- struct{}{}:
+		default:
+		}
+	}
+	return len(b), nil
 }
 
 func TestQuestionsShowWhatIsFarAway(t *testing.T) {

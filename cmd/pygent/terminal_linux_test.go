@@ -57,7 +57,10 @@ func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *term
 func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	pty, tty := openPTY(t)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.Stdin, cmd.Stderr = tty, tty
+	if cmd.Stdout == nil {
+		cmd.Stdout = tty
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, tty.Close())
