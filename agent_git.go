@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/gitwatch"
@@ -17,9 +18,12 @@ import (
 type gitState struct {
 	dirs []string // of this machine, that outlive the runtime and that it can write
 
-	mu     sync.Mutex    // guards what follows
-	ready  chan struct{} // closed when before is there; nil until a run begins
-	before gitwatch.Snapshot
+	acted atomic.Bool // a tool may have changed something since the last look
+
+	mu      sync.Mutex        // guards what follows
+	ready   chan struct{}     // closed when before is there; nil until a run begins
+	before  gitwatch.Snapshot // the goroutine of begin has it until then
+	toldCut bool              // that the bounds cut a look short
 }
 
 const (
@@ -68,7 +72,15 @@ func (g *gitState) begin() {
 	}()
 }
 
-// waitReady waits for the first look, which is bounded: no tool may run before.
+// beforeTool waits for the first look: no tool may run before.
+func (g *gitState) beforeTool(t Tool) {
+	if g.waitReady() && !t.ReadOnly {
+		g.acted.Store(true)
+	}
+}
+
+// waitReady waits for the first look, which is bounded. It reports false where
+// there is none.
 func (g *gitState) waitReady() (begun bool) {
 	g.mu.Lock()
 	ready := g.ready
@@ -86,22 +98,29 @@ func (g *gitState) look() gitwatch.Snapshot {
 	return gitwatch.Take(ctx, g.dirs...)
 }
 
-// changes returns what changed since the last time, each change once.
+// changes returns what changed since the last time, each change once, and
+// whether it has to be said that not everything was looked at.
 func (g *gitState) changes() (all []gitwatch.Change, cut bool) {
 	if !g.waitReady() {
 		return nil, false
 	}
+	g.acted.Store(false)
 	after := g.look()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all = g.before.Changes(after)
 	g.before = after
-	return all, after.Cut
+	cut = after.Cut && !g.toldCut
+	g.toldCut = g.toldCut || cut
+	return all, cut
 }
 
 // tellGitChanges warns of what was changed that git obeys on this machine.
 func (a *Agent) tellGitChanges() {
 	changes, cut := a.git.changes()
+	if cut {
+		a.emit(Event{Type: EventNotice, Text: "the workspace has too many files to look at all of them for changes of git's configuration and hooks"})
+	}
 	if len(changes) == 0 {
 		return
 	}
@@ -112,12 +131,8 @@ func (a *Agent) tellGitChanges() {
 	if more := len(changes) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	text := "files by which git runs programs on this machine are not what they were: " + strings.Join(names, ", ") +
-		". Read them before you use git there, or an editor or prompt that does, and remove what you do not want"
-	if cut {
-		text += ". There are too many files to look at all of them"
-	}
-	a.emit(Event{Type: EventWarning, Text: text})
+	a.emit(Event{Type: EventWarning, Text: "files by which git runs programs on this machine are not what they were: " + strings.Join(names, ", ") +
+		". Read them before you use git there, or an editor or prompt that does, and remove what you do not want"})
 }
 
 // steersGit reports whether a file of the workspace is one that git obeys on this

@@ -66,7 +66,9 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	err := r.steps(ctx, msg)
 	r.worker.end()
 	r.tellRepairs()
-	r.tellGitChanges()
+	if r.git.acted.Load() {
+		r.tellGitChanges()
+	}
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.over.Store(true)
 	r.result.Elapsed = time.Since(r.started)

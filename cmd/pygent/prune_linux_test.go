@@ -75,7 +75,7 @@ func TestPruneAsksForEach(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLeftBehind(t)
-			term := atTerminal(t, l.prune(t))
+			term := startTerminal(t, l.prune(t))
 			term.expect("Remove it? [y/N] ")
 			term.send(tt.first)
 			term.expect("Its name removes it: ")
@@ -93,7 +93,7 @@ func TestPruneAsksForEach(t *testing.T) {
 
 func TestPruneTakesNoPasteForAnAnswer(t *testing.T) {
 	l := newLeftBehind(t)
-	term := atTerminal(t, l.prune(t))
+	term := startTerminal(t, l.prune(t))
 	term.expect("Remove it? [y/N] ")
 	term.send("y\ny\n" + l.earlier + "\n")
 	term.expect("type the answer alone")

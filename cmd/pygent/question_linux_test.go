@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,9 +68,47 @@ func TestPastesAnswerNoQuestion(t *testing.T) {
 	}
 }
 
+func TestQuestionsAreTypedToWhereTheOutputIsNoTerminal(t *testing.T) {
+	gate := make(chan struct{})
+	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
+	cmd := command(t, server.Env(), "--no-docker")
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+filepath.Join(cmd.Dir, "history.json"))
+	out := &piped{}
+	cmd.Stdout = out // tee, say
+	term := startTerminal(t, cmd)
+	term.history = filepath.Join(cmd.Dir, "history.json")
+	out.to.Store(term)
+	term.send("go\n")
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	term.send("y\n")
+	close(gate)
+	term.expect("why not: ")
+	term.send("y\ny\n")
+	term.expect("(that came all at once")
+	term.expect("why not: ")
+	term.send("n\n")
+	require.Equal(t, []string{"error: denied by the user"}, term.ends())
+}
+
+// piped is an output that is no terminal. What it gets counts as shown.
+type piped struct{ to atomic.Pointer[terminal] }
+
+func (p *piped) Write(b []byte) (int, error) {
+	if x := p.to.Load(); x != nil {
+		x.mu.Lock()
+		x.shown.Write(b)
+		x.mu.Unlock()
+		select {
+		case x.more <- struct{}{}:
+		default:
+		}
+	}
+	return len(b), nil
+}
+
 func TestQuestionsShowWhatIsFarAway(t *testing.T) {
 	term := asked(t, nil, bash("echo ok"+strings.Repeat("\n", 40)+"echo bad"+strings.Repeat(" ", 300)+"# worse"))
-	term.expect("Run this on your machine? 41 lines, 362 characters:\n" +
+	term.expect("Run this on your machine? 41 lines, 364 characters:\n" +
 		" 1 │ $ echo ok\n" +
 		"   │ … 39 blank lines …\n" +
 		"41 │ echo bad… 300 spaces …# worse\n" +
