@@ -65,6 +65,7 @@ func TestHostApproval(t *testing.T) {
 			res := bash(t, rt, fetch("a.example.com", "a.example.com"))
 			require.Equal(t, tt.ok, res.ExitCode == 0, res.String())
 			require.Equal(t, tt.note, res.Note)
+			require.Equal(t, tt.asked.answer.Session, slices.Equal([]string{"a.example.com"}, pygent.SiblingHosts(rt)), "tasks inherit what is allowed for the session")
 			require.Len(t, tt.asked.hosts, tt.times)
 		})
 	}

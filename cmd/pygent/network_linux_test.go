@@ -97,3 +97,19 @@ func TestSessionAsksAboutHosts(t *testing.T) {
 		})
 	}
 }
+
+func TestCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
+	server := pygenttest.NewServer(t, fetch("a.example.com"), pygenttest.Text("I see."))
+	term := startTerminal(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
+	term.expect("/exit leaves.\n> ")
+	term.send("go\n")
+	term.expect("A command wants to reach a.example.com\n")
+	term.expect("why not: ")
+	term.send(ctrlC)
+	term.expect("(interrupted)\n")
+	term.expect("> ")
+	term.send("and now?\n")
+	term.expect("I see.\n> ")
+	term.send("/exit\n")
+	term.leaves()
+}
