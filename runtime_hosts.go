@@ -71,7 +71,7 @@ func newHostApproval(o *runtimeOptions) *hostApproval {
 }
 
 // notAllowed is why a host is refused about which nobody can be asked.
-const notAllowed = "it is not one of the hosts that the user allows"
+const notAllowed = "it is not an allowed host"
 
 // permit reports whether a host may be reached, asking if need be, and why not.
 func (h *hostApproval) permit(ctx context.Context, host string, port int) (ok bool, reason string) {

@@ -120,7 +120,7 @@ func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
 	defer agent.Close()
 	_, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
-	const reason = "it is not one of the hosts that the user allows"
+	const reason = "it is not an allowed host"
 	require.Contains(t, answersOfTools(agent)[0], "[the network refused a.example.com ("+reason+"); the user can allow that with --allow-host a.example.com]")
 	require.NoError(t, agent.Close())
 	require.Equal(t, []pygent.HostUse{{Host: "a.example.com", Port: 80, Reason: reason}}, events)
