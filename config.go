@@ -61,6 +61,7 @@ type ContainerConfig struct {
 	Image        string   `json:"image,omitempty"`         // default python:3.12-slim
 	Network      string   `json:"network,omitempty"`       // the name of a Docker network; default "none"
 	AllowedHosts []string `json:"allowed_hosts,omitempty"` // as [WithAllowedHosts] takes them; default none
+	NetworkLimit int64    `json:"network_limit,omitempty"` // bytes, as [WithNetworkLimit] takes them; default [DefaultNetworkLimit]
 	Memory       int64    `json:"memory,omitempty"`        // bytes; default 512 MiB
 	CPUs         float64  `json:"cpus,omitempty"`          // how many; default all
 	Pids         int64    `json:"pids,omitempty"`          // processes at once; default 256

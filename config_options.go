@@ -74,6 +74,7 @@ func (c ContainerConfig) options() []RuntimeOption {
 	opts = given(opts, c.Image, WithImage)
 	opts = given(opts, c.Network, WithNetwork)
 	opts = append(opts, WithAllowedHosts(c.AllowedHosts...))
+	opts = given(opts, c.NetworkLimit, WithNetworkLimit)
 	opts = given(opts, c.Memory, WithMemory)
 	opts = given(opts, c.CPUs, WithCPUs)
 	opts = given(opts, c.Pids, WithPidsLimit)

@@ -238,7 +238,7 @@ func (c *dockerCommander) launchRemote(ctx context.Context, p place, name string
 func (c *dockerCommander) mountFiles(ctx context.Context, box *dockerContainer, volume bool) (*dockerContainer, error) {
 	client, err := box.commands.guest(ctx)
 	if errors.Is(err, errNoGuest) {
-		return box, nil // the files stay in the directory, which the container mounts
+		return box, box.openWay(ctx, c.way) // the files stay in the directory, which the container mounts
 	}
 	if err == nil {
 		err = c.files.seat(ctx, client, volume)

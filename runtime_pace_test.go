@@ -20,3 +20,9 @@ func WithTestPlainExec() RuntimeOption {
 		o.guestFor = func(string, string) (*guestProgram, error) { return nil, nil }
 	}
 }
+
+// SiblingOptions are those of a runtime for a task of a parent.
+func SiblingOptions(parent Runtime) []RuntimeOption {
+	t, env := parent.(*workspaceRuntime).sibling()
+	return t.options(env)
+}

@@ -15,6 +15,7 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 			Image:        o.image,
 			Network:      o.network,
 			AllowedHosts: slices.Concat(o.allowedHosts, o.hosts.kept()),
+			NetworkLimit: o.networkLimit,
 			Memory:       o.memory,
 			CPUs:         o.cpus,
 			Pids:         o.pids,

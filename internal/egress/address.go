@@ -64,26 +64,38 @@ func reachOf(addr netip.Addr) reach {
 	}
 }
 
-// isOwn reports whether an address is one of this machine's interfaces. Where
-// they cannot be listed every address may be.
-func isOwn(addr netip.Addr) bool {
+// isOwn reports whether an address is one of this machine's interfaces, of
+// whatever range.
+func isOwn(addr netip.Addr) (bool, error) {
 	own, err := net.InterfaceAddrs()
-	if err != nil {
-		return true
-	}
 	return slices.ContainsFunc(own, func(a net.Addr) bool {
 		p, err := netip.ParsePrefix(a.String())
 		return err == nil && p.Addr().Unmap() == addr.Unmap()
-	})
+	}), err
+}
+
+// reachFromHere is reachOf for this machine: an address of its own is private.
+// Where its addresses cannot be listed none is public.
+func reachFromHere(addr netip.Addr) reach {
+	reach := reachOf(addr)
+	if reach == private || reach == linkLocal {
+		return reach
+	}
+	own, err := isOwn(addr)
+	switch {
+	case own:
+		return private
+	case err != nil:
+		return never
+	default:
+		return reach
+	}
 }
 
 // checkAddress returns why a target may not be reached at an address, or nil.
 // exactly tells that the target is named with its port.
 func checkAddress(t Target, addr netip.Addr, exactly bool) error {
-	reach := reachOf(addr)
-	if reach == public && isOwn(addr) {
-		reach = private
-	}
+	reach := reachFromHere(addr)
 	switch {
 	case reach == public, reach == private && exactly:
 		return nil

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -140,9 +141,18 @@ func TestAddressesAreChecked(t *testing.T) {
 	require.NoError(t, check("169.254.169.254:80", "169.254.169.254", true))
 	require.Error(t, check("a.test:80", "64:ff9b::a00:1", true))
 	require.Error(t, check("a.test:80", "::ffff:127.0.0.1", false))
-	require.True(t, isOwn(netip.MustParseAddr("127.0.0.1")))
-	require.True(t, isOwn(netip.MustParseAddr("::ffff:127.0.0.1")))
-	require.False(t, isOwn(netip.MustParseAddr("8.8.8.8")))
+}
+
+// An address of this machine is private, of whatever range it is.
+func TestOwnAddressesArePrivate(t *testing.T) {
+	own, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	require.NotEmpty(t, own)
+	for _, a := range own {
+		addr := netip.MustParsePrefix(a.String()).Addr()
+		require.Contains(t, []reach{private, linkLocal}, reachFromHere(addr), addr)
+	}
+	require.Equal(t, public, reachFromHere(netip.MustParseAddr("8.8.8.8")))
 }
 
 // FuzzTargets has whatever a program asks for be one spelling of one host, or
