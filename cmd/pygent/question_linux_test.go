@@ -69,7 +69,7 @@ func TestPastesAnswerNoQuestion(t *testing.T) {
 
 func TestQuestionsShowWhatIsFarAway(t *testing.T) {
 	term := asked(t, nil, bash("echo ok"+strings.Repeat("\n", 40)+"echo bad"+strings.Repeat(" ", 300)+"# worse"))
-	term.expect("Run this on your machine? 41 lines, 362 characters:\n" +
+	term.expect("Run this on your machine? 41 lines, 364 characters:\n" +
 		" 1 │ $ echo ok\n" +
 		"   │ … 39 blank lines …\n" +
 		"41 │ echo bad… 300 spaces …# worse\n" +

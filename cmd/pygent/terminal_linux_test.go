@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -44,23 +45,26 @@ type terminal struct {
 // openTerminal starts a local session with the server's model.
 func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *terminal {
 	t.Helper()
-	return startTerminal(t, command(t, server.Env(), append([]string{"--no-docker"}, args...)...))
+	cmd := command(t, server.Env(), append([]string{"--no-docker"}, args...)...)
+	history := filepath.Join(cmd.Dir, "history.json")
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
+	term := startTerminal(t, cmd)
+	term.history = history
+	return term
 }
 
-// startTerminal starts a session.
+// startTerminal starts a command at a pseudo-terminal.
 func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	pty, tty := openPTY(t)
-	history := filepath.Join(cmd.Dir, "history.json")
-	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, tty.Close())
-	term := &terminal{t: t, pty: pty, cmd: cmd, history: history, more: make(chan struct{}, 1), done: make(chan struct{})}
+	term := &terminal{t: t, pty: pty, cmd: cmd, more: make(chan struct{}, 1), done: make(chan struct{})}
 	go term.watch()
 	t.Cleanup(func() {
-		if cmd.ProcessState == nil { // the test has failed: its context kills the session
+		if cmd.ProcessState == nil { // the test has failed: its context kills the command
 			_ = cmd.Wait()
 		}
 		pty.Close()
@@ -108,6 +112,10 @@ func (x *terminal) watch() {
 	}
 }
 
+// unstyled takes from what a terminal is shown what we have it do, and its line
+// ends.
+var unstyled = strings.NewReplacer("\r\n", "\n", string(screen.PasteOn), "", string(screen.PasteOff), "", string(screen.Erase), "")
+
 // expect waits until want is shown after what was expected before.
 func (x *terminal) expect(want string) {
 	x.t.Helper()
@@ -115,7 +123,7 @@ func (x *terminal) expect(want string) {
 	defer cancel()
 	for {
 		x.mu.Lock()
-		text := strings.ReplaceAll(x.shown.String(), "\r\n", "\n")
+		text := unstyled.Replace(x.shown.String())
 		at := strings.Index(text[x.seen:], want)
 		if at >= 0 {
 			x.seen += at + len(want)
