@@ -12,18 +12,18 @@ import (
 type HostRequest struct {
 	// Hosts are names as [WithAllowedHosts] takes them, without ports: 8 at most, in
 	// lower case and ASCII. Commands chose them, so treat them as a stranger's words.
-	Hosts []string `json:"hosts"`
+	Hosts []string
 }
 
 // HostDecision is the answer of a [HostApprovalFunc], for all hosts of the
 // request. The zero HostDecision refuses them.
 type HostDecision struct {
-	Allow bool `json:"allow"`
+	Allow bool
 	// Session allows the hosts for as long as the runtime lives, and to the
 	// tasks that begin later. Otherwise they are allowed until the commands that
 	// run have ended.
-	Session bool   `json:"session,omitempty"`
-	Reason  string `json:"reason,omitempty"` // told to the model when the hosts are refused
+	Session bool
+	Reason  string // told to the model when the hosts are refused
 }
 
 // HostApprovalFunc decides whether commands may reach hosts. An error refuses
