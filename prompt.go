@@ -111,9 +111,9 @@ func (p *prompt) environment() {
 	case rt.Network:
 		p.line("- Commands can reach the network.")
 	case rt.AsksHosts:
-		p.line("- Commands have no network but HTTP and HTTPS, by the proxy in their environment, to hosts that the user allows%s. The user is asked about others when a command tries them.", hostList(rt.AllowedHosts))
+		p.line("- Commands have no network but HTTP(S), by the proxy in their environment, to hosts that the user allows%s; the user is asked about others as commands try them.", hostList(rt.AllowedHosts))
 	case len(rt.AllowedHosts) > 0:
-		p.line("- Commands have no network but HTTP and HTTPS, by the proxy in their environment, to the hosts that the user allows%s.", hostList(rt.AllowedHosts))
+		p.line("- Commands have no network but HTTP(S), by the proxy in their environment, to hosts that the user allows%s.", hostList(rt.AllowedHosts))
 	case rt.Kind != "": // a runtime that says nothing of itself has not said no
 		p.line("- Commands have no network: downloads and package installs fail, so use what is already there.")
 	}

@@ -10,21 +10,20 @@ import (
 
 // HostRequest asks whether commands may reach hosts that nothing allows yet.
 type HostRequest struct {
-	// Hosts are named as [WithAllowedHosts] takes them: "pypi.org", or
-	// "example.org:8080" for another port than those of the web. There are 8 at
-	// most. Commands chose the names, so treat them as a stranger's words.
-	Hosts []string `json:"hosts"`
+	// Hosts are names as [WithAllowedHosts] takes them, without ports: 8 at most, in
+	// lower case and ASCII. Commands chose them, so treat them as a stranger's words.
+	Hosts []string
 }
 
 // HostDecision is the answer of a [HostApprovalFunc], for all hosts of the
 // request. The zero HostDecision refuses them.
 type HostDecision struct {
-	Allow bool `json:"allow"`
+	Allow bool
 	// Session allows the hosts for as long as the runtime lives, and to the
 	// tasks that begin later. Otherwise they are allowed until the commands that
 	// run have ended.
-	Session bool   `json:"session,omitempty"`
-	Reason  string `json:"reason,omitempty"` // told to the model when the hosts are refused
+	Session bool
+	Reason  string // told to the model when the hosts are refused
 }
 
 // HostApprovalFunc decides whether commands may reach hosts. An error refuses
@@ -36,8 +35,8 @@ type HostApprovalFunc func(ctx context.Context, r HostRequest) (HostDecision, er
 // allow. The connection of a command waits for the answer, as does its time
 // limit. However many connections want a host, it is asked about once, with the
 // others that are wanted at the time. A refusal holds for as long as the runtime
-// lives, and so does an answer with Session. Private addresses are not asked
-// about: they have to be allowed by name and port.
+// lives, and so does an answer with Session. Nobody is asked about private
+// addresses and other ports than the web's: they have to be named in advance.
 //
 // The decision concerns this runtime. Those of tasks that an agent delegates
 // may reach what is allowed when they begin, and ask nobody.
@@ -72,11 +71,13 @@ func newHostApproval(o *runtimeOptions) *hostApproval {
 }
 
 // notAllowed is why a host is refused about which nobody can be asked.
-const notAllowed = "it is not one of the hosts that the user allows"
+const notAllowed = "it is not an allowed host"
 
 // permit reports whether a host may be reached, asking if need be, and why not.
 func (h *hostApproval) permit(ctx context.Context, host string, port int) (ok bool, reason string) {
-	if h.canAsk != nil && !h.canAsk() {
+	// A name that is kept with its port would open private addresses as well.
+	web := port == 80 || port == 443
+	if !web || h.canAsk != nil && !h.canAsk() {
 		return false, notAllowed
 	}
 	return h.Permit(ctx, host, port)

@@ -14,8 +14,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// fetch is a command that gets pages of hosts and prints them.
-func fetch(hosts ...string) string {
+// fetchPages is a command that gets pages of hosts and prints them.
+func fetchPages(hosts ...string) string {
 	var b strings.Builder
 	b.WriteString("python3 - <<'EOF'\nimport urllib.request\n")
 	for _, host := range hosts {
@@ -61,10 +61,11 @@ func TestHostApproval(t *testing.T) {
 		tt := &tests[i]
 		t.Run(tt.name, func(t *testing.T) {
 			rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestServer(r.Listener.Addr().String()), pygent.WithHostApproval(tt.asked.approve))
-			bash(t, rt, fetch("a.example.com"))
-			res := bash(t, rt, fetch("a.example.com", "a.example.com"))
+			bash(t, rt, fetchPages("a.example.com"))
+			res := bash(t, rt, fetchPages("a.example.com", "a.example.com"))
 			require.Equal(t, tt.ok, res.ExitCode == 0, res.String())
 			require.Equal(t, tt.note, res.Note)
+			require.Equal(t, tt.asked.answer.Session, slices.Equal([]string{"a.example.com"}, pygent.SiblingHosts(rt)), "tasks inherit what is allowed for the session")
 			require.Len(t, tt.asked.hosts, tt.times)
 		})
 	}
@@ -98,7 +99,7 @@ func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
 	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithHostApproval(a.approve))
 	address := r.Listener.Addr().String()
 	for _, host := range []string{address, "localhost:" + strings.Split(address, ":")[1], "169.254.169.254", "10.0.0.5"} {
-		res := bash(t, rt, "no_proxy= NO_PROXY= "+fetch(host))
+		res := bash(t, rt, "no_proxy= NO_PROXY= "+fetchPages(host))
 		require.NotZero(t, res.ExitCode, host)
 		require.Contains(t, res.Note, "the network refused ", host)
 	}
@@ -108,7 +109,7 @@ func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
 func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
 	requireDocker(t)
 	var events []pygent.HostUse
-	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(callBash(fetch("a.example.com")), stop)),
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(callBash(fetchPages("a.example.com")), stop)),
 		pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage())),
 		pygent.WithEventHandler(func(e pygent.Event) {
 			if e.Type == pygent.EventRuntime && e.Runtime.Host != nil {
@@ -119,7 +120,7 @@ func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
 	defer agent.Close()
 	_, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
-	const reason = "it is not one of the hosts that the user allows"
+	const reason = "it is not an allowed host"
 	require.Contains(t, answersOfTools(agent)[0], "[the network refused a.example.com ("+reason+"); the user can allow that with --allow-host a.example.com]")
 	require.NoError(t, agent.Close())
 	require.Equal(t, []pygent.HostUse{{Host: "a.example.com", Port: 80, Reason: reason}}, events)

@@ -5,6 +5,12 @@ import (
 	"net"
 )
 
+// SiblingHosts are the hosts that a task's runtime may reach.
+func SiblingHosts(r Runtime) []string {
+	t, _ := r.(*workspaceRuntime).sibling()
+	return t.Container.AllowedHosts
+}
+
 // WithTestServer has every host lead to one server, wherever that is.
 func WithTestServer(address string) RuntimeOption {
 	return func(o *runtimeOptions) {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"os"
-	"runtime"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +27,7 @@ func newClientsRuntime(t *testing.T, r *registry, opts ...pygent.RuntimeOption) 
 	rt := newTestRuntime(t, pygent.NewDockerRuntime, append([]pygent.RuntimeOption{
 		pygent.WithImage(clientsImage()),
 		pygent.WithMemory(1 << 30),
-		pygent.WithMounts(pygent.Mount{Source: runtime.GOROOT(), Target: "/usr/local/go", ReadOnly: true}),
+		pygent.WithMounts(pygent.Mount{Source: goRoot(t), Target: "/usr/local/go", ReadOnly: true}),
 		pygent.WithTestServer(r.Listener.Addr().String()),
 		pygent.WithEnv(
 			"PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -39,6 +39,14 @@ func newClientsRuntime(t *testing.T, r *registry, opts ...pygent.RuntimeOption) 
 	}, opts...)...)
 	require.NoError(t, rt.WriteFile(t.Context(), "ca.pem", r.ca))
 	return rt
+}
+
+// goRoot is where the toolchain of the tests is.
+func goRoot(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
 }
 
 // clientCommands are what package managers are used for, each printing hello.

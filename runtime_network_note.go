@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/hostask"
 	"github.com/x/pygent/internal/offline"
 )
@@ -30,9 +31,12 @@ func (r *workspaceRuntime) networkNote(res BashResult) string {
 	return fmt.Sprintf("commands have no network, so %s cannot be reached; %s", strings.Join(hosts, ", "), remedyForHosts(hosts))
 }
 
-// allowsHost reports whether the user allows a host in so many words.
+// allowsHost reports whether commands may reach a host on one of the web's ports.
 func (r *workspaceRuntime) allowsHost(host string) bool {
-	return slices.Contains(r.options.allowedHosts, host) || slices.Contains(r.options.hosts.kept(), host)
+	return slices.Contains(r.options.hosts.kept(), host) || slices.ContainsFunc(r.options.allowedHosts, func(s string) bool {
+		pattern, err := egress.ParsePattern(s)
+		return err == nil && (pattern.Allows(host, 80) || pattern.Allows(host, 443))
+	})
 }
 
 // refusedNote names hosts that were refused, and why. What the user refused is
@@ -41,7 +45,7 @@ func (r *workspaceRuntime) refusedNote(refused []HostUse) string {
 	var notes, open, since []string
 	for _, use := range refused {
 		name := hostask.Name(use.Host, use.Port)
-		if r.allowsHost(name) {
+		if slices.Contains(r.options.hosts.kept(), name) {
 			since = append(since, name)
 			continue
 		}

@@ -34,6 +34,13 @@ func TestFailuresForWantOfANetworkAreExplained(t *testing.T) {
 	}
 }
 
+func TestProgramsThatUseNoProxyAreToldSo(t *testing.T) {
+	requireDocker(t)
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts("*.allowed.example"))
+	res := bash(t, rt, "http_proxy= https_proxy= git clone http://a.allowed.example/x.git")
+	require.Equal(t, "commands have no network but the proxy that http_proxy and https_proxy name, and this program does not seem to use it", res.Note, res.String())
+}
+
 func TestFailuresOnThisMachineAreNotForWantOfPermission(t *testing.T) {
 	rt := newTestRuntime(t, pygent.NewLocalRuntime)
 	res := bash(t, rt, "echo 'Could not resolve host: a.example'; exit 6")

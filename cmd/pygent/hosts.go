@@ -2,12 +2,11 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/hostask"
 )
 
 // maxHosts is how many refused hosts are named at the end of a run.
@@ -21,10 +20,7 @@ type hostLog struct {
 
 // note remembers a host if it was refused.
 func (l *hostLog) note(use pygent.HostUse) {
-	name := use.Host
-	if use.Port != 80 && use.Port != 443 {
-		name = net.JoinHostPort(use.Host, strconv.Itoa(use.Port))
-	}
+	name := hostask.Name(use.Host, use.Port)
 	switch {
 	case use.Allowed, slices.Contains(l.names, name):
 	case len(l.names) == maxHosts:

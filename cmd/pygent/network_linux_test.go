@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,6 +48,16 @@ func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
 	require.True(t, strings.HasSuffix(got.stderr, "commands were refused a.example.com, b.example.com; --allow-host a.example.com,b.example.com allows that\n"), got.stderr)
 }
 
+// startContainerTerminal starts a session that keeps its conversation.
+func startContainerTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	history := filepath.Join(cmd.Dir, "history.json")
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
+	term := startTerminal(t, cmd)
+	term.history = history
+	return term
+}
+
 func TestSessionAsksAboutHosts(t *testing.T) {
 	image := dockerImage(t)
 	const question = "A command wants to reach xn--pypi-4ve.example.com (punycode: another script)\n\x1b[?2004hAllow that? [y]es, for this command, for this [s]ession, [a]lways, [n]o, or say why not: "
@@ -69,7 +80,7 @@ func TestSessionAsksAboutHosts(t *testing.T) {
 			cmd := command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", image)
 			home := t.TempDir()
 			cmd.Env = append(cmd.Env, "HOME="+home)
-			term := startTerminal(t, cmd)
+			term := startContainerTerminal(t, cmd)
 			term.expect("/exit leaves.\n> ")
 			term.send("go\n")
 			for answer := range strings.Lines(tt.answer) {
@@ -96,4 +107,20 @@ func TestSessionAsksAboutHosts(t *testing.T) {
 			require.Equal(t, "[container]\nallowed_hosts = [\"xn--pypi-4ve.example.com\"]\n", string(written))
 		})
 	}
+}
+
+func TestCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
+	server := pygenttest.NewServer(t, fetch("a.example.com"), pygenttest.Text("I see."))
+	term := startContainerTerminal(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
+	term.expect("/exit leaves.\n> ")
+	term.send("go\n")
+	term.expect("A command wants to reach a.example.com\n")
+	term.expect("why not: ")
+	term.send(ctrlC)
+	term.expect("(interrupted)\n")
+	term.expect("> ")
+	term.send("and now?\n")
+	term.expect("I see.\n> ")
+	term.send("/exit\n")
+	term.leaves()
 }
