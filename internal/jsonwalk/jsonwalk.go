@@ -25,6 +25,18 @@ var (
 // Check reports whether data is one JSON value that is nested at most depth
 // deep.
 func Check(data []byte, depth int) error {
+	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > depth { // or it cannot be
+		if err := checkDepth(data, depth); err != nil {
+			return err
+		}
+	}
+	if !json.Valid(data) {
+		return ErrInvalid
+	}
+	return nil
+}
+
+func checkDepth(data []byte, depth int) error {
 	level := 0
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
@@ -37,9 +49,6 @@ func Check(data []byte, depth int) error {
 		case '}', ']':
 			level--
 		}
-	}
-	if !json.Valid(data) {
-		return ErrInvalid
 	}
 	return nil
 }
