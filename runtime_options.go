@@ -325,7 +325,9 @@ func WithContainerUser(user string) RuntimeOption {
 
 // WithCapabilities replaces the capabilities that the container keeps. The
 // default is what package managers need: CHOWN, DAC_OVERRIDE, FOWNER, SETGID,
-// SETUID and KILL. WithCapabilities() keeps none.
+// SETUID and KILL. WithCapabilities() keeps none. Files of the workspace can
+// carry rights out of a container that has more: SETFCAP lets it give
+// capabilities to programs, MKNOD make devices, and SYS_ADMIN most other things.
 func WithCapabilities(caps ...string) RuntimeOption {
 	return func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }
 }

@@ -105,8 +105,10 @@ func TestStoppedGuestLetsNoBitThrough(t *testing.T) {
 		return // TestNoWayToASetuidFileBesideUs tells of it
 	}
 	job, err := c.Start(context.Background(), guest.Command{Script: `touch f; read -r _ _ _ guest _ </proc/$PPID/stat
+until [ -e go ]; do sleep 0.01; done
 echo $guest >pid.new; mv pid.new pid; kill -STOP $guest; chmod 4755 f; echo over $? >over; ls -l f >>over`})
 	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(workspace, "go"), nil, 0o644)) // the guest has answered
 	pid := 0
 	require.Eventually(t, func() bool {
 		data, err := os.ReadFile(filepath.Join(workspace, "pid"))
