@@ -16,21 +16,23 @@ import (
 
 // localAttacks go from a confined local runtime to the rest of its machine. H is
 // the home of the victim, V the directory around it, P the process of pygent.
+// Writing to the home may succeed: commands may have one of their own there. That
+// the victim's is as before is looked at afterwards.
 var localAttacks = map[string]string{
 	"keys":                    `for f in .ssh/id_ed25519 .ssh/authorized_keys .aws/credentials .npmrc .netrc .docker/config.json .kube/config .git-credentials .config/gh/hosts.yml .pygent.toml documents/diary; do cat "$H/$f" && echo ESCAPED; done`,
 	"files beside the home":   `cat "$V/beside/secret" && echo ESCAPED; ls "$V/beside" && echo ESCAPED`,
-	"start of the next shell": `for f in .bashrc .profile .bash_logout .zshrc .zshenv .config/fish/config.fish .config/autostart/x.desktop; do echo evil >>"$H/$f" && echo ESCAPED; done`,
+	"start of the next shell": `for f in .bashrc .profile .bash_logout .zshrc .zshenv .config/fish/config.fish .config/autostart/x.desktop; do echo evil >>"$H/$f"; done`,
 	"removal":                 `rm -rf "$H/documents" "$H/.ssh"; mv "$H/.ssh" "$H/.ssh2" && echo ESCAPED`,
 	"more keys":               `echo ssh-ed25519 AAAA evil >>"$H/.ssh/authorized_keys" && echo ESCAPED`,
-	"modes":                   `chmod 777 "$H/.ssh/id_ed25519" && echo ESCAPED; touch -d 2001-01-01 "$H/.ssh/id_ed25519" && echo ESCAPED; chmod 000 "$H" && echo ESCAPED`,
+	"modes":                   `chmod 777 "$H/.ssh/id_ed25519" "$H/.ssh"; touch -d 2001-01-01 "$H/.ssh/id_ed25519"; chmod 000 "$H"; chmod 755 "$H"`,
 	"links":                   `ln -s "$H/.ssh" s; cat s/id_ed25519 && echo ESCAPED; ln "$H/.ssh/id_ed25519" hard && echo ESCAPED; cp -a "$H/.ssh" copy && echo ESCAPED`,
 	"environment of pygent":   `cat /proc/$P/environ && echo ESCAPED; cat /proc/$PPID/environ /proc/[0-9]*/environ | tr '\0' '\n' | grep ESCAPE && echo ESCAPED`,
 	"own environment":         `env`,
 	"memory of pygent":        `head -c 1 /proc/$P/mem && echo ESCAPED; cat /proc/$P/maps && echo ESCAPED; ls -l /proc/$P/fd && echo ESCAPED; ls /proc/$P/root/ && echo ESCAPED; ls /proc/$P/cwd/ && echo ESCAPED`,
-	"other processes":         `kill -0 $P && echo ESCAPED; kill -CONT 1 && echo ESCAPED; grep -l dockerd /proc/[0-9]*/comm && echo ESCAPED`,
+	"other processes":         `kill -0 $P && echo ESCAPED; grep -l dockerd /proc/[0-9]*/comm && echo ESCAPED`,
 	"end of all":              `kill -9 -1`,
 	"tracing":                 `perl -e 'print "ESCAPED\n" if syscall(101, 16, $ENV{P}, 0, 0) != -1'`,
-	"temporary files":         `cat /tmp/* "$V"/tmp/*/* "$V"/tmp/* && echo ESCAPED; echo x >"$V/tmp/pygent-other/new" && echo ESCAPED; echo x >/tmp/pygent-escaped && { rm /tmp/pygent-escaped; echo ESCAPED; }`,
+	"temporary files":         `cat /tmp/* "$V"/tmp/*/* "$V"/tmp/*; echo x >"$V/tmp/pygent-other/new"; echo x >>/tmp/pygent-escaped`,
 	"engine":                  `for s in /var/run/docker.sock /run/docker.sock /run/containerd/containerd.sock "$V/beside/socket"; do perl -MIO::Socket::UNIX -e 'print "ESCAPED\n" if IO::Socket::UNIX->new(Peer => $ARGV[0])' $s; done`,
 	"abstract sockets":        `perl -MSocket -e 'socket(S, PF_UNIX, SOCK_STREAM, 0) or die; print "ESCAPED\n" if connect(S, pack("S", AF_UNIX) . "\0$ENV{ABSTRACT}")'`,
 	"system":                  `for f in /etc/passwd /etc/profile.d/x.sh /usr/local/bin/pygent-escaped /var/spool/cron/x /opt/x; do (echo x >>$f) && echo ESCAPED; done; mkdir /root/pygent-escaped && echo ESCAPED`,
@@ -40,7 +42,7 @@ var localAttacks = map[string]string{
 	"mounts":                  `mount --bind "$H" . && echo ESCAPED; mount -t tmpfs x "$H" && echo ESCAPED; umount -l / && echo ESCAPED; unshare -Urm sh -c 'mount -t tmpfs x /mnt; mkdir /mnt/n /mnt/o; pivot_root /mnt/n /mnt/o; cat "/mnt/o$H/.ssh/id_ed25519"' && echo ESCAPED`,
 	"setuid":                  `cp /bin/true suid; chmod 6755 suid; perl -e 'chmod 06755, "suid"'; install -m 4755 /bin/true suid2; perl -e 'use Fcntl; sysopen(F, "suid3", O_CREAT|O_WRONLY, 04755)'; find . -perm /6000 | grep . && echo ESCAPED`,
 	"queue of the kernel":     `perl -e 'print "ESCAPED\n" if syscall(425, 8, "\0" x 120) != -1'`,
-	"settings of git":         `git config --global core.pager evil && echo ESCAPED; git config --system core.pager evil && echo ESCAPED`,
+	"settings of git":         `git config --global core.pager evil; git config --system core.pager evil && echo ESCAPED`,
 	"program of pygent":       `: >/proc/$P/exe && echo ESCAPED; echo x >>"$(readlink /proc/$P/exe)" && echo ESCAPED`,
 }
 
@@ -64,6 +66,7 @@ func TestLocalRuntimeIsNoWayToTheRest(t *testing.T) {
 	}
 	require.NoError(t, socket.Close())
 	require.Equal(t, before, v.state(t), "the files of the victim")
+	require.NoFileExists(t, "/tmp/pygent-escaped")
 }
 
 // TestLocalRuntimeOfAnOrdinaryUser attacks as a user who is not root.

@@ -28,7 +28,7 @@ var setidAttacks = map[string]string{
 	"directories":          "mkdir d; chmod 2777 d; mkdir -m 2755 e; git init -q --shared r",
 	"numbers of x32":       `cp /bin/true f; perl -e 'syscall(0x40000000 + 90, "f", 06755)'`,
 	"a name that is none":  `n=$(printf '\377\376'); cp /bin/true "$n"; chmod 6755 "$n"; mkdir "d$n"; cp /bin/true "d$n/f"; chmod 6755 "d$n/f"`,
-	"a chain":              `cp /bin/true f; perl -e 'for (1..4000) { mkdir "d"; chdir "d" } system("cp", "/bin/true", "f"); chmod 06755, "f"'`,
+	"a chain":              `cp /bin/true f; perl -e 'for (1..$ENV{DEEP}) { mkdir "d"; chdir "d" } system("cp", "/bin/true", "f"); chmod 06755, "f"'`,
 	"links":                `cp /bin/true f; ln -s f l; chmod 6755 l; ln f h; chmod 6755 h`,
 	"a mode of its parent": `mkdir d; chmod 2777 d; cd d; touch f; chmod 6755 f`,
 }
@@ -38,7 +38,11 @@ var setidAttacks = map[string]string{
 func TestNoSetuidFileIsEverOnThisMachine(t *testing.T) {
 	everywhere(t, places(), func(t *testing.T, _ *victim, p place) {
 		dir := dirOf(t, nil)
-		r := p.new(t, pygent.WithWorkspace(dir))
+		deep := "4000"
+		if p.name == "remote" {
+			deep = "200" // what is too deep to be copied stays in the engine's volume
+		}
+		r := p.new(t, pygent.WithWorkspace(dir), pygent.WithEnv("DEEP="+deep))
 		for name, script := range setidAttacks {
 			t.Run(name, func(t *testing.T) {
 				made := bash(t, r, `d=$(mktemp -d -p .) && cd "$d" && { `+script+`; } >/dev/null 2>&1; echo "$d"`)
