@@ -112,7 +112,7 @@ func canaryHome(t *testing.T) string {
 		require.NoError(t, os.MkdirAll(filepath.Join(home, dir), 0o755))
 	}
 	for name, content := range map[string]string{
-		".ssh/id_ed25519": canary, ".aws/credentials": canary, ".npmrc": canary, ".netrc": canary,
+		".ssh/id_ed25519": hostSecret, ".aws/credentials": hostSecret, ".npmrc": hostSecret, ".netrc": hostSecret,
 		".bashrc": "# mine\n", ".local/bin/tool": "#!/bin/sh\n", "go/bin/tool": "#!/bin/sh\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(home, name), []byte(content), 0o600))
@@ -120,8 +120,8 @@ func canaryHome(t *testing.T) string {
 	return home
 }
 
-// canary is a secret of the machine.
-const canary = "canary-of-the-host"
+// hostSecret is a secret of the machine.
+const hostSecret = "canary-of-the-host"
 
 // tree describes all files below a directory.
 func tree(t *testing.T, dir string) (lines []string) {
@@ -145,12 +145,12 @@ func TestProtectionHolds(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
 			home := canaryHome(t)
 			outside := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(outside, "secret"), []byte(canary), 0o666))
+			require.NoError(t, os.WriteFile(filepath.Join(outside, "secret"), []byte(hostSecret), 0o666))
 			abstract, err := net.Listen("unix", "@pygent-test-"+filepath.Base(outside))
 			require.NoError(t, err)
 			defer abstract.Close()
 			foreign := exec.Command("sleep", "600")
-			foreign.Env = []string{"SECRET=" + canary}
+			foreign.Env = []string{"SECRET=" + hostSecret}
 			require.NoError(t, foreign.Start())
 			defer func() { _ = foreign.Wait() }()
 			defer func() { require.NoError(t, foreign.Process.Kill()) }()
@@ -171,7 +171,7 @@ func TestProtectionHolds(t *testing.T) {
 			} {
 				res := bash(t, r, "exec 2>&1; "+attack, env)
 				require.NotEqual(t, 0, res.ExitCode, "%s", res)
-				require.NotContains(t, res.Output, canary, "%s", attack)
+				require.NotContains(t, res.Output, hostSecret, "%s", attack)
 			}
 			require.Equal(t, before, tree(t, home))
 			require.FileExists(t, filepath.Join(outside, "secret"))
@@ -327,7 +327,7 @@ func TestProtectionTellsOfAHomeInTheWorkspace(t *testing.T) {
 	if info := r.(pygent.Describer).Describe(t.Context()); info.Protection != "none" {
 		require.Contains(t, info.ProtectionNote, "holds your home directory")
 	}
-	require.Equal(t, canary, bash(t, r, "cat .npmrc").Output)
+	require.Equal(t, hostSecret, bash(t, r, "cat .npmrc").Output)
 }
 
 func TestMorePathsCanBeOpened(t *testing.T) {
@@ -363,7 +363,7 @@ func TestCommandsCannotChooseWhatTheNextGuestReads(t *testing.T) {
 		for _, file := range []string{".ssh/id_ed25519", ".aws/credentials", ".npmrc", ".netrc"} {
 			res := bash(t, next, `exec 2>&1; cat "$H/`+file+`"`, pygent.BashEnv("H="+home))
 			require.NotEqual(t, 0, res.ExitCode, "%s", res)
-			require.NotContains(t, res.Output, canary)
+			require.NotContains(t, res.Output, hostSecret)
 		}
 	})
 }
@@ -371,7 +371,7 @@ func TestCommandsCannotChooseWhatTheNextGuestReads(t *testing.T) {
 func TestCommandsInheritOnlyWhatToolsNeed(t *testing.T) {
 	secrets := []string{"TOKEN", "APIKEY", "GITHUB_PAT", "PGPASSWORD", "DATABASE_URL", "AWS_PROFILE", "SSH_AUTH_SOCK", "OPENAI_API_KEY", "KUBECONFIG", "DOCKER_HOST"}
 	for _, name := range secrets {
-		t.Setenv(name, canary)
+		t.Setenv(name, hostSecret)
 	}
 	t.Setenv("HTTPS_PROXY", "http://user:"+canary+"@proxy:1")
 	t.Setenv("HTTP_PROXY", "http://proxy:1")
@@ -383,7 +383,7 @@ func TestCommandsInheritOnlyWhatToolsNeed(t *testing.T) {
 	require.Contains(t, got, "GITLAB=mine")
 	require.Contains(t, got, "LC_TIME=C")
 	require.Contains(t, got, "HTTP_PROXY=http://proxy:1")
-	require.Equal(t, 1, strings.Count(strings.Join(got, "\n"), canary))
+	require.Equal(t, 1, strings.Count(strings.Join(got, "\n"), hostSecret))
 }
 
 func TestHardenedProcessStartsGuests(t *testing.T) {
@@ -399,11 +399,11 @@ func TestHardenedProcessStartsGuests(t *testing.T) {
 	reader := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalProtection(pygent.ProtectionOff))
 	look := fmt.Sprintf("tr '\\0' '\\n' </proc/%d/environ | grep ^SECRET=", os.Getpid())
 	if os.Geteuid() != 0 { // from root nothing is closed
-		require.Contains(t, bash(t, reader, look).Output, canary)
+		require.Contains(t, bash(t, reader, look).Output, hostSecret)
 	}
 	pygent.HardenProcess()
 	if os.Geteuid() != 0 {
-		require.NotContains(t, bash(t, reader, look).Output, canary)
+		require.NotContains(t, bash(t, reader, look).Output, hostSecret)
 	}
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level))

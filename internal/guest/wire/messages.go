@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It changes with every change of a
 // message.
-const Version = 3
+const Version = 4
 
 // Bounds of messages.
 const (
