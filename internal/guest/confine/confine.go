@@ -90,9 +90,10 @@ type Support struct {
 	Why      string // there is not more; empty for Full
 }
 
-// The first versions of Landlock that restrict something.
+// Usable is the first version of Landlock that does, for moving files between
+// directories can be allowed; the others are the first that restrict something.
 const (
-	usable    = 2 // moving files between directories can be allowed
+	Usable    = 2
 	truncates = 3
 	scopes    = 6 // signals and abstract sockets
 	sockets   = 9 // unix sockets that have a path

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/guest/confine"
+	"github.com/x/pygent/internal/guest/confine/enter"
 	"github.com/x/pygent/internal/guest/server"
 	"github.com/x/pygent/internal/guest/setid"
 	"github.com/x/pygent/internal/guest/supervise"
@@ -31,9 +32,9 @@ func main() {
 	case supervise.WorkerName:
 		run = supervise.Worker
 	case confine.Name:
-		run = confine.Start
+		run = enter.Start
 	case confine.TryName:
-		run = confine.Try
+		run = enter.Try
 	}
 	if err := run(); err != nil {
 		fmt.Fprintf(os.Stderr, "guest: %v\n", err)

@@ -1,10 +1,12 @@
-package confine
+package enter
 
 import (
 	"errors"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+
+	"github.com/x/pygent/internal/guest/confine"
 )
 
 // errNoLandlock is the error of a kernel that cannot restrict files.
@@ -25,9 +27,9 @@ var deviceDirs = []string{"/dev/dri", "/dev/nvidia-caps", "/dev/pts"}
 // restrict applies Landlock, in one call: a second one would keep files from
 // being moved between directories. Where namespaces hide everything else, a
 // kernel without Landlock will do.
-func restrict(p *Policy, places []place) error {
-	if landlockVersion() < usable {
-		if p.Level == Full {
+func restrict(p *confine.Policy, places []place) error {
+	if landlockVersion() < confine.Usable {
+		if p.Level == confine.Full {
 			return nil
 		}
 		return errNoLandlock
@@ -37,7 +39,7 @@ func restrict(p *Policy, places []place) error {
 	return config.Restrict(rules(p, places)...)
 }
 
-func rules(p *Policy, places []place) []landlock.Rule {
+func rules(p *confine.Policy, places []place) []landlock.Rule {
 	list := []landlock.Rule{
 		landlock.RODirs("/proc"),
 		landlock.PathAccess(ll.AccessFSReadDir, "/dev"),
@@ -45,7 +47,7 @@ func rules(p *Policy, places []place) []landlock.Rule {
 		landlock.RWDirs(deviceDirs...).WithIoctlDev().IgnoreIfMissing(),
 		landlock.RWDirs("/dev/shm").WithRefer().IgnoreIfMissing(),
 	}
-	if p.Level == Full {
+	if p.Level == confine.Full {
 		list = append(list, landlock.PathAccess(ll.AccessFSReadDir, "/"))
 		if !hasPlace(places, tempDir) {
 			list = append(list, writable(tempDir, true))

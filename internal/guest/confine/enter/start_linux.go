@@ -1,20 +1,22 @@
-package confine
+// Package enter makes a process what a [confine.Policy] says. Only the guest's
+// program uses it: it sets up the whole process.
+package enter
 
 import (
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
-	"syscall"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 
+	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// Start is the main function of a program that was started as [Name]. It
-// confines this process and executes the program again, as [Confined]. It
+// Start is the main function of a program that was started as [confine.Name]. It
+// confines this process and executes the program again, as [confine.Confined]. It
 // returns only errors.
 //
 // What is left in the process's memory from before is gone then, and so are the
@@ -27,10 +29,10 @@ func Start() error {
 	if err != nil {
 		return err
 	}
-	return os.NewSyscallError("exec", unix.Exec("/proc/self/exe", []string{Confined}, os.Environ()))
+	return os.NewSyscallError("exec", unix.Exec("/proc/self/exe", []string{confine.Confined}, os.Environ()))
 }
 
-// Try is the main function of a program that was started as [TryName]. It does
+// Try is the main function of a program that was started as [confine.TryName]. It does
 // what Start does but for the execution.
 func Try() error {
 	if _, err := os.Stdout.WriteString(strconv.Itoa(landlockVersion()) + "\n"); err != nil {
@@ -43,24 +45,24 @@ func Try() error {
 	return apply(p)
 }
 
-func readPolicy() (*Policy, error) {
-	kind, payload, err := wire.ReadFrame(os.Stdin, MaxPolicy)
+func readPolicy() (*confine.Policy, error) {
+	kind, payload, err := wire.ReadFrame(os.Stdin, confine.MaxPolicy)
 	if err != nil {
 		return nil, fmt.Errorf("read the policy: %w", err)
 	}
 	if kind != wire.KindConfine {
 		return nil, fmt.Errorf("read the policy: %w: frame of kind %d", wire.ErrMalformed, kind)
 	}
-	p := &Policy{}
+	p := &confine.Policy{}
 	return p, wire.Decode(payload, p)
 }
 
 // apply confines the calling thread, which stays with the caller, and so
 // whatever it executes.
-func apply(p *Policy) error {
+func apply(p *confine.Policy) error {
 	runtime.LockOSThread()
 	places, links := places(p)
-	if p.Level == Full {
+	if p.Level == confine.Full {
 		if p.MapUser {
 			if err := mapUser(p.UID, p.GID); err != nil {
 				return fmt.Errorf("map the user: %w", err)
@@ -146,17 +148,4 @@ func landlockVersion() int {
 		return 0
 	}
 	return version
-}
-
-// Namespaces says how a child that is to be confined has to be started, for a
-// user.
-func Namespaces(uid int) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC}
-	if uid != 0 {
-		// Root gets no user namespace: files of others would be out of its
-		// reach, also in the workspace.
-		attr.Cloneflags |= unix.CLONE_NEWUSER
-		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for setting up; see dropCapabilities
-	}
-	return attr
 }

@@ -1,4 +1,4 @@
-package confine
+package enter
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/guest/confine"
 )
 
 // place is a file or directory that the guest may reach.
@@ -29,7 +31,7 @@ var systemPaths = []string{
 // places returns what a policy names, and the system's own, in the order in
 // which they can be mounted: each after what holds it. The links are what
 // leads to some of it.
-func places(p *Policy) (list []place, links map[string]string) {
+func places(p *confine.Policy) (list []place, links map[string]string) {
 	var owned []string // by commands, so that a link in there leads wherever they like
 	write := append([]string{p.Temp}, p.Write...)
 	slices.SortStableFunc(write, func(a, b string) int { return len(a) - len(b) })

@@ -1,4 +1,4 @@
-package confine
+package enter
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/x/pygent/internal/guest/confine"
 )
 
 // oldRoot is where the machine's root is while a new one is made.
@@ -19,7 +21,7 @@ const tempDir = "/tmp"
 // enterRoot gives this process, which is in a mount namespace of its own, a
 // root directory with nothing but the places in it, at the paths that they have
 // on the machine, and links.
-func enterRoot(p *Policy, places []place, links map[string]string) error {
+func enterRoot(p *confine.Policy, places []place, links map[string]string) error {
 	maps.Copy(links, rootLinks())
 	if err := switchRoot(p.Temp); err != nil {
 		return err
@@ -129,7 +131,7 @@ func mountSystem() error {
 }
 
 // mountPlaces shows the places at their paths.
-func mountPlaces(p *Policy, places []place) error {
+func mountPlaces(p *confine.Policy, places []place) error {
 	shown := []place{}
 	if !hasPlace(places, tempDir) {
 		if err := bind(p.Temp, tempDir, true); err != nil {
