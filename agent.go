@@ -51,6 +51,7 @@ type Agent struct {
 	tasks   lazyTasks
 	notices taskNotices
 
+	git         gitState
 	ranCommands atomic.Bool // a command may have run in the runtime, and left something behind
 
 	refresh baton       // held while the system message is rebuilt
@@ -110,6 +111,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
+	a.git.dirs = keptDirs(a.runtime)
 	a.logStart()
 	return a, nil
 }

@@ -40,6 +40,7 @@ func (a *Agent) Close() error {
 		return nil
 	}
 	err := errors.Join(a.closeTasks(), a.cleanup(), a.closeHistory())
+	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), abandonAfter)
 	defer cancel()
 	a.eventsHandled(ctx)

@@ -19,11 +19,16 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 			return fmt.Errorf("denied: %w", err)
 		}
 	}
+	call.Arguments = string(args) // which is what runs, whatever the model wrote
 	approve, confirmBash := r.approval()
-	if !o.needsApproval(tool, confirmBash) {
+	steers := r.changesGit(call)
+	if !steers && !o.needsApproval(tool, confirmBash) && !r.writesUnconfined(call, confirmBash) {
 		return nil
 	}
-	if approve == nil {
+	switch {
+	case approve == nil && steers:
+		return errors.New("denied: git on the user's machine obeys what is below .git, so writing there needs approval, and nobody can give it here")
+	case approve == nil:
 		return errors.New("denied: this tool needs approval, and nobody can give it here")
 	}
 	decision, err := r.askFor(ctx, approve, call)
@@ -56,6 +61,19 @@ func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
 		return *confirmBash
 	}
 	return o.approveAll && len(o.approvalFor) == 0 && !tool.ReadOnly
+}
+
+// writesUnconfined reports whether a call writes a file of this machine while
+// commands need approval: one is as good as the other to whoever means harm.
+func (a *Agent) writesUnconfined(call ToolCall, confirmBash *bool) bool {
+	_, writes := changeIn(call)
+	return writes && confirmBash != nil && *confirmBash && !a.runtime.UseDocker()
+}
+
+// changesGit reports whether a call writes what git obeys on this machine.
+func (a *Agent) changesGit(call ToolCall) bool {
+	change, writes := changeIn(call)
+	return writes && !a.runtime.UseDocker() && a.steersGit(change.path)
 }
 
 // ownApprovalFor returns the names of tools that the agent itself was given. The

@@ -58,7 +58,7 @@ func TestWhichCallsAreAskedAbout(t *testing.T) {
 		{"for some", []pygent.Option{pygent.WithApprovalFor("writes", "reads")}, []string{"reads", "writes", "careful"}},
 		{"for all", []pygent.Option{pygent.WithApprovalFor("*")}, []string{"reads", "writes", "careful", "bash", "write_file", "download_file", "job_list", "list_personas", "task_status", "stop"}},
 		{"not for bash", []pygent.Option{pygent.WithConfirmBash(false)}, []string{"writes", "careful", "write_file"}},
-		{"for some and bash", []pygent.Option{pygent.WithApprovalFor("writes"), pygent.WithConfirmBash(true)}, []string{"writes", "careful", "bash"}},
+		{"for some and bash", []pygent.Option{pygent.WithApprovalFor("writes"), pygent.WithConfirmBash(true)}, []string{"writes", "careful", "bash", "write_file"}},
 		{"for bash in spite of", []pygent.Option{pygent.WithApprovalFor("bash"), pygent.WithConfirmBash(false)}, []string{"careful", "bash"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

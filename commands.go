@@ -18,7 +18,8 @@ type Command struct {
 	Summary string // one line for /help
 	Help    string // what /help NAME adds; may be empty
 
-	// Run carries the command out and writes what the user should see to out.
+	// Run carries the command out and writes what the user should see to out,
+	// which makes control characters visible.
 	Run func(ctx context.Context, a *Agent, args string, out io.Writer) error
 }
 

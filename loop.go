@@ -62,9 +62,13 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	}
 	r.budget.deadline, _ = ctx.Deadline()
 	r.patience = ctx.Done()
+	r.git.begin()
 	err := r.steps(ctx, msg)
 	r.worker.end()
 	r.tellRepairs()
+	if r.git.acted.Load() {
+		r.tellGitChanges()
+	}
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.over.Store(true)
 	r.result.Elapsed = time.Since(r.started)

@@ -137,6 +137,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err := r.permit(ctx, tool, call, args); err != nil {
 		return errorResult(err), false
 	}
+	r.git.beforeTool(tool)
 	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
 		r.ranCommands.Store(true)
 	}

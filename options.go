@@ -269,8 +269,14 @@ func WithApprovalFor(tools ...string) Option {
 }
 
 // WithConfirmBash says whether bash calls need approval, which a terminal
-// session asks the user for. Default: as [WithApproval] and [WithApprovalFor]
-// say; without them, in terminal sessions on the local runtime only.
+// session asks the user for. Outside of a container, where writing a file is as
+// good as running a command, true holds for write_file, edit_file and
+// collect_file as well. Default: as [WithApproval] and [WithApprovalFor] say;
+// without them, in terminal sessions on the local runtime only.
+//
+// Whatever is said, those three tools need approval on the local runtime where
+// they write below a .git directory of a workspace that is kept: git runs
+// programs that are named there.
 func WithConfirmBash(on bool) Option { return func(o *options) { o.confirmBash = &on } }
 
 // WithRunDefaults sets options that every run of the agent starts from.

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"github.com/x/pygent/internal/screen"
 )
 
 // What a person is shown of a tool's output.
@@ -25,28 +26,56 @@ const (
 //
 //	result, err := agent.RunUntilStop(ctx, msg, pygent.OnEvent(pygent.EventPrinter(os.Stderr)))
 func EventPrinter(w io.Writer) func(Event) {
-	p := &printer{w: w}
-	return p.event
+	return newPrinter(w).event
 }
 
 // printer renders events, and what a session says. It is safe for concurrent
 // use: a runtime may tell something while the user is asked.
 type printer struct {
 	mu      sync.Mutex
-	w       io.Writer
+	screen  *screen.Screen
 	writes  int    // how often something was written
 	midLine bool   // the last thing written did not end its line
 	spoke   bool   // text of the current step was streamed
 	asked   string // the prompt that waits for an answer
-	err     error  // the first of w
+	err     error  // the first of the screen
 
 	unfinished func() string // what the user has typed of the answer; may be nil
+
+	holding bool     // nothing may push what is asked off the screen
+	held    []func() // what is shown when holding ends
+	dropped int      // how much of it was too much
 }
+
+// maxHeld bounds what is held back while the user is asked.
+const maxHeld = 500
+
+func newPrinter(w io.Writer) *printer { return &printer{screen: screen.New(w)} }
 
 func (p *printer) event(e Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.askAgainAfter(func() { p.show(e) })
+	p.news(func() { p.show(e) })
+}
+
+// hold keeps back what happens until release is called: events must not push a
+// question off the screen.
+func (p *printer) hold() (release func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holding = true
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, show := range p.held {
+			show()
+		}
+		if p.dropped > 0 {
+			p.endLine()
+			p.line("… %d more events are not shown …", p.dropped)
+		}
+		p.holding, p.held, p.dropped = false, nil, 0
+	}
 }
 
 // say writes a line of its own.
@@ -84,25 +113,48 @@ func (p *printer) unask() {
 func (p *printer) echo(keys string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, part := range strings.Split(keys, erasure) {
+	for i, part := range strings.Split(keys, string(screen.Erase)) {
 		if i > 0 {
-			p.put(erasure)
+			p.control(screen.Erase)
 		}
 		p.write(part)
 	}
 }
 
-// erasure takes back a column of a terminal's line.
-const erasure = "\b \b"
+// control has the terminal do something.
+func (p *printer) control(c screen.Control) { p.err = cmp.Or(p.err, p.screen.Control(c)) }
+
+// marksPastes has the terminal mark what is pasted, or no longer.
+func (p *printer) marksPastes(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if on {
+		p.control(screen.PasteOn)
+	} else {
+		p.control(screen.PasteOff)
+	}
+}
 
 // interject writes a line, perhaps while the user is asked.
 func (p *printer) interject(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.askAgainAfter(func() {
+	p.news(func() {
 		p.endLine()
 		p.line(format, args...)
 	})
+}
+
+// news has show write something now, or when nothing is held back any more.
+func (p *printer) news(show func()) {
+	switch {
+	case !p.holding:
+		p.askAgainAfter(show)
+	case len(p.held) < maxHeld:
+		p.held = append(p.held, show)
+	default:
+		p.dropped++
+	}
 }
 
 // askAgainAfter has show write something, on lines of its own. If it did while
@@ -120,7 +172,7 @@ func (p *printer) askAgainAfter(show func()) {
 	}
 }
 
-// Write writes what a command says, as it is.
+// Write writes what a command says.
 func (p *printer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,13 +217,13 @@ func (p *printer) show(e Event) {
 	case EventToolCall:
 		p.endLine()
 		if !endsRun(e.Call.Name) {
-			p.line("» %s", describeCall(*e.Call))
+			p.call(*e.Call)
 		}
 	case EventToolDone:
 		p.toolDone(e)
 	case EventToolSkipped:
 		p.endLine()
-		p.line("» %s", describeCall(*e.Call))
+		p.call(*e.Call)
 		p.toolDone(e)
 	case EventRetry:
 		p.endLine()
@@ -200,6 +252,16 @@ func (p *printer) task(e Event) {
 	p.line("· task %s: %s", e.Task, e.Text)
 }
 
+// call shows what the model calls. Long ones are cut as output is.
+func (p *printer) call(c ToolCall) {
+	for i, l := range cutLines(describeCall(c)) {
+		if i == 0 {
+			l = "» " + l
+		}
+		p.line("%s", l)
+	}
+}
+
 func (p *printer) toolDone(e Event) {
 	text := e.Output.Display
 	if text == "" {
@@ -215,18 +277,25 @@ func (p *printer) toolDone(e Event) {
 	if text == "" {
 		return
 	}
+	for _, l := range cutLines(text) {
+		p.line("  %s", l)
+	}
+}
+
+// cutLines returns the lines of a text that a person is shown.
+func cutLines(text string) []string {
 	lines := strings.Split(text, "\n")
 	if n := len(lines); n > shownOutput {
 		half := shownOutput / 2
 		rest := append([]string{fmt.Sprintf("… %d lines …", n-2*half)}, lines[n-half:]...)
 		lines = append(lines[:half:half], rest...)
 	}
-	for _, l := range lines {
+	for i, l := range lines {
 		if len(l) > shownLine {
-			l = headOf(l, shownLine) + " …"
+			lines[i] = headOf(l, shownLine) + " …"
 		}
-		p.line("  %s", l)
 	}
+	return lines
 }
 
 // runtime shows what a runtime tells; of a download's progress only the words,
@@ -246,16 +315,15 @@ func (p *printer) write(text string) {
 		return
 	}
 	// An error is kept for lost.
-	_, _ = p.put(visible(text))
+	_, _ = p.put(text)
 }
 
-// put writes text as it is.
 func (p *printer) put(text string) (int, error) {
 	if text != "" {
 		p.writes++
 		p.midLine = text[len(text)-1] != '\n'
 	}
-	n, err := io.WriteString(p.w, text)
+	n, err := p.screen.Write([]byte(text))
 	p.err = cmp.Or(p.err, err)
 	return n, err
 }
@@ -289,21 +357,4 @@ func describeCall(c ToolCall) string {
 		}
 	}
 	return c.Name + " " + headOf(c.Arguments, 200)
-}
-
-// visible replaces control characters, but for line ends and tabs, by their
-// pictures, and so characters that reorder the text around them, which can
-// disguise a command.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r < 0x20:
-			return 0x2400 + r
-		case unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Bidi_Control, r):
-			return '\u2421'
-		}
-		return r
-	}, strings.ReplaceAll(s, "\r\n", "\n"))
 }

@@ -9,7 +9,7 @@ import (
 
 func TestPrinterAsksAgainOnlyAfterNews(t *testing.T) {
 	var out strings.Builder
-	p := &printer{w: &out}
+	p := newPrinter(&out)
 	p.prompt("Really? > ")
 	for range 3 {
 		p.event(Event{Type: EventRuntime, Runtime: &RuntimeEvent{Kind: RuntimePull, Current: 1, Total: 10}})
@@ -19,4 +19,18 @@ func TestPrinterAsksAgainOnlyAfterNews(t *testing.T) {
 	require.Equal(t, "Really? > ", out.String())
 	p.event(Event{Type: EventTask, Task: "a", Text: "finished"})
 	require.Equal(t, "Really? > \n· task a: finished\nReally? > ", out.String())
+}
+
+func TestPrinterHoldsBackWhatHappensWhileTheUserIsAsked(t *testing.T) {
+	var out strings.Builder
+	p := newPrinter(&out)
+	release := p.hold()
+	p.prompt("Really? > ")
+	for range maxHeld + 2 {
+		p.event(Event{Type: EventTask, Task: "a", Text: "finished"})
+	}
+	require.Equal(t, "Really? > ", out.String())
+	p.unask()
+	release()
+	require.Equal(t, "Really? > \n"+strings.Repeat("· task a: finished\n", maxHeld)+"… 2 more events are not shown …\n", out.String())
 }

@@ -95,8 +95,8 @@ func TestPrinterRendersEveryEvent(t *testing.T) {
 		}, "· pulling\n· pulled\n"},
 		{"CRLF", []pygent.Event{doneEvent(bashCall("x"), pygent.ToolResult{Content: "a\r\nb\r\n"})}, "  a\n  b\n"},
 		{"a lone CR cannot overwrite", []pygent.Event{callEvent(bashCall("rm -rf /\rls"))}, "» $ rm -rf /␍ls\n"},
-		{"escapes", []pygent.Event{stepEvent, messageEvent("\x1b[31mred\x1b[0m \a \x7f \u009b31m \x9b\tx")}, "␛[31mred␛[0m ␇ ␡ ␡31m \ufffd\tx\n"},
-		{"bidi", []pygent.Event{callEvent(bashCall("ls \u202egnp\u2066 \u200f \u061c"))}, "» $ ls ␡gnp␡ ␡ ␡\n"},
+		{"escapes", []pygent.Event{stepEvent, messageEvent("\x1b[31mred\x1b[0m \a \x7f \u009b31m \x9b\tx")}, "␛[31mred␛[0m ␇ ␡ <U+009B>31m \ufffd\tx\n"},
+		{"bidi", []pygent.Event{callEvent(bashCall("ls \u202egnp\u2066 \u200f \u061c"))}, "» $ ls <U+202E>gnp<U+2066> <U+200F> <U+061C>\n"},
 		{"other languages", []pygent.Event{stepEvent, messageEvent("日本 🙂 שלום")}, "日本 🙂 שלום\n"},
 	}
 	for _, tt := range tests {
@@ -118,6 +118,13 @@ func TestPrinterCutsLongOutput(t *testing.T) {
 	got = printed(doneEvent(bashCall("x"), pygent.ToolResult{Content: strings.Repeat("ä", 5000) + "\nend"}))
 	require.Less(t, len(got), 600)
 	require.Contains(t, got, "ä …\n  end\n")
+}
+
+func TestPrinterCutsLongCalls(t *testing.T) {
+	got := printed(callEvent(bashCall("echo ok" + strings.Repeat("\n", 400) + "rm -rf x")))
+	require.True(t, strings.HasPrefix(got, "» $ echo ok\n"), got)
+	require.Contains(t, got, "… 381 lines …\n")
+	require.True(t, strings.HasSuffix(got, "\nrm -rf x\n"), got)
 }
 
 func TestPrinterShowsARunOnce(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/screen"
 )
 
 // RunInteractive talks with the user: it reads messages line by line from
@@ -29,7 +30,11 @@ import (
 // second press. It returns at /exit, at the end of the input, and when ctx ends.
 //
 // A person at a terminal is asked about calls that need approval, which on the
-// local runtime every bash command does; see [WithConfirmBash]. Where commands
+// local runtime all do that run a command or write a file; see [WithConfirmBash].
+// Only what is typed after the question is shown answers it, and "always" covers
+// what the question says, for this session. Where the input is no terminal, nobody
+// is asked, and such calls are denied: what comes through a pipe was written
+// before the question. Where commands
 // cannot run because the container does not start, that is said as soon as it
 // is known.
 func (a *Agent) RunInteractive(ctx context.Context) error {
@@ -49,6 +54,7 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	defer s.askForCommands(ctx)()
 	defer s.showEvents()()
 	defer s.printer.end()
+	defer a.tellGitChanges()
 	s.banner(ctx)
 	watchers.Go(func() { s.tellOfStart(ctx) })
 	return s.loop(ctx)
@@ -75,6 +81,10 @@ type session struct {
 	options    []string    // answers to the model's last question, which may be given by number
 	busy       atomic.Bool // a turn goes on
 	repairs    []string    // of the history, which the banner tells
+
+	asking    baton        // held by who asks the user
+	questions atomic.Int64 // how many were put, beside the prompt for messages
+	allowed   sync.Map     // what approvals always cover
 }
 
 var (
@@ -90,18 +100,19 @@ func newSession(a *Agent) *session {
 		in = os.Stdin
 	}
 	if out == nil {
-		out = os.Stdout
+		out = screen.Stdout()
 	}
 	file, isFile := in.(*os.File)
 	return &session{
 		agent:    a,
 		in:       bufio.NewReader(in),
 		file:     file,
-		printer:  &printer{w: out},
+		printer:  newPrinter(out),
 		terminal: isFile && term.IsTerminal(int(file.Fd())),
 		lines:    make(chan line),
 		wanted:   make(chan struct{}),
 		repairs:  a.history.Repairs(),
+		asking:   newBaton(),
 	}
 }
 
@@ -330,41 +341,6 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	s.agent.setApproval(asked, ask)
 	return func() { s.agent.setApproval(approve, confirm) }
 }
-
-// approve asks the user about a call; anything but yes is no.
-func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) {
-	if taskOf(ctx) != "" {
-		return Decision{Reason: "the user is not asked about background tasks here; do it yourself"}, nil
-	}
-	answer, err := s.ask(ctx, s.approvalQuestion(call), nil)
-	if err != nil {
-		return Decision{}, err
-	}
-	switch answer = strings.TrimSpace(answer); strings.ToLower(answer) {
-	case "y", "yes":
-		return Decision{Allow: true}, nil
-	case "", "n", "no":
-		return Decision{}, nil
-	}
-	return Decision{Reason: "the user says: " + answer}, nil
-}
-
-// approvalQuestion shows all of a call: who says yes has to know to what.
-func (s *session) approvalQuestion(call ToolCall) string {
-	question, what := "Allow this call?", call.Name+" "+bound(call.Arguments, maxShownArguments)
-	if call.Name == "bash" {
-		what = describeCall(call)
-		question = "Run this on your machine?"
-		if s.agent.runtime.UseDocker() {
-			question = "Run this in the container?"
-		}
-	}
-	return fmt.Sprintf("%s %s\n[y]es, or say why not: ", question, what)
-}
-
-// maxShownArguments bounds the arguments that the user is shown when asked for
-// approval, in bytes.
-const maxShownArguments = 8 << 10
 
 // describe says what the agent's runtime is, as far as it can tell.
 func (a *Agent) describe(ctx context.Context) RuntimeInfo {

@@ -8,14 +8,15 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/x/pygent/internal/lineinput"
 )
 
+// line is what was read.
 type line struct {
 	text string
 	err  error
+	at   int64 // how many questions had been put when it was complete
+	more bool  // more came with it
 }
 
 // maxLine is the longest line that is read, in bytes.
@@ -33,8 +34,7 @@ var (
 // when the output is a terminal too. It returns a function that puts the
 // terminal back.
 func (s *session) takeKeys() (restore func()) {
-	out, isFile := s.printer.w.(*os.File)
-	if !s.terminal || !isFile || !term.IsTerminal(int(out.Fd())) {
+	if !s.terminal || !s.printer.screen.Terminal() {
 		return func() {}
 	}
 	mode, err := lineinput.Open(s.file)
@@ -61,6 +61,8 @@ func (s *session) readLines(ctx context.Context) {
 			return
 		}
 		l := s.readLine()
+		l.at = s.questions.Load()
+		l.more = s.keys == nil && s.terminal && (s.in.Buffered() > 0 || lineinput.More(s.file))
 		select {
 		case s.lines <- l:
 		case <-ctx.Done():
@@ -77,7 +79,7 @@ func (s *session) readLine() line {
 		if errors.Is(err, lineinput.ErrTooLong) {
 			err = errLongLine
 		}
-		return line{text, err}
+		return line{text: text, err: err}
 	}
 	var text []byte
 	for {
@@ -100,6 +102,16 @@ func (s *session) readLine() line {
 // ask prompts for a line. A second interrupt leaves the session; a nil channel
 // leaves interrupts to others.
 func (s *session) ask(ctx context.Context, prompt string, interrupts <-chan os.Signal) (string, error) {
+	if err := s.asking.LockContext(ctx); err != nil {
+		return "", err
+	}
+	defer s.asking.Unlock()
+	l, err := s.read(ctx, prompt, interrupts)
+	return l.text, err
+}
+
+// read prompts for a line, as ask does. The caller holds asking.
+func (s *session) read(ctx context.Context, prompt string, interrupts <-chan os.Signal) (line, error) {
 	if s.terminal {
 		s.printer.prompt(prompt)
 	}
@@ -113,10 +125,10 @@ func (s *session) ask(ctx context.Context, prompt string, interrupts <-chan os.S
 			if s.terminal && l.err == nil {
 				s.printer.typed()
 			}
-			return l.text, l.err
+			return l, l.err
 		case <-interrupts:
 			if s.warned {
-				return "", errLeave
+				return line{}, errLeave
 			}
 			s.warned = true
 			s.discard()
@@ -126,7 +138,7 @@ func (s *session) ask(ctx context.Context, prompt string, interrupts <-chan os.S
 			}
 		case <-ctx.Done():
 			s.discard()
-			return "", context.Cause(ctx)
+			return line{}, context.Cause(ctx)
 		}
 	}
 }

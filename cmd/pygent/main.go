@@ -6,15 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/sirupsen/logrus"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/screen"
 )
 
 // The exit codes of pygent.
@@ -51,15 +55,22 @@ func main() {
 }
 
 // run is main with an exit code.
-func run(args []string) int {
-	out := newOutput(os.Stdout, nil)
+func run(args []string) (code int) {
+	log.SetOutput(screen.Stderr()) // of libraries, which quote servers
+	logrus.SetOutput(screen.Stderr())
+	out := newOutput(screen.Answers(), nil)
+	defer func() {
+		if p := recover(); p != nil {
+			code = report(fmt.Errorf("panic: %v\n%s", p, debug.Stack()), out)
+		}
+	}()
 	var c cli
 	parser, err := kong.New(&c,
 		kong.Name("pygent"),
 		kong.Description(description),
 		kong.Vars{"version": "pygent " + version()},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(out, os.Stderr),
+		kong.Writers(out, screen.Stderr()),
 		kong.Exit(func(code int) { os.Exit(report(&exitError{code: code}, out)) }), // after --help
 	)
 	if err != nil {
@@ -116,10 +127,10 @@ func report(err error, out *output) int {
 		code = exitFailed
 	}
 	if err != nil && (exit == nil || exit.err != nil) {
-		fmt.Fprintln(os.Stderr, "pygent:", err)
+		complain(err)
 	}
 	if lost := out.lost(); lost != nil {
-		fmt.Fprintln(os.Stderr, "pygent:", lost)
+		complain(lost)
 		code = exitFailed
 	}
 	return code
@@ -139,11 +150,19 @@ func (c sessionCmd) Run(ctx context.Context, s *settings) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	agent, err := pygent.New(append(opts, pygent.WithResume(c.Resume))...)
+	var over atomic.Bool // the session, which shows its events itself
+	show := warnings(pygent.EventPrinter(screen.Stderr()))
+	agent, err := pygent.New(append(opts, pygent.WithResume(c.Resume), pygent.WithEventHandler(func(e pygent.Event) {
+		if over.Load() {
+			show(e)
+		}
+	}))...)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	err = errors.Join(agent.RunInteractive(ctx), cleanUp(agent))
+	err = agent.RunInteractive(ctx)
+	over.Store(true)
+	err = errors.Join(err, cleanUp(agent))
 	if err == nil && ctx.Err() != nil {
 		err = &exitError{exitCancel, context.Cause(ctx)}
 	}

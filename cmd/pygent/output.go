@@ -3,8 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
+
+	"github.com/x/pygent/internal/screen"
 )
 
 // output is a writer whose first error is remembered, so that what could not
@@ -52,5 +53,11 @@ func (o *output) println(args ...any) {
 
 // warn tells the user on standard error what does not change the outcome.
 func warn(text string) {
-	fmt.Fprintln(os.Stderr, "pygent: warning:", text)
+	complain("warning:", text)
+}
+
+// complain writes a line to standard error. There is nobody to tell if that
+// fails.
+func complain(args ...any) {
+	_, _ = fmt.Fprintln(screen.Stderr(), append([]any{"pygent:"}, args...)...)
 }

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
-	"strings"
-
-	"golang.org/x/term"
 
 	"github.com/x/pygent"
 )
@@ -24,6 +19,8 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
 	found, err := pygent.Leftovers(ctx, cfg.RuntimeOptions()...)
 	if err != nil {
 		return err
@@ -42,7 +39,7 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	case len(chosen) == 0:
 		out.println("nothing is surely left over; --all removes these too")
 		return nil
-	case !p.Yes && !confirm(len(chosen), out):
+	case !p.Yes && !confirm(ctx, fmt.Sprintf("Remove %d? [y/N] ", len(chosen))):
 		out.println("nothing was removed; --yes removes without asking")
 		return nil
 	}
@@ -51,18 +48,4 @@ func (p *pruneCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	out.println("removed", len(chosen))
 	return nil
-}
-
-// confirm asks on a terminal; where there is none, the answer is no.
-func confirm(n int, out *output) bool {
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return false
-	}
-	if _, err := fmt.Fprintf(out, "Remove %d? [y/N] ", n); err != nil {
-		return false
-	}
-	// What was typed before an error is no answer either.
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
 }

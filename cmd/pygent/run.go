@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/screen"
 )
 
 // runCmd works on one prompt, without a person.
@@ -61,7 +63,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 // oneTerminal reports whether standard output and standard error are shown
 // together, so that the answer stands there when it was shown as progress.
 func oneTerminal() bool {
-	return term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
+	return screen.Stdout().Terminal() && screen.Stderr().Terminal()
 }
 
 // follower remembers of a run's events what is said at its end.
@@ -157,17 +159,27 @@ func (r *runCmd) prompt(stdin *os.File) (string, error) {
 func (r *runCmd) handler(out *output, abandon func(error)) func(pygent.Event) {
 	switch {
 	case r.JSON:
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
 		return func(e pygent.Event) {
-			if err := enc.Encode(e); err != nil {
+			if err := writeJSON(out, e); err != nil {
 				abandon(fmt.Errorf("the event %s could not be written: %w", e.Type, err))
 			}
 		}
 	case r.Quiet:
-		return warnings(pygent.EventPrinter(os.Stderr))
+		return warnings(pygent.EventPrinter(screen.Stderr()))
 	}
-	return pygent.EventPrinter(os.Stderr)
+	return pygent.EventPrinter(screen.Stderr())
+}
+
+// writeJSON writes a value as a line of JSON that a terminal can show.
+func writeJSON(out io.Writer, v any) error {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := out.Write(screen.EscapeJSON(line.Bytes()))
+	return err
 }
 
 // warnings passes on only what the user must know.

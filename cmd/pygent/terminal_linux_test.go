@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -44,18 +45,29 @@ type terminal struct {
 // openTerminal starts a local session with the server's model.
 func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *terminal {
 	t.Helper()
-	pty, tty := openPTY(t)
 	cmd := command(t, server.Env(), append([]string{"--no-docker"}, args...)...)
 	history := filepath.Join(cmd.Dir, "history.json")
 	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	term := startTerminal(t, cmd)
+	term.history = history
+	return term
+}
+
+// startTerminal starts a command at a pseudo-terminal.
+func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	pty, tty := openPTY(t)
+	cmd.Stdin, cmd.Stderr = tty, tty
+	if cmd.Stdout == nil {
+		cmd.Stdout = tty
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, tty.Close())
-	term := &terminal{t: t, pty: pty, cmd: cmd, history: history, more: make(chan struct{}, 1), done: make(chan struct{})}
+	term := &terminal{t: t, pty: pty, cmd: cmd, more: make(chan struct{}, 1), done: make(chan struct{})}
 	go term.watch()
 	t.Cleanup(func() {
-		if cmd.ProcessState == nil { // the test has failed: its context kills the session
+		if cmd.ProcessState == nil { // the test has failed: its context kills the command
 			_ = cmd.Wait()
 		}
 		pty.Close()
@@ -103,6 +115,10 @@ func (x *terminal) watch() {
 	}
 }
 
+// unstyled takes from what a terminal is shown what we have it do, and its line
+// ends.
+var unstyled = strings.NewReplacer("\r\n", "\n", string(screen.PasteOn), "", string(screen.PasteOff), "", string(screen.Erase), "")
+
 // expect waits until want is shown after what was expected before.
 func (x *terminal) expect(want string) {
 	x.t.Helper()
@@ -110,7 +126,7 @@ func (x *terminal) expect(want string) {
 	defer cancel()
 	for {
 		x.mu.Lock()
-		text := strings.ReplaceAll(x.shown.String(), "\r\n", "\n")
+		text := unstyled.Replace(x.shown.String())
 		at := strings.Index(text[x.seen:], want)
 		if at >= 0 {
 			x.seen += at + len(want)
@@ -140,6 +156,17 @@ func (x *terminal) send(keys string) {
 	require.NoError(x.t, err)
 }
 
+// types sends keys one by one, as a person does, and waits until each is shown.
+func (x *terminal) types(keys string) {
+	x.t.Helper()
+	for _, key := range keys {
+		x.send(string(key))
+		if key >= ' ' || key == '\n' {
+			x.expect(string(key))
+		}
+	}
+}
+
 // leaves waits for the end of the session, and returns its conversation, which
 // must be one that any provider accepts.
 func (x *terminal) leaves() []pygent.Message {
@@ -162,6 +189,9 @@ func TestTerminalAsksBeforeCommandsRun(t *testing.T) {
 	}{
 		{"y\n", "$ echo $((6*7)) is it\n42 is it\n"},
 		{" YES \n", "42 is it\n"},
+		{"a\n", "42 is it\n"},
+		{"ok\ny\n", "42 is it\n"}, // neither yes nor no: asked again
+		{"v\nn\n", "error: denied by the user"},
 		{"n\n", "error: denied by the user"},
 		{"\n", "error: denied by the user"},
 		{"use python instead\n", "error: denied: the user says: use python instead"},
@@ -173,8 +203,10 @@ func TestTerminalAsksBeforeCommandsRun(t *testing.T) {
 			term.expect("commands run locally")
 			term.expect("/exit leaves.\n> ")
 			term.send("go\n")
-			term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, or say why not: ")
-			term.send(tt.answer)
+			for answer := range strings.Lines(tt.answer) {
+				term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, [a]lways this very command, or say why not: ")
+				term.types(answer)
+			}
 			term.expect("I see.\n> ")
 			term.send("/exit\n")
 			got := toolResults(term.leaves())
@@ -198,7 +230,8 @@ func TestTerminalShowsWhatACommandHides(t *testing.T) {
 	term.expect("> ")
 	term.send("go\n")
 	term.expect("Run this on your machine? $ rm -rf x␍␛[2Kecho harmless\n")
-	term.send("n\n")
+	term.expect("why not: ")
+	term.types("n\n")
 	term.expect("I see.\n> ")
 	term.send("/exit\n")
 	term.leaves()

@@ -6,6 +6,7 @@
 package lineinput
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"sync"
@@ -16,6 +17,10 @@ import (
 // ErrTooLong is returned for a line above the reader's limit. The line is
 // consumed.
 var ErrTooLong = errors.New("the line is too long")
+
+// ErrPasted is returned instead of an answer that was not typed; see
+// [Reader.ExpectAnswer]. What came with it is dropped.
+var ErrPasted = errors.New("it was not typed")
 
 // The keys that do something. Ctrl-C and the like become signals as ever: the
 // terminal sees to that.
@@ -41,7 +46,17 @@ type Reader struct {
 	long   bool   // the line exceeds the limit
 	escape []byte // of a key that sends several bytes
 	shown  []byte // what echo is to be told of the keys looked at
+
+	answers bool // the line answers a question
+	paste   bool // within what the terminal marks as pasted
+	pasted  bool // part of the line was pasted
 }
+
+// What a terminal puts around a paste if it was told to.
+const (
+	pasteBegins = "\x1b[200~"
+	pasteEnds   = "\x1b[201~"
+)
 
 // NewReader returns a reader of lines of at most limit bytes.
 func NewReader(in io.Reader, limit int, echo func(string)) *Reader {
@@ -59,7 +74,7 @@ func (r *Reader) ReadLine() (string, error) {
 		}
 		n, err := r.in.Read(buf)
 		r.mu.Lock()
-		r.keys = append(r.keys, buf[:n]...)
+		r.read(buf[:n])
 		r.mu.Unlock()
 		if err != nil && n == 0 {
 			return "", err
@@ -72,8 +87,20 @@ func (r *Reader) ReadLine() (string, error) {
 func (r *Reader) Discard() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys, r.escape = nil, nil
-	r.reset()
+	r.drop()
+}
+
+// ExpectAnswer has the next lines be answers to a question, until it is called
+// with false. An answer is typed by a person who has seen the question: what is
+// there already is dropped, and for a line that was pasted, in part or as a
+// whole, ReadLine returns [ErrPasted]. A line counts as pasted where the terminal
+// says so, and where its end comes together with other keys: those of a person
+// come one by one.
+func (r *Reader) ExpectAnswer(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop()
+	r.answers = on
 }
 
 // Typed is what the line holds so far.
@@ -102,11 +129,31 @@ func (r *Reader) take() (line string, done bool, err error) {
 
 // The methods below are called with r.mu held.
 
-func (r *Reader) reset() { r.line, r.long = nil, false }
+func (r *Reader) reset() { r.line, r.long, r.pasted = nil, false, false }
+
+// drop forgets all that was typed.
+func (r *Reader) drop() {
+	r.keys, r.escape, r.paste = nil, nil, false
+	r.reset()
+}
+
+// read takes what the terminal handed over at once.
+func (r *Reader) read(keys []byte) {
+	r.keys = append(r.keys, keys...)
+	if len(keys) > 1 && bytes.ContainsAny(keys, "\r\n") {
+		r.pasted = true
+	}
+}
 
 // key acts on one byte of input.
 func (r *Reader) key(b byte) (line string, done bool, err error) {
-	if r.escaped(b) {
+	if within := r.paste; r.escaped(b) {
+		if within && !r.paste && r.answers {
+			return "", true, r.notTyped()
+		}
+		return "", false, nil
+	}
+	if r.paste && r.answers && b != keyEscape {
 		return "", false, nil
 	}
 	switch b {
@@ -136,12 +183,21 @@ func (r *Reader) key(b byte) (line string, done bool, err error) {
 
 // end completes the line.
 func (r *Reader) end() (string, bool, error) {
+	if r.answers && r.pasted {
+		return "", true, r.notTyped()
+	}
 	line, long := string(r.line), r.long
 	r.reset()
 	if long {
 		return "", true, ErrTooLong
 	}
 	return line, true, nil
+}
+
+// notTyped drops an answer that was pasted, with all that came with it.
+func (r *Reader) notTyped() error {
+	r.drop()
+	return ErrPasted
 }
 
 // escaped reports whether b belongs to a key that sends several bytes, such as
@@ -161,10 +217,24 @@ func (r *Reader) escaped(b byte) bool {
 		r.escape = nil
 		return false
 	}
+	if len(r.escape) < len(pasteBegins) {
+		r.escape = append(r.escape, b)
+	}
 	if r.escape[1] == 'O' || b >= 0x40 && b <= 0x7e {
+		r.marksPaste(string(r.escape))
 		r.escape = nil
 	}
 	return true
+}
+
+// marksPaste acts on the marks around what is pasted.
+func (r *Reader) marksPaste(key string) {
+	switch key {
+	case pasteBegins:
+		r.paste, r.pasted = true, true
+	case pasteEnds:
+		r.paste = false
+	}
 }
 
 // add adds a byte to the line. A character is shown once it is complete.

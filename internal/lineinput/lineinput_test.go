@@ -87,6 +87,73 @@ func TestReadLineEnds(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
+// chunks reads one string at a time, as a terminal hands over what is there. A
+// question is asked before each that begins with "?".
+type chunks struct {
+	reader *Reader
+	left   []string
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(c.left) == 0 {
+		return 0, io.EOF
+	}
+	text, asks := strings.CutPrefix(c.left[0], "?")
+	if c.left = c.left[1:]; asks {
+		c.reader.ExpectAnswer(true)
+	}
+	return copy(p, text), nil
+}
+
+func TestAnswersAreTyped(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		reads []string
+		want  string
+		err   error
+	}{
+		{"key by key", []string{"?y", "e", "s", "\n"}, "yes", nil},
+		{"fast fingers", []string{"?ye", "s", "\r"}, "yes", nil},
+		{"corrected", []string{"?n", "\x7f", "y", "\n"}, "y", nil},
+		{"arrows", []string{"?\x1b[D", "y", "\x1b[C", "\n"}, "y", nil},
+		{"enter alone", []string{"?\n"}, "", nil},
+		{"type-ahead of a line", []string{"y", "?n", "\n"}, "n", nil},
+		{"all at once", []string{"?y\n"}, "", ErrPasted},
+		{"all at once, with a carriage return", []string{"?y\r"}, "", ErrPasted},
+		{"several lines", []string{"?rm -rf x\ny\n"}, "", ErrPasted},
+		{"a line end in the middle", []string{"?rm\ry", "\n"}, "", ErrPasted},
+		{"the end of a word with its line end", []string{"?y", "es\n"}, "", ErrPasted},
+		{"a line end and more", []string{"?y", "\ny"}, "", ErrPasted},
+		{"marked", []string{"?" + pasteBegins + "y" + pasteEnds}, "", ErrPasted},
+		{"marked, key by key", []string{"?\x1b", "[", "2", "0", "0", "~", "y", "\n", "y", "\x1b", "[", "2", "0", "1", "~"}, "", ErrPasted},
+		{"marked, with keys inside", []string{"?" + pasteBegins, "y\x1b[A\x04\x03", pasteEnds}, "", ErrPasted},
+		{"a mark that does not end", []string{"?" + pasteBegins, "y", "\n"}, "", io.EOF},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := &chunks{left: tt.reads}
+			r := NewReader(in, 1000, func(string) {})
+			in.reader = r
+			line, err := r.ReadLine()
+			require.ErrorIs(t, err, tt.err)
+			require.Equal(t, tt.want, line)
+			if err == ErrPasted {
+				require.Empty(t, r.Typed(), "nothing of a paste is left to the next answer")
+			}
+		})
+	}
+}
+
+func TestPastesAreTextWhereNothingIsAsked(t *testing.T) {
+	r := NewReader(strings.NewReader("y\n"+pasteBegins+"a b"+pasteEnds+"\nc\n"), 1000, func(string) {})
+	r.ExpectAnswer(true)
+	r.ExpectAnswer(false)
+	for _, want := range []string{"y", "a b", "c"} {
+		line, err := r.ReadLine()
+		require.NoError(t, err)
+		require.Equal(t, want, line)
+	}
+}
+
 func FuzzReadLine(f *testing.F) {
 	f.Add("hello\x7f\n\x1b[A日\x17\x15\n")
 	f.Fuzz(func(t *testing.T, keys string) {

@@ -12,3 +12,8 @@ const (
 // CutAt is the length in bytes from which on a terminal that collects lines may
 // have cut one.
 const CutAt = 1023
+
+// reading is FREAD of <sys/fcntl.h>: the queue to drop is that of the input.
+const reading = 1
+
+func flush(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, reading) }

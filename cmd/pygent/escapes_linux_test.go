@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/pygenttest"
+)
+
+// evil renames the window, clears the screen, and does so again in C1 controls.
+const evil = "\x1b]0;x\x07\x1b[2J\u009b2J\u202eevil"
+
+// driving is what must not reach a terminal: escapes and bells, C1 controls as
+// UTF-8 and as bytes, and what reorders text.
+var driving = []string{"\x1b", "\x07", "\b", "\u009b", "\u009d", "\u202e"}
+
+// requireTame checks that a terminal was shown evil's words and none of its
+// deeds.
+func (x *terminal) requireTame(t *testing.T) {
+	t.Helper()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	text := unstyled.Replace(x.shown.String())
+	require.Contains(t, text, "evil")
+	for _, bad := range driving {
+		require.NotContains(t, text, bad, "in %q", text)
+	}
+	require.NotContains(t, text, "\r")
+}
+
+// hostileServer answers every request with an error in evil's words.
+func hostileServer(t *testing.T) []string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": evil, "type": evil, "code": evil}})
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(server.Close)
+	return []string{"OPENAI_BASE_URL=" + server.URL + "/v1", "OPENAI_API_KEY=k"}
+}
+
+func TestNoEscapeReachesTheTerminal(t *testing.T) {
+	say := pygenttest.Text(evil)
+	model := func(replies ...pygenttest.Reply) func(*testing.T) []string {
+		return func(t *testing.T) []string { return pygenttest.NewServer(t, replies...).Env() }
+	}
+	none := func(*testing.T) []string { return nil }
+	for _, tt := range []struct {
+		name string
+		env  func(*testing.T) []string
+		args []string
+	}{
+		{"a run's summary", model(pygenttest.Call("stop", map[string]any{"summary": evil})), []string{"run", "--no-docker", "-q", "go"}},
+		{"a run's question", model(pygenttest.Call("continue", map[string]any{"prompt": evil, "options": []string{evil}})), []string{"run", "--no-docker", "-q", "go"}},
+		{"a run's words and output", model(pygenttest.TextAndCalls(evil, bash("printf '\\033[2J\\233evil'; "+evil)), pygenttest.Call(evil, nil), say, say), []string{"run", "--no-docker", "go"}},
+		{"a run's events", model(pygenttest.TextAndCalls(evil, bash("echo "+evil)), pygenttest.Call("stop", map[string]any{"summary": evil})), []string{"run", "--no-docker", "--json", "go"}},
+		{"a server's error", hostileServer, []string{"run", "--no-docker", "go"}},
+		{"a server's error in events", hostileServer, []string{"run", "--no-docker", "--json", "go"}},
+		{"an unknown flag", none, []string{"--" + evil}},
+		{"an unknown argument", none, []string{evil}},
+		{"a value", none, []string{"run", "--docker", "--memory", evil, "go"}},
+		{"a variable", func(*testing.T) []string { return []string{"PYGENT_MAX_STEPS=" + evil} }, []string{"run", "--no-docker", "go"}},
+		{"a file's name", none, []string{"--config", evil, "--no-docker"}},
+		{"an image's name", model(say), []string{"run", "--docker", "--image", evil, "go"}},
+		{"an engine's address", func(*testing.T) []string { return []string{"DOCKER_HOST=tcp://" + evil, "PYGENT_USE_DOCKER=1"} }, []string{"prune"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			term := startTerminal(t, command(t, tt.env(t), tt.args...))
+			<-term.done
+			_ = term.cmd.Wait()
+			term.requireTame(t)
+		})
+	}
+}
+
+func TestNoEscapeReachesTheTerminalInASession(t *testing.T) {
+	server := pygenttest.NewServer(t,
+		pygenttest.TextAndCalls(evil, bash("echo "+evil)),
+		pygenttest.Call("write_file", map[string]any{"path": evil, "content": evil}),
+		pygenttest.Call("continue", map[string]any{"prompt": evil, "options": []string{evil}}),
+		pygenttest.Text("").CutAfter(0), pygenttest.QuotaExceeded())
+	workspace := filepath.Join(t.TempDir(), "a"+strings.ReplaceAll(evil, "/", ""))
+	term := openTerminal(t, server, "--workspace", workspace)
+	term.expect("> ")
+	term.send("go\n")
+	for range 2 {
+		term.expect("why not: ")
+		term.types("y\n")
+	}
+	term.expect("1. ")
+	term.send("/" + evil + "\n") // what is typed, too
+	term.expect("> ")
+	term.send("/exit\n")
+	require.NoError(t, term.cmd.Wait())
+	<-term.done
+	term.requireTame(t)
+}
+
+func TestPruneShowsNamesAndOwners(t *testing.T) {
+	tmp := t.TempDir()
+	stale := filepath.Join(tmp, "pygent-evil\x1b[2J")
+	require.NoError(t, os.Mkdir(stale, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(stale, "owner"), []byte(evil), 0o600))
+	term := startTerminal(t, command(t, []string{"TMPDIR=" + tmp, "PYGENT_USE_DOCKER=0"}, "prune"))
+	<-term.done
+	_ = term.cmd.Wait()
+	term.requireTame(t)
+}
+
+func TestPipedAnswersKeepTheirBytes(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("stop", map[string]any{"summary": evil}))
+	got := finish(t, command(t, server.Env(), "run", "--no-docker", "-q", "go"))
+	require.Equal(t, evil+"\n", got.stdout)
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/pygenttest"
+)
+
+func writeFile(path, content string) pygenttest.Reply {
+	return pygenttest.Call("write_file", map[string]any{"path": path, "content": content})
+}
+
+// asked opens a session in which the model calls what needs approval.
+func asked(t *testing.T, args []string, replies ...pygenttest.Reply) *terminal {
+	t.Helper()
+	term := openTerminal(t, pygenttest.NewServer(t, append(replies, pygenttest.Text("I see."))...), args...)
+	term.expect("> ")
+	term.send("go\n")
+	return term
+}
+
+// ends leaves the session and returns what the calls gave.
+func (x *terminal) ends() []string {
+	x.t.Helper()
+	x.expect("I see.\n> ")
+	x.send("/exit\n")
+	return toolResults(x.leaves())
+}
+
+func TestWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
+	gate := make(chan struct{})
+	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
+	term := openTerminal(t, server)
+	term.expect("> ")
+	term.send("go\n")
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	term.send("y\n")
+	term.send("yes\ny\n")
+	close(gate)
+	term.expect("why not: ")
+	term.types("not now please\n")
+	require.Equal(t, []string{"error: denied: the user says: not now please"}, term.ends())
+}
+
+func TestPastesAnswerNoQuestion(t *testing.T) {
+	for name, paste := range map[string]string{
+		"a line":               "y\n",
+		"lines":                "make\ny\ny\n",
+		"a carriage return":    "make\ry\r",
+		"marked":               "\x1b[200~y\x1b[201~",
+		"marked, with its end": "\x1b[200~y\n\x1b[201~",
+	} {
+		t.Run(name, func(t *testing.T) {
+			term := asked(t, nil, bash("echo $((6*7))"))
+			term.expect("why not: ")
+			term.send(paste)
+			term.expect("(that came all at once, as a paste does; type the answer)\n[y]es, ")
+			term.expect("why not: ")
+			term.types("n\n")
+			require.Equal(t, []string{"error: denied by the user"}, term.ends())
+		})
+	}
+}
+
+func TestQuestionsAreTypedToWhereTheOutputIsNoTerminal(t *testing.T) {
+	gate := make(chan struct{})
+	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
+	cmd := command(t, server.Env(), "--no-docker")
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+filepath.Join(cmd.Dir, "history.json"))
+	out := &piped{}
+	cmd.Stdout = out // tee, say
+	term := startTerminal(t, cmd)
+	term.history = filepath.Join(cmd.Dir, "history.json")
+	out.to.Store(term)
+	term.send("go\n")
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	term.send("y\n")
+	close(gate)
+	term.expect("why not: ")
+	term.send("y\ny\n")
+	term.expect("(that came all at once")
+	term.expect("why not: ")
+	term.send("n\n")
+	require.Equal(t, []string{"error: denied by the user"}, term.ends())
+}
+
+// piped is an output that is no terminal. What it gets counts as shown.
+type piped struct{ to atomic.Pointer[terminal] }
+
+func (p *piped) Write(b []byte) (int, error) {
+	if x := p.to.Load(); x != nil {
+		x.mu.Lock()
+		x.shown.Write(b)
+		x.mu.Unlock()
+		select {
+		case x.more <- struct{}{}:
+		default:
+		}
+	}
+	return len(b), nil
+}
+
+func TestQuestionsShowWhatIsFarAway(t *testing.T) {
+	term := asked(t, nil, bash("echo ok"+strings.Repeat("\n", 40)+"echo bad"+strings.Repeat(" ", 300)+"# worse"))
+	term.expect("Run this on your machine? 41 lines, 364 characters:\n" +
+		" 1 │ $ echo ok\n" +
+		"   │ … 39 blank lines …\n" +
+		"41 │ echo bad… 300 spaces …# worse\n" +
+		"[y]es, [a]lways this very command, or say why not: ")
+	term.types("n\n")
+	term.ends()
+}
+
+func TestQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
+	var script []string
+	for _, c := range "abcdefghijklmnopqrstuvwxyz" {
+		script = append(script, "echo "+string(c))
+	}
+	term := asked(t, nil, bash(strings.Join(script, "\n")))
+	term.expect("Run this on your machine? 26 lines, ")
+	term.expect(" 1 │ $ echo a\n")
+	term.expect("\n… 9 rows are not shown …\n")
+	term.expect("26 │ echo z\n[v]iew it all, [y]es, ")
+	term.expect("why not: ")
+	term.types("v\n")
+	term.expect(" 1 │ $ echo a\n")
+	term.expect("18 │ echo r\n(page 1 of 2; v shows the next)\n[v]iew it all, ")
+	term.expect("why not: ")
+	term.types("v\n")
+	term.expect("19 │ echo s\n")
+	term.expect("26 │ echo z\n(page 2 of 2; v shows the next)\n")
+	term.expect("why not: ")
+	term.types("y\n")
+	require.Contains(t, term.ends()[0], "\ny\nz\n")
+}
+
+func TestAlwaysCoversWhatItSays(t *testing.T) {
+	term := asked(t, nil, pygenttest.Calls(bash("echo one"), bash("echo one"), bash("echo two"),
+		writeFile("a.txt", "1"), writeFile("./a.txt", "2"), writeFile("b.txt", "3"), pygenttest.Call("edit_file", map[string]any{"path": "a.txt", "old_text": "2", "new_text": "4"})))
+	term.expect("$ echo one\n[y]es, [a]lways this very command, or say why not: ")
+	term.types("always\n")
+	term.expect("Run this on your machine? $ echo two\n")
+	term.expect("why not: ")
+	term.types("n\n")
+	term.expect("Write this file on your machine? 2 lines, 20 characters:\n1 │ write_file \"a.txt\"\n2 │ 1\n[y]es, [a]lways writes to this file, or say why not: ")
+	term.types("a\n")
+	term.expect("1 │ write_file \"b.txt\"\n")
+	term.expect("why not: ")
+	term.types("n\n")
+	got := term.ends()
+	require.Contains(t, got[0], "one\n")
+	require.Contains(t, got[1], "one\n")
+	require.Equal(t, "error: denied by the user", got[2])
+	require.Equal(t, "wrote 1 bytes to ./a.txt", got[4])
+	require.Equal(t, "error: denied by the user", got[5])
+	require.Equal(t, "edited a.txt at line 1", got[6])
+}
+
+func TestWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
+	term := asked(t, []string{"--cwd", "-e", "PYGENT_CONFIRM_BASH=0"},
+		writeFile("a.txt", "1"), writeFile(".git/hooks/pre-commit", "#!/bin/sh\nid"), bash("printf '[core]\\n\\tfsmonitor = ./x\\n' > .git/config"))
+	term.expect("This can change what git runs on your machine. Allow it? 3 lines, ")
+	term.expect("1 │ write_file \".git/hooks/pre-commit\"\n2 │ #!/bin/sh\n3 │ id\n[y]es, or say why not: ")
+	term.types("a\n") // there is no always for this
+	term.expect("[y]es, or say why not: ")
+	term.types("y\n")
+	term.expect("! files by which git runs programs on this machine are not what they were: ")
+	term.expect(`/.git/config" is new, `)
+	term.expect(`/.git/hooks/pre-commit" is new. Read them before`)
+	term.send("/exit\n")
+	require.Len(t, toolResults(term.leaves()), 3)
+	_, err := os.Stat(filepath.Join(term.cmd.Dir, ".git/hooks/pre-commit"))
+	require.NoError(t, err)
+}

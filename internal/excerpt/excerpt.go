@@ -1,0 +1,149 @@
+// Package excerpt lays out a text for a person who has to judge it, a command
+// say, and who sees only as much as the terminal has room for. The text may be
+// written to deceive: with line ends or spaces that push its dangerous part out
+// of sight, with characters that cannot be seen, or with lines that look like
+// the question itself. So each row begins with a margin that the text cannot
+// write, blank lines and spaces are folded and counted, nothing is left to the
+// terminal to wrap, and what has no room is counted.
+package excerpt
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/x/pygent/internal/screen"
+)
+
+// Text is a text in rows that each fit into a terminal's columns.
+type Text struct {
+	Rows       []string
+	Lines      int // of the text itself
+	Characters int
+}
+
+const (
+	// mostBlankLines and mostSpaces is what is shown before it is folded.
+	mostBlankLines = 2
+	mostSpaces     = 40
+	// leastRow is the room for text in a row, however narrow the terminal is.
+	leastRow = 20
+)
+
+// New lays out a text for a terminal of so many columns.
+func New(text string, columns int) Text {
+	text = strings.TrimRight(text, "\n")
+	lines := strings.Split(text, "\n")
+	t := Text{Lines: len(lines), Characters: utf8.RuneCountInString(text)}
+	digits := len(fmt.Sprint(len(lines)))
+	margin := strings.Repeat(" ", digits) + " │ "
+	room := max(columns-digits-len(" │ ")-1, leastRow)
+	for at := 0; at < len(lines); at++ {
+		if n := blankLines(lines[at:]); n > mostBlankLines {
+			t.Rows = append(t.Rows, fmt.Sprintf("%s… %d blank lines …", margin, n))
+			at += n - 1
+			continue
+		}
+		first := fmt.Sprintf("%*d │ ", digits, at+1)
+		for _, row := range wrap(foldSpaces(screen.Exact(lines[at])), room) {
+			t.Rows = append(t.Rows, first+row)
+			first = margin
+		}
+	}
+	return t
+}
+
+// Line returns a text of one line that fits into so many columns as it is; false
+// for any other.
+func Line(text string, columns int) (string, bool) {
+	exact := screen.Exact(text)
+	return exact, foldSpaces(exact) == exact && !strings.Contains(exact, "\n") && width(exact) <= columns
+}
+
+// Excerpt returns at most so many rows: all, or the beginning and the end with
+// a row between them that counts the others. It reports whether that was all.
+func (t Text) Excerpt(rows int) (shown []string, all bool) {
+	rows = max(rows, 3)
+	if len(t.Rows) <= rows {
+		return t.Rows, true
+	}
+	tail := (rows - 1) / 3
+	head := rows - 1 - tail
+	shown = append(shown, t.Rows[:head]...)
+	shown = append(shown, fmt.Sprintf("… %d rows are not shown …", len(t.Rows)-head-tail))
+	return append(shown, t.Rows[len(t.Rows)-tail:]...), false
+}
+
+// Page returns the i-th page of so many rows, counted from 0, and how many pages
+// there are.
+func (t Text) Page(i, rows int) (shown []string, pages int) {
+	rows = max(rows, 3)
+	pages = (len(t.Rows) + rows - 1) / rows
+	return t.Rows[min(i*rows, len(t.Rows)):min((i+1)*rows, len(t.Rows))], pages
+}
+
+// blankLines counts the lines at the beginning in which nothing is seen.
+func blankLines(lines []string) int {
+	for i, line := range lines {
+		if strings.TrimFunc(line, unicode.IsSpace) != "" {
+			return i
+		}
+	}
+	return len(lines)
+}
+
+// foldSpaces counts the spaces of a long run instead of showing them.
+func foldSpaces(line string) string {
+	var b strings.Builder
+	for line != "" {
+		words := strings.TrimLeft(line, " ")
+		if n := len(line) - len(words); n > mostSpaces {
+			fmt.Fprintf(&b, "… %d spaces …", n)
+		} else {
+			b.WriteString(line[:n])
+		}
+		end := strings.IndexByte(words, ' ')
+		if end < 0 {
+			end = len(words)
+		}
+		b.WriteString(words[:end])
+		line = words[end:]
+	}
+	return b.String()
+}
+
+// wrap cuts a line into rows of a width, at least one.
+func wrap(line string, room int) []string {
+	var rows []string
+	begin, used := 0, 0
+	for i, r := range line {
+		w := columns(r)
+		if used+w > room {
+			rows = append(rows, line[begin:i])
+			begin, used = i, 0
+		}
+		used += w
+	}
+	return append(rows, line[begin:])
+}
+
+// width is how many columns a text takes, or more.
+func width(text string) (n int) {
+	for _, r := range text {
+		n += columns(r)
+	}
+	return n
+}
+
+// columns is how wide a character may be: terminals do not agree on those
+// outside of ASCII, and a row must not be wider than we believe.
+func columns(r rune) int {
+	switch {
+	case r < utf8.RuneSelf:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	}
+	return 2
+}

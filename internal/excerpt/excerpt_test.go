@@ -1,0 +1,99 @@
+package excerpt
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRows(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"empty", "", []string{"1 │ "}},
+		{"lines", "a\n\n  b\n", []string{"1 │ a", "2 │ ", "3 │   b"}},
+		{"blank lines", "a\n" + strings.Repeat(" \t\n", 40) + "b", []string{" 1 │ a", "   │ … 40 blank lines …", "42 │ b"}},
+		{"blank lines that only look it", "a\n\u00a0\n\r\n\nb", []string{"1 │ a", "  │ … 3 blank lines …", "5 │ b"}},
+		{"spaces", "a" + strings.Repeat(" ", 500) + "rm -rf x", []string{"1 │ a… 500 spaces …rm ", "  │ -rf x"}},
+		{"a carriage return", "rm -rf x\rls", []string{"1 │ rm -rf x␍ls"}},
+		{"a long line", strings.Repeat("x", 45), []string{"1 │ " + strings.Repeat("x", 20), "  │ " + strings.Repeat("x", 20), "  │ xxxxx"}},
+		{"wide characters", strings.Repeat("日", 12), []string{"1 │ " + strings.Repeat("日", 10), "  │ 日日"}},
+		{"a line like a margin", "2 │ ls", []string{"1 │ 2 │ ls"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, New(tt.text, 0).Rows) })
+	}
+}
+
+func TestTextIsCounted(t *testing.T) {
+	text := New("ü\n\nb\n\n", 80)
+	require.Equal(t, 3, text.Lines)
+	require.Equal(t, 4, text.Characters)
+}
+
+func TestLine(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want string
+		fits bool
+	}{
+		{"ls -l", "ls -l", true},
+		{"rm x\rls", "rm x␍ls", true},
+		{"ls\nrm x", "", false},
+		{strings.Repeat("x", 51), "", false},
+		{strings.Repeat("日", 26), "", false},
+		{"a" + strings.Repeat(" ", 41) + "b", "", false},
+	} {
+		got, fits := Line(tt.text, 50)
+		require.Equal(t, tt.fits, fits, tt.text)
+		if fits {
+			require.Equal(t, tt.want, got)
+		}
+	}
+}
+
+func TestExcerptAndPages(t *testing.T) {
+	var lines []string
+	for i := range 100 {
+		lines = append(lines, fmt.Sprint("line ", i+1))
+	}
+	text := New(strings.Join(lines, "\n"), 80)
+	all, whole := text.Excerpt(100)
+	require.True(t, whole)
+	require.Len(t, all, 100)
+
+	shown, whole := text.Excerpt(10)
+	require.False(t, whole)
+	require.Len(t, shown, 10)
+	require.Equal(t, "  1 │ line 1", shown[0])
+	require.Equal(t, "… 91 rows are not shown …", shown[6])
+	require.Equal(t, "100 │ line 100", shown[9])
+
+	var paged []string
+	_, pages := text.Page(0, 30)
+	require.Equal(t, 4, pages)
+	for i := range pages {
+		rows, _ := text.Page(i, 30)
+		require.LessOrEqual(t, len(rows), 30)
+		paged = append(paged, rows...)
+	}
+	require.Equal(t, text.Rows, paged)
+	rows, _ := text.Page(9, 30)
+	require.Empty(t, rows)
+}
+
+func FuzzNew(f *testing.F) {
+	f.Add("a\n\n\n\n\tb\r\x1b[2J日\u202e"+strings.Repeat(" ", 50), 40)
+	f.Fuzz(func(t *testing.T, text string, columns int) {
+		laid := New(text, columns%200)
+		for _, row := range laid.Rows {
+			require.NotContains(t, row, "\n")
+			require.True(t, utf8.ValidString(row))
+			require.Contains(t, row, " │")
+			require.LessOrEqual(t, width(row), max(columns%200, leastRow+10)+1)
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package gitwatch
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// The bounds of a walk.
+const (
+	maxEntries = 100_000 // names that are looked at
+	maxFiles   = 5_000   // files that are read
+	maxRead    = 1 << 20 // bytes of one file
+	maxLevels  = 200     // of directories
+	maxInDir   = 200     // files of a directory of hooks
+)
+
+// walk looks for repositories below a directory, level by level, so that the
+// bounds cut off what is deep.
+type walk struct {
+	ctx     context.Context
+	root    *os.Root
+	files   map[string]string
+	queue   []string
+	last    []string // what is looked at when the queue is empty
+	entries int
+	cut     bool
+}
+
+func newWalk(ctx context.Context, dir string) (*walk, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for repositories: %w", err)
+	}
+	return &walk{ctx: ctx, root: root, files: map[string]string{}, queue: []string{"."}}, nil
+}
+
+// run looks at everything that the bounds allow.
+func (w *walk) run() {
+	defer w.root.Close()
+	for len(w.queue)+len(w.last) > 0 {
+		if w.entries >= maxEntries || len(w.files) >= maxFiles || w.ctx.Err() != nil {
+			w.cut = true
+			return
+		}
+		if len(w.queue) == 0 {
+			w.queue, w.last = w.last, nil
+		}
+		dir := w.queue[0]
+		w.queue = w.queue[1:]
+		w.directory(dir)
+	}
+}
+
+// directory looks at one directory, and queues those in it.
+func (w *walk) directory(dir string) {
+	entries := w.list(dir, maxEntries-w.entries)
+	w.entries += len(entries) + 1
+	names := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		names[strings.ToLower(e.Name())] = true
+	}
+	repository := isRepository(dir, names)
+	if repository {
+		w.repository(dir)
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case !e.IsDir():
+			if isGit(e.Name()) { // a file that names the repository's directory, or a link to it
+				w.note(name)
+			}
+		case repository && unwatched[strings.ToLower(e.Name())]:
+		case strings.Count(name, "/") >= maxLevels:
+			w.cut = true
+		case late[e.Name()]:
+			w.last = append(w.last, name)
+		default:
+			w.queue = append(w.queue, name)
+		}
+	}
+}
+
+// repository notes the files of a repository that have programs run.
+func (w *walk) repository(dir string) {
+	w.hooks(path.Join(dir, "hooks"))
+	w.note(path.Join(dir, "info", "attributes"))
+	w.note(path.Join(dir, "commondir"))
+	for _, name := range []string{"config", "config.worktree"} {
+		data, state := w.read(path.Join(dir, name))
+		if state == "" {
+			continue
+		}
+		steering, pointers := readConfig(data)
+		w.files[path.Join(dir, name)] = fingerprint(state, steering)
+		for _, pointer := range pointers {
+			w.pointer(dir, pointer)
+		}
+	}
+}
+
+// pointer notes what a configuration names, which it takes as relative to the
+// repository or to the directory that this is in.
+func (w *walk) pointer(dir, name string) {
+	for _, base := range []string{dir, path.Dir(dir)} {
+		at := path.Join(base, name)
+		w.note(at)
+		w.hooks(at)
+		if path.Base(at) == "_" { // as husky has it: programs that run those beside them
+			w.hooks(path.Dir(at))
+		}
+	}
+}
+
+// hooks notes the files of a directory, but for the samples that git makes.
+func (w *walk) hooks(dir string) {
+	if target, err := w.root.Readlink(dir); err == nil {
+		w.files[dir] = "link to " + target
+	}
+	for _, e := range w.list(dir, maxInDir) {
+		if !e.IsDir() && !strings.HasSuffix(e.Name(), ".sample") {
+			w.note(path.Join(dir, e.Name()))
+		}
+	}
+}
+
+// note keeps what a file is like. One that is not there is not noted.
+func (w *walk) note(name string) {
+	if data, state := w.read(name); state != "" {
+		w.files[name] = fingerprint(state, data)
+	}
+}
+
+// read returns the content of a file, and what else there is to it; nothing for
+// what is neither a file nor a link.
+func (w *walk) read(name string) (data []byte, state string) {
+	if target, err := w.root.Readlink(name); err == nil {
+		state = "link to " + target + " "
+	}
+	f, err := w.open(name)
+	if err != nil {
+		return nil, state
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, state
+	}
+	data, err = io.ReadAll(io.LimitReader(f, maxRead))
+	if err != nil {
+		return nil, state + err.Error()
+	}
+	state += fmt.Sprintf("%v %t", info.Mode()&0o111 != 0, info.Size() > maxRead)
+	if info.Size() > maxRead {
+		state += fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+	}
+	return data, state
+}
+
+// list returns at most n entries of a directory, and none of anything else.
+func (w *walk) list(dir string, n int) []fs.DirEntry {
+	f, err := w.open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(n + 1) // what was read before an error counts
+	if len(entries) > n {
+		w.cut = true
+		entries = entries[:n]
+	}
+	return entries
+}
+
+// open opens a file below the root without waiting: it may be a pipe by now.
+func (w *walk) open(name string) (*os.File, error) {
+	return w.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// fingerprint tells states of a file apart.
+func fingerprint(state string, data []byte) string {
+	return fmt.Sprintf("%s %x", state, sha256.Sum256(data))
+}

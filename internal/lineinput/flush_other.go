@@ -1,0 +1,14 @@
+//go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd || windows)
+
+package lineinput
+
+import (
+	"errors"
+	"os"
+)
+
+// Flush is not known to work on this system.
+func Flush(*os.File) error { return errors.ErrUnsupported }
+
+// More is not known on this system.
+func More(*os.File) bool { return false }

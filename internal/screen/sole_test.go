@@ -1,0 +1,84 @@
+package screen
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// elsewhere are the directories whose programs write to no user's terminal, or
+// are not part of the library and its command.
+var elsewhere = []string{
+	"internal/screen",    // this
+	"internal/guest/cmd", // runs in the container
+	"internal/standin",   // a shell for tests
+	"bench", "scripts", "e2e", "examples", "testdata", ".git", ".ci",
+}
+
+// TestNothingElseWritesToTheTerminal holds the package's promise: in the library
+// and its command only this package names the standard streams, or calls what
+// writes to them by itself.
+func TestNothingElseWritesToTheTerminal(t *testing.T) {
+	top := filepath.Join("..", "..")
+	var read int
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(top, path)
+		for _, dir := range elsewhere {
+			if d.IsDir() && filepath.ToSlash(rel) == dir {
+				return fs.SkipDir
+			}
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		read++
+		for _, found := range writers(t, path) {
+			t.Errorf("%s: use internal/screen", found)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, read, 100)
+}
+
+func TestWritersAreFound(t *testing.T) {
+	require.Len(t, writers(t, filepath.Join("testdata", "writers.go")), 7)
+}
+
+// writers returns where a file writes to the standard streams.
+func writers(t *testing.T, path string) (found []string) {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	ast.Inspect(file, func(n ast.Node) bool {
+		name := ""
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok {
+				name = x.Name + "." + n.Sel.Name
+			}
+		case *ast.CallExpr:
+			if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "print" || f.Name == "println") {
+				name = f.Name
+			}
+		}
+		switch {
+		case name == "os.Stdout", name == "os.Stderr", name == "syscall.Stdout", name == "syscall.Stderr", name == "print", name == "println",
+			strings.HasPrefix(name, "fmt.Print"),
+			strings.HasPrefix(name, "log.Print"), strings.HasPrefix(name, "log.Fatal"), strings.HasPrefix(name, "log.Panic"):
+			found = append(found, files.Position(n.Pos()).String()+": "+name)
+		}
+		return true
+	})
+	return found
+}

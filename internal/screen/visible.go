@@ -1,0 +1,104 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Visible returns a text that cannot drive a terminal: control characters
+// become their pictures, those that have none become their numbers, and so do
+// characters that reorder the text around them. Line ends and tabs stay.
+func Visible(s string) string {
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	if strings.IndexFunc(s, drives) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s { // of a byte that is not UTF-8 it makes U+FFFD
+		if drives(r) {
+			b.WriteString(picture(r))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// Exact returns a text in which nothing is hidden from a person who has to
+// judge it. Beside what [Visible] shows, these are tabs, spaces other than the
+// plain one, characters without a shape of their own, and bytes that are not
+// UTF-8. Line ends stay; carriage returns are shown.
+func Exact(s string) string {
+	var b strings.Builder
+	marks := 0 // how many accents in a row
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if marks++; !unicode.In(r, unicode.Mn, unicode.Me) {
+			marks = 0
+		}
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, "<0x%02X>", s[0])
+		case r == '\n', r == ' ':
+			b.WriteRune(r)
+		case drives(r), hides(r), marks > mostMarks:
+			b.WriteString(picture(r))
+		default:
+			b.WriteRune(r)
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// mostMarks is how many accents Exact leaves on one character: a pile of them
+// covers the lines around it.
+const mostMarks = 2
+
+// EscapeJSON returns a JSON text that means the same and cannot drive a
+// terminal: encoding/json leaves DEL, the C1 controls and what reorders text
+// as they are.
+func EscapeJSON(text []byte) []byte {
+	s := string(text)
+	if strings.IndexFunc(s, drives) < 0 {
+		return text
+	}
+	out := make([]byte, 0, len(s)+16)
+	for _, r := range s {
+		if drives(r) {
+			out = fmt.Appendf(out, `\u%04x`, r) // all of them have four digits
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+// drives reports whether a terminal may do something with a character other
+// than to show it.
+func drives(r rune) bool {
+	if r < utf8.RuneSelf {
+		return (r < ' ' || r == 0x7f) && r != '\n' && r != '\t'
+	}
+	return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
+}
+
+// hides reports whether a character is not seen for what it is.
+func hides(r rune) bool {
+	return r == '\t' || r == '\u2800' || unicode.Is(unicode.Zs, r) ||
+		unicode.In(r, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) ||
+		!unicode.IsGraphic(r)
+}
+
+// picture is what is shown instead of a character.
+func picture(r rune) string {
+	switch {
+	case r < ' ':
+		return string(0x2400 + r)
+	case r == 0x7f:
+		return "\u2421"
+	}
+	return fmt.Sprintf("<U+%04X>", r)
+}
