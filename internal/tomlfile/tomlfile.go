@@ -1,0 +1,113 @@
+// Package tomlfile adds to the lists in a user's configuration file, and leaves
+// everything else in it as its author wrote it: order, comments and blanks.
+package tomlfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// maxFile is the largest file that is changed, in bytes.
+const maxFile = 256 << 10
+
+// errChanged is why a file is not replaced that somebody else changed meanwhile.
+var errChanged = errors.New("another program changed it at the same time; try again")
+
+// AddToList adds values to the list table.key of the file at path, which is made
+// if it does not exist. The file is replaced as a whole or not at all, and only
+// its owner may read the new one. What is no regular file, a link above all, is
+// an error: the file it leads to may not be the user's to change.
+func AddToList(path, table, key string, values ...string) error {
+	if err := addToList(path, table, key, values); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func addToList(path, table, key string, values []string) error {
+	doc, id, err := read(path)
+	if err != nil {
+		return err
+	}
+	edited, err := edit(doc, table, key, values)
+	if err != nil {
+		return err
+	}
+	if id != nil && string(edited) == string(doc) {
+		return nil
+	}
+	return replace(path, id, edited)
+}
+
+// read returns a file and what tells it from others; nothing where there is none.
+func read(path string) ([]byte, fs.FileInfo, error) {
+	id, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, bare(err)
+	case id.Mode()&fs.ModeSymlink != 0:
+		return nil, nil, errors.New("it is a link, which is not written through")
+	case !id.Mode().IsRegular():
+		return nil, nil, errors.New("it is no regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, bare(err)
+	}
+	defer f.Close()
+	if opened, err := f.Stat(); err != nil || !os.SameFile(id, opened) {
+		return nil, nil, errChanged
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("it is larger than %d KiB", maxFile>>10)
+	}
+	return data, id, bare(err)
+}
+
+// replace puts a new file in the place of the one that was read.
+func replace(path string, id fs.FileInfo, data []byte) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with mode 0600
+	if err != nil {
+		return bare(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temp.Name())
+		}
+	}()
+	_, err = temp.Write(data)
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return bare(err)
+	}
+	if !isUnchanged(path, id) {
+		return errChanged
+	}
+	return bare(os.Rename(temp.Name(), path))
+}
+
+// isUnchanged reports whether the file at path is still the one that was read.
+func isUnchanged(path string, id fs.FileInfo) bool {
+	now, err := os.Lstat(path)
+	if id == nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return err == nil && os.SameFile(id, now) && now.ModTime().Equal(id.ModTime()) && now.Size() == id.Size()
+}
+
+// bare drops the path of a file error, for messages that have it already.
+func bare(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
