@@ -41,7 +41,8 @@ type Agent struct {
 	calling  callback.Guard // who runs its tools and approvals, or loops over its events
 	foreign  callNames      // the calls of handlers, tools, models and the like that go on
 
-	asking pause.Gate // closed while somebody decides about a call, of the agent or of its tasks
+	asking    pause.Gate  // closed while somebody decides about a call, of the agent or of its tasks, or about hosts
+	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
 
 	busy   baton      // held by the run that goes on
 	mu     sync.Mutex // guards the fields below
@@ -168,6 +169,7 @@ func (a *Agent) openRuntime() (Runtime, error) {
 	opts = append(opts, WithRuntimeEvents(func(e RuntimeEvent) {
 		a.emit(Event{Type: EventRuntime, Text: e.Text, Runtime: &e})
 	}))
+	opts = append(opts, a.withHostApproval())
 	rt, err := NewRuntime(context.Background(), opts...)
 	a.eventsHandled(context.Background()) // what New tells is told when it returns
 	return rt, err
@@ -373,6 +375,7 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (string, er
 	}
 	if d, ok := a.runtime.(Describer); ok {
 		info.Runtime = d.Describe(ctx)
+		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.runtime.UseDocker() && !info.Runtime.Network
 	}
 	if a.opts.instructions {
 		text, err := readInstructions(ctx, a.runtime)

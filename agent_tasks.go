@@ -125,6 +125,7 @@ func (a *Agent) inherited() Option {
 		o.runtime, o.runtimeOpts = nil, nil
 		o.run, o.onEvent, o.in, o.out = nil, nil, nil, nil
 		o.approve, o.tasks = nil, nil // its manager sees to both
+		o.approveHosts = nil          // nobody is asked about the hosts of tasks
 	}
 }
 

@@ -48,6 +48,9 @@ type Config struct {
 
 	// loaded reports that the environment has been read.
 	loaded bool
+	// home is the user's own file, whether it exists or not; empty where none is
+	// read.
+	home string
 }
 
 // ContainerConfig says where commands run, and how well they are locked in.
@@ -138,7 +141,8 @@ func LoadConfig(paths ...string) (Config, error) {
 //  6. the defaults.
 //
 // Banned commands, banned apps and disabled tools add up instead: no source
-// can allow again what another one forbids.
+// can allow again what another one forbids. Allowed hosts add up as well, but for
+// "none", which takes back what weaker sources allow.
 //
 // The project's file was perhaps written by a stranger. It may set personas,
 // bans, initial files inside the project, and lower limits of steps and time;
@@ -247,7 +251,8 @@ type configLoad struct {
 func (l *configLoad) files() {
 	if !l.sources.NoFiles {
 		if l.sources.Home != "" {
-			l.optionalFile(filepath.Join(l.sources.Home, homeFile), trusted)
+			l.config.home = filepath.Join(l.sources.Home, homeFile)
+			l.optionalFile(l.config.home, trusted)
 		}
 		// A project's file that the user names is read where it is named.
 		if project := filepath.Join(l.sources.Dir, projectFile); !l.isNamed(project) {

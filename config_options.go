@@ -19,6 +19,7 @@ func (c Config) options() []Option {
 		func(o *options) {
 			o.configured = o.configured || c.loaded
 			o.warnings = append(o.warnings, c.Warnings...)
+			o.homeFile = c.home
 		},
 		WithRuntimeOptions(c.RuntimeOptions()...),
 		WithRunDefaults(c.Limits.options()...),

@@ -53,6 +53,7 @@ var configSettings = []setting{
 	{key: "container.use_docker", also: []string{"use_docker"}, env: "PYGENT_USE_DOCKER", set: to(asUseDocker, func(c *Config) **bool { return &c.Container.UseDocker })},
 	{key: "container.image", also: []string{"image"}, env: "PYGENT_IMAGE", set: to(asString, func(c *Config) *string { return &c.Container.Image })},
 	{key: "container.network", env: "PYGENT_NETWORK", set: to(asString, func(c *Config) *string { return &c.Container.Network })},
+	{key: "container.allowed_hosts", env: "PYGENT_ALLOW_HOSTS", addsUp: true, set: addHosts},
 	{key: "container.memory", env: "PYGENT_MEMORY", set: to(asBytes, func(c *Config) *int64 { return &c.Container.Memory })},
 	{key: "container.cpus", env: "PYGENT_CPUS", set: to(asCPUs, func(c *Config) *float64 { return &c.Container.CPUs })},
 	{key: "container.pids", env: "PYGENT_PIDS", set: to(asCount, func(c *Config) *int64 { return &c.Container.Pids })},

@@ -113,6 +113,33 @@ func TestConfigBansAddUp(t *testing.T) {
 	require.Equal(t, []string{"rm", "dd", "mkfs"}, s.load().BannedCommands, "an override takes no ban away")
 }
 
+func TestConfigAllowedHostsAddUp(t *testing.T) {
+	s := newSources(t)
+	s.home("[container]\nallowed_hosts = ['a.example', 'b.example']")
+	s.env["PYGENT_ALLOW_HOSTS"] = "b.example,c.example"
+	s.Overrides["PYGENT_ALLOW_HOSTS"] = "d.example"
+	require.Equal(t, []string{"a.example", "b.example", "c.example", "d.example"}, s.load().Container.AllowedHosts)
+	s.Overrides["PYGENT_ALLOW_HOSTS"] = "none"
+	require.Empty(t, s.load().Container.AllowedHosts, "what weaker sources allow can be taken back")
+}
+
+func TestConfigRefusesWhatIsNoHost(t *testing.T) {
+	for host, want := range map[string]string{
+		"https://pypi.org/": "the name or address of a host alone",
+		"10.0.0.5":          "a private address has to be named with its port",
+		"localhost":         "a private address has to be named with its port",
+		"*":                 "not the name or address of a host",
+		"a.example:99999":   "is no port",
+	} {
+		s := newSources(t)
+		s.home("[container]\nallowed_hosts = ['fine.example', '" + host + "']")
+		bad := s.fault()
+		require.Equal(t, 2, bad.Line, host)
+		require.ErrorContains(t, bad, want, host)
+		require.ErrorContains(t, bad, host)
+	}
+}
+
 func TestConfigWarnsOfMisspeltVariables(t *testing.T) {
 	tests := []struct{ variable, want string }{
 		{"PYGENT_MAX_STEP=5", "environment: PYGENT_MAX_STEP has no effect: no such setting, did you mean PYGENT_MAX_STEPS?"},
@@ -202,6 +229,7 @@ var settingCases = []struct {
 	{"PYGENT_READ_ONLY", "yes", `container.read_only = true`, func(c pygent.Config) any { return c.Container.ReadOnly }, ptr(true)},
 	{"PYGENT_MOUNTS", "/a:/b:ro,c:/d", "[[container.mounts]]\nsource='/a'\ntarget='/b'\nread_only=true\n[[container.mounts]]\nsource='c'\ntarget='/d'", func(c pygent.Config) any { return c.Container.Mounts }, []pygent.Mount{{Source: "/a", Target: "/b", ReadOnly: true}, {Source: "c", Target: "/d"}}},
 	{"PYGENT_MOUNTS", `C:\x:/b:rw`, `container.mounts = ['C:\x:/b']`, func(c pygent.Config) any { return c.Container.Mounts }, []pygent.Mount{{Source: `C:\x`, Target: "/b"}}},
+	{"PYGENT_ALLOW_HOSTS", "example.org, *.example.net:8080", `container.allowed_hosts = ["example.org", "*.example.net:8080"]`, func(c pygent.Config) any { return c.Container.AllowedHosts }, []string{"example.org", "*.example.net:8080"}},
 	{"PYGENT_PUBLISH", "8080,3000:80", `container.publish = ["8080", "3000:80"]`, func(c pygent.Config) any { return c.Container.Publish }, []string{"8080", "3000:80"}},
 	{"PYGENT_SHARED_FILES", "no", `container.shared_files = false`, func(c pygent.Config) any { return *c.Container.SharedFiles }, false},
 	{"PYGENT_GPUS", "2", `container.gpus = 2`, func(c pygent.Config) any { return c.Container.GPUs }, "2"},

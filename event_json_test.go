@@ -23,7 +23,7 @@ import (
 // jsonValues are all exported types that have a JSON form.
 var jsonValues = []any{
 	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskLimits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
+	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, TaskLimits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
 	ToolSpec{}, Usage{},
 }
 

@@ -47,6 +47,8 @@ type options struct {
 	approvalFor  []string
 	inheritedFor []string // those of approvalFor that were checked where they were given
 	confirmBash  *bool    // nil: as the session sees fit
+	approveHosts HostApprovalFunc
+	homeFile     string // the user's configuration, in which hosts that are always allowed are kept; may be empty
 	run          []RunOption
 	retry        RetryPolicy
 	onEvent      func(Event)

@@ -105,10 +105,27 @@ func (p *prompt) environment() {
 	switch {
 	case rt.Network:
 		p.line("- Commands can reach the network.")
+	case rt.AsksHosts:
+		p.line("- Commands have no network but HTTP(S), by the proxy in their environment, to hosts that the user allows%s; the user is asked about others as commands try them.", hostList(rt.AllowedHosts))
+	case len(rt.AllowedHosts) > 0:
+		p.line("- Commands have no network but HTTP(S), by the proxy in their environment, to hosts that the user allows%s.", hostList(rt.AllowedHosts))
 	case rt.Kind != "": // a runtime that says nothing of itself has not said no
 		p.line("- Commands have no network: downloads and package installs fail, so use what is already there.")
 	}
 	p.line("- Your tools: %s.", strings.Join(p.toolNames(), ", "))
+}
+
+// hostList lists hosts behind a colon, unless there are none.
+func hostList(hosts []string) string {
+	const most = 20
+	if len(hosts) == 0 {
+		return ""
+	}
+	list := ": " + strings.Join(hosts[:min(len(hosts), most)], ", ")
+	if more := len(hosts) - most; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
 }
 
 func (p *prompt) toolNames() []string {

@@ -85,6 +85,8 @@ type RuntimeInfo struct {
 	// AllowedHosts are what commands can reach without a network of their own, as
 	// [WithAllowedHosts] takes them.
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
+	// AsksHosts says that somebody is asked about hosts that are not among them.
+	AsksHosts bool `json:"asks_hosts,omitempty"`
 	// Temporary says that the workspace goes with the runtime. Then its path
 	// says nothing that lasts.
 	Temporary bool `json:"temporary,omitempty"`

@@ -101,6 +101,9 @@ type runtimeOptions struct {
 	// approveHost is asked about hosts that are not allowed; nil refuses them. The
 	// reason is that of a refusal.
 	approveHost  func(ctx context.Context, host string, port int) (ok bool, reason string)
+	askHosts     HostApprovalFunc // decides about hosts; nil where nobody does
+	canAskHosts  func() bool      // whether askHosts has anybody to ask now; nil is always
+	hosts        *hostApproval    // asks askHosts; nil where nobody is asked
 	memory       int64
 	cpus         float64
 	pids         int64
@@ -151,6 +154,9 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 		o.guestFor = guestFor
 	}
 	o.queue = &runtimeEvents{emit: o.events, logger: o.logger}
+	if o.hosts = newHostApproval(o); o.hosts != nil {
+		o.approveHost = o.hosts.permit
+	}
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("runtime options: %w", err)
 	}

@@ -14,7 +14,7 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 			UseDocker:    &docker,
 			Image:        o.image,
 			Network:      o.network,
-			AllowedHosts: slices.Clone(o.allowedHosts),
+			AllowedHosts: slices.Concat(o.allowedHosts, o.hosts.kept()),
 			NetworkLimit: o.networkLimit,
 			Memory:       o.memory,
 			CPUs:         o.cpus,

@@ -143,10 +143,12 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 	if err != nil {
 		return res, r.errorOf(ctx, err)
 	}
-	refused := r.watchHosts()
+	ended, refused := r.options.hosts.command(), r.watchHosts()
 	res, err = r.commands.run(ctx, spec)
+	ended()
 	res.Refused = refused()
 	res.Command = cmd
+	res.Note = joinNotes(res.Note, r.networkNote(res))
 	return res, r.errorOf(ctx, err)
 }
 
@@ -267,6 +269,7 @@ func (r *workspaceRuntime) close() error {
 	r.closed = true
 	r.mu.Unlock()
 	r.end(ErrRuntimeClosed)
+	r.options.hosts.close()
 	r.calls.Wait()
 	err := r.ports.close()
 	err = errors.Join(err, r.commands.close())

@@ -52,6 +52,7 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	defer s.takeKeys()()
 	go s.readLines(ctx)
 	defer s.askForCommands(ctx)()
+	defer s.askForHosts()()
 	defer s.showEvents()()
 	defer s.printer.end()
 	defer a.tellGitChanges()
@@ -85,6 +86,8 @@ type session struct {
 	asking    baton        // held by who asks the user
 	questions atomic.Int64 // how many were put, beside the prompt for messages
 	allowed   sync.Map     // what approvals always cover
+
+	turnLife atomic.Pointer[context.Context] // of the turn that goes on; nil between turns
 }
 
 var (
@@ -150,12 +153,12 @@ func (s *session) act(ctx context.Context, text string) bool {
 	err := s.interruptible(ctx, func(ctx context.Context) error {
 		switch {
 		case text == "/resume":
-			return s.turn(func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
+			return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
 		case strings.HasPrefix(text, "/"):
 			return s.command(ctx, text)
 		}
 		text = s.chosen(text)
-		return s.turn(func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
+		return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
 	})
 	if errors.Is(err, errLeave) || errors.Is(err, ErrAgentClosed) {
 		return false
@@ -210,10 +213,12 @@ func (s *session) chosen(text string) string {
 }
 
 // turn makes a run, shows its events, and says how it ended.
-func (s *session) turn(run func(...RunOption) (*Result, error)) error {
+func (s *session) turn(ctx context.Context, run func(...RunOption) (*Result, error)) error {
 	s.options = nil
 	s.busy.Store(true)
+	end := s.beginTurn(ctx)
 	result, err := run(ReplyEnds())
+	end()
 	s.busy.Store(false)
 	if err != nil {
 		return err

@@ -53,6 +53,9 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	result, err := r.work(ctx, agent, prompt)
+	if refused := seen.refusedHosts(); refused != "" {
+		warn(refused)
+	}
 	if cause := seen.startFailure(); cause != "" && !errors.Is(err, pygent.ErrRuntimeStart) {
 		warn("no command could have run: " + cause)
 	}
@@ -73,11 +76,14 @@ type follower struct {
 	mu     sync.Mutex // guards what follows: the runtime's events come from elsewhere
 	words  string     // what the model has said since its last tool call
 	failed string     // why the container cannot start
+	hosts  hostLog    // that commands were refused
 }
 
 func (f *follower) event(e pygent.Event) {
 	f.mu.Lock()
 	switch {
+	case e.Type == pygent.EventRuntime && e.Runtime.Host != nil:
+		f.hosts.note(*e.Runtime.Host)
 	case e.Task != "": // which its agent is told of
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
 		f.failed = e.Text
@@ -100,6 +106,12 @@ func (f *follower) startFailure() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed
+}
+
+func (f *follower) refusedHosts() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hosts.String()
 }
 
 // work makes the run. A prompt that comes with --resume goes after the calls

@@ -20,6 +20,7 @@ type settings struct {
 	NoDocker  *bool             `help:"Run commands on this machine, without isolation." xor:"docker"`
 	Image     *string           `help:"Docker image (default python:3.12-slim)." placeholder:"NAME"`
 	Network   *string           `help:"Network of the container (default none)." placeholder:"NAME"`
+	AllowHost []string          `help:"Host that commands may reach by HTTP and HTTPS, such as pypi.org or *.example.net (default none)." placeholder:"HOST" sep:"none"`
 	Memory    *string           `help:"Memory of the container (default 512m)." placeholder:"SIZE"`
 	CPUs      *string           `help:"CPUs of the container (default all)." name:"cpus" placeholder:"N"`
 	Pids      *string           `help:"Processes in the container (default 256)." placeholder:"N"`
@@ -46,7 +47,7 @@ const maxSteps = 100
 
 // ofContainer are the flags that say something of the container. Without one
 // they would be limits that do not hold.
-var ofContainer = []string{"--image", "--network", "--memory", "--cpus", "--pids", "--user", "--read-only", "--gpus", "--cap", "--mount", "--publish"}
+var ofContainer = []string{"--image", "--network", "--allow-host", "--memory", "--cpus", "--pids", "--user", "--read-only", "--gpus", "--cap", "--mount", "--publish"}
 
 // flagVariable is a flag that was given, and the variable that it stands for.
 type flagVariable struct{ flag, variable, value string }
@@ -109,6 +110,7 @@ func (s *settings) variables() ([]flagVariable, error) {
 		{"--no-docker", "PYGENT_USE_DOCKER", choice(s.NoDocker, "0", "auto")},
 		{"--image", "PYGENT_IMAGE", s.Image},
 		{"--network", "PYGENT_NETWORK", s.Network},
+		{"--allow-host", "PYGENT_ALLOW_HOSTS", list(s.AllowHost)},
 		{"--memory", "PYGENT_MEMORY", s.Memory},
 		{"--cpus", "PYGENT_CPUS", s.CPUs},
 		{"--pids", "PYGENT_PIDS", s.Pids},
@@ -138,7 +140,7 @@ func (s *settings) check(given []flagVariable) error {
 			return fmt.Errorf("%s: the value is empty", f.flag)
 		}
 	}
-	for flag, values := range map[string][]string{"--cap": s.Cap, "--mount": s.Mount, "--publish": s.Publish, "--config": s.Config, "--omit-tool": s.OmitTool} {
+	for flag, values := range map[string][]string{"--allow-host": s.AllowHost, "--cap": s.Cap, "--mount": s.Mount, "--publish": s.Publish, "--config": s.Config, "--omit-tool": s.OmitTool} {
 		for _, value := range values {
 			if strings.TrimSpace(value) == "" {
 				return fmt.Errorf("%s: the value is empty", flag)

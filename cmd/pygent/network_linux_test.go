@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// companyProxy starts a proxy that stands for the network, and returns what has
+// the command use it. Every host says hello, with its name.
+func companyProxy(t *testing.T) (env []string) {
+	t.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "hello from %s\n", r.URL.Host)
+	}))
+	t.Cleanup(proxy.Close)
+	return []string{"http_proxy=" + proxy.URL, "HTTP_PROXY=" + proxy.URL, "https_proxy=", "HTTPS_PROXY=", "no_proxy=127.0.0.1,localhost", "NO_PROXY=127.0.0.1,localhost"}
+}
+
+// fetch has the model get a page of a host.
+func fetch(host string) pygenttest.Reply {
+	return bash(fmt.Sprintf(`python3 -c 'import urllib.request as u; print(u.urlopen("http://%s/").read().decode())'`, host))
+}
+
+func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
+	image := dockerImage(t)
+	server := pygenttest.NewServer(t, fetch("allowed.example.com"), fetch("a.example.com"), fetch("b.example.com"), pygenttest.Call("stop", map[string]any{"summary": "done"}))
+	cmd := command(t, append(server.Env(), companyProxy(t)...), "run", "--docker", "--image", image, "--history", "talk.json", "--allow-host", "allowed.example.com", "go")
+	got := finish(t, cmd)
+	require.Zero(t, got.code, got.stderr)
+	h, err := pygent.OpenHistory(filepath.Join(cmd.Dir, "talk.json"))
+	require.NoError(t, err)
+	results := toolResults(h.Messages())
+	require.NoError(t, h.Close())
+	require.Contains(t, results[0], "hello from allowed.example.com")
+	require.Contains(t, results[1], "the network refused a.example.com ")
+	require.Contains(t, got.stderr, "commands reach allowed.example.com on port 80")
+	require.True(t, strings.HasSuffix(got.stderr, "commands were refused a.example.com, b.example.com; --allow-host a.example.com,b.example.com allows that\n"), got.stderr)
+}
+
+// startContainerTerminal starts a session that keeps its conversation.
+func startContainerTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	history := filepath.Join(cmd.Dir, "history.json")
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
+	term := startTerminal(t, cmd)
+	term.history = history
+	return term
+}
+
+func TestSessionAsksAboutHosts(t *testing.T) {
+	image := dockerImage(t)
+	question := []string{
+		"A command wants to reach xn--pypi-4ve.example.com (punycode: another script)\n",
+		"Allow that? [y]es, for this command, for this [s]ession, [a]lways, [n]o, or say why not: ",
+	}
+	tests := []struct {
+		name, answer string
+		again        bool // the second command asks again
+		gets, kept   bool
+	}{
+		{"once", "y\n", true, true, false},
+		{"for the session", "s\n", false, true, false},
+		{"always", "always\n", false, true, true},
+		{"no", "n\n", false, false, false},
+		{"no, with a reason", "not this one\n", false, false, false},
+		{"a slip", "ye\ny\n", true, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			host := "xn--pypi-4ve.example.com"
+			server := pygenttest.NewServer(t, fetch(host), fetch(host), pygenttest.Text("I see."))
+			cmd := command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", image)
+			home := t.TempDir()
+			cmd.Env = append(cmd.Env, "HOME="+home)
+			term := startContainerTerminal(t, cmd)
+			term.expect("/exit leaves.\n> ")
+			term.send("go\n")
+			for answer := range strings.Lines(tt.answer) {
+				term.expect(question[0])
+				term.expect(question[1])
+				term.types(answer)
+			}
+			if tt.again {
+				term.expect(question[0])
+				term.expect(question[1])
+				term.types("y\n")
+			}
+			term.expect("I see.\n> ")
+			term.send("/exit\n")
+			for _, result := range toolResults(term.leaves()) {
+				require.Equal(t, tt.gets, strings.Contains(result, "hello from "+host), result)
+				require.Equal(t, !tt.gets, strings.Contains(result, "the network refused "+host), result)
+				require.NotContains(t, result, "--allow-host", "the user has decided")
+			}
+			if !tt.kept {
+				require.NoFileExists(t, filepath.Join(home, ".pygent.toml"))
+				return
+			}
+			written, err := os.ReadFile(filepath.Join(home, ".pygent.toml"))
+			require.NoError(t, err)
+			require.Equal(t, "[container]\nallowed_hosts = [\"xn--pypi-4ve.example.com\"]\n", string(written))
+		})
+	}
+}
+
+func TestCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
+	server := pygenttest.NewServer(t, fetch("a.example.com"), pygenttest.Text("I see."))
+	term := startContainerTerminal(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
+	term.expect("/exit leaves.\n> ")
+	term.send("go\n")
+	term.expect("A command wants to reach a.example.com\n")
+	term.expect("why not: ")
+	term.send(ctrlC)
+	term.expect("(interrupted)\n")
+	term.expect("> ")
+	term.send("and now?\n")
+	term.expect("I see.\n> ")
+	term.send("/exit\n")
+	term.leaves()
+}

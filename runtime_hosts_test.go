@@ -1,0 +1,138 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// fetchPages is a command that gets pages of hosts and prints them.
+func fetchPages(hosts ...string) string {
+	var b strings.Builder
+	b.WriteString("python3 - <<'EOF'\nimport urllib.request\n")
+	for _, host := range hosts {
+		b.WriteString("print(urllib.request.urlopen('http://" + host + "/hello.txt').read().decode())\n")
+	}
+	b.WriteString("EOF")
+	return b.String()
+}
+
+// hostAnswers answers questions about hosts and remembers them.
+type hostAnswers struct {
+	answer pygent.HostDecision
+	err    error
+
+	mu    sync.Mutex
+	hosts [][]string
+}
+
+func (a *hostAnswers) approve(_ context.Context, r pygent.HostRequest) (pygent.HostDecision, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.hosts = append(a.hosts, slices.Sorted(slices.Values(r.Hosts)))
+	return a.answer, a.err
+}
+
+func TestHostApproval(t *testing.T) {
+	requireDocker(t)
+	r := newRegistry(t, "http")
+	tests := []struct {
+		name  string
+		asked hostAnswers
+		times int    // that two commands ask
+		note  string // of the second command
+		ok    bool
+	}{
+		{"once", hostAnswers{answer: pygent.HostDecision{Allow: true}}, 2, "", true},
+		{"for the session", hostAnswers{answer: pygent.HostDecision{Allow: true, Session: true}}, 1, "", true},
+		{"no", hostAnswers{}, 1, "the network refused a.example.com (the user said no)", false},
+		{"no, with a reason", hostAnswers{answer: pygent.HostDecision{Reason: "use the files here"}}, 1, "the network refused a.example.com (use the files here)", false},
+		{"nobody answers", hostAnswers{err: errors.New("no terminal")}, 2, "the network refused a.example.com (nobody could be asked about it: no terminal); the user can allow that with --allow-host a.example.com", false},
+	}
+	for i := range tests {
+		tt := &tests[i]
+		t.Run(tt.name, func(t *testing.T) {
+			rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestServer(r.Listener.Addr().String()), pygent.WithHostApproval(tt.asked.approve))
+			bash(t, rt, fetchPages("a.example.com"))
+			res := bash(t, rt, fetchPages("a.example.com", "a.example.com"))
+			require.Equal(t, tt.ok, res.ExitCode == 0, res.String())
+			require.Equal(t, tt.note, res.Note)
+			require.Equal(t, tt.asked.answer.Session, slices.Equal([]string{"a.example.com"}, pygent.SiblingHosts(rt)), "tasks inherit what is allowed for the session")
+			require.Len(t, tt.asked.hosts, tt.times)
+		})
+	}
+}
+
+func TestHostsOfOneCommandAreAskedAboutTogether(t *testing.T) {
+	requireDocker(t)
+	r := newRegistry(t, "http")
+	a := &hostAnswers{answer: pygent.HostDecision{Allow: true}}
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestServer(r.Listener.Addr().String()),
+		pygent.WithAllowedHosts("known.example.com"), pygent.WithHostApproval(a.approve))
+	var hosts []string
+	for range 10 {
+		hosts = append(hosts, "a.example.com", "b.example.com", "known.example.com")
+	}
+	res := bash(t, rt, "python3 - <<'EOF'\nimport urllib.request, concurrent.futures\nhosts='"+strings.Join(hosts, " ")+"'.split()\n"+
+		"get=lambda h: urllib.request.urlopen('http://'+h+'/hello.txt').read()\n"+
+		"print(len(list(concurrent.futures.ThreadPoolExecutor(30).map(get, hosts))))\nEOF")
+	require.Equal(t, "30\n", res.Output)
+	var all []string
+	for _, hosts := range a.hosts {
+		all = append(all, hosts...)
+	}
+	require.ElementsMatch(t, []string{"a.example.com", "b.example.com"}, all, "each is asked about once")
+}
+
+func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
+	requireDocker(t)
+	r := newRegistry(t, "http")
+	a := &hostAnswers{answer: pygent.HostDecision{Allow: true}}
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithHostApproval(a.approve))
+	address := r.Listener.Addr().String()
+	for _, host := range []string{address, "localhost:" + strings.Split(address, ":")[1], "169.254.169.254", "10.0.0.5"} {
+		res := bash(t, rt, "no_proxy= NO_PROXY= "+fetchPages(host))
+		require.NotZero(t, res.ExitCode, host)
+		require.Contains(t, res.Note, "the network refused ", host)
+	}
+	require.Empty(t, a.hosts)
+}
+
+func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
+	requireDocker(t)
+	var events []pygent.HostUse
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(callBash(fetchPages("a.example.com")), stop)),
+		pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage())),
+		pygent.WithEventHandler(func(e pygent.Event) {
+			if e.Type == pygent.EventRuntime && e.Runtime.Host != nil {
+				events = append(events, *e.Runtime.Host)
+			}
+		}))
+	require.NoError(t, err)
+	defer agent.Close()
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	const reason = "it is not an allowed host"
+	require.Contains(t, answersOfTools(agent)[0], "[the network refused a.example.com ("+reason+"); the user can allow that with --allow-host a.example.com]")
+	require.NoError(t, agent.Close())
+	require.Equal(t, []pygent.HostUse{{Host: "a.example.com", Port: 80, Reason: reason}}, events)
+}
+
+// answersOfTools are what tools answered to the model.
+func answersOfTools(a *pygent.Agent) []string {
+	var all []string
+	for _, m := range a.History().Messages() {
+		if m.Role == pygent.RoleTool {
+			all = append(all, m.Text())
+		}
+	}
+	return all
+}

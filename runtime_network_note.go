@@ -1,0 +1,78 @@
+package pygent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/hostask"
+	"github.com/x/pygent/internal/offline"
+)
+
+// networkNote says of a command that failed what it lacked of the network, and
+// how the user can allow it; "" where it lacked nothing.
+func (r *workspaceRuntime) networkNote(res BashResult) string {
+	if res.ExitCode == 0 && !res.TimedOut || !r.UseDocker() || r.options.network != "none" {
+		return ""
+	}
+	if len(res.Refused) > 0 {
+		return r.refusedNote(res.Refused)
+	}
+	hosts, missed := offline.Hosts(res.Output)
+	switch {
+	case !missed:
+		return ""
+	case len(hosts) == 0:
+		return "commands have no network; the user can allow hosts with --allow-host"
+	case slices.ContainsFunc(hosts, r.allowsHost):
+		return "commands have no network but the proxy that http_proxy and https_proxy name, and this program does not seem to use it"
+	}
+	return fmt.Sprintf("commands have no network, so %s cannot be reached; %s", strings.Join(hosts, ", "), remedyForHosts(hosts))
+}
+
+// allowsHost reports whether commands may reach a host on one of the web's ports.
+func (r *workspaceRuntime) allowsHost(host string) bool {
+	return slices.Contains(r.options.hosts.kept(), host) || slices.ContainsFunc(r.options.allowedHosts, func(s string) bool {
+		pattern, err := egress.ParsePattern(s)
+		return err == nil && (pattern.Allows(host, 80) || pattern.Allows(host, 443))
+	})
+}
+
+// refusedNote names hosts that were refused, and why. What the user refused is
+// not offered again.
+func (r *workspaceRuntime) refusedNote(refused []HostUse) string {
+	var notes, open, since []string
+	for _, use := range refused {
+		name := hostask.Name(use.Host, use.Port)
+		if slices.Contains(r.options.hosts.kept(), name) {
+			since = append(since, name)
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("%s (%s)", name, use.Reason))
+		if !r.options.hosts.refuses(name) {
+			open = append(open, name)
+		}
+	}
+	var note string
+	if len(notes) > 0 {
+		note = "the network refused " + strings.Join(notes, ", ")
+	}
+	if len(open) > 0 {
+		note = joinNotes(note, remedyForHosts(open))
+	}
+	if len(since) > 0 {
+		note = joinNotes(note, fmt.Sprintf("the user has allowed %s meanwhile: run the command again", strings.Join(since, ", ")))
+	}
+	return note
+}
+
+// remedyForHosts says how the user allows hosts.
+func remedyForHosts(hosts []string) string {
+	return "the user can allow that with --allow-host " + strings.Join(hosts, ",")
+}
+
+// joinNotes joins what is worth knowing, leaving out what is empty.
+func joinNotes(notes ...string) string {
+	return strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")
+}
