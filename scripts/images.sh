@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
 # Makes the images that the tests run commands in, where the engine lacks them:
 # a Debian with bash, python3 and git, and a busybox with little more than
-# /bin/sh. They are built from Debian packages, because a registry may be out of
-# reach. Their file systems are kept in a cache, so that the next time is quick.
+# /bin/sh. With the argument "clients" also that Debian with the clients of
+# package registries: curl, wget, pip and npm. They are built from Debian packages,
+# because a registry may be out of reach. Their file systems are kept in a cache,
+# so that the next time is quick.
 #
-# Environment: PYGENT_TEST_IMAGE, PYGENT_TEST_BUSYBOX_IMAGE name the images.
+# Environment: PYGENT_TEST_IMAGE, PYGENT_TEST_BUSYBOX_IMAGE and
+# PYGENT_TEST_CLIENTS_IMAGE name the images.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 packages=bash,ca-certificates,git,python3
+clients="curl wget python3-pip npm"
 applets="cat echo ls sh sleep true"
 advice="provide the images $PYGENT_TEST_IMAGE ($packages) and $PYGENT_TEST_BUSYBOX_IMAGE (busybox), or name others in PYGENT_TEST_IMAGE and PYGENT_TEST_BUSYBOX_IMAGE"
 
@@ -40,6 +44,35 @@ debian_tar() {
 		--exclude='./var/lib/apt/lists/*' -c . >"$1"
 }
 
+# clients_tar makes the file system of the image with clients, out of that of the
+# larger one.
+clients_tar() {
+	say "adding $clients"
+	mkdir "$work/root"
+	docker_tar "$PYGENT_TEST_IMAGE" | as_root tar -C "$work/root" --numeric-owner -x
+	as_root cp /etc/resolv.conf "$work/root/etc/resolv.conf"
+	as_root mknod -m 666 "$work/root/dev/null" c 1 3 2>/dev/null || true
+	local inside=(as_root chroot "$work/root" env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq -y -o Acquire::Retries=3)
+	{
+		"${inside[@]}" update
+		# shellcheck disable=SC2086 # they are several
+		"${inside[@]}" install --no-install-recommends $clients
+	} >"$work/log" 2>&1 || {
+		tail -n 20 "$work/log" >&2
+		return 1
+	}
+	as_root tar -C "$work/root" --numeric-owner --exclude='./dev/*' --exclude='./var/cache/apt/*' \
+		--exclude='./var/lib/apt/lists/*' -c . >"$1"
+}
+
+# docker_tar writes the file system of an image.
+docker_tar() {
+	local container
+	container=$(docker create "$1")
+	docker export "$container"
+	docker rm "$container" >/dev/null
+}
+
 # busybox_tar makes the file system of the smaller image. It does not install
 # the package, which would take the place of the machine's own busybox.
 busybox_tar() {
@@ -59,14 +92,14 @@ busybox_tar() {
 	tar -C "$work/root" --owner=0 --group=0 --numeric-owner -c . >"$1"
 }
 
-# provide NAME COMMAND WHAT makes the image NAME from the file system that the
+# provide NAME COMMAND WHAT [INGREDIENT...] makes the image NAME from the file system that the
 # function WHAT makes, or made once.
 provide() {
 	local name=$1 command=$2 what=$3
 	missing "$name" || return 0
 	apt_ready "$advice"
 	local recipe tar
-	recipe=$(printf '%s\n' "$what" "$packages" "$applets" "$(. /etc/os-release && echo "$ID $VERSION_ID")" | sha256sum)
+	recipe=$(printf '%s\n' "$what" "$packages" "$applets" "${@:4}" "$(. /etc/os-release && echo "$ID $VERSION_ID")" | sha256sum)
 	tar=$cache/$what-$(dpkg --print-architecture)-${recipe:0:12}.tar
 	if [ ! -s "$tar" ]; then
 		work=$(mktemp -d "$cache/build.XXXXXX")
@@ -83,3 +116,4 @@ provide() {
 command -v docker >/dev/null || die "no docker client: run scripts/engine.sh first"
 provide "$PYGENT_TEST_IMAGE" bash debian_tar
 provide "$PYGENT_TEST_BUSYBOX_IMAGE" sh busybox_tar
+[ "${1:-}" != clients ] || provide "$PYGENT_TEST_CLIENTS_IMAGE" bash clients_tar "$clients"

@@ -6,6 +6,7 @@ export PATH="$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin"
 # The images that the tests run commands in.
 export PYGENT_TEST_IMAGE="${PYGENT_TEST_IMAGE:-pygent-test/debian:latest}"
 export PYGENT_TEST_BUSYBOX_IMAGE="${PYGENT_TEST_BUSYBOX_IMAGE:-pygent-test/busybox:latest}"
+export PYGENT_TEST_CLIENTS_IMAGE="${PYGENT_TEST_CLIENTS_IMAGE:-pygent-test/clients:latest}"
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 scripts/tools.sh
 scripts/aimock.sh
 scripts/engine.sh start
-scripts/images.sh
+scripts/images.sh clients
 scripts/remote.sh status || trap 'scripts/remote.sh stop' EXIT
 scripts/remote.sh start
 eval "$(scripts/remote.sh env)"
