@@ -373,13 +373,13 @@ func TestCommandsInheritOnlyWhatToolsNeed(t *testing.T) {
 	for _, name := range secrets {
 		t.Setenv(name, hostSecret)
 	}
-	t.Setenv("HTTPS_PROXY", "http://user:"+canary+"@proxy:1")
+	t.Setenv("HTTPS_PROXY", "http://user:"+hostSecret+"@proxy:1")
 	t.Setenv("HTTP_PROXY", "http://proxy:1")
 	t.Setenv("GITLAB", "mine")
 	t.Setenv("LC_TIME", "C")
 	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithEnv("TOKEN"), pygent.WithLocalEnv("GITLAB"))
 	got := strings.Split(bash(t, r, "env").Output, "\n")
-	require.Contains(t, got, "TOKEN="+canary)
+	require.Contains(t, got, "TOKEN="+hostSecret)
 	require.Contains(t, got, "GITLAB=mine")
 	require.Contains(t, got, "LC_TIME=C")
 	require.Contains(t, got, "HTTP_PROXY=http://proxy:1")
@@ -391,7 +391,7 @@ func TestHardenedProcessStartsGuests(t *testing.T) {
 	if os.Getenv(child) == "" {
 		runAs(t, os.Geteuid(), child+"=1")
 		if os.Geteuid() == 0 {
-			runAs(t, stranger, child+"=1", "SECRET="+canary)
+			runAs(t, stranger, child+"=1", "SECRET="+hostSecret)
 		}
 		return
 	}

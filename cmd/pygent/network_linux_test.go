@@ -60,7 +60,10 @@ func startContainerTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 
 func TestSessionAsksAboutHosts(t *testing.T) {
 	image := dockerImage(t)
-	const question = "A command wants to reach xn--pypi-4ve.example.com (punycode: another script)\n\x1b[?2004hAllow that? [y]es, for this command, for this [s]ession, [a]lways, [n]o, or say why not: "
+	question := []string{
+		"A command wants to reach xn--pypi-4ve.example.com (punycode: another script)\n",
+		"Allow that? [y]es, for this command, for this [s]ession, [a]lways, [n]o, or say why not: ",
+	}
 	tests := []struct {
 		name, answer string
 		again        bool // the second command asks again
@@ -84,11 +87,13 @@ func TestSessionAsksAboutHosts(t *testing.T) {
 			term.expect("/exit leaves.\n> ")
 			term.send("go\n")
 			for answer := range strings.Lines(tt.answer) {
-				term.expect(question[strings.Index(question, "Allow"):])
+				term.expect(question[0])
+				term.expect(question[1])
 				term.types(answer)
 			}
 			if tt.again {
-				term.expect(question)
+				term.expect(question[0])
+				term.expect(question[1])
 				term.types("y\n")
 			}
 			term.expect("I see.\n> ")
