@@ -92,8 +92,8 @@ busybox_tar() {
 	tar -C "$work/root" --owner=0 --group=0 --numeric-owner -c . >"$1"
 }
 
-# provide NAME COMMAND WHAT [INGREDIENT...] makes the image NAME from the file system that the
-# function WHAT makes, or made once.
+# provide NAME COMMAND WHAT [INGREDIENT...] makes the image NAME from the file system
+# that the function WHAT makes, or made once.
 provide() {
 	local name=$1 command=$2 what=$3
 	missing "$name" || return 0
