@@ -207,6 +207,9 @@ func (c *dockerCommander) save() error {
 	c.mu.Lock()
 	s := c.current
 	c.mu.Unlock()
+	if s != nil && s.mounts {
+		return nil
+	}
 	if s != nil {
 		c.awaitStart(s)
 	}
