@@ -4,11 +4,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/screen"
 )
 
 // leftBehind is a machine with two temporary workspaces of ended processes: one
@@ -77,12 +79,12 @@ func TestPruneAsksForEach(t *testing.T) {
 			l := newLeftBehind(t)
 			term := startTerminal(t, l.prune(t))
 			term.expect("Remove it? [y/N] ")
-			term.send(tt.first)
+			term.types(tt.first)
 			term.expect("Its name removes it: ")
 			if tt.second == "NAME\n" {
 				tt.second = l.earlier + "\n"
 			}
-			term.send(tt.second)
+			term.types(tt.second)
 			require.NoError(t, term.cmd.Wait())
 			exists := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
 			require.Equal(t, tt.proved, !exists(l.proved))
@@ -96,12 +98,28 @@ func TestPruneTakesNoPasteForAnAnswer(t *testing.T) {
 	term := startTerminal(t, l.prune(t))
 	term.expect("Remove it? [y/N] ")
 	term.send("y\ny\n" + l.earlier + "\n")
-	term.expect("type the answer alone")
+	term.expect("type the answer)")
 	term.expect("Remove it? [y/N] ")
-	term.send("n\n")
+	term.types("n\n")
 	term.expect("Its name removes it: ")
-	term.send("\n")
+	term.types("\n")
 	require.NoError(t, term.cmd.Wait())
+	require.DirExists(t, l.proved)
+	require.DirExists(t, l.earlier)
+}
+
+func TestPruneRemovesNothingWhenInterrupted(t *testing.T) {
+	l := newLeftBehind(t)
+	term := startTerminal(t, l.prune(t))
+	term.expect("Remove it? [y/N] ")
+	term.types("y\n")
+	term.expect("Its name removes it: ")
+	term.send(ctrlC)
+	require.Error(t, term.cmd.Wait())
+	<-term.done
+	require.Equal(t, exitCancel, term.cmd.ProcessState.ExitCode())
+	shown := term.shown.String()
+	require.Greater(t, strings.LastIndex(shown, string(screen.PasteOff)), strings.LastIndex(shown, string(screen.PasteOn)), "the terminal goes on to mark pastes")
 	require.DirExists(t, l.proved)
 	require.DirExists(t, l.earlier)
 }
