@@ -98,7 +98,7 @@ func TestPruneTakesNoPasteForAnAnswer(t *testing.T) {
 	term := startTerminal(t, l.prune(t))
 	term.expect("Remove it? [y/N] ")
 	term.send("y\ny\n" + l.earlier + "\n")
-	term.expect("type the answer)")
+	term.expect("as a paste does")
 	term.expect("Remove it? [y/N] ")
 	term.types("n\n")
 	term.expect("Its name removes it: ")
