@@ -7,18 +7,19 @@ import (
 	"github.com/x/pygent/internal/egress"
 )
 
-// addHosts adds to the hosts that commands may reach; "none" takes back what
-// weaker sources said.
+// addHosts adds to the hosts that commands may reach; "none" takes back what was
+// said before it, in weaker sources and in the same list: a host that the user
+// allows for good is added to it.
 func addHosts(c *Config, value any) error {
 	list, err := asNames(value)
 	if err != nil {
 		return err
 	}
-	if slices.Equal(list, []string{"none"}) {
-		c.Container.AllowedHosts = nil
-		return nil
-	}
 	for i, host := range list {
+		if host == "none" {
+			c.Container.AllowedHosts = nil
+			continue
+		}
 		if _, err := egress.ParsePattern(host); err != nil {
 			return at(fmt.Sprintf("[%d]", i), &valueError{reason: err.Error()})
 		}

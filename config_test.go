@@ -121,6 +121,8 @@ func TestConfigAllowedHostsAddUp(t *testing.T) {
 	require.Equal(t, []string{"a.example", "b.example", "c.example", "d.example"}, s.load().Container.AllowedHosts)
 	s.Overrides["PYGENT_ALLOW_HOSTS"] = "none"
 	require.Empty(t, s.load().Container.AllowedHosts, "what weaker sources allow can be taken back")
+	s.Overrides["PYGENT_ALLOW_HOSTS"] = "none, e.example"
+	require.Equal(t, []string{"e.example"}, s.load().Container.AllowedHosts, "and others be allowed instead, as \"always\" adds them")
 }
 
 func TestConfigRefusesWhatIsNoHost(t *testing.T) {

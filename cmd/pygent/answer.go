@@ -30,6 +30,9 @@ func ask(ctx context.Context, question string) (string, bool) {
 		return strings.TrimSpace(answer), err == nil
 	}
 	defer mode.Close()
+	// An error of the terminal shows in the next read.
+	_ = stdout.Control(screen.PasteOn)
+	defer func() { _ = stdout.Control(screen.PasteOff) }()
 	var answer string
 	answered := make(chan struct{})
 	go func() { // ends with the process at the latest
@@ -51,7 +54,6 @@ func seen() bool {
 
 // typedLine asks until the answer is not pasted.
 func typedLine(stdout *screen.Screen, question string) (string, error) {
-	// An error of the terminal shows in the next read.
 	keys := lineinput.NewReader(os.Stdin, maxAnswer, func(text string) {
 		for i, part := range strings.Split(text, string(screen.Erase)) {
 			if i > 0 {
@@ -60,8 +62,6 @@ func typedLine(stdout *screen.Screen, question string) (string, error) {
 			_, _ = stdout.Write([]byte(part))
 		}
 	})
-	_ = stdout.Control(screen.PasteOn)
-	defer func() { _ = stdout.Control(screen.PasteOff) }()
 	for {
 		keys.ExpectAnswer(true)
 		_ = lineinput.Flush(os.Stdin)

@@ -58,6 +58,9 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 		if p.Yes && l.Sure || asks && wanted(ctx, l) {
 			chosen = append(chosen, l)
 		}
+		if ctx.Err() != nil { // who gives up has not chosen
+			return nil, &exitError{exitCancel, context.Cause(ctx)}
+		}
 	}
 	if len(chosen) == 0 {
 		out.println("nothing was removed; --yes removes what this user's pygent surely left, and a NAME removes whatever has it")

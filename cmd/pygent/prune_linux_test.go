@@ -4,11 +4,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/screen"
 )
 
 // leftBehind is a machine with two temporary workspaces of ended processes: one
@@ -102,6 +104,22 @@ func TestPruneTakesNoPasteForAnAnswer(t *testing.T) {
 	term.expect("Its name removes it: ")
 	term.types("\n")
 	require.NoError(t, term.cmd.Wait())
+	require.DirExists(t, l.proved)
+	require.DirExists(t, l.earlier)
+}
+
+func TestPruneRemovesNothingWhenInterrupted(t *testing.T) {
+	l := newLeftBehind(t)
+	term := startTerminal(t, l.prune(t))
+	term.expect("Remove it? [y/N] ")
+	term.types("y\n")
+	term.expect("Its name removes it: ")
+	term.send(ctrlC)
+	require.Error(t, term.cmd.Wait())
+	<-term.done
+	require.Equal(t, exitCancel, term.cmd.ProcessState.ExitCode())
+	shown := term.shown.String()
+	require.Greater(t, strings.LastIndex(shown, string(screen.PasteOff)), strings.LastIndex(shown, string(screen.PasteOn)), "the terminal goes on to mark pastes")
 	require.DirExists(t, l.proved)
 	require.DirExists(t, l.earlier)
 }

@@ -27,36 +27,48 @@ func Steers(name string) bool {
 // Leads reports whether a path below a directory [Steers], or does so once links
 // are followed.
 func Leads(dir, name string) bool {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return true // nothing is known of it
+	}
 	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsAbs(name) {
 		name = rel // what lies above dir is of no concern
 	}
 	if Steers(filepath.ToSlash(name)) {
 		return true
 	}
-	name = filepath.Join(dir, name)
-	base, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return false
-	}
-	rel, err := filepath.Rel(base, resolve(name))
+	rel, err := filepath.Rel(resolve(dir), resolve(filepath.Join(dir, name)))
 	return err == nil && Steers(filepath.ToSlash(rel))
 }
 
-// resolve follows the links of a path as far as it exists.
+// resolve follows the links of an absolute path, also those that lead to what is
+// not there yet. ".." is the directory above the one that a link led to.
 func resolve(name string) string {
-	rest := ""
-	for at := filepath.Clean(name); ; at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, rest)
+	const mostLinks = 255
+	links := 0
+	at, todo := rootOf(name), names(name)
+	for len(todo) > 0 {
+		next := filepath.Join(at, todo[0]) // at has no links, so that Join may take ".." away
+		todo = todo[1:]
+		target, err := os.Readlink(next)
+		if err != nil || links == mostLinks {
+			at = next
+			continue
 		}
-		if target, err := os.Readlink(at); err == nil && Steers(filepath.ToSlash(target)) {
-			return filepath.Join(target, rest) // a link to what is not there yet
+		links++
+		if filepath.IsAbs(target) {
+			at = rootOf(target)
 		}
-		if at == filepath.Dir(at) {
-			return name
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
+		todo = append(names(target), todo...)
 	}
+	return at
+}
+
+func rootOf(name string) string { return filepath.VolumeName(name) + string(filepath.Separator) }
+
+// names are the parts of a path behind its volume, as they are written.
+func names(name string) []string {
+	return strings.Split(filepath.ToSlash(name[len(filepath.VolumeName(name)):]), "/")
 }
 
 // isGit reports whether a name is .git for some file system: Windows ignores

@@ -6,9 +6,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -148,6 +150,41 @@ func TestTakeSaysWhatItLeftOut(t *testing.T) {
 	require.Empty(t, Take(t.Context(), filepath.Join(d, "missing")).files)
 }
 
+func TestTakeHoldsItsTimeWithinARepository(t *testing.T) {
+	d := t.TempDir()
+	var config strings.Builder
+	config.WriteString("[core]\n")
+	for i := range maxPointers { // each is another name of 200 MB of hooks
+		link := "links/" + strconv.Itoa(i)
+		config.WriteString("hooksPath = " + link + "\n")
+		require.NoError(t, os.MkdirAll(filepath.Join(d, "links"), 0o755))
+		require.NoError(t, os.Symlink("../hooks", filepath.Join(d, link)))
+	}
+	write(t, d, ".git/config", config.String())
+	for i := range maxInDir {
+		write(t, d, "hooks/"+strconv.Itoa(i), "")
+		require.NoError(t, os.Truncate(filepath.Join(d, "hooks", strconv.Itoa(i)), maxRead))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	s := Take(ctx, d)
+	require.Less(t, time.Since(begin), 2*time.Second, "a look waits for one file at most")
+	require.True(t, s.Cut)
+}
+
+func TestTakeReadsAFileOnce(t *testing.T) {
+	d := t.TempDir()
+	write(t, d, ".git/config", "[core]\nhooksPath = h\nhooksPath = ./h\nhooksPath = config\n")
+	write(t, d, "h/pre-commit", "x")
+	root, err := newWalk(t.Context(), d)
+	require.NoError(t, err)
+	root.run()
+	config := root.files[".git/config"]
+	write(t, d, ".git/config", "[core]\nhooksPath = h\nhooksPath = ./h\nhooksPath = config\nbare = false\n")
+	require.Equal(t, config, Take(t.Context(), d).files[filepath.Join(d, ".git", "config")], "what steers stays the same")
+}
+
 func TestSteers(t *testing.T) {
 	for _, name := range []string{".git/config", "a/.git", ".GIT/hooks/x", ".git./config", ".git /config", `sub\.git\config`, "git~1/config", ".g\u200cit/config", ".git::$INDEX_ALLOCATION/config", "/ws/.git/x"} {
 		require.True(t, Steers(name), name)
@@ -162,7 +199,14 @@ func TestLeads(t *testing.T) {
 	repository(t, d, ".git")
 	require.NoError(t, os.Symlink(".git", filepath.Join(d, "link")))
 	require.NoError(t, os.Symlink("sub/.git/config", filepath.Join(d, "dangling")))
+	require.NoError(t, os.Symlink("dangling", filepath.Join(d, "chain")))
+	require.NoError(t, os.Symlink(filepath.Join(d, ".git/hooks/new"), filepath.Join(d, "absolute")))
+	require.NoError(t, os.Symlink(".git/refs/heads", filepath.Join(d, "deep")))
+	require.NoError(t, os.Symlink("deep/../../hooks/new", filepath.Join(d, "around")))
+	require.NoError(t, os.Symlink("loop", filepath.Join(d, "loop")))
+	require.NoError(t, os.Symlink("new", filepath.Join(d, "plain")))
 	for name, want := range map[string]bool{
+		"chain": true, "absolute": true, "around": true, "around/x": true, "loop": false, "plain": false, "plain/x": false,
 		".git/config": true, "link/config": true, "link/hooks/new": true, "link/new/new": true, "dangling": true,
 		filepath.Join(d, "link/config"): true, filepath.Join(d, "a"): false, "a/b": false, "": false,
 	} {

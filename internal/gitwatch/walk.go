@@ -27,6 +27,7 @@ type walk struct {
 	ctx     context.Context
 	root    *os.Root
 	files   map[string]string
+	hooked  map[string]bool // directories of hooks that were looked at
 	queue   []string
 	last    []string // what is looked at when the queue is empty
 	entries int
@@ -38,15 +39,14 @@ func newWalk(ctx context.Context, dir string) (*walk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for repositories: %w", err)
 	}
-	return &walk{ctx: ctx, root: root, files: map[string]string{}, queue: []string{"."}}, nil
+	return &walk{ctx: ctx, root: root, files: map[string]string{}, hooked: map[string]bool{}, queue: []string{"."}}, nil
 }
 
 // run looks at everything that the bounds allow.
 func (w *walk) run() {
 	defer w.root.Close()
 	for len(w.queue)+len(w.last) > 0 {
-		if w.entries >= maxEntries || len(w.files) >= maxFiles || w.ctx.Err() != nil {
-			w.cut = true
+		if w.full() {
 			return
 		}
 		if len(w.queue) == 0 {
@@ -56,6 +56,15 @@ func (w *walk) run() {
 		w.queue = w.queue[1:]
 		w.directory(dir)
 	}
+}
+
+// full reports whether the bounds allow no more.
+func (w *walk) full() bool {
+	if w.entries >= maxEntries || len(w.files) >= maxFiles || w.ctx.Err() != nil {
+		w.cut = true
+		return true
+	}
+	return false
 }
 
 // directory looks at one directory, and queues those in it.
@@ -121,6 +130,10 @@ func (w *walk) pointer(dir, name string) {
 
 // hooks notes the files of a directory, but for the samples that git makes.
 func (w *walk) hooks(dir string) {
+	if w.hooked[dir] || w.full() {
+		return
+	}
+	w.hooked[dir] = true
 	if target, err := w.root.Readlink(dir); err == nil {
 		w.files[dir] = "link to " + target
 	}
@@ -131,8 +144,12 @@ func (w *walk) hooks(dir string) {
 	}
 }
 
-// note keeps what a file is like. One that is not there is not noted.
+// note keeps what a file is like. One that is not there is not noted. Many
+// configurations may name the same large file, which is read once.
 func (w *walk) note(name string) {
+	if _, known := w.files[name]; known || w.full() {
+		return
+	}
 	if data, state := w.read(name); state != "" {
 		w.files[name] = fingerprint(state, data)
 	}

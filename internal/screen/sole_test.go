@@ -15,9 +15,10 @@ import (
 // elsewhere are the directories whose programs write to no user's terminal, or
 // are not part of the library and its command.
 var elsewhere = []string{
-	"internal/screen",    // this
-	"internal/guest/cmd", // runs in the container
-	"internal/standin",   // a shell for tests
+	"internal/screen",              // this
+	"internal/guest/cmd",           // runs in the container
+	"internal/guest/confine/enter", // the same program, before it takes commands: its output is a pipe
+	"internal/standin",             // a shell for tests
 	"bench", "scripts", "e2e", "examples", "testdata", ".git", ".ci",
 }
 

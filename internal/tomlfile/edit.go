@@ -70,7 +70,8 @@ func find(doc []byte, table, key string) (p place, err error) {
 		case node.Kind != unstable.KeyValue:
 			in = "\x00" // another table
 		case in == table && path == key, in == "" && path == table+"."+key:
-			return p, p.value(doc, node.Value(), last)
+			err := p.value(doc, node.Value(), last)
+			return p, err
 		case in == "" && p.dotted == 0 && strings.HasPrefix(path, table+"."):
 			p.dotted = first + 1
 		}
