@@ -68,13 +68,60 @@ func (f *finder) set(name, value string) {
 	f.tools.Env = append(f.tools.Env, name+"="+value)
 }
 
-// trusts reports whether a file is not one that commands can write.
+// maxLinks bounds the symbolic links on the way to a file.
+const maxLinks = 40
+
+// trusts reports whether a file exists and is not one that commands can write or
+// choose: neither it, nor any link on the way to it, lies in what they own.
 func (f *finder) trusts(file string) bool {
-	real, err := filepath.EvalSymlinks(file)
-	return err == nil && !slices.ContainsFunc(f.owned, func(dir string) bool {
-		rel, err := filepath.Rel(dir, real)
+	for range maxLinks {
+		if !f.foreign(file) {
+			return false
+		}
+		next, err := nextLink(file)
+		if err != nil {
+			return false
+		}
+		if next == file {
+			return true
+		}
+		file = next
+	}
+	return false
+}
+
+// foreign reports whether a path lies in nothing that commands own.
+func (f *finder) foreign(path string) bool {
+	return !slices.ContainsFunc(f.owned, func(dir string) bool {
+		rel, err := filepath.Rel(dir, path)
 		return err != nil || filepath.IsLocal(rel)
 	})
+}
+
+// nextLink returns an absolute path with its first symbolic link followed.
+func nextLink(path string) (string, error) {
+	path = filepath.Clean(path)
+	for at := 1; at <= len(path); at++ {
+		if at < len(path) && path[at] != filepath.Separator {
+			continue
+		}
+		info, err := os.Lstat(path[:at])
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			continue
+		}
+		target, err := os.Readlink(path[:at])
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path[:at]), target)
+		}
+		return filepath.Join(target, path[at:]), nil
+	}
+	return path, nil
 }
 
 // searchPath adds the directories of programs, and of the libraries beside.
