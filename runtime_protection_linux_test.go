@@ -412,3 +412,40 @@ func TestHardenedProcessStartsGuests(t *testing.T) {
 	off := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalProtection(pygent.ProtectionOff))
 	require.Equal(t, "fine\n", bash(t, off, "echo fine").Output)
 }
+
+// TestGuestStartsWhereMemoryIsNotExecuted runs itself where files in memory
+// cannot be executed unless one asks for it, and where they never can.
+func TestGuestStartsWhereMemoryIsNotExecuted(t *testing.T) {
+	level := guest.Confinement(t.Context()).Level.String()
+	if want := os.Getenv("PYGENT_TEST_NOEXEC"); want != "" {
+		require.Equal(t, want, level)
+		eachLevel(t, func(t *testing.T, level confine.Level) {
+			r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level))
+			require.Equal(t, "runs\n", bash(t, r, "echo runs").Output)
+		})
+		return
+	}
+	for _, value := range []string{"1", "2"} {
+		prepare := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "sysctl", "-qw", "vm.memfd_noexec="+value)
+		if out, err := prepare.CombinedOutput(); err != nil {
+			t.Skipf("needs root, and Linux 6.3: %s", out)
+		}
+		cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c",
+			`sysctl -qw vm.memfd_noexec=$0 && exec "$@"`, value, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), "PYGENT_TEST_NOEXEC="+level)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
+
+// TestUmaskOfRootClosesNothingToOthers has root's umask keep everybody out of
+// what root makes, and runs a command as somebody else.
+func TestUmaskOfRootClosesNothingToOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	defer syscall.Umask(syscall.Umask(0o077))
+	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	res := bash(t, r, `umask; setpriv --reuid 65534 --clear-groups sh -c "echo x >/dev/null && echo fine"`)
+	require.Equal(t, "0077\nfine\n", res.Output)
+}
