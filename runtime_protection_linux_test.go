@@ -449,3 +449,40 @@ func TestUmaskOfRootClosesNothingToOthers(t *testing.T) {
 	res := bash(t, r, `umask; setpriv --reuid 65534 --clear-groups sh -c "echo x >/dev/null && echo fine"`)
 	require.Equal(t, "0077\nfine\n", res.Output)
 }
+
+// TestNextGuestKeepsToTheWorkspaceThatItWas puts a link where the workspace was,
+// as another agent can whose workspace holds this one.
+func TestNextGuestKeepsToTheWorkspaceThatItWas(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		above, private := t.TempDir(), t.TempDir()
+		dir := filepath.Join(above, "work")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir))
+		require.Equal(t, "first\n", bash(t, r, "echo first").Output)
+		require.Equal(t, 1, signalGuests(t, syscall.SIGKILL))
+		require.NoError(t, os.Rename(dir, dir+".old"))
+		require.NoError(t, os.Symlink(private, dir))
+		require.Eventually(t, func() bool {
+			_, err := r.Bash(t.Context(), "echo evil >"+filepath.Join(private, "new"))
+			return err != nil && strings.Contains(err.Error(), "not the directory any more")
+		}, 10*time.Second, 10*time.Millisecond)
+		require.NoFileExists(t, filepath.Join(private, "new"))
+	})
+}
+
+// TestCacheOfAnotherIsNotUsed has root run pygent with a user's home, after which
+// the user could build nothing.
+func TestCacheOfAnotherIsNotUsed(t *testing.T) {
+	if os.Geteuid() == 0 {
+		home, err := os.MkdirTemp("/home", "pygent-test-")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, os.RemoveAll(home)) })
+		require.NoError(t, os.Chmod(home, 0o755))
+		require.NoError(t, os.MkdirAll(filepath.Join(home, "pygent", "local"), 0o755))
+		runAs(t, stranger, "XDG_CACHE_HOME="+home)
+		return
+	}
+	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	res := bash(t, r, `mkdir "$XDG_CACHE_HOME/x" && echo fine`)
+	require.Equal(t, "fine\n", res.Output)
+}
