@@ -195,6 +195,9 @@ func (c *localCommander) confineGuest() (confined, error) {
 	tools := toolbox.Find(c.env, cache, policy.Write...)
 	policy.Read = slices.Concat(tools.Read, c.readable)
 	env := slices.Concat(c.env, tools.Env, []string{"TMPDIR=" + temp})
+	if c.level == confine.Files { // /tmp is the machine's
+		env = append(env, toolbox.Temporary(env, temp)...)
+	}
 	return confined{env: env, policy: policy, temp: temp}, nil
 }
 

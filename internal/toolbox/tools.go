@@ -185,7 +185,10 @@ func (f *finder) settings(cache string) {
 	f.set("npm_config_userconfig", in("npmrc"))
 	f.set("npm_config_store_dir", in("pnpm"))
 	f.set("YARN_GLOBAL_FOLDER", in("yarn"))
-	f.set("MAVEN_ARGS", "-Dmaven.repo.local="+in("m2"))
+	if !strings.ContainsAny(cache, " \t\n") { // for which mvn has no quotes
+		f.set("MAVEN_ARGS", "-Dmaven.repo.local="+in("m2"))
+		f.set("MAVEN_OPTS", strings.TrimSpace(lookup(f.env, "MAVEN_OPTS")+" -Dmaven.repo.local="+in("m2"))) // before 3.9
+	}
 	f.set("GRADLE_USER_HOME", in("gradle"))
 	f.set("NUGET_PACKAGES", in("nuget"))
 	f.set("DOTNET_CLI_HOME", in("dotnet"))
@@ -196,6 +199,16 @@ func (f *finder) settings(cache string) {
 	f.set("GOBIN", in("go", "bin"))
 	path := strings.TrimSuffix(lookup(f.env, "PATH"), string(filepath.ListSeparator))
 	f.set("PATH", strings.Join([]string{path, in("go", "bin"), in("cargo", "bin")}, string(filepath.ListSeparator)))
+}
+
+// Temporary returns settings of the tools that do not ask TMPDIR where temporary
+// files are to be, for machines where they cannot be in /tmp.
+func Temporary(env []string, dir string) []string {
+	java := `-Djava.io.tmpdir="` + dir + `"`
+	if given := lookup(env, "JAVA_TOOL_OPTIONS"); given != "" {
+		java = given + " " + java
+	}
+	return []string{"TMUX_TMPDIR=" + dir, "JAVA_TOOL_OPTIONS=" + java}
 }
 
 // goModules has Go take modules from the user's own cache where it holds them.
