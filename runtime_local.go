@@ -186,7 +186,11 @@ func (c *localCommander) abandon(g *guestCommander, what string) (note string) {
 	if err := g.close(); errors.Is(err, guest.ErrLeft) {
 		return what + "; the command may still run: " + err.Error()
 	}
-	return what + " with all that it ran; the next command gets a new one"
+	what += " with all that it ran"
+	if c.level != confine.Full { // where a command can kill what supervises it
+		what += ", unless that has killed its supervisor before"
+	}
+	return what + "; the next command gets a new one"
 }
 
 func (c *localCommander) close() error {
