@@ -77,6 +77,12 @@ func TestFindTakesModulesFromTheUsersCache(t *testing.T) {
 	require.Contains(t, tools.Env, "GOPROXY=file://"+downloads+",https://corp")
 	require.Subset(t, tools.Read, []string{downloads, settings})
 
+	// A password in the settings is not for commands.
+	require.NoError(t, os.WriteFile(settings, []byte("GOPROXY=https://u:password@corp\nGOFLAGS=-v\n"), 0o600))
+	tools = toolbox.Find(env, "/cache")
+	require.Contains(t, tools.Env, "GOPROXY=file://"+downloads+",https://proxy.golang.org,direct")
+	require.NotContains(t, tools.Read, settings)
+
 	// The name of a private module is told to no proxy.
 	private := toolbox.Find(append(env, "GOPRIVATE=corp.test/*"), "/cache").Env
 	require.Contains(t, private, "GOPROXY=file://"+downloads+",direct")

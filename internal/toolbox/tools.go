@@ -244,10 +244,17 @@ func (f *finder) goEnv() map[string]string {
 	}
 	if file, err := os.Open(path); err == nil && f.trusts(path) {
 		defer file.Close()
-		f.read(path)
+		secret := false
 		for lines := bufio.NewScanner(file); lines.Scan(); {
 			name, value, _ := strings.Cut(lines.Text(), "=")
+			if credentials.MatchString(value) {
+				secret = true
+				continue
+			}
 			settings[name] = value
+		}
+		if !secret {
+			f.read(path)
 		}
 	}
 	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOPROXY", "GOPRIVATE", "GONOPROXY"} {
