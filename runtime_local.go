@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,8 +57,12 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	if err != nil {
 		return nil, errors.Join(err, w.discard())
 	}
+	was, err := w.tree.Stat(".")
+	if err != nil {
+		return nil, errors.Join(err, w.discard())
+	}
 	c := &localCommander{
-		path: path, dir: dir, env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1),
+		path: path, dir: dir, was: was, env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1),
 		level: support.Level, readable: o.readable, writable: o.writable,
 	}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: dir, Network: true, Temporary: w.temporary, Fallback: fallback}
@@ -71,9 +76,10 @@ const spillPrefix = ".pygent-"
 // localCommander is a commander on this machine. Its guest is started by the
 // first command, so that a runtime that runs none costs no process.
 type localCommander struct {
-	path string   // the shell
-	dir  string   // the workspace
-	env  []string // inherited by commands
+	path string      // the shell
+	dir  string      // the workspace
+	was  fs.FileInfo // of it, at the start
+	env  []string    // inherited by commands
 	pace pace
 	emit func(RuntimeEvent)
 
@@ -180,7 +186,11 @@ func (c *localCommander) abandon(g *guestCommander, what string) (note string) {
 	if err := g.close(); errors.Is(err, guest.ErrLeft) {
 		return what + "; the command may still run: " + err.Error()
 	}
-	return what + " with all that it ran; the next command gets a new one"
+	what += " with all that it ran"
+	if c.level != confine.Full { // where a command can kill what supervises it
+		what += ", unless that has killed its supervisor before"
+	}
+	return what + "; the next command gets a new one"
 }
 
 func (c *localCommander) close() error {

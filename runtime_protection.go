@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/guest/supervise"
+	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/toolbox"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -174,6 +175,10 @@ func (c *localCommander) confineGuest() (confined, error) {
 	if c.level == confine.None {
 		return confined{env: c.env}, nil
 	}
+	if now, err := os.Lstat(c.dir); err != nil || !os.SameFile(now, c.was) {
+		// Who may write the directory above can put a link to anything there.
+		return confined{}, errMoved
+	}
 	temp, err := workspace.MakeTemp(false)
 	if err != nil {
 		return confined{}, err
@@ -181,14 +186,23 @@ func (c *localCommander) confineGuest() (confined, error) {
 	cache, err := localCache()
 	if err != nil {
 		cache = filepath.Join(temp, "cache")
+		if err := os.Mkdir(cache, 0o700); err != nil {
+			return confined{}, errors.Join(err, workspace.RemoveTemp(temp))
+		}
 	}
 	policy := guest.NewPolicy(c.level, temp)
 	policy.Write = slices.Concat([]string{c.dir, cache}, c.writable)
 	tools := toolbox.Find(c.env, cache, policy.Write...)
 	policy.Read = slices.Concat(tools.Read, c.readable)
 	env := slices.Concat(c.env, tools.Env, []string{"TMPDIR=" + temp})
+	if c.level == confine.Files { // /tmp is the machine's
+		env = append(env, toolbox.Temporary(env, temp)...)
+	}
 	return confined{env: env, policy: policy, temp: temp}, nil
 }
+
+// errMoved is the error of a workspace whose path leads to something else.
+var errMoved = errors.New("the workspace is not the directory any more that it was")
 
 // remove removes the temporary files.
 func (c confined) remove() error {
@@ -207,5 +221,13 @@ func localCache() (string, error) {
 		return "", err
 	}
 	dir = filepath.Join(dir, "pygent", "local")
-	return dir, os.MkdirAll(dir, 0o700)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !owner.Private(info, 0o022) {
+		// Root has been here in our place, or another user is.
+		err = &os.PathError{Op: "use", Path: dir, Err: os.ErrPermission}
+	}
+	return dir, err
 }

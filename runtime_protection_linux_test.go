@@ -412,3 +412,77 @@ func TestHardenedProcessStartsGuests(t *testing.T) {
 	off := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalProtection(pygent.ProtectionOff))
 	require.Equal(t, "fine\n", bash(t, off, "echo fine").Output)
 }
+
+// TestGuestStartsWhereMemoryIsNotExecuted runs itself where files in memory
+// cannot be executed unless one asks for it, and where they never can.
+func TestGuestStartsWhereMemoryIsNotExecuted(t *testing.T) {
+	level := guest.Confinement(t.Context()).Level.String()
+	if want := os.Getenv("PYGENT_TEST_NOEXEC"); want != "" {
+		require.Equal(t, want, level)
+		eachLevel(t, func(t *testing.T, level confine.Level) {
+			r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level))
+			require.Equal(t, "runs\n", bash(t, r, "echo runs").Output)
+		})
+		return
+	}
+	for _, value := range []string{"1", "2"} {
+		prepare := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "sysctl", "-qw", "vm.memfd_noexec="+value)
+		if out, err := prepare.CombinedOutput(); err != nil {
+			t.Skipf("needs root, and Linux 6.3: %s", out)
+		}
+		cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c",
+			`sysctl -qw vm.memfd_noexec=$0 && exec "$@"`, value, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), "PYGENT_TEST_NOEXEC="+level)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
+
+// TestUmaskOfRootClosesNothingToOthers has root's umask keep everybody out of
+// what root makes, and runs a command as somebody else.
+func TestUmaskOfRootClosesNothingToOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	defer syscall.Umask(syscall.Umask(0o077))
+	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	res := bash(t, r, `umask; setpriv --reuid 65534 --clear-groups sh -c "echo x >/dev/null && echo fine"`)
+	require.Equal(t, "0077\nfine\n", res.Output)
+}
+
+// TestNextGuestKeepsToTheWorkspaceThatItWas puts a link where the workspace was,
+// as another agent can whose workspace holds this one.
+func TestNextGuestKeepsToTheWorkspaceThatItWas(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		above, private := t.TempDir(), t.TempDir()
+		dir := filepath.Join(above, "work")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir))
+		require.Equal(t, "first\n", bash(t, r, "echo first").Output)
+		require.Equal(t, 1, signalGuests(t, syscall.SIGKILL))
+		require.NoError(t, os.Rename(dir, dir+".old"))
+		require.NoError(t, os.Symlink(private, dir))
+		require.Eventually(t, func() bool {
+			_, err := r.Bash(t.Context(), "echo evil >"+filepath.Join(private, "new"))
+			return err != nil && strings.Contains(err.Error(), "not the directory any more")
+		}, 10*time.Second, 10*time.Millisecond)
+		require.NoFileExists(t, filepath.Join(private, "new"))
+	})
+}
+
+// TestCacheOfAnotherIsNotUsed has root run pygent with a user's home, after which
+// the user could build nothing.
+func TestCacheOfAnotherIsNotUsed(t *testing.T) {
+	if os.Geteuid() == 0 {
+		home, err := os.MkdirTemp("/home", "pygent-test-")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, os.RemoveAll(home)) })
+		require.NoError(t, os.Chmod(home, 0o755))
+		require.NoError(t, os.MkdirAll(filepath.Join(home, "pygent", "local"), 0o755))
+		runAs(t, stranger, "XDG_CACHE_HOME="+home)
+		return
+	}
+	r := newTestRuntime(t, pygent.NewLocalRuntime)
+	res := bash(t, r, `mkdir "$XDG_CACHE_HOME/x" && echo fine`)
+	require.Equal(t, "fine\n", res.Output)
+}

@@ -68,6 +68,9 @@ if __name__ == "__main__":
 	{"sqlite", "python3", `python3 -c 'import sqlite3; c = sqlite3.connect("db"); c.execute("pragma journal_mode=wal"); c.execute("create table t(x)"); c.execute("insert into t values(1)"); c.commit(); c.execute("vacuum"); assert c.execute("select x from t").fetchone() == (1,)'`},
 	{"a terminal", "script", `script -qec 'test -t 0 && echo is a tty' /dev/null </dev/null | grep -q 'is a tty'`},
 	{"java", "javac", `printf 'class A { public static void main(String[] a) { System.out.println("fine"); } }' >A.java && javac A.java && java A | grep -qx fine`},
+	{"java's temporary files", "javac", `printf 'class B { public static void main(String[] a) throws Exception { System.out.println(java.io.File.createTempFile("abc", "d").exists()); } }' >B.java && javac B.java && java B | grep -qx true`},
+	{"maven", "mvn", `echo '<project><modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>a</artifactId><version>1</version></project>' >pom.xml && mvn -o -q validate`},
+	{"tmux", "tmux", `tmux new-session -d 'sleep 100' && tmux list-sessions && tmux kill-server`},
 	{"temporary files", "sh", `f=$(mktemp) && echo x >"$f" && mkdir d && mv "$f" d/f && ln d/f hard && mv d e && test -s e/f && exec 3<<'.' && cat <&3 >/dev/null && : >/dev/null && : 2>/dev/stderr
 .`},
 	{"processes", "sh", `sleep 100 & kill $! && ! wait $! && (sleep 0.01; true) && test -r /proc/self/status && ps >/dev/null`},

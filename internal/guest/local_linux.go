@@ -207,7 +207,13 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fd, err := unix.MemfdCreate("pygent-guest", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	// Without its last flag, a machine may make files that cannot be executed
+	// (vm.memfd_noexec); a kernel before 6.3 does not know it.
+	fd, err := unix.MemfdCreate("pygent-guest", flags|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate("pygent-guest", flags)
+	}
 	if err != nil {
 		return programFile(os.NewSyscallError("memfd_create", err))
 	}

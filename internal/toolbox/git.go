@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -40,9 +41,14 @@ func (f *finder) git() {
 func (f *finder) gitNames(file string) (includes []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "git", "config", "--no-includes", "--null", "--list", "--file", file)
+	git, path := f.program("git")
+	if git == "" {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, git, "config", "--no-includes", "--null", "--list", "--file", file)
 	// This file alone: a mistake in another one is no reason not to read it.
-	cmd.Env = []string{"HOME=" + f.home, "PATH=" + lookup(f.env, "PATH"), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}
+	cmd.Env = []string{"HOME=" + f.home, "PATH=" + path, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}
+	cmd.Dir = "/"
 	out, err := cmd.Output()
 	if err != nil {
 		return nil
@@ -58,6 +64,23 @@ func (f *finder) gitNames(file string) (includes []string) {
 		}
 	}
 	return includes
+}
+
+// program returns where a program is that this process, which is not confined,
+// may run: commands cannot have made it, nor what it finds in path. With a
+// virtual environment of the workspace in PATH they could. That of the system
+// comes first, since one in the home may be the work of another agent.
+func (f *finder) program(name string) (file, path string) {
+	dirs := append([]string{"/usr/bin", "/usr/local/bin"}, filepath.SplitList(lookup(f.env, "PATH"))...)
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) || !f.trusts(dir) })
+	path = strings.Join(dirs, string(filepath.ListSeparator))
+	for _, dir := range dirs {
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && f.trusts(file) {
+			return file, path
+		}
+	}
+	return "", path
 }
 
 // gitPath returns the path that a value in a file means.

@@ -77,8 +77,38 @@ func TestFindTakesModulesFromTheUsersCache(t *testing.T) {
 	require.Contains(t, tools.Env, "GOPROXY=file://"+downloads+",https://corp")
 	require.Subset(t, tools.Read, []string{downloads, settings})
 
+	// A password in the settings is not for commands.
+	require.NoError(t, os.WriteFile(settings, []byte("GOPROXY=https://u:password@corp\nGOFLAGS=-v\n"), 0o600))
+	tools = toolbox.Find(env, "/cache")
+	require.Contains(t, tools.Env, "GOPROXY=file://"+downloads+",https://proxy.golang.org,direct")
+	require.NotContains(t, tools.Read, settings)
+
 	// The name of a private module is told to no proxy.
 	private := toolbox.Find(append(env, "GOPRIVATE=corp.test/*"), "/cache").Env
 	require.Contains(t, private, "GOPROXY=file://"+downloads+",direct")
 	require.Contains(t, private, "GONOPROXY=none")
+}
+
+// TestFindRunsNoProgramOfTheWorkspace has a git in a virtual environment of the
+// workspace, which commands can write.
+func TestFindRunsNoProgramOfTheWorkspace(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	home, work, ran := filepath.Join(root, "home"), filepath.Join(root, "work"), filepath.Join(root, "ran")
+	for _, dir := range []string{home, filepath.Join(work, "bin"), filepath.Join(root, "bin")} {
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[include]\n\tpath = more\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "more"), nil, 0o600))
+	evil := filepath.Join(work, "bin", "git")
+	require.NoError(t, os.WriteFile(evil, []byte("#!/bin/sh\necho >"+ran+"\n"), 0o700))
+	require.NoError(t, os.Symlink(evil, filepath.Join(root, "bin", "git")))
+	require.NoError(t, os.Symlink(filepath.Join(work, "bin"), filepath.Join(root, "link")))
+	path := os.Getenv("PATH")
+	for _, dir := range []string{filepath.Join(work, "bin"), filepath.Join(root, "bin"), filepath.Join(root, "link"), "relative"} {
+		t.Setenv("PATH", dir+":"+path)
+		tools := toolbox.Find([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}, "/cache", work)
+		require.NoFileExists(t, ran, dir)
+		require.Contains(t, tools.Read, filepath.Join(home, "more"), "another git is found")
+	}
 }

@@ -68,13 +68,60 @@ func (f *finder) set(name, value string) {
 	f.tools.Env = append(f.tools.Env, name+"="+value)
 }
 
-// trusts reports whether a file is not one that commands can write.
+// maxLinks bounds the symbolic links on the way to a file.
+const maxLinks = 40
+
+// trusts reports whether a file exists and is not one that commands can write or
+// choose: neither it, nor any link on the way to it, lies in what they own.
 func (f *finder) trusts(file string) bool {
-	real, err := filepath.EvalSymlinks(file)
-	return err == nil && !slices.ContainsFunc(f.owned, func(dir string) bool {
-		rel, err := filepath.Rel(dir, real)
+	for range maxLinks {
+		if !f.foreign(file) {
+			return false
+		}
+		next, err := nextLink(file)
+		if err != nil {
+			return false
+		}
+		if next == file {
+			return true
+		}
+		file = next
+	}
+	return false
+}
+
+// foreign reports whether a path lies in nothing that commands own.
+func (f *finder) foreign(path string) bool {
+	return !slices.ContainsFunc(f.owned, func(dir string) bool {
+		rel, err := filepath.Rel(dir, path)
 		return err != nil || filepath.IsLocal(rel)
 	})
+}
+
+// nextLink returns an absolute path with its first symbolic link followed.
+func nextLink(path string) (string, error) {
+	path = filepath.Clean(path)
+	for at := 1; at <= len(path); at++ {
+		if at < len(path) && path[at] != filepath.Separator {
+			continue
+		}
+		info, err := os.Lstat(path[:at])
+		if err != nil {
+			return "", err
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			continue
+		}
+		target, err := os.Readlink(path[:at])
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path[:at]), target)
+		}
+		return filepath.Join(target, path[at:]), nil
+	}
+	return path, nil
 }
 
 // searchPath adds the directories of programs, and of the libraries beside.
@@ -138,7 +185,10 @@ func (f *finder) settings(cache string) {
 	f.set("npm_config_userconfig", in("npmrc"))
 	f.set("npm_config_store_dir", in("pnpm"))
 	f.set("YARN_GLOBAL_FOLDER", in("yarn"))
-	f.set("MAVEN_ARGS", "-Dmaven.repo.local="+in("m2"))
+	if !strings.ContainsAny(cache, " \t\n") { // for which mvn has no quotes
+		f.set("MAVEN_ARGS", "-Dmaven.repo.local="+in("m2"))
+		f.set("MAVEN_OPTS", strings.TrimSpace(lookup(f.env, "MAVEN_OPTS")+" -Dmaven.repo.local="+in("m2"))) // before 3.9
+	}
 	f.set("GRADLE_USER_HOME", in("gradle"))
 	f.set("NUGET_PACKAGES", in("nuget"))
 	f.set("DOTNET_CLI_HOME", in("dotnet"))
@@ -149,6 +199,16 @@ func (f *finder) settings(cache string) {
 	f.set("GOBIN", in("go", "bin"))
 	path := strings.TrimSuffix(lookup(f.env, "PATH"), string(filepath.ListSeparator))
 	f.set("PATH", strings.Join([]string{path, in("go", "bin"), in("cargo", "bin")}, string(filepath.ListSeparator)))
+}
+
+// Temporary returns settings of the tools that do not ask TMPDIR where temporary
+// files are to be, for machines where they cannot be in /tmp.
+func Temporary(env []string, dir string) []string {
+	java := `-Djava.io.tmpdir="` + dir + `"`
+	if given := lookup(env, "JAVA_TOOL_OPTIONS"); given != "" {
+		java = given + " " + java
+	}
+	return []string{"TMUX_TMPDIR=" + dir, "JAVA_TOOL_OPTIONS=" + java}
 }
 
 // goModules has Go take modules from the user's own cache where it holds them.
@@ -184,10 +244,17 @@ func (f *finder) goEnv() map[string]string {
 	}
 	if file, err := os.Open(path); err == nil && f.trusts(path) {
 		defer file.Close()
-		f.read(path)
+		secret := false
 		for lines := bufio.NewScanner(file); lines.Scan(); {
 			name, value, _ := strings.Cut(lines.Text(), "=")
+			if credentials.MatchString(value) {
+				secret = true
+				continue
+			}
 			settings[name] = value
+		}
+		if !secret {
+			f.read(path)
 		}
 	}
 	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOPROXY", "GOPRIVATE", "GONOPROXY"} {

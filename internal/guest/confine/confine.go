@@ -115,6 +115,7 @@ func (s Support) Gaps() []string {
 		add(s.Landlock < truncates, "truncating other files")
 		add(s.Landlock < sockets, "unix sockets such as Docker's")
 		add(s.Landlock < scopes, "signals to other processes")
+		add(true, "shared memory")
 		add(true, "the list of processes")
 		add(true, "the user's terminals")
 	}

@@ -2,6 +2,8 @@ package enter
 
 import (
 	"errors"
+	"os"
+	"strings"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
@@ -52,6 +54,9 @@ func rules(p *confine.Policy, places []place) []landlock.Rule {
 		if !hasPlace(places, tempDir) {
 			list = append(list, writable(tempDir, true))
 		}
+	}
+	if exe, err := os.Readlink(self); err == nil && !strings.HasPrefix(exe, "/memfd:") {
+		list = append(list, landlock.ROFiles(self)) // a file, where memory cannot be executed
 	}
 	for _, place := range places {
 		switch {

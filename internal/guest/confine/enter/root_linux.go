@@ -37,6 +37,10 @@ func enterRoot(p *confine.Policy, places []place, links map[string]string) error
 			return err
 		}
 	}
+	// Much of the machine's kernel is set there, by root without any capability.
+	if err := seal("/proc", unix.MOUNT_ATTR_RDONLY, 0); err != nil {
+		return err
+	}
 	if err := unix.Unmount(oldRoot, unix.MNT_DETACH); err != nil {
 		return &os.PathError{Op: "umount", Path: oldRoot, Err: err}
 	}

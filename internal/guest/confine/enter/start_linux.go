@@ -15,6 +15,9 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
+// self is the guest's program.
+const self = "/proc/self/exe"
+
 // Start is the main function of a program that was started as [confine.Name]. It
 // confines this process and executes the program again, as [confine.Confined]. It
 // returns only errors.
@@ -29,7 +32,7 @@ func Start() error {
 	if err != nil {
 		return err
 	}
-	return os.NewSyscallError("exec", unix.Exec("/proc/self/exe", []string{confine.Confined}, os.Environ()))
+	return os.NewSyscallError("exec", unix.Exec(self, []string{confine.Confined}, os.Environ()))
 }
 
 // Try is the main function of a program that was started as [confine.TryName]. It does
@@ -61,6 +64,9 @@ func readPolicy() (*confine.Policy, error) {
 // whatever it executes.
 func apply(p *confine.Policy) error {
 	runtime.LockOSThread()
+	// What is made for the new root is for all its users, whatever the umask of
+	// ours. Commands keep that.
+	defer unix.Umask(unix.Umask(0o022))
 	places, links := places(p)
 	if p.Level == confine.Full {
 		if p.MapUser {
@@ -74,6 +80,9 @@ func apply(p *confine.Policy) error {
 	}
 	if err := dropCapabilities(); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	if err := leaveKeyrings(); err != nil {
+		return err
 	}
 	return restrict(p, places)
 }
