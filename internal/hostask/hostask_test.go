@@ -200,6 +200,27 @@ func TestClosedBrokerRefuses(t *testing.T) {
 	require.Contains(t, reason, "closed")
 }
 
+func TestNobodyIsAskedByABrokerThatIsClosed(t *testing.T) {
+	asked := false
+	b := New(func(context.Context, []string) (Answer, error) {
+		asked = true
+		return Answer{Allow: true}, nil
+	})
+	refused := make(chan bool)
+	go func() {
+		ok, _ := b.Permit(context.Background(), "a.example", 443)
+		refused <- !ok
+	}()
+	require.Eventually(t, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.working
+	}, time.Minute, time.Millisecond)
+	b.Close()
+	require.True(t, <-refused)
+	require.False(t, asked)
+}
+
 func TestNames(t *testing.T) {
 	for want, got := range map[string]string{
 		"pypi.org":         Name("pypi.org", 443),
