@@ -163,6 +163,15 @@ func TestATreeThatIsNoDirectoryIsARegularFile(t *testing.T) {
 	}
 }
 
+func TestLinksAreRefusedWhereNoneMayBe(t *testing.T) {
+	dest := t.TempDir()
+	archive := tarOf(t, file("a/f", "x"), link(tar.TypeSymlink, "a/l", "f"))
+	require.ErrorIs(t, tree.Extract(bytes.NewReader(archive), openRoot(t, dest), tree.ExtractOptions{NoLinks: true}), tree.ErrLink)
+	left, err := os.ReadDir(dest)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // requireUntouched requires that only dest below parent has changed.
 func requireUntouched(t *testing.T, parent string) {
 	t.Helper()
