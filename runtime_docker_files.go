@@ -74,9 +74,9 @@ func (d *dockerFiles) seat(ctx context.Context, client *guest.Client, volume boo
 }
 
 // bringBack makes the directory what the volume is, once all of that is on this
-// machine. Of what the directory
-// holds, only that goes which came into the volume and is no longer there: a
-// file that somebody else has put into the directory meanwhile stays.
+// machine. Of what the directory holds, only that goes which came into the volume
+// and is no longer there: a file that somebody else has put into the directory
+// meanwhile stays.
 func (d *dockerFiles) bringBack(ctx context.Context, client *guest.Client) error {
 	root, err := os.OpenRoot(d.tree.Dir())
 	if err != nil {

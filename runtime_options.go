@@ -226,6 +226,9 @@ func (o *runtimeOptions) check() error {
 			if err != nil || path == "" {
 				return fmt.Errorf("path %q for local commands: %w", path, cmp.Or(err, errors.New("it is empty")))
 			}
+			if filepath.Dir(abs) == abs {
+				return fmt.Errorf("path %q for local commands is a whole file system: name directories in it, or turn the protection off", path)
+			}
 			paths[i] = abs
 		}
 	}

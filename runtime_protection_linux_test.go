@@ -345,6 +345,31 @@ func TestMorePathsCanBeOpened(t *testing.T) {
 	})
 	_, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalReadable(""))
 	require.ErrorContains(t, err, "it is empty")
+	_, err = pygent.NewLocalRuntime(t.Context(), pygent.WithLocalReadable("/"))
+	require.ErrorContains(t, err, "whole file system")
+}
+
+func TestDevicesCanBeOpened(t *testing.T) {
+	device := ""
+	for _, path := range []string{"/dev/fuse", "/dev/loop-control", "/dev/net/tun", "/dev/kvm"} {
+		if f, err := os.OpenFile(path, os.O_RDWR, 0); err == nil {
+			require.NoError(t, f.Close())
+			device = path
+		}
+	}
+	if device == "" {
+		t.Skip("there is no device here that is not opened anyway")
+	}
+	eachLevel(t, func(t *testing.T, level confine.Level) {
+		env := pygent.BashEnv("D=" + device)
+		closed := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level))
+		require.NotEqual(t, 0, bash(t, closed, "exec 3<>$D", env).ExitCode)
+		open := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalWritable(device))
+		require.Equal(t, 0, bash(t, open, "exec 3<>$D", env).ExitCode)
+		all := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithLocalReadable("/dev"))
+		res := bash(t, all, "exec 2>&1; echo >/dev/null && exec 3<$D", env)
+		require.Equal(t, 0, res.ExitCode, "%s", res)
+	})
 }
 
 // TestCommandsCannotChooseWhatTheNextGuestReads has paths that the user trusts

@@ -86,12 +86,13 @@ func (p *Proxy) tunnelThrough(ctx context.Context, via *url.URL, t Target) (net.
 	if via.Port() != "" {
 		port = via.Port()
 	}
-	conn, err := p.dialName(ctx, "tcp", net.JoinHostPort(via.Hostname(), port))
+	raw, err := p.dialName(ctx, "tcp", net.JoinHostPort(via.Hostname(), port))
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
+	conn := raw
 	_ = conn.SetDeadline(time.Now().Add(dialTime))
 	if via.Scheme == "https" {
 		conn = tls.Client(conn, &tls.Config{ServerName: via.Hostname()})

@@ -55,6 +55,7 @@ var setidErrors = map[string]string{
 	"another user, his own":             "EPERM",
 	"another user, root's":              "EPERM",
 	"root without capabilities":         "EPERM",
+	"a creation in another group":       "EPERM",
 
 	"a process that nobody may look into": "EPERM",
 }

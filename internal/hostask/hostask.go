@@ -217,7 +217,10 @@ func (b *Broker) work() {
 		if hosts == nil {
 			return
 		}
-		answer, err := b.ask(ctx, hosts)
+		answer, err := Answer{}, errUnanswered
+		if ctx.Err() == nil { // else it was closed meanwhile
+			answer, err = b.ask(ctx, hosts)
+		}
 		if ctx.Err() != nil {
 			answer, err = Answer{}, errUnanswered
 		}

@@ -188,6 +188,7 @@ func TestAFloodOfNamesIsBounded(t *testing.T) {
 			total += len(hosts)
 		}
 		require.LessOrEqual(t, total, maxRefused+MaxHosts)
+		require.Greater(t, total, MaxHosts, "the next command may ask again")
 		require.Len(t, b.wanted, 0)
 	})
 }
@@ -198,6 +199,27 @@ func TestClosedBrokerRefuses(t *testing.T) {
 	ok, reason := b.Permit(t.Context(), "a.example", 443)
 	require.False(t, ok)
 	require.Contains(t, reason, "closed")
+}
+
+func TestNobodyIsAskedByABrokerThatIsClosed(t *testing.T) {
+	asked := false
+	b := New(func(context.Context, []string) (Answer, error) {
+		asked = true
+		return Answer{Allow: true}, nil
+	})
+	refused := make(chan bool)
+	go func() {
+		ok, _ := b.Permit(context.Background(), "a.example", 443)
+		refused <- !ok
+	}()
+	require.Eventually(t, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.working
+	}, time.Minute, time.Millisecond)
+	b.Close()
+	require.True(t, <-refused)
+	require.False(t, asked)
 }
 
 func TestNames(t *testing.T) {

@@ -3,16 +3,20 @@
 package inside
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Of returns the directory among dirs that path is in, and the path as it begins
 // with that directory. Both are empty when it is in none.
 //
-// The path is gone down from its top, and ends at the first of the directories:
-// what is below is theirs who write there, and is not asked where it leads.
+// The path is gone down from its top, through links of the user's own, and ends
+// at the first of the directories: what is below is theirs who write there, and
+// is not asked where it leads.
 func Of(dirs []string, path string) (dir, name string, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return "", "", err
@@ -24,23 +28,59 @@ func Of(dirs []string, path string) (dir, name string, err error) {
 	if dir = firstAmong(infos, path); dir != "" {
 		return dir, path, nil
 	}
-	// A link of the user's own may lead there.
-	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, os.ErrNotExist) {
-		real, err = filepath.EvalSymlinks(filepath.Dir(path))
-		real = filepath.Join(real, filepath.Base(path))
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		return "", "", nil
-	}
-	if err != nil {
-		return "", "", err
-	}
-	if dir = firstAmong(infos, real); dir != "" {
-		return dir, real, nil
+	return follow(infos, path)
+}
+
+// maxLinks bounds the symbolic links on the way to a file.
+const maxLinks = 40
+
+const separator = string(filepath.Separator)
+
+// follow goes down an absolute path, link by link, to the first of the
+// directories.
+func follow(dirs []os.FileInfo, path string) (dir, name string, err error) {
+	at, rest := split(path)
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(at, rest[0]) // also for "..": at holds no links
+		rest = rest[1:]
+		info, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return "", "", nil
+		case err != nil:
+			return "", "", err
+		case info.Mode()&os.ModeSymlink != 0:
+			if links++; links > maxLinks {
+				return "", "", &os.PathError{Op: "open", Path: path, Err: errLinks}
+			}
+			target, err := os.Readlink(next)
+			if err != nil {
+				return "", "", err
+			}
+			if filepath.IsAbs(target) {
+				at = ""
+			}
+			top, way := split(target)
+			at, rest = cmp.Or(at, top), append(way, rest...)
+			continue
+		}
+		at = next
+		if among(dirs, info) && !leaves(rest) {
+			return at, filepath.Join(at, filepath.Join(rest...)), nil
+		}
 	}
 	return "", "", nil
 }
+
+// split splits a path into its beginning and the elements below.
+func split(path string) (top string, elements []string) {
+	volume := filepath.VolumeName(path)
+	elements = strings.Split(filepath.ToSlash(path[len(volume):]), "/")
+	return volume + separator, slices.DeleteFunc(elements, func(e string) bool { return e == "" || e == "." })
+}
+
+// leaves reports whether the elements of a path lead out of where it begins.
+func leaves(elements []string) bool { return len(elements) > 0 && elements[0] == ".." }
 
 // infosOf returns what the directories are. One that does not exist holds no
 // file yet, and is made so that it is known when it does.
@@ -72,12 +112,14 @@ func firstAmong(dirs []os.FileInfo, path string) string {
 	if err != nil || !info.IsDir() {
 		return ""
 	}
-	for _, dir := range dirs {
-		if os.SameFile(dir, info) {
-			return path
-		}
+	if !among(dirs, info) {
+		return ""
 	}
-	return ""
+	return path
+}
+
+func among(dirs []os.FileInfo, info os.FileInfo) bool {
+	return slices.ContainsFunc(dirs, func(dir os.FileInfo) bool { return os.SameFile(dir, info) })
 }
 
 // OpenFile opens the file at path as os.OpenFile does. Below one of dirs it
@@ -105,4 +147,7 @@ func OpenFile(dirs []string, path string, flag int, perm os.FileMode) (*os.File,
 	return root.OpenFile(rel, flag, perm)
 }
 
-var errNotRegular = errors.New("not a regular file, where commands of the agent can write")
+var (
+	errNotRegular = errors.New("not a regular file, where commands of the agent can write")
+	errLinks      = errors.New("too many symbolic links")
+)

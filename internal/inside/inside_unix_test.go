@@ -19,21 +19,25 @@ func TestFilesAreFoundWhereOthersWrite(t *testing.T) {
 		require.NoError(t, os.MkdirAll(at(dir), 0o755))
 	}
 	for name, to := range map[string]string{
-		"link": "ws", "home/dir": "../ws/sub", "home/file": "../ws/sub/file", // the user's
+		"link": "ws", "home/dir": "../ws/sub", "home/file": "../ws/sub/file", "home/late": "../ws/late", "home/past": "../ws/../home/x", // the user's
 		"ws/out": "../home", "ws/sub/file": "../../home/real", // theirs
 	} {
 		require.NoError(t, os.Symlink(to, at(name)))
 	}
 	for path, want := range map[string]string{
-		"ws/file":      "ws",
-		"ws/sub/file":  "ws",
-		"ws/out/file":  "ws",
-		"ws/new/file":  "ws",
-		"link/sub/x":   "link",
-		"home/dir/new": "ws",
-		"home/x":       "",
-		"new/x":        "",
-		"home/../ws/x": "ws",
+		"ws/file":       "ws",
+		"ws/sub/file":   "ws",
+		"ws/out/file":   "ws",
+		"ws/new/file":   "ws",
+		"link/sub/x":    "link",
+		"home/dir/new":  "ws",
+		"home/dir/file": "ws",
+		"home/file":     "ws",
+		"home/late":     "ws",
+		"home/past":     "",
+		"home/x":        "",
+		"new/x":         "",
+		"home/../ws/x":  "ws",
 	} {
 		dir, name, err := inside.Of([]string{at("ws"), at("made")}, at(path))
 		require.NoError(t, err)

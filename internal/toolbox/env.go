@@ -69,6 +69,9 @@ func names(list string) map[string]bool {
 // one.
 var credentials = regexp.MustCompile(`://[^/\s@]*@`)
 
+// proxies are the variables whose addresses need no scheme.
+var proxies = names(`HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY`)
+
 // Inherited returns the variables of env that commands may see: those that
 // tools need, unless an address in the value holds credentials, and those that
 // the user names.
@@ -78,7 +81,8 @@ func Inherited(env, named []string) []string {
 		if slices.Contains(named, name) {
 			return false
 		}
-		return !known(strings.ToUpper(name)) || credentials.MatchString(value)
+		name = strings.ToUpper(name)
+		return !known(name) || credentials.MatchString(value) || proxies[name] && strings.Contains(value, "@")
 	})
 }
 

@@ -16,7 +16,7 @@ func TestInheritedPassesOnlyWhatIsKnown(t *testing.T) {
 		"TOKEN=x": false, "APIKEY=x": false, "GITHUB_PAT=x": false, "PGPASSWORD=x": false, "DATABASE_URL=x": false,
 		"CARGO_REGISTRY_TOKEN=x": false, "NPM_TOKEN=x": false, "AWS_ACCESS_KEY_ID=x": false, "SSH_AUTH_SOCK=/s": false,
 		"DBUS_SESSION_BUS_ADDRESS=x": false, "LD_PRELOAD=/x": false, "BASH_ENV=/x": false, "PYGENT_MODEL=x": false,
-		"https_proxy=http://u:p@proxy:1": false, "PIP_INDEX_URL=https://token@host/simple": false, "GOPROXY=https://u:p@h,direct": false,
+		"https_proxy=http://u:p@proxy:1": false, "HTTPS_PROXY=u:p@proxy:1": false, "all_proxy=u:p@proxy": false, "PIP_INDEX_URL=https://token@host/simple": false, "GOPROXY=https://u:p@h,direct": false,
 	} {
 		want := []string{}
 		if passes {
@@ -40,6 +40,37 @@ func TestFindReadsToolsButNotTheHome(t *testing.T) {
 	}
 	require.Contains(t, tools.Env, "CARGO_HOME=/cache/cargo")
 	require.Contains(t, tools.Env, "GOBIN=/cache/go/bin")
+}
+
+func TestFindKnowsTheHomeByEveryName(t *testing.T) {
+	top := t.TempDir()
+	home, link := filepath.Join(top, "home"), filepath.Join(top, "link")
+	require.NoError(t, os.MkdirAll(filepath.Join(home, "lib"), 0o700))
+	require.NoError(t, os.Symlink(home, link))
+	for _, env := range [][]string{
+		{"HOME=" + home, "PYTHONPATH=" + link + ":" + link + "/lib"},
+		{"HOME=" + link, "PYTHONPATH=" + home + ":" + top + ":" + home + "/lib"},
+	} {
+		read := toolbox.Find(env, "/cache").Read
+		require.NotContains(t, read, home)
+		require.NotContains(t, read, link)
+		require.NotContains(t, read, top)
+		require.Contains(t, []string{home + "/lib", link + "/lib"}, read[0], "what is in it can be read")
+	}
+}
+
+func TestFindReadsNoSettingsThatCommandsCanWrite(t *testing.T) {
+	home, outside := t.TempDir(), t.TempDir()
+	dots := filepath.Join(home, "dots")
+	require.NoError(t, os.Mkdir(dots, 0o700))
+	require.NoError(t, os.Symlink(dots, filepath.Join(outside, "link")))
+	require.NoError(t, os.WriteFile(filepath.Join(dots, "gitconfig"), []byte("[core]\n\texcludesFile = /their/choice\n"), 0o600))
+	require.NoError(t, os.Symlink("dots/gitconfig", filepath.Join(home, ".gitconfig")))
+	env := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	require.Contains(t, toolbox.Find(env, "/cache").Read, "/their/choice")
+	for _, owned := range []string{dots, filepath.Join(outside, "link")} {
+		require.NotContains(t, toolbox.Find(env, "/cache", owned).Read, "/their/choice", owned)
+	}
 }
 
 func TestFindFollowsTheIncludesOfGit(t *testing.T) {

@@ -1,7 +1,6 @@
 package toolbox
 
 import (
-	"bufio"
 	"cmp"
 	"net/url"
 	"os"
@@ -22,7 +21,13 @@ type Tools struct {
 // the user runs later. Settings in the owned directories are not read: commands
 // can write them.
 func Find(env []string, cache string, owned ...string) Tools {
-	f := finder{env: env, home: home(env), owned: owned}
+	f := finder{env: env, home: home(env)}
+	if f.home != "" {
+		f.homes = []string{f.home, resolved(f.home)}
+	}
+	for _, dir := range owned {
+		f.owned = append(f.owned, resolved(dir))
+	}
 	f.searchPath()
 	f.roots()
 	f.certificates()
@@ -41,10 +46,19 @@ func home(env []string) string {
 	return ""
 }
 
+// resolved returns a path without symbolic links, if it exists.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
 type finder struct {
 	env   []string
 	home  string
-	owned []string // by commands
+	homes []string // home, also without symbolic links
+	owned []string // by commands, without symbolic links
 	tools Tools
 }
 
@@ -54,14 +68,16 @@ func (f *finder) read(path string) {
 		return
 	}
 	path = filepath.Clean(path)
-	if f.holdsHome(path) || slices.Contains(f.tools.Read, path) {
+	if f.holdsHome(path) || f.holdsHome(resolved(path)) || slices.Contains(f.tools.Read, path) {
 		return
 	}
 	f.tools.Read = append(f.tools.Read, path)
 }
 
 func (f *finder) holdsHome(path string) bool {
-	return path == "/" || path == f.home || strings.HasPrefix(f.home, path+"/")
+	return path == "/" || slices.ContainsFunc(f.homes, func(home string) bool {
+		return path == home || strings.HasPrefix(home, path+"/")
+	})
 }
 
 func (f *finder) set(name, value string) {
@@ -242,11 +258,11 @@ func (f *finder) goEnv() map[string]string {
 	if config := f.configHome(); path == "" && config != "" {
 		path = filepath.Join(config, "go", "env")
 	}
-	if file, err := os.Open(path); err == nil && f.trusts(path) {
-		defer file.Close()
+	if f.trusts(path) { // before it is opened: it could be a pipe
 		secret := false
-		for lines := bufio.NewScanner(file); lines.Scan(); {
-			name, value, _ := strings.Cut(lines.Text(), "=")
+		data, _ := os.ReadFile(path)
+		for line := range strings.Lines(string(data)) {
+			name, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
 			if credentials.MatchString(value) {
 				secret = true
 				continue

@@ -30,8 +30,8 @@ func NewReader(r io.Reader, budget *Budget) (*Reader, error) {
 		if err := t.check(h); err != nil {
 			return nil, err
 		}
-		if h.Typeflag == tar.TypeDir {
-			return nil, fmt.Errorf("%w: it begins in the middle", ErrHostile)
+		if h.Typeflag != tar.TypeReg {
+			return nil, fmt.Errorf("%w: it begins with neither its directory nor a file", ErrHostile)
 		}
 	}
 	t.first = h

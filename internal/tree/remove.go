@@ -107,8 +107,10 @@ func (r *remover) toTop(dir *os.Root, at, name string) {
 	r.moved++
 }
 
+// note keeps the first error. What somebody else has removed meanwhile is none:
+// it would be taken for the end of the whole.
 func (r *remover) note(err error) {
-	if r.err == nil {
+	if r.err == nil && !errors.Is(err, fs.ErrNotExist) {
 		r.err = err
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,6 +147,29 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 			requireUntouched(t, parent)
 		})
 	}
+}
+
+func TestATreeThatIsNoDirectoryIsARegularFile(t *testing.T) {
+	for _, e := range []entry{link(tar.TypeSymlink, "f", "/etc/passwd"), {Header: tar.Header{Typeflag: tar.TypeDir, Name: "d/"}}} {
+		var b bytes.Buffer
+		tw := tar.NewWriter(&b)
+		require.NoError(t, tw.WriteHeader(&e.Header))
+		require.NoError(t, tw.Close())
+		dest := t.TempDir()
+		require.ErrorIs(t, tree.Extract(&b, openRoot(t, dest), tree.ExtractOptions{As: "out"}), tree.ErrHostile)
+		left, err := os.ReadDir(dest)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+}
+
+func TestLinksAreRefusedWhereNoneMayBe(t *testing.T) {
+	dest := t.TempDir()
+	archive := tarOf(t, file("a/f", "x"), link(tar.TypeSymlink, "a/l", "f"))
+	require.ErrorIs(t, tree.Extract(bytes.NewReader(archive), openRoot(t, dest), tree.ExtractOptions{NoLinks: true}), tree.ErrLink)
+	left, err := os.ReadDir(dest)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // requireUntouched requires that only dest below parent has changed.
@@ -332,6 +357,27 @@ func TestRemoveTakesAllAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 	require.FileExists(t, filepath.Join(outside, "f"))
+}
+
+func TestRemoveTellsWhatIsLeftWhenOthersRemoveToo(t *testing.T) {
+	for range 3 {
+		top := t.TempDir()
+		root := openRoot(t, top)
+		for i := range 300 {
+			require.NoError(t, root.MkdirAll("d/"+strconv.Itoa(i)+"/in", 0o755))
+		}
+		var other sync.WaitGroup
+		other.Go(func() {
+			for i := range 300 {
+				_ = os.RemoveAll(filepath.Join(top, "d", strconv.Itoa(i)))
+			}
+		})
+		err := tree.Remove(root, "d")
+		if err == nil {
+			require.NoDirExists(t, filepath.Join(top, "d"))
+		}
+		other.Wait()
+	}
 }
 
 func TestArchivesOfTreesAreJoined(t *testing.T) {

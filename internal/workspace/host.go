@@ -93,6 +93,7 @@ type Destination struct {
 
 	parent *os.Root // of a directory that was made for the copy, else nil
 	made   string
+	filled bool // the copy is complete
 }
 
 // OpenDestination opens the place of a copy of a file or directory: a directory
@@ -163,24 +164,25 @@ func makeDestination(parent *os.Root, name, base string, dir bool) (*Destination
 	return &Destination{into: into, as: base, parent: parent, made: name}, nil
 }
 
-// Unpack puts the tree of an archive in its place. After an error, what was made
-// for it is gone.
+// Unpack puts the tree of an archive in its place.
 func (d *Destination) Unpack(r io.Reader, o tree.ExtractOptions) error {
 	o.As = d.as
 	err := tree.Extract(r, d.into, o)
-	if err != nil && d.parent != nil {
-		_ = d.parent.Remove(d.made) // stays where it is no longer empty
-	}
+	d.filled = err == nil
 	return err
 }
 
-// Close releases the destination.
+// Close releases the destination. What was made for a copy that did not come is
+// gone then.
 func (d *Destination) Close() error {
 	err := d.into.Close()
-	if d.parent != nil {
-		err = errors.Join(err, d.parent.Close())
+	if d.parent == nil {
+		return err
 	}
-	return err
+	if !d.filled {
+		_ = d.parent.Remove(d.made) // stays where it is no longer empty
+	}
+	return errors.Join(err, d.parent.Close())
 }
 
 // splitHost splits an absolute path into a directory and a name in it. The root

@@ -117,6 +117,21 @@ func TestCopyHonoursTheContext(t *testing.T) {
 	require.Empty(t, left, "what was made for the copy is gone")
 }
 
+func TestEndOfTheContextComesTooLateForWhatWasTaken(t *testing.T) {
+	for range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		fill := func(w io.Writer) error {
+			_, err := w.Write(make([]byte, 100))
+			return err
+		}
+		require.NoError(t, Pipe(ctx, fill, func(r io.Reader) error {
+			_, err := io.ReadFull(r, make([]byte, 50))
+			cancel()
+			return err
+		}))
+	}
+}
+
 func TestPipeTellsWhoFailedFirst(t *testing.T) {
 	fill := func(w io.Writer) error {
 		for {

@@ -16,8 +16,9 @@ import (
 
 // File puts the guest into dir, if it is not there, and returns its path. The
 // directory is made, and must be one that nobody else can change or replace, as
-// others will open the path: an engine does. The name carries a checksum of the content, so that versions do not meet. It may be
-// called at the same time by several processes.
+// others will open the path: an engine does. The name carries a checksum of the
+// content, so that versions do not meet. It may be called at the same time by
+// several processes.
 func File(dir, arch string) (string, error) {
 	f, err := Open(dir, arch)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backlog is how many connections wait for the host to take them.
+// backlog is how many connections wait for the host to take them. What comes
 // beyond waits in the kernel's queue of the one who connects.
 const backlog = 128
 

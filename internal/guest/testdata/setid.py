@@ -187,6 +187,10 @@ def other_callers():
         libc.capset(header, data)
         return call(NR["fchmodat"], CWD, b"theirs", 0o4755)
     in_child("root without capabilities", without_capabilities)
+    def in_another_group():
+        os.setegid(1234)
+        return call(NR["openat"], CWD, b"of a group", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o2755)
+    in_child("a creation in another group", in_another_group)
     def hidden():
         libc.prctl(4, 0, 0, 0, 0)
         return call(NR["fchmodat"], CWD, b"changed", 0o4755)

@@ -15,8 +15,11 @@ import (
 // oldRoot is where the machine's root is while a new one is made.
 const oldRoot = "/.old"
 
-// tempDir is where programs expect to put temporary files.
-const tempDir = "/tmp"
+// Where programs expect to put temporary files, and to find devices.
+const (
+	tempDir   = "/tmp"
+	deviceDir = "/dev"
+)
 
 // enterRoot gives this process, which is in a mount namespace of its own, a
 // root directory with nothing but the places in it, at the paths that they have
@@ -166,7 +169,10 @@ func (p place) mount() error {
 	if err := bind(p.real, p.real, p.dir); err != nil {
 		return err
 	}
-	flags := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	flags := uint64(unix.MOUNT_ATTR_NOSUID)
+	if !within(p.real, deviceDir) { // there it is the devices that were named
+		flags |= unix.MOUNT_ATTR_NODEV
+	}
 	if !p.write {
 		flags |= unix.MOUNT_ATTR_RDONLY
 	}
