@@ -88,6 +88,7 @@ func newContainerSpec(o *runtimeOptions) containerSpec {
 			SecurityOpt:    []string{"no-new-privileges"},
 			LogConfig:      container.LogConfig{Type: "none"},
 			ReadonlyRootfs: o.readOnlyRoot,
+			ReadonlyPaths:  readOnlyProc,
 			Mounts:         bindMounts(o.mounts),
 			Resources: container.Resources{
 				Memory:     o.memory,
