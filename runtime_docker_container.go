@@ -52,6 +52,10 @@ type containerSpec struct {
 	host   container.HostConfig
 	giveUp bool // files may have to be given to the workspace's owner at the end
 	pace   pace
+
+	// owner is whose the workspace was when the first container saw it, and set by
+	// the one start that goes on. What runs inside may give the directory away.
+	owner *guest.Owner
 }
 
 // newContainerSpec describes the containers of a runtime but for their [place].
@@ -61,6 +65,7 @@ func newContainerSpec(o *runtimeOptions) containerSpec {
 		id:     id,
 		self:   o.self(),
 		pace:   o.pace,
+		owner:  new(guest.Owner),
 		giveUp: o.workspace != "" || os.Geteuid() != 0,
 		config: container.Config{
 			Image:        o.image,
@@ -83,6 +88,7 @@ func newContainerSpec(o *runtimeOptions) containerSpec {
 			SecurityOpt:    []string{"no-new-privileges"},
 			LogConfig:      container.LogConfig{Type: "none"},
 			ReadonlyRootfs: o.readOnlyRoot,
+			ReadonlyPaths:  readOnlyProc,
 			Mounts:         bindMounts(o.mounts),
 			Resources: container.Resources{
 				Memory:     o.memory,
@@ -220,7 +226,7 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 	}
 	stream := guest.Attach(b.stream.Reader, b.stream.Conn)
 	client, err := guest.Connect(ctx, stream, guest.Config{
-		Workspace: dockerWorkspace, Nonce: p.nonce, Own: true,
+		Workspace: dockerWorkspace, Nonce: p.nonce, Own: true, Owner: *b.spec.owner,
 		Patience: b.spec.pace.patience, KeepAlive: b.spec.pace.keepAlive, Silence: cmp.Or(b.spec.pace.silence, hostSilence),
 	})
 	if err != nil {
@@ -235,6 +241,7 @@ func (b *dockerContainer) greet(ctx context.Context, p place) error {
 	if p.nonce != "" && (!client.Info().NonceSeen || client.Info().Nonce != p.nonce) {
 		return errors.Join(errNotShared, client.Close())
 	}
+	*b.spec.owner = client.Info().Owner
 	g := &boxedGuest{guestCommander: guestCommander{client: client, killed: b.killedNote()}, box: b}
 	g.tellLimits(b.emit)
 	b.commands = g

@@ -201,6 +201,33 @@ func TestAsNobodyVeryDeepWorkspacesAreRemoved(t *testing.T) {
 	}
 }
 
+// Whoever is root in a container may give the workspace's directory away, and have
+// the container die: nothing may end with the new owner.
+func TestOwnerStaysWhatCommandsMakeOfIt(t *testing.T) {
+	requireDocker(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a workspace of another owner")
+	}
+	for name, again := range map[string]bool{"at the end": false, "before another command": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.Chown(dir, 1234, 1235))
+			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+			bash(t, r, "echo x >f && chown -R 4242:4243 /workspace")
+			killOurs(t)
+			if again {
+				bash(t, r, "echo x >g")
+			}
+			require.NoError(t, r.WriteFile(t.Context(), "h", []byte("x")))
+			require.NoError(t, r.Cleanup())
+			require.Equal(t, "1234:1235", ownerOf(t, dir))
+			for _, e := range entries(t, dir) {
+				require.Equal(t, "1234:1235", ownerOf(t, filepath.Join(dir, e.Name())), e.Name())
+			}
+		})
+	}
+}
+
 // killOurs kills the containers of this process.
 func killOurs(t *testing.T) {
 	t.Helper()

@@ -70,6 +70,9 @@ type Config struct {
 	Nonce string
 	// Own gives what file operations make to the owner of the workspace.
 	Own bool
+	// Owner is who that is, where an earlier guest said it. Commands may have
+	// given the workspace's directory away since.
+	Owner Owner
 	// Patience is how long an answer may take beyond the time that the request
 	// itself may take. Default [DefaultPatience].
 	Patience time.Duration
@@ -121,7 +124,11 @@ type Info struct {
 	Nonce      string // its first bytes
 	Setid      string // what becomes of setuid and setgid bits that commands set: "stripped", "refused", or empty when they stay
 	SetidNote  string // why they stay
+	Owner      Owner  // of the workspace, with Config.Own
 }
+
+// Owner is who a file belongs to, as the guest's machine numbers it.
+type Owner = wire.Owner
 
 // Client is the host's side of a session. Its methods may be called from any
 // goroutine, and any number at once.
@@ -167,7 +174,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 	w := &wire.Welcome{}
 	err = c.call(ctx, wire.KindHello, &wire.Hello{
 		Version: wire.Version, Workspace: config.Workspace, Env: config.Env,
-		SpillDirs: config.SpillDirs, Nonce: config.Nonce, Own: config.Own, Silence: config.Silence,
+		SpillDirs: config.SpillDirs, Nonce: config.Nonce, Own: config.Own, Owner: config.Owner, Silence: config.Silence,
 	}, w)
 	if err == nil && w.Version != wire.Version {
 		err = fmt.Errorf("%w: %d and %d", wire.ErrVersion, wire.Version, w.Version)
@@ -179,7 +186,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 	c.info = Info{
 		Shell: w.Shell, OS: w.OS, Arch: w.Arch, Kernel: w.Kernel, UID: w.UID, GID: w.GID,
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
-		NonceSeen: w.NonceOK, Nonce: w.Nonce, Setid: w.Setid, SetidNote: w.SetidNote,
+		NonceSeen: w.NonceOK, Nonce: w.Nonce, Setid: w.Setid, SetidNote: w.SetidNote, Owner: w.Owner,
 	}
 	c.info.Limits = limitsOf(w, config.Own)
 	c.beginCalls(pulse)

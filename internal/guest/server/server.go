@@ -217,6 +217,9 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	st := &state{workspace: workspace, root: root, env: mergeEnv(s.environ, m.Env)}
 	if m.Own {
 		st.owner = ownerOf(root)
+		if m.Owner.Known {
+			st.owner = &owner{UID: int(m.Owner.UID), GID: int(m.Owner.GID)}
+		}
 	}
 	st.shell, st.noShell = shell.Find(st.env, "/usr/local/bin", "/usr/bin", "/bin")
 	w := &wire.Welcome{
@@ -224,6 +227,9 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel(),
 		UID: os.Getuid(), GID: os.Getgid(), Init: os.Getpid() == 1,
 		Supervised: s.supervisor.Sure(), Setid: s.Setid, SetidNote: s.SetidNote,
+	}
+	if st.owner != nil {
+		w.Owner = wire.Owner{Known: true, UID: int64(st.owner.UID), GID: int64(st.owner.GID)}
 	}
 	if st.spills, err = newSpills(m.SpillDirs, workspace); err != nil {
 		w.SpillNote = wire.AsFailure(err).Text

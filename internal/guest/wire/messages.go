@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It changes with every change of a
 // message.
-const Version = 4
+const Version = 5
 
 // Bounds of messages.
 const (
@@ -48,6 +48,7 @@ type Hello struct {
 	Env       []string      // added to the environment of every command
 	Nonce     string        // a file of the workspace, by which the host learns whether it shares it
 	Own       bool          // give what file requests make to the owner of the workspace
+	Owner     Owner         // that, where it is known; commands may have changed it since
 	Silence   time.Duration // the guest ends when it hears nothing for so long; 0 for never
 }
 
@@ -59,7 +60,20 @@ func (m *Hello) Fields(c *Codec) {
 	c.Strings(&m.Env, maxVars, MaxEnv)
 	c.String(&m.Nonce, MaxPath)
 	c.Bool(&m.Own)
+	m.Owner.fields(c)
 	c.Duration(&m.Silence)
+}
+
+// Owner is who a file belongs to.
+type Owner struct {
+	Known    bool
+	UID, GID int64
+}
+
+func (o *Owner) fields(c *Codec) {
+	c.Bool(&o.Known)
+	c.Int(&o.UID)
+	c.Int(&o.GID)
 }
 
 // Welcome answers a [Hello].
@@ -77,6 +91,7 @@ type Welcome struct {
 	Nonce      string // its content
 	Setid      string // what becomes of setuid and setgid bits that commands set; empty when they stay
 	SetidNote  string // why they stay
+	Owner      Owner  // of the workspace
 }
 
 // Fields implements [Message].
@@ -96,6 +111,7 @@ func (m *Welcome) Fields(c *Codec) {
 	c.String(&m.Nonce, maxName)
 	c.String(&m.Setid, maxName)
 	c.String(&m.SetidNote, maxText)
+	m.Owner.fields(c)
 }
 
 // Run starts a command. In the foreground, [Chunk] frames may come and a
