@@ -13,6 +13,8 @@ import (
 // its own, so that a caller may give up waiting. The fields may be read once
 // the channel above them is closed.
 type containerStart struct {
+	mounts bool // an earlier container has shown that the engine sees the workspace's directory
+
 	known chan struct{} // the shell is known, or the start is over
 	shell string
 
@@ -90,6 +92,7 @@ func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) e
 func (c *dockerCommander) begin() *containerStart {
 	c.starts++
 	s := &containerStart{known: make(chan struct{}), cleared: make(chan struct{}), done: make(chan struct{})}
+	s.mounts = c.proved && c.volume == ""
 	c.current = s
 	name := fmt.Sprintf("pygent-%s-%d", c.spec.id, c.starts)
 	c.wg.Go(func() {
