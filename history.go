@@ -43,6 +43,7 @@ type History struct {
 	messages []Message // views share the array: elements in it are never changed
 	legal    conversation
 	file     *historyFile // nil for a history in memory
+	size     int          // of the messages, in bytes of JSON
 	repairs  []string
 	told     int // how many of the repairs an agent has told
 	closed   bool
@@ -156,8 +157,18 @@ func (h *History) append(msgs []Message, byRun bool) error {
 func (h *History) record(msgs ...Message) {
 	h.messages = append(h.messages, msgs...)
 	for _, m := range msgs {
+		if m.enc != nil {
+			h.size += len(m.enc.json)
+		}
 		h.legal.add(m)
 	}
+}
+
+// bytes returns the size of the record in memory, more or less.
+func (h *History) bytes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.size
 }
 
 // Messages returns everything that was said, as it was said.

@@ -287,6 +287,14 @@ func (r *run) tookReply(resp *ChatResponse) {
 	}
 }
 
+// maxConversation is how many bytes of JSON a conversation may have for a model
+// to be asked: more than any provider takes in a request. All of it is in memory,
+// several times while a request is made, and a server that goes wild adds to it
+// with each answer.
+const maxConversation = 64 << 20
+
+var errConversation = fmt.Errorf("the conversation has more than %d MiB, which no model reads: begin a new one", maxConversation>>20)
+
 // ask brings the system message up to date and calls the model, which it repeats
 // as the retry policy says. It notes what the answer has used.
 func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
@@ -295,6 +303,10 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		return nil, err
 	}
 	r.specs = specs
+	if r.history.bytes() > maxConversation {
+		r.end(StatusContextFull, errConversation.Error())
+		return nil, errConversation
+	}
 	resp, err := r.askOften(ctx, &ChatRequest{Model: r.modelName, Messages: r.history.conversation(), Tools: specs})
 	if err != nil {
 		return nil, fmt.Errorf("ask the model: %w", err)

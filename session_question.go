@@ -54,6 +54,8 @@ func (s *session) question(ctx context.Context, q question) (string, error) {
 		switch {
 		case errors.Is(err, lineinput.ErrPasted):
 			s.printer.say("(that came all at once, as a paste does; type the answer)")
+		case errors.Is(err, lineinput.ErrBegun):
+			s.printer.say("(that line was begun before the question; type the answer)")
 		case err != nil:
 			return "", err
 		case !all && strings.EqualFold(answer, viewAnswer):
@@ -114,13 +116,16 @@ func (s *session) typed(ctx context.Context, prompt string) (string, error) {
 // question, which every line that is read from now on carries.
 func (s *session) expectAnswer() int64 {
 	number := s.questions.Add(1)
-	if s.keys != nil {
+	var err error
+	switch {
+	case s.keys != nil:
 		s.keys.ExpectAnswer(true)
+		err = s.keys.DropAhead(s.file)
+	case s.terminal:
+		err = lineinput.Flush(s.file)
 	}
-	if s.terminal {
-		if err := lineinput.Flush(s.file); err != nil {
-			s.agent.log.Warn("what was typed ahead may answer a question", "error", err)
-		}
+	if err != nil {
+		s.agent.log.Warn("what was typed ahead may answer a question", "error", err)
 	}
 	return number
 }

@@ -64,13 +64,17 @@ func typedLine(stdout *screen.Screen, question string) (string, error) {
 	})
 	for {
 		keys.ExpectAnswer(true)
-		_ = lineinput.Flush(os.Stdin)
+		_ = keys.DropAhead(os.Stdin)
 		_, _ = fmt.Fprint(stdout, question)
 		answer, err := keys.ReadLine()
-		if !errors.Is(err, lineinput.ErrPasted) {
+		switch {
+		case errors.Is(err, lineinput.ErrPasted):
+			_, _ = fmt.Fprintln(stdout, "\n(that came all at once, as a paste does; type the answer)")
+		case errors.Is(err, lineinput.ErrBegun):
+			_, _ = fmt.Fprintln(stdout, "(that line was begun before the question; type the answer)")
+		default:
 			return answer, err
 		}
-		_, _ = fmt.Fprintln(stdout, "\n(that came all at once, as a paste does; type the answer)")
 	}
 }
 

@@ -48,6 +48,23 @@ func TestWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
 	require.Equal(t, []string{"error: denied: the user says: not now please"}, term.ends())
 }
 
+func TestTheRestOfALineThatWasBegunAnswersNoQuestion(t *testing.T) {
+	gate := make(chan struct{})
+	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
+	term := openTerminal(t, server)
+	term.expect("> ")
+	term.types("go\n")
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	term.send("say wh") // in the middle of a word the question comes
+	close(gate)
+	term.expect("why not: ")
+	term.types("y\n")
+	term.expect("(that line was begun before the question; type the answer)\n[y]es, ")
+	term.expect("why not: ")
+	term.types("n\n")
+	require.Equal(t, []string{"error: denied by the user"}, term.ends())
+}
+
 func TestPastesAnswerNoQuestion(t *testing.T) {
 	for name, paste := range map[string]string{
 		"a line":               "y\n",

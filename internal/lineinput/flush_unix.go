@@ -23,3 +23,21 @@ func More(terminal *os.File) bool {
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0 && fds[0].Revents&unix.POLLIN != 0
 }
+
+// drain reads what a terminal has to read at once, and returns the last byte of
+// it, if there is any. Nobody else may read the terminal meanwhile.
+func drain(terminal *os.File) (last byte, ok bool) {
+	const most = 256 // so that a terminal that never ends cannot hold us
+	buf := make([]byte, 4096)
+	for range most {
+		if !More(terminal) {
+			break
+		}
+		n, err := unix.Read(int(terminal.Fd()), buf)
+		if err != nil || n <= 0 {
+			break
+		}
+		last, ok = buf[n-1], true
+	}
+	return last, ok
+}

@@ -17,3 +17,6 @@ func Flush(console *os.File) error {
 
 // More cannot be told here: a key that is let go counts as input of a console.
 func More(*os.File) bool { return false }
+
+// drain leaves all to Flush.
+func drain(*os.File) (last byte, ok bool) { return 0, false }

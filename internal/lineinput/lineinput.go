@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -21,6 +22,10 @@ var ErrTooLong = errors.New("the line is too long")
 // ErrPasted is returned instead of an answer that was not typed; see
 // [Reader.ExpectAnswer]. What came with it is dropped.
 var ErrPasted = errors.New("it was not typed")
+
+// ErrBegun is returned instead of an answer that is the rest of a line which was
+// begun before the question; see [Reader.ExpectAnswer].
+var ErrBegun = errors.New("it was begun before the question")
 
 // The keys that do something. Ctrl-C and the like become signals as ever: the
 // terminal sees to that.
@@ -47,7 +52,9 @@ type Reader struct {
 	escape []byte // of a key that sends several bytes
 	shown  []byte // what echo is to be told of the keys looked at
 
+	reading bool // ReadLine waits for keys
 	answers bool // the line answers a question
+	begun   bool // the line began before the question did
 	paste   bool // within what the terminal marks as pasted
 	pasted  bool // part of the line was pasted
 }
@@ -72,8 +79,12 @@ func (r *Reader) ReadLine() (string, error) {
 		if done {
 			return line, err
 		}
+		r.mu.Lock()
+		r.reading = true
+		r.mu.Unlock()
 		n, err := r.in.Read(buf)
 		r.mu.Lock()
+		r.reading = false
 		r.read(buf[:n])
 		r.mu.Unlock()
 		if err != nil && n == 0 {
@@ -95,13 +106,33 @@ func (r *Reader) Discard() {
 // there already is dropped, and for a line that was pasted, in part or as a
 // whole, ReadLine returns [ErrPasted]. A line counts as pasted where the terminal
 // says so, and where its end comes together with other keys: those of a person
-// come one by one.
+// come one by one. Of a line that was begun before, a message to come say, the
+// rest is no answer either: for that, ReadLine returns [ErrBegun].
 func (r *Reader) ExpectAnswer(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	begun := len(r.line) > 0
+	if n := len(r.keys); n > 0 {
+		begun = !endsLine(r.keys[n-1])
+	}
 	r.drop()
-	r.answers = on
+	r.answers, r.begun = on, begun
 }
+
+// DropAhead drops what a terminal, which is what r reads, has ready to be read,
+// before an answer that is expected.
+func (r *Reader) DropAhead(terminal *os.File) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.reading { // or what is there is read already
+		if last, ok := drain(terminal); ok {
+			r.begun = !endsLine(last)
+		}
+	}
+	return Flush(terminal)
+}
+
+func endsLine(key byte) bool { return key == '\n' || key == '\r' }
 
 // Typed is what the line holds so far.
 func (r *Reader) Typed() string {
@@ -129,7 +160,7 @@ func (r *Reader) take() (line string, done bool, err error) {
 
 // The methods below are called with r.mu held.
 
-func (r *Reader) reset() { r.line, r.long, r.pasted = nil, false, false }
+func (r *Reader) reset() { r.line, r.long, r.pasted, r.begun = nil, false, false, false }
 
 // drop forgets all that was typed.
 func (r *Reader) drop() {
@@ -168,7 +199,7 @@ func (r *Reader) key(b byte) (line string, done bool, err error) {
 		r.erase(1)
 	case keyKill:
 		r.erase(utf8.RuneCount(r.line))
-		r.long = false
+		r.long, r.begun = false, false
 	case keyWord:
 		r.erase(lastWord(r.line))
 	case keyEscape:
@@ -185,6 +216,10 @@ func (r *Reader) key(b byte) (line string, done bool, err error) {
 func (r *Reader) end() (string, bool, error) {
 	if r.answers && r.pasted {
 		return "", true, r.notTyped()
+	}
+	if r.answers && r.begun {
+		r.drop()
+		return "", true, ErrBegun
 	}
 	line, long := string(r.line), r.long
 	r.reset()

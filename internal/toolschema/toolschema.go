@@ -31,6 +31,8 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/x/pygent/internal/jsonwalk"
 )
 
 // versions are the drafts of JSON Schema that arguments can be checked against.
@@ -98,6 +100,9 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "{}"
 	}
+	if jsonwalk.Values([]byte(text)) > maxValues {
+		return nil, fmt.Errorf("the arguments have more than %d values; expected %s", maxValues, s.expected())
+	}
 	var given map[string]any
 	switch err := decodeAll(text, &given); {
 	case errors.Is(err, errTrailing):
@@ -124,9 +129,26 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	if err := s.resolved.Validate(checked); err != nil {
 		// The checker prints a null in Go's words.
 		reason := strings.ReplaceAll(err.Error(), "<invalid reflect.Value>", "null")
-		return nil, fmt.Errorf("the arguments do not fit (%s); expected %s", reason, s.expected())
+		return nil, fmt.Errorf("the arguments do not fit (%s); expected %s", head(reason), s.expected())
 	}
 	return json.RawMessage(text), nil
+}
+
+const (
+	// maxValues bounds the values that arguments are made of, names included: the
+	// checks cost far more for each than its bytes.
+	maxValues = 50_000
+	// maxReason is the longest reason that an error gives, in bytes. The checker
+	// names all that is not as it should be.
+	maxReason = 2 << 10
+)
+
+// head is the beginning of a reason that is too long.
+func head(reason string) string {
+	if len(reason) <= maxReason {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:maxReason], "") + " …"
 }
 
 // maxExpected is the longest schema that an error repeats, in bytes.

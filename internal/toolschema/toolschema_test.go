@@ -294,6 +294,24 @@ func TestErrorsDoNotRepeatALongSchema(t *testing.T) {
 	require.Less(t, len(err.Error()), 300)
 }
 
+func TestArgumentsAndWhatIsWrongWithThemAreBounded(t *testing.T) {
+	s := parse(t, `{"type":"object","properties":{"a":{"type":"string"},"list":{"type":"array","items":{"type":"integer"}}},"additionalProperties":false}`)
+	names := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"%d":1`, i)
+		}
+		return `{"a":"b"` + b.String() + "}"
+	}
+	_, err := s.Arguments(names(2000))
+	require.ErrorContains(t, err, "do not fit")
+	require.Less(t, len(err.Error()), 3000)
+	_, err = s.Arguments(names(500_000))
+	require.ErrorContains(t, err, "more than 50000 values")
+	_, err = s.Arguments(`{"list":[1` + strings.Repeat(",1", 40_000) + `]}`)
+	require.NoError(t, err)
+}
+
 type shared struct {
 	Note string `json:"note,omitempty"`
 }
