@@ -111,19 +111,24 @@ func tellOpenNetwork(o *runtimeOptions) {
 	}
 }
 
-// watchHosts returns a function that tells what was refused since.
-func (r *workspaceRuntime) watchHosts() (refused func() []HostUse) {
+// watchHosts returns a function that tells what was refused since, and what was
+// allowed but could not be reached.
+func (r *workspaceRuntime) watchHosts() (end func() (refused, missed []HostUse)) {
 	if r.options.way == nil {
-		return func() []HostUse { return nil }
+		return func() (refused, missed []HostUse) { return nil, nil }
 	}
-	end := r.options.way.Watch()
-	return func() []HostUse {
-		var uses []HostUse
-		for _, u := range end() {
-			uses = append(uses, HostUse(u))
-		}
-		return uses
+	watched := r.options.way.Watch()
+	return func() (refused, missed []HostUse) {
+		no, gone := watched()
+		return hostUses(no), hostUses(gone)
 	}
+}
+
+func hostUses(list []egress.Use) (uses []HostUse) {
+	for _, u := range list {
+		uses = append(uses, HostUse(u))
+	}
+	return uses
 }
 
 // withGit adds what git has to know: that it may work in a workspace of somebody

@@ -106,9 +106,10 @@ func newTransport() *http.Transport {
 	}
 }
 
-// Watch begins to remember what is refused. The function that it returns ends
-// that, and returns the targets, some of them when there were many.
-func (p *Proxy) Watch() (refused func() []Use) { return p.ledger.begin() }
+// Watch begins to remember what is refused, and what is allowed but cannot be
+// reached. The function that it returns ends that, and returns the targets, some
+// of them when there were many.
+func (p *Proxy) Watch() (end func() (refused, missed []Use)) { return p.ledger.begin() }
 
 // Allowed returns the patterns in their one spelling.
 func (p *Proxy) Allowed() []string {
