@@ -136,7 +136,7 @@ func (f *finder) settings(cache string) {
 	f.set("CARGO_HOME", in("cargo"))
 	f.set("npm_config_cache", in("npm"))
 	f.set("npm_config_userconfig", in("npmrc"))
-	f.set("npm_config_store_dir", in("pnpm"))
+	f.set("PNPM_HOME", in("pnpm"))
 	f.set("YARN_GLOBAL_FOLDER", in("yarn"))
 	f.set("MAVEN_ARGS", "-Dmaven.repo.local="+in("m2"))
 	f.set("GRADLE_USER_HOME", in("gradle"))
