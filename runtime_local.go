@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -61,7 +62,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 		level: support.Level, readable: o.readable, writable: o.writable,
 	}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: dir, Network: true, Temporary: w.temporary, Fallback: fallback}
-	info.Protection, info.ProtectionNote = describeProtection(support, dir)
+	info.Protection, info.ProtectionNote = describeProtection(support, dir, slices.Concat(o.readable, o.writable))
 	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, dir)
 }
 
