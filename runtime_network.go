@@ -71,6 +71,11 @@ func (o *runtimeOptions) openNetwork() (err error) {
 	if !o.wantsHosts() || o.network != "none" {
 		return nil
 	}
+	for _, s := range o.allowedHosts {
+		if p, err := egress.ParsePattern(s); err == nil && p.IsInside() {
+			o.queue.tell(RuntimeEvent{Kind: RuntimeLimited, Text: fmt.Sprintf("%s is the container itself for its programs, which use no proxy for it: allow this machine by its name or another address", s)})
+		}
+	}
 	o.way, err = egress.New(egress.Config{
 		Allow:   o.allowedHosts,
 		Ask:     o.approveHost,
