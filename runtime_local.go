@@ -57,6 +57,9 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	if err != nil {
 		return nil, errors.Join(err, w.discard())
 	}
+	if support.Level != confine.None {
+		tellMissingPaths(o)
+	}
 	c := &localCommander{
 		path: path, dir: dir, env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1),
 		level: support.Level, readable: o.readable, writable: o.writable,

@@ -154,6 +154,15 @@ func holds(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
+// tellMissingPaths tells of paths by which commands get nothing.
+func tellMissingPaths(o *runtimeOptions) {
+	for _, path := range slices.Concat(o.readable, o.writable) {
+		if _, err := os.Stat(path); err != nil {
+			o.queue.tell(RuntimeEvent{Kind: RuntimeLimited, Text: fmt.Sprintf("commands cannot be given a path of local.readable or local.writable: %v", err)})
+		}
+	}
+}
+
 // outerRepository returns where the git repository is that a directory belongs
 // to, if that lies outside of it; otherwise "".
 func outerRepository(dir string) string {

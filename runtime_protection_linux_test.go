@@ -360,6 +360,21 @@ func TestProtectionTellsOfARepositoryThatIsHidden(t *testing.T) {
 	}
 }
 
+func TestPathsThatAreNotThereAreTold(t *testing.T) {
+	missing, there := filepath.Join(t.TempDir(), "missing"), t.TempDir()
+	var texts []string
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalWritable(there, missing), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+		if e.Kind == pygent.RuntimeLimited {
+			texts = append(texts, e.Text)
+		}
+	}))
+	if r.(pygent.Describer).Describe(t.Context()).Protection == "none" {
+		t.Skip("commands are not confined here")
+	}
+	require.Len(t, texts, 1)
+	require.Contains(t, texts[0], missing)
+}
+
 func TestMorePathsCanBeOpened(t *testing.T) {
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		readable, writable, links := t.TempDir(), t.TempDir(), t.TempDir()
