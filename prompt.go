@@ -235,7 +235,7 @@ func readInstructions(ctx context.Context, rt Runtime) (text, warning string, er
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "", nil
-	case ctx.Err() != nil || errors.Is(err, ErrRuntimeClosed):
+	case ctx.Err() != nil, errors.Is(err, ErrRuntimeClosed), errors.Is(err, ErrRuntimeStart), errors.Is(err, ErrRuntimeLost):
 		return "", "", err
 	case err != nil:
 		return "", "the model is not told what " + instructionsFile + " says: " + err.Error(), nil

@@ -173,9 +173,7 @@ func (c *dockerCommander) close() error {
 	c.end()
 	c.wg.Wait()
 	patience := cmp.Or(c.spec.pace.cleanup, cleanupTime)
-	if given := c.giveUp(patience); given != nil && c.keep {
-		err = errors.Join(err, fmt.Errorf("the workspace's files: %w", given))
-	}
+	given := c.giveUp(patience)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var left error
@@ -184,6 +182,9 @@ func (c *dockerCommander) close() error {
 	}
 	if saved {
 		left = errors.Join(left, c.removeSaved(ctx))
+	}
+	if given != nil && c.keep {
+		left = errors.Join(left, fmt.Errorf("files of the workspace may still be the container's: %w", given))
 	}
 	if left != nil && saved {
 		left = fmt.Errorf("%w: %w", ErrCleanupIncomplete, left)

@@ -107,8 +107,10 @@ func TestPruneShowsNamesAndOwners(t *testing.T) {
 	tmp := t.TempDir()
 	stale := filepath.Join(tmp, "pygent-evil\x1b[2J")
 	require.NoError(t, os.Mkdir(stale, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(stale, "owner"), []byte(evil), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(stale, "owner"), []byte(evil+"/b/c/d/e"), 0o600))
 	term := startTerminal(t, command(t, []string{"TMPDIR=" + tmp, "PYGENT_USE_DOCKER=0"}, "prune"))
+	term.expect("Its name removes it: ")
+	term.types("\n")
 	<-term.done
 	_ = term.cmd.Wait()
 	term.requireTame(t)

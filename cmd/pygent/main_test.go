@@ -133,7 +133,7 @@ func TestRunWritesAndRunsAProgram(t *testing.T) {
 			require.Contains(t, got.stderr, "Running it.\n» $ sh sum.sh\n")
 			require.Contains(t, got.stderr, "  42 from sum.sh\n")
 			system := server.Requests()[0].Chat.Messages[0].Text()
-			require.Equal(t, where == "docker", strings.Contains(system, "Docker"))
+			require.Equal(t, where == "docker", strings.Contains(system, "in a Docker container"))
 		})
 	}
 }

@@ -77,12 +77,12 @@ func TestPruneAsksForEach(t *testing.T) {
 			l := newLeftBehind(t)
 			term := startTerminal(t, l.prune(t))
 			term.expect("Remove it? [y/N] ")
-			term.send(tt.first)
+			term.types(tt.first)
 			term.expect("Its name removes it: ")
 			if tt.second == "NAME\n" {
 				tt.second = l.earlier + "\n"
 			}
-			term.send(tt.second)
+			term.types(tt.second)
 			require.NoError(t, term.cmd.Wait())
 			exists := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
 			require.Equal(t, tt.proved, !exists(l.proved))
@@ -96,11 +96,11 @@ func TestPruneTakesNoPasteForAnAnswer(t *testing.T) {
 	term := startTerminal(t, l.prune(t))
 	term.expect("Remove it? [y/N] ")
 	term.send("y\ny\n" + l.earlier + "\n")
-	term.expect("type the answer alone")
+	term.expect("as a paste does")
 	term.expect("Remove it? [y/N] ")
-	term.send("n\n")
+	term.types("n\n")
 	term.expect("Its name removes it: ")
-	term.send("\n")
+	term.types("\n")
 	require.NoError(t, term.cmd.Wait())
 	require.DirExists(t, l.proved)
 	require.DirExists(t, l.earlier)
