@@ -54,6 +54,11 @@ func keptDirs(rt Runtime) []string {
 			add(m.Source)
 		}
 	}
+	if !r.UseDocker() {
+		for _, name := range r.options.writable {
+			add(name)
+		}
+	}
 	return dirs
 }
 

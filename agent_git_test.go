@@ -95,6 +95,22 @@ func TestGitChangesInAMountAreTold(t *testing.T) {
 	require.Contains(t, told[0], filepath.Join(mount, ".git/hooks/pre-commit"))
 }
 
+func TestGitChangesInAWritableDirectoryAreTold(t *testing.T) {
+	dir := t.TempDir()
+	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalWritable(dir))
+	require.NoError(t, err)
+	var w warned
+	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.WithEventHandler(w.event), pygent.WithModel(pygenttest.NewScriptedModel(
+		callBash("cd '"+dir+"' && "+writeConf), stop)))
+	require.NoError(t, err)
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
+	told := w.take()
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], filepath.Join(dir, ".git/config"))
+}
+
 func TestGitOfATemporaryWorkspaceIsNoConcern(t *testing.T) {
 	var w warned
 	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash(writeHook), pygenttest.Call("write_file", map[string]any{"path": ".git/config", "content": "x"})), stop), pygent.WithEventHandler(w.event))

@@ -33,7 +33,7 @@ func openHistoryBeside(dirs []string, path string) (*History, error) {
 }
 
 // writableDirs returns the directories of this machine that the agent's commands
-// can write to and that stay: the workspace, and what is mounted.
+// can write to and that stay: the workspace, and what else it was given.
 func (o *options) writableDirs() ([]string, error) {
 	if rt, ok := o.runtime.(*workspaceRuntime); ok {
 		return append(rt.options.writableMounts(), rt.dir.tree.Dir()), nil
@@ -53,12 +53,23 @@ func (o *options) writableDirs() ([]string, error) {
 }
 
 // writableMounts returns the directories of this machine that commands can write
-// to besides the workspace.
+// to besides the workspace: in a container what is mounted, else what a local
+// runtime was given.
 func (o *runtimeOptions) writableMounts() []string {
 	var dirs []string
+	add := func(name string) {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			dirs = append(dirs, name)
+		}
+	}
 	for _, m := range o.mounts {
-		if info, err := os.Stat(m.Source); err == nil && info.IsDir() && !m.ReadOnly {
-			dirs = append(dirs, m.Source)
+		if !m.ReadOnly {
+			add(m.Source)
+		}
+	}
+	if o.docker != DockerRequired {
+		for _, name := range o.writable {
+			add(name)
 		}
 	}
 	return dirs

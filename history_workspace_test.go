@@ -158,3 +158,12 @@ func TestHistoryInTheWorkspaceIsToldAndWorks(t *testing.T) {
 	require.Empty(t, agent.History().Repairs())
 	require.NoError(t, agent.Close())
 }
+
+func TestHistoryInAWritableDirectoryIsNoLinkOut(t *testing.T) {
+	a := newAttackedHistory(t)
+	require.NoError(t, os.Symlink(filepath.Join(a.host, "history.json"), a.path))
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithHistoryFile(a.path),
+		pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever), pygent.WithLocalWritable(a.workspace)))
+	require.Error(t, err)
+	require.Nil(t, agent)
+}

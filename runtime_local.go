@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -61,12 +62,15 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	if err != nil {
 		return nil, errors.Join(err, w.discard())
 	}
+	if support.Level != confine.None {
+		tellMissingPaths(o)
+	}
 	c := &localCommander{
 		path: path, dir: dir, was: was, env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1),
 		level: support.Level, readable: o.readable, writable: o.writable,
 	}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: dir, Network: true, Temporary: w.temporary, Fallback: fallback}
-	info.Protection, info.ProtectionNote = describeProtection(support, dir)
+	info.Protection, info.ProtectionNote = describeProtection(support, dir, slices.Concat(o.readable, o.writable))
 	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, dir)
 }
 

@@ -71,6 +71,11 @@ func (o *runtimeOptions) openNetwork() (err error) {
 	if !o.wantsHosts() || o.network != "none" {
 		return nil
 	}
+	for _, s := range o.allowedHosts {
+		if p, err := egress.ParsePattern(s); err == nil && p.IsInside() {
+			o.queue.tell(RuntimeEvent{Kind: RuntimeLimited, Text: fmt.Sprintf("%s is the container itself for its programs, which use no proxy for it: allow this machine by its name or another address", s)})
+		}
+	}
 	o.way, err = egress.New(egress.Config{
 		Allow:   o.allowedHosts,
 		Ask:     o.approveHost,
@@ -111,19 +116,24 @@ func tellOpenNetwork(o *runtimeOptions) {
 	}
 }
 
-// watchHosts returns a function that tells what was refused since.
-func (r *workspaceRuntime) watchHosts() (refused func() []HostUse) {
+// watchHosts returns a function that tells what was refused since, and what was
+// allowed but could not be reached.
+func (r *workspaceRuntime) watchHosts() (end func() (refused, missed []HostUse)) {
 	if r.options.way == nil {
-		return func() []HostUse { return nil }
+		return func() (refused, missed []HostUse) { return nil, nil }
 	}
-	end := r.options.way.Watch()
-	return func() []HostUse {
-		var uses []HostUse
-		for _, u := range end() {
-			uses = append(uses, HostUse(u))
-		}
-		return uses
+	watched := r.options.way.Watch()
+	return func() (refused, missed []HostUse) {
+		no, gone := watched()
+		return hostUses(no), hostUses(gone)
 	}
+}
+
+func hostUses(list []egress.Use) (uses []HostUse) {
+	for _, u := range list {
+		uses = append(uses, HostUse(u))
+	}
+	return uses
 }
 
 // withGit adds what git has to know: that it may work in a workspace of somebody

@@ -11,17 +11,18 @@ import (
 )
 
 // networkNote says of a command that failed what it lacked of the network, and
-// how the user can allow it; "" where it lacked nothing.
-func (r *workspaceRuntime) networkNote(res BashResult) string {
+// how the user can allow it; "" where it lacked nothing. Missed are hosts that are
+// allowed and could not be reached.
+func (r *workspaceRuntime) networkNote(res BashResult, missed []HostUse) string {
 	if res.ExitCode == 0 && !res.TimedOut || !r.UseDocker() || r.options.network != "none" {
 		return ""
 	}
-	if len(res.Refused) > 0 {
-		return r.refusedNote(res.Refused)
+	if len(res.Refused) > 0 || len(missed) > 0 {
+		return joinNotes(r.refusedNote(res.Refused), missedNote(missed))
 	}
-	hosts, missed := offline.Hosts(res.Output)
+	hosts, wanted := offline.Hosts(res.Output)
 	switch {
-	case !missed:
+	case !wanted:
 		return ""
 	case len(hosts) == 0:
 		return "commands have no network; the user can allow hosts with --allow-host"
@@ -65,6 +66,18 @@ func (r *workspaceRuntime) refusedNote(refused []HostUse) string {
 		note = joinNotes(note, fmt.Sprintf("the user has allowed %s meanwhile: run the command again", strings.Join(since, ", ")))
 	}
 	return note
+}
+
+// missedNote names hosts that are allowed, but could not be reached.
+func missedNote(missed []HostUse) string {
+	if len(missed) == 0 {
+		return ""
+	}
+	notes := make([]string, len(missed))
+	for i, use := range missed {
+		notes[i] = fmt.Sprintf("%s (%s)", hostask.Name(use.Host, use.Port), use.Reason)
+	}
+	return "these hosts are allowed, but cannot be reached from the user's machine: " + strings.Join(notes, ", ")
 }
 
 // remedyForHosts says how the user allows hosts.

@@ -46,3 +46,17 @@ func TestFailuresOnThisMachineAreNotForWantOfPermission(t *testing.T) {
 	res := bash(t, rt, "echo 'Could not resolve host: a.example'; exit 6")
 	require.Empty(t, res.Note)
 }
+
+// TestAllowedHostsThatCannotBeReachedAreNamed has the one answer of the proxy
+// that many clients hide, that a name does not exist, reach the model.
+func TestAllowedHostsThatCannotBeReachedAreNamed(t *testing.T) {
+	requireDocker(t)
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts("gone.invalid"))
+	const note = "these hosts are allowed, but cannot be reached from the user's machine: gone.invalid ("
+	for _, url := range []string{"http://gone.invalid/x.git", "https://gone.invalid/x.git"} {
+		res := bash(t, rt, "git clone -q "+url)
+		require.Contains(t, res.Note, note, res.String())
+		require.NotContains(t, res.Note, "does not seem to use it")
+		require.Empty(t, res.Refused)
+	}
+}

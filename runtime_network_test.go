@@ -93,6 +93,19 @@ func (e *networkEvents) has(u pygent.HostUse) bool {
 	return false
 }
 
+func TestAllowingTheContainerItselfIsTold(t *testing.T) {
+	requireDocker(t)
+	for host, told := range map[string]bool{"localhost:8080": true, "127.0.0.1:8080": true, "[::1]:8080": true, "127.0.0.2:8080": false, "localhost.example.org": false} {
+		var texts []string
+		newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts(host), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+			if e.Kind == pygent.RuntimeLimited {
+				texts = append(texts, e.Text)
+			}
+		}))
+		require.Equal(t, told, strings.Contains(strings.Join(texts, "\n"), host+" is the container itself"), "%s: %q", host, texts)
+	}
+}
+
 func TestCommandsReachAllowedHostsOnly(t *testing.T) {
 	requireDocker(t)
 	address, _ := hostSite(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,15 +126,19 @@ func protectionOf(ctx context.Context, o *runtimeOptions, dir string) (confine.S
 	return s, nil
 }
 
-// describeProtection says in a note what a level leaves open, and why it is not
-// a higher one.
-func describeProtection(s confine.Support, dir string) (level, note string) {
+// describeProtection says in a note what a level leaves open, what does not work,
+// and why it is not a higher one. Commands reach the given paths besides the
+// workspace.
+func describeProtection(s confine.Support, dir string, paths []string) (level, note string) {
 	var notes []string
 	if s.Level != confine.None {
 		notes = append(notes, "open: "+strings.Join(append([]string{"the network"}, s.Gaps()...), ", "))
 	}
 	if home, err := os.UserHomeDir(); err == nil && s.Level != confine.None && holds(dir, home) {
 		notes = append(notes, "the workspace holds your home directory, with all that is in it")
+	}
+	if at := outerRepository(dir); at != "" && s.Level != confine.None && !slices.ContainsFunc(paths, func(p string) bool { return holds(p, at) }) {
+		notes = append(notes, fmt.Sprintf("git does not work, for the repository of the workspace is %q: start there, or name it in local.readable", at))
 	}
 	if s.Why != "" {
 		notes = append(notes, "no more protection: "+s.Why)
@@ -148,6 +153,53 @@ func holds(dir, path string) bool {
 	}
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
+}
+
+// tellMissingPaths tells of paths by which commands get nothing.
+func tellMissingPaths(o *runtimeOptions) {
+	for _, path := range slices.Concat(o.readable, o.writable) {
+		if _, err := os.Stat(path); err != nil {
+			o.queue.tell(RuntimeEvent{Kind: RuntimeLimited, Text: fmt.Sprintf("commands cannot be given a path of local.readable or local.writable: %v", err)})
+		}
+	}
+}
+
+// outerRepository returns where the git repository is that a directory belongs
+// to, if that lies outside of it; otherwise "".
+func outerRepository(dir string) string {
+	const name = ".git"
+	isRepository := func(at string) bool {
+		info, err := os.Stat(filepath.Join(at, "HEAD"))
+		return err == nil && info.Mode().IsRegular()
+	}
+	info, err := os.Lstat(filepath.Join(dir, name))
+	switch {
+	case err == nil && info.Mode().IsRegular() && info.Size() < 1<<16: // a worktree or a submodule
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		at, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
+		if err != nil || !ok {
+			return ""
+		}
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(dir, at)
+		}
+		if parent := filepath.Dir(at); filepath.Base(parent) == "worktrees" {
+			at = filepath.Dir(parent)
+		}
+		if isRepository(at) && !holds(dir, at) {
+			return at
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
+			if isRepository(filepath.Join(at, name)) {
+				return at
+			}
+			if filepath.Dir(at) == at {
+				break
+			}
+		}
+	}
+	return ""
 }
 
 // protection tells people of the protection, or nothing where there is no word

@@ -60,7 +60,7 @@ if __name__ == "__main__":
 .`},
 	{"npm", "npm", `mkdir dep && echo '{"name":"dep","version":"1.0.0","main":"i.js"}' >dep/package.json && echo 'module.exports = "fine"' >dep/i.js &&
 		(cd dep && npm pack --silent) && echo '{"name":"app","version":"1.0.0","scripts":{"go":"node app.js"}}' >package.json && echo 'console.log(require("dep"))' >app.js &&
-		npm install --silent --no-audit --no-fund ./dep/dep-1.0.0.tgz && npm run --silent go | grep -qx fine`},
+		npm install --silent --no-audit --no-fund ./dep/dep-1.0.0.tgz && npm run --silent go | grep -qx fine && ! npm ls 2>&1 | grep "Unknown env config"`},
 	{"cargo", "cargo", `mkdir -p dep/src src && printf '[package]\nname = "dep"\nversion = "1.0.0"\nedition = "2021"\n' >dep/Cargo.toml && echo 'pub fn text() -> &'"'static"' str { "fine" }' >dep/src/lib.rs &&
 		printf '[package]\nname = "app"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\ndep = { path = "dep" }\n' >Cargo.toml && echo 'fn main() { println!("{}", dep::text()); }' >src/main.rs &&
 		cargo build --offline -q && ./target/debug/app | grep -qx fine && cargo install --offline -q --path . && app | grep -qx fine`},

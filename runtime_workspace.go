@@ -130,12 +130,13 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 	if err != nil {
 		return res, r.errorOf(ctx, err)
 	}
-	ended, refused := r.options.hosts.command(), r.watchHosts()
+	ended, hosts := r.options.hosts.command(), r.watchHosts()
 	res, err = r.commands.run(ctx, spec)
 	ended()
-	res.Refused = refused()
+	refused, missed := hosts()
+	res.Refused = refused
 	res.Command = cmd
-	res.Note = joinNotes(res.Note, r.networkNote(res))
+	res.Note = joinNotes(res.Note, r.networkNote(res, missed))
 	return res, r.errorOf(ctx, err)
 }
 

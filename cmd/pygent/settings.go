@@ -18,7 +18,7 @@ import (
 // configuration files. A nil flag was not given.
 type settings struct {
 	Docker    *bool             `help:"Run commands in Docker, or not at all." xor:"docker"`
-	NoDocker  *bool             `help:"Run commands on this machine, without isolation." xor:"docker"`
+	NoDocker  *bool             `help:"Run commands on this machine, without a container." xor:"docker"`
 	Image     *string           `help:"Docker image (default python:3.12-slim)." placeholder:"NAME"`
 	Network   *string           `help:"Network of the container (default none)." placeholder:"NAME"`
 	AllowHost []string          `help:"Host that commands may reach by HTTP and HTTPS, such as pypi.org or *.example.net (default none)." placeholder:"HOST" sep:"none"`

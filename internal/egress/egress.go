@@ -106,9 +106,10 @@ func newTransport() *http.Transport {
 	}
 }
 
-// Watch begins to remember what is refused. The function that it returns ends
-// that, and returns the targets, some of them when there were many.
-func (p *Proxy) Watch() (refused func() []Use) { return p.ledger.begin() }
+// Watch begins to remember what is refused, and what is allowed but cannot be
+// reached. The function that it returns ends that, and returns the targets, some
+// of them when there were many.
+func (p *Proxy) Watch() (end func() (refused, missed []Use)) { return p.ledger.begin() }
 
 // Allowed returns the patterns in their one spelling.
 func (p *Proxy) Allowed() []string {
@@ -125,14 +126,16 @@ func (p *Proxy) Close() {
 	p.chained.CloseIdleConnections()
 }
 
+// inside are the names of a machine for itself.
+const inside = "localhost,127.0.0.1,::1"
+
 // Environment are the variables that lead programs to the proxy at a port inside.
 // Both cases are in use: curl does not read HTTP_PROXY, and others only that.
 func Environment(port int) []string {
 	address := (&url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}).String()
-	const local = "localhost,127.0.0.1,::1"
 	return []string{
-		"http_proxy=" + address, "https_proxy=" + address, "no_proxy=" + local,
-		"HTTP_PROXY=" + address, "HTTPS_PROXY=" + address, "NO_PROXY=" + local,
+		"http_proxy=" + address, "https_proxy=" + address, "no_proxy=" + inside,
+		"HTTP_PROXY=" + address, "HTTPS_PROXY=" + address, "NO_PROXY=" + inside,
 		"NODE_USE_ENV_PROXY=1", // node reads the others only then
 	}
 }

@@ -10,17 +10,17 @@ type Use struct {
 	Host    string // empty when further hosts are not told
 	Port    int
 	Allowed bool
-	Reason  string // why it was refused
+	Reason  string // why it was refused, or cannot be reached
 }
 
 // Bounds of what is told, for a command may ask for a million names.
 const (
 	maxTold    = 100 // hosts while commands run
-	maxRefused = 16  // hosts of one command
+	maxRefused = 16  // hosts of one command, and as many that cannot be reached
 )
 
 // ledger tells of each host once while commands run, and remembers for each
-// command what was refused meanwhile.
+// command what was refused meanwhile, and what could not be reached.
 type ledger struct {
 	tell func(Use) // may be nil
 
@@ -36,11 +36,11 @@ type toldKey struct {
 	allowed bool
 }
 
-// watch is what was refused while one command ran.
-type watch struct{ refused []Use }
+// watch is what one command did without.
+type watch struct{ refused, missed []Use }
 
 // begin opens a watch. The function that it returns closes it.
-func (l *ledger) begin() (end func() []Use) {
+func (l *ledger) begin() (end func() (refused, missed []Use)) {
 	w := &watch{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,11 +48,11 @@ func (l *ledger) begin() (end func() []Use) {
 		l.told, l.watches = nil, map[*watch]bool{}
 	}
 	l.watches[w] = true
-	return func() []Use {
+	return func() (refused, missed []Use) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.watches, w)
-		return w.refused
+		return w.refused, w.missed
 	}
 }
 
@@ -61,8 +61,10 @@ func (l *ledger) note(u Use) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.watches {
-		if !u.Allowed {
-			w.add(u)
+		if u.Allowed {
+			w.missed = slices.DeleteFunc(w.missed, u.sameHost)
+		} else {
+			w.refused = u.addTo(w.refused)
 		}
 	}
 	key := toldKey{u.Host, u.Port, u.Allowed}
@@ -79,9 +81,20 @@ func (l *ledger) note(u Use) {
 	l.tell(u)
 }
 
-func (w *watch) add(u Use) {
-	known := func(o Use) bool { return o.Host == u.Host && o.Port == u.Port }
-	if len(w.refused) < maxRefused && !slices.ContainsFunc(w.refused, known) {
-		w.refused = append(w.refused, u)
+// miss takes down that a host which may be reached could not be.
+func (l *ledger) miss(u Use) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for w := range l.watches {
+		w.missed = u.addTo(w.missed)
 	}
+}
+
+func (u Use) sameHost(o Use) bool { return o.Host == u.Host && o.Port == u.Port }
+
+func (u Use) addTo(list []Use) []Use {
+	if len(list) < maxRefused && !slices.ContainsFunc(list, u.sameHost) {
+		list = append(list, u)
+	}
+	return list
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,6 +93,12 @@ func isASCII(s string) bool {
 // isLocalName reports whether a name means the machine itself everywhere.
 func isLocalName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// IsInside reports whether programs that follow [Environment] take the host for
+// the machine that they run on, and do not ask the proxy for it.
+func (p Pattern) IsInside() bool {
+	return !p.below && slices.Contains(strings.Split(inside, ","), p.host)
 }
 
 // Allows reports whether the pattern lets a host be reached on a port.

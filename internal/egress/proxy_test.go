@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -331,8 +333,30 @@ func TestAFailureIsNoRefusal(t *testing.T) {
 	status, body := w.send(t, "CONNECT gone.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.Equal(t, http.StatusBadGateway, status)
 	require.Contains(t, body, "no such host")
-	require.Empty(t, refused())
+	none, missed := refused()
+	require.Empty(t, none)
+	require.Equal(t, []Use{{Host: "gone.test", Port: 443, Allowed: true, Reason: "no such host"}}, missed)
 	require.Empty(t, w.uses())
+}
+
+func TestAHostThatIsReachedAfterAllIsNotMissed(t *testing.T) {
+	address, _ := site(t, false)
+	var failed atomic.Bool
+	w := open(t, Config{Allow: []string{address}, Connect: func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) {
+		if failed.CompareAndSwap(false, true) {
+			return nil, errors.New("not yet")
+		}
+		return d.DialContext(ctx, "tcp", address)
+	}})
+	end := w.Watch()
+	request := "GET http://" + address + "/ HTTP/1.1\r\nHost: x\r\n\r\n"
+	status, _ := w.send(t, request)
+	require.Equal(t, http.StatusBadGateway, status)
+	status, _ = w.send(t, request)
+	require.Equal(t, http.StatusOK, status)
+	refused, missed := end()
+	require.Empty(t, refused)
+	require.Empty(t, missed)
 }
 
 func TestSmuggledRequestsDoNotPass(t *testing.T) {
@@ -595,7 +619,8 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 		_, err = io.Copy(io.Discard, answer.Body)
 		require.NoError(t, err)
 	}
-	require.Len(t, refused(), maxRefused)
+	some, _ := refused()
+	require.Len(t, some, maxRefused)
 	require.Len(t, w.uses(), maxTold+1)
 	require.Equal(t, Use{}, w.uses()[maxTold], "the last one tells that there are more")
 
@@ -604,8 +629,10 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 	w.send(t, "CONNECT h1.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 	w.send(t, "CONNECT h1.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 	want := []Use{{Host: "h1.test", Port: 443, Reason: "it is not an allowed host"}}
-	require.Equal(t, want, first())
-	require.Equal(t, want, second())
+	got, _ := first()
+	require.Equal(t, want, got)
+	got, _ = second()
+	require.Equal(t, want, got)
 	require.Equal(t, want[0], w.uses()[maxTold+1])
 	require.Len(t, w.uses(), maxTold+2)
 }

@@ -165,7 +165,7 @@ func answerError(w http.ResponseWriter, err error) {
 // tunnel connects a program with a host, byte by byte.
 func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request, t Target) {
 	host, err := p.connect(r.Context(), t)
-	if err = p.noted(t, err); err != nil {
+	if err = p.noted(r.Context(), t, err); err != nil {
 		answerError(w, fmt.Errorf("%s: %w", t, err))
 		return
 	}
@@ -208,8 +208,8 @@ func join(a, b net.Conn) {
 }
 
 // noted takes down what became of an attempt to connect: a refusal of its address,
-// or a use. Whether a host could be reached otherwise tells nothing.
-func (p *Proxy) noted(t Target, err error) error {
+// a use, or a failure.
+func (p *Proxy) noted(ctx context.Context, t Target, err error) error {
 	var no refusal
 	switch {
 	case errors.As(err, &no):
@@ -217,8 +217,23 @@ func (p *Proxy) noted(t Target, err error) error {
 		return no
 	case err == nil:
 		p.ledger.note(Use{Host: t.Host, Port: t.Port, Allowed: true})
+	case ctx.Err() == nil: // else the program has given up
+		p.ledger.miss(Use{Host: t.Host, Port: t.Port, Allowed: true, Reason: failure(err)})
 	}
 	return err
+}
+
+// failure says why a host could not be reached, in no words of the host.
+func failure(err error) string {
+	var lookup *net.DNSError
+	if errors.As(err, &lookup) {
+		return lookup.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err.Error()
+	}
+	return "the connection failed"
 }
 
 // targetKey is the key of a request's target in its context.
@@ -276,7 +291,7 @@ func (p *Proxy) roundTrip(r *http.Request) (*http.Response, error) {
 		r = r.WithContext(context.WithValue(r.Context(), viaKey{}, via))
 	}
 	answer, err := carry.RoundTrip(r)
-	if err = p.noted(t, err); err != nil {
+	if err = p.noted(r.Context(), t, err); err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
 	return answer, nil

@@ -199,7 +199,7 @@ func (f *finder) settings(cache string) {
 	f.set("CARGO_HOME", in("cargo"))
 	f.set("npm_config_cache", in("npm"))
 	f.set("npm_config_userconfig", in("npmrc"))
-	f.set("npm_config_store_dir", in("pnpm"))
+	f.set("PNPM_HOME", in("pnpm"))
 	f.set("YARN_GLOBAL_FOLDER", in("yarn"))
 	if !strings.ContainsAny(cache, " \t\n") { // for which mvn has no quotes
 		f.set("MAVEN_ARGS", "-Dmaven.repo.local="+in("m2"))
