@@ -77,24 +77,31 @@ func (g *gitState) begin() {
 	}()
 }
 
-// beforeTool waits for the first look: no tool may run before.
-func (g *gitState) beforeTool(t Tool) {
-	if g.waitReady() && !t.ReadOnly {
+// beforeTool waits for the first look: no tool may run before. It returns an
+// error when ctx ends meanwhile.
+func (g *gitState) beforeTool(ctx context.Context, t Tool) error {
+	begun := g.waitReady(ctx)
+	if begun && !t.ReadOnly {
 		g.acted.Store(true)
 	}
+	return context.Cause(ctx)
 }
 
 // waitReady waits for the first look, which is bounded. It reports false where
-// there is none.
-func (g *gitState) waitReady() (begun bool) {
+// there is none, or ctx ends before.
+func (g *gitState) waitReady(ctx context.Context) (begun bool) {
 	g.mu.Lock()
 	ready := g.ready
 	g.mu.Unlock()
 	if ready == nil {
 		return false
 	}
-	<-ready
-	return true
+	select {
+	case <-ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (g *gitState) look() gitwatch.Snapshot {
@@ -106,7 +113,7 @@ func (g *gitState) look() gitwatch.Snapshot {
 // changes returns what changed since the last time, each change once, and
 // whether it has to be said that not everything was looked at.
 func (g *gitState) changes() (all []gitwatch.Change, cut bool) {
-	if !g.waitReady() {
+	if !g.waitReady(context.Background()) {
 		return nil, false
 	}
 	g.acted.Store(false)

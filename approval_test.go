@@ -71,6 +71,28 @@ func TestWhichCallsAreAskedAbout(t *testing.T) {
 	}
 }
 
+// TestWhatIsApprovedIsWhatRuns has a model write arguments that two readers could
+// read in two ways.
+func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
+	call := pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":"echo shown","cmd":"echo run"}`}
+	replies := []pygent.Message{pygent.AssistantMessage("", call), pygent.AssistantMessage("done")}
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		m := replies[0]
+		replies = replies[1:]
+		return &pygent.ChatResponse{Message: m}, nil
+	})
+	var approved string
+	agent := newAgent(t, model, pygent.WithApproval(func(_ context.Context, call pygent.ToolCall) (pygent.Decision, error) {
+		approved = call.Arguments
+		return pygent.Decision{Allow: true}, nil
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.ReplyEnds())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"cmd":"echo run"}`, approved)
+	require.NotContains(t, approved, "shown")
+	require.Contains(t, results(agent)[0], "$ echo run\nrun\n")
+}
+
 func TestApprovalRulesHoldForTasks(t *testing.T) {
 	var a asked
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {

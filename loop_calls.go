@@ -137,7 +137,9 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err := r.permit(ctx, tool, call, args); err != nil {
 		return errorResult(err), false
 	}
-	r.git.beforeTool(tool)
+	if err := r.git.beforeTool(ctx, tool); err != nil {
+		return errorResult(err), false
+	}
 	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
 		r.ranCommands.Store(true)
 	}

@@ -15,4 +15,4 @@ scripts/remote.sh start
 eval "$(scripts/remote.sh env)"
 
 export PYGENT_TEST_REQUIRE_DOCKER=1 ESCAPE_TIME="${ESCAPE_TIME:-60s}"
-go test -count=1 -v ./e2e/escape "$@" 2>&1 | awk -f scripts/test.awk
+go test -count=1 -timeout 20m -v ./e2e/escape "$@" 2>&1 | awk -f scripts/test.awk

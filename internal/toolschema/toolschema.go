@@ -94,8 +94,10 @@ func (s *Schema) Wire() json.RawMessage { return s.wire }
 
 // Arguments checks the arguments that a model wrote, and returns them as an
 // object that fits the author's schema: an optional property that is null is
-// left out, and JSON text is parsed where the model was asked for it. The error
-// is for the model: it says what is wrong and what is expected.
+// left out, JSON text is parsed where the model was asked for it, and of two
+// properties with one name the last one counts, so that whoever reads the
+// arguments reads the same. The error is for the model: it says what is wrong and
+// what is expected.
 func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "{}"
@@ -112,14 +114,9 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	case given == nil:
 		given, text = map[string]any{}, "{}"
 	}
-	if s.root != nil {
-		if read, changed := s.root.read(given); changed {
-			encoded, err := encode(read)
-			if err != nil {
-				return nil, err
-			}
-			text = string(encoded)
-		}
+	text, err := s.readAs(given, text)
+	if err != nil {
+		return nil, err
 	}
 	// The checker knows numbers as float64 only; the arguments keep their digits.
 	var checked map[string]any
@@ -132,6 +129,24 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("the arguments do not fit (%s); expected %s", head(reason), s.expected())
 	}
 	return json.RawMessage(text), nil
+}
+
+// readAs is the text of arguments as they are read: the model's own, unless that
+// could be read in another way.
+func (s *Schema) readAs(given map[string]any, text string) (string, error) {
+	var read any = given
+	changed := false
+	if s.root != nil {
+		read, changed = s.root.read(given)
+	}
+	encoded, err := encode(read)
+	if err != nil {
+		return "", err
+	}
+	if changed || jsonwalk.Values(encoded) != jsonwalk.Values([]byte(text)) {
+		return string(encoded), nil
+	}
+	return text, nil
 }
 
 const (
