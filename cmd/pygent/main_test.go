@@ -134,6 +134,7 @@ func TestRunWritesAndRunsAProgram(t *testing.T) {
 			require.Contains(t, got.stderr, "  42 from sum.sh\n")
 			system := server.Requests()[0].Chat.Messages[0].Text()
 			require.Equal(t, where == "docker", strings.Contains(system, "in a Docker container"))
+			require.Equal(t, where == "local", strings.Contains(got.stderr, "commands run on this machine; protection: "))
 		})
 	}
 }

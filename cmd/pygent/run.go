@@ -52,6 +52,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
+	r.tellProtection(ctx, agent)
 	result, err := r.work(ctx, agent, prompt)
 	if refused := seen.refusedHosts(); refused != "" {
 		warn(refused)
@@ -61,6 +62,18 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	shown := !r.Quiet && oneTerminal() && result.Question == nil && seen.lastWords() == result.Summary
 	return join(r.finish(result, err, out, shown), cleanUp(agent))
+}
+
+// tellProtection says how far commands are kept from the rest of this machine,
+// where they run on it. A container tells of itself when it starts.
+func (r *runCmd) tellProtection(ctx context.Context, agent *pygent.Agent) {
+	d, ok := agent.Runtime().(pygent.Describer)
+	if !ok || r.Quiet || r.JSON {
+		return
+	}
+	if info := d.Describe(ctx); info.Protection != "" {
+		fmt.Fprintf(screen.Stderr(), "· commands run on this machine; protection: %s (%s)\n", info.Protection, info.ProtectionNote)
+	}
 }
 
 // oneTerminal reports whether standard output and standard error are shown
