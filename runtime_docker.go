@@ -184,7 +184,12 @@ func (c *dockerCommander) close() error {
 		left = errors.Join(left, c.removeSaved(ctx))
 	}
 	if given != nil && c.keep {
-		left = errors.Join(left, fmt.Errorf("files of the workspace may still be the container's: %w", given))
+		given = fmt.Errorf("files of the workspace may still be the container's: %w", given)
+		if errors.Is(given, errEngineGone) {
+			left = errors.Join(left, given)
+		} else {
+			err = errors.Join(err, given)
+		}
 	}
 	if left != nil && saved {
 		left = fmt.Errorf("%w: %w", ErrCleanupIncomplete, left)
@@ -272,8 +277,16 @@ func (c *dockerCommander) giveUp(patience time.Duration) error {
 		return nil
 	}
 	if _, err := c.engine.Ping(ctx); err != nil {
-		return engineWords(ctx, err)
+		return fmt.Errorf("%w: %w", errEngineGone, engineWords(ctx, err))
 	}
+	return c.giveUpAsRoot(ctx, !c.keep)
+}
+
+// errEngineGone tells that the files were not even looked at.
+var errEngineGone = errors.New("the engine is gone")
+
+// giveUpAsRoot does it from a new container that has all the rights it takes.
+func (c *dockerCommander) giveUpAsRoot(ctx context.Context, temporary bool) error {
 	spec := c.spec
 	spec.config.User = "0:0"
 	spec.host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
@@ -281,7 +294,7 @@ func (c *dockerCommander) giveUp(patience time.Duration) error {
 	if err != nil {
 		return err
 	}
-	err = box.giveUpFiles(ctx, !c.keep)
+	err = box.giveUpFiles(ctx, temporary)
 	_ = box.close(ctx) // it ends with our connection, and is swept where it does not
 	return err
 }

@@ -169,6 +169,12 @@ func (c *dockerCommander) removeVolume(ctx context.Context) error {
 // notes that where it cannot: a later process may remove it then.
 func (c *dockerCommander) removeSaved(ctx context.Context) error {
 	err := c.removeVolume(ctx)
+	if err != nil && ctx.Err() == nil {
+		// An engine gives up at directories that are nested too deeply for paths.
+		if emptied := c.giveUpAsRoot(ctx, true); emptied == nil {
+			err = c.removeVolume(ctx)
+		}
+	}
 	if err != nil {
 		_ = c.spec.self.MarkSaved(c.volume) // without the note it is shown and asked for
 	}

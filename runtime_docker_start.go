@@ -236,6 +236,7 @@ func (c *dockerCommander) launchRemote(ctx context.Context, p place, name string
 	if err != nil {
 		return nil, err
 	}
+	c.place = p
 	return c.mountFiles(ctx, box, true)
 }
 
