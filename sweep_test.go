@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/mount"
@@ -103,7 +104,7 @@ func (th *things) left(all []thing) []thing {
 		} else {
 			_, err = th.engine.VolumeInspect(th.t.Context(), x.name)
 		}
-		require.True(th.t, err == nil || client.IsErrNotFound(err), "%v", err)
+		require.True(th.t, err == nil || errdefs.IsNotFound(err), "%v", err)
 		return err != nil
 	})
 }

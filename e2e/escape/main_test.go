@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package escape attacks the runtimes from within, as a hostile model or a
 // hostile program in a container would: every attack runs against files, keys
 // and processes of this machine that were planted for it, and that nobody may
