@@ -281,6 +281,8 @@ func FuzzDamage(f *testing.F) {
 	f.Add(uint16(200), []byte("\n{\"role\":\"user\","))
 	f.Add(uint16(0), make([]byte, 120))
 	f.Add(uint16(90), []byte(`}]`))
+	f.Add(uint16(352), []byte("[")) // makes one value of the last lines
+	f.Add(uint16(1), []byte("["))   // and of all
 	f.Fuzz(func(t *testing.T, at uint16, with []byte) {
 		if int(at)+len(with) > len(data) || len(with) == 0 {
 			return

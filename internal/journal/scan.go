@@ -61,7 +61,7 @@ func Scan[T any](data []byte, format Format[T]) (*Found[T], error) {
 	case data[at] == '[':
 		at++
 		s.found.End = at
-		s.lines = bytes.HasPrefix(data[at:], []byte("\n{\""))
+		s.lines = inLines(data[at:])
 		s.array(at)
 	case data[at] == 0: // a block of the disk that was lost
 		s.resync(at, at)
@@ -83,6 +83,12 @@ type scanner[T any] struct {
 	strange int   // how many values are no elements
 	why     error // of the first of them
 	budget  int   // how many bytes of values that turn out to be none may be read
+}
+
+// inLines reports whether an array is written as a journal writes it, by its
+// beginning or, where that is damaged, by its end.
+func inLines(array []byte) bool {
+	return bytes.HasPrefix(array, []byte("\n{\"")) || bytes.HasSuffix(array, []byte("}\n]\n")) && bytes.Contains(array, []byte("},\n{\""))
 }
 
 // verdict tells a damaged array from another program's file, which has values
@@ -246,6 +252,10 @@ func (s *scanner[T]) add(r *run[T], at, n int, sure bool) bool {
 		}
 		r.elements = append(r.elements, element)
 		return true
+	case s.lines && bytes.Contains(value, []byte("\n{\"")):
+		// Damage has made one value of several lines, which are elements.
+		r.stop, r.seen = at, at
+		return false
 	case !sure && len(r.elements) == 0:
 		r.stop = at + n
 		return false
