@@ -172,6 +172,9 @@ func (m *OpenAIModel) connectionError(err error) *APIError {
 	case errors.As(cause, &redirect):
 		e.Retryable = false
 		hint = fmt.Sprintf("if you trust it, give that in the base URL: %s", redirect.baseOf())
+	case strings.Contains(cause.Error(), "response headers exceeded"): // net/http has no type for it
+		e.Retryable = false
+		hint = "no server of a model sends that much before its answer: is the base URL right?"
 	case errors.Is(cause, syscall.ECONNREFUSED):
 		hint = "is the server running there?"
 	case errors.As(cause, &dns):

@@ -139,7 +139,9 @@ func TestHeadersAreBounded(t *testing.T) {
 			m := newModel(t, pygent.OpenAIBaseURL(s.URL))
 			took := allocated(func() {
 				_, err := m.Chat(t.Context(), ask())
-				require.Error(t, err)
+				var refused *pygent.APIError
+				require.ErrorAs(t, err, &refused)
+				require.False(t, refused.Retryable, "%v", err)
 			})
 			require.Less(t, took>>20, uint64(64))
 		})
