@@ -19,7 +19,9 @@ type late struct {
 	net.Conn
 	gone  chan struct{} // closed when the guest has gone
 	tried chan struct{} // closed when something was written since
+	ended chan struct{} // closed when all that the guest sent was read
 	once  sync.Once
+	last  sync.Once
 }
 
 func (l *late) Write(p []byte) (int, error) {
@@ -35,6 +37,7 @@ func (l *late) Write(p []byte) (int, error) {
 func (l *late) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if err != nil {
+		l.last.Do(func() { close(l.ended) })
 		<-l.tried
 	}
 	return n, err
@@ -49,11 +52,12 @@ func TestGuestThatWasNotHeardForLongIsCalledFirst(t *testing.T) {
 			ours, theirs := net.Pipe()
 			served := make(chan error, 1)
 			go func() { served <- server.New(supervise.NewGroups(), os.Environ()).Serve(theirs) }()
-			conn := &late{Conn: ours, gone: make(chan struct{}), tried: make(chan struct{})}
+			conn := &late{Conn: ours, gone: make(chan struct{}), tried: make(chan struct{}), ended: make(chan struct{})}
 			c, err := Connect(t.Context(), conn, Config{Workspace: t.TempDir(), KeepAlive: time.Hour})
 			require.NoError(t, err)
 			close(conn.gone)
 			require.NoError(t, theirs.Close())
+			<-conn.ended // what comes late is heard, too
 			c.heard.last.Store(-int64(tc.silence))
 			_, err = c.Run(t.Context(), Command{Script: "true"})
 			require.ErrorIs(t, err, ErrClosed)
