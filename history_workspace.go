@@ -41,7 +41,16 @@ func (o *options) writableDirs() ([]string, error) {
 	if o.runtime != nil {
 		return nil, nil // of a runtime of the caller's own it is not known
 	}
-	rt, err := newRuntimeOptions(o.runtimeOpts)
+	return writableDirs(o.runtimeOpts)
+}
+
+// WritableDirs returns the directories of this machine that commands can write to
+// and that stay: the workspace, and what else they were given. Files of a program
+// that lie there may become links at any time. The error is one of the settings.
+func (c Config) WritableDirs() ([]string, error) { return writableDirs(c.RuntimeOptions()) }
+
+func writableDirs(opts []RuntimeOption) ([]string, error) {
+	rt, err := newRuntimeOptions(opts)
 	if err != nil {
 		return nil, err
 	}

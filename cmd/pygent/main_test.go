@@ -342,6 +342,26 @@ func TestLogFileThatIsFullIsAWarning(t *testing.T) {
 	require.Contains(t, got.stderr, "pygent: warning: log file: write /dev/full: no space left on device")
 }
 
+// TestLogFollowsNoLinkOfCommands has commands put a link in the place of the log,
+// in each directory that they can write to.
+func TestLogFollowsNoLinkOfCommands(t *testing.T) {
+	for _, variable := range []string{"PYGENT_WORKSPACE", "PYGENT_LOCAL_WRITABLE"} {
+		t.Run(variable, func(t *testing.T) {
+			dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "mine")
+			require.NoError(t, os.WriteFile(outside, []byte("mine"), 0o600))
+			log := filepath.Join(dir, "log")
+			require.NoError(t, os.Symlink(outside, log))
+			server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
+			got := finish(t, command(t, append(server.Env(), variable+"="+dir, "PYGENT_LOG_FILE="+log), "run", "--no-docker", "go"))
+			require.Equal(t, exitUsage, got.code, got.stderr)
+			require.Contains(t, got.stderr, "log file: ")
+			data, err := os.ReadFile(outside)
+			require.NoError(t, err)
+			require.Equal(t, "mine", string(data))
+		})
+	}
+}
+
 func TestMisspeltVariableIsAWarning(t *testing.T) {
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil))
 	got := finish(t, command(t, append(server.Env(), "PYGENT_MODLE=m"), "run", "--no-docker", "--quiet", "go"))

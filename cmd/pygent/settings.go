@@ -224,25 +224,14 @@ func (s *settings) options() (pygent.Config, []pygent.Option, error) {
 // openLog returns a logger that adds to a file. The file is closed by the end
 // of the process, which may log until then.
 func openLog(cfg pygent.Config) (*slog.Logger, error) {
-	file, err := inside.OpenFile(writableDirs(cfg), cfg.LogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	dirs, err := cfg.WritableDirs()
+	if err != nil {
+		return nil, fmt.Errorf("log file: %w", err)
+	}
+	file, err := inside.OpenFile(dirs, cfg.LogFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("log file: %w", err)
 	}
 	noisy := newOutput(file, func(err error) { warn(fmt.Sprintf("log file: %v; nothing more is logged", err)) })
 	return slog.New(slog.NewTextHandler(noisy, &slog.HandlerOptions{Level: slog.LevelDebug})), nil
-}
-
-// writableDirs returns the directories of this machine that commands can write
-// to, where they could put a link in the place of a file of ours.
-func writableDirs(cfg pygent.Config) []string {
-	var dirs []string
-	if cfg.Workspace != "" {
-		dirs = append(dirs, cfg.Workspace)
-	}
-	for _, m := range cfg.Container.Mounts {
-		if info, err := os.Stat(m.Source); err == nil && info.IsDir() && !m.ReadOnly {
-			dirs = append(dirs, m.Source)
-		}
-	}
-	return dirs
 }
