@@ -102,7 +102,7 @@ func (p *prompt) environment() {
 		p.line("- Commands run on the user's machine, confined: they can write only the workspace, `$TMPDIR`, `/tmp` and caches of their own, and read the system and its tools. The rest of the user's files, those beside and above the workspace among them, other processes and sockets such as Docker's do not exist for them. What you cannot do without, the user can name in `[local] readable` or `writable` of `~/.pygent.toml`. sudo does not work; install Python packages in a virtual environment.")
 	case rt.Kind == kindLocal && rt.Protection == protectionFiles:
 		p.line("- Commands run on the user's machine as the user, but other files than the workspace, `$TMPDIR`, caches of their own, the system and its tools cannot be opened, `/tmp` among them: that is meant, so do not look for a way around. What you cannot do without, the user can name in `[local] readable` or `writable` of `~/.pygent.toml`. sudo does not work; install Python packages in a virtual environment. Change nothing else of the user's, such as processes, unless you were asked to.")
-	case rt.Kind == "local":
+	case rt.Kind == kindLocal:
 		p.line("- Commands run directly on the user's machine, with the user's rights and no sandbox: change nothing outside the workspace unless you were asked to.")
 	case rt.Kind != "":
 		p.line("- Commands run in a runtime of the kind `%s`.", rt.Kind)

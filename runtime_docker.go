@@ -212,10 +212,10 @@ func (c *dockerCommander) save() error {
 	c.mu.Lock()
 	s := c.current
 	c.mu.Unlock()
-	if s != nil && s.mounts {
-		return nil
-	}
 	if s != nil {
+		if s.mounts {
+			return nil
+		}
 		c.awaitStart(s)
 	}
 	if c.volume == "" {
