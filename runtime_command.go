@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guest"
 )
 
@@ -157,7 +158,7 @@ func (b *boundedOutput) into(r *BashResult) {
 func joinOutput(head, tail []byte, omitted int64, r *BashResult) {
 	if omitted > 0 {
 		// Characters that the cut goes through count as left out.
-		h, t := trimPartialEnd(head), trimPartialStart(tail)
+		h, t := cut.TrimEnd(head), cut.TrimStart(tail)
 		omitted += int64(len(head) - len(h) + len(tail) - len(t))
 		head, tail = h, t
 	}
@@ -170,30 +171,4 @@ func joinOutput(head, tail []byte, omitted int64, r *BashResult) {
 	}
 	s.Write(tail)
 	r.Output = strings.ToValidUTF8(s.String(), string(utf8.RuneError))
-}
-
-// trimPartialEnd drops the beginning of a character at the end of p.
-func trimPartialEnd(p []byte) []byte {
-	for i := len(p) - 1; i >= 0 && i >= len(p)-utf8.UTFMax; i-- {
-		if utf8.RuneStart(p[i]) {
-			if !utf8.FullRune(p[i:]) {
-				return p[:i]
-			}
-			break
-		}
-	}
-	return p
-}
-
-// trimPartialStart drops the end of a character at the start of p.
-func trimPartialStart(p []byte) []byte {
-	for i := 0; i < len(p) && i < utf8.UTFMax-1; i++ {
-		if utf8.RuneStart(p[i]) {
-			return p[i:]
-		}
-	}
-	if len(p) < utf8.UTFMax {
-		return nil
-	}
-	return p
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/cut"
 )
 
 // Bounds of what the built-in tools show a model.
@@ -221,11 +223,11 @@ func downloadFile(ctx context.Context, rt Runtime, in downloadInput) (*ToolResul
 	// A piece may begin and end within a character.
 	begin, end := in.Offset, in.Offset+int64(len(data))
 	if begin > 0 {
-		data = trimPartialStart(data)
+		data = cut.TrimStart(data)
 		begin = end - int64(len(data))
 	}
 	if end < size {
-		data = trimPartialEnd(data)
+		data = cut.TrimEnd(data)
 		end = begin + int64(len(data))
 	}
 	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
