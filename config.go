@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // Config is every setting that files and the environment can give. A zero
@@ -52,7 +54,7 @@ type Config struct {
 	// loaded reports that the environment has been read.
 	loaded bool
 	// projectFiles are those of InitialFiles that a project's file named.
-	projectFiles map[string]initialFile
+	projectFiles map[string]sandbox.InitialFile
 	// home is the user's own file, whether it exists or not; empty where none is
 	// read.
 	home string

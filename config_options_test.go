@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // optionsOf loads a configuration from overrides and applies its options.
@@ -53,7 +55,7 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 	require.Equal(t, DockerRequired, rt.docker)
 	require.Equal(t, "i", rt.image)
 	require.Equal(t, "w", rt.workspace)
-	require.Equal(t, []initialFile{{text: "f"}}, rt.initialFiles)
+	require.Equal(t, []sandbox.InitialFile{{Text: "f"}}, rt.initialFiles)
 	require.Equal(t, "bridge", rt.network)
 	require.Equal(t, int64(1<<30), rt.memory)
 	require.Equal(t, 2.0, rt.cpus)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // refuse notes the keys that a project's file must leave to the user.
@@ -39,10 +41,10 @@ func (c *Config) confineInitialFiles(dir string) error {
 	if err != nil {
 		return fmt.Errorf("find the project's directory: %w", err)
 	}
-	c.projectFiles = make(map[string]initialFile)
+	c.projectFiles = make(map[string]sandbox.InitialFile)
 	for i, path := range c.InitialFiles {
-		file := initialFile{text: path, project: dir}
-		if err := file.check(); err != nil {
+		file := sandbox.InitialFile{Text: path, Project: dir}
+		if err := file.Check(); err != nil {
 			return &valueError{path: fmt.Sprintf("[%d]", i), reason: err.Error()}
 		}
 		c.InitialFiles[i] = filepath.Join(dir, path)
@@ -63,11 +65,11 @@ func setInitialFiles(c *Config, value any) error {
 
 // initialFiles returns the initial files with what is known of their origin.
 func (c *Config) initialFiles() RuntimeOption {
-	files := make([]initialFile, len(c.InitialFiles))
+	files := make([]sandbox.InitialFile, len(c.InitialFiles))
 	for i, path := range c.InitialFiles {
 		file, ok := c.projectFiles[path]
 		if !ok {
-			file = initialFile{text: path}
+			file = sandbox.InitialFile{Text: path}
 		}
 		files[i] = file
 	}

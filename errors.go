@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/docker"
+	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -14,21 +16,21 @@ import (
 // Errors that callers branch on, to be tested with errors.Is.
 var (
 	// ErrDockerUnavailable is returned when Docker is required and no engine answers.
-	ErrDockerUnavailable = errors.New("no Docker engine answers")
+	ErrDockerUnavailable = docker.ErrUnavailable
 	// ErrRuntimeStart is returned by the methods of a runtime that cannot start
 	// as it is configured: the image is missing, or the engine refuses the
 	// container. Nothing can run there, so an agent's run ends with it.
-	ErrRuntimeStart = errors.New("the runtime cannot start")
+	ErrRuntimeStart = sandbox.ErrStart
 	// ErrRuntimeLost is returned while it is not known whether the last container
 	// of a runtime still runs, because its engine does not answer: nothing else
 	// may run in its workspace meanwhile. It can pass.
-	ErrRuntimeLost = errors.New("the last container may still run")
+	ErrRuntimeLost = docker.ErrLost
 	// ErrCleanupIncomplete is returned by Cleanup when the engine did not remove
 	// what runs there. The workspace is as it should be, and a later process
 	// removes what is left: see [Leftovers].
-	ErrCleanupIncomplete = errors.New("something is left on the engine")
+	ErrCleanupIncomplete = docker.ErrCleanupIncomplete
 	// ErrRuntimeClosed is returned by a runtime after Cleanup.
-	ErrRuntimeClosed = errors.New("the runtime is closed")
+	ErrRuntimeClosed = sandbox.ErrClosed
 	// ErrOutsideWorkspace is returned for a path that leads out of the workspace.
 	ErrOutsideWorkspace = workspace.ErrOutside
 	// ErrFileTooLarge is returned for a file above [MaxReadFile].

@@ -36,7 +36,7 @@ func openHistoryBeside(dirs []string, path string) (*History, error) {
 // can write to and that stay: the workspace, and what else it was given.
 func (o *options) writableDirs() ([]string, error) {
 	if rt, ok := o.runtime.(*workspaceRuntime); ok {
-		return append(rt.options.writableMounts(), rt.dir.tree.Dir()), nil
+		return append(rt.options.writableMounts(), rt.Dir()), nil
 	}
 	if o.runtime != nil {
 		return nil, nil // of a runtime of the caller's own it is not known

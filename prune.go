@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
-	"github.com/docker/go-units"
 
+	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/owner"
-	"github.com/x/pygent/internal/workspace"
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // Leftover is something that says it was made by a runtime, and whose process
@@ -38,17 +35,24 @@ type Leftover struct {
 
 // String describes the leftover in one line, which shows whatever cannot be
 // printed as an escape.
-func (l Leftover) String() string {
-	parts := []string{l.Kind + " " + owner.Printable(l.Name)}
-	if !l.Created.IsZero() {
-		parts = append(parts, strings.ToLower(units.HumanDuration(time.Since(l.Created)))+" old")
+func (l Leftover) String() string { return l.found().String() }
+
+// found is the leftover as it was found.
+func (l Leftover) found() sandbox.Leftover {
+	return sandbox.Leftover{
+		Kind: l.Kind, Name: l.Name, ID: l.id, Owner: l.Owner, Created: l.Created,
+		Ours: l.Ours, Sure: l.Sure, Why: l.Why,
 	}
-	parts = append(parts, "of "+owner.Describe(l.Owner))
-	s := strings.Join(parts, ", ")
-	if l.Why != "" {
-		s += ": " + l.Why
+}
+
+func leftoversOf(found []sandbox.Leftover) (all []Leftover) {
+	for _, l := range found {
+		all = append(all, Leftover{
+			Kind: l.Kind, Name: l.Name, id: l.ID, Owner: l.Owner, Created: l.Created,
+			Ours: l.Ours, Sure: l.Sure, Why: l.Why,
+		})
 	}
-	return s
+	return all
 }
 
 // Leftovers lists what dead processes left on the engine and on this machine,
@@ -61,11 +65,12 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := directoriesLeft(o.self())
+	self := o.sandboxConfig().Self()
+	found := leftoversOf(sandbox.DirectoriesLeft(self))
 	if o.docker == DockerNever {
 		return found, nil
 	}
-	engine, err := connectEngine(ctx, o.dockerHost)
+	engine, err := docker.Connect(ctx, o.dockerHost)
 	if err != nil {
 		if o.docker == DockerRequired {
 			return nil, err
@@ -73,8 +78,8 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 		return found, nil
 	}
 	defer engine.Close()
-	onEngine, err := everythingLeft(ctx, engine, o.self())
-	return append(onEngine, found...), err
+	onEngine, err := docker.Leftovers(ctx, engine, self)
+	return append(leftoversOf(onEngine), found...), err
 }
 
 // Prune removes leftovers, which [Leftovers] listed, also those that are not
@@ -86,6 +91,7 @@ func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) err
 	if err != nil {
 		return err
 	}
+	self := o.sandboxConfig().Self()
 	var engine *client.Client
 	defer func() {
 		if engine != nil {
@@ -94,99 +100,14 @@ func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) err
 	}()
 	var failed error
 	for _, l := range leftovers {
-		if l.Kind != leftDirectory && engine == nil {
-			if engine, err = connectEngine(ctx, o.dockerHost); err != nil {
+		if l.Kind != sandbox.Directory && engine == nil {
+			if engine, err = docker.Connect(ctx, o.dockerHost); err != nil {
 				return errors.Join(failed, err)
 			}
 		}
-		if err := l.remove(ctx, engine, o.self()); err != nil {
+		if err := docker.Remove(ctx, engine, self, l.found()); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("remove %s %s: %w", l.Kind, owner.Printable(l.Name), err))
 		}
 	}
 	return failed
-}
-
-// The kinds of leftovers.
-const (
-	leftContainer = owner.Container
-	leftVolume    = owner.Volume
-	leftDirectory = "directory"
-)
-
-// Errors of what Prune does not remove.
-var (
-	errNotMade  = errors.New("pygent did not make it")
-	errUsedHere = errors.New("a living process uses it")
-)
-
-func (l Leftover) remove(ctx context.Context, engine *client.Client, self *owner.Self) error {
-	switch l.Kind {
-	case leftContainer:
-		return l.removeContainer(ctx, engine, self)
-	case leftVolume:
-		return l.removeVolume(ctx, engine, self)
-	case leftDirectory:
-		return workspace.RemoveFound(l.Name)
-	}
-	return fmt.Errorf("unknown kind %q", l.Kind)
-}
-
-func (l Leftover) removeContainer(ctx context.Context, engine *client.Client, self *owner.Self) error {
-	if l.id == "" {
-		l.id = l.Name
-	}
-	info, err := engine.ContainerInspect(ctx, l.id)
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	if err == nil && info.Config != nil {
-		err = removable(self, info.Config.Labels)
-	}
-	switch {
-	case err != nil:
-		return err
-	case l.Sure:
-		return removeStopped(ctx, engine, l.id)
-	default:
-		return removeContainer(ctx, engine, l.id)
-	}
-}
-
-// removeStopped removes a container that does not run: the engine refuses
-// others, also one that somebody has started this moment.
-func removeStopped(ctx context.Context, engine *client.Client, id string) error {
-	err := engine.ContainerRemove(ctx, id, container.RemoveOptions{RemoveVolumes: true})
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// removeVolume removes a volume that no container uses: the engine refuses others.
-func (l Leftover) removeVolume(ctx context.Context, engine *client.Client, self *owner.Self) error {
-	info, err := engine.VolumeInspect(ctx, l.Name)
-	if err == nil {
-		err = removable(self, info.Labels)
-	}
-	if err == nil {
-		err = engine.VolumeRemove(ctx, l.Name, false)
-	}
-	if err != nil && !errdefs.IsNotFound(err) {
-		return err
-	}
-	self.Forget(l.Name)
-	return nil
-}
-
-// removable refuses what does not even say that pygent made it, and what is in
-// use.
-func removable(self *owner.Self, labels map[string]string) error {
-	by := labels[owner.LabelOwner]
-	switch {
-	case by == "":
-		return errNotMade
-	case self.StateOf(by) == owner.Alive:
-		return errUsedHere
-	}
-	return nil
 }

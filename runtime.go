@@ -1,10 +1,19 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/docker"
+	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/tree"
 )
 
 // Runtime is a workspace, and a place where commands run in it. It knows
@@ -65,7 +74,7 @@ func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if o.docker == DockerNever {
 		return newLocalRuntime(ctx, o, "")
 	}
-	engine, err := connectEngine(ctx, o.dockerHost)
+	engine, err := docker.Connect(ctx, o.dockerHost)
 	switch {
 	case err == nil:
 		return newDockerRuntime(ctx, o, engine)
@@ -80,7 +89,7 @@ func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if info := r.(Describer).Describe(ctx); info.Protection != protectionNone {
 		text = fmt.Sprintf("commands run on this machine (protection: %s): %v", info.Protection, err)
 	}
-	o.queue.tell(RuntimeEvent{Kind: RuntimeFallback, Text: text})
+	o.queue.Tell(sandbox.Event{Kind: sandbox.Fallback, Text: text})
 	return r, nil
 }
 
@@ -181,72 +190,207 @@ const (
 	DefaultMaxOutput = 32 << 10
 )
 
-// BashOption adjusts one call of [Runtime.Bash].
-type BashOption func(*BashOptions)
-
-// BashOptions are the settings of one command. Runtimes get them from
-// [NewBashOptions].
-type BashOptions struct {
-	Timeout   time.Duration // default [DefaultBashTimeout]; negative means no limit but ctx
-	Dir       string        // working directory, relative to the workspace; default the workspace
-	Env       []string      // "NAME=value", added to the runtime's environment
-	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
+// treeRuntime is a runtime that gives and takes files as archives, and so
+// without a path of this machine that a link could lead astray. The limits of an
+// archive are its reader's.
+type treeRuntime interface {
+	PackTree(ctx context.Context, path string, take func(io.Reader) error) error
+	// UnpackTree puts a file at dest, or into the directory dest, and what is in
+	// a directory below dest.
+	UnpackTree(ctx context.Context, dest string, in *tree.Reader) error
 }
 
-// NewBashOptions applies opts to the defaults.
-func NewBashOptions(opts ...BashOption) BashOptions {
-	o := BashOptions{Timeout: DefaultBashTimeout, MaxOutput: DefaultMaxOutput}
-	apply(&o, opts)
-	return o
+// JobRunner is implemented by runtimes that can run commands in the
+// background. Jobs end with the runtime at the latest.
+type JobRunner interface {
+	// StartJob starts a command and returns at once. It has no time limit
+	// unless [BashTimeout] sets one. What it prints is kept, the last of it
+	// when it is much.
+	StartJob(ctx context.Context, cmd string, opts ...BashOption) (Job, error)
+
+	// Jobs returns the jobs that run and the last ones that ran, the oldest first.
+	Jobs(ctx context.Context) ([]Job, error)
+
+	// JobOutput returns what a job has printed from offset on, and waits at
+	// most wait for something new. An unknown id is [ErrUnknownJob].
+	JobOutput(ctx context.Context, id string, offset int64, wait time.Duration) (JobOutput, error)
+
+	// KillJob ends a job with all its processes, and returns when they are gone.
+	KillJob(ctx context.Context, id string) (Job, error)
 }
 
-// BashTimeout limits the time of a command. Zero keeps the default, a
-// negative duration means no limit but the context's.
-func BashTimeout(d time.Duration) BashOption {
-	return func(o *BashOptions) {
-		if d != 0 {
-			o.Timeout = d
-		}
+// ErrUnknownJob is returned for a job that does not exist, or ran long ago.
+var ErrUnknownJob = guest.ErrNoJob
+
+// Job is a command in the background, or processes that a command left there.
+type Job struct {
+	ID        string        `json:"id"`
+	Command   string        `json:"command"`   // its beginning
+	Running   bool          `json:"running"`   // a process of it is alive
+	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
+	Printed   int64         `json:"printed"`   // bytes of output so far
+	Duration  time.Duration `json:"-"`         // duration_seconds in JSON
+	Processes int           `json:"processes"` // how many are alive
+}
+
+// String describes the job in one line.
+func (j Job) String() string {
+	state := fmt.Sprintf("running for %s, %d processes", j.Duration.Round(time.Second), j.Processes)
+	if !j.Running {
+		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
 	}
+	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, headOf(j.Command, 80), state, j.Printed)
 }
 
-// BashDir sets the directory a command starts in, relative to the workspace.
-func BashDir(dir string) BashOption { return func(o *BashOptions) { o.Dir = dir } }
-
-// BashEnv adds variables, each "NAME=value", to a command's environment.
-func BashEnv(env ...string) BashOption {
-	return func(o *BashOptions) { o.Env = append(o.Env, env...) }
+// JobOutput is a piece of a job's output.
+type JobOutput struct {
+	Text    string `json:"text"`
+	Next    int64  `json:"next"`              // the offset to go on at
+	Skipped int64  `json:"skipped,omitempty"` // bytes before Text that are no longer kept
+	Job     Job    `json:"job"`               // its state
 }
 
-// BashMaxOutput sets how many bytes of output are kept, half from its start
-// and half from its end. Zero keeps the default; the most is 16 MiB.
-func BashMaxOutput(n int) BashOption {
-	return func(o *BashOptions) {
-		if n > 0 {
-			o.MaxOutput = n
-		}
-	}
+// Dialer is implemented by runtimes whose commands can run servers.
+type Dialer interface {
+	// Dial connects to a TCP port on which a process of the runtime listens.
+	// It works without a network and with remote engines. The connection
+	// outlives ctx, and ends with the runtime.
+	Dial(ctx context.Context, port int) (net.Conn, error)
 }
 
-// RuntimeEvent is something a runtime tells while it works.
-type RuntimeEvent struct {
-	Kind    RuntimeEventKind `json:"kind"`
-	Text    string           `json:"text,omitempty"`    // for people
-	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it has no measure
-	Total   int64            `json:"total,omitempty"`   // the whole; 0 when unknown
-	Host    *HostUse         `json:"host,omitempty"`    // of RuntimeNetwork
-}
-
-// RuntimeEventKind is the kind of a [RuntimeEvent].
-type RuntimeEventKind string
-
-// The kinds of runtime events.
+// The levels of [RuntimeInfo].Protection.
 const (
-	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
-	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
-	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
-	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
-	RuntimeLimited  RuntimeEventKind = "limited"  // this machine or image keeps less hold of commands than others: see Text
-	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
-	RuntimeNetwork  RuntimeEventKind = "network"  // commands reached a host, or were refused: Host. Once for each while commands run
+	protectionFull  = "full"
+	protectionFiles = "files"
+	protectionNone  = "none"
 )
+
+// protection tells people of the protection, or nothing where there is no word
+// of it.
+func (info RuntimeInfo) protection() string {
+	switch info.Protection {
+	case "":
+		return ""
+	case protectionNone:
+		return "; protection: none, so they can do whatever you can (" + info.ProtectionNote + ")"
+	}
+	return "; protection: " + info.Protection + " (" + info.ProtectionNote + ")"
+}
+
+// Starter is implemented by runtimes that can be asked to start before the
+// first command does it. All runtimes of this package are.
+type Starter interface {
+	// Start waits until commands can run, or returns why they cannot. The error
+	// matches [ErrRuntimeStart] where it would be the same the next time.
+	Start(ctx context.Context) error
+}
+
+// MaxReadFile is the largest file, in bytes, that the runtimes of this package
+// return from [Runtime.ReadFile].
+const MaxReadFile = 64 << 20
+
+// Kinds of runtimes.
+const (
+	kindDocker = "docker"
+	kindLocal  = "local"
+)
+
+// workspaceRuntime is a [Runtime] of this package: a sandbox, and what the types
+// of this package say of it.
+type workspaceRuntime struct {
+	*sandbox.Sandbox
+	info    RuntimeInfo
+	options *runtimeOptions // what it was made from
+}
+
+var _ interface {
+	Runtime
+	Describer
+	RangeReader
+	Starter
+	JobRunner
+	Dialer
+	treeRuntime
+} = (*workspaceRuntime)(nil)
+
+// UseDocker implements [Runtime].
+func (r *workspaceRuntime) UseDocker() bool { return r.info.Kind == kindDocker }
+
+// Describe implements [Describer].
+func (r *workspaceRuntime) Describe(ctx context.Context) RuntimeInfo {
+	info := r.info
+	info.Shell = r.Shell(ctx)
+	return info
+}
+
+// Bash implements [Runtime].
+func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOption) (BashResult, error) {
+	o := NewBashOptions(opts...)
+	o.Timeout = cmp.Or(o.Timeout, DefaultBashTimeout)
+	res, err := r.Sandbox.Bash(ctx, o.command(cmd))
+	return BashResult{
+		Command:   cmd,
+		Output:    res.Output,
+		ExitCode:  res.ExitCode,
+		TimedOut:  res.TimedOut,
+		Duration:  res.Duration,
+		Truncated: res.Truncated,
+		Omitted:   res.Omitted,
+		FullPath:  res.FullPath,
+		Note:      res.Note,
+		Refused:   hostUses(res.Refused),
+	}, err
+}
+
+// command is cmd with its settings.
+func (o BashOptions) command(cmd string) sandbox.Command {
+	return sandbox.Command{Script: cmd, Dir: o.Dir, Env: o.Env, Timeout: o.Timeout, MaxOutput: o.MaxOutput}
+}
+
+func hostUses(list []egress.Use) (uses []HostUse) {
+	for _, u := range list {
+		uses = append(uses, HostUse(u))
+	}
+	return uses
+}
+
+// StartJob implements [JobRunner].
+func (r *workspaceRuntime) StartJob(ctx context.Context, cmd string, opts ...BashOption) (Job, error) {
+	var o BashOptions // unlike a command that is waited for, a job has no default limit
+	apply(&o, opts)
+	job, err := r.Sandbox.StartJob(ctx, o.command(cmd))
+	return jobOf(job), err
+}
+
+// Jobs implements [JobRunner].
+func (r *workspaceRuntime) Jobs(ctx context.Context) ([]Job, error) {
+	list, err := r.Sandbox.Jobs(ctx)
+	var jobs []Job
+	for _, j := range list {
+		jobs = append(jobs, jobOf(j))
+	}
+	return jobs, err
+}
+
+// JobOutput implements [JobRunner].
+func (r *workspaceRuntime) JobOutput(ctx context.Context, id string, offset int64, wait time.Duration) (JobOutput, error) {
+	out, err := r.Sandbox.JobOutput(ctx, id, offset, wait)
+	return JobOutput{Text: out.Text, Next: out.Next, Skipped: out.Skipped, Job: jobOf(out.Job)}, err
+}
+
+// KillJob implements [JobRunner].
+func (r *workspaceRuntime) KillJob(ctx context.Context, id string) (Job, error) {
+	job, err := r.Sandbox.KillJob(ctx, id)
+	return jobOf(job), err
+}
+
+func jobOf(j guest.Job) Job {
+	job := Job{
+		ID: j.ID, Command: j.Command, Running: j.Running, ExitCode: -1,
+		Printed: j.Total, Duration: j.Duration, Processes: j.Count,
+	}
+	if j.Exited {
+		job.ExitCode = j.ExitCode
+	}
+	return job
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,23 +12,32 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
-	"github.com/x/pygent/internal/workspace"
 )
 
-// treesOnly is a runtime of which nothing but files is used.
-type treesOnly struct {
-	Runtime
-	files files
-	root  *os.Root
+// fuzzedRuntime is a runtime of which nothing but files is used, and a way into
+// its workspace that does not go through it.
+type fuzzedRuntime struct {
+	*workspaceRuntime
+	root *os.Root
 }
 
-func (r treesOnly) packTree(ctx context.Context, path string, take func(io.Reader) error) error {
-	return r.files.pack(ctx, path, take)
-}
+// noCommands runs no commands.
+type noCommands struct{ sandbox.Commander }
 
-func (r treesOnly) unpackTree(ctx context.Context, dest string, in *tree.Reader) error {
-	return unpackFiles(ctx, r.files, dest, in)
+func (noCommands) Close() error { return nil }
+
+func newFuzzedRuntime(t *testing.T, dir string) fuzzedRuntime {
+	config := sandbox.Config{Workspace: dir, ReadLimit: MaxReadFile, Events: sandbox.NewEvents(nil, slog.New(slog.DiscardHandler))}
+	w, err := sandbox.OpenWorkspace(t.Context(), config, false)
+	require.NoError(t, err)
+	box, err := sandbox.New(sandbox.Parts{Workspace: w, Files: sandbox.HostFiles{Tree: w.Tree}, Commands: noCommands{}}, config)
+	require.NoError(t, err)
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, box.Cleanup()); require.NoError(t, root.Close()) })
+	return fuzzedRuntime{&workspaceRuntime{Sandbox: box}, root}
 }
 
 const fuzzSecret = "what is outside"
@@ -36,7 +46,7 @@ const fuzzSecret = "what is outside"
 // nothing may read or change.
 type treeFuzz struct {
 	t             *testing.T
-	parent, child treesOnly
+	parent, child fuzzedRuntime
 	out, outside  string
 }
 
@@ -49,15 +59,7 @@ func newTreeFuzz(t *testing.T) *treeFuzz {
 	for _, name := range []string{"a", "b", "d/a"} {
 		require.NoError(t, os.WriteFile(filepath.Join(f.outside, name), []byte(fuzzSecret), 0o600))
 	}
-	open := func(dir string) treesOnly {
-		w, err := workspace.Open(filepath.Join(top, dir))
-		require.NoError(t, err)
-		root, err := os.OpenRoot(filepath.Join(top, dir))
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, w.Close()); require.NoError(t, root.Close()) })
-		return treesOnly{files: hostFiles{w}, root: root}
-	}
-	f.parent, f.child = open("parent"), open("child")
+	f.parent, f.child = newFuzzedRuntime(t, filepath.Join(top, "parent")), newFuzzedRuntime(t, filepath.Join(top, "child"))
 	return f
 }
 
@@ -98,11 +100,11 @@ func (f *treeFuzz) step(op, x, y byte) {
 	case 4:
 		_ = rt.root.RemoveAll(name)
 	case 5:
-		_ = rt.files.writeFile(ctx, name, []byte("evil"))
+		_ = rt.WriteFile(ctx, name, []byte("evil"))
 	case 6:
-		_ = export(ctx, rt.files, name, "workspace", f.out, tree.Limits{})
+		_ = rt.ExportFile(ctx, name, f.out)
 	case 7:
-		f.upload(ctx, rt, other)
+		_ = rt.UploadFile(ctx, f.out, other)
 	case 8:
 		f.delegate(ctx, name, other)
 	case 9:
@@ -110,15 +112,16 @@ func (f *treeFuzz) step(op, x, y byte) {
 	case 10:
 		_ = tree.Remove(rt.root, name)
 	case 11:
-		_ = initialFile{text: name + ":" + other, project: f.out}.copyInto(ctx, rt.files)
+		f.begin(ctx, rt.root.Name(), sandbox.InitialFile{Text: name + ":" + other, Project: f.out})
 	}
 }
 
-func (f *treeFuzz) upload(ctx context.Context, rt treesOnly, dest string) {
-	src, err := workspace.OpenSource(f.out)
-	require.NoError(f.t, err)
-	defer src.Close()
-	_ = upload(ctx, rt.files, src, dest)
+// begin makes a workspace of a directory, with an initial file.
+func (f *treeFuzz) begin(ctx context.Context, dir string, file sandbox.InitialFile) {
+	w, err := sandbox.OpenWorkspace(ctx, sandbox.Config{Workspace: dir, InitialFiles: []sandbox.InitialFile{file}}, false)
+	if err == nil {
+		require.NoError(f.t, w.Discard())
+	}
 }
 
 // delegate copies files from one workspace to the other, as a task gets them.
@@ -212,7 +215,7 @@ func TestSwitchedDirectoriesLeadNowhere(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fuzzSecret, string(data))
 	}
-	for _, dir := range []treesOnly{fuzz.parent, fuzz.child} {
+	for _, dir := range []fuzzedRuntime{fuzz.parent, fuzz.child} {
 		require.NoError(t, tree.Walk(dir.root, func(e tree.Entry) error {
 			if e.Info.Mode().IsRegular() {
 				data, err := e.Dir.ReadFile(e.Base)

@@ -3,19 +3,20 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"sync"
-	"time"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/docker/docker/client"
 
+	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/hostask"
+	"github.com/x/pygent/internal/sandbox"
 )
-
-// dockerWorkspace is where the container sees the workspace.
-const dockerWorkspace = "/workspace"
 
 // NewDockerRuntime makes a runtime whose commands run in a Docker container.
 // It returns an error that matches [ErrDockerUnavailable] when no engine
@@ -33,7 +34,7 @@ func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, erro
 	if err != nil {
 		return nil, err
 	}
-	engine, err := connectEngine(ctx, o.dockerHost)
+	engine, err := docker.Connect(ctx, o.dockerHost)
 	if err != nil {
 		return nil, err
 	}
@@ -42,259 +43,338 @@ func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, erro
 
 // newDockerRuntime takes over the engine's client, in case of an error too.
 func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Client) (Runtime, error) {
-	if err := o.openNetwork(); err != nil {
-		return nil, errors.Join(err, engine.Close())
-	}
-	w, err := openWorkspace(ctx, o, true, dockerWorkspace)
-	if err != nil {
-		return nil, errors.Join(err, engine.Close())
-	}
-	o.env = append(containerEnv(o), o.env...)
-	c := newDockerCommander(o, engine, w)
-	c.mu.Lock()
-	c.begin()
-	c.wg.Go(func() { sweepEngine(c.life, engine, o) })
-	c.mu.Unlock()
-	info := RuntimeInfo{Kind: kindDocker, Image: o.image, Workspace: dockerWorkspace, Network: o.network != "none", AllowedHosts: o.allowed(), Temporary: w.temporary}
-	return newWorkspaceRuntime(w, c.files, c, info, o, "*")
-}
-
-// dockerCommander is a commander that keeps one container at a time, starting
-// a new one when it has died. How commands get into the container is the
-// business of the container's own commander.
-type dockerCommander struct {
-	engine *client.Client
-	spec   containerSpec
-	emit   func(RuntimeEvent)
-	files  *dockerFiles
-	way    *egress.Proxy // to allowed hosts; nil for none
-	keep   bool          // the workspace's directory outlives the runtime
-
-	guestFor func(system, arch string) (*guestProgram, error)
-
-	life context.Context // ends at close, and with it every start
-	end  context.CancelFunc
-
-	mu      sync.Mutex // guards what follows
-	current *containerStart
-	starts  int
-	wg      sync.WaitGroup // of starts; added to under mu
-
-	// Only one start goes on at a time, and what follows is its own.
-	last   *dockerContainer // that was made; nil when it is known to have ended
-	failed error            // of pulling the image: that is not tried again
-	told   string           // the failure that an event has told of
-	again  bool             // a container has run before
-	shared bool             // the engine may see our file system
-	proved bool             // it is known whether it does
-	volume string           // of the workspace, where it does not
-	place  place            // of the last container that was made
-}
-
-func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir) *dockerCommander {
-	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, guestFor: o.guestFor, shared: sharesFiles(engine), way: o.way}
-	if o.sharedFiles != nil {
-		c.shared = *o.sharedFiles
-	}
-	c.files = &dockerFiles{tree: w.tree, commands: c, copyLimit: o.copyLimit}
-	c.life, c.end = context.WithCancel(context.Background())
-	return c
-}
-
-func (c *dockerCommander) run(ctx context.Context, spec commandSpec) (BashResult, error) {
-	for retried := false; ; retried = true {
-		box, err := c.ready(ctx, spec.timeout)
-		if err != nil {
-			return BashResult{ExitCode: -1}, err
-		}
-		res, err := box.commands.run(ctx, spec)
-		if !errors.Is(err, errContainerGone) || retried {
-			box.tellNew(&res)
-			return res, err
-		}
-		// The container died before the command began: it is safe to repeat.
-		c.drop(box)
-	}
-}
-
-func (c *dockerCommander) guest(ctx context.Context) (*guest.Client, error) {
-	box, err := c.ready(ctx, -1)
+	box, err := docker.New(ctx, engine, o.dockerConfig())
 	if err != nil {
 		return nil, err
 	}
-	return box.commands.guest(ctx)
+	info := RuntimeInfo{
+		Kind:         kindDocker,
+		Image:        o.image,
+		Workspace:    docker.Workspace,
+		Network:      o.network != noNetwork,
+		AllowedHosts: box.AllowedHosts(),
+		Temporary:    o.workspace == "",
+	}
+	return &workspaceRuntime{Sandbox: box, info: info, options: o}, nil
 }
 
-func (c *dockerCommander) shell(ctx context.Context) string {
-	c.mu.Lock()
-	s := c.current
-	c.mu.Unlock()
-	if s == nil { // the last start failed: it is for a command to try again
-		return ""
+// dockerConfig is what the options say of containers.
+func (o *runtimeOptions) dockerConfig() docker.Config {
+	c := docker.Config{
+		Config:       o.sandboxConfig(),
+		Image:        o.image,
+		Network:      o.network,
+		Hosts:        o.hostsConfig(),
+		Memory:       o.memory,
+		CPUs:         o.cpus,
+		Pids:         o.pids,
+		User:         o.user,
+		Capabilities: o.capabilities,
+		ReadOnlyRoot: o.readOnlyRoot,
+		GPUs:         o.gpus,
+		SharedFiles:  o.sharedFiles,
+		NoGuest:      o.noGuest,
 	}
-	select {
-	case <-s.known:
-		return s.shell
-	case <-ctx.Done():
-		return ""
+	for _, m := range o.mounts {
+		c.Mounts = append(c.Mounts, docker.Mount(m))
 	}
+	return c
 }
 
-// drop gives up a container in which no command can be started. The next start
-// sees to its end.
-func (c *dockerCommander) drop(box *dockerContainer) {
-	box.lose(nil)
-	_ = box.hangUp()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s := c.current; s != nil && s.over() && s.container == box {
-		c.current = nil
+// checkContainer refuses GPUs and mounts that make no sense, and completes the
+// mounts.
+func (o *runtimeOptions) checkContainer() error {
+	if err := docker.CheckGPUs(o.gpus); err != nil {
+		return err
 	}
-}
-
-// park takes the container away until there is need of one. The function that
-// it returns removes it; the next start waits for that.
-func (c *dockerCommander) park() (remove func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := c.current
-	if s == nil || !s.over() || s.err != nil {
-		return func() {}
-	}
-	c.current = nil
-	return func() { _ = s.container.discard() } // what the engine keeps is found by its labels
-}
-
-// close returns an error that matches [ErrCleanupIncomplete] where nothing is
-// lost but tidiness.
-func (c *dockerCommander) close() error {
-	err := c.save()
-	saved := err == nil
-	c.end()
-	c.wg.Wait()
-	patience := cmp.Or(c.spec.pace.cleanup, cleanupTime)
-	given := c.giveUp(patience)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	var left error
-	if c.last != nil {
-		left = c.last.close(ctx)
-	}
-	if saved {
-		left = errors.Join(left, c.removeSaved(ctx))
-	}
-	if given != nil && c.keep {
-		given = fmt.Errorf("files of the workspace may still be the container's: %w", given)
-		if errors.Is(given, errEngineGone) {
-			left = errors.Join(left, given)
-		} else {
-			err = errors.Join(err, given)
+	for i, m := range o.mounts {
+		if m.Source == "" || !path.IsAbs(m.Target) {
+			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
 		}
-	}
-	if left != nil && saved {
-		left = fmt.Errorf("%w: %w", ErrCleanupIncomplete, left)
-	}
-	if c.way != nil {
-		c.way.Close()
-	}
-	return errors.Join(err, left, c.engine.Close())
-}
-
-// save brings a workspace that is to be kept back from its volume. When that
-// fails the volume stays, and the error names it.
-func (c *dockerCommander) save() error {
-	c.files.mu.RLock()
-	seated := c.files.seated
-	c.files.mu.RUnlock()
-	if !seated || !c.keep {
-		return nil
-	}
-	c.mu.Lock()
-	s := c.current
-	c.mu.Unlock()
-	if s != nil {
-		if s.mounts {
-			return nil
+		source, err := filepath.Abs(m.Source)
+		if err != nil {
+			return fmt.Errorf("mount %q: %w", m.Source, err)
 		}
-		c.awaitStart(s)
-	}
-	if c.volume == "" {
-		return nil
-	}
-	// The container may have died, and another one take its place.
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	client, err := c.guest(ctx)
-	if err == nil {
-		err = endJobs(ctx, client)
-	}
-	if err == nil {
-		err = c.bringBack(client)
-	}
-	if err != nil {
-		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
+		o.mounts[i].Source = source
 	}
 	return nil
 }
 
-// awaitStart waits for a start that goes on, and gives it up when it takes long,
-// as one does that pulls an image.
-func (c *dockerCommander) awaitStart(s *containerStart) {
-	limit := time.NewTimer(engineTimeout)
-	defer limit.Stop()
-	select {
-	case <-s.done:
-	case <-limit.C:
-		c.end()
-		<-s.done
+// Defaults of a container.
+const (
+	// DefaultImage is the image of a container when nothing is said.
+	DefaultImage = "python:3.12-slim"
+	// DefaultMemory is a container's memory limit in bytes; it gets no swap.
+	DefaultMemory = 512 << 20
+	// DefaultPidsLimit is how many processes and threads a container may have.
+	DefaultPidsLimit = 256
+)
+
+// noNetwork is the network of a container that has none.
+const noNetwork = "none"
+
+// defaultCapabilities are what package managers need; all others are dropped.
+var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "KILL"}
+
+// DockerMode says whether a runtime uses Docker.
+type DockerMode int
+
+// The Docker modes. The zero value is DockerAuto.
+const (
+	DockerAuto     DockerMode = iota // Docker if an engine answers, else this machine
+	DockerRequired                   // Docker, or an error
+	DockerNever                      // this machine
+)
+
+// String returns "auto", "required" or "never".
+func (m DockerMode) String() string {
+	switch m {
+	case DockerAuto:
+		return "auto"
+	case DockerRequired:
+		return "required"
+	case DockerNever:
+		return "never"
 	}
+	return "DockerMode(" + strconv.Itoa(int(m)) + ")"
 }
 
-// bringBackTime bounds the copying of a workspace out of a volume. It is long,
-// because a guest that does not get on with it is given up much sooner, and is
-// there for one that sends a byte now and then.
-const bringBackTime = time.Hour
+// MarshalText encodes the mode as its name.
+func (m DockerMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-func (c *dockerCommander) bringBack(client *guest.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), bringBackTime)
-	defer cancel()
-	return c.files.bringBack(ctx, client)
+// UnmarshalText accepts the modes' names, and the booleans of configuration
+// files and variables: "1", "true", "yes" and "on" require Docker, "0",
+// "false", "no" and "off" rule it out. An empty text is DockerAuto.
+func (m *DockerMode) UnmarshalText(text []byte) error {
+	switch s := strings.ToLower(strings.TrimSpace(string(text))); s {
+	case "", "auto":
+		*m = DockerAuto
+	case "required", "1", "true", "yes", "on":
+		*m = DockerRequired
+	case "never", "0", "false", "no", "off":
+		*m = DockerNever
+	default:
+		return fmt.Errorf("docker mode %q: want auto, required or never", s)
+	}
+	return nil
 }
 
-// giveUp gives the files of a mounted workspace to its owner, and takes from
-// them the bits by which they would run as somebody else. The container may
-// have died, or its user lack the right: then one that has it is started for
-// this. An engine that maps users may refuse even that. The files then stay as
-// they are, which matters for a workspace that is kept: a temporary one that
-// cannot be removed is an error of its own.
-func (c *dockerCommander) giveUp(patience time.Duration) error {
-	if !c.proved || !c.spec.giveUp {
-		return nil // nothing has run, or nothing is mounted, or the files are ours anyway
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx, !c.keep) == nil {
-		return nil
-	}
-	if _, err := c.engine.Ping(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errEngineGone, engineWords(ctx, err))
-	}
-	return c.giveUpAsRoot(ctx, !c.keep)
+// Mount is a file or directory of the engine's machine that a container sees.
+type Mount struct {
+	Source   string `json:"source"` // a path that exists
+	Target   string `json:"target"` // an absolute path in the container
+	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
-// errEngineGone tells that the files were not even looked at.
-var errEngineGone = errors.New("the engine is gone")
+// WithDockerHost names the engine, as DOCKER_HOST does: unix:///path,
+// tcp://host:port or ssh://user@host. By default the engine is found as the
+// docker command finds it.
+func WithDockerHost(host string) RuntimeOption {
+	return func(o *runtimeOptions) { o.dockerHost = host }
+}
 
-// giveUpAsRoot does it from a new container that has all the rights it takes.
-func (c *dockerCommander) giveUpAsRoot(ctx context.Context, temporary bool) error {
-	spec := c.spec
-	spec.config.User = "0:0"
-	spec.host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
-	box, err := startContainer(ctx, c.engine, spec, c.place, "pygent-"+spec.id+"-owner", func(string) {}, func(RuntimeEvent) {})
+// WithImage sets the container's image. The default is [DefaultImage]. An
+// image that the engine does not have is pulled.
+func WithImage(image string) RuntimeOption {
+	return func(o *runtimeOptions) { o.image = image }
+}
+
+// WithNetwork sets the container's network: "none" (the default), "bridge",
+// "host", or the name of a network.
+func WithNetwork(mode string) RuntimeOption {
+	return func(o *runtimeOptions) { o.network = mode }
+}
+
+// WithMemory limits the container's memory, in bytes. There is no swap beyond
+// it. The default is [DefaultMemory].
+func WithMemory(bytes int64) RuntimeOption {
+	return func(o *runtimeOptions) { o.memory = bytes }
+}
+
+// WithCPUs limits the container's processor time to that of n processors. The
+// default, 0, is no limit.
+func WithCPUs(n float64) RuntimeOption {
+	return func(o *runtimeOptions) { o.cpus = n }
+}
+
+// WithPidsLimit limits the container's processes and threads. The default is
+// [DefaultPidsLimit].
+func WithPidsLimit(n int64) RuntimeOption {
+	return func(o *runtimeOptions) { o.pids = n }
+}
+
+// WithContainerUser sets who commands run as in the container: "user", "uid",
+// "uid:gid". The default is the image's user.
+func WithContainerUser(user string) RuntimeOption {
+	return func(o *runtimeOptions) { o.user = user }
+}
+
+// WithCapabilities replaces the capabilities that the container keeps. The
+// default is what package managers need: CHOWN, DAC_OVERRIDE, FOWNER, SETGID,
+// SETUID and KILL. WithCapabilities() keeps none. Files of the workspace can
+// carry rights out of a container that has more: SETFCAP lets it give
+// capabilities to programs, MKNOD make devices, and SYS_ADMIN most other things.
+func WithCapabilities(caps ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }
+}
+
+// WithReadOnlyRoot makes the container's file system read-only but for the
+// workspace and /tmp, which is then kept in memory.
+func WithReadOnlyRoot(readOnly bool) RuntimeOption {
+	return func(o *runtimeOptions) { o.readOnlyRoot = readOnly }
+}
+
+// WithMounts shows more files and directories to the container.
+func WithMounts(mounts ...Mount) RuntimeOption {
+	return func(o *runtimeOptions) { o.mounts = append(o.mounts, mounts...) }
+}
+
+// WithGPUs passes GPUs to the container: "all", a number, or
+// "device=0,1". The default, "", passes none.
+func WithGPUs(gpus string) RuntimeOption {
+	return func(o *runtimeOptions) { o.gpus = gpus }
+}
+
+// WithPublish makes ports on which commands listen reachable on this machine,
+// for as long as the runtime lives: "8080" on 127.0.0.1:8080, "3000:8080" on
+// 127.0.0.1:3000, "0.0.0.0:3000:8080" from other machines too. It works without
+// a network in the container and with remote engines.
+func WithPublish(ports ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.publishPorts = append(o.publishPorts, ports...) }
+}
+
+// WithSharedFiles says whether the engine sees this machine's file system, so
+// that it can mount the workspace. Without, the workspace is a volume of the
+// engine, and a workspace that is kept is brought back at Cleanup. By default
+// it is tried where the engine is behind a local socket.
+func WithSharedFiles(shared bool) RuntimeOption {
+	return func(o *runtimeOptions) { o.sharedFiles = &shared }
+}
+
+// WithSweep says whether the runtime removes what earlier processes have left.
+// By default the first temporary workspace of a process does so on this machine,
+// and its first container on the engine, in the background. Removed is what
+// proves by a key, which is kept in the user's state directory, that this user's
+// pygent made it on this machine, whose process has ended, which nothing uses and
+// with which nothing is lost. [Leftovers] lists the rest. Without such a
+// directory nothing is removed.
+func WithSweep(sweep bool) RuntimeOption {
+	return func(o *runtimeOptions) { o.keepLeftovers = !sweep }
+}
+
+// HostRequest asks whether commands may reach hosts that nothing allows yet.
+type HostRequest struct {
+	// Hosts are names as [WithAllowedHosts] takes them, without ports: 8 at most, in
+	// lower case and ASCII. Commands chose them, so treat them as a stranger's words.
+	Hosts []string
+}
+
+// HostDecision is the answer of a [HostApprovalFunc], for all hosts of the
+// request. The zero HostDecision refuses them.
+type HostDecision struct {
+	Allow bool
+	// Session allows the hosts for as long as the runtime lives, and to the
+	// tasks that begin later. Otherwise they are allowed until the commands that
+	// run have ended.
+	Session bool
+	Reason  string // told to the model when the hosts are refused
+}
+
+// HostApprovalFunc decides whether commands may reach hosts. An error refuses
+// them. It must honour ctx, which ends when the answer is of no use any more. It
+// is called by one goroutine of the runtime at a time.
+type HostApprovalFunc func(ctx context.Context, r HostRequest) (HostDecision, error)
+
+// WithHostApproval sets who decides about hosts that [WithAllowedHosts] does not
+// allow. The connection of a command waits for the answer, as does its time
+// limit. However many connections want a host, it is asked about once, with the
+// others that are wanted at the time. A refusal holds for as long as the runtime
+// lives, and so does an answer with Session. Nobody is asked about private
+// addresses and other ports than the web's: they have to be named in advance.
+//
+// The decision concerns this runtime. Those of tasks that an agent delegates
+// may reach what is allowed when they begin, and ask nobody.
+//
+// Default: in a terminal session of an [Agent] the user is asked; otherwise such
+// hosts are refused. It has no effect in a container that was given a network.
+func WithHostApproval(f HostApprovalFunc) RuntimeOption {
+	return func(o *runtimeOptions) { o.askHosts = f }
+}
+
+// hostsConfig is what the options say of hosts that commands may reach.
+func (o *runtimeOptions) hostsConfig() sandbox.NetworkConfig {
+	c := sandbox.NetworkConfig{
+		Allowed: o.allowedHosts,
+		Limit:   cmp.Or(o.networkLimit, DefaultNetworkLimit),
+		CanAsk:  o.canAskHosts,
+		Connect: o.connect,
+	}
+	if o.askHosts != nil {
+		c.Ask = o.decideHosts
+	}
+	return c
+}
+
+// decideHosts has askHosts decide, which is code that the runtime was given.
+func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (hostask.Answer, error) {
+	d, err := outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
+	logPanic(o.logger, "approval of hosts", err)
 	if err != nil {
-		return err
+		return hostask.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)
 	}
-	err = box.giveUpFiles(ctx, temporary)
-	_ = box.close(ctx) // it ends with our connection, and is swept where it does not
-	return err
+	return hostask.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user said no")}, nil
+}
+
+// DefaultNetworkLimit is how many bytes the commands of a runtime may exchange
+// with hosts that [WithAllowedHosts] names.
+const DefaultNetworkLimit = 16 << 30
+
+// HostUse tells of a host that commands wanted to reach.
+type HostUse struct {
+	Host    string `json:"host"` // lower case, in ASCII; an address without brackets
+	Port    int    `json:"port"`
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason,omitempty"` // why it was refused
+}
+
+// WithAllowedHosts lets commands in a container without a network reach hosts by
+// HTTP and HTTPS, and no others: "example.org" on the ports 80 (HTTP) and 443
+// (HTTPS), "*.example.net" every name below example.net but not itself,
+// "example.org:8443" that port alone. A private address, of this machine or its
+// network, is reached only when it is named with its port, as in
+// "10.0.0.5:8080"; link-local addresses only by themselves, not by a name. Calls
+// add up.
+//
+// Commands see a proxy on 127.0.0.1, of which their environment tells
+// (http_proxy, https_proxy and the like). The hosts are dialled from this
+// machine, also when the engine is remote. What is not allowed is not even looked
+// up. TLS passes untouched, so what is behind an allowed name is that server's
+// choice. A proxy that the environment of this process names (HTTPS_PROXY) is
+// used; addresses cannot be checked then, since it looks the names up.
+//
+// It is an error together with another network than "none", and has no effect on
+// the local runtime, whose commands have the network of this machine; a
+// [RuntimeLimited] event tells so.
+func WithAllowedHosts(patterns ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.allowedHosts = append(o.allowedHosts, slices.Clone(patterns)...) }
+}
+
+// WithNetworkLimit limits how many bytes, both ways together, commands may
+// exchange with allowed hosts while the runtime lives. The default, 0, is
+// [DefaultNetworkLimit]; a negative number is no limit.
+func WithNetworkLimit(bytes int64) RuntimeOption {
+	return func(o *runtimeOptions) { o.networkLimit = bytes }
+}
+
+// checkNetwork refuses hosts that make no sense.
+func (o *runtimeOptions) checkNetwork() error {
+	for _, s := range o.allowedHosts {
+		if _, err := egress.ParsePattern(s); err != nil {
+			return err
+		}
+	}
+	if len(o.allowedHosts) > 0 && o.network != noNetwork && o.docker != DockerNever {
+		return fmt.Errorf("the network %q reaches every host: leave it out, or the allowed hosts", o.network)
+	}
+	return nil
 }

@@ -1,22 +1,16 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
 
-	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/guest/confine"
-	"github.com/x/pygent/internal/guest/shell"
-	"github.com/x/pygent/internal/toolbox"
+	"github.com/x/pygent/internal/guest/supervise"
+	"github.com/x/pygent/internal/sandbox"
 )
 
 // NewLocalRuntime makes a runtime whose commands run on this machine. On Linux
@@ -42,182 +36,139 @@ func NewLocalRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error
 	return newLocalRuntime(ctx, o, "")
 }
 
+// newLocalRuntime makes a runtime on this machine. fallback says why it is none in
+// a container, where that was asked for first.
 func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (Runtime, error) {
-	env := toolbox.Inherited(os.Environ(), o.inherit)
-	path, err := shell.Find(env)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRuntimeStart, err)
-	}
-	w, err := openWorkspace(ctx, o, false)
+	box, protection, err := sandbox.NewLocal(ctx, o.sandboxConfig(), o.localConfig())
 	if err != nil {
 		return nil, err
 	}
-	tellOpenNetwork(o)
-	dir := w.tree.Dir()
-	support, err := protectionOf(ctx, o, dir)
-	if err != nil {
-		return nil, errors.Join(err, w.discard())
+	if len(o.allowedHosts) > 0 {
+		o.queue.Tell(sandbox.Event{Kind: sandbox.Limited, Text: "commands run on this machine and use its network: the allowed hosts are no limit"})
 	}
-	was, err := w.tree.Stat(".")
-	if err != nil {
-		return nil, errors.Join(err, w.discard())
+	info := RuntimeInfo{
+		Kind:           kindLocal,
+		Workspace:      box.Dir(),
+		Network:        true,
+		Temporary:      o.workspace == "",
+		Protection:     protection.Level,
+		ProtectionNote: protection.Note,
+		Fallback:       fallback,
 	}
-	if support.Level != confine.None {
-		tellMissingPaths(o)
-	}
-	c := &localCommander{
-		path: path, dir: dir, was: was, env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1),
-		level: support.Level, readable: o.readable, writable: o.writable,
-	}
-	info := RuntimeInfo{Kind: kindLocal, Workspace: dir, Network: true, Temporary: w.temporary, Fallback: fallback}
-	info.Protection, info.ProtectionNote = describeProtection(support, dir, slices.Concat(o.readable, o.writable))
-	return newWorkspaceRuntime(w, hostFiles{w.tree}, c, info, o, dir)
+	return &workspaceRuntime{Sandbox: box, info: info, options: o}, nil
 }
 
-// spillPrefix begins the name of the directory where a guest keeps long outputs.
-const spillPrefix = ".pygent-"
-
-// localCommander is a commander on this machine. Its guest is started by the
-// first command, so that a runtime that runs none costs no process.
-type localCommander struct {
-	path string      // the shell
-	dir  string      // the workspace
-	was  fs.FileInfo // of it, at the start
-	env  []string    // inherited by commands
-	pace pace
-	emit func(RuntimeEvent)
-
-	level    confine.Level // how far commands are confined
-	readable []string      // besides what every command may read
-	writable []string      // likewise
-
-	told    sync.Once     // of what a guest cannot do here
-	turn    chan struct{} // a token for whoever uses current, also while one is started or ended
-	current *guestCommander
-	place   confined // of current
+// localConfig is what the options say of commands on this machine.
+func (o *runtimeOptions) localConfig() sandbox.LocalConfig {
+	return sandbox.LocalConfig{
+		Inherit:     o.inherit,
+		Unprotected: o.protection == ProtectionOff,
+		MustProtect: o.protection == ProtectionRequired,
+		Readable:    o.readable,
+		Writable:    o.writable,
+		Confinement: o.confinement,
+	}
 }
 
-func (c *localCommander) shell(context.Context) string { return shellName(c.path) }
-
-func (c *localCommander) guest(ctx context.Context) (*guest.Client, error) {
-	g, err := c.ready(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return g.client, nil
-}
-
-// ready returns a guest that runs, starting one when there is none.
-func (c *localCommander) ready(ctx context.Context) (*guestCommander, error) {
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if c.current != nil && c.current.client.Alive() {
-		return c.current, nil
-	}
-	if err := c.shut(); errors.Is(err, guest.ErrLeft) {
-		return nil, fmt.Errorf("%w: %w", errLocalLeft, err)
-	}
-	place, err := c.confineGuest()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRuntimeStart, err)
-	}
-	config := guest.Config{
-		Workspace: c.dir, Patience: c.pace.patience, KeepAlive: c.pace.keepAlive, Confine: place.policy,
-	}
-	if place.temp != "" {
-		config.SpillDirs = []string{place.temp}
-	}
-	client, err := guest.StartLocal(ctx, place.env, config)
-	if err != nil {
-		return nil, errors.Join(localStartError(ctx, err), place.remove())
-	}
-	c.current, c.place = &guestCommander{client: client}, place
-	c.told.Do(func() { c.current.tellLimits(c.emit) })
-	return c.current, nil
-}
-
-// errLocalLeft is returned once for a guest that ended and left something. The
-// next command runs beside it.
-var errLocalLeft = errors.New("commands from before may still run in the workspace")
-
-// localStartError marks an error that a further attempt would meet again.
-func localStartError(ctx context.Context, err error) error {
-	for _, passing := range []error{guest.ErrProcesses, guest.ErrClosed, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
-		if errors.Is(err, passing) || ctx.Err() != nil {
-			return err
+// checkLocal refuses paths for local commands that make no sense, and makes them
+// absolute.
+func (o *runtimeOptions) checkLocal() error {
+	for _, paths := range [][]string{o.readable, o.writable} {
+		for i, path := range paths {
+			abs, err := filepath.Abs(path)
+			if err != nil || path == "" {
+				return fmt.Errorf("path %q for local commands: %w", path, cmp.Or(err, errors.New("it is empty")))
+			}
+			if filepath.Dir(abs) == abs {
+				return fmt.Errorf("path %q for local commands is a whole file system: name directories in it, or turn the protection off", path)
+			}
+			paths[i] = abs
 		}
 	}
-	return fmt.Errorf("%w: %w", ErrRuntimeStart, err)
+	return nil
 }
 
-func (c *localCommander) run(ctx context.Context, spec commandSpec) (BashResult, error) {
-	for retried := false; ; retried = true {
-		g, err := c.ready(ctx)
-		if err != nil {
-			return BashResult{ExitCode: -1}, err
-		}
-		begun := time.Now()
-		res, err := g.run(ctx, spec)
-		switch {
-		case errors.Is(err, guest.ErrUnsent) && !retried:
-			continue // it died before the command began: it is safe to repeat
-		case errors.Is(err, guest.ErrUnresponsive):
-			res = unanswered(spec, begun)
-			res.Note, err = c.abandon(g, guestSilent), nil
-		case ctx.Err() == nil && errors.Is(err, guest.ErrClosed) && !errors.Is(err, guest.ErrUnsent):
-			res = unanswered(spec, begun) // which may have done something before
-			res.Note, err = c.abandon(g, guestDied)+g.lastWords(), nil
-		case err != nil && errors.Is(g.client.Err(), guest.ErrUnresponsive): // not even to a cancel
-			res.Note = c.abandon(g, guestSilent)
-		}
-		return res, err
-	}
-}
+// Protection says whether the commands of a local runtime are kept from the
+// rest of this machine.
+type Protection int
 
-// What became of a guest under a command.
+// The protections. The zero value is ProtectionAuto.
 const (
-	guestSilent = "the guest that runs commands did not answer and was killed"
-	guestDied   = "the guest that runs commands died while the command ran, along"
+	ProtectionAuto     Protection = iota // as much as this machine allows, which may be nothing; see [RuntimeInfo]
+	ProtectionRequired                   // at least that of files, or an error
+	ProtectionOff                        // none: commands have the rights of this process
 )
 
-// abandon waits for the end of a guest of which what is known, and says what
-// became of its commands.
-func (c *localCommander) abandon(g *guestCommander, what string) (note string) {
-	if err := g.close(); errors.Is(err, guest.ErrLeft) {
-		return what + "; the command may still run: " + err.Error()
+// ErrUnprotected is the error of a machine that cannot confine commands, where
+// [ProtectionRequired] asks for it. It comes with [ErrRuntimeStart].
+var ErrUnprotected = sandbox.ErrUnprotected
+
+// String returns "auto", "required" or "off".
+func (p Protection) String() string {
+	switch p {
+	case ProtectionAuto:
+		return "auto"
+	case ProtectionRequired:
+		return "required"
+	case ProtectionOff:
+		return "off"
 	}
-	what += " with all that it ran"
-	if c.level != confine.Full { // where a command can kill what supervises it
-		what += ", unless that has killed its supervisor before"
-	}
-	return what + "; the next command gets a new one"
+	return "Protection(" + strconv.Itoa(int(p)) + ")"
 }
 
-func (c *localCommander) close() error {
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
-	return c.shut()
+// MarshalText encodes the protection as its name.
+func (p Protection) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText accepts the names. An empty text is ProtectionAuto.
+func (p *Protection) UnmarshalText(text []byte) error {
+	switch s := strings.ToLower(strings.TrimSpace(string(text))); s {
+	case "", "auto":
+		*p = ProtectionAuto
+	case "required":
+		*p = ProtectionRequired
+	case "off":
+		*p = ProtectionOff
+	default:
+		return fmt.Errorf("protection %q: want auto, required or off", s)
+	}
+	return nil
 }
 
-// shut ends the current guest, and removes the long outputs that one which
-// was killed could not remove itself. The caller has the turn.
-func (c *localCommander) shut() error {
-	if c.current == nil {
-		return nil
-	}
-	client, place := c.current.client, c.place
-	c.current, c.place = nil, confined{}
-	err := client.Close()
-	if place.temp != "" {
-		return errors.Join(err, place.remove())
-	}
-	// The guest has our rights, but a path that it names is not to be trusted.
-	if spill := client.Info().Spill; strings.HasPrefix(filepath.Base(spill), spillPrefix) {
-		err = errors.Join(err, os.RemoveAll(spill))
-	}
-	return err
+// WithLocalProtection says whether the commands of a local runtime are
+// confined. The default is [ProtectionAuto].
+//
+// Confined commands reach their workspace, a directory for temporary files and
+// caches of their own, and may read the system's programs and settings, the
+// tools that PATH and the like lead to, and the configuration of git.
+// [WithLocalReadable] and [WithLocalWritable] add to it. They can gain no rights,
+// as with sudo. The network stays open. On other systems than Linux there is no
+// protection.
+func WithLocalProtection(p Protection) RuntimeOption {
+	return func(o *runtimeOptions) { o.protection = p }
 }
+
+// WithLocalReadable lets the commands of a confined local runtime read and
+// execute more files and directories.
+func WithLocalReadable(paths ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.readable = append(o.readable, paths...) }
+}
+
+// WithLocalWritable lets the commands of a confined local runtime write more
+// files and directories, which must exist when the first command runs.
+func WithLocalWritable(paths ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.writable = append(o.writable, paths...) }
+}
+
+// WithLocalEnv lets the commands of a local runtime inherit more variables of
+// this process, by their names. Unlike [WithEnv] it says nothing of containers.
+func WithLocalEnv(names ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.inherit = append(o.inherit, names...) }
+}
+
+// HardenProcess keeps other processes of the user from reading this process's
+// memory and environment, where keys are, and from tracing it. A program whose
+// local commands may not be confined should call it first of all, as the command
+// pygent does. The library does not do it by itself, since it concerns the whole
+// process: debuggers cannot attach, and there are no core dumps. It has no effect
+// on systems other than Linux.
+func HardenProcess() { supervise.Harden() }

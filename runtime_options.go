@@ -7,82 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/sandbox"
 )
-
-// Defaults of a container.
-const (
-	// DefaultImage is the image of a container when nothing is said.
-	DefaultImage = "python:3.12-slim"
-	// DefaultMemory is a container's memory limit in bytes; it gets no swap.
-	DefaultMemory = 512 << 20
-	// DefaultPidsLimit is how many processes and threads a container may have.
-	DefaultPidsLimit = 256
-)
-
-// defaultCapabilities are what package managers need; all others are dropped.
-var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "KILL"}
-
-// DockerMode says whether a runtime uses Docker.
-type DockerMode int
-
-// The Docker modes. The zero value is DockerAuto.
-const (
-	DockerAuto     DockerMode = iota // Docker if an engine answers, else this machine
-	DockerRequired                   // Docker, or an error
-	DockerNever                      // this machine
-)
-
-// String returns "auto", "required" or "never".
-func (m DockerMode) String() string {
-	switch m {
-	case DockerAuto:
-		return "auto"
-	case DockerRequired:
-		return "required"
-	case DockerNever:
-		return "never"
-	}
-	return "DockerMode(" + strconv.Itoa(int(m)) + ")"
-}
-
-// MarshalText encodes the mode as its name.
-func (m DockerMode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
-// UnmarshalText accepts the modes' names, and the booleans of configuration
-// files and variables: "1", "true", "yes" and "on" require Docker, "0",
-// "false", "no" and "off" rule it out. An empty text is DockerAuto.
-func (m *DockerMode) UnmarshalText(text []byte) error {
-	switch s := strings.ToLower(strings.TrimSpace(string(text))); s {
-	case "", "auto":
-		*m = DockerAuto
-	case "required", "1", "true", "yes", "on":
-		*m = DockerRequired
-	case "never", "0", "false", "no", "off":
-		*m = DockerNever
-	default:
-		return fmt.Errorf("docker mode %q: want auto, required or never", s)
-	}
-	return nil
-}
-
-// Mount is a file or directory of the engine's machine that a container sees.
-type Mount struct {
-	Source   string `json:"source"` // a path that exists
-	Target   string `json:"target"` // an absolute path in the container
-	ReadOnly bool   `json:"read_only,omitempty"`
-}
 
 // RuntimeOption adjusts a runtime made by [NewRuntime], [NewDockerRuntime] or
 // [NewLocalRuntime]. What no option sets comes from the environment, as
@@ -92,58 +23,45 @@ type RuntimeOption func(*runtimeOptions)
 
 // runtimeOptions are the settings of a runtime, checked by newRuntimeOptions.
 type runtimeOptions struct {
-	configured   bool // a loaded Config was given, so the environment has been read
-	docker       DockerMode
-	dockerHost   string
-	image        string
-	workspace    string
-	initialFiles []initialFile
-	copyLimit    int64 // bytes
-	network      string
-	allowedHosts []string
-	networkLimit int64
-	// approveHost is asked about hosts that are not allowed; nil refuses them. The
-	// reason is that of a refusal.
-	approveHost  func(ctx context.Context, host string, port int) (ok bool, reason string)
-	askHosts     HostApprovalFunc // decides about hosts; nil where nobody does
-	canAskHosts  func() bool      // whether askHosts has anybody to ask now; nil is always
-	hosts        *hostApproval    // asks askHosts; nil where nobody is asked
-	memory       int64
-	cpus         float64
-	pids         int64
-	user         string
-	capabilities []string
-	readOnlyRoot bool
-	mounts       []Mount
-	gpus         string
-	publishPorts []string
-	publish      []publication // publishPorts, parsed
-	sharedFiles  *bool         // nil: as the engine's address suggests
-	env          []string
-	connect      func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) // how hosts are dialled, but in tests
-	protection   Protection
-	readable     []string // by confined local commands
-	writable     []string // likewise
-	inherit      []string // variables that local commands get besides
-	events       func(RuntimeEvent)
-	queue        *runtimeEvents // passes events on
-	way          *egress.Proxy  // to allowed hosts; nil for none
-	logger       *slog.Logger
-	pace         pace
-	guestFor     func(system, arch string) (*guestProgram, error) // guestFor, but in tests
-	confinement  func(context.Context) confine.Support            // guest.Confinement, but in tests
+	configured    bool // a loaded Config was given, so the environment has been read
+	docker        DockerMode
+	dockerHost    string
+	image         string
+	workspace     string
+	initialFiles  []sandbox.InitialFile
+	copyLimit     int64 // bytes
+	network       string
+	allowedHosts  []string
+	networkLimit  int64
+	askHosts      HostApprovalFunc // decides about hosts; nil where nobody does
+	canAskHosts   func() bool      // whether askHosts has anybody to ask now; nil is always
+	memory        int64
+	cpus          float64
+	pids          int64
+	user          string
+	capabilities  []string
+	readOnlyRoot  bool
+	mounts        []Mount
+	gpus          string
+	publishPorts  []string
+	publish       []sandbox.Publication // publishPorts, parsed
+	sharedFiles   *bool                 // nil: as the engine's address suggests
+	env           []string
+	protection    Protection
+	readable      []string // by confined local commands
+	writable      []string // likewise
+	inherit       []string // variables that local commands get besides
+	events        func(RuntimeEvent)
+	queue         *sandbox.Events // passes events on
+	logger        *slog.Logger
+	keepLeftovers bool // of earlier processes
 
-	keepLeftovers bool        // of earlier processes
-	ownedBy       *owner.Self // nil: this process; see self
-}
-
-// pace are waiting times around a guest, as in [guest.Config]. Zero is the
-// default; tests are less patient.
-type pace struct {
-	patience  time.Duration
-	keepAlive time.Duration
-	silence   time.Duration // of the host, in a container
-	cleanup   time.Duration // for removing what is on the engine; default cleanupTime
+	// Tests change what follows.
+	pace        sandbox.Pace
+	noGuest     bool                                                                       // commands of a container run by plain exec
+	confinement func(context.Context) confine.Support                                      // what this machine allows; nil asks it
+	connect     func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) // dials hosts; nil does it as usual
+	ownedBy     *owner.Self                                                                // nil is this process
 }
 
 // newRuntimeOptions applies opts to what the environment says, unless a Config
@@ -158,21 +76,12 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 		o = applyRuntimeOptions(slices.Concat(env.RuntimeOptions(), opts))
 	}
 	o.image = cmp.Or(o.image, DefaultImage)
-	o.network = cmp.Or(o.network, "none")
+	o.network = cmp.Or(o.network, noNetwork)
 	o.memory = cmp.Or(o.memory, DefaultMemory)
 	o.pids = cmp.Or(o.pids, DefaultPidsLimit)
 	o.copyLimit = cmp.Or(o.copyLimit, DefaultCopyLimit)
 	o.logger = cmp.Or(o.logger, slog.New(slog.DiscardHandler))
-	if o.guestFor == nil {
-		o.guestFor = guestFor
-	}
-	if o.confinement == nil {
-		o.confinement = guest.Confinement
-	}
-	o.queue = &runtimeEvents{emit: o.events, logger: o.logger}
-	if o.hosts = newHostApproval(o); o.hosts != nil {
-		o.approveHost = o.hosts.permit
-	}
+	o.queue = newRuntimeEvents(o.events, o.logger)
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("runtime options: %w", err)
 	}
@@ -185,7 +94,7 @@ func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 	return o
 }
 
-// check refuses values that make no sense, and completes the mounts and the
+// check refuses values that make no sense, and completes paths, ports and the
 // environment.
 func (o *runtimeOptions) check() error {
 	switch {
@@ -204,79 +113,47 @@ func (o *runtimeOptions) check() error {
 	case o.pids < 0:
 		return errors.New("the limit of processes is negative")
 	}
-	if _, err := gpuRequests(o.gpus); err != nil {
-		return err
-	}
 	if err := o.checkNetwork(); err != nil {
 		return err
 	}
-	for i, m := range o.mounts {
-		if m.Source == "" || !path.IsAbs(m.Target) {
-			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
-		}
-		source, err := filepath.Abs(m.Source)
-		if err != nil {
-			return fmt.Errorf("mount %q: %w", m.Source, err)
-		}
-		o.mounts[i].Source = source
+	if err := o.checkContainer(); err != nil {
+		return err
 	}
-	for _, paths := range [][]string{o.readable, o.writable} {
-		for i, path := range paths {
-			abs, err := filepath.Abs(path)
-			if err != nil || path == "" {
-				return fmt.Errorf("path %q for local commands: %w", path, cmp.Or(err, errors.New("it is empty")))
-			}
-			if filepath.Dir(abs) == abs {
-				return fmt.Errorf("path %q for local commands is a whole file system: name directories in it, or turn the protection off", path)
-			}
-			paths[i] = abs
-		}
+	if err := o.checkLocal(); err != nil {
+		return err
 	}
 	for _, s := range o.publishPorts {
-		p, err := parsePublication(s)
+		p, err := sandbox.ParsePublication(s)
 		if err != nil {
 			return err
 		}
 		o.publish = append(o.publish, p)
 	}
-	env, err := resolveEnv(o.env)
+	env, err := sandbox.ResolveEnv(o.env)
 	o.env = env
 	return err
 }
 
-// resolveEnv checks variables, and fills in those given by name alone.
-func resolveEnv(env []string) ([]string, error) {
-	var out []string
-	for _, v := range env {
-		name, _, ok := strings.Cut(v, "=")
-		if name == "" || strings.ContainsRune(v, 0) {
-			return nil, fmt.Errorf("environment variable %q: want NAME=value", v)
-		}
-		if ok {
-			out = append(out, v)
-		} else if value, set := os.LookupEnv(name); set {
-			out = append(out, name+"="+value)
-		}
+// sandboxConfig is what the options say of any sandbox.
+func (o *runtimeOptions) sandboxConfig() sandbox.Config {
+	return sandbox.Config{
+		Workspace:     o.workspace,
+		InitialFiles:  o.initialFiles,
+		Env:           o.env,
+		Publish:       o.publish,
+		ReadLimit:     MaxReadFile,
+		CopyLimit:     o.copyLimit,
+		Pace:          o.pace,
+		Events:        o.queue,
+		Logger:        o.logger,
+		KeepLeftovers: o.keepLeftovers,
+		Owner:         o.ownedBy,
 	}
-	return out, nil
 }
 
 // WithDocker says whether [NewRuntime] uses Docker. The default is [DockerAuto].
 func WithDocker(mode DockerMode) RuntimeOption {
 	return func(o *runtimeOptions) { o.docker = mode }
-}
-
-// WithDockerHost names the engine, as DOCKER_HOST does: unix:///path,
-// tcp://host:port or ssh://user@host. By default the engine is found as the
-// docker command finds it.
-func WithDockerHost(host string) RuntimeOption {
-	return func(o *runtimeOptions) { o.dockerHost = host }
-}
-
-// WithImage sets the container's image. The default is [DefaultImage]. An
-// image that the engine does not have is pulled.
-func WithImage(image string) RuntimeOption {
-	return func(o *runtimeOptions) { o.image = image }
 }
 
 // WithWorkspace makes dir the workspace. It is created when it does not exist,
@@ -291,92 +168,9 @@ func WithWorkspace(dir string) RuntimeOption {
 func WithInitialFiles(paths ...string) RuntimeOption {
 	return func(o *runtimeOptions) {
 		for _, path := range paths {
-			o.initialFiles = append(o.initialFiles, initialFile{text: path})
+			o.initialFiles = append(o.initialFiles, sandbox.InitialFile{Text: path})
 		}
 	}
-}
-
-// WithNetwork sets the container's network: "none" (the default), "bridge",
-// "host", or the name of a network.
-func WithNetwork(mode string) RuntimeOption {
-	return func(o *runtimeOptions) { o.network = mode }
-}
-
-// WithMemory limits the container's memory, in bytes. There is no swap beyond
-// it. The default is [DefaultMemory].
-func WithMemory(bytes int64) RuntimeOption {
-	return func(o *runtimeOptions) { o.memory = bytes }
-}
-
-// WithCPUs limits the container's processor time to that of n processors. The
-// default, 0, is no limit.
-func WithCPUs(n float64) RuntimeOption {
-	return func(o *runtimeOptions) { o.cpus = n }
-}
-
-// WithPidsLimit limits the container's processes and threads. The default is
-// [DefaultPidsLimit].
-func WithPidsLimit(n int64) RuntimeOption {
-	return func(o *runtimeOptions) { o.pids = n }
-}
-
-// WithContainerUser sets who commands run as in the container: "user", "uid",
-// "uid:gid". The default is the image's user.
-func WithContainerUser(user string) RuntimeOption {
-	return func(o *runtimeOptions) { o.user = user }
-}
-
-// WithCapabilities replaces the capabilities that the container keeps. The
-// default is what package managers need: CHOWN, DAC_OVERRIDE, FOWNER, SETGID,
-// SETUID and KILL. WithCapabilities() keeps none. Files of the workspace can
-// carry rights out of a container that has more: SETFCAP lets it give
-// capabilities to programs, MKNOD make devices, and SYS_ADMIN most other things.
-func WithCapabilities(caps ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }
-}
-
-// WithReadOnlyRoot makes the container's file system read-only but for the
-// workspace and /tmp, which is then kept in memory.
-func WithReadOnlyRoot(readOnly bool) RuntimeOption {
-	return func(o *runtimeOptions) { o.readOnlyRoot = readOnly }
-}
-
-// WithMounts shows more files and directories to the container.
-func WithMounts(mounts ...Mount) RuntimeOption {
-	return func(o *runtimeOptions) { o.mounts = append(o.mounts, mounts...) }
-}
-
-// WithGPUs passes GPUs to the container: "all", a number, or
-// "device=0,1". The default, "", passes none.
-func WithGPUs(gpus string) RuntimeOption {
-	return func(o *runtimeOptions) { o.gpus = gpus }
-}
-
-// WithPublish makes ports on which commands listen reachable on this machine,
-// for as long as the runtime lives: "8080" on 127.0.0.1:8080, "3000:8080" on
-// 127.0.0.1:3000, "0.0.0.0:3000:8080" from other machines too. It works without
-// a network in the container and with remote engines.
-func WithPublish(ports ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.publishPorts = append(o.publishPorts, ports...) }
-}
-
-// WithSharedFiles says whether the engine sees this machine's file system, so
-// that it can mount the workspace. Without, the workspace is a volume of the
-// engine, and a workspace that is kept is brought back at Cleanup. By default
-// it is tried where the engine is behind a local socket.
-func WithSharedFiles(shared bool) RuntimeOption {
-	return func(o *runtimeOptions) { o.sharedFiles = &shared }
-}
-
-// WithSweep says whether the runtime removes what earlier processes have left.
-// By default the first temporary workspace of a process does so on this machine,
-// and its first container on the engine, in the background. Removed is what
-// proves by a key, which is kept in the user's state directory, that this user's
-// pygent made it on this machine, whose process has ended, which nothing uses and
-// with which nothing is lost. [Leftovers] lists the rest. Without such a
-// directory nothing is removed.
-func WithSweep(sweep bool) RuntimeOption {
-	return func(o *runtimeOptions) { o.keepLeftovers = !sweep }
 }
 
 // WithEnv sets variables, each "NAME=value", for all commands. "NAME" alone
@@ -397,4 +191,153 @@ func WithRuntimeEvents(emit func(RuntimeEvent)) RuntimeOption {
 // WithRuntimeLogger sets where the runtime logs. By default it does not.
 func WithRuntimeLogger(logger *slog.Logger) RuntimeOption {
 	return func(o *runtimeOptions) { o.logger = logger }
+}
+
+// DefaultCopyLimit is how many bytes of data [Runtime.ExportFile], and the
+// bringing back of a workspace from another machine, copy to this one at most.
+const DefaultCopyLimit = 4 << 30
+
+// WithCopyLimit sets how many bytes of data one call of [Runtime.ExportFile],
+// and the bringing back of a workspace, may copy to this machine. Default:
+// [DefaultCopyLimit].
+func WithCopyLimit(bytes int64) RuntimeOption {
+	return func(o *runtimeOptions) { o.copyLimit = bytes }
+}
+
+// sibling describes how to make a runtime of the same kind and with the same
+// limits, but with a temporary workspace of its own and no initial files. The
+// environment may hold secrets, so it comes apart.
+func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
+	o := r.options
+	useDocker := r.UseDocker()
+	c := ContainerConfig{UseDocker: &useDocker}
+	if useDocker {
+		c = ContainerConfig{
+			UseDocker:    &useDocker,
+			Image:        o.image,
+			Network:      o.network,
+			AllowedHosts: slices.Concat(o.allowedHosts, r.KeptHosts()),
+			NetworkLimit: o.networkLimit,
+			Memory:       o.memory,
+			CPUs:         o.cpus,
+			Pids:         o.pids,
+			User:         o.user,
+			Capabilities: slices.Clone(o.capabilities),
+			ReadOnly:     &o.readOnlyRoot,
+			GPUs:         o.gpus,
+			DockerHost:   o.dockerHost,
+			SharedFiles:  o.sharedFiles,
+			Mounts:       slices.Clone(o.mounts),
+		}
+	}
+	local := LocalConfig{
+		Protection: o.protection,
+		Readable:   slices.Clone(o.readable),
+		Writable:   slices.Clone(o.writable),
+		Env:        slices.Clone(o.inherit),
+	}
+	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local}, slices.Clone(o.env)
+}
+
+// options are those of a runtime for a task. Only without a parent do the
+// environment and the task's profile have a say in what it is; its workspace is
+// its own in any case.
+func (t TaskRuntime) options(env []string) []RuntimeOption {
+	return slices.Concat(
+		[]RuntimeOption{func(o *runtimeOptions) { o.configured = o.configured || t.Kind != "" }},
+		t.Container.options(),
+		t.Local.options(),
+		[]RuntimeOption{WithEnv(env...), func(o *runtimeOptions) {
+			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
+			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // its parent has swept, or was not to
+		}},
+	)
+}
+
+// BashOption adjusts one call of [Runtime.Bash].
+type BashOption func(*BashOptions)
+
+// BashOptions are the settings of one command. Runtimes get them from
+// [NewBashOptions].
+type BashOptions struct {
+	Timeout   time.Duration // default [DefaultBashTimeout]; negative means no limit but ctx
+	Dir       string        // working directory, relative to the workspace; default the workspace
+	Env       []string      // "NAME=value", added to the runtime's environment
+	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
+}
+
+// NewBashOptions applies opts to the defaults.
+func NewBashOptions(opts ...BashOption) BashOptions {
+	o := BashOptions{Timeout: DefaultBashTimeout, MaxOutput: DefaultMaxOutput}
+	apply(&o, opts)
+	return o
+}
+
+// BashTimeout limits the time of a command. Zero keeps the default, a
+// negative duration means no limit but the context's.
+func BashTimeout(d time.Duration) BashOption {
+	return func(o *BashOptions) {
+		if d != 0 {
+			o.Timeout = d
+		}
+	}
+}
+
+// BashDir sets the directory a command starts in, relative to the workspace.
+func BashDir(dir string) BashOption { return func(o *BashOptions) { o.Dir = dir } }
+
+// BashEnv adds variables, each "NAME=value", to a command's environment.
+func BashEnv(env ...string) BashOption {
+	return func(o *BashOptions) { o.Env = append(o.Env, env...) }
+}
+
+// BashMaxOutput sets how many bytes of output are kept, half from its start
+// and half from its end. Zero keeps the default; the most is 16 MiB.
+func BashMaxOutput(n int) BashOption {
+	return func(o *BashOptions) {
+		if n > 0 {
+			o.MaxOutput = n
+		}
+	}
+}
+
+// RuntimeEvent is something a runtime tells while it works.
+type RuntimeEvent struct {
+	Kind    RuntimeEventKind `json:"kind"`
+	Text    string           `json:"text,omitempty"`    // for people
+	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it has no measure
+	Total   int64            `json:"total,omitempty"`   // the whole; 0 when unknown
+	Host    *HostUse         `json:"host,omitempty"`    // of RuntimeNetwork
+}
+
+// RuntimeEventKind is the kind of a [RuntimeEvent].
+type RuntimeEventKind string
+
+// The kinds of runtime events.
+const (
+	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
+	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
+	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
+	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
+	RuntimeLimited  RuntimeEventKind = "limited"  // this machine or image keeps less hold of commands than others: see Text
+	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
+	RuntimeNetwork  RuntimeEventKind = "network"  // commands reached a host, or were refused: Host. Once for each while commands run
+)
+
+// newRuntimeEvents returns what logs the events of a runtime and hands them to
+// emit, which may be nil.
+func newRuntimeEvents(emit func(RuntimeEvent), logger *slog.Logger) *sandbox.Events {
+	if emit == nil {
+		return sandbox.NewEvents(nil, logger)
+	}
+	return sandbox.NewEvents(func(e sandbox.Event) { emit(runtimeEvent(e)) }, logger)
+}
+
+func runtimeEvent(e sandbox.Event) RuntimeEvent {
+	event := RuntimeEvent{Kind: RuntimeEventKind(e.Kind), Text: e.Text, Current: e.Current, Total: e.Total}
+	if e.Host != nil {
+		host := HostUse(*e.Host)
+		event.Host = &host
+	}
+	return event
 }

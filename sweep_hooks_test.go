@@ -5,6 +5,7 @@ import (
 
 	"github.com/docker/docker/client"
 
+	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/owner"
 )
 
@@ -19,5 +20,5 @@ func SweepEngine(ctx context.Context, engine *client.Client, self *owner.Self, o
 	if err != nil {
 		panic(err)
 	}
-	sweep(ctx, engine, o)
+	docker.Sweep(ctx, engine, o.sandboxConfig())
 }

@@ -16,7 +16,7 @@ import (
 // packTree has take read the archive of a file or directory of any runtime.
 func packTree(ctx context.Context, rt Runtime, p string, take func(io.Reader) error) error {
 	if t, ok := rt.(treeRuntime); ok {
-		return t.packTree(ctx, p, take)
+		return t.PackTree(ctx, p, take)
 	}
 	return packByPath(ctx, rt, p, take)
 }
@@ -65,7 +65,7 @@ func unpackTree(ctx context.Context, rt Runtime, r io.Reader, dest string) error
 		return err
 	}
 	if t, ok := rt.(treeRuntime); ok {
-		return t.unpackTree(ctx, dest, in)
+		return t.UnpackTree(ctx, dest, in)
 	}
 	return unpackByPath(ctx, rt, in, dest)
 }

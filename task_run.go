@@ -233,7 +233,7 @@ func (t *localTask) employ(agent *Agent) bool {
 func (t *localTask) park() {
 	if agent := t.worker(); agent != nil {
 		if rt, ok := agent.Runtime().(*workspaceRuntime); ok {
-			rt.park()
+			rt.Park()
 		}
 	}
 }

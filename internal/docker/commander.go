@@ -1,0 +1,259 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/sandbox"
+)
+
+// commander is a [sandbox.Commander] that keeps one container at a time, starting
+// a new one when it has died. How commands get into the container is the
+// business of the container's own commander.
+type commander struct {
+	engine *client.Client
+	spec   containerSpec
+	emit   func(sandbox.Event)
+	files  *files
+	way    *egress.Proxy // to allowed hosts; nil for none
+	keep   bool          // the workspace's directory outlives the runtime
+
+	noGuest bool // commands run by plain exec
+
+	life context.Context // ends at close, and with it every start
+	end  context.CancelFunc
+
+	mu      sync.Mutex // guards what follows
+	current *containerStart
+	starts  int
+	wg      sync.WaitGroup // of starts; added to under mu
+
+	// Only one start goes on at a time, and what follows is its own.
+	last   *Container // that was made; nil when it is known to have ended
+	failed error      // of pulling the image: that is not tried again
+	told   string     // the failure that an event has told of
+	again  bool       // a container has run before
+	shared bool       // the engine may see our file system
+	proved bool       // it is known whether it does
+	volume string     // of the workspace, where it does not
+	place  place      // of the last container that was made
+}
+
+func newCommander(config Config, engine *client.Client, w sandbox.Workspace, way *egress.Proxy) *commander {
+	c := &commander{
+		engine: engine, spec: newContainerSpec(config), emit: config.Events.Send, keep: !w.Temporary,
+		noGuest: config.NoGuest, shared: sharesFiles(engine), way: way,
+	}
+	if config.SharedFiles != nil {
+		c.shared = *config.SharedFiles
+	}
+	c.files = &files{tree: w.Tree, commands: c, copyLimit: config.CopyLimit}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+func (c *commander) Run(ctx context.Context, spec sandbox.Command) (sandbox.Result, error) {
+	for retried := false; ; retried = true {
+		box, err := c.ready(ctx, spec.Timeout)
+		if err != nil {
+			return sandbox.Result{ExitCode: -1}, err
+		}
+		res, err := box.commands.Run(ctx, spec)
+		if !errors.Is(err, errContainerGone) || retried {
+			box.tellNew(&res)
+			return res, err
+		}
+		// The container died before the command began: it is safe to repeat.
+		c.drop(box)
+	}
+}
+
+func (c *commander) Guest(ctx context.Context) (*guest.Client, error) {
+	box, err := c.ready(ctx, -1)
+	if err != nil {
+		return nil, err
+	}
+	return box.commands.Guest(ctx)
+}
+
+func (c *commander) Shell(ctx context.Context) string {
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if s == nil { // the last start failed: it is for a command to try again
+		return ""
+	}
+	select {
+	case <-s.known:
+		return s.shell
+	case <-ctx.Done():
+		return ""
+	}
+}
+
+// drop gives up a container in which no command can be started. The next start
+// sees to its end.
+func (c *commander) drop(box *Container) {
+	box.lose(nil)
+	_ = box.hangUp()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.current; s != nil && s.over() && s.container == box {
+		c.current = nil
+	}
+}
+
+// park takes the container away until there is need of one. The function that
+// it returns removes it; the next start waits for that.
+func (c *commander) Park() (remove func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.current
+	if s == nil || !s.over() || s.err != nil {
+		return func() {}
+	}
+	c.current = nil
+	return func() { _ = s.container.discard() } // what the engine keeps is found by its labels
+}
+
+// close returns an error that matches [ErrCleanupIncomplete] where nothing is
+// lost but tidiness.
+func (c *commander) Close() error {
+	err := c.save()
+	saved := err == nil
+	c.end()
+	c.wg.Wait()
+	patience := cmp.Or(c.spec.pace.Cleanup, cleanupTime)
+	given := c.giveUp(patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var left error
+	if c.last != nil {
+		left = c.last.close(ctx)
+	}
+	if saved {
+		left = errors.Join(left, c.removeSaved(ctx))
+	}
+	if given != nil && c.keep {
+		given = fmt.Errorf("files of the workspace may still be the container's: %w", given)
+		if errors.Is(given, errEngineGone) {
+			left = errors.Join(left, given)
+		} else {
+			err = errors.Join(err, given)
+		}
+	}
+	if left != nil && saved {
+		left = fmt.Errorf("%w: %w", ErrCleanupIncomplete, left)
+	}
+	if c.way != nil {
+		c.way.Close()
+	}
+	return errors.Join(err, left, c.engine.Close())
+}
+
+// save brings a workspace that is to be kept back from its volume. When that
+// fails the volume stays, and the error names it.
+func (c *commander) save() error {
+	c.files.mu.RLock()
+	seated := c.files.seated
+	c.files.mu.RUnlock()
+	if !seated || !c.keep {
+		return nil
+	}
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if s != nil {
+		if s.mounts {
+			return nil
+		}
+		c.awaitStart(s)
+	}
+	if c.volume == "" {
+		return nil
+	}
+	// The container may have died, and another one take its place.
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	client, err := c.Guest(ctx)
+	if err == nil {
+		err = endJobs(ctx, client)
+	}
+	if err == nil {
+		err = c.bringBack(client)
+	}
+	if err != nil {
+		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
+	}
+	return nil
+}
+
+// awaitStart waits for a start that goes on, and gives it up when it takes long,
+// as one does that pulls an image.
+func (c *commander) awaitStart(s *containerStart) {
+	limit := time.NewTimer(engineTimeout)
+	defer limit.Stop()
+	select {
+	case <-s.done:
+	case <-limit.C:
+		c.end()
+		<-s.done
+	}
+}
+
+// bringBackTime bounds the copying of a workspace out of a volume. It is long,
+// because a guest that does not get on with it is given up much sooner, and is
+// there for one that sends a byte now and then.
+const bringBackTime = time.Hour
+
+func (c *commander) bringBack(client *guest.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), bringBackTime)
+	defer cancel()
+	return c.files.bringBack(ctx, client)
+}
+
+// giveUp gives the files of a mounted workspace to its owner, and takes from
+// them the bits by which they would run as somebody else. The container may
+// have died, or its user lack the right: then one that has it is started for
+// this. An engine that maps users may refuse even that. The files then stay as
+// they are, which matters for a workspace that is kept: a temporary one that
+// cannot be removed is an error of its own.
+func (c *commander) giveUp(patience time.Duration) error {
+	if !c.proved || !c.spec.giveUp {
+		return nil // nothing has run, or nothing is mounted, or the files are ours anyway
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx, !c.keep) == nil {
+		return nil
+	}
+	if _, err := c.engine.Ping(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errEngineGone, engineWords(ctx, err))
+	}
+	return c.giveUpAsRoot(ctx, !c.keep)
+}
+
+// errEngineGone tells that the files were not even looked at.
+var errEngineGone = errors.New("the engine is gone")
+
+// giveUpAsRoot does it from a new container that has all the rights it takes.
+func (c *commander) giveUpAsRoot(ctx context.Context, temporary bool) error {
+	spec := c.spec
+	spec.config.User = "0:0"
+	spec.host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+	box, err := startContainer(ctx, c.engine, spec, c.place, "pygent-"+spec.id+"-owner", func(string) {}, func(sandbox.Event) {})
+	if err != nil {
+		return err
+	}
+	err = box.giveUpFiles(ctx, temporary)
+	_ = box.close(ctx) // it ends with our connection, and is swept where it does not
+	return err
+}

@@ -1,0 +1,398 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/client"
+	"github.com/docker/go-units"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/sandbox"
+)
+
+// idleScript is PID 1 of the container: it ends when its standard input does,
+// which the engine closes when this process dies. The second command keeps the
+// shell from replacing itself by cat, which would not wait for orphans.
+const idleScript = "cat >/dev/null; exit 0"
+
+// hostSilence is after how long without a sign of us a guest ends what it runs:
+// its engine may have lost us, and keep its stream open. It is longer than a
+// guest is waited for, so that no link is lost at one end only, and long enough
+// for a process that a person or a debugger has stopped for a while.
+const hostSilence = 5 * time.Minute
+
+// errDiedAtStart tells that a container ended before its guest had said a word.
+var errDiedAtStart = errors.New("the container ended at its start")
+
+// errContainerGone is the error of a command that could not begin because its
+// container had died.
+var errContainerGone = errors.New("the container has died")
+
+// containerSpec is what a runtime's containers are made of.
+type containerSpec struct {
+	id     string
+	self   *owner.Self
+	config container.Config
+	host   container.HostConfig
+	giveUp bool // files may have to be given to the workspace's owner at the end
+	pace   sandbox.Pace
+
+	// owner is whose the workspace was when the first container saw it, and set by
+	// the one start that goes on. What runs inside may give the directory away.
+	owner *guest.Owner
+}
+
+// newContainerSpec describes the containers of a runtime but for their [place].
+func newContainerSpec(c Config) containerSpec {
+	id := strings.ToLower(rand.Text()[:12])
+	s := containerSpec{
+		id:     id,
+		self:   c.Self(),
+		pace:   c.Pace,
+		owner:  new(guest.Owner),
+		giveUp: c.Workspace != "" || os.Geteuid() != 0,
+		config: container.Config{
+			Image:        c.Image,
+			Entrypoint:   []string{"/bin/sh", "-c", idleScript},
+			User:         c.User,
+			WorkingDir:   Workspace,
+			OpenStdin:    true,
+			StdinOnce:    true,
+			AttachStdin:  true,
+			AttachStdout: true,
+			AttachStderr: true,
+			Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
+			Labels:       c.Self().Labels(id, owner.HoldsNothing),
+		},
+		host: container.HostConfig{
+			AutoRemove:     true,
+			NetworkMode:    container.NetworkMode(c.Network),
+			CapDrop:        []string{"ALL"},
+			CapAdd:         c.Capabilities,
+			SecurityOpt:    []string{"no-new-privileges"},
+			LogConfig:      container.LogConfig{Type: "none"},
+			ReadonlyRootfs: c.ReadOnlyRoot,
+			ReadonlyPaths:  readOnlyProc,
+			Mounts:         bindMounts(c.Mounts),
+			Resources: container.Resources{
+				Memory:     c.Memory,
+				MemorySwap: c.Memory, // memory and swap together: no swap
+				NanoCPUs:   int64(c.CPUs * 1e9),
+				PidsLimit:  &c.Pids,
+			},
+		},
+	}
+	s.host.DeviceRequests, _ = gpuRequests(c.GPUs) // checked with the options
+	if c.ReadOnlyRoot {
+		s.host.Tmpfs = map[string]string{"/tmp": "mode=1777"}
+	}
+	return s
+}
+
+// bindMounts uses the API's Mounts: unlike Binds they refuse a source that
+// does not exist instead of making an empty directory of it.
+func bindMounts(wanted []Mount) []mount.Mount {
+	var mounts []mount.Mount
+	for _, m := range wanted {
+		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: path.Clean(m.Target), ReadOnly: m.ReadOnly})
+	}
+	return mounts
+}
+
+// CheckGPUs refuses what names no GPUs: "all", a number, or "device=0,1".
+func CheckGPUs(gpus string) error {
+	_, err := gpuRequests(gpus)
+	return err
+}
+
+// gpuRequests are what asks an engine for GPUs.
+func gpuRequests(gpus string) ([]container.DeviceRequest, error) {
+	request := container.DeviceRequest{Capabilities: [][]string{{"gpu"}}}
+	ids, byID := strings.CutPrefix(gpus, "device=")
+	switch n, err := strconv.Atoi(gpus); {
+	case gpus == "":
+		return nil, nil
+	case gpus == "all":
+		request.Count = -1
+	case byID && ids != "":
+		request.DeviceIDs = strings.Split(ids, ",")
+	case err == nil && n > 0:
+		request.Count = n
+	default:
+		return nil, fmt.Errorf("GPUs %q: want all, a number, or device=0,1", gpus)
+	}
+	return []container.DeviceRequest{request}, nil
+}
+
+// Container is a running container, and the way into it.
+type Container struct {
+	engine   *client.Client
+	name     string
+	spec     containerSpec
+	shell    string // path in the container
+	commands sandbox.Commander
+	emit     func(sandbox.Event)
+
+	stream  types.HijackedResponse // of PID 1; closing it ends the container
+	gone    chan struct{}          // closed when the stream has ended
+	watched sync.WaitGroup         // of the goroutine that closes gone
+	closing atomic.Bool
+	lost    sync.Once
+	second  atomic.Bool  // it came after another one, and no result has told
+	hangUp  func() error // closes the stream; runs once
+	end     containerEnd
+}
+
+// startContainer creates and starts a container in its place. After an error
+// no container is left; it is errNotShared where the engine does not see the
+// place.
+func startContainer(ctx context.Context, engine *client.Client, spec containerSpec, p place, name string, know func(shell string), emit func(sandbox.Event)) (*Container, error) {
+	b := newContainer(engine, p.apply(spec), name, emit)
+	err := b.create(ctx)
+	if err != nil && p.missing(err) {
+		return nil, fmt.Errorf("%w: %w", errNotShared, err)
+	}
+	if err == nil {
+		err = p.deliver(ctx, b)
+	}
+	if err == nil {
+		b.shell = b.findShell(ctx)
+		know(path.Base(b.shell))
+		err = b.start(ctx)
+	}
+	if err == nil {
+		err = b.greet(ctx, p)
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.discard())
+	}
+	emit(sandbox.Event{Kind: sandbox.Started, Text: "container " + name + " runs " + spec.config.Image})
+	return b, nil
+}
+
+// tellNew notes in the first result of a container that came after another one
+// what went with that: the model may count on it.
+func (b *Container) tellNew(res *sandbox.Result) {
+	if !b.second.Swap(false) {
+		return
+	}
+	res.Note = strings.TrimPrefix(res.Note+"; "+newContainerNote, "; ")
+}
+
+// newContainerNote is the note of the first command in a container that came
+// after another one.
+const newContainerNote = "this is a new container on the same workspace: what was installed or ran outside the workspace is gone"
+
+// newContainer describes a container that does not exist yet.
+func newContainer(engine *client.Client, spec containerSpec, name string, emit func(sandbox.Event)) *Container {
+	b := &Container{engine: engine, name: name, spec: spec, emit: emit, gone: make(chan struct{})}
+	b.end.asking = make(chan struct{}, 1)
+	b.hangUp = sync.OnceValue(func() error {
+		err := b.commands.Close()
+		b.stream.Close()
+		b.watched.Wait()
+		return err
+	})
+	return b
+}
+
+// discard removes a container that is of no use.
+func (b *Container) discard() error {
+	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
+	defer cancel()
+	if b.commands != nil {
+		return b.close(ctx)
+	}
+	return b.remove(ctx)
+}
+
+// greet makes the container ready for commands: through its guest, or by plain
+// exec where it has none.
+func (b *Container) greet(ctx context.Context, p place) error {
+	if p.program == nil {
+		b.commands = &execCommander{box: b}
+		b.watched.Go(b.watchStream)
+		return nil
+	}
+	stream := guest.Attach(b.stream.Reader, b.stream.Conn)
+	client, err := guest.Connect(ctx, stream, guest.Config{
+		Workspace: Workspace, Nonce: p.nonce, Own: true, Owner: *b.spec.owner,
+		Patience: b.spec.pace.Patience, KeepAlive: b.spec.pace.KeepAlive, Silence: cmp.Or(b.spec.pace.Silence, hostSilence),
+	})
+	if err != nil {
+		if words := stream.Stderr(); words != "" {
+			err = fmt.Errorf("%w; the container said: %s", err, words)
+		}
+		if errors.Is(err, guest.ErrClosed) && !errors.Is(err, guest.ErrUnresponsive) {
+			err = fmt.Errorf("%w: %w", errDiedAtStart, err)
+		}
+		return fmt.Errorf("start a container of image %q: %w", b.spec.config.Image, err)
+	}
+	if p.nonce != "" && (!client.Info().NonceSeen || client.Info().Nonce != p.nonce) {
+		return errors.Join(errNotShared, client.Close())
+	}
+	*b.spec.owner = client.Info().Owner
+	g := &boxedGuest{GuestCommander: sandbox.GuestCommander{Client: client, Killed: b.killedNote()}, box: b}
+	g.TellLimits(b.emit)
+	b.commands = g
+	b.watched.Go(func() { b.watch(client.Done()) })
+	return nil
+}
+
+func (b *Container) create(ctx context.Context) error {
+	if err := b.createOnce(ctx); err != nil {
+		return fmt.Errorf("create a container of image %q: %w", b.spec.config.Image, err)
+	}
+	return nil
+}
+
+// createOnce does not let go of a request half way: the engine would go on,
+// and leave a container of which nobody knows.
+func (b *Container) createOnce(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	config := b.spec.config
+	config.Labels = b.spec.self.Prove(owner.Container, b.name, config.Labels)
+	return ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		_, err := b.engine.ContainerCreate(ctx, &config, &b.spec.host, nil, nil, b.name)
+		return err
+	})
+}
+
+// findShell looks for bash in the created container, where nothing runs yet.
+func (b *Container) findShell(ctx context.Context) string {
+	for _, shell := range []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"} {
+		err := ask(ctx, func(ctx context.Context) error {
+			_, err := b.engine.ContainerStatPath(ctx, b.name, shell)
+			return err
+		})
+		if err == nil {
+			return shell
+		}
+	}
+	return "/bin/sh"
+}
+
+func (b *Container) start(ctx context.Context) (err error) {
+	// Attached before the start, so that its end cannot be missed.
+	b.stream, err = hijack(ctx, engineTimeout, func(ctx context.Context) (types.HijackedResponse, error) {
+		return b.engine.ContainerAttach(ctx, b.name, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	})
+	if err != nil {
+		return fmt.Errorf("attach to the container: %w", err)
+	}
+	err = ask(ctx, func(ctx context.Context) error {
+		return b.engine.ContainerStart(ctx, b.name, container.StartOptions{})
+	})
+	if err != nil {
+		b.stream.Close()
+		return fmt.Errorf("start a container of image %q: %w", b.spec.config.Image, err)
+	}
+	return nil
+}
+
+// watchStream waits for the container's end, which closes the stream of PID 1.
+func (b *Container) watchStream() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		io.Copy(io.Discard, b.stream.Reader)
+	}()
+	b.watch(ended)
+}
+
+// watch notes the container's end.
+func (b *Container) watch(ended <-chan struct{}) {
+	<-ended
+	close(b.gone)
+	if !b.closing.Load() {
+		b.lose(b.linkError())
+	}
+}
+
+// linkError returns why nothing can be started in the container any more, as far
+// as its guest tells.
+func (b *Container) linkError() error {
+	if g, ok := b.commands.(*boxedGuest); ok {
+		return g.Client.Err()
+	}
+	return nil
+}
+
+// isGone reports whether nothing can be started in the container any more. What
+// ran there may still run.
+func (b *Container) isGone() bool {
+	if b.linkError() != nil {
+		return true // the goroutine that closes gone may be late
+	}
+	select {
+	case <-b.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// giveUpFiles gives what the container's users made in the workspace to the
+// workspace's owner, who could not even remove it otherwise. What a temporary
+// workspace holds is removed at once.
+func (b *Container) giveUpFiles(ctx context.Context, temporary bool) error {
+	client, err := b.commands.Guest(ctx)
+	if err == nil {
+		if err = endJobs(ctx, client); temporary {
+			return errors.Join(err, client.Remove(ctx, ".", true))
+		}
+		return errors.Join(err, client.Own(ctx, "."))
+	}
+	// The owner is asked for inside, where user ids may differ from ours.
+	const script = `o=$(stat -c %u:%g .) && chown -hR "$o" .`
+	return runExec(ctx, b, container.ExecOptions{User: "0:0", WorkingDir: Workspace, Cmd: []string{"/bin/sh", "-c", script}})
+}
+
+// endJobs ends what runs in the background, and would change files while they
+// are looked through.
+func endJobs(ctx context.Context, client *guest.Client) error {
+	jobs, err := client.Jobs(ctx)
+	for _, j := range jobs {
+		if j.Running {
+			_, killed := client.Kill(ctx, j.ID, 0)
+			err = errors.Join(err, killed)
+		}
+	}
+	return err
+}
+
+// killedNote explains the exit status of a process that was killed, most
+// often because the memory limit was reached.
+func (b *Container) killedNote() string {
+	return "killed; perhaps the container's memory limit of " + units.BytesSize(float64(b.spec.host.Memory)) + " was reached"
+}
+
+// containerEnv are variables that commands need in a container: a user without
+// an entry in its passwd file would get a home that nobody can write.
+func containerEnv(c Config) []string {
+	uid, _, _ := strings.Cut(cmp.Or(c.User, "0"), ":")
+	numeric := !slices.ContainsFunc([]byte(uid), func(b byte) bool { return b < '0' || b > '9' })
+	if c.ReadOnlyRoot || numeric && uid != "0" {
+		return []string{"HOME=/tmp"}
+	}
+	return nil
+}

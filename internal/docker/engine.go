@@ -1,0 +1,259 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/docker/cli/cli/connhelper"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/client"
+)
+
+// Waiting times for an engine.
+const (
+	pingTimeout    = 2 * time.Second
+	sshPingTimeout = 10 * time.Second // a session has to be set up first
+	engineTimeout  = 30 * time.Second // one request that must not be given up half way
+	sendTimeout    = 5 * time.Minute  // one that sends much, perhaps over a slow line
+)
+
+// errEngineSilent tells that an engine takes requests and does not answer them.
+var errEngineSilent = errors.New("the engine does not answer")
+
+// ask makes a request to an engine, which has engineTimeout to answer it.
+func ask(ctx context.Context, request func(context.Context) error) error {
+	return askFor(ctx, engineTimeout, request)
+}
+
+func askFor(ctx context.Context, within time.Duration, request func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := request(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return errEngineSilent
+	}
+	return err
+}
+
+// engineWords is an error of a request that was bounded by ctx. The end of that
+// time is no time limit of a caller's.
+func engineWords(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
+		return errEngineSilent
+	}
+	return err
+}
+
+// hijack asks an engine for a raw connection. Its client waits for the answer
+// whatever becomes of the context, so that a request to an engine that does not
+// answer is left to itself until the engine does, or ends.
+func hijack(ctx context.Context, within time.Duration, request func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
+	type answer struct {
+		conn types.HijackedResponse
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		conn, err := request(ctx)
+		answered <- answer{conn, err}
+	}()
+	limit := time.NewTimer(within)
+	defer limit.Stop()
+	err := errEngineSilent
+	select {
+	case a := <-answered:
+		return a.conn, a.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-limit.C:
+	}
+	go func() {
+		if late := <-answered; late.err == nil {
+			late.conn.Close()
+		}
+	}()
+	return types.HijackedResponse{}, err
+}
+
+// endpoint is an engine's address, and why it is one that may answer.
+type endpoint struct {
+	host    string // as in DOCKER_HOST
+	source  string // "DOCKER_HOST", "context colima", ...
+	tlsDir  string // of a context: ca.pem, cert.pem, key.pem
+	fromEnv bool   // TLS settings come from DOCKER_CERT_PATH and DOCKER_TLS_VERIFY
+}
+
+// String names the address, and where it comes from.
+func (e endpoint) String() string {
+	if e.source == "" {
+		return e.host
+	}
+	return e.host + " (" + e.source + ")"
+}
+
+// connectEngine returns a client of the first engine that answers. host
+// overrides the search. Without an answer the error matches
+// [ErrDockerUnavailable] and says what was tried.
+func Connect(ctx context.Context, host string) (*client.Client, error) {
+	endpoints, err := findEndpoints(host, os.Getenv)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	var tried []string
+	for _, e := range endpoints {
+		c, err := e.connect(ctx)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		tried = append(tried, fmt.Sprintf("%v: %v", e, err))
+	}
+	return nil, fmt.Errorf("%w (tried %s); start Docker or Podman, name an engine with DOCKER_HOST, or run on this machine with --no-docker",
+		ErrUnavailable, strings.Join(tried, "; "))
+}
+
+// connect returns a client when the engine answers a ping in time.
+func (e endpoint) connect(ctx context.Context) (*client.Client, error) {
+	if path, ok := strings.CutPrefix(e.host, "unix://"); ok {
+		if _, err := os.Stat(path); err != nil {
+			var perr *fs.PathError
+			if errors.As(err, &perr) {
+				err = perr.Err
+			}
+			return nil, err
+		}
+	}
+	opts, err := e.clientOptions()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, err
+	}
+	timeout := pingTimeout
+	if strings.HasPrefix(e.host, "ssh:") {
+		timeout = sshPingTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	ping, err := c.Ping(ctx)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.NegotiateAPIVersionPing(ping)
+	return c, nil
+}
+
+func (e endpoint) clientOptions() ([]client.Opt, error) {
+	opts := []client.Opt{client.WithAPIVersionNegotiation(), client.WithVersionFromEnv(), client.WithUserAgent("pygent")}
+	helper, err := connhelper.GetConnectionHelper(e.host)
+	switch {
+	case err != nil:
+		return nil, err
+	case helper != nil:
+		return append(opts, client.WithHost(helper.Host), client.WithDialContext(helper.Dialer)), nil
+	case e.fromEnv:
+		opts = append(opts, client.WithTLSClientConfigFromEnv())
+	case e.tlsDir != "":
+		file := func(name string) string { return filepath.Join(e.tlsDir, name) }
+		opts = append(opts, client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem")))
+	}
+	return append(opts, client.WithHost(e.host)), nil
+}
+
+// findEndpoints lists where an engine may answer, as the docker command looks
+// for it, and then the sockets of rootless Docker, Docker Desktop and Podman.
+// An engine that the user names is the only one.
+func findEndpoints(host string, getenv func(string) string) ([]endpoint, error) {
+	if host != "" {
+		return []endpoint{{host: host, fromEnv: true}}, nil
+	}
+	if host = getenv("DOCKER_HOST"); host != "" {
+		return []endpoint{{host: host, source: "DOCKER_HOST", fromEnv: true}}, nil
+	}
+	home := getenv("HOME")
+	config := getenv("DOCKER_CONFIG")
+	if config == "" {
+		config = filepath.Join(home, ".docker")
+	}
+	name := getenv("DOCKER_CONTEXT")
+	if name == "" {
+		name = currentContext(config)
+	}
+	if name != "" && name != "default" {
+		e, err := readContext(config, name)
+		return []endpoint{e}, err
+	}
+	if runtime.GOOS == "windows" {
+		return []endpoint{{host: client.DefaultDockerHost}}, nil
+	}
+	found := []endpoint{{host: "unix:///var/run/docker.sock"}}
+	add := func(dir, socket, source string) {
+		if dir != "" {
+			found = append(found, endpoint{host: "unix://" + filepath.Join(dir, socket), source: source})
+		}
+	}
+	add(getenv("XDG_RUNTIME_DIR"), "docker.sock", "rootless")
+	add(home, ".docker/run/docker.sock", "Docker Desktop")
+	add(getenv("XDG_RUNTIME_DIR"), "podman/podman.sock", "Podman")
+	add("/run/podman", "podman.sock", "Podman")
+	return found, nil
+}
+
+// currentContext returns the context that the docker command uses, "" when its
+// configuration names none.
+func currentContext(config string) string {
+	data, err := os.ReadFile(filepath.Join(config, "config.json"))
+	if err != nil {
+		return ""
+	}
+	var file struct {
+		CurrentContext string `json:"currentContext"`
+	}
+	if json.Unmarshal(data, &file) != nil {
+		return ""
+	}
+	return file.CurrentContext
+}
+
+// readContext returns the endpoint of a context of the docker command. Its
+// directories are named by the hash of the context's name.
+func readContext(config, name string) (endpoint, error) {
+	sum := sha256.Sum256([]byte(name))
+	id := hex.EncodeToString(sum[:])
+	data, err := os.ReadFile(filepath.Join(config, "contexts", "meta", id, "meta.json"))
+	if err != nil {
+		return endpoint{}, fmt.Errorf("docker context %q: %w", name, err)
+	}
+	var meta struct {
+		Endpoints struct {
+			Docker struct{ Host string } `json:"docker"`
+		}
+	}
+	if err := json.Unmarshal(data, &meta); err != nil {
+		return endpoint{}, fmt.Errorf("docker context %q: %w", name, err)
+	}
+	e := endpoint{host: meta.Endpoints.Docker.Host, source: "context " + name}
+	if e.host == "" {
+		return endpoint{}, fmt.Errorf("docker context %q names no docker host", name)
+	}
+	tls := filepath.Join(config, "contexts", "tls", id, "docker")
+	if _, err := os.Stat(tls); err == nil {
+		e.tlsDir = tls
+	}
+	return e, nil
+}

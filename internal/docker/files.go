@@ -1,0 +1,228 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/workspace"
+)
+
+// files are the files of a container's workspace. Until the first
+// container runs they are those of a directory of this machine, so that nobody
+// waits for it; from then on the guest has them. Where the engine does not see
+// the directory, its content moves into the volume at that moment.
+type files struct {
+	tree      *workspace.Tree
+	commands  *commander
+	copyLimit int64 // bytes that bringBack may copy
+
+	mu     sync.RWMutex // held while the directory is used, and for writing while the files move
+	seated bool         // the guest has the files
+
+	// seeded are the names of what went into the volume. It is set by seat and
+	// read by bringBack, which comes after it.
+	seeded map[string]bool
+}
+
+// at calls f with the files where they are now.
+func (d *files) at(ctx context.Context, f func(sandbox.Files) error) error {
+	d.mu.RLock()
+	if !d.seated {
+		defer d.mu.RUnlock()
+		return f(sandbox.HostFiles{Tree: d.tree})
+	}
+	d.mu.RUnlock()
+	client, err := d.commands.Guest(ctx)
+	if err != nil {
+		return err
+	}
+	return f(sandbox.GuestFiles{Client: client, Tree: d.tree})
+}
+
+// seat hands the files over to the guest. With a volume that is new, the
+// content of the directory goes with them.
+func (d *files) seat(ctx context.Context, client *guest.Client, volume bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seated {
+		return nil
+	}
+	if volume {
+		root, err := os.OpenRoot(d.tree.Dir())
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		if d.seeded, err = namesIn(root); err != nil {
+			return fmt.Errorf("look through the workspace: %w", err)
+		}
+		err = client.Unpack(ctx, ".", func(w io.Writer) error { return tree.Pack(w, root, ".", tree.PackOptions{}) })
+		if err != nil {
+			return fmt.Errorf("copy the workspace to the engine: %w", err)
+		}
+	}
+	d.seated = true
+	return nil
+}
+
+// bringBack makes the directory what the volume is, once all of that is on this
+// machine. Of what the directory holds, only that goes which came into the volume
+// and is no longer there: a file that somebody else has put into the directory
+// meanwhile stays.
+func (d *files) bringBack(ctx context.Context, client *guest.Client) error {
+	root, err := os.OpenRoot(d.tree.Dir())
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: d.copyLimit}}
+	if uid, gid, ok := d.tree.Owner(); ok && os.Geteuid() == 0 {
+		options.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, uid, gid) }
+	}
+	var staged *tree.Staged
+	err = client.Pack(ctx, ".", func(r io.Reader) (err error) {
+		staged, err = tree.Stage(r, root, options)
+		return err
+	})
+	if err == nil {
+		err = d.prune(ctx, client, root, ".")
+	}
+	switch {
+	case err == nil:
+		return staged.Commit()
+	case staged != nil:
+		return errors.Join(err, staged.Discard())
+	default:
+		return err
+	}
+}
+
+// prune removes below a directory what was removed in the volume, or has
+// become something other than a directory there. It makes directories
+// writable; the export sets their modes again.
+func (d *files) prune(ctx context.Context, client *guest.Client, root *os.Root, dir string) error {
+	list, more, err := client.List(ctx, dir)
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(list)) // whether it is a directory
+	for _, f := range list {
+		there[f.Name] = f.Mode.IsDir()
+	}
+	if err := makeWritable(root, dir); err != nil {
+		return err
+	}
+	entries, err := entriesOf(root, dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := path.Join(dir, entry.Name())
+		isDir, ok := there[entry.Name()]
+		if !ok && more {
+			info, err := client.Stat(ctx, name)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			isDir, ok = info.Mode.IsDir(), err == nil
+		}
+		switch {
+		case !ok && d.seeded[name], ok && entry.IsDir() && !isDir:
+			err = tree.Remove(root, name)
+		case ok && entry.IsDir():
+			err = d.prune(ctx, client, root, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeWritable gives the owner of a directory all rights to it.
+func makeWritable(root *os.Root, dir string) error {
+	info, err := root.Lstat(dir)
+	if err != nil || info.Mode().Perm()&0o700 == 0o700 {
+		return err
+	}
+	return root.Chmod(dir, info.Mode().Perm()|0o700)
+}
+
+// entriesOf lists a directory. Names need not be UTF-8, as those of fs.FS must.
+func entriesOf(root *os.Root, dir string) ([]fs.DirEntry, error) {
+	f, err := root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ReadDir(-1)
+}
+
+// namesIn returns the names of everything below a directory that an upload
+// takes along.
+func namesIn(root *os.Root) (map[string]bool, error) {
+	names := make(map[string]bool)
+	err := tree.Walk(root, func(e tree.Entry) error {
+		if e.Info.Mode().Type()&^(fs.ModeDir|fs.ModeSymlink) == 0 {
+			names[e.Name] = true
+		}
+		return nil
+	})
+	return names, err
+}
+
+func (d *files) ReadFile(ctx context.Context, name string, limit int64) (data []byte, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		data, err = f.ReadFile(ctx, name, limit)
+		return err
+	})
+	return data, err
+}
+
+func (d *files) ReadRange(ctx context.Context, name string, offset, limit int64) (data []byte, size int64, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		data, size, err = f.ReadRange(ctx, name, offset, limit)
+		return err
+	})
+	return data, size, err
+}
+
+func (d *files) WriteFile(ctx context.Context, name string, data []byte) error {
+	return d.at(ctx, func(f sandbox.Files) error { return f.WriteFile(ctx, name, data) })
+}
+
+func (d *files) IsDir(ctx context.Context, name string) (is bool, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		is, err = f.IsDir(ctx, name)
+		return err
+	})
+	return is, err
+}
+
+func (d *files) Pack(ctx context.Context, name string, take func(io.Reader) error) error {
+	return d.at(ctx, func(f sandbox.Files) error { return f.Pack(ctx, name, take) })
+}
+
+func (d *files) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+	return d.at(ctx, func(f sandbox.Files) error { return f.Unpack(ctx, dir, fill) })
+}
+
+func (d *files) Directory(ctx context.Context, name string) (dir string, err error) {
+	if dir, err = d.tree.Rel(name); err != nil || dir == "." {
+		return dir, err
+	}
+	err = d.at(ctx, func(f sandbox.Files) error {
+		dir, err = f.Directory(ctx, name)
+		return err
+	})
+	return dir, err
+}

@@ -1,0 +1,204 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/owner"
+)
+
+// Where a container sees the guest.
+const (
+	guestDir  = "/.pygent"
+	guestPath = guestDir + "/guest"
+)
+
+// errNotShared tells that the engine does not see our file system.
+var errNotShared = errors.New("the engine does not share this machine's file system")
+
+// place is how a container gets its workspace and its guest. An engine that
+// shares our file system mounts both from here, unless there is no directory for
+// the guest that is ours alone. Any other keeps the workspace in a volume, and
+// the guest is copied into the container.
+type place struct {
+	dir     string        // the workspace on this machine
+	volume  string        // the workspace's volume; empty when dir is mounted
+	program *guestProgram // nil when commands run by plain exec
+	file    string        // of the program, mounted from this machine; empty when it is copied
+	nonce   string        // a file in dir that the guest must see; empty when that is known
+}
+
+// sharesFiles reports whether an engine can be expected to see our files: one
+// behind a socket may, one behind a network does not.
+func sharesFiles(engine *client.Client) bool {
+	host := engine.DaemonHost()
+	return strings.HasPrefix(host, "unix:") || strings.HasPrefix(host, "npipe:")
+}
+
+// apply completes the description of a container for this place.
+func (p place) apply(spec containerSpec) containerSpec {
+	workspace := mount.Mount{Type: mount.TypeBind, Source: p.dir, Target: Workspace}
+	if p.volume != "" {
+		workspace = mount.Mount{Type: mount.TypeVolume, Source: p.volume, Target: Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	}
+	spec.host.Mounts = append([]mount.Mount{workspace}, spec.host.Mounts...)
+	if p.program == nil {
+		return spec
+	}
+	// An anonymous volume goes with its container.
+	program := mount.Mount{Type: mount.TypeVolume, Target: guestDir, VolumeOptions: &mount.VolumeOptions{Labels: spec.config.Labels}}
+	if p.file != "" {
+		program = mount.Mount{Type: mount.TypeBind, Source: p.file, Target: guestPath, ReadOnly: true}
+	}
+	spec.host.Mounts = append(spec.host.Mounts, program)
+	spec.config.Entrypoint = []string{guestPath}
+	return spec
+}
+
+// deliver copies the guest into a created container that cannot mount it.
+func (p place) deliver(ctx context.Context, b *Container) error {
+	if p.file != "" || p.program == nil {
+		return nil
+	}
+	archive, err := tarOf(path.Base(guestPath), 0o755, p.program.bytes)
+	if err != nil {
+		return err
+	}
+	err = askFor(ctx, sendTimeout, func(ctx context.Context) error {
+		return b.engine.CopyToContainer(ctx, b.name, guestDir, archive, container.CopyToContainerOptions{})
+	})
+	if err != nil {
+		return fmt.Errorf("copy the guest into the container: %w", err)
+	}
+	return nil
+}
+
+// tarOf returns an archive of one file, or, with nil data, of a directory.
+func tarOf(name string, mode int64, data []byte) (*bytes.Buffer, error) {
+	h := &tar.Header{Name: name, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg}
+	if data == nil {
+		h.Name, h.Typeflag = name+"/", tar.TypeDir
+	}
+	b := &bytes.Buffer{}
+	w := tar.NewWriter(b)
+	err := w.WriteHeader(h)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return b, errors.Join(err, w.Close())
+}
+
+// missing reports whether a container could not be created because the engine
+// does not find what the place mounts.
+func (p place) missing(err error) bool {
+	if p.volume != "" {
+		return false
+	}
+	text := err.Error()
+	return (strings.Contains(text, "bind source path does not exist") || strings.Contains(text, "no such file or directory")) &&
+		(strings.Contains(text, p.dir) || strings.Contains(text, "guest-"))
+}
+
+// leaveNonce puts a file into the workspace by which a guest proves that it
+// sees the same directory, and returns a function that removes it.
+func (p *place) leaveNonce() (remove func() error, err error) {
+	p.nonce = ".pygent-" + rand.Text()
+	name := filepath.Join(p.dir, p.nonce)
+	if err := os.WriteFile(name, []byte(p.nonce), 0o644); err != nil {
+		_ = os.Remove(name) // a full disk leaves an empty file
+		return nil, fmt.Errorf("probe the workspace: %w", err)
+	}
+	return func() error { return os.Remove(name) }, nil
+}
+
+// newVolume makes the volume of a workspace, which anyone in the container may
+// write, as with a mounted workspace. It does not let go of the request half
+// way, which would leave a volume of which nobody knows.
+func (c *commander) newVolume(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	name := owner.NamePrefix + c.spec.id
+	holds := owner.HoldsNothing
+	if c.keep {
+		holds = owner.HoldsWorkspace
+	}
+	labels := c.spec.self.Prove(owner.Volume, name, c.spec.self.Labels(c.spec.id, holds))
+	err := ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		_, err := c.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create a volume for the workspace: %w", err)
+	}
+	c.volume = name
+	if err := c.openVolume(ctx, name); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+		defer cancel()
+		return errors.Join(err, c.removeVolume(ctx))
+	}
+	return nil
+}
+
+// removeVolume removes the volume of the workspace, if there is one.
+func (c *commander) removeVolume(ctx context.Context) error {
+	if c.volume == "" {
+		return nil
+	}
+	if err := c.engine.VolumeRemove(ctx, c.volume, true); err != nil {
+		return fmt.Errorf("remove the workspace's volume %s: %w", c.volume, engineWords(ctx, err))
+	}
+	c.volume = ""
+	return nil
+}
+
+// removeSaved removes the volume of a workspace with which nothing is lost, and
+// notes that where it cannot: a later process may remove it then.
+func (c *commander) removeSaved(ctx context.Context) error {
+	err := c.removeVolume(ctx)
+	if err != nil && ctx.Err() == nil {
+		// An engine gives up at directories that are nested too deeply for paths.
+		if emptied := c.giveUpAsRoot(ctx, true); emptied == nil {
+			err = c.removeVolume(ctx)
+		}
+	}
+	if err != nil {
+		_ = c.spec.self.MarkSaved(c.volume) // without the note it is shown and asked for
+	}
+	return err
+}
+
+// openVolume makes the root of a new volume writable for any user of the
+// container. Only the engine can: it takes a container that never runs.
+func (c *commander) openVolume(ctx context.Context, name string) error {
+	b := newContainer(c.engine, c.spec, "pygent-"+c.spec.id+"-volume", c.emit)
+	b.spec.host = container.HostConfig{
+		NetworkMode: "none",
+		Mounts:      []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}},
+	}
+	b.spec.config.Entrypoint = []string{guestPath}
+	err := b.create(ctx)
+	if err != nil {
+		return err
+	}
+	archive, err := tarOf(strings.TrimPrefix(Workspace, "/"), 0o777, nil)
+	if err == nil {
+		err = ask(ctx, func(ctx context.Context) error {
+			return c.engine.CopyToContainer(ctx, b.name, "/", archive, container.CopyToContainerOptions{})
+		})
+	}
+	return errors.Join(err, b.discard())
+}

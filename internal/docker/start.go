@@ -1,0 +1,264 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/x/pygent/internal/sandbox"
+)
+
+// containerStart is an attempt at a container. It is made in a goroutine of
+// its own, so that a caller may give up waiting. The fields may be read once
+// the channel above them is closed.
+type containerStart struct {
+	mounts bool // an earlier container has shown that the engine sees the workspace's directory
+
+	known chan struct{} // the shell is known, or the start is over
+	shell string
+
+	cleared chan struct{}         // no container from before is left, or the start is over
+	doubt   atomic.Pointer[error] // why it is not known whether one is left
+
+	done      chan struct{} // the start is over
+	container *Container
+	err       error
+}
+
+// over reports whether the start has succeeded or failed.
+func (s *containerStart) over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// ready returns a container that runs, starting one when there is none. It waits
+// at most the given time, unless that is negative, for the certainty that no
+// container from before runs any more.
+func (c *commander) ready(ctx context.Context, wait time.Duration) (*Container, error) {
+	c.mu.Lock()
+	s := c.current
+	if s == nil || s.over() && s.err == nil && s.container.isGone() {
+		s = c.begin()
+	}
+	c.mu.Unlock()
+	if err := s.awaitCleared(ctx, wait); err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.err == nil {
+		return s.container, nil
+	}
+	// Somebody has been told of the error: the next command tries again.
+	c.mu.Lock()
+	if c.current == s {
+		c.current = nil
+	}
+	c.mu.Unlock()
+	return nil, s.err
+}
+
+// awaitCleared waits until no container from before is left.
+func (s *containerStart) awaitCleared(ctx context.Context, wait time.Duration) error {
+	if wait < 0 {
+		wait = 2 * engineTimeout // the start gives up before
+	}
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	select {
+	case <-s.cleared:
+		return nil
+	case <-ctx.Done():
+		if !errors.Is(context.Cause(ctx), sandbox.ErrTimeLimit) {
+			return ctx.Err()
+		}
+	case <-limit.C:
+	}
+	if doubt := s.doubt.Load(); doubt != nil {
+		return *doubt
+	}
+	return fmt.Errorf("%w: %w", ErrLost, errEngineSilent)
+}
+
+// begin starts a container in the background. The caller holds mu.
+func (c *commander) begin() *containerStart {
+	c.starts++
+	s := &containerStart{known: make(chan struct{}), cleared: make(chan struct{}), done: make(chan struct{})}
+	s.mounts = c.proved && c.volume == ""
+	c.current = s
+	name := fmt.Sprintf("pygent-%s-%d", c.spec.id, c.starts)
+	c.wg.Go(func() {
+		defer close(s.done)
+		var once sync.Once
+		know := func(shell string) {
+			once.Do(func() {
+				s.shell = shell
+				close(s.known)
+			})
+		}
+		defer know("")
+		s.err = c.clear(s)
+		close(s.cleared)
+		if s.err != nil {
+			return
+		}
+		s.container, s.err = c.launchAgain(c.life, name, know)
+		// Commands go through the guest: an idle connection to the engine would
+		// cost memory and a descriptor for nothing. The client opens a new one
+		// when it needs it.
+		_ = c.engine.Close()
+		c.tellFailure(s.err)
+	})
+	return s
+}
+
+// tellFailure tells, once, that no container can start.
+func (c *commander) tellFailure(err error) {
+	if errors.Is(err, sandbox.ErrStart) && err.Error() != c.told {
+		c.told = err.Error()
+		c.emit(sandbox.Event{Kind: sandbox.Failed, Text: c.told})
+	}
+}
+
+// clear sees to it that the container from before runs no longer, whatever
+// became of the connection to it: two must not work in one workspace.
+func (c *commander) clear(s *containerStart) error {
+	if c.last == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.life, engineTimeout)
+	defer cancel()
+	for {
+		_ = c.last.hangUp()
+		_, err := c.last.confirmEnd(ctx, true)
+		if err == nil {
+			// What is left of it does no harm, and goes with it or is swept later.
+			_ = c.last.remove(ctx)
+			c.last = nil
+			return nil
+		}
+		if c.life.Err() != nil {
+			return c.life.Err()
+		}
+		err = fmt.Errorf("%w: container %s: %w", ErrLost, c.last.name, engineWords(ctx, err))
+		s.doubt.Store(&err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// launchAgain starts a container, a second time where the first one ended at
+// once: somebody may have killed it. After an error no container is left.
+func (c *commander) launchAgain(ctx context.Context, name string, know func(string)) (*Container, error) {
+	box, err := c.launch(ctx, name, know)
+	if errors.Is(err, errDiedAtStart) && ctx.Err() == nil {
+		box, err = c.launch(ctx, name, know)
+		if errors.Is(err, errDiedAtStart) && ctx.Err() == nil {
+			err = fmt.Errorf("%w: %w", sandbox.ErrStart, err)
+		}
+	}
+	if err != nil {
+		return nil, startError(err)
+	}
+	c.last = box
+	box.second.Store(c.again)
+	c.again = true
+	return box, nil
+}
+
+// launch starts a container, pulling its image when the engine does not have
+// it. know is told the shell as soon as the image is looked at. After an error
+// no container is left.
+func (c *commander) launch(ctx context.Context, name string, know func(shell string)) (*Container, error) {
+	info, err := c.findImage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := place{dir: c.files.tree.Dir()}
+	if !c.noGuest {
+		if p.program, err = guestFor(info.Os, info.Architecture); err != nil {
+			return nil, err
+		}
+	}
+	if c.shared {
+		box, err := c.launchShared(ctx, p, name, know)
+		if !errors.Is(err, errNotShared) || c.proved {
+			return box, err
+		}
+		c.shared = false
+	}
+	if p.program == nil {
+		return nil, fmt.Errorf("image %q is for %s/%s, for which pygent has no guest: it needs an engine that shares this machine's file system",
+			c.spec.config.Image, info.Os, info.Architecture)
+	}
+	return c.launchRemote(ctx, p, name, know)
+}
+
+// launchShared starts a container that mounts the workspace.
+func (c *commander) launchShared(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
+	if p.program != nil {
+		p.file, _ = p.program.file() // it is copied where no directory here is ours alone
+	}
+	if !c.proved && p.program != nil {
+		remove, err := p.leaveNonce()
+		if err != nil {
+			return nil, err
+		}
+		defer remove()
+	}
+	box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+	if err != nil {
+		return nil, err
+	}
+	p.nonce = ""
+	c.proved, c.place = true, p
+	return c.mountFiles(ctx, box, false)
+}
+
+// launchRemote starts a container whose workspace is a volume.
+func (c *commander) launchRemote(ctx context.Context, p place, name string, know func(string)) (*Container, error) {
+	if c.volume == "" {
+		if err := c.newVolume(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p.volume = c.volume
+	box, err := startContainer(ctx, c.engine, c.spec, p, name, know, c.emit)
+	if err != nil {
+		return nil, err
+	}
+	c.place = p
+	return c.mountFiles(ctx, box, true)
+}
+
+// mountFiles gives the guest of a container its files, and removes the container
+// when that fails.
+func (c *commander) mountFiles(ctx context.Context, box *Container, volume bool) (*Container, error) {
+	client, err := box.commands.Guest(ctx)
+	if errors.Is(err, sandbox.ErrNoGuest) {
+		return box, box.openWay(ctx, c.way) // the files stay in the directory, which the container mounts
+	}
+	if err == nil {
+		err = c.files.seat(ctx, client, volume)
+	}
+	if err == nil {
+		err = box.openWay(ctx, c.way)
+	}
+	if err != nil {
+		return nil, errors.Join(err, box.discard())
+	}
+	return box, nil
+}

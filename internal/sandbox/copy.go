@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/workspace"
+)
+
+// PackTree has take read the archive of a file or directory. It needs no path of
+// this machine, which a link could lead astray.
+func (r *Sandbox) PackTree(ctx context.Context, path string, take func(io.Reader) error) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return r.errorOf(ctx, r.files.Pack(ctx, path, take))
+}
+
+// UnpackTree puts a file at dest, or into the directory dest, and what is in a
+// directory below dest. The limits of the archive are its reader's.
+func (r *Sandbox) UnpackTree(ctx context.Context, dest string, in *tree.Reader) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return r.errorOf(ctx, unpackFiles(ctx, r.files, dest, in))
+}
+
+func unpackFiles(ctx context.Context, f Files, dest string, in *tree.Reader) error {
+	dir, as := cmp.Or(dest, "."), ""
+	if !in.IsDir() {
+		var err error
+		if dir, as, err = placeOf(ctx, f, dest, in.Name()); err != nil {
+			return err
+		}
+	}
+	return f.Unpack(ctx, dir, func(w io.Writer) error { return tree.Copy(w, in, as) })
+}
+
+// placeOf returns where a file goes that is copied to dest: the directory, and
+// the name there.
+func placeOf(ctx context.Context, f Files, dest, base string) (dir, as string, err error) {
+	dest = cmp.Or(filepath.ToSlash(dest), base)
+	isDir, err := f.IsDir(ctx, dest)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", "", err
+	case isDir || strings.HasSuffix(dest, "/"):
+		return dest, base, nil
+	}
+	dest = path.Clean(dest)
+	return path.Dir(dest), path.Base(dest), nil
+}
+
+// upload copies a file or directory of this machine to dest.
+func upload(ctx context.Context, f Files, src *workspace.Source, dest string) error {
+	dir, as := cmp.Or(dest, src.Base), ""
+	if !src.Dir {
+		var err error
+		if dir, as, err = placeOf(ctx, f, dir, src.Base); err != nil {
+			return err
+		}
+	}
+	return f.Unpack(ctx, dir, func(w io.Writer) error { return src.Pack(w, as, tree.Limits{}) })
+}
+
+// export copies a file or directory of a workspace to dest on this machine. The
+// workspace itself is called root.
+func export(ctx context.Context, f Files, name, root, dest string, limits tree.Limits) error {
+	isDir, err := f.IsDir(ctx, name)
+	if err != nil {
+		return err
+	}
+	base := path.Base(path.Clean(filepath.ToSlash(name)))
+	if base == "." || base == "/" {
+		base = root
+	}
+	d, err := workspace.OpenDestination(cmp.Or(dest, base), base, isDir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return f.Pack(ctx, name, func(r io.Reader) error { return d.Unpack(r, tree.ExtractOptions{Limits: limits}) })
+}

@@ -1,0 +1,183 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/workspace"
+)
+
+// Files are the files of a workspace, as a sandbox's methods see them. Paths
+// are slash-separated, relative to the workspace or absolute inside it, and
+// never lead out of it. Implementations are safe for concurrent use.
+type Files interface {
+	ReadFile(ctx context.Context, name string, limit int64) ([]byte, error)
+	ReadRange(ctx context.Context, name string, offset, limit int64) ([]byte, int64, error)
+	WriteFile(ctx context.Context, name string, data []byte) error
+	// isDir reports whether name is a directory; links are followed inside the
+	// workspace.
+	IsDir(ctx context.Context, name string) (bool, error)
+	// pack has take read the archive of a file or directory, and unpack unpacks
+	// the one that fill writes below a directory: see package tree.
+	Pack(ctx context.Context, name string, take func(io.Reader) error) error
+	Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error
+	// directory returns a directory's path relative to the workspace.
+	Directory(ctx context.Context, name string) (string, error)
+}
+
+// HostFiles are files in a directory of this machine.
+type HostFiles struct{ Tree *workspace.Tree }
+
+func (h HostFiles) ReadFile(_ context.Context, name string, limit int64) ([]byte, error) {
+	return h.Tree.ReadFile(name, limit)
+}
+
+func (h HostFiles) ReadRange(_ context.Context, name string, offset, limit int64) ([]byte, int64, error) {
+	return h.Tree.ReadRange(name, offset, limit)
+}
+
+func (h HostFiles) WriteFile(_ context.Context, name string, data []byte) error {
+	return h.Tree.WriteFile(name, data)
+}
+
+func (h HostFiles) IsDir(_ context.Context, name string) (bool, error) {
+	info, err := h.Tree.Stat(name)
+	return err == nil && info.IsDir(), err
+}
+
+func (h HostFiles) Pack(ctx context.Context, name string, take func(io.Reader) error) error {
+	return h.Tree.Pack(ctx, name, take)
+}
+
+func (h HostFiles) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+	return h.Tree.Unpack(ctx, dir, fill)
+}
+
+func (h HostFiles) Directory(_ context.Context, name string) (string, error) {
+	dir, err := h.Tree.Rel(name)
+	if err != nil || dir == "." {
+		return dir, err
+	}
+	info, err := h.Tree.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s: not a directory", name)
+	}
+	return dir, err
+}
+
+// GuestFiles are files where the guest runs. The guest is the confinement: a
+// link that leads out of the workspace leads nowhere.
+type GuestFiles struct {
+	Client *guest.Client
+	Tree   *workspace.Tree // knows which absolute paths lie inside
+}
+
+// rel returns name as the guest knows it.
+func (g GuestFiles) rel(name string) (string, error) {
+	rel, err := g.Tree.Rel(name)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return rel, nil
+}
+
+// errorAt names the path as the caller wrote it, and puts the guest's error in
+// the same words as that of a file of this machine.
+func (g GuestFiles) errorAt(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []struct{ is, say error }{
+		{guest.ErrEscapes, workspace.ErrOutside},
+		{fs.ErrNotExist, syscall.ENOENT},
+		{fs.ErrPermission, syscall.EACCES},
+		{fs.ErrExist, syscall.EEXIST},
+		{guest.ErrNotRegular, guest.ErrNotRegular},
+	} {
+		if errors.Is(err, known.is) {
+			return fmt.Errorf("%s: %w", name, known.say)
+		}
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+func (g GuestFiles) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
+	data, size, err := g.ReadRange(ctx, name, 0, limit+1)
+	if err == nil && size > limit {
+		err = fmt.Errorf("%s: %w: %d bytes, more than %d", name, workspace.ErrTooLarge, size, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func (g GuestFiles) ReadRange(ctx context.Context, name string, offset, limit int64) ([]byte, int64, error) {
+	if offset < 0 || limit < 0 {
+		return nil, 0, fmt.Errorf("%s: offset and limit must not be negative", name)
+	}
+	rel, err := g.rel(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	var b bytes.Buffer
+	info, err := g.Client.ReadFile(ctx, rel, &b, offset, limit)
+	if err != nil {
+		return nil, 0, g.errorAt(name, err)
+	}
+	return b.Bytes(), info.Size, nil
+}
+
+func (g GuestFiles) WriteFile(ctx context.Context, name string, data []byte) error {
+	rel, err := g.rel(name)
+	if err != nil {
+		return err
+	}
+	return g.errorAt(name, g.Client.WriteFile(ctx, rel, bytes.NewReader(data), 0))
+}
+
+func (g GuestFiles) Directory(ctx context.Context, name string) (string, error) {
+	rel, err := g.rel(name)
+	if err != nil || rel == "." {
+		return rel, err
+	}
+	if _, _, err := g.Client.List(ctx, rel); err != nil {
+		return "", g.errorAt(name, err)
+	}
+	return rel, nil
+}
+
+func (g GuestFiles) IsDir(ctx context.Context, name string) (bool, error) {
+	rel, err := g.rel(name)
+	if err != nil {
+		return false, err
+	}
+	info, err := g.Client.Stat(ctx, rel)
+	if err == nil && info.Mode&fs.ModeSymlink != 0 {
+		_, _, notDir := g.Client.List(ctx, rel)
+		return notDir == nil, nil
+	}
+	return err == nil && info.Mode.IsDir(), g.errorAt(name, err)
+}
+
+func (g GuestFiles) Pack(ctx context.Context, name string, take func(io.Reader) error) error {
+	rel, err := g.rel(name)
+	if err != nil {
+		return err
+	}
+	return g.errorAt(name, g.Client.Pack(ctx, rel, take))
+}
+
+func (g GuestFiles) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+	rel, err := g.rel(dir)
+	if err != nil {
+		return err
+	}
+	return g.errorAt(dir, g.Client.Unpack(ctx, rel, fill))
+}

@@ -1,0 +1,89 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/x/pygent/internal/workspace"
+)
+
+// InitialFile is what a new workspace begins with: "src" or "src:dest".
+type InitialFile struct {
+	Text string
+	// Project is the directory that src may not lead out of, because whoever
+	// wrote the project named it; empty when the user did.
+	Project string
+}
+
+// errLeavesProject is the error of a path of a project's file.
+var errLeavesProject = errors.New("leads out of the project; only --config FILE or ~/.pygent.toml may name such files")
+
+// copyInto copies the file to its place in a workspace.
+func (f InitialFile) copyInto(ctx context.Context, to Files) error {
+	src, dest, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	return upload(ctx, to, src, dest)
+}
+
+// open opens the source, and returns where it goes. What is opened here is what
+// is copied: a source of a project is not looked at by its name again.
+func (f InitialFile) open() (src *workspace.Source, dest string, err error) {
+	path, dest := f.split()
+	if f.Project == "" {
+		src, err = workspace.OpenSource(path)
+		return src, dest, err
+	}
+	src, err = workspace.OpenSourceIn(f.Project, path)
+	if errors.Is(err, workspace.ErrOutside) {
+		err = fmt.Errorf("%.60q %w", path, errLeavesProject)
+	}
+	return src, dest, err
+}
+
+// Check refuses a source that leads out of its project. One that does not exist
+// is for the copying to report.
+func (f InitialFile) Check() error {
+	src, _, err := f.open()
+	if errors.Is(err, errLeavesProject) {
+		return err
+	}
+	if err == nil {
+		return src.Close()
+	}
+	return nil
+}
+
+// split splits "src:dest". A name that exists as it is, or the colon of a
+// Windows drive, is no such pair.
+func (f InitialFile) split() (src, dest string) {
+	if f.exists() {
+		return f.Text, ""
+	}
+	i := strings.LastIndexByte(f.Text, ':')
+	if i < max(1, len(filepath.VolumeName(f.Text))) {
+		return f.Text, ""
+	}
+	return f.Text[:i], f.Text[i+1:]
+}
+
+// exists reports whether there is a file by the whole text.
+func (f InitialFile) exists() bool {
+	if f.Project == "" {
+		_, err := os.Lstat(f.Text)
+		return err == nil
+	}
+	root, err := os.OpenRoot(f.Project)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Lstat(f.Text)
+	return err == nil
+}

@@ -1,0 +1,88 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/x/pygent/internal/guest"
+)
+
+// maxJobOutput bounds a piece of a job's output, in bytes.
+const maxJobOutput = 32 << 10
+
+// maxKeptJobOutput is how much of a job's output is kept, in bytes, where no
+// file can take the whole.
+const maxKeptJobOutput = 64 << 10
+
+// JobOutput is a piece of a job's output.
+type JobOutput struct {
+	Text    string
+	Next    int64 // the offset to go on at
+	Skipped int64 // bytes before Text that are no longer kept
+	Job     guest.Job
+}
+
+// StartJob starts a command in the background and returns at once.
+func (r *Sandbox) StartJob(ctx context.Context, cmd Command) (job guest.Job, err error) {
+	err = r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
+		cmd.MaxOutput = cmp.Or(cmd.MaxOutput, maxKeptJobOutput)
+		if cmd, err = r.complete(ctx, cmd); err != nil {
+			return err
+		}
+		job, err = g.Start(ctx, cmd.guestCommand())
+		return err
+	})
+	return job, err
+}
+
+// Jobs returns the jobs that run and the last ones that ran, the oldest first.
+func (r *Sandbox) Jobs(ctx context.Context) (jobs []guest.Job, err error) {
+	err = r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
+		jobs, err = g.Jobs(ctx)
+		return err
+	})
+	return jobs, err
+}
+
+// JobOutput returns what a job has printed from offset on, and waits at most wait
+// for something new.
+func (r *Sandbox) JobOutput(ctx context.Context, id string, offset int64, wait time.Duration) (JobOutput, error) {
+	var out JobOutput
+	err := r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
+		o, err := g.Output(ctx, id, offset, maxJobOutput, wait)
+		var text Result
+		text.SetOutput(o.Data, nil, 0)
+		out = JobOutput{Text: text.Output, Next: o.Next, Skipped: o.Skipped, Job: o.Job}
+		return err
+	})
+	return out, err
+}
+
+// KillJob ends a job with all its processes, and returns when they are gone.
+func (r *Sandbox) KillJob(ctx context.Context, id string) (job guest.Job, err error) {
+	err = r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
+		job, err = g.Kill(ctx, id, KillGrace)
+		return err
+	})
+	return job, err
+}
+
+// withGuest calls f with the sandbox's guest, started if need be.
+func (r *Sandbox) withGuest(ctx context.Context, f func(context.Context, *guest.Client) error) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	client, err := r.commands.Guest(ctx)
+	if err == nil {
+		err = f(ctx, client)
+	}
+	if errors.Is(err, guest.ErrClosed) {
+		err = fmt.Errorf("%w; its jobs cannot be reached any more", err)
+	}
+	return r.errorOf(ctx, err)
+}

@@ -1,0 +1,218 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/guest/confine"
+	"github.com/x/pygent/internal/guest/shell"
+	"github.com/x/pygent/internal/toolbox"
+)
+
+// LocalConfig is what only commands on this machine know.
+type LocalConfig struct {
+	Inherit     []string // variables that commands get besides those that tools need
+	Unprotected bool     // commands are not confined
+	MustProtect bool     // it is an error where they cannot be
+	Readable    []string // by confined commands, besides what every one may read
+	Writable    []string // likewise
+	// Confinement says what this machine allows; nil asks it. Tests change it.
+	Confinement func(context.Context) confine.Support
+}
+
+func (l LocalConfig) confinement(ctx context.Context) confine.Support {
+	if l.Confinement != nil {
+		return l.Confinement(ctx)
+	}
+	return guest.Confinement(ctx)
+}
+
+// NewLocal makes a sandbox whose commands run on this machine, and says how far
+// they are confined. ctx bounds the copying of the initial files.
+func NewLocal(ctx context.Context, c Config, l LocalConfig) (*Sandbox, Protection, error) {
+	env := toolbox.Inherited(os.Environ(), l.Inherit)
+	path, err := shell.Find(env)
+	if err != nil {
+		return nil, Protection{}, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	w, err := OpenWorkspace(ctx, c, false)
+	if err != nil {
+		return nil, Protection{}, err
+	}
+	dir := w.Tree.Dir()
+	support, err := l.supportFor(ctx, dir)
+	if err != nil {
+		return nil, Protection{}, errors.Join(err, w.Discard())
+	}
+	was, err := w.Tree.Stat(".")
+	if err != nil {
+		return nil, Protection{}, errors.Join(err, w.Discard())
+	}
+	if support.Level != confine.None {
+		l.tellMissingPaths(c.Events)
+	}
+	commands := &localCommander{
+		path: path, dir: dir, was: was, env: env, pace: c.Pace, emit: c.Events.Send, turn: make(chan struct{}, 1),
+		level: support.Level, readable: l.Readable, writable: l.Writable,
+	}
+	r, err := New(Parts{Workspace: w, Files: HostFiles{w.Tree}, Commands: commands, GitTrust: dir, OnHost: true}, c)
+	return r, describeProtection(support, dir, slices.Concat(l.Readable, l.Writable)), err
+}
+
+// spillPrefix begins the name of the directory where a guest keeps long outputs.
+const spillPrefix = ".pygent-"
+
+// localCommander is a commander on this machine. Its guest is started by the
+// first command, so that a sandbox that runs none costs no process.
+type localCommander struct {
+	path string      // the shell
+	dir  string      // the workspace
+	was  fs.FileInfo // of it, at the start
+	env  []string    // inherited by commands
+	pace Pace
+	emit func(Event)
+
+	level    confine.Level // how far commands are confined
+	readable []string      // besides what every command may read
+	writable []string      // likewise
+
+	told    sync.Once     // of what a guest cannot do here
+	turn    chan struct{} // a token for whoever uses current, also while one is started or ended
+	current *GuestCommander
+	place   confined // of current
+}
+
+func (c *localCommander) Shell(context.Context) string { return shellName(c.path) }
+
+func (c *localCommander) Guest(ctx context.Context) (*guest.Client, error) {
+	g, err := c.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.Client, nil
+}
+
+// ready returns a guest that runs, starting one when there is none.
+func (c *localCommander) ready(ctx context.Context) (*GuestCommander, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if c.current != nil && c.current.Client.Alive() {
+		return c.current, nil
+	}
+	if err := c.shut(); errors.Is(err, guest.ErrLeft) {
+		return nil, fmt.Errorf("%w: %w", errLocalLeft, err)
+	}
+	place, err := c.confineGuest()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	config := guest.Config{
+		Workspace: c.dir, Patience: c.pace.Patience, KeepAlive: c.pace.KeepAlive, Confine: place.policy,
+	}
+	if place.temp != "" {
+		config.SpillDirs = []string{place.temp}
+	}
+	client, err := guest.StartLocal(ctx, place.env, config)
+	if err != nil {
+		return nil, errors.Join(localStartError(ctx, err), place.remove())
+	}
+	c.current, c.place = &GuestCommander{Client: client}, place
+	c.told.Do(func() { c.current.TellLimits(c.emit) })
+	return c.current, nil
+}
+
+// errLocalLeft is returned once for a guest that ended and left something. The
+// next command runs beside it.
+var errLocalLeft = errors.New("commands from before may still run in the workspace")
+
+// localStartError marks an error that a further attempt would meet again.
+func localStartError(ctx context.Context, err error) error {
+	for _, passing := range []error{guest.ErrProcesses, guest.ErrClosed, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, passing) || ctx.Err() != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrStart, err)
+}
+
+func (c *localCommander) Run(ctx context.Context, spec Command) (Result, error) {
+	for retried := false; ; retried = true {
+		g, err := c.ready(ctx)
+		if err != nil {
+			return Result{ExitCode: -1}, err
+		}
+		begun := time.Now()
+		res, err := g.Run(ctx, spec)
+		switch {
+		case errors.Is(err, guest.ErrUnsent) && !retried:
+			continue // it died before the command began: it is safe to repeat
+		case errors.Is(err, guest.ErrUnresponsive):
+			res = spec.Unanswered(begun)
+			res.Note, err = c.abandon(g, guestSilent), nil
+		case ctx.Err() == nil && errors.Is(err, guest.ErrClosed) && !errors.Is(err, guest.ErrUnsent):
+			res = spec.Unanswered(begun) // which may have done something before
+			res.Note, err = c.abandon(g, guestDied)+g.LastWords(), nil
+		case err != nil && errors.Is(g.Client.Err(), guest.ErrUnresponsive): // not even to a cancel
+			res.Note = c.abandon(g, guestSilent)
+		}
+		return res, err
+	}
+}
+
+// What became of a guest under a command.
+const (
+	guestSilent = "the guest that runs commands did not answer and was killed"
+	guestDied   = "the guest that runs commands died while the command ran, along"
+)
+
+// abandon waits for the end of a guest of which what is known, and says what
+// became of its commands.
+func (c *localCommander) abandon(g *GuestCommander, what string) (note string) {
+	if err := g.Close(); errors.Is(err, guest.ErrLeft) {
+		return what + "; the command may still run: " + err.Error()
+	}
+	what += " with all that it ran"
+	if c.level != confine.Full { // where a command can kill what supervises it
+		what += ", unless that has killed its supervisor before"
+	}
+	return what + "; the next command gets a new one"
+}
+
+func (c *localCommander) Close() error {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	return c.shut()
+}
+
+// shut ends the current guest, and removes the long outputs that one which
+// was killed could not remove itself. The caller has the turn.
+func (c *localCommander) shut() error {
+	if c.current == nil {
+		return nil
+	}
+	client, place := c.current.Client, c.place
+	c.current, c.place = nil, confined{}
+	err := client.Close()
+	if place.temp != "" {
+		return errors.Join(err, place.remove())
+	}
+	// The guest has our rights, but a path that it names is not to be trusted.
+	if spill := client.Info().Spill; strings.HasPrefix(filepath.Base(spill), spillPrefix) {
+		err = errors.Join(err, os.RemoveAll(spill))
+	}
+	return err
+}

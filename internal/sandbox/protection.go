@@ -1,0 +1,186 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/guest/confine"
+	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/toolbox"
+	"github.com/x/pygent/internal/workspace"
+)
+
+// Protection says how far the commands of a sandbox on this machine are kept from
+// the rest of it.
+type Protection struct {
+	Level string // "full", "files" or "none"
+	Note  string // what it leaves open, and why there is no more of it
+}
+
+// supportFor decides how far commands are confined, in a workspace.
+func (l LocalConfig) supportFor(ctx context.Context, dir string) (confine.Support, error) {
+	s := confine.Support{Why: "it is turned off"}
+	if !l.Unprotected {
+		s = l.confinement(ctx)
+	}
+	if filepath.Dir(dir) == dir && s.Level != confine.None {
+		s = confine.Support{Why: "the workspace is the whole file system"}
+	}
+	if l.MustProtect && s.Level == confine.None {
+		return s, fmt.Errorf("%w: %w: %s", ErrStart, ErrUnprotected, s.Why)
+	}
+	return s, nil
+}
+
+// describeProtection says in a note what a level leaves open, what does not work,
+// and why it is not a higher one. Commands reach the given paths besides the
+// workspace.
+func describeProtection(s confine.Support, dir string, paths []string) Protection {
+	var notes []string
+	if s.Level != confine.None {
+		notes = append(notes, "open: "+strings.Join(append([]string{"the network"}, s.Gaps()...), ", "))
+	}
+	if home, err := os.UserHomeDir(); err == nil && s.Level != confine.None && holds(dir, home) {
+		notes = append(notes, "the workspace holds your home directory, with all that is in it")
+	}
+	if at := outerRepository(dir); at != "" && s.Level != confine.None && !slices.ContainsFunc(paths, func(p string) bool { return holds(p, at) }) {
+		notes = append(notes, fmt.Sprintf("git does not work, for the repository of the workspace is %q: start there, or name it in local.readable", at))
+	}
+	if s.Why != "" {
+		notes = append(notes, "no more protection: "+s.Why)
+	}
+	return Protection{Level: s.Level.String(), Note: strings.Join(notes, "; ")}
+}
+
+// holds reports whether a directory is, or holds, a path.
+func holds(dir, path string) bool {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// tellMissingPaths tells of paths by which commands get nothing.
+func (l LocalConfig) tellMissingPaths(events *Events) {
+	for _, path := range slices.Concat(l.Readable, l.Writable) {
+		if _, err := os.Stat(path); err != nil {
+			events.Tell(Event{Kind: Limited, Text: fmt.Sprintf("commands cannot be given a path of local.readable or local.writable: %v", err)})
+		}
+	}
+}
+
+// outerRepository returns where the git repository is that a directory belongs
+// to, if that lies outside of it; otherwise "".
+func outerRepository(dir string) string {
+	const name = ".git"
+	isRepository := func(at string) bool {
+		info, err := os.Stat(filepath.Join(at, "HEAD"))
+		return err == nil && info.Mode().IsRegular()
+	}
+	info, err := os.Lstat(filepath.Join(dir, name))
+	switch {
+	case err == nil && info.Mode().IsRegular() && info.Size() < 1<<16: // a worktree or a submodule
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		at, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
+		if err != nil || !ok {
+			return ""
+		}
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(dir, at)
+		}
+		if parent := filepath.Dir(at); filepath.Base(parent) == "worktrees" {
+			at = filepath.Dir(parent)
+		}
+		if isRepository(at) && !holds(dir, at) {
+			return at
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
+			if isRepository(filepath.Join(at, name)) {
+				return at
+			}
+			if filepath.Dir(at) == at {
+				break
+			}
+		}
+	}
+	return ""
+}
+
+// confined is how a guest is started: its environment, what it may reach, and
+// where its temporary files are.
+type confined struct {
+	env    []string
+	policy *confine.Policy // nil for everything
+	temp   string          // removed when the guest has ended; may be empty
+}
+
+// confineGuest prepares the start of a guest. What it makes is for remove.
+func (c *localCommander) confineGuest() (confined, error) {
+	if c.level == confine.None {
+		return confined{env: c.env}, nil
+	}
+	if now, err := os.Lstat(c.dir); err != nil || !os.SameFile(now, c.was) {
+		// Who may write the directory above can put a link to anything there.
+		return confined{}, errMoved
+	}
+	temp, err := workspace.MakeTemp(false)
+	if err != nil {
+		return confined{}, err
+	}
+	cache, err := localCache()
+	if err != nil {
+		cache = filepath.Join(temp, "cache")
+		if err := os.Mkdir(cache, 0o700); err != nil {
+			return confined{}, errors.Join(err, workspace.RemoveTemp(temp))
+		}
+	}
+	policy := guest.NewPolicy(c.level, temp)
+	policy.Write = slices.Concat([]string{c.dir, cache}, c.writable)
+	tools := toolbox.Find(c.env, cache, policy.Write...)
+	policy.Read = slices.Concat(tools.Read, c.readable)
+	env := slices.Concat(c.env, tools.Env, []string{"TMPDIR=" + temp})
+	if c.level == confine.Files { // /tmp is the machine's
+		env = append(env, toolbox.Temporary(env, temp)...)
+	}
+	return confined{env: env, policy: policy, temp: temp}, nil
+}
+
+// errMoved is the error of a workspace whose path leads to something else.
+var errMoved = errors.New("the workspace is not the directory any more that it was")
+
+// remove removes the temporary files.
+func (c confined) remove() error {
+	if c.temp == "" {
+		return nil
+	}
+	return workspace.RemoveTemp(c.temp)
+}
+
+// localCache makes the directory where tools of confined commands keep what
+// they have downloaded and built. It is not the user's own: what a command puts
+// there reaches other commands, but nothing that the user runs.
+func localCache() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(dir, "pygent", "local")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !owner.Private(info, 0o022) {
+		// Root has been here in our place, or another user is.
+		err = &os.PathError{Op: "use", Path: dir, Err: os.ErrPermission}
+	}
+	return dir, err
+}

@@ -1,0 +1,366 @@
+// Package sandbox is a workspace and a place where commands run in it: its files,
+// its jobs, its ports, and what its commands may reach. Where commands run is the
+// business of a [Commander]: the one of this package runs them on this machine,
+// that of package docker in a container. The root makes its runtimes of it.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/workspace"
+)
+
+// shellWait bounds how long Shell waits for the shell to be known.
+const shellWait = 2 * time.Second
+
+// Sandbox is a workspace, and a place where commands run in it. It is made of a
+// directory, the files that commands see, and a commander, and does not know
+// where the commander runs its commands. Its methods are safe for concurrent
+// use. After Cleanup they return [ErrClosed].
+type Sandbox struct {
+	dir      Workspace
+	files    Files
+	commands Commander
+	network  *Network    // nil where commands have a network of their own
+	events   *Events     // ended by Cleanup
+	env      []string    // of every command
+	gitTrust string      // the directories in which git trusts repositories
+	ports    *forwarding // nil when none is published
+
+	readLimit int64 // of ReadFile, in bytes
+	copyLimit int64 // of ExportFile, in bytes of data
+
+	life    context.Context // ends at Cleanup
+	end     context.CancelCauseFunc
+	cleanup func() error // runs once
+
+	mu     sync.Mutex // guards closed and active, and calls against closing
+	closed bool
+	active int // calls in progress
+	calls  sync.WaitGroup
+}
+
+// Parts are what a sandbox is put together from.
+type Parts struct {
+	Workspace Workspace
+	Files     Files
+	Commands  Commander
+	Network   *Network // nil where commands have a network of their own
+	GitTrust  string   // the directories in which git trusts repositories
+	OnHost    bool     // commands listen on the ports of this machine
+}
+
+// New joins the parts of a sandbox, and owns them, also when it fails.
+func New(p Parts, c Config) (*Sandbox, error) {
+	r := &Sandbox{
+		dir:       p.Workspace,
+		files:     p.Files,
+		commands:  p.Commands,
+		network:   p.Network,
+		events:    c.Events,
+		env:       append(commandEnv(), c.Env...),
+		gitTrust:  p.GitTrust,
+		readLimit: c.ReadLimit,
+		copyLimit: c.CopyLimit,
+	}
+	r.life, r.end = context.WithCancelCause(context.Background())
+	r.cleanup = sync.OnceValue(r.close)
+	var err error
+	if r.ports, err = publish(c.Publish, p.OnHost, r.Dial); err != nil {
+		return nil, errors.Join(err, r.Cleanup())
+	}
+	return r, nil
+}
+
+// Workspace is a workspace on disk, before a sandbox owns it.
+type Workspace struct {
+	Tree      *workspace.Tree
+	Temporary bool
+}
+
+// OpenWorkspace makes or opens the workspace that is asked for, fills in the
+// initial files, and tells the tree where commands see it. Anyone may write a
+// temporary workspace that is open.
+func OpenWorkspace(ctx context.Context, c Config, open bool, mounts ...string) (w Workspace, err error) {
+	dir := c.Workspace
+	if dir == "" {
+		sweepDirectories(c)
+		w.Temporary = true
+		if dir, err = workspace.MakeTemp(open); err != nil {
+			return w, fmt.Errorf("%w: workspace: %w", ErrStart, err)
+		}
+	} else if err := os.MkdirAll(dir, 0o777); err != nil {
+		return w, fmt.Errorf("%w: workspace: %w", ErrStart, err)
+	}
+	if w.Tree, err = workspace.Open(dir, mounts...); err != nil {
+		if w.Temporary {
+			workspace.RemoveTemp(dir)
+		}
+		return w, fmt.Errorf("%w: workspace: %w", ErrStart, err)
+	}
+	for _, file := range c.InitialFiles {
+		if err := file.copyInto(ctx, HostFiles{w.Tree}); err != nil {
+			return w, errors.Join(fmt.Errorf("initial files: %w", err), w.Discard())
+		}
+	}
+	return w, nil
+}
+
+// Discard closes the workspace, and removes a temporary one.
+func (w Workspace) Discard() error {
+	err := w.Tree.Close()
+	if w.Temporary {
+		err = errors.Join(err, workspace.RemoveTemp(w.Tree.Dir()))
+	}
+	return err
+}
+
+// Bash runs a command and waits for it. A command that fails, or is stopped at
+// its time limit, is a result and no error.
+func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
+	res := Result{ExitCode: -1}
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return res, err
+	}
+	defer done()
+	limited, cancel := cmd.Deadline(ctx)
+	cmd, err = r.complete(limited, cmd)
+	cancel()
+	if err != nil {
+		return res, r.errorOf(ctx, err)
+	}
+	ended := r.network.command()
+	res, err = r.commands.Run(ctx, cmd)
+	refused, missed := ended()
+	res.Refused = refused
+	res.Note = joinNotes(res.Note, r.network.note(res, missed))
+	return res, r.errorOf(ctx, err)
+}
+
+// complete checks a command, and adds what all commands of the sandbox get.
+func (r *Sandbox) complete(ctx context.Context, cmd Command) (Command, error) {
+	if strings.ContainsRune(cmd.Script, 0) {
+		return cmd, errors.New("the command contains a NUL byte")
+	}
+	dir, err := r.files.Directory(ctx, cmd.Dir)
+	if err != nil {
+		return cmd, fmt.Errorf("working directory: %w", err)
+	}
+	env, err := ResolveEnv(cmd.Env)
+	if err != nil {
+		return cmd, err
+	}
+	cmd.Dir = dir
+	cmd.Env = r.withGit(append(r.env[:len(r.env):len(r.env)], env...))
+	cmd.MaxOutput = min(max(cmd.MaxOutput, 1), maxKeptOutput)
+	return cmd, nil
+}
+
+// withGit adds what git has to know: that it may work in a workspace of somebody
+// else, and how repositories named as for ssh are reached.
+func (r *Sandbox) withGit(env []string) []string {
+	settings := [][2]string{{"safe.directory", r.gitTrust}}
+	return withGitConfig(env, append(settings, r.network.gitRewrites()...)...)
+}
+
+// ReadFile returns the content of a file. One above [Config.ReadLimit] is refused.
+func (r *Sandbox) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	data, err := r.files.ReadFile(ctx, path, r.readLimit)
+	if errors.Is(err, workspace.ErrTooLarge) {
+		err = fmt.Errorf("%w; read a part of it with ReadFileRange, or copy it with ExportFile", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %w", r.errorOf(ctx, err))
+	}
+	return data, nil
+}
+
+// ReadFileRange returns at most limit bytes from offset on, and the size of the
+// whole file.
+func (r *Sandbox) ReadFileRange(ctx context.Context, path string, offset, limit int64) ([]byte, int64, error) {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer done()
+	data, size, err := r.files.ReadRange(ctx, path, offset, min(limit, r.readLimit))
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %w", r.errorOf(ctx, err))
+	}
+	return data, size, nil
+}
+
+// WriteFile creates or replaces a file, making its directories.
+func (r *Sandbox) WriteFile(ctx context.Context, path string, data []byte) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := r.files.WriteFile(ctx, path, data); err != nil {
+		return fmt.Errorf("write %w", r.errorOf(ctx, err))
+	}
+	return nil
+}
+
+// UploadFile copies a file or directory of this machine into the workspace.
+func (r *Sandbox) UploadFile(ctx context.Context, src, dest string) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	from, err := workspace.OpenSource(src)
+	if err == nil {
+		defer from.Close()
+		err = upload(ctx, r.files, from, dest)
+	}
+	if err != nil {
+		return fmt.Errorf("upload %w", r.errorOf(ctx, err))
+	}
+	return nil
+}
+
+// ExportFile copies a file or directory of the workspace to this machine.
+func (r *Sandbox) ExportFile(ctx context.Context, path, dest string) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	limits := tree.Limits{Bytes: r.copyLimit}
+	if err := export(ctx, r.files, path, filepath.Base(r.dir.Tree.Dir()), dest, limits); err != nil {
+		return fmt.Errorf("export %w", r.errorOf(ctx, err))
+	}
+	return nil
+}
+
+// Dir is the path of the workspace on this machine.
+func (r *Sandbox) Dir() string { return r.dir.Tree.Dir() }
+
+// Shell says whether commands run under "bash" or "sh". It waits a moment where
+// that is not known yet, but never for a slow start: then it answers "".
+func (r *Sandbox) Shell(ctx context.Context) string {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return ""
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, shellWait)
+	defer cancel()
+	return r.commands.Shell(ctx)
+}
+
+// AllowedHosts are what commands can reach without a network of their own.
+func (r *Sandbox) AllowedHosts() []string { return r.network.Allowed() }
+
+// KeptHosts are those that somebody allowed for as long as the sandbox lives.
+func (r *Sandbox) KeptHosts() []string { return r.network.kept() }
+
+// Cleanup stops what runs, and removes where it ran and a temporary workspace. It
+// may be called more than once.
+func (r *Sandbox) Cleanup() error { return r.cleanup() }
+
+func (r *Sandbox) close() error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.end(ErrClosed)
+	r.network.stopAsking()
+	r.calls.Wait()
+	err := r.ports.close()
+	err = errors.Join(err, r.commands.Close())
+	r.events.Close()
+	err = errors.Join(err, r.dir.Discard())
+	if err != nil {
+		return fmt.Errorf("clean up the runtime: %w", err)
+	}
+	return nil
+}
+
+// Parker is a commander that can give up what it keeps running. Its Park returns
+// at once, with a function that does the work. The next use starts anew.
+type Parker interface{ Park() func() }
+
+// Park ends the container or the guest, and with it the jobs, of a sandbox that
+// nobody uses at the moment. The workspace stays, and the next call starts anew.
+func (r *Sandbox) Park() { r.Detach()() }
+
+// Detach takes away what Park is to end, and returns a function that ends it.
+// The lock is not held that long: it is every call's.
+func (r *Sandbox) Detach() (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, ok := r.commands.(Parker)
+	if !ok || r.closed || r.active > 0 {
+		return func() {}
+	}
+	r.calls.Add(1) // Cleanup waits for it; calls that begin meanwhile do not
+	remove := p.Park()
+	return func() {
+		defer r.calls.Done()
+		remove()
+	}
+}
+
+// begin opens a call, which Cleanup then cancels and waits for. The returned
+// context ends with ctx or with the sandbox.
+func (r *Sandbox) begin(ctx context.Context) (context.Context, func(), error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case ctx == nil:
+		return nil, nil, errNilContext
+	case r.closed:
+		return nil, nil, ErrClosed
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	}
+	r.calls.Add(1)
+	r.active++
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(r.life, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		r.mu.Lock()
+		r.active--
+		r.mu.Unlock()
+		r.calls.Done()
+	}, nil
+}
+
+// errorOf turns an error that came of Cleanup into [ErrClosed].
+func (r *Sandbox) errorOf(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+// Start waits until commands can run, or returns why they cannot.
+func (r *Sandbox) Start(ctx context.Context) error {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if _, err = r.commands.Guest(ctx); errors.Is(err, ErrNoGuest) {
+		err = nil // commands run without one
+	}
+	return r.errorOf(ctx, err)
+}
