@@ -121,6 +121,31 @@ type RuntimeInfo struct {
 	Fallback string `json:"fallback,omitempty"`
 }
 
+// The levels of [RuntimeInfo].Protection.
+const (
+	protectionFull  = "full"
+	protectionFiles = "files"
+	protectionNone  = "none"
+)
+
+// Kinds of runtimes.
+const (
+	kindDocker = "docker"
+	kindLocal  = "local"
+)
+
+// protection tells people of the protection, or nothing where there is no word
+// of it.
+func (info RuntimeInfo) protection() string {
+	switch info.Protection {
+	case "":
+		return ""
+	case protectionNone:
+		return "; protection: none, so they can do whatever you can (" + info.ProtectionNote + ")"
+	}
+	return "; protection: " + info.Protection + " (" + info.ProtectionNote + ")"
+}
+
 // Describer is implemented by runtimes that can say what they are. The agent
 // then tells the model.
 type Describer interface {
@@ -136,6 +161,65 @@ type RangeReader interface {
 	// of the whole file.
 	ReadFileRange(ctx context.Context, path string, offset, limit int64) (data []byte, size int64, err error)
 }
+
+// MaxReadFile is the largest file, in bytes, that the runtimes of this package
+// return from [Runtime.ReadFile].
+const MaxReadFile = 64 << 20
+
+// Starter is implemented by runtimes that can be asked to start before the
+// first command does it. All runtimes of this package are.
+type Starter interface {
+	// Start waits until commands can run, or returns why they cannot. The error
+	// matches [ErrRuntimeStart] where it would be the same the next time.
+	Start(ctx context.Context) error
+}
+
+// Dialer is implemented by runtimes whose commands can run servers.
+type Dialer interface {
+	// Dial connects to a TCP port on which a process of the runtime listens.
+	// It works without a network and with remote engines. The connection
+	// outlives ctx, and ends with the runtime.
+	Dial(ctx context.Context, port int) (net.Conn, error)
+}
+
+// JobRunner is implemented by runtimes that can run commands in the
+// background. Jobs end with the runtime at the latest.
+type JobRunner interface {
+	// StartJob starts a command and returns at once. It has no time limit
+	// unless [BashTimeout] sets one. What it prints is kept, the last of it
+	// when it is much.
+	StartJob(ctx context.Context, cmd string, opts ...BashOption) (Job, error)
+
+	// Jobs returns the jobs that run and the last ones that ran, the oldest first.
+	Jobs(ctx context.Context) ([]Job, error)
+
+	// JobOutput returns what a job has printed from offset on, and waits at
+	// most wait for something new. An unknown id is [ErrUnknownJob].
+	JobOutput(ctx context.Context, id string, offset int64, wait time.Duration) (JobOutput, error)
+
+	// KillJob ends a job with all its processes, and returns when they are gone.
+	KillJob(ctx context.Context, id string) (Job, error)
+}
+
+// treeRuntime is a runtime that gives and takes files as archives, and so
+// without a path of this machine that a link could lead astray. The limits of an
+// archive are its reader's.
+type treeRuntime interface {
+	PackTree(ctx context.Context, path string, take func(io.Reader) error) error
+	// UnpackTree puts a file at dest, or into the directory dest, and what is in
+	// a directory below dest.
+	UnpackTree(ctx context.Context, dest string, in *tree.Reader) error
+}
+
+// Limits of a command.
+const (
+	// DefaultBashTimeout is how long a command may run when nothing is said.
+	DefaultBashTimeout = 30 * time.Second
+	// MaxBashTimeout is the longest time a model may ask for.
+	MaxBashTimeout = 600 * time.Second
+	// DefaultMaxOutput is how many bytes of a command's output are kept.
+	DefaultMaxOutput = 32 << 10
+)
 
 // BashResult is what a command did.
 type BashResult struct {
@@ -180,45 +264,6 @@ func (r BashResult) String() string {
 	return b.String()
 }
 
-// Limits of a command.
-const (
-	// DefaultBashTimeout is how long a command may run when nothing is said.
-	DefaultBashTimeout = 30 * time.Second
-	// MaxBashTimeout is the longest time a model may ask for.
-	MaxBashTimeout = 600 * time.Second
-	// DefaultMaxOutput is how many bytes of a command's output are kept.
-	DefaultMaxOutput = 32 << 10
-)
-
-// treeRuntime is a runtime that gives and takes files as archives, and so
-// without a path of this machine that a link could lead astray. The limits of an
-// archive are its reader's.
-type treeRuntime interface {
-	PackTree(ctx context.Context, path string, take func(io.Reader) error) error
-	// UnpackTree puts a file at dest, or into the directory dest, and what is in
-	// a directory below dest.
-	UnpackTree(ctx context.Context, dest string, in *tree.Reader) error
-}
-
-// JobRunner is implemented by runtimes that can run commands in the
-// background. Jobs end with the runtime at the latest.
-type JobRunner interface {
-	// StartJob starts a command and returns at once. It has no time limit
-	// unless [BashTimeout] sets one. What it prints is kept, the last of it
-	// when it is much.
-	StartJob(ctx context.Context, cmd string, opts ...BashOption) (Job, error)
-
-	// Jobs returns the jobs that run and the last ones that ran, the oldest first.
-	Jobs(ctx context.Context) ([]Job, error)
-
-	// JobOutput returns what a job has printed from offset on, and waits at
-	// most wait for something new. An unknown id is [ErrUnknownJob].
-	JobOutput(ctx context.Context, id string, offset int64, wait time.Duration) (JobOutput, error)
-
-	// KillJob ends a job with all its processes, and returns when they are gone.
-	KillJob(ctx context.Context, id string) (Job, error)
-}
-
 // ErrUnknownJob is returned for a job that does not exist, or ran long ago.
 var ErrUnknownJob = guest.ErrNoJob
 
@@ -249,51 +294,6 @@ type JobOutput struct {
 	Skipped int64  `json:"skipped,omitempty"` // bytes before Text that are no longer kept
 	Job     Job    `json:"job"`               // its state
 }
-
-// Dialer is implemented by runtimes whose commands can run servers.
-type Dialer interface {
-	// Dial connects to a TCP port on which a process of the runtime listens.
-	// It works without a network and with remote engines. The connection
-	// outlives ctx, and ends with the runtime.
-	Dial(ctx context.Context, port int) (net.Conn, error)
-}
-
-// The levels of [RuntimeInfo].Protection.
-const (
-	protectionFull  = "full"
-	protectionFiles = "files"
-	protectionNone  = "none"
-)
-
-// protection tells people of the protection, or nothing where there is no word
-// of it.
-func (info RuntimeInfo) protection() string {
-	switch info.Protection {
-	case "":
-		return ""
-	case protectionNone:
-		return "; protection: none, so they can do whatever you can (" + info.ProtectionNote + ")"
-	}
-	return "; protection: " + info.Protection + " (" + info.ProtectionNote + ")"
-}
-
-// Starter is implemented by runtimes that can be asked to start before the
-// first command does it. All runtimes of this package are.
-type Starter interface {
-	// Start waits until commands can run, or returns why they cannot. The error
-	// matches [ErrRuntimeStart] where it would be the same the next time.
-	Start(ctx context.Context) error
-}
-
-// MaxReadFile is the largest file, in bytes, that the runtimes of this package
-// return from [Runtime.ReadFile].
-const MaxReadFile = 64 << 20
-
-// Kinds of runtimes.
-const (
-	kindDocker = "docker"
-	kindLocal  = "local"
-)
 
 // workspaceRuntime is a [Runtime] of this package: a sandbox, and what the types
 // of this package say of it.

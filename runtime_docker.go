@@ -18,6 +18,22 @@ import (
 	"github.com/x/pygent/internal/sandbox"
 )
 
+// Defaults of a container.
+const (
+	// DefaultImage is the image of a container when nothing is said.
+	DefaultImage = "python:3.12-slim"
+	// DefaultMemory is a container's memory limit in bytes; it gets no swap.
+	DefaultMemory = 512 << 20
+	// DefaultPidsLimit is how many processes and threads a container may have.
+	DefaultPidsLimit = 256
+)
+
+// noNetwork is the network of a container that has none.
+const noNetwork = "none"
+
+// defaultCapabilities are what package managers need; all others are dropped.
+var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "KILL"}
+
 // NewDockerRuntime makes a runtime whose commands run in a Docker container.
 // It returns an error that matches [ErrDockerUnavailable] when no engine
 // answers. The container itself is started in the background: what goes wrong
@@ -81,6 +97,30 @@ func (o *runtimeOptions) dockerConfig() docker.Config {
 	return c
 }
 
+// hostsConfig is what the options say of hosts that commands may reach.
+func (o *runtimeOptions) hostsConfig() sandbox.NetworkConfig {
+	c := sandbox.NetworkConfig{
+		Allowed: o.allowedHosts,
+		Limit:   cmp.Or(o.networkLimit, DefaultNetworkLimit),
+		CanAsk:  o.canAskHosts,
+		Connect: o.connect,
+	}
+	if o.askHosts != nil {
+		c.Ask = o.decideHosts
+	}
+	return c
+}
+
+// decideHosts has askHosts decide, which is code that the runtime was given.
+func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (hostask.Answer, error) {
+	d, err := outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
+	logPanic(o.logger, "approval of hosts", err)
+	if err != nil {
+		return hostask.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)
+	}
+	return hostask.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user said no")}, nil
+}
+
 // checkContainer refuses GPUs and mounts that make no sense, and completes the
 // mounts.
 func (o *runtimeOptions) checkContainer() error {
@@ -100,21 +140,18 @@ func (o *runtimeOptions) checkContainer() error {
 	return nil
 }
 
-// Defaults of a container.
-const (
-	// DefaultImage is the image of a container when nothing is said.
-	DefaultImage = "python:3.12-slim"
-	// DefaultMemory is a container's memory limit in bytes; it gets no swap.
-	DefaultMemory = 512 << 20
-	// DefaultPidsLimit is how many processes and threads a container may have.
-	DefaultPidsLimit = 256
-)
-
-// noNetwork is the network of a container that has none.
-const noNetwork = "none"
-
-// defaultCapabilities are what package managers need; all others are dropped.
-var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "KILL"}
+// checkNetwork refuses hosts that make no sense.
+func (o *runtimeOptions) checkNetwork() error {
+	for _, s := range o.allowedHosts {
+		if _, err := egress.ParsePattern(s); err != nil {
+			return err
+		}
+	}
+	if len(o.allowedHosts) > 0 && o.network != noNetwork && o.docker != DockerNever {
+		return fmt.Errorf("the network %q reaches every host: leave it out, or the allowed hosts", o.network)
+	}
+	return nil
+}
 
 // DockerMode says whether a runtime uses Docker.
 type DockerMode int
@@ -262,6 +299,47 @@ func WithSweep(sweep bool) RuntimeOption {
 	return func(o *runtimeOptions) { o.keepLeftovers = !sweep }
 }
 
+// HostUse tells of a host that commands wanted to reach.
+type HostUse struct {
+	Host    string `json:"host"` // lower case, in ASCII; an address without brackets
+	Port    int    `json:"port"`
+	Allowed bool   `json:"allowed"`
+	Reason  string `json:"reason,omitempty"` // why it was refused
+}
+
+// DefaultNetworkLimit is how many bytes the commands of a runtime may exchange
+// with hosts that [WithAllowedHosts] names.
+const DefaultNetworkLimit = 16 << 30
+
+// WithAllowedHosts lets commands in a container without a network reach hosts by
+// HTTP and HTTPS, and no others: "example.org" on the ports 80 (HTTP) and 443
+// (HTTPS), "*.example.net" every name below example.net but not itself,
+// "example.org:8443" that port alone. A private address, of this machine or its
+// network, is reached only when it is named with its port, as in
+// "10.0.0.5:8080"; link-local addresses only by themselves, not by a name. Calls
+// add up.
+//
+// Commands see a proxy on 127.0.0.1, of which their environment tells
+// (http_proxy, https_proxy and the like). The hosts are dialled from this
+// machine, also when the engine is remote. What is not allowed is not even looked
+// up. TLS passes untouched, so what is behind an allowed name is that server's
+// choice. A proxy that the environment of this process names (HTTPS_PROXY) is
+// used; addresses cannot be checked then, since it looks the names up.
+//
+// It is an error together with another network than "none", and has no effect on
+// the local runtime, whose commands have the network of this machine; a
+// [RuntimeLimited] event tells so.
+func WithAllowedHosts(patterns ...string) RuntimeOption {
+	return func(o *runtimeOptions) { o.allowedHosts = append(o.allowedHosts, slices.Clone(patterns)...) }
+}
+
+// WithNetworkLimit limits how many bytes, both ways together, commands may
+// exchange with allowed hosts while the runtime lives. The default, 0, is
+// [DefaultNetworkLimit]; a negative number is no limit.
+func WithNetworkLimit(bytes int64) RuntimeOption {
+	return func(o *runtimeOptions) { o.networkLimit = bytes }
+}
+
 // HostRequest asks whether commands may reach hosts that nothing allows yet.
 type HostRequest struct {
 	// Hosts are names as [WithAllowedHosts] takes them, without ports: 8 at most, in
@@ -299,82 +377,4 @@ type HostApprovalFunc func(ctx context.Context, r HostRequest) (HostDecision, er
 // hosts are refused. It has no effect in a container that was given a network.
 func WithHostApproval(f HostApprovalFunc) RuntimeOption {
 	return func(o *runtimeOptions) { o.askHosts = f }
-}
-
-// hostsConfig is what the options say of hosts that commands may reach.
-func (o *runtimeOptions) hostsConfig() sandbox.NetworkConfig {
-	c := sandbox.NetworkConfig{
-		Allowed: o.allowedHosts,
-		Limit:   cmp.Or(o.networkLimit, DefaultNetworkLimit),
-		CanAsk:  o.canAskHosts,
-		Connect: o.connect,
-	}
-	if o.askHosts != nil {
-		c.Ask = o.decideHosts
-	}
-	return c
-}
-
-// decideHosts has askHosts decide, which is code that the runtime was given.
-func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (hostask.Answer, error) {
-	d, err := outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
-	logPanic(o.logger, "approval of hosts", err)
-	if err != nil {
-		return hostask.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)
-	}
-	return hostask.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user said no")}, nil
-}
-
-// DefaultNetworkLimit is how many bytes the commands of a runtime may exchange
-// with hosts that [WithAllowedHosts] names.
-const DefaultNetworkLimit = 16 << 30
-
-// HostUse tells of a host that commands wanted to reach.
-type HostUse struct {
-	Host    string `json:"host"` // lower case, in ASCII; an address without brackets
-	Port    int    `json:"port"`
-	Allowed bool   `json:"allowed"`
-	Reason  string `json:"reason,omitempty"` // why it was refused
-}
-
-// WithAllowedHosts lets commands in a container without a network reach hosts by
-// HTTP and HTTPS, and no others: "example.org" on the ports 80 (HTTP) and 443
-// (HTTPS), "*.example.net" every name below example.net but not itself,
-// "example.org:8443" that port alone. A private address, of this machine or its
-// network, is reached only when it is named with its port, as in
-// "10.0.0.5:8080"; link-local addresses only by themselves, not by a name. Calls
-// add up.
-//
-// Commands see a proxy on 127.0.0.1, of which their environment tells
-// (http_proxy, https_proxy and the like). The hosts are dialled from this
-// machine, also when the engine is remote. What is not allowed is not even looked
-// up. TLS passes untouched, so what is behind an allowed name is that server's
-// choice. A proxy that the environment of this process names (HTTPS_PROXY) is
-// used; addresses cannot be checked then, since it looks the names up.
-//
-// It is an error together with another network than "none", and has no effect on
-// the local runtime, whose commands have the network of this machine; a
-// [RuntimeLimited] event tells so.
-func WithAllowedHosts(patterns ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.allowedHosts = append(o.allowedHosts, slices.Clone(patterns)...) }
-}
-
-// WithNetworkLimit limits how many bytes, both ways together, commands may
-// exchange with allowed hosts while the runtime lives. The default, 0, is
-// [DefaultNetworkLimit]; a negative number is no limit.
-func WithNetworkLimit(bytes int64) RuntimeOption {
-	return func(o *runtimeOptions) { o.networkLimit = bytes }
-}
-
-// checkNetwork refuses hosts that make no sense.
-func (o *runtimeOptions) checkNetwork() error {
-	for _, s := range o.allowedHosts {
-		if _, err := egress.ParsePattern(s); err != nil {
-			return err
-		}
-	}
-	if len(o.allowedHosts) > 0 && o.network != noNetwork && o.docker != DockerNever {
-		return fmt.Errorf("the network %q reaches every host: leave it out, or the allowed hosts", o.network)
-	}
-	return nil
 }

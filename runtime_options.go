@@ -180,19 +180,6 @@ func WithEnv(env ...string) RuntimeOption {
 	return func(o *runtimeOptions) { o.env = append(o.env, env...) }
 }
 
-// WithRuntimeEvents calls emit for what happens outside of commands: a fallback,
-// a pull, a start, a loss. Calls come one at a time, in order, from a goroutine
-// of the runtime, and hold nothing up: emit may call the runtime. No call begins
-// once Cleanup has.
-func WithRuntimeEvents(emit func(RuntimeEvent)) RuntimeOption {
-	return func(o *runtimeOptions) { o.events = emit }
-}
-
-// WithRuntimeLogger sets where the runtime logs. By default it does not.
-func WithRuntimeLogger(logger *slog.Logger) RuntimeOption {
-	return func(o *runtimeOptions) { o.logger = logger }
-}
-
 // DefaultCopyLimit is how many bytes of data [Runtime.ExportFile], and the
 // bringing back of a workspace from another machine, copy to this one at most.
 const DefaultCopyLimit = 4 << 30
@@ -202,6 +189,107 @@ const DefaultCopyLimit = 4 << 30
 // [DefaultCopyLimit].
 func WithCopyLimit(bytes int64) RuntimeOption {
 	return func(o *runtimeOptions) { o.copyLimit = bytes }
+}
+
+// WithRuntimeLogger sets where the runtime logs. By default it does not.
+func WithRuntimeLogger(logger *slog.Logger) RuntimeOption {
+	return func(o *runtimeOptions) { o.logger = logger }
+}
+
+// WithRuntimeEvents calls emit for what happens outside of commands: a fallback,
+// a pull, a start, a loss. Calls come one at a time, in order, from a goroutine
+// of the runtime, and hold nothing up: emit may call the runtime. No call begins
+// once Cleanup has.
+func WithRuntimeEvents(emit func(RuntimeEvent)) RuntimeOption {
+	return func(o *runtimeOptions) { o.events = emit }
+}
+
+// RuntimeEvent is something a runtime tells while it works.
+type RuntimeEvent struct {
+	Kind    RuntimeEventKind `json:"kind"`
+	Text    string           `json:"text,omitempty"`    // for people
+	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it has no measure
+	Total   int64            `json:"total,omitempty"`   // the whole; 0 when unknown
+	Host    *HostUse         `json:"host,omitempty"`    // of RuntimeNetwork
+}
+
+// RuntimeEventKind is the kind of a [RuntimeEvent].
+type RuntimeEventKind string
+
+// The kinds of runtime events.
+const (
+	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
+	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
+	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
+	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
+	RuntimeLimited  RuntimeEventKind = "limited"  // this machine or image keeps less hold of commands than others: see Text
+	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
+	RuntimeNetwork  RuntimeEventKind = "network"  // commands reached a host, or were refused: Host. Once for each while commands run
+)
+
+// newRuntimeEvents returns what logs the events of a runtime and hands them to
+// emit, which may be nil.
+func newRuntimeEvents(emit func(RuntimeEvent), logger *slog.Logger) *sandbox.Events {
+	if emit == nil {
+		return sandbox.NewEvents(nil, logger)
+	}
+	return sandbox.NewEvents(func(e sandbox.Event) { emit(runtimeEvent(e)) }, logger)
+}
+
+func runtimeEvent(e sandbox.Event) RuntimeEvent {
+	event := RuntimeEvent{Kind: RuntimeEventKind(e.Kind), Text: e.Text, Current: e.Current, Total: e.Total}
+	if e.Host != nil {
+		host := HostUse(*e.Host)
+		event.Host = &host
+	}
+	return event
+}
+
+// BashOption adjusts one call of [Runtime.Bash].
+type BashOption func(*BashOptions)
+
+// BashOptions are the settings of one command. Runtimes get them from
+// [NewBashOptions].
+type BashOptions struct {
+	Timeout   time.Duration // default [DefaultBashTimeout]; negative means no limit but ctx
+	Dir       string        // working directory, relative to the workspace; default the workspace
+	Env       []string      // "NAME=value", added to the runtime's environment
+	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
+}
+
+// NewBashOptions applies opts to the defaults.
+func NewBashOptions(opts ...BashOption) BashOptions {
+	o := BashOptions{Timeout: DefaultBashTimeout, MaxOutput: DefaultMaxOutput}
+	apply(&o, opts)
+	return o
+}
+
+// BashTimeout limits the time of a command. Zero keeps the default, a
+// negative duration means no limit but the context's.
+func BashTimeout(d time.Duration) BashOption {
+	return func(o *BashOptions) {
+		if d != 0 {
+			o.Timeout = d
+		}
+	}
+}
+
+// BashDir sets the directory a command starts in, relative to the workspace.
+func BashDir(dir string) BashOption { return func(o *BashOptions) { o.Dir = dir } }
+
+// BashEnv adds variables, each "NAME=value", to a command's environment.
+func BashEnv(env ...string) BashOption {
+	return func(o *BashOptions) { o.Env = append(o.Env, env...) }
+}
+
+// BashMaxOutput sets how many bytes of output are kept, half from its start
+// and half from its end. Zero keeps the default; the most is 16 MiB.
+func BashMaxOutput(n int) BashOption {
+	return func(o *BashOptions) {
+		if n > 0 {
+			o.MaxOutput = n
+		}
+	}
 }
 
 // sibling describes how to make a runtime of the same kind and with the same
@@ -252,92 +340,4 @@ func (t TaskRuntime) options(env []string) []RuntimeOption {
 			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // its parent has swept, or was not to
 		}},
 	)
-}
-
-// BashOption adjusts one call of [Runtime.Bash].
-type BashOption func(*BashOptions)
-
-// BashOptions are the settings of one command. Runtimes get them from
-// [NewBashOptions].
-type BashOptions struct {
-	Timeout   time.Duration // default [DefaultBashTimeout]; negative means no limit but ctx
-	Dir       string        // working directory, relative to the workspace; default the workspace
-	Env       []string      // "NAME=value", added to the runtime's environment
-	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
-}
-
-// NewBashOptions applies opts to the defaults.
-func NewBashOptions(opts ...BashOption) BashOptions {
-	o := BashOptions{Timeout: DefaultBashTimeout, MaxOutput: DefaultMaxOutput}
-	apply(&o, opts)
-	return o
-}
-
-// BashTimeout limits the time of a command. Zero keeps the default, a
-// negative duration means no limit but the context's.
-func BashTimeout(d time.Duration) BashOption {
-	return func(o *BashOptions) {
-		if d != 0 {
-			o.Timeout = d
-		}
-	}
-}
-
-// BashDir sets the directory a command starts in, relative to the workspace.
-func BashDir(dir string) BashOption { return func(o *BashOptions) { o.Dir = dir } }
-
-// BashEnv adds variables, each "NAME=value", to a command's environment.
-func BashEnv(env ...string) BashOption {
-	return func(o *BashOptions) { o.Env = append(o.Env, env...) }
-}
-
-// BashMaxOutput sets how many bytes of output are kept, half from its start
-// and half from its end. Zero keeps the default; the most is 16 MiB.
-func BashMaxOutput(n int) BashOption {
-	return func(o *BashOptions) {
-		if n > 0 {
-			o.MaxOutput = n
-		}
-	}
-}
-
-// RuntimeEvent is something a runtime tells while it works.
-type RuntimeEvent struct {
-	Kind    RuntimeEventKind `json:"kind"`
-	Text    string           `json:"text,omitempty"`    // for people
-	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it has no measure
-	Total   int64            `json:"total,omitempty"`   // the whole; 0 when unknown
-	Host    *HostUse         `json:"host,omitempty"`    // of RuntimeNetwork
-}
-
-// RuntimeEventKind is the kind of a [RuntimeEvent].
-type RuntimeEventKind string
-
-// The kinds of runtime events.
-const (
-	RuntimeFallback RuntimeEventKind = "fallback" // no engine answers: commands run locally
-	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
-	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
-	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
-	RuntimeLimited  RuntimeEventKind = "limited"  // this machine or image keeps less hold of commands than others: see Text
-	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
-	RuntimeNetwork  RuntimeEventKind = "network"  // commands reached a host, or were refused: Host. Once for each while commands run
-)
-
-// newRuntimeEvents returns what logs the events of a runtime and hands them to
-// emit, which may be nil.
-func newRuntimeEvents(emit func(RuntimeEvent), logger *slog.Logger) *sandbox.Events {
-	if emit == nil {
-		return sandbox.NewEvents(nil, logger)
-	}
-	return sandbox.NewEvents(func(e sandbox.Event) { emit(runtimeEvent(e)) }, logger)
-}
-
-func runtimeEvent(e sandbox.Event) RuntimeEvent {
-	event := RuntimeEvent{Kind: RuntimeEventKind(e.Kind), Text: e.Text, Current: e.Current, Total: e.Total}
-	if e.Host != nil {
-		host := HostUse(*e.Host)
-		event.Host = &host
-	}
-	return event
 }

@@ -24,9 +24,8 @@ type commander struct {
 	emit   func(sandbox.Event)
 	files  *files
 	way    *egress.Proxy // to allowed hosts; nil for none
-	keep   bool          // the workspace's directory outlives the runtime
-
-	noGuest bool // commands run by plain exec
+	keep   bool          // the workspace's directory outlives the sandbox
+	plain  bool          // commands run by plain exec, without a guest
 
 	life context.Context // ends at close, and with it every start
 	end  context.CancelFunc
@@ -50,7 +49,7 @@ type commander struct {
 func newCommander(config Config, engine *client.Client, w sandbox.Workspace, way *egress.Proxy) *commander {
 	c := &commander{
 		engine: engine, spec: newContainerSpec(config), emit: config.Events.Send, keep: !w.Temporary,
-		noGuest: config.NoGuest, shared: sharesFiles(engine), way: way,
+		plain: config.NoGuest, shared: sharesFiles(engine), way: way,
 	}
 	if config.SharedFiles != nil {
 		c.shared = *config.SharedFiles
@@ -111,7 +110,7 @@ func (c *commander) drop(box *Container) {
 	}
 }
 
-// park takes the container away until there is need of one. The function that
+// Park takes the container away until there is need of one. The function that
 // it returns removes it; the next start waits for that.
 func (c *commander) Park() (remove func()) {
 	c.mu.Lock()
@@ -124,7 +123,7 @@ func (c *commander) Park() (remove func()) {
 	return func() { _ = s.container.discard() } // what the engine keeps is found by its labels
 }
 
-// close returns an error that matches [ErrCleanupIncomplete] where nothing is
+// Close returns an error that matches [ErrCleanupIncomplete] where nothing is
 // lost but tidiness.
 func (c *commander) Close() error {
 	err := c.save()

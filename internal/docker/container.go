@@ -45,7 +45,7 @@ var errDiedAtStart = errors.New("the container ended at its start")
 // container had died.
 var errContainerGone = errors.New("the container has died")
 
-// containerSpec is what a runtime's containers are made of.
+// containerSpec is what a sandbox's containers are made of.
 type containerSpec struct {
 	id     string
 	self   *owner.Self
@@ -59,7 +59,7 @@ type containerSpec struct {
 	owner *guest.Owner
 }
 
-// newContainerSpec describes the containers of a runtime but for their [place].
+// newContainerSpec describes the containers of a sandbox but for their [place].
 func newContainerSpec(c Config) containerSpec {
 	id := strings.ToLower(rand.Text()[:12])
 	s := containerSpec{

@@ -101,9 +101,9 @@ func (e endpoint) String() string {
 	return e.host + " (" + e.source + ")"
 }
 
-// connectEngine returns a client of the first engine that answers. host
+// Connect returns a client of the first engine that answers. host
 // overrides the search. Without an answer the error matches
-// [ErrDockerUnavailable] and says what was tried.
+// [ErrUnavailable] and says what was tried.
 func Connect(ctx context.Context, host string) (*client.Client, error) {
 	endpoints, err := findEndpoints(host, os.Getenv)
 	if err != nil {

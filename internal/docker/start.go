@@ -188,7 +188,7 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 		return nil, err
 	}
 	p := place{dir: c.files.tree.Dir()}
-	if !c.noGuest {
+	if !c.plain {
 		if p.program, err = guestFor(info.Os, info.Architecture); err != nil {
 			return nil, err
 		}
