@@ -31,8 +31,8 @@ const (
 var errNobody = errors.New("nobody is at a terminal")
 
 // question asks the user, one question at a time, and returns the answer that
-// was typed. What was typed before the question was shown is dropped, a paste is
-// no answer, and events wait until there is one. The text is shown exactly, as
+// was typed. What was typed before the question could be read is dropped, a paste
+// is no answer, and events wait until there is one. The text is shown exactly, as
 // much of it as there is room for, and the rest when it is asked for.
 func (s *session) question(ctx context.Context, q question) (string, error) {
 	if !s.terminal {
@@ -50,12 +50,10 @@ func (s *session) question(ctx context.Context, q question) (string, error) {
 		if !all {
 			prompt = "[v]iew it all, " + prompt
 		}
-		answer, err := s.typed(ctx, prompt)
+		answer, err := lineinput.Answer(
+			func() (string, error) { return s.typed(ctx, prompt) },
+			func(why string) { s.printer.say("%s", why) })
 		switch {
-		case errors.Is(err, lineinput.ErrPasted):
-			s.printer.say("(that came all at once, as a paste does; type the answer)")
-		case errors.Is(err, lineinput.ErrBegun):
-			s.printer.say("(that line was begun before the question; type the answer)")
 		case err != nil:
 			return "", err
 		case !all && strings.EqualFold(answer, viewAnswer):
@@ -92,7 +90,7 @@ func (s *session) showPage(text excerpt.Text, page int) (next int) {
 	return (page + 1) % pages
 }
 
-// typed prompts for an answer that begins after the prompt is shown.
+// typed prompts for an answer, which must begin when the prompt could be read.
 func (s *session) typed(ctx context.Context, prompt string) (string, error) {
 	s.printer.marksPastes(true)
 	defer s.printer.marksPastes(false)
@@ -107,6 +105,8 @@ func (s *session) typed(ctx context.Context, prompt string) (string, error) {
 			continue
 		case l.more:
 			return "", lineinput.ErrPasted
+		case s.keys == nil && lineinput.TooSoon(s.asked, l.came):
+			return "", lineinput.ErrTooSoon
 		}
 		return strings.TrimSpace(l.text), nil
 	}
