@@ -13,6 +13,7 @@ import (
 // question is something that only a person may answer, having seen it.
 type question struct {
 	head   string // what is asked, in a few words of ours
+	title  string // what the text is, which is shown above it; may be empty
 	text   string // what it is about, in the words of whoever wants it; may be empty
 	prompt string // which answers there are
 }
@@ -68,13 +69,13 @@ func (s *session) question(ctx context.Context, q question) (string, error) {
 // the whole text is seen.
 func (s *session) show(q question) (excerpt.Text, bool) {
 	columns, rows := s.printer.screen.Size()
-	if line, fits := excerpt.Line(q.text, columns-len(q.head)-2); fits {
+	if line, fits := excerpt.Line(q.text, columns-len(q.head)-2); fits && q.title == "" {
 		s.printer.say("%s", strings.TrimSpace(q.head+" "+line))
 		return excerpt.Text{}, true
 	}
-	text := excerpt.New(q.text, columns)
+	text := excerpt.New(q.title, q.text, columns)
 	shown, all := text.Excerpt(min(rows-rowsAround, mostRows))
-	s.printer.say("%s %d lines, %d characters:\n%s", q.head, text.Lines, text.Characters, strings.Join(shown, "\n"))
+	s.printer.say("%s %s:\n%s", q.head, text.Size(), strings.Join(shown, "\n"))
 	return text, all
 }
 
@@ -192,22 +193,22 @@ func (s *session) approvalOf(call ToolCall) approval {
 		if command.Background {
 			head = "Run this in the background " + where + "?"
 		}
-		return newApproval(head, command.String(), "this very command", fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd))
+		return newApproval(head, "", command.String(), "this very command", fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd))
 	}
 	if change, ok := changeIn(call); ok {
 		if s.agent.steersGit(change.path) {
-			return newApproval("This can change what git runs "+where+". Allow it?", change.String(), "", "")
+			return newApproval("This can change what git runs "+where+". Allow it?", change.title(), change.what, "", "")
 		}
-		return newApproval("Write this file "+where+"?", change.String(), "writes to this file", "write "+change.path)
+		return newApproval("Write this file "+where+"?", change.title(), change.what, "writes to this file", "write "+change.path)
 	}
-	return newApproval("Allow this call?", call.Name+" "+call.Arguments, "this very call", call.Name+" "+call.Arguments)
+	return newApproval("Allow this call?", "", call.Name+" "+call.Arguments, "this very call", call.Name+" "+call.Arguments)
 }
 
 // newApproval words a question. always says in words what covers covers.
-func newApproval(head, text, always, covers string) approval {
+func newApproval(head, title, text, always, covers string) approval {
 	prompt := "[y]es, "
 	if covers != "" {
 		prompt += "[a]lways " + always + ", "
 	}
-	return approval{question{head: head, text: text, prompt: prompt + "or say why not: "}, covers}
+	return approval{question{head: head, title: title, text: text, prompt: prompt + "or say why not: "}, covers}
 }

@@ -173,9 +173,9 @@ func TestAlwaysCoversWhatItSays(t *testing.T) {
 	term.expect("Run this on your machine? $ echo two\n")
 	term.expect("why not: ")
 	term.answers("n\n")
-	term.expect("Write this file on your machine? 2 lines, 20 characters:\n1 │ write_file \"a.txt\"\n2 │ 1\n[y]es, [a]lways writes to this file, or say why not: ")
+	term.expect("Write this file on your machine? 1 line, 1 character:\n  │ write_file \"a.txt\"\n1 │ 1\n[y]es, [a]lways writes to this file, or say why not: ")
 	term.answers("a\n")
-	term.expect("1 │ write_file \"b.txt\"\n")
+	term.expect("  │ write_file \"b.txt\"\n")
 	term.expect("why not: ")
 	term.answers("n\n")
 	got := term.ends()
@@ -190,8 +190,8 @@ func TestAlwaysCoversWhatItSays(t *testing.T) {
 func TestWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
 	term := asked(t, []string{"--cwd", "-e", "PYGENT_CONFIRM_BASH=0"},
 		writeFile("a.txt", "1"), writeFile(".git/hooks/pre-commit", "#!/bin/sh\nid"), bash("printf '[core]\\n\\tfsmonitor = ./x\\n' > .git/config"))
-	term.expect("This can change what git runs on your machine. Allow it? 3 lines, ")
-	term.expect("1 │ write_file \".git/hooks/pre-commit\"\n2 │ #!/bin/sh\n3 │ id\n[y]es, or say why not: ")
+	term.expect("This can change what git runs on your machine. Allow it? 2 lines, ")
+	term.expect("  │ write_file \".git/hooks/pre-commit\"\n1 │ #!/bin/sh\n2 │ id\n[y]es, or say why not: ")
 	term.answers("a\n") // there is no always for this
 	term.expect("[y]es, or say why not: ")
 	term.answers("y\n")
