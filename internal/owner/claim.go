@@ -47,7 +47,7 @@ func (s *Self) Claim(dir string) (*Claim, error) {
 }
 
 // Fresh reports whether nobody had recorded the workspace before.
-func (c *Claim) Fresh() bool { return c.fresh }
+func (c *Claim) Fresh() bool { return c != nil && c.fresh }
 
 // Lost reports whether the directory was somebody else's when it was claimed.
 func (c *Claim) Lost() bool { return c.now != [2]int{c.UID, c.GID} }
