@@ -71,6 +71,7 @@ type dockerCommander struct {
 	emit   func(RuntimeEvent)
 	files  *dockerFiles
 	way    *egress.Proxy // to allowed hosts; nil for none
+	host   string        // the engine's address, where the options name one
 	keep   bool          // the workspace's directory outlives the runtime
 	claim  *owner.Claim  // of that directory; nil where files have no owners
 
@@ -96,7 +97,7 @@ type dockerCommander struct {
 }
 
 func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir) *dockerCommander {
-	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, guestFor: o.guestFor, shared: sharesFiles(engine), way: o.way}
+	c := &dockerCommander{engine: engine, host: o.dockerHost, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, guestFor: o.guestFor, shared: sharesFiles(engine), way: o.way}
 	if o.sharedFiles != nil {
 		c.shared = *o.sharedFiles
 	}
@@ -237,7 +238,8 @@ func (c *dockerCommander) save() error {
 		err = c.bringBack(client)
 	}
 	if err != nil {
-		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
+		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w; what copies it here is: %s",
+			c.volume, err, owner.Rescue(c.host, c.spec.config.Image, c.volume))
 	}
 	return nil
 }

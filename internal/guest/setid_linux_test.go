@@ -99,7 +99,7 @@ func TestNoWayToASetuidFileBesideUs(t *testing.T) {
 	checkSetid(t, trySetid(t, c, workspace), func(attempt string) []string {
 		return map[string][]string{
 			"a process that nobody may look into": {"ok"},
-			"a creation in another group":         {"ok"}, // of a process that changed it itself
+			"a creation in another group":         {"ok"},              // of a process that changed it itself
 			"the guest's program":                 {"ELOOP", "EACCES"}, // another process's, here
 			"what the guest has open":             {"ELOOP", "EACCES"},
 		}[attempt]
