@@ -236,6 +236,8 @@ def switched_users():
     switched("a switched user creates where he may not", "os.open('closed/new', os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o4755)")
     results["nothing is made where he may not"] = "no" if os.path.exists("closed/new") else "ok"
     switched("another group, root's", "os.chmod(\"home/root's\", 0o4755)", uid=0)
+    switched("another group creates", "os.close(os.open('home/of-the-group', os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o2755))", uid=0)
+    results["what the group created is its own"] = "ok" if os.stat("home/of-the-group").st_gid == 1234 else "no"
     attempt("root after all of them", "fchmodat", CWD, b"home/root's", 0o4744)
     expect("root is root again", "home/root's", 0o744)
 
