@@ -6,16 +6,16 @@ import (
 )
 
 // Rescue returns the shell command that copies what is in a volume into a new
-// directory of the same name. An image with tar is enough for it. Host is the
-// engine's address, empty for the one that docker finds by itself.
+// directory of the same name. It takes a container of any image, in which nothing
+// runs. Host is the engine's address, empty for the one that docker finds by itself.
 func Rescue(host, image, volume string) string {
 	docker := "docker"
 	if host != "" {
 		docker += " -H " + quoted(host)
 	}
 	name := quoted(volume)
-	return fmt.Sprintf("mkdir %s && %s run --rm --network none --user 0 -v %s:/workspace:ro --entrypoint tar %s -C /workspace -cf - . | tar -xf - --no-same-owner -C %s",
-		name, docker, name, quoted(image), name)
+	return fmt.Sprintf("mkdir %s && id=$(%s create --network none -v %s:/workspace:ro %s true) && %s cp $id:/workspace/. %s && %s rm $id",
+		name, docker, name, quoted(image), docker, name, docker)
 }
 
 // quoted returns a word of a shell's command.

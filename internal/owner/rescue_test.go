@@ -7,8 +7,8 @@ import (
 )
 
 func TestRescueIsACommandWhateverItNames(t *testing.T) {
-	require.Equal(t, "mkdir v && docker run --rm --network none --user 0 -v v:/workspace:ro --entrypoint tar i:1 -C /workspace -cf - . | tar -xf - --no-same-owner -C v",
+	require.Equal(t, "mkdir v && id=$(docker create --network none -v v:/workspace:ro i:1 true) && docker cp $id:/workspace/. v && docker rm $id",
 		Rescue("", "i:1", "v"))
-	require.Contains(t, Rescue("tcp://h:1", "i", "v"), "docker -H tcp://h:1 run ")
-	require.Contains(t, Rescue("", "i; rm -rf 'x'", "v"), `tar 'i; rm -rf '\''x'\''' -C`)
+	require.Contains(t, Rescue("tcp://h:1", "i", "v"), "docker -H tcp://h:1 cp ")
+	require.Contains(t, Rescue("", "i; rm -rf 'x'", "v"), `ro 'i; rm -rf '\''x'\''' true)`)
 }
