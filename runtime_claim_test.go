@@ -149,3 +149,15 @@ func TestPlainExecGivesToWhomTheHostNames(t *testing.T) {
 		require.Equal(t, "1234:1235", ownerOf(t, filepath.Join(dir, name)), name)
 	}
 }
+
+// TestNextStartRemovesWhatAKilledCopyLeft leaves what only has such a name.
+func TestNextStartRemovesWhatAKilledCopyLeft(t *testing.T) {
+	dir := t.TempDir()
+	left, mine := filepath.Join(dir, ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"), filepath.Join(dir, ".pygent-stage-mine")
+	for _, name := range []string{left, mine} {
+		require.NoError(t, os.MkdirAll(filepath.Join(name, "d"), 0o700))
+	}
+	newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
+	require.NoDirExists(t, left)
+	require.DirExists(t, mine)
+}
