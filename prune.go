@@ -74,6 +74,11 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 	}
 	defer engine.Close()
 	onEngine, err := everythingLeft(ctx, engine, o.self())
+	for i, l := range onEngine {
+		if l.Why == whyWorkspace {
+			onEngine[i].Why += "; what copies it here is: " + owner.Rescue(o.dockerHost, o.image, l.Name)
+		}
+	}
 	return append(onEngine, found...), err
 }
 

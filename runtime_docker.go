@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/owner"
 )
 
 // dockerWorkspace is where the container sees the workspace.
@@ -45,12 +46,14 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 	if err := o.openNetwork(); err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
+	claim := claimWorkspace(ctx, engine, o)
 	w, err := openWorkspace(ctx, o, true, dockerWorkspace)
 	if err != nil {
-		return nil, errors.Join(err, engine.Close())
+		return nil, errors.Join(err, claim.Release(claim.Fresh()), engine.Close())
 	}
 	o.env = append(containerEnv(o), o.env...)
 	c := newDockerCommander(o, engine, w)
+	c.claim, c.spec.hostOwner = claim, hostOwner(claim)
 	c.mu.Lock()
 	c.begin()
 	c.wg.Go(func() { sweepEngine(c.life, engine, o) })
@@ -68,7 +71,9 @@ type dockerCommander struct {
 	emit   func(RuntimeEvent)
 	files  *dockerFiles
 	way    *egress.Proxy // to allowed hosts; nil for none
+	host   string        // the engine's address, where the options name one
 	keep   bool          // the workspace's directory outlives the runtime
+	claim  *owner.Claim  // of that directory; nil where files have no owners
 
 	guestFor func(system, arch string) (*guestProgram, error)
 
@@ -92,7 +97,7 @@ type dockerCommander struct {
 }
 
 func newDockerCommander(o *runtimeOptions, engine *client.Client, w workspaceDir) *dockerCommander {
-	c := &dockerCommander{engine: engine, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, guestFor: o.guestFor, shared: sharesFiles(engine), way: o.way}
+	c := &dockerCommander{engine: engine, host: o.dockerHost, spec: newContainerSpec(o), emit: o.queue.send, keep: !w.temporary, guestFor: o.guestFor, shared: sharesFiles(engine), way: o.way}
 	if o.sharedFiles != nil {
 		c.shared = *o.sharedFiles
 	}
@@ -183,6 +188,7 @@ func (c *dockerCommander) close() error {
 	if saved {
 		left = errors.Join(left, c.removeSaved(ctx))
 	}
+	left = errors.Join(left, c.endClaim(given))
 	if given != nil && c.keep {
 		given = fmt.Errorf("files of the workspace may still be the container's: %w", given)
 		if errors.Is(given, errEngineGone) {
@@ -232,7 +238,8 @@ func (c *dockerCommander) save() error {
 		err = c.bringBack(client)
 	}
 	if err != nil {
-		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
+		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w; what copies it here is: %s",
+			c.volume, err, owner.Rescue(c.host, c.spec.config.Image, c.volume))
 	}
 	return nil
 }
@@ -273,8 +280,12 @@ func (c *dockerCommander) giveUp(patience time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx, !c.keep) == nil {
-		return nil
+	if c.last != nil && !c.last.isGone() {
+		if c.place.program != nil && c.last.giveUpFiles(ctx, !c.keep) == nil {
+			return nil
+		}
+		// Commands may have changed the programs of a container that has no guest.
+		_ = c.last.close(ctx)
 	}
 	if _, err := c.engine.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errEngineGone, engineWords(ctx, err))
@@ -289,7 +300,7 @@ var errEngineGone = errors.New("the engine is gone")
 func (c *dockerCommander) giveUpAsRoot(ctx context.Context, temporary bool) error {
 	spec := c.spec
 	spec.config.User = "0:0"
-	spec.host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+	spec.host.CapAdd = rightsToGive
 	box, err := startContainer(ctx, c.engine, spec, c.place, "pygent-"+spec.id+"-owner", func(string) {}, func(RuntimeEvent) {})
 	if err != nil {
 		return err

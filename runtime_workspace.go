@@ -76,6 +76,9 @@ func openWorkspace(ctx context.Context, o *runtimeOptions, open bool, mounts ...
 		}
 		return w, fmt.Errorf("%w: workspace: %w", ErrRuntimeStart, err)
 	}
+	if err := w.tree.RemoveStages(); err != nil {
+		o.logger.Debug("remove what copies that were killed left in the workspace", "error", err)
+	}
 	for _, file := range o.initialFiles {
 		if err := file.copyInto(ctx, hostFiles{w.tree}); err != nil {
 			return w, errors.Join(fmt.Errorf("initial files: %w", err), w.discard())

@@ -161,6 +161,7 @@ func sweep(ctx context.Context, engine *client.Client, o *runtimeOptions) {
 			o.logger.Debug("remove what an earlier process left", "what", l.String(), "error", l.remove(ctx, engine, o.self()))
 		}
 	}
+	giveBackAbandoned(ctx, engine, o)
 }
 
 // sweepDirectories removes the workspaces that are surely left over here.
