@@ -373,7 +373,8 @@ func (o *openAIOptions) requestOptions(client *http.Client, base *url.URL, query
 	opts := []option.RequestOption{
 		option.WithHTTPClient(client),
 		option.WithBaseURL(base.String()),
-		option.WithMaxRetries(0), // the agent repeats
+		option.WithMaxRetries(0),                     // the agent repeats
+		option.WithHeader("Accept-Encoding", "gzip"), // decodeBody decodes it, and not the transport
 	}
 	if o.key != "" && !o.keyHeader() {
 		opts = append(opts, option.WithAPIKey(o.key))

@@ -94,7 +94,7 @@ func (c *openAICall) roundTrip(watch *stallWatch, body []byte) (*ChatResponse, e
 	var res *http.Response
 	err := client.Post(watch.ctx, c.path(), nil, &res,
 		option.WithRequestBody("application/json", body),
-		option.WithMiddleware(refuseErrorStatus))
+		option.WithMiddleware(refuseErrorStatus, decodeBody))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (c *openAICall) read(watch *stallWatch, res *http.Response) (*ChatResponse,
 	first, err := firstByte(r)
 	switch {
 	case err == io.EOF:
-		err = &APIError{Status: res.StatusCode, Message: "the answer is empty", Retryable: true}
+		err = emptyAnswer(res)
 	case err != nil:
 	case first == '<':
 		err = &APIError{
@@ -148,29 +148,32 @@ func (c *openAICall) readPlain(watch *stallWatch, asm assembler, r io.Reader) er
 }
 
 func (c *openAICall) readStream(watch *stallWatch, asm assembler, r io.Reader) error {
-	limited := &io.LimitedReader{R: r, N: maxStreamBody}
-	events := sse.NewReader(limited, maxPiece)
+	bounded := newBoundedStream(r)
+	events := sse.NewReader(bounded, maxPiece)
 	for {
 		event, err := events.Next()
 		switch {
 		case errors.Is(err, sse.ErrTooLarge):
 			return fmt.Errorf("%w: an event of more than %d MiB", chatstream.ErrTooLarge, maxPiece>>20)
-		case limited.N == 0:
-			return fmt.Errorf("%w: a stream of more than %d MiB", chatstream.ErrTooLarge, maxStreamBody>>20)
 		case err == io.EOF || err != nil && asm.Finished():
 			return nil // Finish judges it
 		case err != nil:
 			return err
 		}
-		if done, err := c.addEvent(watch, asm, event); done || err != nil {
+		before := asm.Progress()
+		if done, err := c.addEvent(asm, event); done || err != nil {
 			return err
+		}
+		if asm.Progress() > before {
+			bounded.moved()
+			watch.moved()
 		}
 	}
 }
 
 // addEvent takes the data of an event, which may be several pieces: some servers
 // end an event by a single newline.
-func (c *openAICall) addEvent(watch *stallWatch, asm assembler, event []byte) (done bool, err error) {
+func (c *openAICall) addEvent(asm assembler, event []byte) (done bool, err error) {
 	event = bytes.TrimSpace(event)
 	pieces := bytes.Lines(event)
 	if bytes.IndexByte(event, '\n') < 0 || json.Valid(event) {
@@ -183,12 +186,8 @@ func (c *openAICall) addEvent(watch *stallWatch, asm assembler, event []byte) (d
 		if bytes.Equal(data, []byte("[DONE]")) {
 			return true, nil
 		}
-		before := asm.Progress()
 		if err := c.add(asm, data); err != nil {
 			return true, err
-		}
-		if asm.Progress() > before {
-			watch.moved()
 		}
 		if c.inResponses() && asm.Finished() {
 			return true, nil // nothing follows the end, whenever the connection is closed

@@ -97,7 +97,15 @@ func responseError(err error, res *http.Response) error {
 		message := err.Error() + " (no model writes that, and it is not asked for again: is that a model server?)"
 		return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
 	case errors.Is(err, chatstream.ErrUnfinished), errors.Is(err, chatstream.ErrNoChoice), errors.Is(err, chatstream.ErrMalformed):
+		if encoding := encodingOf(res.Header); encoding != "" {
+			message := fmt.Sprintf("the answer cannot be read: its header says that it is encoded as %q "+
+				"(no more than gzip was asked for: does a proxy in front of the server encode it?)", encoding)
+			return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
+		}
 		return &APIError{Status: res.StatusCode, Message: err.Error(), RequestID: id, Retryable: true, Err: err}
+	case tooMuchFraming(err):
+		message := fmt.Sprintf("the answer is sent in chunks that hold almost nothing: %v (is that a model server?)", err)
+		return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
 	}
 	return &APIError{
 		Message:   fmt.Sprintf("the connection broke in the middle of the answer: %v", err),
@@ -105,6 +113,18 @@ func responseError(err error, res *http.Response) error {
 		Retryable: true,
 		Err:       err,
 	}
+}
+
+// emptyAnswer describes a response of a status of success without a body. A
+// status that says so is meant, while another may be of a proxy that lost its
+// server.
+func emptyAnswer(res *http.Response) *APIError {
+	switch res.StatusCode {
+	case http.StatusNoContent, http.StatusResetContent:
+		message := "the server says that it has no answer, as no model's server does: is the base URL right?"
+		return &APIError{Status: res.StatusCode, Message: message}
+	}
+	return &APIError{Status: res.StatusCode, Message: "the answer is empty", Retryable: true}
 }
 
 // explain makes err an [*APIError] that says what to do about it.
@@ -171,10 +191,13 @@ func (m *OpenAIModel) connectionError(err error) *APIError {
 		hint = "the server does not speak TLS: does the base URL begin with http://?"
 	case errors.As(cause, &redirect):
 		e.Retryable = false
-		hint = fmt.Sprintf("if you trust it, give that in the base URL: %s", redirect.baseOf())
-	case strings.Contains(cause.Error(), "response headers exceeded"): // net/http has no type for it
+		hint = redirect.hint()
+	case headersTooLong(cause):
 		e.Retryable = false
 		hint = "no server of a model sends that much before its answer: is the base URL right?"
+	case notHTTP(cause):
+		e.Retryable = false
+		hint = "that is not HTTP: is the base URL right, with its port, and with https:// where the server wants it?"
 	case errors.Is(cause, syscall.ECONNREFUSED):
 		hint = "is the server running there?"
 	case errors.As(cause, &dns):

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/responses"
@@ -53,17 +52,6 @@ func (c *openAICall) path() string {
 		return "responses"
 	}
 	return "chat/completions"
-}
-
-// silence is how long nothing may come within an answer. A response begins at
-// once, and is silent while the model thinks: the limit of the first byte is the
-// one for that.
-func (c *openAICall) silence() time.Duration {
-	first, between := c.model.firstByte, c.model.betweenChunks
-	if between > 0 && c.inResponses() && (first == 0 || first > between) {
-		return first
-	}
-	return between
 }
 
 func (c *openAICall) assembler() assembler {

@@ -14,11 +14,26 @@ type answerLimits struct {
 	first   time.Duration // until data comes
 	between time.Duration // until more data comes
 	whole   time.Duration // until it is complete
+
+	silence string // the setting that between is
 }
 
-// limits returns the limits of the call.
+// The settings of the limits, for who has to change them.
+const (
+	stallFirst   = "openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or OpenAIStallTimeouts"
+	stallBetween = "openai.stall_between of the configuration, PYGENT_OPENAI_STALL_BETWEEN, or OpenAIStallTimeouts"
+	answerTime   = "openai.answer_time of the configuration, PYGENT_OPENAI_ANSWER_TIME, or OpenAIAnswerTime"
+)
+
+// limits returns the limits of the call. A response of the Responses API begins
+// at once, and is silent while the model thinks: the limit of the first byte is
+// the one for that.
 func (c *openAICall) limits() answerLimits {
-	return answerLimits{first: c.model.firstByte, between: c.silence(), whole: c.model.answerTime}
+	limits := answerLimits{first: c.model.firstByte, between: c.model.betweenChunks, whole: c.model.answerTime, silence: stallBetween}
+	if c.inResponses() && limits.between > 0 && (limits.first == 0 || limits.first > limits.between) {
+		limits.between, limits.silence = limits.first, stallFirst
+	}
+	return limits
 }
 
 // stallWatch cancels a call that has stopped moving, or that does not end. Only
@@ -41,18 +56,19 @@ type stallWatch struct {
 func newStallWatch(ctx context.Context, limits answerLimits) *stallWatch {
 	w := &stallWatch{}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
-	w.phase = w.limit(limits.first, true, "no answer came within %s")
-	w.between = w.limit(limits.between, true, "nothing came for %s in the middle of the answer")
-	w.whole = w.limit(limits.whole, false, "the answer was not complete after %s "+
-		"(a model that needs longer needs a higher limit: openai.answer_time of the configuration, or OpenAIAnswerTime)")
+	w.phase = w.limit(limits.first, true, "no answer came within %s", stallFirst)
+	w.between = w.limit(limits.between, true, "nothing came for %s in the middle of the answer", limits.silence)
+	w.whole = w.limit(limits.whole, false, "the answer was not complete after %s", answerTime)
 	w.resume()
 	return w
 }
 
-// limit returns a countdown that ends the call with an error.
-func (w *stallWatch) limit(limit time.Duration, retryable bool, message string) countdown {
+// limit returns a countdown that ends the call with an error, which names the
+// setting to change.
+func (w *stallWatch) limit(limit time.Duration, retryable bool, message, setting string) countdown {
+	message = fmt.Sprintf(message, limit) + " (a model that needs longer needs a higher limit: " + setting + ")"
 	return countdown{limit: limit, left: limit, expire: func() {
-		w.cancel(&APIError{Message: fmt.Sprintf(message, limit), Retryable: retryable})
+		w.cancel(&APIError{Message: message, Retryable: retryable})
 	}}
 }
 
@@ -130,7 +146,7 @@ func (w *stallWatch) reader(r io.Reader) io.Reader {
 func (w *stallWatch) drain(r io.Reader) {
 	const moment, enough = 50 * time.Millisecond, 4 << 10
 	w.moved()
-	w.phase = w.limit(moment, true, "nothing came for %s after the answer")
+	w.phase = countdown{limit: moment, left: moment, expire: func() { w.cancel(nil) }}
 	_, _ = io.CopyN(io.Discard, r, enough) // the answer is complete whatever comes
 }
 

@@ -66,12 +66,12 @@ func TestStalledCallsEnd(t *testing.T) {
 		want  string // empty when the call succeeds
 		after time.Duration
 	}{
-		{"no response", pipeTransport{hang: true}, "no answer came within 5m0s", 5 * time.Minute},
+		{"no response", pipeTransport{hang: true}, "no answer came within 5m0s (a model that needs longer needs a higher limit: openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or OpenAIStallTimeouts)", 5 * time.Minute},
 		{"no first byte", pipeTransport{write: func(*io.PipeWriter) {}}, "no answer came within 5m0s", 5 * time.Minute},
 		{"in the middle", pipeTransport{write: func(w *io.PipeWriter) {
 			time.Sleep(4 * time.Minute)
 			io.WriteString(w, chunk)
-		}}, "nothing came for 3m0s", 7 * time.Minute},
+		}}, "nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between of the configuration, PYGENT_OPENAI_STALL_BETWEEN, or OpenAIStallTimeouts)", 7 * time.Minute},
 		{"a slow server", pipeTransport{write: func(w *io.PipeWriter) {
 			for range 5 {
 				time.Sleep(2 * time.Minute)
@@ -154,6 +154,22 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 					require.False(t, apiError(t, err).Retryable)
 				}
 			})
+		})
+	}
+}
+
+func TestASilentResponseNamesItsSetting(t *testing.T) {
+	for want, opts := range map[string][]pygent.OpenAIOption{
+		"nothing came for 5m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_first ":   nil,
+		"nothing came for 3m0s in the middle of the answer (a model that needs longer needs a higher limit: openai.stall_between ": {pygent.OpenAIStallTimeouts(time.Minute, 3*time.Minute)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := &http.Client{Transport: pipeTransport{write: func(w *io.PipeWriter) {
+				io.WriteString(w, "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n")
+			}}}
+			m := newModel(t, append(opts, pygent.OpenAIHTTPClient(client), pygent.OpenAIAPI(pygent.OpenAIResponses))...)
+			_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
+			require.ErrorContains(t, err, want)
 		})
 	}
 }

@@ -48,6 +48,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	from := via[0]
 	e := &redirectError{from: from.URL, to: req.URL}
 	switch {
+	case !isHTTP(req.URL):
+		e.why = "no model's server has such an address"
 	case origin(req.URL) != origin(from.URL):
 		e.why = "the key and the conversation are not sent there"
 	case req.Method != from.Method:
@@ -59,6 +61,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	}
 	return e
 }
+
+func isHTTP(u *url.URL) bool { return (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" }
 
 // origin is the scheme, host and port of a URL.
 func origin(u *url.URL) string {
@@ -91,6 +95,14 @@ func (e *redirectError) Unwrap() error { return ErrRedirected }
 // bare is a URL without user, query and fragment.
 func bare(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// hint says what to do about it.
+func (e *redirectError) hint() string {
+	if !isHTTP(e.to) {
+		return "is the base URL right?"
+	}
+	return "if you trust it, give that in the base URL: " + e.baseOf()
 }
 
 // baseOf guesses the base URL that a redirect points to.

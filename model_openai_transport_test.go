@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -126,6 +127,9 @@ func TestHeadersAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, err := io.Copy(io.Discard, r.Body); err != nil { // or the client's write may fail first
+					return
+				}
 				conn, _, err := w.(http.Hijacker).Hijack()
 				if err != nil {
 					return

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -72,7 +73,7 @@ func (p *printer) hold() (release func()) {
 		}
 		if p.dropped > 0 {
 			p.endLine()
-			p.line("… %d more events are not shown …", p.dropped)
+			p.line("… %s not shown …", excerpt.Count(p.dropped, "more event"))
 		}
 		p.holding, p.held, p.dropped = false, nil, 0
 	}
@@ -287,7 +288,7 @@ func cutLines(text string) []string {
 	lines := strings.Split(text, "\n")
 	if n := len(lines); n > shownOutput {
 		half := shownOutput / 2
-		rest := append([]string{fmt.Sprintf("… %d lines …", n-2*half)}, lines[n-half:]...)
+		rest := append([]string{"… " + excerpt.Count(n-2*half, "line") + " …"}, lines[n-half:]...)
 		lines = append(lines[:half:half], rest...)
 	}
 	for i, l := range lines {

@@ -32,5 +32,5 @@ func TestPrinterHoldsBackWhatHappensWhileTheUserIsAsked(t *testing.T) {
 	require.Equal(t, "Really? > ", out.String())
 	p.unask()
 	release()
-	require.Equal(t, "Really? > \n"+strings.Repeat("· task a: finished\n", maxHeld)+"… 2 more events are not shown …\n", out.String())
+	require.Equal(t, "Really? > \n"+strings.Repeat("· task a: finished\n", maxHeld)+"… 2 more events not shown …\n", out.String())
 }

@@ -114,6 +114,7 @@ func TestPrinterCutsLongOutput(t *testing.T) {
 	require.Contains(t, got, "  line 9\n  … 30 lines …\n  line 40\n")
 	require.True(t, strings.HasSuffix(got, "  line 49\n"))
 	require.Equal(t, 20, strings.Count(printed(doneEvent(bashCall("x"), pygent.ToolResult{Content: strings.Join(lines[:20], "\n")})), "\n"))
+	require.Contains(t, printed(doneEvent(bashCall("x"), pygent.ToolResult{Content: strings.Join(lines[:21], "\n")})), "\n  … 1 line …\n")
 
 	got = printed(doneEvent(bashCall("x"), pygent.ToolResult{Content: strings.Repeat("ä", 5000) + "\nend"}))
 	require.Less(t, len(got), 600)

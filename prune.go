@@ -65,8 +65,7 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 	if err != nil {
 		return nil, err
 	}
-	self := o.sandboxConfig().Self()
-	found := leftoversOf(sandbox.DirectoriesLeft(self))
+	found := leftoversOf(sandbox.DirectoriesLeft(o.sandboxConfig().Self()))
 	if o.docker == DockerNever {
 		return found, nil
 	}
@@ -78,7 +77,7 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 		return found, nil
 	}
 	defer engine.Close()
-	onEngine, err := docker.Leftovers(ctx, engine, self)
+	onEngine, err := docker.Leftovers(ctx, engine, o.dockerConfig())
 	return append(leftoversOf(onEngine), found...), err
 }
 

@@ -29,7 +29,8 @@ type noCommands struct{ sandbox.Commander }
 func (noCommands) Close() error { return nil }
 
 func newFuzzedRuntime(t *testing.T, dir string) fuzzedRuntime {
-	config := sandbox.Config{Workspace: dir, ReadLimit: MaxReadFile, Events: sandbox.NewEvents(nil, slog.New(slog.DiscardHandler))}
+	logger := slog.New(slog.DiscardHandler)
+	config := sandbox.Config{Workspace: dir, ReadLimit: MaxReadFile, Logger: logger, Events: sandbox.NewEvents(nil, logger)}
 	w, err := sandbox.OpenWorkspace(t.Context(), config, false)
 	require.NoError(t, err)
 	box, err := sandbox.New(sandbox.Parts{Workspace: w, Files: sandbox.HostFiles{Tree: w.Tree}, Commands: noCommands{}}, config)
@@ -118,7 +119,8 @@ func (f *treeFuzz) step(op, x, y byte) {
 
 // begin makes a workspace of a directory, with an initial file.
 func (f *treeFuzz) begin(ctx context.Context, dir string, file sandbox.InitialFile) {
-	w, err := sandbox.OpenWorkspace(ctx, sandbox.Config{Workspace: dir, InitialFiles: []sandbox.InitialFile{file}}, false)
+	config := sandbox.Config{Workspace: dir, InitialFiles: []sandbox.InitialFile{file}, Logger: slog.New(slog.DiscardHandler)}
+	w, err := sandbox.OpenWorkspace(ctx, config, false)
 	if err == nil {
 		require.NoError(f.t, w.Discard())
 	}

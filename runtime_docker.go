@@ -78,6 +78,7 @@ func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Cli
 func (o *runtimeOptions) dockerConfig() docker.Config {
 	c := docker.Config{
 		Config:       o.sandboxConfig(),
+		Host:         o.dockerHost,
 		Image:        o.image,
 		Network:      o.network,
 		Hosts:        o.hostsConfig(),

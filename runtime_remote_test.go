@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,7 +200,23 @@ func TestRemoteWorkspaceThatCannotComeBackStays(t *testing.T) {
 	require.Len(t, left, 1)
 	require.Contains(t, err.Error(), left[0].Name)
 	require.Len(t, volumes, 2)
+	requireRescue(t, err.Error(), left[0].Name)
 	require.NoError(t, engine.VolumeRemove(t.Context(), left[0].Name, false))
+}
+
+// requireRescue runs the command that a line of a text ends with, in an empty
+// directory.
+func requireRescue(t *testing.T, text, volume string) {
+	t.Helper()
+	_, command, found := strings.Cut(text, "what copies it here is: ")
+	require.True(t, found, text)
+	command, _, _ = strings.Cut(command, "\n")
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", command)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", command, out)
+	require.Equal(t, map[string]string{"f": "644 precious\n"}, read(t, filepath.Join(dir, volume)))
 }
 
 func TestEngineThatIsSaidNotToShareFiles(t *testing.T) {

@@ -57,6 +57,9 @@ func TestWorkOnSetuidFilesSucceedsWithoutTheBit(t *testing.T) {
 		"git init -q --shared shared && cd shared && touch f && git add f && git -c user.name=n -c user.email=e commit -qm m && git fsck",
 		`python3 -c 'import shutil, os; shutil.copy2("/bin/su", "python"); os.chmod("python", 0o6755)' && test -x python`,
 		`perl -e 'chmod(06755, "python") == 1 or die; mkdir("perl", 02775) or die'`,
+		"mkdir his && chown 1000:1000 his && cd his && setpriv --reuid 1000 --regid 1000 --clear-groups sh -ec '" +
+			"export HOME=$PWD; git init -q --shared shared; mkdir t; tar xpf ../tool.tar -C t; test -x t/usr/bin/tool; chmod 6755 t/usr/bin/tool'",
+		"mkdir nobodys && chown nobody nobodys && cd nobodys && su nobody -s /bin/sh -c 'tar xpf ../tool.tar && cp -a usr/bin/tool t && chmod u+s,g+s t && install -m 2755 t i'",
 	} {
 		res := bash(t, r, script)
 		require.Zero(t, res.ExitCode, "%s\n%s", script, res.Output)

@@ -84,6 +84,7 @@ type session struct {
 	repairs    []string    // of the history, which the banner tells
 
 	asking    baton        // held by who asks the user
+	asked     time.Time    // when the last question was shown; for who holds asking
 	questions atomic.Int64 // how many were put, beside the prompt for messages
 	allowed   sync.Map     // what approvals always cover
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/x/pygent/internal/lineinput"
 )
@@ -17,6 +18,7 @@ type line struct {
 	err  error
 	at   int64 // how many questions had been put when it was complete
 	more bool  // more came with it
+	came time.Time
 }
 
 // maxLine is the longest line that is read, in bytes.
@@ -63,6 +65,7 @@ func (s *session) readLines(ctx context.Context) {
 		l := s.readLine()
 		l.at = s.questions.Load()
 		l.more = s.keys == nil && s.terminal && (s.in.Buffered() > 0 || lineinput.More(s.file))
+		l.came = time.Now()
 		select {
 		case s.lines <- l:
 		case <-ctx.Done():
@@ -115,6 +118,7 @@ func (s *session) read(ctx context.Context, prompt string, interrupts <-chan os.
 	if s.terminal {
 		s.printer.prompt(prompt)
 	}
+	s.shown()
 	defer s.printer.unask()
 	wanted := s.wanted
 	for {
@@ -140,6 +144,14 @@ func (s *session) read(ctx context.Context, prompt string, interrupts <-chan os.
 			s.discard()
 			return line{}, context.Cause(ctx)
 		}
+	}
+}
+
+// shown notes that the user sees a question from now on. The caller holds asking.
+func (s *session) shown() {
+	s.asked = time.Now()
+	if s.keys != nil {
+		s.keys.Asked()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // question is something that only a person may answer, having seen it.
 type question struct {
 	head   string // what is asked, in a few words of ours
+	title  string // what the text is, which is shown above it; may be empty
 	text   string // what it is about, in the words of whoever wants it; may be empty
 	prompt string // which answers there are
 }
@@ -31,8 +32,8 @@ const (
 var errNobody = errors.New("nobody is at a terminal")
 
 // question asks the user, one question at a time, and returns the answer that
-// was typed. What was typed before the question was shown is dropped, a paste is
-// no answer, and events wait until there is one. The text is shown exactly, as
+// was typed. What was typed before the question could be read is dropped, a paste
+// is no answer, and events wait until there is one. The text is shown exactly, as
 // much of it as there is room for, and the rest when it is asked for.
 func (s *session) question(ctx context.Context, q question) (string, error) {
 	if !s.terminal {
@@ -50,12 +51,10 @@ func (s *session) question(ctx context.Context, q question) (string, error) {
 		if !all {
 			prompt = "[v]iew it all, " + prompt
 		}
-		answer, err := s.typed(ctx, prompt)
+		answer, err := lineinput.Answer(
+			func() (string, error) { return s.typed(ctx, prompt) },
+			func(why string) { s.printer.say("%s", why) })
 		switch {
-		case errors.Is(err, lineinput.ErrPasted):
-			s.printer.say("(that came all at once, as a paste does; type the answer)")
-		case errors.Is(err, lineinput.ErrBegun):
-			s.printer.say("(that line was begun before the question; type the answer)")
 		case err != nil:
 			return "", err
 		case !all && strings.EqualFold(answer, viewAnswer):
@@ -70,13 +69,13 @@ func (s *session) question(ctx context.Context, q question) (string, error) {
 // the whole text is seen.
 func (s *session) show(q question) (excerpt.Text, bool) {
 	columns, rows := s.printer.screen.Size()
-	if line, fits := excerpt.Line(q.text, columns-len(q.head)-2); fits {
+	if line, fits := excerpt.Line(q.text, columns-len(q.head)-2); fits && q.title == "" {
 		s.printer.say("%s", strings.TrimSpace(q.head+" "+line))
 		return excerpt.Text{}, true
 	}
-	text := excerpt.New(q.text, columns)
+	text := excerpt.New(q.title, q.text, columns)
 	shown, all := text.Excerpt(min(rows-rowsAround, mostRows))
-	s.printer.say("%s %d lines, %d characters:\n%s", q.head, text.Lines, text.Characters, strings.Join(shown, "\n"))
+	s.printer.say("%s %s:\n%s", q.head, text.Size(), strings.Join(shown, "\n"))
 	return text, all
 }
 
@@ -92,7 +91,7 @@ func (s *session) showPage(text excerpt.Text, page int) (next int) {
 	return (page + 1) % pages
 }
 
-// typed prompts for an answer that begins after the prompt is shown.
+// typed prompts for an answer, which must begin when the prompt could be read.
 func (s *session) typed(ctx context.Context, prompt string) (string, error) {
 	s.printer.marksPastes(true)
 	defer s.printer.marksPastes(false)
@@ -107,6 +106,8 @@ func (s *session) typed(ctx context.Context, prompt string) (string, error) {
 			continue
 		case l.more:
 			return "", lineinput.ErrPasted
+		case s.keys == nil && lineinput.TooSoon(s.asked, l.came):
+			return "", lineinput.ErrTooSoon
 		}
 		return strings.TrimSpace(l.text), nil
 	}
@@ -192,22 +193,22 @@ func (s *session) approvalOf(call ToolCall) approval {
 		if command.Background {
 			head = "Run this in the background " + where + "?"
 		}
-		return newApproval(head, command.String(), "this very command", fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd))
+		return newApproval(head, "", command.String(), "this very command", fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd))
 	}
 	if change, ok := changeIn(call); ok {
 		if s.agent.steersGit(change.path) {
-			return newApproval("This can change what git runs "+where+". Allow it?", change.String(), "", "")
+			return newApproval("This can change what git runs "+where+". Allow it?", change.title(), change.what, "", "")
 		}
-		return newApproval("Write this file "+where+"?", change.String(), "writes to this file", "write "+change.path)
+		return newApproval("Write this file "+where+"?", change.title(), change.what, "writes to this file", "write "+change.path)
 	}
-	return newApproval("Allow this call?", call.Name+" "+call.Arguments, "this very call", call.Name+" "+call.Arguments)
+	return newApproval("Allow this call?", "", call.Name+" "+call.Arguments, "this very call", call.Name+" "+call.Arguments)
 }
 
 // newApproval words a question. always says in words what covers covers.
-func newApproval(head, text, always, covers string) approval {
+func newApproval(head, title, text, always, covers string) approval {
 	prompt := "[y]es, "
 	if covers != "" {
 		prompt += "[a]lways " + always + ", "
 	}
-	return approval{question{head: head, text: text, prompt: prompt + "or say why not: "}, covers}
+	return approval{question{head: head, title: title, text: text, prompt: prompt + "or say why not: "}, covers}
 }

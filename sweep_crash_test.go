@@ -135,11 +135,13 @@ func TestRescuedWorkspaceSurvivesTheNextProcess(t *testing.T) {
 	pygent.SweepEngine(t.Context(), engine, owner.Here())
 	_, err = engine.VolumeInspect(t.Context(), name)
 	require.NoError(t, err)
-	found, err := pygent.Leftovers(t.Context(), pygent.WithDocker(pygent.DockerRequired))
+	found, err := pygent.Leftovers(t.Context(), pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testBusyboxImage()))
 	require.NoError(t, err)
 	i := slices.IndexFunc(found, func(l pygent.Leftover) bool { return l.Name == name })
 	require.GreaterOrEqual(t, i, 0)
 	require.True(t, found[i].Ours && !found[i].Sure, found[i])
+	requireRescue(t, string(out), name)
+	requireRescue(t, found[i].String(), name)
 }
 
 // TestVolumeThatWasBroughtBackIsSafeToRemove has a volume that is in use when the

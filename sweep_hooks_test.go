@@ -20,5 +20,5 @@ func SweepEngine(ctx context.Context, engine *client.Client, self *owner.Self, o
 	if err != nil {
 		panic(err)
 	}
-	docker.Sweep(ctx, engine, o.sandboxConfig())
+	docker.Sweep(ctx, engine, o.dockerConfig())
 }

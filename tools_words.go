@@ -30,8 +30,8 @@ type fileChange struct {
 	what string // the new content, or the difference
 }
 
-// String renders the change, for who decides about it.
-func (c fileChange) String() string { return fmt.Sprintf("%s %q\n%s", c.tool, c.path, c.what) }
+// title names the file and what changes it, for who decides about it.
+func (c fileChange) title() string { return fmt.Sprintf("%s %q", c.tool, c.path) }
 
 // changeIn returns what a call does to a file; false for one that does not.
 func changeIn(call ToolCall) (fileChange, bool) {

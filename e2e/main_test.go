@@ -7,11 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,31 +17,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cmdtest"
 )
 
-// binary is the command under test, built once.
-var binary string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "pygent-e2e-*")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	binary = filepath.Join(dir, "pygent")
-	code := 1
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/pygent").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-	} else {
-		code = m.Run()
-	}
-	_ = os.RemoveAll(dir)
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { cmdtest.Main(m, func() error { return goleak.Find() }) }
 
 // ran is what a run of the command printed.
 type ran struct {
@@ -53,20 +29,13 @@ type ran struct {
 	code   int
 }
 
-// pygentRun runs "pygent run --json" in an empty directory, with nothing of
-// ours in its environment but env.
+// pygentRun runs "pygent run --json" with nothing of ours in its environment but
+// env.
 func pygentRun(t *testing.T, env []string, args ...string) ran {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a run that hangs fails here
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, append([]string{"run", "--no-docker", "--json"}, args...)...)
-	cmd.Dir = t.TempDir()
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PYGENT_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "HOME=") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(append(cmd.Env, "HOME="+t.TempDir()), env...)
+	cmd := cmdtest.Command(ctx, t, env, append([]string{"run", "--no-docker", "--json"}, args...)...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

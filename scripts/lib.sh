@@ -30,7 +30,7 @@ as_root() {
 apt_update() {
 	[ -z "${apt_updated:-}" ] || return 0
 	say "apt-get update"
-	as_root apt-get -qq -o Acquire::Retries=3 update || return
+	as_root apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 update || return
 	apt_updated=yes
 }
 
@@ -47,7 +47,7 @@ apt_ready() {
 apt_install() {
 	apt_ready "install what corresponds to $*"
 	say "installing $*"
-	local install=(env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq -y -o Acquire::Retries=3 install --no-install-recommends)
+	local install=(env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=120 install --no-install-recommends)
 	as_root "${install[@]}" "$@" >/dev/null && return
 	apt_update
 	as_root "${install[@]}" "$@" >/dev/null

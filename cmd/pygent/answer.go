@@ -3,10 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -24,20 +24,21 @@ func ask(ctx context.Context, question string) (string, bool) {
 	if !seen() {
 		return "", false
 	}
+	put := func() (string, error) { return askLine(stdout, question) }
 	mode, err := lineinput.Open(os.Stdin)
-	if err != nil { // this system hands over lines alone
-		answer, err := askLine(stdout, question)
-		return strings.TrimSpace(answer), err == nil
+	if err == nil { // or this system hands over lines alone
+		defer mode.Close()
+		// An error of the terminal shows in the next read.
+		_ = stdout.Control(screen.PasteOn)
+		defer func() { _ = stdout.Control(screen.PasteOff) }()
+		keys := newKeys(stdout)
+		put = func() (string, error) { return askKeys(keys, stdout, question) }
 	}
-	defer mode.Close()
-	// An error of the terminal shows in the next read.
-	_ = stdout.Control(screen.PasteOn)
-	defer func() { _ = stdout.Control(screen.PasteOff) }()
 	var answer string
 	answered := make(chan struct{})
 	go func() { // ends with the process at the latest
 		defer close(answered)
-		answer, err = typedLine(stdout, question)
+		answer, err = lineinput.Answer(put, func(why string) { _, _ = fmt.Fprintln(stdout, why) })
 	}()
 	select {
 	case <-answered:
@@ -52,9 +53,9 @@ func seen() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && screen.Stdout().Terminal()
 }
 
-// typedLine asks until the answer is not pasted.
-func typedLine(stdout *screen.Screen, question string) (string, error) {
-	keys := lineinput.NewReader(os.Stdin, maxAnswer, func(text string) {
+// newKeys returns a reader of answers that shows what is typed.
+func newKeys(stdout *screen.Screen) *lineinput.Reader {
+	return lineinput.NewReader(os.Stdin, maxAnswer, func(text string) {
 		for i, part := range strings.Split(text, string(screen.Erase)) {
 			if i > 0 {
 				_ = stdout.Control(screen.Erase)
@@ -62,29 +63,31 @@ func typedLine(stdout *screen.Screen, question string) (string, error) {
 			_, _ = stdout.Write([]byte(part))
 		}
 	})
-	for {
-		keys.ExpectAnswer(true)
-		_ = keys.DropAhead(os.Stdin)
-		_, _ = fmt.Fprint(stdout, question)
-		answer, err := keys.ReadLine()
-		switch {
-		case errors.Is(err, lineinput.ErrPasted):
-			_, _ = fmt.Fprintln(stdout, "\n(that came all at once, as a paste does; type the answer)")
-		case errors.Is(err, lineinput.ErrBegun):
-			_, _ = fmt.Fprintln(stdout, "(that line was begun before the question; type the answer)")
-		default:
-			return answer, err
-		}
-	}
 }
 
-// askLine reads a line, before which what was typed ahead is dropped.
+// askKeys puts a question and reads the answer key by key.
+func askKeys(keys *lineinput.Reader, stdout *screen.Screen, question string) (string, error) {
+	keys.ExpectAnswer(true)
+	_ = keys.DropAhead(os.Stdin)
+	_, _ = fmt.Fprint(stdout, question)
+	keys.Asked()
+	return keys.ReadLine()
+}
+
+// askLine puts a question and reads a line, before which what was typed ahead is
+// dropped.
 func askLine(stdout *screen.Screen, question string) (string, error) {
 	_ = lineinput.Flush(os.Stdin)
 	_, _ = fmt.Fprint(stdout, question)
+	asked := time.Now()
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err == nil && lineinput.More(os.Stdin) {
-		err = lineinput.ErrPasted
+	switch {
+	case err != nil:
+		return "", err
+	case lineinput.More(os.Stdin):
+		return "", lineinput.ErrPasted
+	case lineinput.TooSoon(asked, time.Now()):
+		return "", lineinput.ErrTooSoon
 	}
-	return answer, err
+	return answer, nil
 }

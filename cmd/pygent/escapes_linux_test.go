@@ -92,7 +92,7 @@ func TestNoEscapeReachesTheTerminalInASession(t *testing.T) {
 	term.send("go\n")
 	for range 2 {
 		term.expect("why not: ")
-		term.types("y\n")
+		term.answers("y\n")
 	}
 	term.expect("1. ")
 	term.send("/" + evil + "\n") // what is typed, too
@@ -110,7 +110,7 @@ func TestPruneShowsNamesAndOwners(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(stale, "owner"), []byte(evil+"/b/c/d/e"), 0o600))
 	term := startTerminal(t, command(t, []string{"TMPDIR=" + tmp, "PYGENT_USE_DOCKER=0"}, "prune"))
 	term.expect("Its name removes it: ")
-	term.types("\n")
+	term.answers("\n")
 	<-term.done
 	_ = term.cmd.Wait()
 	term.requireTame(t)

@@ -18,42 +18,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cmdtest"
 	"github.com/x/pygent/pygenttest"
 )
 
-// binary is the command under test, built once by TestMain.
-var binary string
+func TestMain(m *testing.M) { cmdtest.Main(m, nil) }
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "pygent-cmd-*")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	binary = filepath.Join(dir, "pygent")
-	code := 1
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-	} else {
-		code = m.Run()
-	}
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// command prepares a run of the binary in an empty directory and home, with
-// nothing of ours in its environment but env.
+// command prepares a run of the command that ends with the test.
 func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, args...)
-	cmd.Dir = t.TempDir()
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "PYGENT_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "HOME=") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Env = append(append(cmd.Env, "HOME="+t.TempDir()), env...)
-	return cmd
+	return cmdtest.Command(t.Context(), t, env, args...)
 }
 
 type outcome struct {

@@ -89,12 +89,12 @@ func TestSessionAsksAboutHosts(t *testing.T) {
 			for answer := range strings.Lines(tt.answer) {
 				term.expect(question[0])
 				term.expect(question[1])
-				term.types(answer)
+				term.answers(answer)
 			}
 			if tt.again {
 				term.expect(question[0])
 				term.expect(question[1])
-				term.types("y\n")
+				term.answers("y\n")
 			}
 			term.expect("I see.\n> ")
 			term.send("/exit\n")

@@ -79,12 +79,12 @@ func TestPruneAsksForEach(t *testing.T) {
 			l := newLeftBehind(t)
 			term := startTerminal(t, l.prune(t))
 			term.expect("Remove it? [y/N] ")
-			term.types(tt.first)
+			term.answers(tt.first)
 			term.expect("Its name removes it: ")
 			if tt.second == "NAME\n" {
 				tt.second = l.earlier + "\n"
 			}
-			term.types(tt.second)
+			term.answers(tt.second)
 			require.NoError(t, term.cmd.Wait())
 			exists := func(dir string) bool { _, err := os.Stat(dir); return err == nil }
 			require.Equal(t, tt.proved, !exists(l.proved))
@@ -93,16 +93,18 @@ func TestPruneAsksForEach(t *testing.T) {
 	}
 }
 
-func TestPruneTakesNoPasteForAnAnswer(t *testing.T) {
+func TestPruneTakesOnlyWhatIsTypedForAnAnswer(t *testing.T) {
 	l := newLeftBehind(t)
 	term := startTerminal(t, l.prune(t))
 	term.expect("Remove it? [y/N] ")
 	term.send("y\ny\n" + l.earlier + "\n")
 	term.expect("as a paste does")
 	term.expect("Remove it? [y/N] ")
-	term.types("n\n")
+	term.types("y\n")
+	term.expect("(that was typed before the question could be read; type the answer)\nRemove it? [y/N] ")
+	term.answers("n\n")
 	term.expect("Its name removes it: ")
-	term.types("\n")
+	term.answers("\n")
 	require.NoError(t, term.cmd.Wait())
 	require.DirExists(t, l.proved)
 	require.DirExists(t, l.earlier)
@@ -112,7 +114,7 @@ func TestPruneRemovesNothingWhenInterrupted(t *testing.T) {
 	l := newLeftBehind(t)
 	term := startTerminal(t, l.prune(t))
 	term.expect("Remove it? [y/N] ")
-	term.types("y\n")
+	term.answers("y\n")
 	term.expect("Its name removes it: ")
 	term.send(ctrlC)
 	require.Error(t, term.cmd.Wait())

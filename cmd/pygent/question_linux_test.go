@@ -44,11 +44,11 @@ func TestWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
 	term.send("yes\ny\n")
 	close(gate)
 	term.expect("why not: ")
-	term.types("not now please\n")
+	term.answers("not now please\n")
 	require.Equal(t, []string{"error: denied: the user says: not now please"}, term.ends())
 }
 
-func TestTheRestOfALineThatWasBegunAnswersNoQuestion(t *testing.T) {
+func TestLinesTypedBlindAnswerNoQuestion(t *testing.T) {
 	gate := make(chan struct{})
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	term := openTerminal(t, server)
@@ -58,10 +58,13 @@ func TestTheRestOfALineThatWasBegunAnswersNoQuestion(t *testing.T) {
 	term.send("say wh") // in the middle of a word the question comes
 	close(gate)
 	term.expect("why not: ")
-	term.types("y\n")
+	term.types("at\n")
 	term.expect("(that line was begun before the question; type the answer)\n[y]es, ")
 	term.expect("why not: ")
-	term.types("n\n")
+	term.types("y\n") // the next line, just as blindly
+	term.expect("(that was typed before the question could be read; type the answer)\n[y]es, ")
+	term.expect("why not: ")
+	term.answers("n\n")
 	require.Equal(t, []string{"error: denied by the user"}, term.ends())
 }
 
@@ -74,12 +77,13 @@ func TestPastesAnswerNoQuestion(t *testing.T) {
 		"marked, with its end": "\x1b[200~y\n\x1b[201~",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			term := asked(t, nil, bash("echo $((6*7))"))
 			term.expect("why not: ")
 			term.send(paste)
 			term.expect("(that came all at once, as a paste does; type the answer)\n[y]es, ")
 			term.expect("why not: ")
-			term.types("n\n")
+			term.answers("n\n")
 			require.Equal(t, []string{"error: denied by the user"}, term.ends())
 		})
 	}
@@ -103,6 +107,10 @@ func TestQuestionsAreTypedToWhereTheOutputIsNoTerminal(t *testing.T) {
 	term.send("y\ny\n")
 	term.expect("(that came all at once")
 	term.expect("why not: ")
+	term.send("y\n")
+	term.expect("(that was typed before the question could be read")
+	term.expect("why not: ")
+	term.reads()
 	term.send("n\n")
 	require.Equal(t, []string{"error: denied by the user"}, term.ends())
 }
@@ -130,7 +138,7 @@ func TestQuestionsShowWhatIsFarAway(t *testing.T) {
 		"   │ … 39 blank lines …\n" +
 		"41 │ echo bad… 300 spaces …# worse\n" +
 		"[y]es, [a]lways this very command, or say why not: ")
-	term.types("n\n")
+	term.answers("n\n")
 	term.ends()
 }
 
@@ -145,15 +153,15 @@ func TestQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
 	term.expect("\n… 9 rows are not shown …\n")
 	term.expect("26 │ echo z\n[v]iew it all, [y]es, ")
 	term.expect("why not: ")
-	term.types("v\n")
+	term.answers("v\n")
 	term.expect(" 1 │ $ echo a\n")
 	term.expect("18 │ echo r\n(page 1 of 2; v shows the next)\n[v]iew it all, ")
 	term.expect("why not: ")
-	term.types("v\n")
+	term.answers("v\n")
 	term.expect("19 │ echo s\n")
 	term.expect("26 │ echo z\n(page 2 of 2; v shows the next)\n")
 	term.expect("why not: ")
-	term.types("y\n")
+	term.answers("y\n")
 	require.Contains(t, term.ends()[0], "\ny\nz\n")
 }
 
@@ -161,15 +169,15 @@ func TestAlwaysCoversWhatItSays(t *testing.T) {
 	term := asked(t, nil, pygenttest.Calls(bash("echo one"), bash("echo one"), bash("echo two"),
 		writeFile("a.txt", "1"), writeFile("./a.txt", "2"), writeFile("b.txt", "3"), pygenttest.Call("edit_file", map[string]any{"path": "a.txt", "old_text": "2", "new_text": "4"})))
 	term.expect("$ echo one\n[y]es, [a]lways this very command, or say why not: ")
-	term.types("always\n")
+	term.answers("always\n")
 	term.expect("Run this on your machine? $ echo two\n")
 	term.expect("why not: ")
-	term.types("n\n")
-	term.expect("Write this file on your machine? 2 lines, 20 characters:\n1 │ write_file \"a.txt\"\n2 │ 1\n[y]es, [a]lways writes to this file, or say why not: ")
-	term.types("a\n")
-	term.expect("1 │ write_file \"b.txt\"\n")
+	term.answers("n\n")
+	term.expect("Write this file on your machine? 1 line, 1 character:\n  │ write_file \"a.txt\"\n1 │ 1\n[y]es, [a]lways writes to this file, or say why not: ")
+	term.answers("a\n")
+	term.expect("  │ write_file \"b.txt\"\n")
 	term.expect("why not: ")
-	term.types("n\n")
+	term.answers("n\n")
 	got := term.ends()
 	require.Contains(t, got[0], "one\n")
 	require.Contains(t, got[1], "one\n")
@@ -182,11 +190,11 @@ func TestAlwaysCoversWhatItSays(t *testing.T) {
 func TestWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
 	term := asked(t, []string{"--cwd", "-e", "PYGENT_CONFIRM_BASH=0"},
 		writeFile("a.txt", "1"), writeFile(".git/hooks/pre-commit", "#!/bin/sh\nid"), bash("printf '[core]\\n\\tfsmonitor = ./x\\n' > .git/config"))
-	term.expect("This can change what git runs on your machine. Allow it? 3 lines, ")
-	term.expect("1 │ write_file \".git/hooks/pre-commit\"\n2 │ #!/bin/sh\n3 │ id\n[y]es, or say why not: ")
-	term.types("a\n") // there is no always for this
+	term.expect("This can change what git runs on your machine. Allow it? 2 lines, ")
+	term.expect("  │ write_file \".git/hooks/pre-commit\"\n1 │ #!/bin/sh\n2 │ id\n[y]es, or say why not: ")
+	term.answers("a\n") // there is no always for this
 	term.expect("[y]es, or say why not: ")
-	term.types("y\n")
+	term.answers("y\n")
 	term.expect("! files by which git runs programs on this machine are not what they were: ")
 	term.expect(`/.git/config" is new, `)
 	term.expect(`/.git/hooks/pre-commit" is new. Read them before`)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/pygenttest"
 )
@@ -167,6 +168,17 @@ func (x *terminal) types(keys string) {
 	}
 }
 
+// reads lets the time pass in which a person reads a question. What is typed
+// before is no answer.
+func (x *terminal) reads() { time.Sleep(2 * lineinput.AnswerDelay) }
+
+// answers types an answer to the question that is shown.
+func (x *terminal) answers(keys string) {
+	x.t.Helper()
+	x.reads()
+	x.types(keys)
+}
+
 // leaves waits for the end of the session, and returns its conversation, which
 // must be one that any provider accepts.
 func (x *terminal) leaves() []pygent.Message {
@@ -199,13 +211,14 @@ func TestTerminalAsksBeforeCommandsRun(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%q", tt.answer), func(t *testing.T) {
+			t.Parallel()
 			term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")))
 			term.expect("commands run locally")
 			term.expect("/exit leaves.\n> ")
 			term.send("go\n")
 			for answer := range strings.Lines(tt.answer) {
 				term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, [a]lways this very command, or say why not: ")
-				term.types(answer)
+				term.answers(answer)
 			}
 			term.expect("I see.\n> ")
 			term.send("/exit\n")
@@ -231,7 +244,7 @@ func TestTerminalShowsWhatACommandHides(t *testing.T) {
 	term.send("go\n")
 	term.expect("Run this on your machine? $ rm -rf x␍␛[2Kecho harmless\n")
 	term.expect("why not: ")
-	term.types("n\n")
+	term.answers("n\n")
 	term.expect("I see.\n> ")
 	term.send("/exit\n")
 	term.leaves()

@@ -10,10 +10,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/x/pygent/internal/cmdtest"
 )
 
 const (
@@ -46,9 +47,9 @@ func begin() int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "pygent")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/pygent").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	binary, err := cmdtest.Build(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return again(func(cmd *exec.Cmd, _ *victim) error {

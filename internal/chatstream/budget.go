@@ -26,7 +26,6 @@ const (
 const (
 	costOfField = 256
 	costOfItem  = 256
-	costOfCall  = 1 << 10
 	costOfValue = 64 // of each within a large value, once something decodes it
 
 	freeValues = 32 // of a chunk; what models write has few

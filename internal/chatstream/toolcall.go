@@ -57,9 +57,6 @@ func (a *Assembler) addCall(raw json.RawMessage) error {
 		if len(a.calls) >= maxCalls {
 			return tooMany("tool calls", maxCalls)
 		}
-		if err := a.budget.spend(costOfCall); err != nil {
-			return err
-		}
 		c = &call{index: f.index, extra: fields{}}
 		a.calls = append(a.calls, c)
 	}

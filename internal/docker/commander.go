@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -19,13 +20,14 @@ import (
 // a new one when it has died. How commands get into the container is the
 // business of the container's own commander.
 type commander struct {
+	config Config
 	engine *client.Client
 	spec   containerSpec
 	emit   func(sandbox.Event)
 	files  *files
 	way    *egress.Proxy // to allowed hosts; nil for none
 	keep   bool          // the workspace's directory outlives the sandbox
-	plain  bool          // commands run by plain exec, without a guest
+	claim  *owner.Claim  // of that directory; nil where files have no owners
 
 	life context.Context // ends at close, and with it every start
 	end  context.CancelFunc
@@ -48,8 +50,8 @@ type commander struct {
 
 func newCommander(config Config, engine *client.Client, w sandbox.Workspace, way *egress.Proxy) *commander {
 	c := &commander{
-		engine: engine, spec: newContainerSpec(config), emit: config.Events.Send, keep: !w.Temporary,
-		plain: config.NoGuest, shared: sharesFiles(engine), way: way,
+		config: config, engine: engine, spec: newContainerSpec(config), emit: config.Events.Send, keep: !w.Temporary,
+		shared: sharesFiles(engine), way: way,
 	}
 	if config.SharedFiles != nil {
 		c.shared = *config.SharedFiles
@@ -141,6 +143,7 @@ func (c *commander) Close() error {
 	if saved {
 		left = errors.Join(left, c.removeSaved(ctx))
 	}
+	left = errors.Join(left, c.endClaim(given))
 	if given != nil && c.keep {
 		given = fmt.Errorf("files of the workspace may still be the container's: %w", given)
 		if errors.Is(given, errEngineGone) {
@@ -190,7 +193,8 @@ func (c *commander) save() error {
 		err = c.bringBack(client)
 	}
 	if err != nil {
-		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w", c.volume, err)
+		return fmt.Errorf("bring the workspace back (it is kept in the engine's volume %s): %w; what copies it here is: %s",
+			c.volume, err, owner.Rescue(c.config.Host, c.config.Image, c.volume))
 	}
 	return nil
 }
@@ -231,8 +235,12 @@ func (c *commander) giveUp(patience time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if c.last != nil && !c.last.isGone() && c.last.giveUpFiles(ctx, !c.keep) == nil {
-		return nil
+	if c.last != nil && !c.last.isGone() {
+		if c.place.program != nil && c.last.giveUpFiles(ctx, !c.keep) == nil {
+			return nil
+		}
+		// Commands may have changed the programs of a container that has no guest.
+		_ = c.last.close(ctx)
 	}
 	if _, err := c.engine.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: %w", errEngineGone, engineWords(ctx, err))
@@ -247,7 +255,7 @@ var errEngineGone = errors.New("the engine is gone")
 func (c *commander) giveUpAsRoot(ctx context.Context, temporary bool) error {
 	spec := c.spec
 	spec.config.User = "0:0"
-	spec.host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+	spec.host.CapAdd = rightsToGive
 	box, err := startContainer(ctx, c.engine, spec, c.place, "pygent-"+spec.id+"-owner", func(string) {}, func(sandbox.Event) {})
 	if err != nil {
 		return err

@@ -54,8 +54,10 @@ type containerSpec struct {
 	giveUp bool // files may have to be given to the workspace's owner at the end
 	pace   sandbox.Pace
 
-	// owner is whose the workspace was when the first container saw it, and set by
-	// the one start that goes on. What runs inside may give the directory away.
+	// hostOwner is whom the workspace belongs to, as this machine numbers users.
+	hostOwner guest.HostOwner
+	// owner is that as the containers number them, and set by the one start that
+	// goes on. What runs inside may give the directory away.
 	owner *guest.Owner
 }
 
@@ -233,7 +235,7 @@ func (b *Container) greet(ctx context.Context, p place) error {
 	}
 	stream := guest.Attach(b.stream.Reader, b.stream.Conn)
 	client, err := guest.Connect(ctx, stream, guest.Config{
-		Workspace: Workspace, Nonce: p.nonce, Own: true, Owner: *b.spec.owner,
+		Workspace: Workspace, Nonce: p.nonce, Own: true, Owner: *b.spec.owner, HostOwner: b.spec.hostOwner,
 		Patience: b.spec.pace.Patience, KeepAlive: b.spec.pace.KeepAlive, Silence: cmp.Or(b.spec.pace.Silence, hostSilence),
 	})
 	if err != nil {
@@ -362,9 +364,7 @@ func (b *Container) giveUpFiles(ctx context.Context, temporary bool) error {
 		}
 		return errors.Join(err, client.Own(ctx, "."))
 	}
-	// The owner is asked for inside, where user ids may differ from ours.
-	const script = `o=$(stat -c %u:%g .) && chown -hR "$o" .`
-	return runExec(ctx, b, container.ExecOptions{User: "0:0", WorkingDir: Workspace, Cmd: []string{"/bin/sh", "-c", script}})
+	return b.giveUpByExec(ctx, false)
 }
 
 // endJobs ends what runs in the background, and would change files while they

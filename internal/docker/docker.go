@@ -35,6 +35,7 @@ var (
 type Config struct {
 	sandbox.Config
 
+	Host    string // the engine's address, where somebody named one
 	Image   string
 	Network string                // "none", "bridge", "host" or a network's name
 	Hosts   sandbox.NetworkConfig // what may be reached where the network is none
@@ -70,14 +71,16 @@ func New(ctx context.Context, engine *client.Client, config Config) (*sandbox.Sa
 			return nil, errors.Join(err, engine.Close())
 		}
 	}
+	claim := claimWorkspace(ctx, engine, config)
 	w, err := sandbox.OpenWorkspace(ctx, config.Config, true, Workspace)
 	if err != nil {
-		return nil, errors.Join(err, engine.Close())
+		return nil, errors.Join(err, claim.Release(claim.Fresh()), engine.Close())
 	}
 	c := newCommander(config, engine, w, network.Way())
+	c.claim, c.spec.hostOwner = claim, hostOwner(claim)
 	c.mu.Lock()
 	c.begin()
-	c.wg.Go(func() { sweepEngine(c.life, engine, config.Config) })
+	c.wg.Go(func() { sweepEngine(c.life, engine, config) })
 	c.mu.Unlock()
 	config.Env = append(containerEnv(config), config.Env...)
 	return sandbox.New(sandbox.Parts{Workspace: w, Files: c.files, Commands: c, Network: network, GitTrust: "*"}, config.Config)

@@ -43,9 +43,16 @@ func judge(self *owner.Self, kind, name string, labels map[string]string) (l san
 	return l, state != owner.Alive
 }
 
-// Leftovers lists what is or may be left on an engine, by anybody.
-func Leftovers(ctx context.Context, engine *client.Client, self *owner.Self) ([]sandbox.Leftover, error) {
-	return leftOnEngine(ctx, engine, self, filters.Arg("label", owner.LabelOwner))
+// Leftovers lists what is or may be left on an engine, by anybody, and says how a
+// workspace is copied out of its volume.
+func Leftovers(ctx context.Context, engine *client.Client, c Config) ([]sandbox.Leftover, error) {
+	found, err := leftOnEngine(ctx, engine, c.Self(), filters.Arg("label", owner.LabelOwner))
+	for i, l := range found {
+		if l.Why == whyWorkspace {
+			found[i].Why += "; what copies it here is: " + owner.Rescue(c.Host, c.Image, l.Name)
+		}
+	}
+	return found, err
 }
 
 // leftOnEngine lists the containers and volumes that an engine's filter chooses,
@@ -100,7 +107,7 @@ const sweepTime = time.Minute
 
 // sweepEngine sweeps an engine, unless this process has, while the first container
 // starts.
-func sweepEngine(ctx context.Context, engine *client.Client, c sandbox.Config) {
+func sweepEngine(ctx context.Context, engine *client.Client, c Config) {
 	if c.KeepLeftovers {
 		return
 	}
@@ -113,7 +120,7 @@ func sweepEngine(ctx context.Context, engine *client.Client, c sandbox.Config) {
 // nothing but what carries our installation's id. Errors are no concern of the
 // sandbox that sweeps: the next process tries again, and [Leftovers] still lists
 // what is there.
-func Sweep(ctx context.Context, engine *client.Client, c sandbox.Config) {
+func Sweep(ctx context.Context, engine *client.Client, c Config) {
 	self := c.Self()
 	if err := self.Err(); err != nil {
 		c.Logger.Debug("nothing is removed that earlier processes left on the engine", "why", err)
@@ -130,4 +137,5 @@ func Sweep(ctx context.Context, engine *client.Client, c sandbox.Config) {
 			c.Logger.Debug("remove what an earlier process left", "what", l.String(), "error", Remove(ctx, engine, self, l))
 		}
 	}
+	giveBackAbandoned(ctx, engine, c)
 }

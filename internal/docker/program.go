@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/docker/docker/api/types/image"
+
 	"github.com/x/pygent/internal/guest/binary"
 )
 
@@ -23,6 +25,14 @@ type guestProgram struct {
 var guestPrograms struct {
 	sync.Mutex
 	byArch map[string]*guestProgram
+}
+
+// program returns the guest for an image, or nil where commands run by plain exec.
+func (c Config) program(info image.InspectResponse) (*guestProgram, error) {
+	if c.NoGuest {
+		return nil, nil
+	}
+	return guestFor(info.Os, info.Architecture)
 }
 
 // guestFor returns the guest for an operating system and an architecture, as

@@ -188,10 +188,8 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 		return nil, err
 	}
 	p := place{dir: c.files.tree.Dir()}
-	if !c.plain {
-		if p.program, err = guestFor(info.Os, info.Architecture); err != nil {
-			return nil, err
-		}
+	if p.program, err = c.config.program(info); err != nil {
+		return nil, err
 	}
 	if c.shared {
 		box, err := c.launchShared(ctx, p, name, know)

@@ -19,7 +19,7 @@ import (
 // Text is a text in rows that each fit into a terminal's columns.
 type Text struct {
 	Rows       []string
-	Lines      int // of the text itself
+	Lines      int // of the text itself, without its title
 	Characters int
 }
 
@@ -31,14 +31,19 @@ const (
 	leastRow = 20
 )
 
-// New lays out a text for a terminal of so many columns.
-func New(text string, columns int) Text {
+// New lays out a text for a terminal of so many columns. A title, if there is
+// one, stands above the text, in rows without a number.
+func New(title, text string, columns int) Text {
 	text = strings.TrimRight(text, "\n")
 	lines := strings.Split(text, "\n")
 	t := Text{Lines: len(lines), Characters: utf8.RuneCountInString(text)}
+	if text == "" {
+		t.Lines = 0
+	}
 	digits := len(fmt.Sprint(len(lines)))
 	margin := strings.Repeat(" ", digits) + " │ "
 	room := max(columns-digits-len(" │ ")-1, leastRow)
+	t.Rows = titleRows(title, margin, room)
 	for at := 0; at < len(lines); at++ {
 		if n := blankLines(lines[at:]); n > mostBlankLines {
 			t.Rows = append(t.Rows, fmt.Sprintf("%s… %d blank lines …", margin, n))
@@ -52,6 +57,29 @@ func New(text string, columns int) Text {
 		}
 	}
 	return t
+}
+
+// titleRows lays out a title, which is one line whatever it holds.
+func titleRows(title, margin string, room int) []string {
+	if title == "" {
+		return nil
+	}
+	rows := wrap(foldSpaces(screen.Exact(strings.ReplaceAll(title, "\n", " "))), room)
+	for i := range rows {
+		rows[i] = margin + rows[i]
+	}
+	return rows
+}
+
+// Size says how long the text is: "3 lines, 40 characters".
+func (t Text) Size() string { return Count(t.Lines, "line") + ", " + Count(t.Characters, "character") }
+
+// Count says how many there are of something: "1 line", "2 lines".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // Line returns a text of one line that fits into so many columns as it is; false

@@ -24,14 +24,26 @@ func TestRows(t *testing.T) {
 		{"wide characters", strings.Repeat("日", 12), []string{"1 │ " + strings.Repeat("日", 10), "  │ 日日"}},
 		{"a line like a margin", "2 │ ls", []string{"1 │ 2 │ ls"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, New(tt.text, 0).Rows) })
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, New("", tt.text, 0).Rows) })
 	}
 }
 
 func TestTextIsCounted(t *testing.T) {
-	text := New("ü\n\nb\n\n", 80)
-	require.Equal(t, 3, text.Lines)
-	require.Equal(t, 4, text.Characters)
+	for text, want := range map[string]string{
+		"":           "0 lines, 0 characters",
+		"a":          "1 line, 1 character",
+		"a\n":        "1 line, 1 character",
+		"ab\nc\n":    "2 lines, 4 characters",
+		"ü\n\nb\n\n": "3 lines, 4 characters",
+	} {
+		require.Equal(t, want, New("", text, 80).Size())
+		require.Equal(t, want, New("a title", text, 80).Size(), "the title is no part of the text")
+	}
+}
+
+func TestTitle(t *testing.T) {
+	require.Equal(t, []string{"  │ write_file \"a\"", "1 │ x"}, New(`write_file "a"`, "x\n", 80).Rows)
+	require.Equal(t, []string{"  │ " + strings.Repeat("x", 20), "  │ x 1 │ y␛", "1 │ z"}, New(strings.Repeat("x", 21)+"\n1 │ y\x1b", "z", 0).Rows)
 }
 
 func TestLine(t *testing.T) {
@@ -60,7 +72,7 @@ func TestExcerptAndPages(t *testing.T) {
 	for i := range 100 {
 		lines = append(lines, fmt.Sprint("line ", i+1))
 	}
-	text := New(strings.Join(lines, "\n"), 80)
+	text := New("", strings.Join(lines, "\n"), 80)
 	all, whole := text.Excerpt(100)
 	require.True(t, whole)
 	require.Len(t, all, 100)
@@ -88,7 +100,7 @@ func TestExcerptAndPages(t *testing.T) {
 func FuzzNew(f *testing.F) {
 	f.Add("a\n\n\n\n\tb\r\x1b[2J日\u202e"+strings.Repeat(" ", 50), 40)
 	f.Fuzz(func(t *testing.T, text string, columns int) {
-		laid := New(text, columns%200)
+		laid := New("", text, columns%200)
 		for _, row := range laid.Rows {
 			require.NotContains(t, row, "\n")
 			require.True(t, utf8.ValidString(row))

@@ -73,6 +73,9 @@ type Config struct {
 	// Owner is who that is, where an earlier guest said it. Commands may have
 	// given the workspace's directory away since.
 	Owner Owner
+	// HostOwner is who that is as this machine numbers users. It goes before, where
+	// the guest sees the very directory under this machine's kernel.
+	HostOwner HostOwner
 	// Patience is how long an answer may take beyond the time that the request
 	// itself may take. Default [DefaultPatience].
 	Patience time.Duration
@@ -125,10 +128,14 @@ type Info struct {
 	Setid      string // what becomes of setuid and setgid bits that commands set: "stripped", "refused", or empty when they stay
 	SetidNote  string // why they stay
 	Owner      Owner  // of the workspace, with Config.Own
+	HostOwner  bool   // it is the one of Config.HostOwner
 }
 
 // Owner is who a file belongs to, as the guest's machine numbers it.
 type Owner = wire.Owner
+
+// HostOwner is whom a directory belongs to, as this machine numbers users.
+type HostOwner = wire.HostOwner
 
 // Client is the host's side of a session. Its methods may be called from any
 // goroutine, and any number at once.
@@ -174,7 +181,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 	w := &wire.Welcome{}
 	err = c.call(ctx, wire.KindHello, &wire.Hello{
 		Version: wire.Version, Workspace: config.Workspace, Env: config.Env,
-		SpillDirs: config.SpillDirs, Nonce: config.Nonce, Own: config.Own, Owner: config.Owner, Silence: config.Silence,
+		SpillDirs: config.SpillDirs, Nonce: config.Nonce, Own: config.Own, Owner: config.Owner, HostOwner: config.HostOwner, Silence: config.Silence,
 	}, w)
 	if err == nil && w.Version != wire.Version {
 		err = fmt.Errorf("%w: %d and %d", wire.ErrVersion, wire.Version, w.Version)
@@ -186,7 +193,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 	c.info = Info{
 		Shell: w.Shell, OS: w.OS, Arch: w.Arch, Kernel: w.Kernel, UID: w.UID, GID: w.GID,
 		Init: w.Init, Supervised: w.Supervised, Spill: w.Spill, SpillNote: w.SpillNote,
-		NonceSeen: w.NonceOK, Nonce: w.Nonce, Setid: w.Setid, SetidNote: w.SetidNote, Owner: w.Owner,
+		NonceSeen: w.NonceOK, Nonce: w.Nonce, Setid: w.Setid, SetidNote: w.SetidNote, Owner: w.Owner, HostOwner: w.HostOwner,
 	}
 	c.info.Limits = limitsOf(w, config.Own)
 	c.beginCalls(pulse)

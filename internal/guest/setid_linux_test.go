@@ -57,6 +57,13 @@ var setidErrors = map[string]string{
 	"root without capabilities":         "EPERM",
 	"a creation in another group":       "EPERM",
 
+	"a switched user, root's":                  "EPERM",
+	"a switched user, root's by descriptor":    "EPERM",
+	"a switched user, root's by a link":        "EPERM",
+	"a switched user, his own out of reach":    "EACCES",
+	"a switched user, his own out of a group":  "EACCES",
+	"a switched user creates where he may not": "EACCES",
+
 	"a process that nobody may look into": "EPERM",
 }
 
@@ -92,6 +99,7 @@ func TestNoWayToASetuidFileBesideUs(t *testing.T) {
 	checkSetid(t, trySetid(t, c, workspace), func(attempt string) []string {
 		return map[string][]string{
 			"a process that nobody may look into": {"ok"},
+			"a creation in another group":         {"ok"},              // of a process that changed it itself
 			"the guest's program":                 {"ELOOP", "EACCES"}, // another process's, here
 			"what the guest has open":             {"ELOOP", "EACCES"},
 		}[attempt]

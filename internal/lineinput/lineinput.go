@@ -9,8 +9,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
 	"sync"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -18,14 +18,6 @@ import (
 // ErrTooLong is returned for a line above the reader's limit. The line is
 // consumed.
 var ErrTooLong = errors.New("the line is too long")
-
-// ErrPasted is returned instead of an answer that was not typed; see
-// [Reader.ExpectAnswer]. What came with it is dropped.
-var ErrPasted = errors.New("it was not typed")
-
-// ErrBegun is returned instead of an answer that is the rest of a line which was
-// begun before the question; see [Reader.ExpectAnswer].
-var ErrBegun = errors.New("it was begun before the question")
 
 // The keys that do something. Ctrl-C and the like become signals as ever: the
 // terminal sees to that.
@@ -57,6 +49,11 @@ type Reader struct {
 	begun   bool // the line began before the question did
 	paste   bool // within what the terminal marks as pasted
 	pasted  bool // part of the line was pasted
+
+	delay   time.Duration // how long after a question keys answer nothing
+	asked   time.Time     // when the question was on the screen; zero before that
+	tooSoon bool          // the keys at hand came within delay
+	early   bool          // the line has keys that came too soon
 }
 
 // What a terminal puts around a paste if it was told to.
@@ -67,7 +64,7 @@ const (
 
 // NewReader returns a reader of lines of at most limit bytes.
 func NewReader(in io.Reader, limit int, echo func(string)) *Reader {
-	return &Reader{in: in, echo: echo, limit: limit}
+	return &Reader{in: in, echo: echo, limit: limit, delay: AnswerDelay}
 }
 
 // ReadLine returns the next line without its end. The error is io.EOF when the
@@ -101,39 +98,6 @@ func (r *Reader) Discard() {
 	r.drop()
 }
 
-// ExpectAnswer has the next lines be answers to a question, until it is called
-// with false. An answer is typed by a person who has seen the question: what is
-// there already is dropped, and for a line that was pasted, in part or as a
-// whole, ReadLine returns [ErrPasted]. A line counts as pasted where the terminal
-// says so, and where its end comes together with other keys: those of a person
-// come one by one. Of a line that was begun before, a message to come say, the
-// rest is no answer either: for that, ReadLine returns [ErrBegun].
-func (r *Reader) ExpectAnswer(on bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	begun := len(r.line) > 0
-	if n := len(r.keys); n > 0 {
-		begun = !endsLine(r.keys[n-1])
-	}
-	r.drop()
-	r.answers, r.begun = on, begun
-}
-
-// DropAhead drops what a terminal, which is what r reads, has ready to be read,
-// before an answer that is expected.
-func (r *Reader) DropAhead(terminal *os.File) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.reading { // or what is there is read already
-		if last, ok := drain(terminal); ok {
-			r.begun = !endsLine(last)
-		}
-	}
-	return Flush(terminal)
-}
-
-func endsLine(key byte) bool { return key == '\n' || key == '\r' }
-
 // Typed is what the line holds so far.
 func (r *Reader) Typed() string {
 	r.mu.Lock()
@@ -160,7 +124,9 @@ func (r *Reader) take() (line string, done bool, err error) {
 
 // The methods below are called with r.mu held.
 
-func (r *Reader) reset() { r.line, r.long, r.pasted, r.begun = nil, false, false, false }
+func (r *Reader) reset() {
+	r.line, r.long, r.pasted, r.begun, r.early = nil, false, false, false, false
+}
 
 // drop forgets all that was typed.
 func (r *Reader) drop() {
@@ -174,13 +140,15 @@ func (r *Reader) read(keys []byte) {
 	if len(keys) > 1 && bytes.ContainsAny(keys, "\r\n") {
 		r.pasted = true
 	}
+	r.tooSoon = r.tooEarly()
 }
 
 // key acts on one byte of input.
 func (r *Reader) key(b byte) (line string, done bool, err error) {
 	if within := r.paste; r.escaped(b) {
 		if within && !r.paste && r.answers {
-			return "", true, r.notTyped()
+			r.shown = append(r.shown, '\n')
+			return "", true, r.refuse(ErrPasted)
 		}
 		return "", false, nil
 	}
@@ -192,14 +160,14 @@ func (r *Reader) key(b byte) (line string, done bool, err error) {
 		r.shown = append(r.shown, '\n')
 		return r.end()
 	case keyEnd:
-		if len(r.line) == 0 {
+		if len(r.line) == 0 && !r.tooSoon {
 			return "", true, io.EOF
 		}
 	case keyBackspace, keyDelete:
 		r.erase(1)
 	case keyKill:
 		r.erase(utf8.RuneCount(r.line))
-		r.long, r.begun = false, false
+		r.long, r.begun, r.early = false, false, false
 	case keyWord:
 		r.erase(lastWord(r.line))
 	case keyEscape:
@@ -214,12 +182,8 @@ func (r *Reader) key(b byte) (line string, done bool, err error) {
 
 // end completes the line.
 func (r *Reader) end() (string, bool, error) {
-	if r.answers && r.pasted {
-		return "", true, r.notTyped()
-	}
-	if r.answers && r.begun {
-		r.drop()
-		return "", true, ErrBegun
+	if why := r.noAnswer(); r.answers && why != nil {
+		return "", true, r.refuse(why)
 	}
 	line, long := string(r.line), r.long
 	r.reset()
@@ -227,12 +191,6 @@ func (r *Reader) end() (string, bool, error) {
 		return "", true, ErrTooLong
 	}
 	return line, true, nil
-}
-
-// notTyped drops an answer that was pasted, with all that came with it.
-func (r *Reader) notTyped() error {
-	r.drop()
-	return ErrPasted
 }
 
 // escaped reports whether b belongs to a key that sends several bytes, such as
@@ -274,6 +232,7 @@ func (r *Reader) marksPaste(key string) {
 
 // add adds a byte to the line. A character is shown once it is complete.
 func (r *Reader) add(b byte) {
+	r.early = r.early || r.tooSoon
 	if len(r.line) >= r.limit {
 		r.long = true
 		return

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -87,22 +89,39 @@ func TestReadLineEnds(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-// chunks reads one string at a time, as a terminal hands over what is there. A
-// question is asked before each that begins with "?".
+// chunks reads one string at a time, as a terminal hands over what is there.
+// Marks at its begin say what happens before.
 type chunks struct {
 	reader *Reader
 	left   []string
 }
 
+const (
+	asks   = '?' // a question is put
+	begins = '!' // a question is going to be put
+	waits  = '@' // the time passes in which it can be read
+)
+
 func (c *chunks) Read(p []byte) (int, error) {
 	if len(c.left) == 0 {
 		return 0, io.EOF
 	}
-	text, asks := strings.CutPrefix(c.left[0], "?")
-	if c.left = c.left[1:]; asks {
-		c.reader.ExpectAnswer(true)
+	text := c.left[0]
+	c.left = c.left[1:]
+	for ; text != ""; text = text[1:] {
+		switch text[0] {
+		case asks:
+			c.reader.ExpectAnswer(true)
+			c.reader.Asked()
+		case begins:
+			c.reader.ExpectAnswer(true)
+		case waits:
+			time.Sleep(AnswerDelay)
+		default:
+			return copy(p, text), nil
+		}
 	}
-	return copy(p, text), nil
+	return 0, nil
 }
 
 func TestAnswersAreTyped(t *testing.T) {
@@ -112,36 +131,99 @@ func TestAnswersAreTyped(t *testing.T) {
 		want  string
 		err   error
 	}{
-		{"key by key", []string{"?y", "e", "s", "\n"}, "yes", nil},
-		{"fast fingers", []string{"?ye", "s", "\r"}, "yes", nil},
-		{"corrected", []string{"?n", "\x7f", "y", "\n"}, "y", nil},
-		{"arrows", []string{"?\x1b[D", "y", "\x1b[C", "\n"}, "y", nil},
-		{"enter alone", []string{"?\n"}, "", nil},
-		{"the rest of a line", []string{"wh", "?y", "\n"}, "", ErrBegun},
-		{"a line begun anew", []string{"wh", "?\x15", "y", "\n"}, "y", nil},
-		{"all at once", []string{"?y\n"}, "", ErrPasted},
-		{"all at once, with a carriage return", []string{"?y\r"}, "", ErrPasted},
-		{"several lines", []string{"?rm -rf x\ny\n"}, "", ErrPasted},
-		{"a line end in the middle", []string{"?rm\ry", "\n"}, "", ErrPasted},
-		{"the end of a word with its line end", []string{"?y", "es\n"}, "", ErrPasted},
-		{"a line end and more", []string{"?y", "\ny"}, "", ErrPasted},
-		{"marked", []string{"?" + pasteBegins + "y" + pasteEnds}, "", ErrPasted},
-		{"marked, key by key", []string{"?\x1b", "[", "2", "0", "0", "~", "y", "\n", "y", "\x1b", "[", "2", "0", "1", "~"}, "", ErrPasted},
-		{"marked, with keys inside", []string{"?" + pasteBegins, "y\x1b[A\x04\x03", pasteEnds}, "", ErrPasted},
-		{"a mark that does not end", []string{"?" + pasteBegins, "y", "\n"}, "", io.EOF},
+		{"key by key", []string{"?@y", "e", "s", "\n"}, "yes", nil},
+		{"fast fingers", []string{"?@ye", "s", "\r"}, "yes", nil},
+		{"corrected", []string{"?@n", "\x7f", "y", "\n"}, "y", nil},
+		{"arrows", []string{"?@\x1b[D", "y", "\x1b[C", "\n"}, "y", nil},
+		{"enter alone", []string{"?@\n"}, "", nil},
+		{"the rest of a line", []string{"wh", "?@y", "\n"}, "", ErrBegun},
+		{"a line begun anew", []string{"wh", "?@\x15", "y", "\n"}, "y", nil},
+		{"all at once", []string{"?@y\n"}, "", ErrPasted},
+		{"all at once, with a carriage return", []string{"?@y\r"}, "", ErrPasted},
+		{"several lines", []string{"?@rm -rf x\ny\n"}, "", ErrPasted},
+		{"a line end in the middle", []string{"?@rm\ry", "\n"}, "", ErrPasted},
+		{"the end of a word with its line end", []string{"?@y", "es\n"}, "", ErrPasted},
+		{"a line end and more", []string{"?@y", "\ny"}, "", ErrPasted},
+		{"marked", []string{"?@" + pasteBegins + "y" + pasteEnds}, "", ErrPasted},
+		{"marked, key by key", []string{"?@\x1b", "[", "2", "0", "0", "~", "y", "\n", "y", "\x1b", "[", "2", "0", "1", "~"}, "", ErrPasted},
+		{"marked, with keys inside", []string{"?@" + pasteBegins, "y\x1b[A\x04\x03", pasteEnds}, "", ErrPasted},
+		{"a mark that does not end", []string{"?@" + pasteBegins, "y", "\n"}, "", io.EOF},
+		{"before it could be read", []string{"?y", "e", "s", "\n"}, "", ErrTooSoon},
+		{"before it was put", []string{"!@y", "\n"}, "", ErrTooSoon},
+		{"begun before it could be read", []string{"?y", "@e", "s", "\n"}, "", ErrTooSoon},
+		{"a line end before it could be read", []string{"?\n"}, "", ErrTooSoon},
+		{"erased too late", []string{"?y", "@\x7f", "n", "\n"}, "", ErrTooSoon},
+		{"begun anew once it could be read", []string{"?y", "@\x15", "n", "\n"}, "n", nil},
+		{"begun anew before it could be read", []string{"?x\x15y", "@\n"}, "", ErrTooSoon},
+		{"the end of the input before it could be read", []string{"?\x04", "@y", "\n"}, "y", nil},
+		{"arrows before it could be read", []string{"?\x1b[D", "@y", "\n"}, "y", nil},
+		{"pasted before it could be read", []string{"?y\n"}, "", ErrPasted},
+		{"marked before it could be read", []string{"?" + pasteBegins + "y", "@" + pasteEnds}, "", ErrPasted},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			in := &chunks{left: tt.reads}
-			r := NewReader(in, 1000, func(string) {})
-			in.reader = r
-			line, err := r.ReadLine()
-			require.ErrorIs(t, err, tt.err)
-			require.Equal(t, tt.want, line)
-			if err == ErrPasted {
-				require.Empty(t, r.Typed(), "nothing of a paste is left to the next answer")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				in := &chunks{left: tt.reads}
+				r := NewReader(in, 1000, func(string) {})
+				in.reader = r
+				line, err := r.ReadLine()
+				require.ErrorIs(t, err, tt.err)
+				require.Equal(t, tt.want, line)
+				if err != io.EOF {
+					require.Empty(t, r.Typed(), "nothing is left to the next answer")
+				}
+			})
 		})
 	}
+}
+
+func TestAnswerAsksUntilSomebodyHasReadTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := &chunks{left: []string{
+			"say wh", "?at", "\n", // a message, in the middle of which the question comes
+			"y", "\n", // the next one
+			"@y\n", "@yes", "\n", "never read",
+		}}
+		var shown strings.Builder
+		r := NewReader(in, 1000, func(s string) { shown.WriteString(s) })
+		in.reader = r
+		answer, err := Answer(func() (string, error) {
+			r.ExpectAnswer(true)
+			r.Asked()
+			return r.ReadLine()
+		}, func(why string) { shown.WriteString(why + "\n") })
+		require.NoError(t, err)
+		require.Equal(t, "yes", answer)
+		require.Equal(t, `say what
+(that line was begun before the question; type the answer)
+y
+(that was typed before the question could be read; type the answer)
+y
+(that came all at once, as a paste does; type the answer)
+yes
+`, shown.String())
+
+		_, err = Answer(func() (string, error) { return "", io.EOF }, nil)
+		require.ErrorIs(t, err, io.EOF)
+	})
+}
+
+func TestARefusedPasteEndsItsLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := &chunks{left: []string{"?@a", pasteBegins + "y" + pasteEnds}}
+		var shown strings.Builder
+		r := NewReader(in, 1000, func(s string) { shown.WriteString(s) })
+		in.reader = r
+		_, err := r.ReadLine()
+		require.ErrorIs(t, err, ErrPasted)
+		require.Equal(t, "a\n", shown.String())
+	})
+}
+
+func TestLinesThatComeTooSoon(t *testing.T) {
+	asked := time.Now()
+	require.True(t, TooSoon(asked, asked))
+	require.True(t, TooSoon(asked, asked.Add(AnswerDelay-1)))
+	require.False(t, TooSoon(asked, asked.Add(AnswerDelay)))
 }
 
 func TestPastesAreTextWhereNothingIsAsked(t *testing.T) {

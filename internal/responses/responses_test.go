@@ -270,15 +270,6 @@ func TestErrorsOfAStream(t *testing.T) {
 	require.ErrorIs(t, err, chatstream.ErrUnfinished)
 }
 
-func TestAnswersOfTooManyItemsAreTooLarge(t *testing.T) {
-	var a responses.Assembler
-	var err error
-	for i := 0; i < 2000 && err == nil; i++ {
-		_, err = a.Add([]byte(done(i, `{"type":"x"}`)))
-	}
-	require.ErrorIs(t, err, chatstream.ErrTooLarge)
-}
-
 // replayed returns the items of the message that an answer of these items made,
 // after change, for the model.
 func replayed(t *testing.T, in responses.Input, change func(map[string]any), output ...string) string {

@@ -13,7 +13,7 @@ import (
 
 // Limits of one answer, far beyond what models write.
 const (
-	maxText   = 16 << 20 // bytes of all deltas
+	maxText   = 16 << 20 // bytes of all deltas, and of all reasoning
 	maxWhole  = 16 << 20 // bytes of all items, announced and complete
 	maxItems  = 1024
 	maxValues = 100_000 // of all items
@@ -135,7 +135,7 @@ func readResponse(data json.RawMessage) (*response, error) {
 // elements returns copies of the items in a list.
 func elements(list json.RawMessage) ([]json.RawMessage, error) {
 	if len(list) > maxWhole || jsonwalk.Values(list) > maxValues {
-		return nil, fmt.Errorf("%w: its items", chatstream.ErrTooLarge)
+		return nil, errTooLargeItems
 	}
 	var items []json.RawMessage
 	for raw := range jsonwalk.Elements(list) {
@@ -147,7 +147,10 @@ func elements(list json.RawMessage) ([]json.RawMessage, error) {
 	return items, nil
 }
 
-var errTooManyItems = fmt.Errorf("%w: more than %d items", chatstream.ErrTooLarge, maxItems)
+var (
+	errTooManyItems  = fmt.Errorf("%w: more than %d items", chatstream.ErrTooLarge, maxItems)
+	errTooLargeItems = fmt.Errorf("%w: its items have more than %d MiB or %d values", chatstream.ErrTooLarge, maxWhole>>20, maxValues)
+)
 
 // field returns a field of an object, and nil if there is none.
 func field(object json.RawMessage, name string) (found json.RawMessage) {
@@ -205,7 +208,7 @@ func (a *Assembler) addPiece(kind string, e *event) (chatstream.Delta, error) {
 		a.reasoning = true
 		piece := text(e.delta)
 		a.thought += len(piece)
-		return chatstream.Delta{Reasoning: piece}, nil
+		return chatstream.Delta{Reasoning: piece}, bounded(a.thought)
 	case "response.reasoning_summary_part.added":
 		if a.reasoning {
 			return chatstream.Delta{Reasoning: betweenTexts}, nil
@@ -327,7 +330,7 @@ func (a *Assembler) payFor(item json.RawMessage) error {
 	a.whole += len(item)
 	a.values += jsonwalk.Values(item)
 	if a.whole > maxWhole || a.values > maxValues {
-		return fmt.Errorf("%w: its items have more than %d MiB or %d values", chatstream.ErrTooLarge, maxWhole>>20, maxValues)
+		return errTooLargeItems
 	}
 	return nil
 }
@@ -355,10 +358,16 @@ func (a *Assembler) addDelta(it *item, piece string) error {
 	if it == nil {
 		return errTooManyItems
 	}
-	if a.text += len(piece); a.text > maxText {
+	a.text += len(piece)
+	it.delta.WriteString(piece)
+	return bounded(a.text)
+}
+
+// bounded refuses what is longer than texts are.
+func bounded(length int) error {
+	if length > maxText {
 		return fmt.Errorf("%w: more than %d MiB", chatstream.ErrTooLarge, maxText>>20)
 	}
-	it.delta.WriteString(piece)
 	return nil
 }
 

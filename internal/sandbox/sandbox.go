@@ -106,6 +106,9 @@ func OpenWorkspace(ctx context.Context, c Config, open bool, mounts ...string) (
 		}
 		return w, fmt.Errorf("%w: workspace: %w", ErrStart, err)
 	}
+	if err := w.Tree.RemoveStages(); err != nil {
+		c.Logger.Debug("remove what copies that were killed left in the workspace", "error", err)
+	}
 	for _, file := range c.InitialFiles {
 		if err := file.copyInto(ctx, HostFiles{w.Tree}); err != nil {
 			return w, errors.Join(fmt.Errorf("initial files: %w", err), w.Discard())

@@ -12,9 +12,9 @@ import (
 // ErrTooLarge is returned for an event beyond the reader's limit.
 var ErrTooLarge = errors.New("the event is too large")
 
-// Reader reads the data of events. What servers do besides is tolerated: lines
-// that end in CR LF, a field without a space after its colon, and a last event
-// without the blank line that ends it.
+// Reader reads the data of events. Lines end in LF, CR LF or CR, as the standard
+// has it. What servers do besides is tolerated: a field without a space after
+// its colon, and a last event without the blank line that ends it.
 type Reader struct {
 	lines *bufio.Reader
 	max   int
@@ -24,7 +24,7 @@ type Reader struct {
 // NewReader returns a reader of events whose data has at most max bytes.
 func NewReader(r io.Reader, max int) *Reader {
 	const buffer = 16 << 10
-	return &Reader{lines: bufio.NewReaderSize(r, buffer), max: max}
+	return &Reader{lines: bufio.NewReaderSize(&lineFeeds{r: r}, buffer), max: max}
 }
 
 // Next returns the data of the next event that has some, its lines ended by
@@ -53,7 +53,7 @@ func (r *Reader) line() (blank bool, err error) {
 		part, err := r.lines.ReadSlice('\n')
 		if !begun {
 			begun = true
-			blank = err == nil && len(bytes.TrimRight(part, "\r\n")) == 0
+			blank = err == nil && len(bytes.TrimRight(part, "\n")) == 0
 			part, isData = dataOf(part)
 		}
 		if isData {
@@ -74,7 +74,7 @@ func (r *Reader) line() (blank bool, err error) {
 
 // endLine leaves one line feed at the end of a line of data.
 func (r *Reader) endLine() {
-	r.data = append(bytes.TrimRight(r.data, "\r\n"), '\n')
+	r.data = append(bytes.TrimRight(r.data, "\n"), '\n')
 }
 
 // dataOf returns what a line says after "data:".
@@ -84,4 +84,40 @@ func dataOf(line []byte) ([]byte, bool) {
 		return nil, false
 	}
 	return bytes.TrimPrefix(rest, []byte(" ")), true
+}
+
+// lineFeeds ends all lines in LF.
+type lineFeeds struct {
+	r  io.Reader
+	cr bool // the last byte was a CR, which has ended a line
+}
+
+// Read passes on what comes.
+func (l *lineFeeds) Read(p []byte) (int, error) {
+	for {
+		n, err := l.r.Read(p)
+		n = l.convert(p[:n])
+		if n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
+}
+
+// convert works in place, and returns the length of what is left.
+func (l *lineFeeds) convert(p []byte) int {
+	if !l.cr && bytes.IndexByte(p, '\r') < 0 {
+		return len(p)
+	}
+	kept := 0
+	for _, b := range p {
+		if skip := l.cr && b == '\n'; !skip {
+			p[kept] = b
+			if b == '\r' {
+				p[kept] = '\n'
+			}
+			kept++
+		}
+		l.cr = b == '\r'
+	}
+	return kept
 }

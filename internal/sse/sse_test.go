@@ -5,15 +5,16 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/sse"
 )
 
-func read(t *testing.T, text string, max int) ([]string, error) {
+func read(t *testing.T, text io.Reader, max int) ([]string, error) {
 	t.Helper()
-	r := sse.NewReader(strings.NewReader(text), max)
+	r := sse.NewReader(text, max)
 	var events []string
 	for {
 		data, err := r.Next()
@@ -40,21 +41,25 @@ func TestEventsAreRead(t *testing.T) {
 		"dat: a\ndatax: b\n\n":                       nil,
 		"data:\n\ndata: a\n\n":                       {"\n", "a\n"},
 		"\n\n\r\n":                                   nil,
+		"data: a\r\rdata: b\rdata: c\r\r":            {"a\n", "b\nc\n"},
+		"data: a\r\n\rdata: b\n\r":                   {"a\n", "b\n"},
 		"":                                           nil,
 	}
 	for text, want := range cases {
-		got, err := read(t, text, 1<<20)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
+			got, err := read(t, r, 1<<20)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
 	}
 }
 
 func TestEventsAreBounded(t *testing.T) {
-	_, err := read(t, "data: "+strings.Repeat("x", 2000)+"\n\n", 1000)
+	_, err := read(t, strings.NewReader("data: "+strings.Repeat("x", 2000)+"\n\n"), 1000)
 	require.ErrorIs(t, err, sse.ErrTooLarge)
-	_, err = read(t, strings.Repeat("data: x\n", 2000), 1000)
+	_, err = read(t, strings.NewReader(strings.Repeat("data: x\n", 2000)), 1000)
 	require.ErrorIs(t, err, sse.ErrTooLarge)
-	got, err := read(t, strings.Repeat("data: x\n\n", 2000), 1000)
+	got, err := read(t, strings.NewReader(strings.Repeat("data: x\n\n", 2000)), 1000)
 	require.NoError(t, err)
 	require.Len(t, got, 2000)
 }

@@ -7,11 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -26,9 +24,6 @@ type ExtractOptions struct {
 	// Chown, if set, is called for every file, directory and link that is made.
 	Chown func(root *os.Root, name string)
 }
-
-// stagePrefix begins the names of trees that are not complete yet.
-const stagePrefix = ".pygent-stage-"
 
 // maxModes bounds the names of directories that are held until their modes can
 // be set, in bytes.
@@ -52,6 +47,7 @@ type Staged struct {
 	x    *extractor
 	root *os.Root
 	name string // of the directory that holds it
+	lock *os.File
 }
 
 // Stage does the first half of [Extract].
@@ -69,12 +65,16 @@ func (t *Reader) Stage(root *os.Root, o ExtractOptions) (*Staged, error) {
 	if o.As != "" && t.IsDir() {
 		return nil, fmt.Errorf("%s: a directory now, and no file", o.As)
 	}
-	name, dir, err := makeStage(root)
+	name, lock, err := newStage(root)
 	if err != nil {
 		return nil, err
 	}
+	dir, err := root.OpenRoot(name)
+	if err != nil {
+		return nil, errors.Join(err, root.Remove(name), closeLock(lock))
+	}
 	x := &extractor{root: dir, in: t, options: o, modes: make(map[string]fs.FileMode), buf: make([]byte, 64<<10)}
-	s := &Staged{x: x, root: root, name: name}
+	s := &Staged{x: x, root: root, name: name, lock: lock}
 	if err := errors.Join(x.unpack(), dir.Close()); err != nil {
 		return nil, errors.Join(err, s.Discard())
 	}
@@ -91,21 +91,10 @@ func (s *Staged) Commit() error {
 }
 
 // Discard removes what is not in its place.
-func (s *Staged) Discard() error { return Remove(s.root, s.name) }
-
-// makeStage makes a directory below root, for a tree that is not complete yet.
-func makeStage(root *os.Root) (name string, stage *os.Root, err error) {
-	// The generator is seeded from the kernel's, and Mkdir refuses a name that
-	// is taken: package crypto/rand would add nothing but its size.
-	name = stagePrefix + strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36)
-	if err := root.Mkdir(name, 0o700); err != nil {
-		return "", nil, err
-	}
-	stage, err = root.OpenRoot(name)
-	if err != nil {
-		return "", nil, errors.Join(err, root.Remove(name))
-	}
-	return name, stage, nil
+func (s *Staged) Discard() error {
+	err := errors.Join(Remove(s.root, s.name), closeLock(s.lock))
+	s.lock = nil
+	return err
 }
 
 // extractor is one run of [Extract].

@@ -154,6 +154,23 @@ func TestWhatIsInUseIsNotRemoved(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "work"))
 }
 
+// TestWorkspaceOfAnotherProcessIsNotRemovedAsOurs has one that this user's pygent
+// made, in another process.
+func TestWorkspaceOfAnotherProcessIsNotRemovedAsOurs(t *testing.T) {
+	dir := tempWithWork(t)
+	parent := filepath.Dir(dir)
+	place := owner.ThisPlace()
+	place.Boot = "earlier"
+	note := owner.Open(workspace.State(), place).Note(filepath.Base(parent))
+	require.NoError(t, os.WriteFile(filepath.Join(parent, "owner"), note, 0o600))
+	found := workspace.FindTemps()
+	require.Len(t, found, 1)
+	require.True(t, found[0].Proved)
+	require.ErrorContains(t, workspace.RemoveTemp(dir), "not a temporary workspace")
+	require.FileExists(t, filepath.Join(dir, "work"))
+	require.NoError(t, workspace.RemoveFound(parent))
+}
+
 func TestWorkspaceOfAnEarlierVersionCanBeRemoved(t *testing.T) {
 	dir := tempWithWork(t)
 	parent := filepath.Dir(dir)

@@ -230,6 +230,9 @@ func (t *Tree) overwrite(rel string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// RemoveStages removes what copies that were killed left in the tree's directory.
+func (t *Tree) RemoveStages() error { return tree.RemoveStages(t.root) }
+
 // Pack has take read the archive of the file or directory name, as package tree
 // makes it. A link by that name is followed inside the tree.
 func (t *Tree) Pack(ctx context.Context, name string, take func(io.Reader) error) error {

@@ -12,7 +12,23 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// state is where owners of the tests keep their key.
+var state string
+
+func TestMain(m *testing.M) {
+	var err error
+	if state, err = os.MkdirTemp("", "state"); err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_STATE_HOME", state)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(state)
+		os.Exit(code)
+	}))
+}
+
+// State is the directory of this user's records.
+func State() string { return filepath.Join(state, "pygent") }
 
 func openTest(t testing.TB, mounts ...string) *Tree {
 	t.Helper()

@@ -65,6 +65,30 @@ func TestTreeWithNamesThatAreNoText(t *testing.T) {
 	requireOwned(t, 0, "/etc/passwd")
 }
 
+// The kernel takes the bits from what is given away, but not from what is the
+// owner's already.
+func TestTreeTakesEachBitFromTheOwnersFiles(t *testing.T) {
+	dir := t.TempDir()
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = 65534
+	}
+	modes := map[string]os.FileMode{"u": os.ModeSetuid, "g": os.ModeSetgid, "both": os.ModeSetuid | os.ModeSetgid}
+	for name, bits := range modes {
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(file, nil, 0o700))
+		require.NoError(t, os.Chown(file, uid, os.Getgid()))
+		require.NoError(t, os.Chmod(file, 0o751|bits))
+	}
+	_, err := give(t, dir)
+	require.NoError(t, err)
+	for name := range modes {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o751), info.Mode(), name)
+	}
+}
+
 // A chain that is deeper than a path can be long, and than descriptors suffice.
 func TestTreeThatIsDeep(t *testing.T) {
 	const depth = 4_200

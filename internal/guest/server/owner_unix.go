@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/x/pygent/internal/guest/wire"
 )
 
 // nonblock keeps an open from waiting for the other end of a pipe.
@@ -14,6 +16,18 @@ const nonblock = syscall.O_NONBLOCK
 
 // owner is who a file belongs to.
 type owner struct{ UID, GID int }
+
+// workspaceOwner returns whom the workspace belongs to, or nil where it is unknown,
+// and whether that is the host's word.
+func workspaceOwner(root *os.Root, m *wire.Hello) (o *owner, hosts bool) {
+	if o, ok := ownerOnHost(root, m.HostOwner); ok {
+		return o, true
+	}
+	if m.Owner.Known {
+		return &owner{UID: int(m.Owner.UID), GID: int(m.Owner.GID)}, false
+	}
+	return ownerOf(root), false
+}
 
 // ownerOf returns the owner of the workspace, or nil where it is unknown.
 func ownerOf(root *os.Root) *owner {

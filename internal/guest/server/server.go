@@ -215,18 +215,16 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
 	st := &state{workspace: workspace, root: root, env: mergeEnv(s.environ, m.Env)}
+	hostOwner := false
 	if m.Own {
-		st.owner = ownerOf(root)
-		if m.Owner.Known {
-			st.owner = &owner{UID: int(m.Owner.UID), GID: int(m.Owner.GID)}
-		}
+		st.owner, hostOwner = workspaceOwner(root, m)
 	}
 	st.shell, st.noShell = shell.Find(st.env, "/usr/local/bin", "/usr/bin", "/bin")
 	w := &wire.Welcome{
 		Version: wire.Version, Shell: st.shell,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel(),
 		UID: os.Getuid(), GID: os.Getgid(), Init: os.Getpid() == 1,
-		Supervised: s.supervisor.Sure(), Setid: s.Setid, SetidNote: s.SetidNote,
+		Supervised: s.supervisor.Sure(), Setid: s.Setid, SetidNote: s.SetidNote, HostOwner: hostOwner,
 	}
 	if st.owner != nil {
 		w.Owner = wire.Owner{Known: true, UID: int64(st.owner.UID), GID: int64(st.owner.GID)}

@@ -21,16 +21,21 @@ type identity struct {
 	umask     uint32
 }
 
-// mighty are the capabilities that make groups irrelevant.
-const mighty = 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER
-
 // identify returns the identity of a thread.
 func identify(thread int) (identity, error) {
+	i, err := credentials(thread)
+	if err == nil {
+		err = i.findNamespaces(thread)
+	}
+	return i, err
+}
+
+// credentials returns the part of it that is told to anybody.
+func credentials(thread int) (i identity, err error) {
 	status, err := os.ReadFile(procPath(thread, "status"))
 	if err != nil {
 		return identity{}, err
 	}
-	var i identity
 	for line := range bytes.Lines(status) {
 		name, value, _ := strings.Cut(strings.TrimSpace(string(line)), ":\t")
 		switch name {
@@ -39,7 +44,7 @@ func identify(thread int) (identity, error) {
 		case "Gid":
 			i.gid, err = lastID(value)
 		case "Groups":
-			i.groups = value
+			i.groups = strings.TrimSpace(value)
 		case "CapEff":
 			i.effective, err = strconv.ParseUint(value, 16, 64)
 		case "Umask":
@@ -51,11 +56,16 @@ func identify(thread int) (identity, error) {
 			return identity{}, fmt.Errorf("status of a thread: %w", err)
 		}
 	}
-	if i.users, err = os.Readlink(procPath(thread, "ns/user")); err != nil {
-		return identity{}, err
+	return i, nil
+}
+
+// findNamespaces completes it. The kernel tells this to those alone who may look
+// into the thread.
+func (i *identity) findNamespaces(thread int) (err error) {
+	if i.users, err = os.Readlink(procPath(thread, "ns/user")); err == nil {
+		i.mounts, err = os.Readlink(procPath(thread, "ns/mnt"))
 	}
-	i.mounts, err = os.Readlink(procPath(thread, "ns/mnt"))
-	return i, err
+	return err
 }
 
 // lastID returns the last of the ids in a line: that for files.
@@ -63,12 +73,10 @@ func lastID(value string) (int, error) {
 	return strconv.Atoi(value[strings.LastIndexByte(value, '\t')+1:])
 }
 
-// same reports whether other may do with files exactly what i may.
+// same reports whether other may do with files exactly what i may, if they are in
+// one user namespace.
 func (i identity) same(other identity) bool {
-	if i.uid != other.uid || i.effective != other.effective || i.users != other.users {
-		return false
-	}
-	return i.effective&mighty == mighty || i.gid == other.gid && i.groups == other.groups
+	return i.uid == other.uid && i.gid == other.gid && i.groups == other.groups && i.effective == other.effective
 }
 
 func procPath(thread int, name string) string {

@@ -30,9 +30,10 @@ func (d *deputy) answer(c call) {
 	a := abis[runtime.GOARCH]
 	err := error(unix.EPERM)
 	if want, ok := changeOf(a, c); ok {
-		err = d.chmod(c, want)
+		err = d.as(c, func(from *caller) error { return d.chmod(c, from, want) })
 	} else if want, ok := creationOf(a, c); ok {
-		if err = d.create(c, want); err == nil {
+		err = d.as(c, func(from *caller) error { return d.create(c, from, want) })
+		if err == nil {
 			return // the descriptor was the answer
 		}
 	}
@@ -56,15 +57,10 @@ func changeOf(a abi, c call) (change, bool) {
 	}
 }
 
-// chmod changes the mode of the file that the caller means, if the caller may
-// do exactly what this process may.
-func (d *deputy) chmod(c call, want change) error {
+// chmod changes the mode of the file that the caller means.
+func (d *deputy) chmod(c call, from *caller, want change) error {
 	if want.flags&^(unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH) != 0 {
 		return unix.EINVAL
-	}
-	from, err := d.callerOf(c)
-	if err != nil {
-		return err
 	}
 	file, err := from.file(want)
 	if err != nil {
@@ -79,21 +75,29 @@ func (d *deputy) chmod(c call, want change) error {
 	return setMode(file, want.mode)
 }
 
-// callerOf returns who waits for the answer to a call. Others than those that
-// may do exactly what this process may are refused.
-func (d *deputy) callerOf(c call) (*caller, error) {
+// as calls do where the kernel lets it do with files exactly what it lets the
+// caller: so it is the kernel that decides, and nothing is asked that could have
+// changed since. Callers in another user namespace are refused, and those that
+// nobody with their own rights may look into.
+func (d *deputy) as(c call, do func(*caller) error) error {
 	if c.thread == 0 {
-		return nil, unix.EPERM
+		return unix.EPERM
 	}
 	from := &caller{thread: int(c.thread)}
 	var err error
-	if from.identity, err = identify(from.thread); err != nil {
-		return nil, unix.EPERM
+	if from.identity, err = credentials(from.thread); err != nil {
+		return unix.EPERM
 	}
-	if !d.self.same(from.identity) {
-		return nil, unix.EPERM
+	act := func() error {
+		if from.findNamespaces(from.thread) != nil || from.users != d.self.users {
+			return unix.EPERM
+		}
+		return do(from)
 	}
-	return from, nil
+	if d.self.same(from.identity) {
+		return act()
+	}
+	return d.self.become(from.identity, act)
 }
 
 // file opens a handle on the file that a change is for.

@@ -1,6 +1,6 @@
 # Tries every way to a file with the setuid or setgid bit that the kernel
 # offers, and prints for each the error or "ok".
-import ctypes, errno, json, mmap, os, platform, signal, stat, struct, sys, threading
+import ctypes, errno, json, mmap, os, platform, signal, stat, struct, subprocess, sys, threading
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -197,6 +197,51 @@ def other_callers():
     in_child("a process that nobody may look into", hidden)
 
 
+def switched(name, code, uid=1234, groups="--clear-groups"):
+    """Notes how code went that a user runs whom a program has switched to."""
+    user = ["setpriv", "--reuid", str(uid), "--regid", "1234", groups]
+    code = "import os\ntry:\n    %s\n    print('ok')\nexcept OSError as e:\n    print(__import__('errno').errorcode[e.errno])" % code
+    done = subprocess.run([*user, sys.executable, "-B", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    results[name] = done.stdout.strip()
+
+
+def switched_users():
+    if os.getuid() != 0:
+        return
+    for name in ("home", "closed", "of-a-group"):
+        os.mkdir(name)
+        make(name + "/his")
+        os.chown(name + "/his", 1234, 1234)
+        make(name + "/root's", 0o666)
+    os.chown("home", 1234, 1234)
+    os.chown("of-a-group", 0, 5555)
+    os.chmod("closed", 0o700)
+    os.chmod("of-a-group", 0o750)
+    os.symlink("../changed", "home/link")
+    switched("a switched user, his own", "os.chmod('home/his', 0o6755)")
+    expect("his own has the rest", "home/his", 0o755)
+    switched("a switched user, by descriptor", "os.fchmod(os.open('home/his', os.O_RDONLY), 0o4711)")
+    switched("a switched user, root's", "os.chmod(\"home/root's\", 0o4755)")
+    switched("a switched user, root's by descriptor", "os.fchmod(os.open(\"home/root's\", os.O_RDWR), 0o4755)")
+    switched("a switched user, root's by a link", "os.chmod('home/link', 0o4755)")
+    switched("a switched user, his own out of reach", "os.chmod('closed/his', 0o4755)")
+    switched("a switched user, his own out of a group", "os.chmod('of-a-group/his', 0o4755)")
+    switched("a switched user, his own within a group", "os.chmod('of-a-group/his', 0o4755)", groups="--groups=5555")
+    switched("a switched user, a directory", "os.mkdir('home/made'); os.chmod('home/made', 0o2775)")
+    expect("his directory has the rest", "home/made", 0o775)
+    switched("a switched user creates", "os.umask(0o027); os.close(os.open('home/new', os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o6777))")
+    expect("what he created has the rest", "home/new", 0o750)
+    new = os.stat("home/new")
+    results["what he created is his"] = "ok" if (new.st_uid, new.st_gid) == (1234, 1234) else str(new)
+    switched("a switched user creates where he may not", "os.open('closed/new', os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o4755)")
+    results["nothing is made where he may not"] = "no" if os.path.exists("closed/new") else "ok"
+    switched("another group, root's", "os.chmod(\"home/root's\", 0o4755)", uid=0)
+    switched("another group creates", "os.close(os.open('home/of-the-group', os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o2755))", uid=0)
+    results["what the group created is its own"] = "ok" if os.stat("home/of-the-group").st_gid == 1234 else "no"
+    attempt("root after all of them", "fchmodat", CWD, b"home/root's", 0o4744)
+    expect("root is root again", "home/root's", 0o744)
+
+
 def races():
     """Threads change modes behind names that lead elsewhere at any moment."""
     for name in ("one", "two"):
@@ -246,6 +291,7 @@ errors()
 creations()
 ways_around()
 other_callers()
+switched_users()
 races()
 killed_callers()
 json.dump(results, sys.stdout)

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It changes with every change of a
 // message.
-const Version = 5
+const Version = 6
 
 // Bounds of messages.
 const (
@@ -48,7 +48,8 @@ type Hello struct {
 	Env       []string      // added to the environment of every command
 	Nonce     string        // a file of the workspace, by which the host learns whether it shares it
 	Own       bool          // give what file requests make to the owner of the workspace
-	Owner     Owner         // that, where it is known; commands may have changed it since
+	Owner     Owner         // that, where an earlier guest said it; commands may have changed it since
+	HostOwner HostOwner     // that, as the host knows it, which goes before
 	Silence   time.Duration // the guest ends when it hears nothing for so long; 0 for never
 }
 
@@ -61,6 +62,7 @@ func (m *Hello) Fields(c *Codec) {
 	c.String(&m.Nonce, MaxPath)
 	c.Bool(&m.Own)
 	m.Owner.fields(c)
+	m.HostOwner.fields(c)
 	c.Duration(&m.Silence)
 }
 
@@ -74,6 +76,23 @@ func (o *Owner) fields(c *Codec) {
 	c.Bool(&o.Known)
 	c.Int(&o.UID)
 	c.Int(&o.GID)
+}
+
+// HostOwner is whom a directory of the host belongs to, as the host numbers users.
+// It means something to a guest that sees that directory under the same kernel.
+type HostOwner struct {
+	Owner
+	Sure     bool   // the directory was that owner's when the host looked
+	Dev, Ino int64  // of the directory
+	Boot     string // id of the kernel since its start
+}
+
+func (o *HostOwner) fields(c *Codec) {
+	o.Owner.fields(c)
+	c.Bool(&o.Sure)
+	c.Int(&o.Dev)
+	c.Int(&o.Ino)
+	c.String(&o.Boot, maxName)
 }
 
 // Welcome answers a [Hello].
@@ -92,6 +111,7 @@ type Welcome struct {
 	Setid      string // what becomes of setuid and setgid bits that commands set; empty when they stay
 	SetidNote  string // why they stay
 	Owner      Owner  // of the workspace
+	HostOwner  bool   // it is the one of Hello.HostOwner
 }
 
 // Fields implements [Message].
@@ -112,6 +132,7 @@ func (m *Welcome) Fields(c *Codec) {
 	c.String(&m.Setid, maxName)
 	c.String(&m.SetidNote, maxText)
 	m.Owner.fields(c)
+	c.Bool(&m.HostOwner)
 }
 
 // Run starts a command. In the foreground, [Chunk] frames may come and a

@@ -27,8 +27,9 @@ func messages() []wire.Message {
 	job := wire.Job{ID: "1", Command: "sleep", Running: true, ExitCode: -1, Total: 1 << 40, Procs: []wire.Proc{{PID: 7, Name: "sh"}}, Count: 1}
 	return []wire.Message{
 		&wire.Empty{},
-		&wire.Hello{Version: 1, Workspace: "/workspace", SpillDirs: []string{"/tmp"}, Env: []string{"A=b"}, Nonce: "n", Own: true, Owner: wire.Owner{Known: true, UID: 1<<32 - 2, GID: 1}},
-		&wire.Welcome{Version: 1, Shell: "/bin/sh", OS: "linux", UID: 1000, Init: true, Nonce: "x", NonceOK: true, Owner: wire.Owner{Known: true, UID: 1000, GID: 100}},
+		&wire.Hello{Version: 1, Workspace: "/workspace", SpillDirs: []string{"/tmp"}, Env: []string{"A=b"}, Nonce: "n", Own: true, Owner: wire.Owner{Known: true, UID: 1<<32 - 2, GID: 1},
+			HostOwner: wire.HostOwner{Owner: wire.Owner{Known: true, UID: 1}, Sure: true, Dev: 1, Ino: 1<<63 - 1, Boot: "b"}},
+		&wire.Welcome{Version: 1, Shell: "/bin/sh", OS: "linux", UID: 1000, Init: true, Nonce: "x", NonceOK: true, Owner: wire.Owner{Known: true, UID: 1000, GID: 100}, HostOwner: true},
 		&wire.Run{Script: []byte("true"), Env: []string{"A=1"}, Timeout: time.Second, Head: 1, Tail: 2, Live: true},
 		&wire.Chunk{Offset: 5, Data: []byte("abc")},
 		&wire.Result{ExitCode: 137, Signal: 9, Head: []byte{0xff, 0}, Tail: []byte("t"), Total: 9, Left: []wire.Proc{{PID: 1, Name: "x"}}, LeftCount: 3},

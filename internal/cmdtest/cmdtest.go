@@ -1,0 +1,73 @@
+// Package cmdtest runs the command pygent in tests: built once for all tests of a
+// package, and with nothing of the developer's own settings in its environment.
+package cmdtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// binary is the command under test. Main builds it before any test runs.
+var binary string
+
+// Main builds the command, runs the tests and ends the process. When they have
+// passed, after may still find a fault.
+func Main(m *testing.M, after func() error) {
+	code, err := run(m, after)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, after func() error) (code int, err error) {
+	dir, err := os.MkdirTemp("", "pygent-cmdtest-*")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if binary, err = Build(dir); err != nil {
+		return 1, err
+	}
+	if code = m.Run(); code == 0 && after != nil {
+		err = after()
+	}
+	return code, err
+}
+
+// Build builds the command in a directory, and returns its path.
+func Build(dir string) (string, error) {
+	path := filepath.Join(dir, "pygent")
+	build := exec.Command("go", "build", "-o", path, "github.com/x/pygent/cmd/pygent")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the command: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// Command prepares a run of the command in an empty directory and home, with
+// nothing of ours in its environment but env. It ends with ctx.
+func Command(ctx context.Context, t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(append(clean(os.Environ()), "HOME="+t.TempDir()), env...)
+	return cmd
+}
+
+// clean returns an environment without what configures pygent.
+func clean(env []string) []string {
+	var kept []string
+	for _, v := range env {
+		if !strings.HasPrefix(v, "PYGENT_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "HOME=") {
+			kept = append(kept, v)
+		}
+	}
+	return kept
+}

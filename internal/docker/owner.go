@@ -1,0 +1,173 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
+
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/sandbox"
+)
+
+// claimWorkspace takes a workspace that is to be kept, before a container may
+// change whom it belongs to. One whose last process was killed may be somebody
+// else's by now, and is given back first: this user might not even enter it.
+func claimWorkspace(ctx context.Context, engine *client.Client, c Config) *owner.Claim {
+	if c.Workspace == "" {
+		return nil
+	}
+	_ = os.MkdirAll(c.Workspace, 0o777) // who opens it tells of the error
+	claim, err := c.Self().Claim(c.Workspace)
+	if claim == nil {
+		return nil
+	}
+	if err != nil {
+		c.Logger.Warn("if this process is killed, the next one does not know whom the workspace belongs to", "why", err)
+	}
+	if claim.Lost() && os.Lchown(claim.Path, claim.UID, claim.GID) != nil {
+		ctx, cancel := context.WithTimeout(ctx, cleanupTime)
+		defer cancel()
+		if err := giveBack(ctx, engine, c, claim); err != nil {
+			c.Logger.Warn("the workspace's directory was given away, and could not be given back", "error", err)
+		}
+	}
+	return claim
+}
+
+// hostOwner is whom a claimed workspace belongs to, as a guest is told. Where this
+// process numbers users in its own way, a guest is told nothing.
+func hostOwner(c *owner.Claim) guest.HostOwner {
+	if c == nil || !plainUsers() {
+		return guest.HostOwner{}
+	}
+	return guest.HostOwner{
+		Owner: guest.Owner{Known: true, UID: int64(c.UID), GID: int64(c.GID)}, Sure: !c.Lost(),
+		Dev: int64(c.Dev), Ino: int64(c.Ino), Boot: owner.ThisPlace().Boot,
+	}
+}
+
+// plainUsers reports whether this process numbers users as its kernel does.
+func plainUsers() bool {
+	data, err := os.ReadFile("/proc/self/uid_map")
+	var inside, outside, count int64
+	_, scanned := fmt.Sscan(string(data), &inside, &outside, &count)
+	return err == nil && scanned == nil && inside == 0 && outside == 0 && count == 1<<32-1
+}
+
+// endClaim ends the claim of the workspace. It counts on for the next process
+// unless the files have been given back.
+func (c *commander) endClaim(given error) error {
+	if !c.proved { // no container has seen the directory
+		return c.claim.Release(c.claim.Fresh())
+	}
+	return c.claim.Release(given == nil)
+}
+
+// rightsToGive are what a container needs that gives files to their owner.
+var rightsToGive = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+
+// giveBack gives a workspace to its owner from a container that sees nothing else.
+func giveBack(ctx context.Context, engine *client.Client, c Config, claim *owner.Claim) error {
+	if c.SharedFiles != nil && !*c.SharedFiles || !sharesFiles(engine) {
+		return errNotShared
+	}
+	info, err := inspectImage(ctx, engine, c.Image)
+	if err != nil {
+		return err
+	}
+	program, err := c.program(info)
+	if err != nil {
+		return err
+	}
+	spec := newContainerSpec(c)
+	spec.config.User, spec.host.CapAdd, spec.host.NetworkMode = "0:0", rightsToGive, noNetwork
+	spec.host.Mounts, spec.host.DeviceRequests = nil, nil
+	spec.hostOwner = hostOwner(claim)
+	p := place{dir: claim.Path, program: program}
+	if program != nil {
+		p.file, _ = program.file() // it is copied where no directory here is ours alone
+	}
+	box, err := startContainer(ctx, engine, spec, p, "pygent-"+spec.id+"-owner", func(string) {}, func(sandbox.Event) {})
+	if err != nil {
+		return err
+	}
+	return errors.Join(box.giveBack(ctx), box.discard())
+}
+
+// giveBack does it if the container sees the very directory that was claimed.
+func (b *Container) giveBack(ctx context.Context) error {
+	client, err := b.commands.Guest(ctx)
+	if errors.Is(err, sandbox.ErrNoGuest) {
+		return b.giveUpByExec(ctx, true)
+	}
+	if err != nil {
+		return err
+	}
+	if !client.Info().HostOwner {
+		return errNotShared
+	}
+	return client.Own(ctx, ".")
+}
+
+// giveBackAbandoned gives the workspaces of processes that were killed to their
+// owners.
+func giveBackAbandoned(ctx context.Context, engine *client.Client, c Config) {
+	for _, claim := range c.Self().Abandoned() {
+		err := ctx.Err()
+		if err == nil {
+			err = giveBack(ctx, engine, c, claim)
+		}
+		c.Logger.Debug("give back the workspace of a process that was killed", "workspace", claim.Path, "error", err)
+		_ = claim.Release(err == nil)
+	}
+}
+
+// giveUpScript gives the workspace to an owner whom the host names, in a container
+// without a guest. Users may have other numbers there. Where the directory is not
+// the one that the host speaks of, it says itself whom it belongs to, or the
+// script fails.
+const giveUpScript = `here() { while read -r in out n; do [ "$1" -ge "$out" ] && [ "$1" -lt $((out + n)) ] && echo $((in + $1 - out)); done <"/proc/self/$2"; }
+u= g=
+if [ "$(cat /proc/sys/kernel/random/boot_id) $(stat -c %d:%i .)" = "$3" ]; then u=$(here "$1" uid_map) g=$(here "$2" gid_map); fi
+o=$u:$g
+if [ -z "$u" ] || [ -z "$g" ]; then $4 && o=$(stat -c %u:%g .) || exit; fi
+chown -hR "$o" .`
+
+// giveUpByExec gives the workspace to its owner in a container without a guest. If
+// only the claimed directory will do, another one is left as it is.
+func (b *Container) giveUpByExec(ctx context.Context, claimed bool) error {
+	h := b.spec.hostOwner
+	otherwise := "true"
+	if claimed {
+		otherwise = "false"
+	}
+	cmd := []string{"/bin/sh", "-c", giveUpScript, "sh", strconv.FormatInt(h.UID, 10), strconv.FormatInt(h.GID, 10),
+		fmt.Sprintf("%s %d:%d", h.Boot, h.Dev, h.Ino), otherwise}
+	limit := engineTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = time.Until(deadline)
+	}
+	id, conn, err := attachExec(ctx, b, limit, container.ExecOptions{User: "0:0", WorkingDir: Workspace, Cmd: cmd, AttachStdout: true, AttachStderr: true})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, conn.Close)
+	defer stop()
+	if _, err = io.Copy(io.Discard, conn.Reader); err != nil || ctx.Err() != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	result, err := b.engine.ContainerExecInspect(ctx, id)
+	if err == nil && result.ExitCode != 0 {
+		err = fmt.Errorf("chown ended with status %d", result.ExitCode)
+	}
+	return err
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/x/pygent/internal/guest/wire"
+)
+
+// ownerOnHost returns the owner whom the host names, as users are numbered here.
+// The name means something where the workspace is the directory that the host has
+// looked at.
+func ownerOnHost(root *os.Root, h wire.HostOwner) (*owner, bool) {
+	return ownerMapped(root, h, "/proc/self")
+}
+
+// ownerMapped does it with the maps of a process.
+func ownerMapped(root *os.Root, h wire.HostOwner, process string) (*owner, bool) {
+	if !h.Known || h.Boot == "" || h.Boot != bootID() {
+		return nil, false
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		return nil, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Dev != uint64(h.Dev) || stat.Ino != uint64(h.Ino) {
+		return nil, false
+	}
+	uid, plainUsers, ok := idHere(process+"/uid_map", h.UID)
+	gid, plainGroups, known := idHere(process+"/gid_map", h.GID)
+	if !ok || !known {
+		return nil, false
+	}
+	o := &owner{UID: uid, GID: gid}
+	// The maps are those from the namespace above, which need not be the host's.
+	mapped := !plainUsers || !plainGroups
+	if mapped && h.Sure && *o != (owner{UID: int(stat.Uid), GID: int(stat.Gid)}) {
+		return nil, false
+	}
+	return o, true
+}
+
+// bootID is an id of the kernel since its start.
+func bootID() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// idHere returns what an id of the namespace above is in this one, and whether all
+// ids are the same in both.
+func idHere(file string, above int64) (id int, same, ok bool) {
+	f, err := os.Open(file)
+	if err != nil {
+		return 0, false, false
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var inside, outside, count int64
+		if _, err := fmt.Sscan(lines.Text(), &inside, &outside, &count); err != nil {
+			return 0, false, false
+		}
+		if above >= outside && above < outside+count {
+			return int(inside + above - outside), inside == 0 && outside == 0 && count == 1<<32-1, true
+		}
+	}
+	return 0, false, false
+}

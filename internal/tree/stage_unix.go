@@ -1,0 +1,43 @@
+//go:build unix
+
+package tree
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const stageFlags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+// hold locks a stage for as long as the file is open. A file system without locks
+// is no reason to fail.
+func hold(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, stageFlags, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errAbandoned
+	}
+	if err != nil {
+		return nil, err
+	}
+	locked := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	if _, gone := root.Lstat(name); locked == unix.EWOULDBLOCK || gone != nil {
+		return nil, errors.Join(errAbandoned, f.Close())
+	}
+	return f, nil
+}
+
+// take locks a stage that nobody holds.
+func take(root *os.Root, name string) (lock *os.File, ok bool) {
+	f, err := root.OpenFile(name, stageFlags, 0)
+	if err != nil {
+		return nil, false
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		f.Close()
+		return nil, false
+	}
+	return f, true
+}

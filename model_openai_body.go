@@ -1,0 +1,123 @@
+package pygent
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/x/pygent/internal/chatstream"
+)
+
+// Limits of what is read of a response while nothing comes of it.
+const (
+	maxDeflated = 1 << 20  // bytes of gzip that nothing comes out of
+	maxSilent   = 32 << 20 // bytes of a stream without data: more than one event may have
+)
+
+// decodeBody is a middleware that decodes compressed responses. The transport's
+// own decoder reads for ever what never becomes a byte, such as empty blocks.
+func decodeBody(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	res, err := next(req)
+	if err == nil && res.Body != nil {
+		res.Body = &decoded{Closer: res.Body, res: res, raw: bufio.NewReader(res.Body)}
+	}
+	return res, err
+}
+
+// decoded decodes a body that begins like gzip, whatever its header says. The
+// header of one that was decoded is removed, as the transport does.
+type decoded struct {
+	io.Closer
+	res  *http.Response
+	raw  *bufio.Reader
+	read io.Reader // the decoder or raw, once there was a first byte
+	in   *fuse     // what the decoder reads from, if there is one
+}
+
+// Read passes on what comes out of the body.
+func (d *decoded) Read(p []byte) (int, error) {
+	if d.read == nil {
+		if err := d.begin(); err != nil {
+			return 0, err
+		}
+	}
+	if d.in != nil {
+		d.in.left = maxDeflated
+	}
+	return d.read.Read(p)
+}
+
+// begin looks at the first bytes.
+func (d *decoded) begin() error {
+	const magic = "\x1f\x8b"
+	head, err := d.raw.Peek(1)
+	if err == nil && head[0] == magic[0] {
+		head, err = d.raw.Peek(len(magic))
+	}
+	if string(head) != magic {
+		d.read = d.raw // which has the error, too
+		return nil
+	}
+	in := &fuse{r: d.raw, left: maxDeflated}
+	decoder, err := gzip.NewReader(in)
+	if err != nil {
+		return err
+	}
+	d.res.Header.Del("Content-Encoding")
+	d.read, d.in = decoder, in
+	return nil
+}
+
+// fuse ends a compressed body that goes on and on without a byte coming out.
+type fuse struct {
+	r    io.Reader
+	left int
+}
+
+// Read passes on what comes until it is too much.
+func (f *fuse) Read(p []byte) (int, error) {
+	if f.left <= 0 {
+		return 0, fmt.Errorf("%w: nothing comes out of %d MiB of gzip", chatstream.ErrTooLarge, maxDeflated>>20)
+	}
+	n, err := f.r.Read(p)
+	f.left -= n
+	return n, err
+}
+
+// boundedStream bounds a stream: in all, and in what comes of it without data.
+type boundedStream struct {
+	r           io.Reader
+	all, silent int // bytes that are left
+}
+
+func newBoundedStream(r io.Reader) *boundedStream {
+	return &boundedStream{r: r, all: maxStreamBody, silent: maxSilent}
+}
+
+// moved takes note of data.
+func (s *boundedStream) moved() { s.silent = maxSilent }
+
+// Read passes on what comes while the bounds allow for it.
+func (s *boundedStream) Read(p []byte) (int, error) {
+	switch {
+	case s.all <= 0:
+		return 0, fmt.Errorf("%w: a stream of more than %d MiB", chatstream.ErrTooLarge, maxStreamBody>>20)
+	case s.silent <= 0:
+		return 0, fmt.Errorf("%w: %d MiB of the stream say nothing", chatstream.ErrTooLarge, maxSilent>>20)
+	}
+	n, err := s.r.Read(p[:min(len(p), s.all, s.silent)])
+	s.all -= n
+	s.silent -= n
+	return n, err
+}
+
+// encodingOf returns the encoding of a response that was not decoded, and "" for
+// a response that has none.
+func encodingOf(h http.Header) string {
+	if encoding := h.Get("Content-Encoding"); encoding != "identity" {
+		return headOf(encoding, maxErrorName)
+	}
+	return ""
+}

@@ -1,0 +1,163 @@
+//go:build unix
+
+package pygent_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/owner"
+)
+
+// theft gives everything in a workspace away, as root of a container can.
+const theft = "mkdir -p d && echo x >d/f && ln -sf f d/l && chown -hR 4242:4243 /workspace && chmod 700 d"
+
+// robbed is a workspace of which a process was robbed that was killed then.
+type robbed struct {
+	dir   string
+	owner string // of the directory before, as "uid:gid"
+	self  *owner.Self
+}
+
+func newRobbed(t *testing.T, opts string) robbed {
+	t.Helper()
+	requireDocker(t)
+	r := robbed{dir: realTempDir(t), owner: "65534:65534"}
+	if os.Geteuid() == 0 {
+		r.owner = "1234:1235"
+		require.NoError(t, os.Chown(r.dir, 1234, 1235))
+	}
+	state := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestRobbedProcess$")
+	cmd.Env = append(os.Environ(), "PYGENT_TEST_ROBBED="+r.dir, "PYGENT_TEST_ROBBED_OPTIONS="+opts, "XDG_STATE_HOME="+state)
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err, "%s", out)
+	require.Equal(t, -1, cmd.ProcessState.ExitCode(), "%s", out)
+	require.Equal(t, "4242:4243", ownerOf(t, r.dir))
+	r.self = owner.Open(filepath.Join(state, "pygent"), owner.ThisPlace())
+	require.NoError(t, r.self.Err())
+	return r
+}
+
+// TestRobbedProcess is the body of that process.
+func TestRobbedProcess(t *testing.T) {
+	dir := os.Getenv("PYGENT_TEST_ROBBED")
+	if dir == "" {
+		return
+	}
+	r, err := pygent.NewDockerRuntime(t.Context(), robbedOptions(dir, os.Getenv("PYGENT_TEST_ROBBED_OPTIONS"))...)
+	require.NoError(t, err)
+	require.Zero(t, bash(t, r, theft).ExitCode)
+	me, err := os.FindProcess(os.Getpid())
+	require.NoError(t, err)
+	require.NoError(t, me.Kill())
+	select {}
+}
+
+func robbedOptions(dir, more string) []pygent.RuntimeOption {
+	opts := []pygent.RuntimeOption{pygent.WithImage(testImage()), pygent.WithWorkspace(dir), pygent.WithSweep(false)}
+	if more == "plain exec" {
+		opts = append(opts, pygent.WithTestPlainExec())
+	}
+	return opts
+}
+
+func (r robbed) requireGivenBack(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{".", "d", "d/f", "d/l"} {
+		require.Equal(t, r.owner, ownerOf(t, filepath.Join(r.dir, name)), name)
+	}
+	require.Empty(t, r.self.Abandoned())
+}
+
+// TestOwnerOutlivesAKilledProcess has the next process know whom a workspace
+// belongs to, whatever the commands of the killed one have made of it.
+func TestOwnerOutlivesAKilledProcess(t *testing.T) {
+	for _, kind := range []string{"guest", "plain exec"} {
+		t.Run(kind, func(t *testing.T) {
+			was := newRobbed(t, kind)
+			r, err := pygent.NewDockerRuntime(t.Context(), append(robbedOptions(was.dir, kind), pygent.WithTestOwner(was.self))...)
+			require.NoError(t, err)
+			require.Equal(t, was.owner, ownerOf(t, was.dir), "it can be entered")
+			require.Zero(t, bash(t, r, theft).ExitCode)
+			require.NoError(t, r.Cleanup())
+			was.requireGivenBack(t)
+		})
+	}
+	t.Run("of the next process too", func(t *testing.T) {
+		was := newRobbed(t, "")
+		self := pygent.WithTestOwner(was.self)
+		first, err := pygent.NewDockerRuntime(t.Context(), append(robbedOptions(was.dir, ""), self)...)
+		require.NoError(t, err)
+		require.Zero(t, bash(t, first, theft).ExitCode)
+		second, err := pygent.NewDockerRuntime(t.Context(), append(robbedOptions(was.dir, ""), self)...)
+		require.NoError(t, err)
+		require.Zero(t, bash(t, second, theft).ExitCode)
+		require.NoError(t, first.Cleanup())
+		require.Zero(t, bash(t, second, theft).ExitCode)
+		require.NoError(t, second.Cleanup())
+		was.requireGivenBack(t)
+	})
+}
+
+// TestSweepGivesBackWhatAKilledProcessWasRobbedOf needs no other use of the
+// workspace.
+func TestSweepGivesBackWhatAKilledProcessWasRobbedOf(t *testing.T) {
+	was := newRobbed(t, "")
+	engine := testEngine(t)
+	held, err := was.self.Claim(was.dir)
+	require.NoError(t, err)
+	pygent.SweepEngine(t.Context(), engine, was.self, pygent.WithImage(testImage()))
+	require.Equal(t, "4242:4243", ownerOf(t, was.dir), "a living process uses it")
+	require.NoError(t, held.Release(false))
+	pygent.SweepEngine(t.Context(), engine, was.self, pygent.WithImage(testImage()), pygent.WithSharedFiles(false))
+	require.Equal(t, "4242:4243", ownerOf(t, was.dir), "the engine has another directory of that name")
+	pygent.SweepEngine(t.Context(), engine, was.self, pygent.WithImage(testImage()))
+	was.requireGivenBack(t)
+}
+
+// TestNobodyIsRobbedForGood does the same without the rights of root.
+func TestNobodyIsRobbedForGood(t *testing.T) {
+	if os.Geteuid() == nobody {
+		return // that is what runs
+	}
+	requireDocker(t)
+	for _, test := range []string{"TestOwnerOutlivesAKilledProcess", "TestSweepGivesBackWhatAKilledProcessWasRobbedOf"} {
+		t.Run(test, func(t *testing.T) { asNobody(t, test, engineGroup()) })
+	}
+}
+
+// TestPlainExecGivesToWhomTheHostNames has commands change the programs that a
+// container without a guest is left with.
+func TestPlainExecGivesToWhomTheHostNames(t *testing.T) {
+	requireDocker(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a workspace of another owner")
+	}
+	dir := realTempDir(t)
+	require.NoError(t, os.Chown(dir, 1234, 1235))
+	r := newTestRuntime(t, pygent.NewDockerRuntime, robbedOptions(dir, "plain exec")...)
+	res := bash(t, r, theft+" && for p in chown stat cat; do ln -sf /bin/true $(command -v $p); done")
+	require.Zero(t, res.ExitCode, res.Output)
+	require.NoError(t, r.Cleanup())
+	for _, name := range []string{".", "d", "d/f", "d/l"} {
+		require.Equal(t, "1234:1235", ownerOf(t, filepath.Join(dir, name)), name)
+	}
+}
+
+// TestNextStartRemovesWhatAKilledCopyLeft leaves what only has such a name.
+func TestNextStartRemovesWhatAKilledCopyLeft(t *testing.T) {
+	dir := t.TempDir()
+	left, mine := filepath.Join(dir, ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"), filepath.Join(dir, ".pygent-stage-mine")
+	for _, name := range []string{left, mine} {
+		require.NoError(t, os.MkdirAll(filepath.Join(name, "d"), 0o700))
+	}
+	newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
+	require.NoDirExists(t, left)
+	require.DirExists(t, mine)
+}
