@@ -46,7 +46,7 @@ func runAs(t *testing.T, uid int, env ...string) {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	cmd := exec.CommandContext(t.Context(), program, "-test.run", "^"+name+"$", "-test.v")
 	cmd.Dir = home
-	cmd.Env = append(env, "HOME="+home, "TMPDIR=/tmp", "PATH=/usr/local/go/bin:/usr/bin:/bin", "LANG=C.UTF-8")
+	cmd.Env = append(env, "HOME="+home, "TMPDIR=/tmp", "PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin", "SHELL=/bin/sh", "LANG=C.UTF-8")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), NoSetGroups: os.Geteuid() != 0}}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
