@@ -34,7 +34,7 @@ func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, erro
 	if err != nil {
 		return nil, err
 	}
-	engine, err := connectEngine(ctx, o.dockerHost)
+	engine, err := connectEngine(ctx, o.dockerHost, o.writableDirs()...)
 	if err != nil {
 		return nil, err
 	}

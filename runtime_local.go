@@ -67,7 +67,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	}
 	c := &localCommander{
 		path: path, dir: dir, was: was, env: env, pace: o.pace, emit: o.queue.send, turn: make(chan struct{}, 1),
-		level: support.Level, readable: o.readable, writable: o.writable,
+		level: support.Level, sure: support.Sure(), readable: o.readable, writable: o.writable,
 	}
 	info := RuntimeInfo{Kind: kindLocal, Workspace: dir, Network: true, Temporary: w.temporary, Fallback: fallback}
 	info.Protection, info.ProtectionNote = describeProtection(support, dir, slices.Concat(o.readable, o.writable))
@@ -88,6 +88,7 @@ type localCommander struct {
 	emit func(RuntimeEvent)
 
 	level    confine.Level // how far commands are confined
+	sure     bool          // they cannot kill what ends them
 	readable []string      // besides what every command may read
 	writable []string      // likewise
 
@@ -191,7 +192,7 @@ func (c *localCommander) abandon(g *guestCommander, what string) (note string) {
 		return what + "; the command may still run: " + err.Error()
 	}
 	what += " with all that it ran"
-	if c.level != confine.Full { // where a command can kill what supervises it
+	if !c.sure {
 		what += ", unless that has killed its supervisor before"
 	}
 	return what + "; the next command gets a new one"

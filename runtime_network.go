@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 
 	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/hostask"
 )
 
 // DefaultNetworkLimit is how many bytes the commands of a runtime may exchange
@@ -19,6 +22,15 @@ type HostUse struct {
 	Port    int    `json:"port"`
 	Allowed bool   `json:"allowed"`
 	Reason  string `json:"reason,omitempty"` // why it was refused
+}
+
+// pattern is what [WithAllowedHosts] takes to allow a host that was refused. A
+// private address has to be named with its port.
+func (u HostUse) pattern() string {
+	if u.Reason == notAllowed {
+		return hostask.Name(u.Host, u.Port)
+	}
+	return net.JoinHostPort(u.Host, strconv.Itoa(u.Port))
 }
 
 // WithAllowedHosts lets commands in a container without a network reach hosts by
@@ -81,7 +93,7 @@ func (o *runtimeOptions) openNetwork() (err error) {
 		Ask:     o.approveHost,
 		Limit:   cmp.Or(o.networkLimit, DefaultNetworkLimit),
 		Connect: o.connect,
-		Tell:    func(u egress.Use) { o.queue.send(networkEvent(u)) },
+		Tell:    func(u egress.Use) { o.queue.send(o.networkEvent(u)) },
 	})
 	return err
 }
@@ -94,8 +106,8 @@ func (o *runtimeOptions) allowed() []string {
 	return o.way.Allowed()
 }
 
-// networkEvent tells of a host.
-func networkEvent(u egress.Use) RuntimeEvent {
+// networkEvent tells of a host, and how it can be allowed.
+func (o *runtimeOptions) networkEvent(u egress.Use) RuntimeEvent {
 	use := HostUse(u)
 	e := RuntimeEvent{Kind: RuntimeNetwork, Host: &use}
 	switch {
@@ -105,6 +117,9 @@ func networkEvent(u egress.Use) RuntimeEvent {
 		e.Text = fmt.Sprintf("commands reach %s on port %d", u.Host, u.Port)
 	default:
 		e.Text = fmt.Sprintf("commands may not reach %s on port %d: %s", u.Host, u.Port, u.Reason)
+		if !o.hosts.refuses(hostask.Name(u.Host, u.Port)) {
+			e.Text += "; --allow-host " + use.pattern() + " allows it"
+		}
 	}
 	return e
 }

@@ -52,7 +52,7 @@ func (r *workspaceRuntime) refusedNote(refused []HostUse) string {
 		}
 		notes = append(notes, fmt.Sprintf("%s (%s)", name, use.Reason))
 		if !r.options.hosts.refuses(name) {
-			open = append(open, name)
+			open = append(open, use.pattern())
 		}
 	}
 	var note string
