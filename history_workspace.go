@@ -54,11 +54,15 @@ func writableDirs(opts []RuntimeOption) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	dirs := rt.writableMounts()
-	if rt.workspace != "" {
-		dirs = append(dirs, rt.workspace)
+	return rt.writableDirs(), nil
+}
+
+func (o *runtimeOptions) writableDirs() []string {
+	dirs := o.writableMounts()
+	if o.workspace != "" {
+		dirs = append(dirs, o.workspace)
 	}
-	return dirs, nil
+	return dirs
 }
 
 // writableMounts returns the directories of this machine that commands can write

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,12 +97,27 @@ func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
 	requireDocker(t)
 	r := newRegistry(t, "http")
 	a := &hostAnswers{answer: pygent.HostDecision{Allow: true}}
-	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithHostApproval(a.approve))
+	var mu sync.Mutex
+	var texts []string
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithHostApproval(a.approve), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		texts = append(texts, e.Text)
+	}))
 	address := r.Listener.Addr().String()
-	for _, host := range []string{address, "localhost:" + strings.Split(address, ":")[1], "169.254.169.254", "10.0.0.5"} {
+	local := "localhost:" + strings.Split(address, ":")[1]
+	for host, allow := range map[string]string{
+		address: address, local: local, "169.254.169.254": "169.254.169.254:80", "10.0.0.5": "10.0.0.5:80", "a.example.com:8080": "a.example.com:8080",
+	} {
 		res := bash(t, rt, "no_proxy= NO_PROXY= "+fetchPages(host))
 		require.NotZero(t, res.ExitCode, host)
 		require.Contains(t, res.Note, "the network refused ", host)
+		require.Contains(t, res.Note, "; the user can allow that with --allow-host "+allow, host)
+		require.Eventually(t, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Contains(strings.Join(texts, "\n")+"\n", "; --allow-host "+allow+" allows it\n")
+		}, 10*time.Second, time.Millisecond, host)
 	}
 	require.Empty(t, a.hosts)
 }

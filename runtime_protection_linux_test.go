@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,7 +47,7 @@ func runAs(t *testing.T, uid int, env ...string) {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	cmd := exec.CommandContext(t.Context(), program, "-test.run", "^"+name+"$", "-test.v")
 	cmd.Dir = home
-	cmd.Env = append(env, "HOME="+home, "TMPDIR=/tmp", "PATH=/usr/local/go/bin:/usr/bin:/bin", "LANG=C.UTF-8")
+	cmd.Env = append(env, "HOME="+home, "TMPDIR=/tmp", "PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin", "SHELL=/bin/sh", "LANG=C.UTF-8")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), NoSetGroups: os.Geteuid() != 0}}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -271,25 +272,53 @@ func TestProtectedGuestThatIsKilledLeavesNothing(t *testing.T) {
 // there were.
 func signalGuests(t *testing.T, signal syscall.Signal) (count int) {
 	t.Helper()
-	children, err := filepath.Glob("/proc/self/task/*/children")
-	require.NoError(t, err)
-	for _, file := range children {
-		list, err := os.ReadFile(file)
+	for queue := childrenOf(t, "self"); len(queue) > 0; queue = queue[1:] {
+		line, err := os.ReadFile("/proc/" + queue[0] + "/cmdline")
 		require.NoError(t, err)
-		for pid := range strings.FieldsSeq(string(list)) {
-			line, err := os.ReadFile("/proc/" + pid + "/cmdline")
+		switch strings.TrimRight(string(line), "\x00") {
+		case confine.Keeper:
+			queue = append(queue, childrenOf(t, queue[0])...)
+		case confine.Confined:
+			pid, err := strconv.Atoi(queue[0])
 			require.NoError(t, err)
-			if strings.TrimRight(string(line), "\x00") != confine.Confined {
-				continue
-			}
-			var n int
-			_, err = fmt.Sscan(pid, &n)
-			require.NoError(t, err)
-			require.NoError(t, syscall.Kill(n, signal))
+			require.NoError(t, syscall.Kill(pid, signal))
 			count++
 		}
 	}
 	return count
+}
+
+// childrenOf returns the numbers of a process's children.
+func childrenOf(t *testing.T, pid string) (children []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/" + pid + "/task/*/children")
+	require.NoError(t, err)
+	for _, file := range files {
+		list, err := os.ReadFile(file)
+		require.NoError(t, err)
+		children = append(children, strings.Fields(string(list))...)
+	}
+	return children
+}
+
+// TestNothingOutlivesAProtectedRuntime has a command kill the guest, and the
+// supervisor before that can do anything about it.
+func TestNothingOutlivesAProtectedRuntime(t *testing.T) {
+	asRootAndUser(t, func(t *testing.T) {
+		eachLevel(t, func(t *testing.T, level confine.Level) {
+			dir := t.TempDir()
+			r := newTestRuntime(t, pygent.NewLocalRuntime, atLevel(level), pygent.WithWorkspace(dir))
+			res, err := r.Bash(t.Context(), `
+				setsid sh -c 'while :; do echo >>ticks; sleep 0.02; done' >/dev/null 2>&1 &
+				until test -e ticks; do sleep 0.01; done
+				guest=$(ps -o ppid= $PPID) && kill -STOP $PPID && kill -9 $guest && kill -9 $PPID
+				sleep 600`, pygent.BashTimeout(2*time.Second))
+			require.NoError(t, err)
+			require.NotContains(t, res.Note, "unless that has killed its supervisor")
+			require.NoError(t, r.Cleanup())
+			requireStill(t, dir)
+		})
+	})
 }
 
 func TestProtectionIsDecidedByUserAndKernel(t *testing.T) {

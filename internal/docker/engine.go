@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/cli/cli/connhelper"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/client"
 )
@@ -103,15 +102,16 @@ func (e endpoint) String() string {
 
 // Connect returns a client of the first engine that answers. host
 // overrides the search. Without an answer the error matches
-// [ErrUnavailable] and says what was tried.
-func Connect(ctx context.Context, host string) (*client.Client, error) {
+// [ErrUnavailable] and says what was tried. No program is run that lies in the
+// owned directories.
+func Connect(ctx context.Context, host string, owned ...string) (*client.Client, error) {
 	endpoints, err := findEndpoints(host, os.Getenv)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	var tried []string
 	for _, e := range endpoints {
-		c, err := e.connect(ctx)
+		c, err := e.connect(ctx, owned)
 		if err == nil {
 			return c, nil
 		}
@@ -125,7 +125,7 @@ func Connect(ctx context.Context, host string) (*client.Client, error) {
 }
 
 // connect returns a client when the engine answers a ping in time.
-func (e endpoint) connect(ctx context.Context) (*client.Client, error) {
+func (e endpoint) connect(ctx context.Context, owned []string) (*client.Client, error) {
 	if path, ok := strings.CutPrefix(e.host, "unix://"); ok {
 		if _, err := os.Stat(path); err != nil {
 			var perr *fs.PathError
@@ -135,7 +135,7 @@ func (e endpoint) connect(ctx context.Context) (*client.Client, error) {
 			return nil, err
 		}
 	}
-	opts, err := e.clientOptions()
+	opts, err := e.clientOptions(owned)
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +158,9 @@ func (e endpoint) connect(ctx context.Context) (*client.Client, error) {
 	return c, nil
 }
 
-func (e endpoint) clientOptions() ([]client.Opt, error) {
+func (e endpoint) clientOptions(owned []string) ([]client.Opt, error) {
 	opts := []client.Opt{client.WithAPIVersionNegotiation(), client.WithVersionFromEnv(), client.WithUserAgent("pygent")}
-	helper, err := connhelper.GetConnectionHelper(e.host)
+	helper, err := sshHelper(e.host, owned)
 	switch {
 	case err != nil:
 		return nil, err

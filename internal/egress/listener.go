@@ -3,19 +3,31 @@ package egress
 import (
 	"net"
 	"sync"
+	"time"
 )
 
+// minIdle is how long nothing has gone through a connection that is closed for
+// another one.
+const minIdle = time.Second
+
 // boundedListener accepts no more than a number of connections at once. What
-// comes beyond waits to be accepted.
+// comes beyond waits to be accepted, until one of them ends or has been idle for
+// a while: commands could keep everybody else out by connections that they do
+// not use.
 type boundedListener struct {
 	net.Listener
 	free   chan struct{} // a token for each further connection
 	closed chan struct{}
 	once   sync.Once
+
+	mu    sync.Mutex // guards what follows, and used and busy of its connections
+	conns map[*boundedConn]bool
 }
 
 func newBoundedListener(l net.Listener, limit int) *boundedListener {
-	b := &boundedListener{Listener: l, free: make(chan struct{}, limit), closed: make(chan struct{})}
+	b := &boundedListener{
+		Listener: l, free: make(chan struct{}, limit), closed: make(chan struct{}), conns: map[*boundedConn]bool{},
+	}
 	for range limit {
 		b.free <- struct{}{}
 	}
@@ -24,17 +36,66 @@ func newBoundedListener(l net.Listener, limit int) *boundedListener {
 
 // Accept implements net.Listener.
 func (b *boundedListener) Accept() (net.Conn, error) {
-	select {
-	case <-b.free:
-	case <-b.closed:
-		return nil, net.ErrClosed
+	if err := b.room(); err != nil {
+		return nil, err
 	}
 	conn, err := b.Listener.Accept()
 	if err != nil {
 		b.free <- struct{}{}
 		return nil, err
 	}
-	return &boundedConn{Conn: conn, release: sync.OnceFunc(func() { b.free <- struct{}{} })}, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := &boundedConn{Conn: conn, listener: b, used: time.Now()}
+	b.conns[c] = true
+	return c, nil
+}
+
+// room waits for a token.
+func (b *boundedListener) room() error {
+	for {
+		select {
+		case <-b.free:
+			return nil
+		default:
+		}
+		timer := time.NewTimer(b.closeIdle())
+		select {
+		case <-b.free:
+			timer.Stop()
+			return nil
+		case <-b.closed:
+			timer.Stop()
+			return net.ErrClosed
+		case <-timer.C:
+		}
+	}
+}
+
+// closeIdle closes the connection that has been idle for longest, if that is long
+// enough, and returns when to look again.
+func (b *boundedListener) closeIdle() (again time.Duration) {
+	idlest, since := b.idlest()
+	if idlest == nil {
+		return minIdle
+	}
+	if idle := time.Since(since); idle < minIdle {
+		return minIdle - idle
+	}
+	_ = idlest.Close()
+	return minIdle
+}
+
+// idlest returns the connection that has been idle for longest, and since when.
+func (b *boundedListener) idlest() (idlest *boundedConn, since time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.conns {
+		if !c.busy && (idlest == nil || c.used.Before(since)) {
+			idlest, since = c, c.used
+		}
+	}
+	return idlest, since
 }
 
 // Close implements net.Listener.
@@ -46,13 +107,56 @@ func (b *boundedListener) Close() error {
 // boundedConn is a connection of a boundedListener.
 type boundedConn struct {
 	net.Conn
-	release func()
+	listener *boundedListener
+	used     time.Time // when bytes went through last
+	busy     bool      // somebody works on its request
+}
+
+// Read implements net.Conn.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.use(n)
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *boundedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.use(n)
+	return n, err
+}
+
+func (c *boundedConn) use(n int) {
+	if n > 0 {
+		c.listener.mu.Lock()
+		defer c.listener.mu.Unlock()
+		c.used = time.Now()
+	}
+}
+
+// work keeps the connection from being closed as idle, or ends that.
+func (c *boundedConn) work(busy bool) {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.busy, c.used = busy, time.Now()
 }
 
 // Close implements net.Conn.
 func (c *boundedConn) Close() error {
-	defer c.release()
+	if c.forget() {
+		defer func() { c.listener.free <- struct{}{} }()
+	}
 	return c.Conn.Close()
+}
+
+// forget reports whether the connection was open.
+func (c *boundedConn) forget() bool {
+	b := c.listener
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	open := b.conns[c]
+	delete(b.conns, c)
+	return open
 }
 
 // CloseWrite ends one direction, where the connection can.

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -474,17 +475,18 @@ func TestConnectionsAtOnceAreBounded(t *testing.T) {
 			inner.conn <- conn
 		}
 		l := newBoundedListener(inner, 2)
-		first, err := l.Accept()
-		require.NoError(t, err)
-		_, err = l.Accept()
-		require.NoError(t, err)
+		first, second := accept(t, l), accept(t, l)
+		first.work(true)
+		second.work(true)
 		third := make(chan error, 1)
 		go func() {
 			_, err := l.Accept()
 			third <- err
 		}()
+		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.Empty(t, third)
+		require.NoError(t, first.Close())
 		require.NoError(t, first.Close())
 		require.NoError(t, <-third)
 		go func() {
@@ -495,6 +497,69 @@ func TestConnectionsAtOnceAreBounded(t *testing.T) {
 		require.NoError(t, l.Close())
 		require.ErrorIs(t, <-third, net.ErrClosed)
 	})
+}
+
+func accept(t *testing.T, l net.Listener) *boundedConn {
+	t.Helper()
+	conn, err := l.Accept()
+	require.NoError(t, err)
+	return conn.(*boundedConn)
+}
+
+// TestIdleConnectionsGiveWay has one connection in use, one idle and one that
+// waits for a request to be answered.
+func TestIdleConnectionsGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &onceListener{conn: make(chan net.Conn, 4), closed: make(chan struct{})}
+		var programs []net.Conn
+		for range 4 {
+			ours, theirs := net.Pipe()
+			inner.conn <- ours
+			programs = append(programs, theirs)
+		}
+		l := newBoundedListener(inner, 3)
+		waits, used, idle := accept(t, l), accept(t, l), accept(t, l)
+		waits.work(true)
+		time.Sleep(minIdle / 2)
+		go func() { _, _ = programs[1].Write([]byte("x")) }()
+		_, err := used.Read(make([]byte, 1))
+		require.NoError(t, err)
+		begun := time.Now()
+		last := accept(t, l)
+		require.Equal(t, minIdle/2, time.Since(begun))
+		_, err = idle.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.ErrClosedPipe)
+		for _, conn := range []net.Conn{waits, used, last} {
+			require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Second)))
+			_, err := conn.Read(make([]byte, 1))
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		}
+	})
+}
+
+// TestIdleConnectionsKeepNobodyOut makes more connections than there may be, some
+// silent and some tunnels, and then one that asks for something.
+func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+	address, _ := site(t, false)
+	w := open(t, Config{Allow: []string{address}})
+	for i := range 3 * maxConns {
+		conn, err := net.Dial("tcp", w.address)
+		require.NoError(t, err)
+		defer conn.Close()
+		if i%2 == 0 {
+			_, err = io.WriteString(conn, "CONNECT "+address+" HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.NoError(t, err)
+		}
+	}
+	conn, err := net.Dial("tcp", w.address)
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(headerTime-time.Second)))
+	_, err = io.WriteString(conn, "GET http://"+address+"/ HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.StatusCode)
 }
 
 func TestHeadersAreBounded(t *testing.T) {

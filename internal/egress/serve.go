@@ -35,7 +35,10 @@ func (p *Proxy) Serve(l net.Listener, pause func() (resume func())) {
 				conns.Done()
 			}
 		},
-		BaseContext:       func(net.Listener) context.Context { return life },
+		BaseContext: func(net.Listener) context.Context { return life },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       waitTime,
 		MaxHeaderBytes:    maxHeader,
@@ -46,6 +49,17 @@ func (p *Proxy) Serve(l net.Listener, pause func() (resume func())) {
 	_ = server.Close()
 	conns.Wait()
 	s.wait()
+}
+
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+// working keeps the connection of a request from being closed as idle, or ends
+// that.
+func working(r *http.Request, busy bool) {
+	if c, ok := r.Context().Value(connKey{}).(*boundedConn); ok {
+		c.work(busy)
+	}
 }
 
 // serving is the handler of the connections of one listener.
@@ -64,6 +78,8 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.running.Done()
+	working(r, true)
+	defer working(r, false)
 	plain := r.Method != http.MethodConnect
 	t, err := targetOf(r, plain)
 	if err != nil {
@@ -181,6 +197,7 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request, t Target) {
 	if _, err := io.WriteString(program, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
+	working(r, false) // from here on bytes tell
 	join(&bufferedConn{Conn: program, reader: afterHijack(buffered.Reader, program)}, host)
 }
 

@@ -123,3 +123,11 @@ func confinedAttr(level confine.Level) *syscall.SysProcAttr {
 	attr.Setsid = true
 	return attr
 }
+
+// confinedName is the name under which a child is started that confines itself.
+func confinedName(level confine.Level) string {
+	if level == confine.Files {
+		return confine.Keeper
+	}
+	return confine.Name
+}

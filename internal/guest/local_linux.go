@@ -136,7 +136,7 @@ func startChild(env []string, policy *confine.Policy) (*child, error) {
 		WaitDelay:   exitPatience,
 	}
 	if policy != nil {
-		c.cmd.Args[0] = confine.Name
+		c.cmd.Args[0] = confinedName(policy.Level)
 		c.cmd.SysProcAttr = confinedAttr(policy.Level)
 	}
 	if err := c.cmd.Start(); err != nil {

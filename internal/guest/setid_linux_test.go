@@ -115,7 +115,9 @@ func TestStoppedGuestLetsNoBitThrough(t *testing.T) {
 	}
 	job, err := c.Start(context.Background(), guest.Command{Script: `touch f; read -r _ _ _ guest _ </proc/$PPID/stat
 until [ -e go ]; do sleep 0.01; done
-echo $guest >pid.new; mv pid.new pid; kill -STOP $guest; chmod 4755 f; echo over $? >over; ls -l f >>over`})
+echo $guest >pid.new; kill -STOP $guest
+for thread in /proc/$guest/task/*/stat; do until grep -q ') T ' $thread; do sleep 0.01; done; done # one that still ran could answer
+mv pid.new pid; chmod 4755 f; echo over $? >over; ls -l f >>over`})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(workspace, "go"), nil, 0o644)) // the guest has answered
 	pid := 0

@@ -7,6 +7,7 @@ package hostask
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -30,6 +31,9 @@ const (
 	collectTime = 150 * time.Millisecond
 	// answerTime is how long an answer is waited for.
 	answerTime = 5 * time.Minute
+	// MaxTime is how long answers are waited for in all while commands run, until
+	// all of them have ended. Time limits stand still meanwhile.
+	MaxTime = 10 * time.Minute
 )
 
 // Answer is what somebody decided. The zero Answer refuses.
@@ -59,6 +63,8 @@ type Broker struct {
 	working  bool             // the goroutine exists
 	commands int              // that run
 	asked    int              // hosts, since no command ran
+	waited   time.Duration    // for answers, likewise
+	since    time.Time        // the open question was asked
 	wanted   map[string]*want // not decided yet
 	queue    []*want          // those that no question is about yet, the oldest first
 	open     []*want          // those that the open question is about
@@ -119,7 +125,7 @@ func (b *Broker) Command() (end func()) {
 		defer b.mu.Unlock()
 		if b.commands--; b.commands == 0 {
 			clear(b.once)
-			b.asked = 0
+			b.asked, b.waited = 0, 0
 			b.dropUnwanted()
 		}
 	}
@@ -178,6 +184,8 @@ func (b *Broker) join(host string) (w *want, allowed bool, reason string) {
 		return w, false, ""
 	case b.asked >= MaxHosts, len(b.refused) >= maxRefused:
 		return nil, false, "commands want more hosts than somebody can be asked about"
+	case b.waited >= MaxTime:
+		return nil, false, errTooLong.Error()
 	}
 	w = &want{host: host, waiters: 1, done: make(chan struct{})}
 	b.asked++
@@ -231,6 +239,9 @@ func (b *Broker) work() {
 // errUnanswered is why a host is refused about which nobody decided.
 var errUnanswered = errors.New("there was no answer")
 
+// errTooLong is why nobody is asked any more while commands run.
+var errTooLong = fmt.Errorf("questions about hosts have held up commands for %d minutes, and no more are asked before these have ended", MaxTime/time.Minute)
+
 // collect waits a moment for hosts that are wanted together.
 func (b *Broker) collect() {
 	timer := time.NewTimer(collectTime)
@@ -249,6 +260,10 @@ func (b *Broker) take() (ctx context.Context, hosts []string) {
 	for len(b.queue) > 0 && len(b.open) < MaxTogether {
 		w := b.queue[0]
 		b.queue = b.queue[1:]
+		if b.waited >= MaxTime {
+			b.decide(w, false, errTooLong.Error())
+			continue
+		}
 		if !b.isWanted(w) {
 			b.decide(w, false, errUnanswered.Error())
 			continue
@@ -260,7 +275,8 @@ func (b *Broker) take() (ctx context.Context, hosts []string) {
 		b.working = false
 		return nil, nil
 	}
-	ctx, b.withdraw = context.WithTimeout(b.life, answerTime)
+	b.since = time.Now()
+	ctx, b.withdraw = context.WithTimeout(b.life, min(answerTime, MaxTime-b.waited))
 	return ctx, hosts
 }
 
@@ -269,6 +285,7 @@ func (b *Broker) settle(answer Answer, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.withdraw()
+	b.waited += time.Since(b.since)
 	reason := answer.Reason
 	if reason == "" {
 		reason = "the user does not allow it"

@@ -234,3 +234,33 @@ func TestNames(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 }
+
+// TestQuestionsHoldCommandsUpForATime has a command ask for one host after the
+// other, while nobody answers.
+func TestQuestionsHoldCommandsUpForATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(func(ctx context.Context, _ []string) (Answer, error) {
+			<-ctx.Done()
+			return Answer{}, ctx.Err()
+		})
+		defer b.Close()
+		end := b.Command()
+		begun := time.Now()
+		var reasons []string
+		for i := range MaxHosts {
+			allowed, reason := b.Permit(context.Background(), fmt.Sprintf("%d.example", i), 443)
+			require.False(t, allowed)
+			reasons = append(reasons, reason)
+		}
+		require.InDelta(t, MaxTime, time.Since(begun), float64(time.Minute))
+		require.Equal(t, errUnanswered.Error(), reasons[0])
+		require.Contains(t, reasons[len(reasons)-1], "have held up commands for 10 minutes")
+
+		end()
+		defer b.Command()()
+		begun = time.Now()
+		_, reason := b.Permit(context.Background(), "next.example", 443)
+		require.Equal(t, errUnanswered.Error(), reason, "the next command is asked about again")
+		require.InDelta(t, answerTime, time.Since(begun), float64(time.Second))
+	})
+}

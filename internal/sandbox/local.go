@@ -63,7 +63,7 @@ func NewLocal(ctx context.Context, c Config, l LocalConfig) (*Sandbox, Protectio
 	}
 	commands := &localCommander{
 		path: path, dir: dir, was: was, env: env, pace: c.Pace, emit: c.Events.Send, turn: make(chan struct{}, 1),
-		level: support.Level, readable: l.Readable, writable: l.Writable,
+		level: support.Level, sure: support.Sure(), readable: l.Readable, writable: l.Writable,
 	}
 	r, err := New(Parts{Workspace: w, Files: HostFiles{w.Tree}, Commands: commands, GitTrust: dir, OnHost: true}, c)
 	return r, describeProtection(support, dir, slices.Concat(l.Readable, l.Writable)), err
@@ -83,6 +83,7 @@ type localCommander struct {
 	emit func(Event)
 
 	level    confine.Level // how far commands are confined
+	sure     bool          // they cannot kill what ends them
 	readable []string      // besides what every command may read
 	writable []string      // likewise
 
@@ -186,7 +187,7 @@ func (c *localCommander) abandon(g *GuestCommander, what string) (note string) {
 		return what + "; the command may still run: " + err.Error()
 	}
 	what += " with all that it ran"
-	if c.level != confine.Full { // where a command can kill what supervises it
+	if !c.sure {
 		what += ", unless that has killed its supervisor before"
 	}
 	return what + "; the next command gets a new one"

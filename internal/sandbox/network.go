@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/hostask"
@@ -45,7 +46,7 @@ func OpenNetwork(c NetworkConfig, events *Events) (*Network, error) {
 		Allow:   c.Allowed,
 		Limit:   c.Limit,
 		Connect: c.Connect,
-		Tell:    func(u egress.Use) { events.Send(networkEvent(u)) },
+		Tell:    func(u egress.Use) { events.Send(n.event(u)) },
 	}
 	if n.hosts != nil {
 		config.Ask = n.hosts.permit
@@ -112,8 +113,8 @@ func (n *Network) gitRewrites() [][2]string {
 	return n.way.GitRewrites()
 }
 
-// networkEvent tells of a host.
-func networkEvent(u egress.Use) Event {
+// event tells of a host, and how it can be allowed.
+func (n *Network) event(u egress.Use) Event {
 	e := Event{Kind: NetworkUsed, Host: &u}
 	switch {
 	case u.Host == "":
@@ -122,6 +123,18 @@ func networkEvent(u egress.Use) Event {
 		e.Text = fmt.Sprintf("commands reach %s on port %d", u.Host, u.Port)
 	default:
 		e.Text = fmt.Sprintf("commands may not reach %s on port %d: %s", u.Host, u.Port, u.Reason)
+		if !n.hosts.refuses(hostask.Name(u.Host, u.Port)) {
+			e.Text += "; --allow-host " + patternFor(u) + " allows it"
+		}
 	}
 	return e
+}
+
+// patternFor is what allows a host that was refused, as the user writes it. A
+// private address has to be named with its port.
+func patternFor(u egress.Use) string {
+	if u.Reason == notAllowed {
+		return hostask.Name(u.Host, u.Port)
+	}
+	return net.JoinHostPort(u.Host, strconv.Itoa(u.Port))
 }

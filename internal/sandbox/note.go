@@ -52,7 +52,7 @@ func (n *Network) refusedNote(refused []egress.Use) string {
 		}
 		notes = append(notes, fmt.Sprintf("%s (%s)", name, use.Reason))
 		if !n.hosts.refuses(name) {
-			open = append(open, name)
+			open = append(open, patternFor(use))
 		}
 	}
 	var note string

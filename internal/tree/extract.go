@@ -21,6 +21,9 @@ type ExtractOptions struct {
 	As string
 	// NoLinks refuses symbolic links.
 	NoLinks bool
+	// Open keeps write permissions of the group and of others that the umask of
+	// this process takes from new files.
+	Open bool
 	// Chown, if set, is called for every file, directory and link that is made.
 	Chown func(root *os.Root, name string)
 }
@@ -31,8 +34,8 @@ const maxModes = 64 << 20
 
 // Extract unpacks an archive below root, where the tree is put together beside
 // its place and moved there when it is complete: after an error nothing of it is
-// left, unless the error is that of the moving. Permission bits, times of files
-// and symbolic links are kept; links may lead anywhere, and nothing is written
+// left, unless the error is that of the moving. Permission bits, but for those to
+// write that the umask forbids, times of files and symbolic links are kept; links may lead anywhere, and nothing is written
 // through them. Files and links in the way are replaced, directories merged.
 func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 	s, err := Stage(r, root, o)
@@ -182,7 +185,7 @@ func (x *extractor) makeDir(name string) error {
 	if info, err := x.root.Lstat(name); err == nil && info.IsDir() {
 		return nil
 	}
-	err := x.inPlace(name, func() error { return x.root.Mkdir(name, 0o755) })
+	err := x.inPlace(name, func() error { return x.root.Mkdir(name, 0o777) })
 	if err == nil {
 		x.chown(name)
 	}
@@ -198,9 +201,23 @@ func (x *extractor) directory(name string, h *tar.Header) error {
 			return fmt.Errorf("%w: the names of its directories alone exceed %s", ErrTooLarge, size(maxModes))
 		}
 	}
+	info, err := x.root.Lstat(name)
+	if err != nil {
+		return err
+	}
 	// Its mode may forbid what is still to be put into it, so it comes last.
-	x.modes[name] = permissions(h)
+	x.modes[name] = x.mode(permissions(h), info)
 	return nil
+}
+
+// mode returns the mode of a file or directory that was made with all
+// permissions to write, of which the umask has left those in made.
+func (x *extractor) mode(wanted fs.FileMode, made fs.FileInfo) fs.FileMode {
+	const writable = 0o022
+	if x.options.Open {
+		return wanted
+	}
+	return wanted &^ (writable &^ made.Mode())
 }
 
 // inPlace makes something new, in the place of a file or link that the archive
@@ -230,14 +247,20 @@ func (x *extractor) file(name string, h *tar.Header) error {
 	}
 	var file *os.File
 	err = x.inPlace(name, func() (err error) {
-		file, err = x.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		file, err = x.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o622) // nobody else gets into the stage
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = fill(file, x.in.tr, size, parts, x.buf)
-	if err = errors.Join(err, file.Chmod(permissions(h)), file.Close()); err != nil {
+	made, err := file.Stat()
+	if err == nil {
+		err = fill(file, x.in.tr, size, parts, x.buf)
+	}
+	if err == nil {
+		err = file.Chmod(x.mode(permissions(h), made))
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	if h.ModTime.Unix() > 0 {

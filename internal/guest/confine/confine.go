@@ -44,6 +44,9 @@ const (
 	// TryName tries out a policy of its own, and writes to stdout the version
 	// of Landlock that the kernel has.
 	TryName = "pygent-try"
+	// Keeper is what stays outside when a guest is confined without namespaces:
+	// it starts the guest as Name, and kills what outlives it.
+	Keeper = "pygent-keeper"
 	// Confined is a guest on the host's own machine.
 	Confined = "pygent-guest"
 )
@@ -98,6 +101,12 @@ const (
 	scopes    = 6 // signals and abstract sockets
 	sockets   = 9 // unix sockets that have a path
 )
+
+// Sure reports whether no command can get away: what kills the last of them is
+// out of their reach.
+func (s Support) Sure() bool {
+	return s.Level == Full || s.Level == Files && s.Landlock >= scopes
+}
 
 // Gaps names what the level leaves open besides the network.
 func (s Support) Gaps() []string {

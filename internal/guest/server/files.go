@@ -375,7 +375,7 @@ func (st *state) tarIn(stream *yamux.Stream, name string, m *wire.Path) error {
 		return err
 	}
 	defer dir.Close()
-	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: m.Limit, Entries: m.Entries}}
+	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: m.Limit, Entries: m.Entries}, Open: true}
 	if st.owner != nil {
 		options.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, st.owner.UID, st.owner.GID) }
 	}

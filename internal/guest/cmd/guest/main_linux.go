@@ -31,6 +31,8 @@ func main() {
 	switch os.Args[0] {
 	case supervise.WorkerName:
 		run = supervise.Worker
+	case confine.Keeper:
+		run = keep
 	case confine.Name:
 		run = enter.Start
 	case confine.TryName:
@@ -40,6 +42,15 @@ func main() {
 		fmt.Fprintf(os.Stderr, "guest: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// keep runs a guest that is to be confined, and ends with its status.
+func keep() error {
+	status, err := supervise.Keep(confine.Name)
+	if err == nil && status != 0 {
+		os.Exit(status) // the guest has said why
+	}
+	return err
 }
 
 // serve serves the host until stdin ends.

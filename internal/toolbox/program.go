@@ -1,0 +1,31 @@
+package toolbox
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// Program returns where a program is that this process may run: the first in the
+// list of directories that commands can neither write nor choose. What lies in
+// the owned directories they can, and a relative directory may be one of them.
+func Program(name, path string, owned ...string) (string, error) {
+	f := finder{}
+	for _, dir := range owned {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return "", err
+		}
+		f.owned = append(f.owned, resolved(abs))
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		file, err := exec.LookPath(filepath.Join(dir, name))
+		if err == nil && f.trusts(file) {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w outside of what commands can write", name, exec.ErrNotFound)
+}
