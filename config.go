@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/openai"
 )
 
 // Config is every setting that files and the environment can give. A zero
@@ -122,7 +124,7 @@ type OpenAIConfig struct {
 // MarshalJSON encodes the configuration without its secrets.
 func (c OpenAIConfig) MarshalJSON() ([]byte, error) {
 	type plain OpenAIConfig // has no methods, and so no recursion
-	c.BaseURL = redactURL(c.BaseURL)
+	c.BaseURL = openai.RedactURL(c.BaseURL)
 	return json.Marshal(plain(c))
 }
 
