@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -124,7 +125,7 @@ type OpenAIConfig struct {
 // MarshalJSON encodes the configuration without its secrets.
 func (c OpenAIConfig) MarshalJSON() ([]byte, error) {
 	type plain OpenAIConfig // has no methods, and so no recursion
-	c.BaseURL = redactURL(c.BaseURL)
+	c.BaseURL = openai.RedactURL(c.BaseURL)
 	return json.Marshal(plain(c))
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -70,7 +71,7 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 }
 
 func TestConfigOptionsReachTheModel(t *testing.T) {
-	o := openAIOptions{firstByte: defaultFirstByte, betweenChunks: defaultBetweenChunks, sendReasoning: true}
+	o := openAIOptions{Config: openai.Config{FirstByte: defaultFirstByte, BetweenChunks: defaultBetweenChunks, SendReasoning: true}}
 	for _, opt := range optionsOf(t, map[string]string{
 		"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://h/v1", "OPENAI_ORG_ID": "o", "OPENAI_PROJECT_ID": "p",
 		"PYGENT_OPENAI_HEADERS": `{"X-A":"1"}`, "PYGENT_OPENAI_EXTRA_BODY": `{"a":true}`, "PYGENT_OPENAI_CA_FILE": "f",
@@ -80,18 +81,18 @@ func TestConfigOptionsReachTheModel(t *testing.T) {
 	}).openai {
 		opt(&o)
 	}
-	require.Equal(t, "k", o.key)
-	require.Equal(t, "http://h/v1", o.baseURL)
-	require.Equal(t, []header{{"OpenAI-Organization", "o"}, {"OpenAI-Project", "p"}, {"X-A", "1"}}, o.headers)
-	require.Equal(t, map[string]any{"a": true}, o.extra)
-	require.Equal(t, "f", o.caFile)
-	require.Equal(t, 9, o.maxTokens)
-	require.Equal(t, "n", o.maxTokensField)
-	require.Equal(t, false, *o.parallel)
-	require.Zero(t, o.firstByte)
-	require.Equal(t, time.Duration(defaultBetweenChunks), o.betweenChunks)
-	require.False(t, o.sendReasoning)
-	require.Equal(t, OpenAIResponses, o.api)
+	require.Equal(t, "k", o.Key)
+	require.Equal(t, "http://h/v1", o.BaseURL)
+	require.Equal(t, []openai.Header{{Name: "OpenAI-Organization", Value: "o"}, {Name: "OpenAI-Project", Value: "p"}, {Name: "X-A", Value: "1"}}, o.Headers)
+	require.Equal(t, map[string]any{"a": true}, o.Extra)
+	require.Equal(t, "f", o.CAFile)
+	require.Equal(t, 9, o.MaxTokens)
+	require.Equal(t, "n", o.MaxTokensField)
+	require.Equal(t, false, *o.Parallel)
+	require.Zero(t, o.FirstByte)
+	require.Equal(t, time.Duration(defaultBetweenChunks), o.BetweenChunks)
+	require.False(t, o.SendReasoning)
+	require.Equal(t, openai.Responses, o.Protocol)
 	require.Nil(t, o.env, "the environment has had its word")
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/docker"
+	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
@@ -59,7 +60,7 @@ var (
 	// ErrRedirected is returned when a model's server sends a request on to where
 	// it does not go by itself, since the key would go with it: another host or
 	// port, or from https to http.
-	ErrRedirected = errors.New("the server sends requests on to another place")
+	ErrRedirected = openai.ErrRedirected
 	// ErrNoModel is returned when no model is configured: no key, no base URL.
 	ErrNoModel = errors.New("no model is configured")
 	// ErrUnknownTool is returned for a tool that is not registered.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/openai"
 )
 
 // Role tells who wrote a message.
@@ -135,37 +137,16 @@ func cloneFields(fields map[string]json.RawMessage) map[string]json.RawMessage {
 type encodedMessage struct {
 	src  Message
 	json []byte
-	bare bool // there is nothing in it that servers are never sent
-
-	// other is a second form of the message, kept for models that leave out
-	// some of its fields.
-	other atomic.Pointer[messageVariant]
+	sent atomic.Pointer[openai.Message] // what servers with OpenAI's APIs get, once it was sent
 }
 
-type messageVariant struct {
-	key  string
-	json []byte
-}
-
-func (e *encodedMessage) bytes() []byte {
-	if e == nil {
-		return nil
+// forOpenAI returns the message as it is sent to servers with OpenAI's APIs.
+func (e *encodedMessage) forOpenAI() *openai.Message {
+	if m := e.sent.Load(); m != nil {
+		return m
 	}
-	return e.json
-}
-
-// variant returns the form of the message that key stands for, and calls
-// encode when that is not the one made last.
-func (e *encodedMessage) variant(key string, encode func() ([]byte, error)) ([]byte, error) {
-	if v := e.other.Load(); v != nil && v.key == key {
-		return v.json, nil
-	}
-	b, err := encode()
-	if err != nil {
-		return nil, err
-	}
-	e.other.Store(&messageVariant{key: key, json: b})
-	return b, nil
+	e.sent.CompareAndSwap(nil, openai.NewMessage(e.json))
+	return e.sent.Load()
 }
 
 // encoded returns m with its JSON kept, for messages that are sent many times.
@@ -178,7 +159,7 @@ func (m Message) encoded() (Message, error) {
 	if err != nil {
 		return m, err
 	}
-	m.enc = &encodedMessage{src: m, json: b, bare: isBare(m)}
+	m.enc = &encodedMessage{src: m, json: b}
 	return m, nil
 }
 

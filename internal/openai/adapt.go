@@ -1,4 +1,4 @@
-package pygent
+package openai
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ type adaptation struct {
 	dropped     map[string]bool   // parameters
 	renamed     map[string]string // parameters, from the name set to the name sent
 	stripped    map[string]bool   // fields of messages
-	bridged     map[Role]bool     // roles after which no user may speak at once
+	bridged     map[string]bool   // roles after which no user may speak at once
 	noImages    bool
 	shortIDs    bool // of calls: nine letters and digits
 	thoughts    bool // calls go with reasoning, if only an empty one
@@ -55,18 +55,18 @@ type change struct {
 }
 
 // known returns what was learned of the model called name.
-func (m *OpenAIModel) known(name string) adaptation {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.learned[name]
+func (c *Client) known(name string) adaptation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.learned[name]
 }
 
 // learn adds to what is known of the model called name; other calls may have
 // learned something else meanwhile.
-func (m *OpenAIModel) learn(name string, a adaptation) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.learned[name] = m.learned[name].and(a)
+func (c *Client) learn(name string, a adaptation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.learned[name] = c.learned[name].and(a)
 }
 
 func union[K comparable, V any](a, b map[K]V) map[K]V {
@@ -80,8 +80,8 @@ func union[K comparable, V any](a, b map[K]V) map[K]V {
 // refusal is about nothing that can be changed. Each change is made once, so
 // that they come to an end. What loses nothing is tried before what leaves
 // something out.
-func (c *openAICall) adapt(err error) (change, bool) {
-	var api *APIError
+func (c *call) adapt(err error) (change, bool) {
+	var api *Error
 	if !errors.As(err, &api) || api.ContextTooLarge {
 		return change{}, false
 	}
@@ -102,7 +102,7 @@ func (c *openAICall) adapt(err error) (change, bool) {
 
 // leaveOut returns the request without the parameter, or the field of earlier
 // messages, that the server does not know.
-func (c *openAICall) leaveOut(api *APIError) (change, bool) {
+func (c *call) leaveOut(api *Error) (change, bool) {
 	field := c.namedField(api)
 	if param := c.namedParam(api); param != "" && field == "" && c.mayGo(param, api) {
 		a, notice := c.withoutParam(param)
@@ -117,8 +117,8 @@ func (c *openAICall) leaveOut(api *APIError) (change, bool) {
 
 // namedParam returns the optional parameter of the request that the error
 // names, the one it names first, and "" if there is none.
-func (c *openAICall) namedParam(api *APIError) string {
-	sent, err := c.model.sent(c.adaptation, c.emit != nil)
+func (c *call) namedParam(api *Error) string {
+	sent, err := c.client.sent(c.adaptation, c.emit != nil)
 	if err != nil {
 		return ""
 	}
@@ -142,10 +142,10 @@ func (c *openAICall) namedParam(api *APIError) string {
 
 // withoutParam leaves a parameter out; the limit of tokens is first sent by
 // its other name.
-func (c *openAICall) withoutParam(name string) (adaptation, string) {
+func (c *call) withoutParam(name string) (adaptation, string) {
 	others := map[string]string{"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
 	if other := others[name]; other != "" && len(c.adaptation.renamed) == 0 && !c.inResponses() {
-		if _, given := c.model.params[other]; !given {
+		if _, given := c.client.params[other]; !given {
 			return adaptation{renamed: map[string]string{name: other}},
 				fmt.Sprintf("sent %s as %s: the server does not accept it otherwise", name, other)
 		}
@@ -156,24 +156,24 @@ func (c *openAICall) withoutParam(name string) (adaptation, string) {
 
 // namedField returns the unknown field of a sent message that the error names,
 // the longest if several match.
-func (c *openAICall) namedField(api *APIError) string {
+func (c *call) namedField(api *Error) string {
 	if c.inResponses() {
 		return "" // no unknown field goes there
 	}
 	text := api.Message + " " + paramOf(api)
-	shape := c.model.shape(c.name, c.adaptation)
+	shape := c.client.shape(c.name, c.adaptation)
 	longest := ""
-	look := func(fields map[string]json.RawMessage) {
-		for field := range fields {
-			if len(field) > len(longest) && !slices.Contains(shape.without, field) && indexWord(text, field) >= 0 {
-				longest = field
+	look := func(fields []field) {
+		for _, f := range fields {
+			if len(f.name) > len(longest) && !slices.Contains(shape.without, f.name) && indexWord(text, f.name) >= 0 {
+				longest = f.name
 			}
 		}
 	}
 	for _, msg := range c.req.Messages {
-		look(msg.Extra)
-		for _, call := range msg.ToolCalls {
-			look(call.Extra)
+		look(msg.fields)
+		for _, call := range msg.calls {
+			look(call.fields)
 		}
 	}
 	return longest
@@ -192,9 +192,9 @@ var (
 
 // rejectsImages reports whether the error is about images in the request, and
 // whether the model will take no others either.
-func (c *openAICall) rejectsImages(api *APIError) (rejected, always bool) {
+func (c *call) rejectsImages(api *Error) (rejected, always bool) {
 	if c.adaptation.noImages || api.Status < 400 || api.Status == http.StatusTooManyRequests ||
-		!slices.ContainsFunc(c.req.Messages, Message.HasImages) {
+		!slices.ContainsFunc(c.req.Messages, func(m *Message) bool { return m.images }) {
 		return false, false
 	}
 	message := strings.ToLower(api.Message)

@@ -1,38 +1,30 @@
-package pygent
+package openai
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // params are the optional top-level fields of a request, encoded.
 type params map[string]json.RawMessage
 
-// imageLeftOut stands for an image in requests to a model that takes none.
-const imageLeftOut = "[image left out: the model does not accept images]"
-
 // onlyWithTools are the parameters that OpenAI refuses in a request without
 // tools, such as that for the last words of a run at its limit.
 var onlyWithTools = []string{"parallel_tool_calls", "tool_choice"}
 
-// reasoningContent is the field that most servers give reasoning in.
-const reasoningContent = "reasoning_content"
-
-// reasoningFields are the fields of assistant messages that hold reasoning,
-// with OpenAI-compatible servers of all kinds.
-var reasoningFields = []string{"reasoning", reasoningContent, "reasoning_details", "reasoning_text", "thinking", "thinking_blocks"}
-
 // requestBody encodes a request. The messages come last and each is encoded
 // once in its life, so that building a request costs a copy of its bytes, and
 // that the body of the next step begins with the bytes of this one.
-func (m *OpenAIModel) requestBody(req *ChatRequest, name string, a adaptation, stream bool) ([]byte, error) {
-	head, err := m.requestHead(req, name, a, stream)
+func (c *Client) requestBody(req *Request, name string, a adaptation, stream bool) ([]byte, error) {
+	head, err := c.requestHead(req, name, a, stream)
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := encodeMessages(req.Messages, m.shape(name, a), a.bridged)
+	encoded, err := encodeMessages(req.Messages, c.shape(name, a), a.bridged)
 	if err != nil {
 		return nil, err
 	}
@@ -52,68 +44,63 @@ func (m *OpenAIModel) requestBody(req *ChatRequest, name string, a adaptation, s
 
 // encodeMessages returns what is sent of the messages, with a bridge before the
 // user's words where they follow one of the roles.
-func encodeMessages(messages []Message, shape messageShape, bridged map[Role]bool) ([][]byte, error) {
+func encodeMessages(messages []*Message, s shape, bridged map[string]bool) ([][]byte, error) {
 	encoded := make([][]byte, 0, len(messages))
-	before := Role("")
+	before := ""
 	for i, msg := range messages {
-		if msg.Role == RoleUser && bridged[before] {
-			encoded = append(encoded, shape.bridge())
+		if msg.role == roleUser && bridged[before] {
+			encoded = append(encoded, s.bridge())
 		}
-		b, err := shape.encode(msg)
+		b, err := s.encode(msg)
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
 		}
 		if len(b) > 0 { // there may be nothing to send of a message
 			encoded = append(encoded, b)
 		}
-		before = msg.Role
+		before = msg.role
 	}
 	return encoded, nil
 }
 
 // requestHead encodes everything before the first message.
-func (m *OpenAIModel) requestHead(req *ChatRequest, name string, a adaptation, stream bool) ([]byte, error) {
-	p, err := m.sent(a, stream)
+func (c *Client) requestHead(req *Request, name string, a adaptation, stream bool) ([]byte, error) {
+	p, err := c.sent(a, stream)
 	if err != nil {
 		return nil, err
 	}
-	w := objectWriter{}
-	w.field("model", name)
+	var w jsonobj.Writer
+	w.Field("model", name)
 	if stream {
-		w.field("stream", true)
+		w.Field("stream", true)
 	}
 	for _, param := range slices.Sorted(maps.Keys(p)) {
 		if len(req.Tools) == 0 && slices.Contains(onlyWithTools, param) {
 			continue
 		}
-		w.field(param, p[param])
+		w.Field(param, p[param])
 	}
 	list := "messages"
-	if m.inResponses(a) {
+	if c.inResponses(a) {
 		list = "input"
 	}
 	if len(req.Tools) > 0 {
-		w.field("tools", m.tools(req.Tools, a))
+		w.Field("tools", c.tools(req.Tools, a))
 	}
-	if w.err != nil {
-		return nil, w.err
-	}
-	w.name(list)
-	w.buf.WriteByte('[')
-	return w.buf.Bytes(), nil
+	return w.UpTo(list)
 }
 
 // tools returns the tools in the form of the API.
-func (m *OpenAIModel) tools(specs []ToolSpec, a adaptation) any {
-	if m.inResponses(a) {
+func (c *Client) tools(specs []Tool, a adaptation) any {
+	if c.inResponses(a) {
 		return responsesTools(specs)
 	}
 	return wireTools(specs, a.emptySchema)
 }
 
 // sent returns the optional parameters as they go out.
-func (m *OpenAIModel) sent(a adaptation, stream bool) (params, error) {
-	p, err := m.ownParams(a, stream)
+func (c *Client) sent(a adaptation, stream bool) (params, error) {
+	p, err := c.ownParams(a, stream)
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +121,11 @@ func (m *OpenAIModel) sent(a adaptation, stream bool) (params, error) {
 
 // ownParams returns the parameters that were set, in the words of the API, and
 // those that this package sets itself.
-func (m *OpenAIModel) ownParams(a adaptation, stream bool) (params, error) {
-	if m.inResponses(a) {
-		return m.responsesParams(a)
+func (c *Client) ownParams(a adaptation, stream bool) (params, error) {
+	if c.inResponses(a) {
+		return c.responsesParams(a)
 	}
-	p := maps.Clone(m.params)
+	p := maps.Clone(c.params)
 	if _, given := p["stream_options"]; stream && !given {
 		p["stream_options"] = json.RawMessage(`{"include_usage":true}`)
 	}
@@ -149,14 +136,14 @@ func (m *OpenAIModel) ownParams(a adaptation, stream bool) (params, error) {
 }
 
 type wireTool struct {
-	Type     string   `json:"type"`
-	Function ToolSpec `json:"function"`
+	Type     string `json:"type"`
+	Function Tool   `json:"function"`
 }
 
 // wireTools returns the tools as chat completions take them. One without
 // arguments has no parameters, as OpenAI documents it: some servers refuse an
 // object without properties. Others refuse that there are none.
-func wireTools(specs []ToolSpec, emptySchema bool) []wireTool {
+func wireTools(specs []Tool, emptySchema bool) []wireTool {
 	tools := make([]wireTool, len(specs))
 	for i, s := range specs {
 		if len(s.Parameters) == 0 && emptySchema {

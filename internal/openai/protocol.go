@@ -1,4 +1,4 @@
-package pygent
+package openai
 
 import (
 	"encoding/json"
@@ -10,26 +10,16 @@ import (
 	"github.com/x/pygent/internal/responses"
 )
 
-// OpenAIProtocol is one of OpenAI's APIs; see [OpenAIAPI].
-type OpenAIProtocol string
+// Protocol is one of OpenAI's APIs.
+type Protocol string
 
-// The APIs that an [OpenAIModel] speaks.
+// The APIs that a client speaks. Auto is chat completions, and the Responses API
+// for a model that asks for it.
 const (
-	OpenAIAuto      OpenAIProtocol = "auto"
-	OpenAIChat      OpenAIProtocol = "chat"
-	OpenAIResponses OpenAIProtocol = "responses"
+	Auto      Protocol = "auto"
+	Chat      Protocol = "chat"
+	Responses Protocol = "responses"
 )
-
-// OpenAIAPI sets the API to speak. With OpenAIAuto, the default, it is chat
-// completions, which every server has, and the Responses API for a model that
-// refuses tools in chat completions, or that is not served there at all.
-//
-// In the Responses API nothing is stored at the server, and the model's
-// reasoning goes back to it in encrypted form, kept in the field
-// "openai_response" of its messages. Parameters are given as for chat
-// completions and translated (reasoning_effort, verbosity, response_format,
-// max_tokens); those that it does not have are errors.
-func OpenAIAPI(api OpenAIProtocol) OpenAIOption { return func(o *openAIOptions) { o.api = api } }
 
 // assembler puts an answer together, from either API.
 type assembler interface {
@@ -40,21 +30,21 @@ type assembler interface {
 }
 
 // inResponses reports whether a model is spoken to in the Responses API.
-func (m *OpenAIModel) inResponses(a adaptation) bool {
-	return m.api == OpenAIResponses || m.api == OpenAIAuto && a.responses && !a.noResponses
+func (c *Client) inResponses(a adaptation) bool {
+	return c.protocol == Responses || c.protocol == Auto && a.responses && !a.noResponses
 }
 
-func (c *openAICall) inResponses() bool { return c.model.inResponses(c.adaptation) }
+func (c *call) inResponses() bool { return c.client.inResponses(c.adaptation) }
 
 // path is where the call goes, below the base URL.
-func (c *openAICall) path() string {
+func (c *call) path() string {
 	if c.inResponses() {
 		return "responses"
 	}
 	return "chat/completions"
 }
 
-func (c *openAICall) assembler() assembler {
+func (c *call) assembler() assembler {
 	if c.inResponses() {
 		return &responses.Assembler{Model: c.name, TakenID: c.takenID}
 	}
@@ -63,10 +53,10 @@ func (c *openAICall) assembler() assembler {
 
 // responsesParams returns the optional parameters of a request in the Responses
 // API. Reasoning is carried by the conversation, since nothing is stored.
-func (m *OpenAIModel) responsesParams(a adaptation) (params, error) {
-	chat := make(params, len(m.params))
-	for name, value := range m.params {
-		if name == m.maxTokens {
+func (c *Client) responsesParams(a adaptation) (params, error) {
+	chat := make(params, len(c.params))
+	for name, value := range c.params {
+		if name == c.maxTokens {
 			name = responses.MaxTokens
 		}
 		chat[name] = value
@@ -78,13 +68,13 @@ func (m *OpenAIModel) responsesParams(a adaptation) (params, error) {
 	if _, given := p["store"]; !given {
 		p["store"] = json.RawMessage("false")
 	}
-	if _, given := p["include"]; !given && m.sendReasoning && !a.noReasoning {
+	if _, given := p["include"]; !given && c.sendReasoning && !a.noReasoning {
 		p["include"] = json.RawMessage(`["reasoning.encrypted_content"]`)
 	}
 	return p, nil
 }
 
-func responsesTools(specs []ToolSpec) []responses.Tool {
+func responsesTools(specs []Tool) []responses.Tool {
 	tools := make([]responses.Tool, len(specs))
 	for i, s := range specs {
 		tools[i] = responses.Tool(s)
@@ -94,7 +84,7 @@ func responsesTools(specs []ToolSpec) []responses.Tool {
 
 // wantsResponses reports whether the error of a call in chat completions asks
 // for the Responses API, in the words of OpenAI, Azure and Copilot.
-func wantsResponses(api *APIError) bool {
+func wantsResponses(api *Error) bool {
 	switch api.Status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity:
 	default:
@@ -111,7 +101,7 @@ func wantsResponses(api *APIError) bool {
 
 // lacksResponses reports whether the error of a call in the Responses API says
 // that the server does not have it, and not that it lacks the model.
-func lacksResponses(api *APIError) bool {
+func lacksResponses(api *Error) bool {
 	switch api.Status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return !strings.Contains(api.Code, "model") && !strings.Contains(strings.ToLower(api.Message), "model") && !refusesReasoning(api)
@@ -120,15 +110,15 @@ func lacksResponses(api *APIError) bool {
 }
 
 // otherAPI returns the change to the other API that err asks for.
-func (c *openAICall) otherAPI(api *APIError) (change, bool) {
-	if c.model.api != OpenAIAuto {
+func (c *call) otherAPI(api *Error) (change, bool) {
+	if c.client.protocol != Auto {
 		return change{}, false
 	}
 	if c.inResponses() {
 		if !lacksResponses(api) {
 			return change{}, false
 		}
-		notice := fmt.Sprintf("went back to chat completions: %s does not serve the Responses API", c.model.baseURL)
+		notice := fmt.Sprintf("went back to chat completions: %s does not serve the Responses API", c.client.baseURL)
 		return change{adaptation{noResponses: true}, notice, true}, true
 	}
 	if !wantsResponses(api) {
@@ -138,7 +128,7 @@ func (c *openAICall) otherAPI(api *APIError) (change, bool) {
 		return change{adaptation{responses: true}, fmt.Sprintf("switched to the Responses API: %s asks for it", c.name), true}, true
 	}
 	// The next best thing, where the server offers it and nobody asked for more.
-	if _, given := c.model.params["reasoning_effort"]; given || c.adaptation.noEffort || !strings.Contains(api.Message, "reasoning_effort") {
+	if _, given := c.client.params["reasoning_effort"]; given || c.adaptation.noEffort || !strings.Contains(api.Message, "reasoning_effort") {
 		return change{}, false
 	}
 	notice := "set reasoning_effort to none: the model takes no tools with more, but in the Responses API"
@@ -147,7 +137,7 @@ func (c *openAICall) otherAPI(api *APIError) (change, bool) {
 
 // refusesReasoning reports whether the error is about reasoning that goes back:
 // the server cannot read it, or misses what it belongs to.
-func refusesReasoning(api *APIError) bool {
+func refusesReasoning(api *Error) bool {
 	message := strings.ToLower(api.Message)
 	for _, phrase := range []string{
 		"encrypted content", "encrypted_content", "items are not persisted", "required following item",

@@ -1,4 +1,4 @@
-package pygent
+package openai
 
 import (
 	"bytes"
@@ -28,8 +28,8 @@ const (
 // limits returns the limits of the call. A response of the Responses API begins
 // at once, and is silent while the model thinks: the limit of the first byte is
 // the one for that.
-func (c *openAICall) limits() answerLimits {
-	limits := answerLimits{first: c.model.firstByte, between: c.model.betweenChunks, whole: c.model.answerTime, silence: stallBetween}
+func (c *call) limits() answerLimits {
+	limits := answerLimits{first: c.client.firstByte, between: c.client.betweenChunks, whole: c.client.answerTime, silence: stallBetween}
 	if c.inResponses() && limits.between > 0 && (limits.first == 0 || limits.first > limits.between) {
 		limits.between, limits.silence = limits.first, stallFirst
 	}
@@ -68,7 +68,7 @@ func newStallWatch(ctx context.Context, limits answerLimits) *stallWatch {
 func (w *stallWatch) limit(limit time.Duration, retryable bool, message, setting string) countdown {
 	message = fmt.Sprintf(message, limit) + " (a model that needs longer needs a higher limit: " + setting + ")"
 	return countdown{limit: limit, left: limit, expire: func() {
-		w.cancel(&APIError{Message: message, Retryable: retryable})
+		w.cancel(&Error{Message: message, Retryable: retryable})
 	}}
 }
 
@@ -128,7 +128,7 @@ func (c *countdown) stop() {
 
 // stalled returns the error of a call that was cancelled by the watch.
 func (w *stallWatch) stalled() error {
-	var stall *APIError
+	var stall *Error
 	if errors.As(context.Cause(w.ctx), &stall) {
 		return stall
 	}

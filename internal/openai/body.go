@@ -1,4 +1,4 @@
-package pygent
+package openai
 
 import (
 	"bufio"
@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/cut"
 )
 
 // Limits of what is read of a response while nothing comes of it.
@@ -117,7 +118,7 @@ func (s *boundedStream) Read(p []byte) (int, error) {
 // a response that has none.
 func encodingOf(h http.Header) string {
 	if encoding := h.Get("Content-Encoding"); encoding != "identity" {
-		return headOf(encoding, maxErrorName)
+		return cut.Head(encoding, maxErrorName)
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package pygent
+package openai
 
 import (
 	"net/http"
@@ -9,14 +9,14 @@ import (
 
 // otherForm returns the change that says the same in another form, where the
 // server refuses the one it was said in.
-func (c *openAICall) otherForm(api *APIError) (change, bool) {
+func (c *call) otherForm(api *Error) (change, bool) {
 	switch api.Status {
 	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 		return change{}, false
 	}
 	a := c.adaptation
 	if role := refusedOrder(api); role != "" && !a.bridged[role] {
-		return change{adaptation{bridged: map[Role]bool{role: true, RoleTool: true}},
+		return change{adaptation{bridged: map[string]bool{role: true, roleTool: true}},
 			"put an assistant message before the user's: the server takes no other order", true}, true
 	}
 	if refusesIDs(api) && !a.shortIDs {
@@ -40,20 +40,20 @@ func (c *openAICall) otherForm(api *APIError) (change, bool) {
 // refusedOrder returns the role after which the server wants no user message,
 // and "" when the error is about something else. The words are those of Mistral
 // (hosted, and in vLLM) and of the chat templates of Mistral and Gemma.
-func refusedOrder(api *APIError) Role {
+func refusedOrder(api *Error) string {
 	message := strings.ToLower(api.Message)
 	switch {
 	case strings.Contains(message, "unexpected role 'user' after role 'tool'"):
-		return RoleTool
+		return roleTool
 	case strings.Contains(message, "roles must alternate"):
-		return RoleUser
+		return roleUser
 	}
 	return ""
 }
 
 // refusesIDs reports whether the error is about the ids of calls: Mistral's, of
 // their form, or OpenAI's, of ids of another provider's that are too long.
-func refusesIDs(api *APIError) bool {
+func refusesIDs(api *Error) bool {
 	message := strings.ToLower(api.Message)
 	return strings.Contains(message, "tool call id") && (strings.Contains(message, "length of 9") || strings.Contains(message, "length 9")) ||
 		strings.Contains(message, "string too long") && longID.MatchString(message)
@@ -65,7 +65,7 @@ var longID = regexp.MustCompile(`\btool_calls\[\d+\]\.id\b|\btool_call_id\b|\bca
 // missesReasoning reports whether the error is about a call without the
 // reasoning that led to it, as those have that another model made. The words are
 // those of DeepSeek and Moonshot.
-func missesReasoning(api *APIError) bool {
+func missesReasoning(api *Error) bool {
 	message := strings.ToLower(api.Message)
 	return strings.Contains(message, "reasoning_content") &&
 		(strings.Contains(message, "missing") || strings.Contains(message, "must be passed back"))
@@ -80,8 +80,8 @@ var (
 
 // wantsParameters reports whether the error may be about tools that have no
 // parameters.
-func (c *openAICall) wantsParameters(api *APIError) bool {
-	if c.inResponses() || !slices.ContainsFunc(c.req.Tools, func(t ToolSpec) bool { return len(t.Parameters) == 0 }) {
+func (c *call) wantsParameters(api *Error) bool {
+	if c.inResponses() || !slices.ContainsFunc(c.req.Tools, func(t Tool) bool { return len(t.Parameters) == 0 }) {
 		return false
 	}
 	text := api.Message + " " + paramOf(api)
@@ -101,15 +101,15 @@ var (
 )
 
 // mayGo reports whether a parameter that an error names may be left out. What
-// this package sets may; what the user set, only when the server does not take
+// a client sets itself may; what the user set, only when the server does not take
 // it at all: a value that is wrong is for the user to mend.
-func (c *openAICall) mayGo(param string, api *APIError) bool {
+func (c *call) mayGo(param string, api *Error) bool {
 	if !c.inResponses() && wantsResponses(api) {
 		return false // it is the API that is refused
 	}
 	switch param {
 	case "stream_options", "include": // not store: a server that is not told keeps what it gets
-		if _, given := c.model.params[param]; !given {
+		if _, given := c.client.params[param]; !given {
 			return true
 		}
 	}
@@ -118,7 +118,7 @@ func (c *openAICall) mayGo(param string, api *APIError) bool {
 
 // notTaken reports whether an error says that something is not taken at all,
 // rather than that it is wrong or missing.
-func notTaken(api *APIError) bool {
+func notTaken(api *Error) bool {
 	text := strings.ToLower(api.Code + " " + api.Message)
 	says := func(word string) bool { return strings.Contains(text, word) }
 	return slices.ContainsFunc(unsupportedWords, says) && !slices.ContainsFunc(wrongValueWords, says)

@@ -1,4 +1,4 @@
-package pygent
+package openai
 
 import (
 	"bytes"
@@ -13,12 +13,32 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/cut"
 )
 
+// Error is an error of the server, or of reaching it.
+type Error struct {
+	Status          int // 0 when the connection itself broke
+	Code            string
+	Message         string
+	RequestID       string
+	Retryable       bool // the same request may succeed later
+	ContextTooLarge bool
+	RetryAfter      time.Duration
+	Err             error // the cause, if any
+}
+
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
 // refuseErrorStatus is a middleware that turns a response of an error status
-// into an [*APIError], before the SDK reads it without a limit.
+// into an [*Error], before the SDK reads it without a limit.
 func refuseErrorStatus(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	res, err := next(req)
 	if err != nil || res.StatusCode >= 200 && res.StatusCode < 300 {
@@ -31,12 +51,12 @@ func refuseErrorStatus(req *http.Request, next func(*http.Request) (*http.Respon
 }
 
 // newStatusError describes a response of an error status.
-func newStatusError(status int, h http.Header, body []byte) *APIError {
+func newStatusError(status int, h http.Header, body []byte) *Error {
 	f := parseErrorBody(body)
-	e := &APIError{
+	e := &Error{
 		Status:    status,
-		Code:      headOf(cmp.Or(f.code, f.kind), maxErrorName),
-		Message:   headOf(cmp.Or(f.message, http.StatusText(status)), maxErrorMessage),
+		Code:      cut.Head(cmp.Or(f.code, f.kind), maxErrorName),
+		Message:   cut.Head(cmp.Or(f.message, http.StatusText(status)), maxErrorMessage),
 		RequestID: requestID(h),
 	}
 	if f.param != "" {
@@ -69,7 +89,7 @@ type paramError struct{ name string }
 func (e *paramError) Error() string { return "parameter " + e.name }
 
 // paramOf returns the parameter that an error names apart from its message.
-func paramOf(api *APIError) string {
+func paramOf(api *Error) string {
 	var named *paramError
 	if errors.As(api, &named) {
 		return named.name
@@ -81,7 +101,7 @@ func paramOf(api *APIError) string {
 // status 200 was read.
 func responseError(err error, res *http.Response) error {
 	id := requestID(res.Header)
-	var api *APIError
+	var api *Error
 	var event *chatstream.ServerError
 	switch {
 	case errors.As(err, &api):
@@ -95,19 +115,19 @@ func responseError(err error, res *http.Response) error {
 		return api
 	case errors.Is(err, chatstream.ErrTooLarge):
 		message := err.Error() + " (no model writes that, and it is not asked for again: is that a model server?)"
-		return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
+		return &Error{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
 	case errors.Is(err, chatstream.ErrUnfinished), errors.Is(err, chatstream.ErrNoChoice), errors.Is(err, chatstream.ErrMalformed):
 		if encoding := encodingOf(res.Header); encoding != "" {
 			message := fmt.Sprintf("the answer cannot be read: its header says that it is encoded as %q "+
 				"(no more than gzip was asked for: does a proxy in front of the server encode it?)", encoding)
-			return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
+			return &Error{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
 		}
-		return &APIError{Status: res.StatusCode, Message: err.Error(), RequestID: id, Retryable: true, Err: err}
+		return &Error{Status: res.StatusCode, Message: err.Error(), RequestID: id, Retryable: true, Err: err}
 	case tooMuchFraming(err):
 		message := fmt.Sprintf("the answer is sent in chunks that hold almost nothing: %v (is that a model server?)", err)
-		return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
+		return &Error{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
 	}
-	return &APIError{
+	return &Error{
 		Message:   fmt.Sprintf("the connection broke in the middle of the answer: %v", err),
 		RequestID: id,
 		Retryable: true,
@@ -118,66 +138,66 @@ func responseError(err error, res *http.Response) error {
 // emptyAnswer describes a response of a status of success without a body. A
 // status that says so is meant, while another may be of a proxy that lost its
 // server.
-func emptyAnswer(res *http.Response) *APIError {
+func emptyAnswer(res *http.Response) *Error {
 	switch res.StatusCode {
 	case http.StatusNoContent, http.StatusResetContent:
 		message := "the server says that it has no answer, as no model's server does: is the base URL right?"
-		return &APIError{Status: res.StatusCode, Message: message}
+		return &Error{Status: res.StatusCode, Message: message}
 	}
-	return &APIError{Status: res.StatusCode, Message: "the answer is empty", Retryable: true}
+	return &Error{Status: res.StatusCode, Message: "the answer is empty", Retryable: true}
 }
 
-// explain makes err an [*APIError] that says what to do about it.
-func (c *openAICall) explain(err error) error {
-	var api *APIError
+// explain makes err an [*Error] that says what to do about it.
+func (c *call) explain(err error) error {
+	var api *Error
 	if !errors.As(err, &api) {
-		api = c.model.connectionError(err)
+		api = c.client.connectionError(err)
 	}
 	switch api.Status {
 	case http.StatusUnauthorized:
-		if c.model.hasKey {
-			api.Message += " (is the API key right for " + c.model.baseURL.String() + "?)"
+		if c.client.hasKey {
+			api.Message += " (is the API key right for " + c.client.baseURL.String() + "?)"
 		} else {
 			api.Message += " (no API key was sent: set OPENAI_API_KEY)"
 		}
 	default:
 		api.Message += c.hint(api)
 	}
-	api.Message = c.model.redact(api.Message)
+	api.Message = c.client.redact(api.Message)
 	return api
 }
 
 // hint says what may help against a refusal.
-func (c *openAICall) hint(api *APIError) string {
+func (c *call) hint(api *Error) string {
 	switch {
 	case c.inResponses() && lacksResponses(api):
-		return fmt.Sprintf(" (%s does not serve the Responses API: use chat completions%s)", c.model.baseURL, c.model.baseURLHint())
+		return fmt.Sprintf(" (%s does not serve the Responses API: use chat completions%s)", c.client.baseURL, c.client.baseURLHint())
 	case !c.inResponses() && wantsResponses(api) && c.adaptation.noResponses:
-		return fmt.Sprintf(" (and %s does not serve the Responses API)", c.model.baseURL)
+		return fmt.Sprintf(" (and %s does not serve the Responses API)", c.client.baseURL)
 	case !c.inResponses() && wantsResponses(api):
 		return " (choose the Responses API for this model: OpenAIAPI, or openai.api of the configuration)"
 	case api.Status == http.StatusNotFound:
-		return fmt.Sprintf(" (does %s serve a model called %q?%s)", c.model.baseURL, c.name, c.model.baseURLHint())
+		return fmt.Sprintf(" (does %s serve a model called %q?%s)", c.client.baseURL, c.name, c.client.baseURLHint())
 	}
 	return ""
 }
 
 // baseURLHint says what is commonly wrong with a base URL, if it is.
-func (m *OpenAIModel) baseURLHint() string {
-	if strings.Contains(m.baseURL.Path, "/v") || strings.Contains(m.baseURL.Path, "/deployments/") {
+func (c *Client) baseURLHint() string {
+	if strings.Contains(c.baseURL.Path, "/v") || strings.Contains(c.baseURL.Path, "/deployments/") {
 		return ""
 	}
-	return fmt.Sprintf(" base URLs commonly end in /v1: %s/v1", m.baseURL)
+	return fmt.Sprintf(" base URLs commonly end in /v1: %s/v1", c.baseURL)
 }
 
 // connectionError describes a request that got no response.
-func (m *OpenAIModel) connectionError(err error) *APIError {
+func (c *Client) connectionError(err error) *Error {
 	var transport *url.Error
 	if !errors.As(err, &transport) {
-		return &APIError{Message: err.Error(), Err: err}
+		return &Error{Message: err.Error(), Err: err}
 	}
 	cause := transport.Err
-	e := &APIError{Retryable: true, Err: cause}
+	e := &Error{Retryable: true, Err: cause}
 	var cert *tls.CertificateVerificationError
 	var dns *net.DNSError
 	var redirect *redirectError
@@ -205,7 +225,7 @@ func (m *OpenAIModel) connectionError(err error) *APIError {
 	default:
 		hint = "the connection broke before an answer came"
 	}
-	e.Message = fmt.Sprintf("cannot reach %s: %v (%s)", m.baseURL, cause, hint)
+	e.Message = fmt.Sprintf("cannot reach %s: %v (%s)", c.baseURL, cause, hint)
 	return e
 }
 
@@ -307,7 +327,7 @@ func (f errorFields) contextTooLarge(status int) bool {
 
 func requestID(h http.Header) string {
 	id := cmp.Or(h.Get("x-request-id"), h.Get("apim-request-id"), h.Get("request-id"), h.Get("x-amzn-requestid"))
-	return headOf(id, maxErrorName)
+	return cut.Head(id, maxErrorName)
 }
 
 // snippet is the beginning of a body that is no JSON, in one line.

@@ -354,3 +354,10 @@ func TestOpenAIModelServesManyAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestAStreamNeedsNoListener(t *testing.T) {
+	m, _ := serve(t, pygenttest.Text("a"))
+	resp, err := m.ChatStream(t.Context(), ask(), nil)
+	require.NoError(t, err)
+	require.Equal(t, "a", resp.Message.Content)
+}

@@ -1,14 +1,16 @@
-package pygent
+package calltext_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/calltext"
 )
 
 func TestToolCallsInTextAreNoticed(t *testing.T) {
-	tools := []ToolSpec{{Name: "bash"}, {Name: "write_file"}}
+	tools := []string{"bash", "write_file"}
 	cases := []struct {
 		text string
 		want bool
@@ -36,7 +38,7 @@ func TestToolCallsInTextAreNoticed(t *testing.T) {
 		{"Call `bash` with {\"cmd\": \"ls\"}.", false},
 	}
 	for _, c := range cases {
-		require.Equal(t, c.want, looksLikeToolCallText(c.text, tools), c.text)
+		require.Equal(t, c.want, calltext.In(c.text, tools), c.text)
 	}
-	require.False(t, looksLikeToolCallText(cases[0].text, nil))
+	require.False(t, calltext.In(cases[0].text, nil))
 }

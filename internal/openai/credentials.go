@@ -1,4 +1,4 @@
-package pygent
+package openai
 
 import (
 	"net/http"
@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// headerCredentials reports whether a header given by the caller authenticates.
-func (o *openAIOptions) headerCredentials() bool {
-	return o.hasHeader("Authorization") || o.keyHeader()
+// HasCredentials reports whether a header given by the caller authenticates.
+func (c *Config) HasCredentials() bool {
+	return c.hasHeader("Authorization") || c.keyHeader()
 }
 
 // keyHeader reports whether a header given by the caller is an API key. A bearer
 // token beside it is a second credential, and may be meant for another host.
-func (o *openAIOptions) keyHeader() bool { return o.hasHeader("Api-Key") || o.hasHeader("X-Api-Key") }
+func (c *Config) keyHeader() bool { return c.hasHeader("Api-Key") || c.hasHeader("X-Api-Key") }
 
-func (o *openAIOptions) hasHeader(canonical string) bool {
-	return slices.ContainsFunc(o.headers, func(h header) bool { return http.CanonicalHeaderKey(h.name) == canonical })
+func (c *Config) hasHeader(canonical string) bool {
+	return slices.ContainsFunc(c.Headers, func(h Header) bool { return http.CanonicalHeaderKey(h.Name) == canonical })
 }
 
 // secrets are the values that no error may show.
-func (o *openAIOptions) secrets() []string {
-	secrets := []string{o.key}
-	for _, h := range o.headers {
-		name := strings.ToLower(h.name)
+func (c *Config) secrets() []string {
+	secrets := []string{c.Key}
+	for _, h := range c.Headers {
+		name := strings.ToLower(h.Name)
 		for _, word := range []string{"key", "token", "auth", "secret"} {
 			if strings.Contains(name, word) {
-				secrets = append(secrets, strings.TrimPrefix(h.value, "Bearer "))
+				secrets = append(secrets, strings.TrimPrefix(h.Value, "Bearer "))
 				break
 			}
 		}
@@ -52,15 +52,15 @@ func querySecrets(query url.Values) []string {
 	return secrets
 }
 
-// redactURL is a URL as it may be shown: without the password, and without the
+// RedactURL is a URL as it may be shown: without the password, and without the
 // values in its query, where some servers want their key.
-func redactURL(s string) string {
+func RedactURL(s string) string {
 	if !strings.ContainsAny(s, "@?#") {
 		return s
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Opaque != "" {
-		return redacted
+		return "[redacted]"
 	}
 	query := u.Query()
 	for name := range query {

@@ -1,18 +1,18 @@
-package pygent
+package openai
 
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 
-	"github.com/openai/openai-go/v3"
+	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/x/pygent/internal/chatstream"
@@ -27,46 +27,21 @@ const (
 	maxErrorBody  = 256 << 10
 )
 
-// chat makes one call, plain when emit is nil. It repeats the request only to
-// leave out what the server refused, and never after it emitted text.
-func (m *OpenAIModel) chat(ctx context.Context, req *ChatRequest, emit func(Delta)) (*ChatResponse, error) {
-	name := cmp.Or(req.Model, m.model)
-	var here adaptation // for this call alone
-	for {
-		c := &openAICall{model: m, req: req, name: name, adaptation: m.known(name).and(here), emit: emit}
-		resp, err := c.do(ctx)
-		if err == nil || c.emitted {
-			return resp, err
-		}
-		change, ok := c.adapt(err)
-		if !ok {
-			return nil, err
-		}
-		if emit != nil {
-			emit(Delta{Notice: change.notice})
-		}
-		here = here.and(change.adaptation)
-		if change.lasting {
-			m.learn(name, change.adaptation)
-		}
-	}
-}
-
-// openAICall is one attempt.
-type openAICall struct {
-	model      *OpenAIModel
-	req        *ChatRequest
+// call is one attempt.
+type call struct {
+	client     *Client
+	req        *Request
 	name       string
 	adaptation adaptation
 	emit       func(Delta) // nil for a plain call
 	emitted    bool
 }
 
-func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
+func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	body, err := c.model.requestBody(c.req, c.name, c.adaptation, c.emit != nil)
+	body, err := c.client.requestBody(c.req, c.name, c.adaptation, c.emit != nil)
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}
@@ -86,11 +61,11 @@ func (c *openAICall) do(ctx context.Context) (*ChatResponse, error) {
 }
 
 // roundTrip sends the body as it is, and reads the response itself.
-func (c *openAICall) roundTrip(watch *stallWatch, body []byte) (*ChatResponse, error) {
+func (c *call) roundTrip(watch *stallWatch, body []byte) (*chatstream.Answer, error) {
 	// The client is made here, for two reasons: NewClient reads OPENAI_* variables
 	// on its own, and a client in a field of the model, which programs print,
 	// would have the linker keep every method of every service.
-	client := openai.Client{Options: c.model.options}
+	client := sdk.Client{Options: c.client.options}
 	var res *http.Response
 	err := client.Post(watch.ctx, c.path(), nil, &res,
 		option.WithRequestBody("application/json", body),
@@ -106,7 +81,7 @@ func (c *openAICall) roundTrip(watch *stallWatch, body []byte) (*ChatResponse, e
 
 // read takes the answer for what it is, whatever its header says or the
 // request asked for.
-func (c *openAICall) read(watch *stallWatch, res *http.Response) (*ChatResponse, error) {
+func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, error) {
 	asm := c.assembler()
 	r := bufio.NewReader(watch.reader(res.Body))
 	first, err := firstByte(r)
@@ -115,9 +90,9 @@ func (c *openAICall) read(watch *stallWatch, res *http.Response) (*ChatResponse,
 		err = emptyAnswer(res)
 	case err != nil:
 	case first == '<':
-		err = &APIError{
+		err = &Error{
 			Status:  res.StatusCode,
-			Message: "the answer is an HTML page" + c.model.baseURLHint(),
+			Message: "the answer is an HTML page" + c.client.baseURLHint(),
 		}
 	case first == '{' || first == '[':
 		err = c.readPlain(watch, asm, r)
@@ -132,10 +107,11 @@ func (c *openAICall) read(watch *stallWatch, res *http.Response) (*ChatResponse,
 		return nil, responseError(err, res)
 	}
 	watch.drain(r)
-	return newChatResponse(answer)
+	dropEmpty(answer)
+	return answer, nil
 }
 
-func (c *openAICall) readPlain(watch *stallWatch, asm assembler, r io.Reader) error {
+func (c *call) readPlain(watch *stallWatch, asm assembler, r io.Reader) error {
 	var body bytes.Buffer
 	_, err := io.Copy(&body, io.LimitReader(pulse{r, watch.moved}, maxPiece+1))
 	if err != nil {
@@ -147,7 +123,7 @@ func (c *openAICall) readPlain(watch *stallWatch, asm assembler, r io.Reader) er
 	return c.add(asm, body.Bytes())
 }
 
-func (c *openAICall) readStream(watch *stallWatch, asm assembler, r io.Reader) error {
+func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader) error {
 	bounded := newBoundedStream(r)
 	events := sse.NewReader(bounded, maxPiece)
 	for {
@@ -173,7 +149,7 @@ func (c *openAICall) readStream(watch *stallWatch, asm assembler, r io.Reader) e
 
 // addEvent takes the data of an event, which may be several pieces: some servers
 // end an event by a single newline.
-func (c *openAICall) addEvent(asm assembler, event []byte) (done bool, err error) {
+func (c *call) addEvent(asm assembler, event []byte) (done bool, err error) {
 	event = bytes.TrimSpace(event)
 	pieces := bytes.Lines(event)
 	if bytes.IndexByte(event, '\n') < 0 || json.Valid(event) {
@@ -196,7 +172,7 @@ func (c *openAICall) addEvent(asm assembler, event []byte) (done bool, err error
 	return false, nil
 }
 
-func (c *openAICall) add(asm assembler, data []byte) error {
+func (c *call) add(asm assembler, data []byte) error {
 	d, err := asm.Add(data)
 	if err == nil && c.emit != nil && d != (chatstream.Delta{}) {
 		c.emitted = true
@@ -207,10 +183,10 @@ func (c *openAICall) add(asm assembler, data []byte) error {
 
 // takenID keeps ids from being given twice in a conversation: providers that
 // look, refuse it.
-func (c *openAICall) takenID(id string) bool {
+func (c *call) takenID(id string) bool {
 	for _, msg := range c.req.Messages {
-		for _, call := range msg.ToolCalls {
-			if call.ID == id {
+		for _, call := range msg.calls {
+			if call.id == id {
 				return true
 			}
 		}
@@ -234,39 +210,10 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	return 0, fmt.Errorf("%w: it begins with %d KiB of white space", chatstream.ErrTooLarge, maxErrorBody>>10)
 }
 
-func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
-	msg := Message{Role: RoleAssistant, Content: a.Content, Extra: a.Extra}
-	for _, raw := range a.Parts {
-		var p Part
-		if err := json.Unmarshal(raw, &p); err != nil {
-			p = Part{raw: raw} // of a shape unknown here: kept as it is
-		}
-		msg.Parts = append(msg.Parts, p)
+// dropEmpty takes the fields that say nothing out of an answer.
+func dropEmpty(a *chatstream.Answer) {
+	maps.DeleteFunc(a.Extra, isEmptyField)
+	for _, c := range a.ToolCalls {
+		maps.DeleteFunc(c.Extra, isEmptyField)
 	}
-	for _, call := range a.ToolCalls {
-		dropEmpty(call.Extra)
-		msg.ToolCalls = append(msg.ToolCalls, ToolCall(call))
-	}
-	if name, ok := msg.Extra["name"]; ok && json.Unmarshal(name, &msg.Name) == nil {
-		delete(msg.Extra, "name")
-	}
-	delete(msg.Extra, "tool_call_id") // not of an assistant
-	dropEmpty(msg.Extra)
-	// The JSON is not kept with the message: whoever gets it may change it in
-	// place, which only a copy's JSON would show.
-	if _, err := msg.marshal(); err != nil {
-		return nil, err
-	}
-	return &ChatResponse{
-		Message:      msg,
-		FinishReason: FinishReason(a.FinishReason),
-		Usage: Usage{
-			PromptTokens:     a.Usage.Prompt,
-			CompletionTokens: a.Usage.Completion,
-			CachedTokens:     a.Usage.Cached,
-			ReasoningTokens:  a.Usage.Reasoning,
-		},
-		Model: a.Model,
-		ID:    a.ID,
-	}, nil
 }

@@ -1,11 +1,17 @@
-package pygent
+package openai
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
+
+	"github.com/x/pygent/internal/cut"
 )
 
 // maxHeaderBytes bounds the headers of a response. Each may take a hundred times
@@ -23,6 +29,36 @@ var boundedTransport = sync.OnceValue(func() http.RoundTripper {
 	transport.MaxResponseHeaderBytes = maxHeaderBytes
 	return transport
 })
+
+// httpClient returns the client that was given, or one that trusts the CA file.
+func (c *Config) httpClient() (*http.Client, error) {
+	switch {
+	case c.CAFile != "" && c.HTTP != nil:
+		return nil, errors.New("a CA file cannot be combined with an HTTP client: set the client's own")
+	case c.HTTP != nil:
+		return c.HTTP, nil
+	case c.CAFile == "":
+		return &http.Client{}, nil
+	}
+	pem, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("CA file: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("system certificates: %w", err)
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("CA file %s: no PEM certificate in it", c.CAFile)
+	}
+	transport, ok := boundedTransport().(*http.Transport)
+	if !ok {
+		return nil, errors.New("a CA file needs the standard http.DefaultTransport: set an HTTP client instead")
+	}
+	transport = transport.Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return &http.Client{Transport: transport}, nil
+}
 
 // guarded returns a copy of a client that sends no request on to where its
 // credentials do not belong.
@@ -77,6 +113,9 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
 
+// ErrRedirected is wrapped by the error of a redirect that was not followed.
+var ErrRedirected = errors.New("the server sends requests on to another place")
+
 // redirectError is a redirect that was not followed.
 type redirectError struct {
 	from, to *url.URL
@@ -86,7 +125,7 @@ type redirectError struct {
 // Error says from where to where, without what a URL may hold of secrets.
 func (e *redirectError) Error() string {
 	const longest = 300
-	return fmt.Sprintf("%s sends requests on to %s: %s", bare(e.from), headOf(bare(e.to), longest), e.why)
+	return fmt.Sprintf("%s sends requests on to %s: %s", bare(e.from), cut.Head(bare(e.to), longest), e.why)
 }
 
 // Unwrap says what kind of error it is.
@@ -112,5 +151,5 @@ func (e *redirectError) baseOf() string {
 	for _, end := range []string{"/chat/completions", "/responses"} {
 		path = strings.TrimSuffix(path, end)
 	}
-	return headOf((&url.URL{Scheme: e.to.Scheme, Host: e.to.Host, Path: path}).String(), longest)
+	return cut.Head((&url.URL{Scheme: e.to.Scheme, Host: e.to.Host, Path: path}).String(), longest)
 }

@@ -1,14 +1,15 @@
-package pygent
+// Package calltext finds tool calls that a model wrote into its text, in the
+// templates of common model families: a sign of a server without a tool call
+// parser for its model. The root tells people of it.
+package calltext
 
 import (
 	"regexp"
 	"slices"
 )
 
-// toolCallForms match tool calls that a model wrote as text, in the templates
-// of common model families, when the server did not turn them into calls. The
-// group is the tool's name.
-var toolCallForms = []*regexp.Regexp{
+// forms match calls. The group is the tool's name.
+var forms = []*regexp.Regexp{
 	// <tool_call>{"name": "bash", … (Hermes, Qwen), <tool_call>bash (GLM),
 	// [TOOL_CALLS][{"name": "bash", … or [TOOL_CALLS]bash (Mistral),
 	// <|python_tag|>{"name": … (Llama), functools[{"name": … (Phi).
@@ -24,17 +25,16 @@ var toolCallForms = []*regexp.Regexp{
 	regexp.MustCompile(`"function"\s*:\s*\{\s*"name"\s*:\s*"([\w.-]+)"\s*,\s*"arguments"\s*:`),
 }
 
-// looksLikeToolCallText reports whether text holds a call of one of the tools,
-// written out instead of made. The agent tells people of it then: it is a sign
-// of a server without a tool call parser for its model.
-func looksLikeToolCallText(text string, tools []ToolSpec) bool {
+// In reports whether text holds a call of one of the tools, written out instead
+// of made.
+func In(text string, tools []string) bool {
 	const enough = 64 << 10 // calls stand at the start or the end of what models write
 	if len(text) > 2*enough {
 		text = text[:enough] + text[len(text)-enough:]
 	}
-	for _, form := range toolCallForms {
+	for _, form := range forms {
 		for _, match := range form.FindAllStringSubmatch(text, -1) {
-			if slices.ContainsFunc(tools, func(t ToolSpec) bool { return t.Name == match[1] }) {
+			if slices.Contains(tools, match[1]) {
 				return true
 			}
 		}

@@ -1,4 +1,4 @@
-package pygent
+package openai
 
 import (
 	"net/http"

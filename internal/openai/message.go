@@ -1,0 +1,177 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"sync/atomic"
+
+	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/responses"
+)
+
+// The roles of messages that matter here.
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+	roleTool      = "tool"
+)
+
+// Message is a message of a conversation as chat completions take it, with what
+// has to be known to send it in another form. It is made once in a message's
+// life, since every call sends all messages. It is safe for concurrent use.
+type Message struct {
+	json    []byte
+	role    string
+	callID  string // the call that a tool message answers
+	content json.RawMessage
+	images  bool
+	fields  []field // those that chat completions do not know, such as reasoning_content
+	calls   []toolCall
+	bare    bool // no server wants it otherwise: see isBare
+
+	// other is the form in which it was sent last, where that is another one.
+	other atomic.Pointer[variant]
+}
+
+// field is a field of an object, a part of the JSON that it was read from.
+type field struct {
+	name  string
+	value json.RawMessage
+}
+
+// toolCall is a call of an assistant message.
+type toolCall struct {
+	id       string
+	function json.RawMessage
+	fields   []field // the others
+}
+
+type variant struct {
+	key  string
+	json []byte
+}
+
+// NewMessage returns the message that encoded, valid JSON, is. The bytes are
+// kept.
+func NewMessage(encoded []byte) *Message {
+	m := &Message{json: encoded}
+	for name, value := range jsonwalk.Members(encoded) {
+		switch name {
+		case "role":
+			m.role = stringOf(value)
+		case "tool_call_id":
+			m.callID = stringOf(value)
+		case "content":
+			m.content = value
+		case "name":
+		case "tool_calls":
+			for call := range jsonwalk.Elements(value) {
+				m.calls = append(m.calls, readCall(call))
+			}
+		default:
+			m.fields = append(m.fields, field{name, value})
+		}
+	}
+	for part := range jsonwalk.Elements(m.content) {
+		m.images = m.images || imageOf(part) != ""
+	}
+	m.bare = m.isBare()
+	return m
+}
+
+func readCall(raw json.RawMessage) (c toolCall) {
+	for name, value := range jsonwalk.Members(raw) {
+		switch name {
+		case "id":
+			c.id = stringOf(value)
+		case "type":
+		case "function":
+			c.function = value
+		default:
+			c.fields = append(c.fields, field{name, value})
+		}
+	}
+	return c
+}
+
+// variant returns the form of the message that key stands for, and calls encode
+// when that is not the one made last.
+func (m *Message) variant(key string, encode func() ([]byte, error)) ([]byte, error) {
+	if v := m.other.Load(); v != nil && v.key == key {
+		return v.json, nil
+	}
+	b, err := encode()
+	if err != nil {
+		return nil, err
+	}
+	m.other.Store(&variant{key: key, json: b})
+	return b, nil
+}
+
+// isBare reports whether the message is sent as it is kept where no server wants
+// it otherwise: there is nothing in it that only the Responses API understands,
+// no unknown field without a value, and no refusal in the place of text.
+func (m *Message) isBare() bool {
+	if has(m.fields, responses.Kept) || slices.ContainsFunc(m.fields, field.isEmpty) || m.refusalAlone() != nil {
+		return false
+	}
+	return !slices.ContainsFunc(m.calls, func(c toolCall) bool { return slices.ContainsFunc(c.fields, field.isEmpty) })
+}
+
+// refusalAlone returns the refusal of a message that says nothing else. It is
+// sent as text, since some servers take no answer without any.
+func (m *Message) refusalAlone() json.RawMessage {
+	if m.role != roleAssistant || len(m.calls) > 0 || string(m.content) != `""` {
+		return nil
+	}
+	for _, f := range m.fields {
+		if f.name == "refusal" && f.value[0] == '"' && string(f.value) != `""` {
+			return f.value
+		}
+	}
+	return nil
+}
+
+// isEmpty reports whether a field says nothing. Servers write such fields for
+// all that they know, and refuse them when they come back. Empty reasoning says
+// that there was none: Moonshot and DeepSeek refuse calls without the field.
+func (f field) isEmpty() bool { return isEmptyField(f.name, f.value) }
+
+func isEmptyField(name string, raw json.RawMessage) bool {
+	switch raw = bytes.TrimSpace(raw); string(raw) {
+	case "", "null", "[]", "{}":
+		return true
+	case `""`:
+		return !slices.Contains(reasoningFields, name)
+	}
+	return false
+}
+
+func has(fields []field, name string) bool {
+	return slices.ContainsFunc(fields, func(f field) bool { return f.name == name })
+}
+
+// memberOf returns a member of an object, and nil if there is none.
+func memberOf(object json.RawMessage, name string) (found json.RawMessage) {
+	for n, value := range jsonwalk.Members(object) {
+		if n == name {
+			found = value
+		}
+	}
+	return found
+}
+
+// imageOf returns the URL of the image that a part of a message is.
+func imageOf(part json.RawMessage) string {
+	return stringOf(memberOf(memberOf(part, "image_url"), "url"))
+}
+
+// stringOf returns the string that raw holds, and "" if it holds none.
+func stringOf(raw json.RawMessage) string {
+	var s string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}

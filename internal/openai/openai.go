@@ -1,0 +1,285 @@
+// Package openai asks servers with OpenAI's APIs for answers: chat completions,
+// as every server has them, and the Responses API. It is what the root's
+// OpenAIModel is made of.
+//
+// A [Client] knows a server. A call of it is one attempt: the request in the
+// form that the server is known to take, a watch over the time that the answer
+// takes, and the answer, put together by packages chatstream and responses. A
+// server that refuses the form of a request is asked again in another one, and
+// that is remembered for the model's name.
+//
+// Neither the server nor what it sends is trusted: its answers are bounded, its
+// redirects refused, and errors show no key.
+package openai
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/x/pygent/internal/chatstream"
+)
+
+// DefaultBaseURL is where OpenAI is.
+const DefaultBaseURL = "https://api.openai.com/v1"
+
+// Config says how to reach a server, and what to ask of it.
+type Config struct {
+	Key            string
+	BaseURL        string // may have a query, which goes with every request; default [DefaultBaseURL]
+	Model          string // of requests that name none
+	Protocol       Protocol
+	Headers        []Header
+	Extra          map[string]any // top-level fields of every request
+	MaxTokens      int            // of an answer; 0 leaves that to the server
+	MaxTokensField string         // default as the host is known to call it
+	Parallel       *bool          // whether an answer may have several calls
+	SendReasoning  bool           // whether reasoning goes back to the server
+	CAFile         string         // a PEM file; not together with HTTP
+	HTTP           *http.Client
+
+	// Limits of time; 0 for none.
+	FirstByte, BetweenChunks, AnswerTime time.Duration
+}
+
+// Header is a header of every request.
+type Header struct{ Name, Value string }
+
+// Client asks one server. It is safe for concurrent use.
+type Client struct {
+	options       []option.RequestOption // of the SDK
+	http          *http.Client
+	protocol      Protocol
+	baseURL       *url.URL // without query or user
+	model         string
+	maxTokens     string // the field of params that limits the tokens of an answer
+	hasKey        bool
+	redact        func(string) string // takes the key out of a text; a function, so that no print of the client shows it
+	params        params
+	sendReasoning bool
+	firstByte     time.Duration
+	betweenChunks time.Duration
+	answerTime    time.Duration
+
+	mu      sync.Mutex
+	learned map[string]adaptation // by model name; the values are never modified
+}
+
+// Request is what a model is asked.
+type Request struct {
+	Model    string // empty for the client's
+	Messages []*Message
+	Tools    []Tool
+}
+
+// Tool is a tool that a model may call.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters,omitempty"` // a JSON Schema; empty for a tool without arguments
+}
+
+// Delta is a piece of an answer, or a notice of what was changed in a request.
+type Delta struct {
+	Text, Reasoning string
+	Notice          string
+}
+
+// New returns a client. It contacts nobody.
+func New(c Config) (*Client, error) {
+	c.Key = strings.TrimSpace(c.Key)
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	base, query, err := parseBaseURL(cmp.Or(c.BaseURL, DefaultBaseURL))
+	if err != nil {
+		return nil, err
+	}
+	c.MaxTokensField = cmp.Or(c.MaxTokensField, maxTokensField(base.Hostname()))
+	p, err := c.params()
+	if err != nil {
+		return nil, err
+	}
+	httpClient, err := c.httpClient()
+	if err != nil {
+		return nil, err
+	}
+	client := c.client(guarded(httpClient), base, query, p)
+	if c.Protocol == Responses {
+		if _, err := client.responsesParams(adaptation{}); err != nil {
+			return nil, err
+		}
+	}
+	return client, nil
+}
+
+// client returns the client of checked settings.
+func (c *Config) client(httpClient *http.Client, base *url.URL, query url.Values, p params) *Client {
+	return &Client{
+		options:       c.requestOptions(httpClient, base, query),
+		http:          httpClient,
+		protocol:      c.Protocol,
+		baseURL:       base,
+		model:         c.Model,
+		maxTokens:     c.MaxTokensField,
+		hasKey:        c.Key != "" || c.HasCredentials(),
+		redact:        redactor(append(c.secrets(), querySecrets(query)...)),
+		params:        p,
+		sendReasoning: c.SendReasoning,
+		firstByte:     c.FirstByte,
+		betweenChunks: c.BetweenChunks,
+		answerTime:    c.AnswerTime,
+		learned:       map[string]adaptation{},
+	}
+}
+
+// BaseURL returns where the server is, without what may be a secret.
+func (c *Client) BaseURL() string { return c.baseURL.String() }
+
+// Model returns the model of requests that name none.
+func (c *Client) Model() string { return c.model }
+
+// CloseIdleConnections closes connections that are kept for later calls.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
+// Chat asks for an answer, in one piece when emit is nil. It repeats the request
+// only in a form that the server takes, and never after it emitted text. The
+// error is the cause of ctx's end, an [*Error], or one of encoding the request.
+func (c *Client) Chat(ctx context.Context, req *Request, emit func(Delta)) (*chatstream.Answer, error) {
+	name := cmp.Or(req.Model, c.model)
+	var here adaptation // for this call alone
+	for {
+		attempt := &call{client: c, req: req, name: name, adaptation: c.known(name).and(here), emit: emit}
+		answer, err := attempt.do(ctx)
+		if err == nil || attempt.emitted {
+			return answer, err
+		}
+		change, ok := attempt.adapt(err)
+		if !ok {
+			return nil, err
+		}
+		if emit != nil {
+			emit(Delta{Notice: change.notice})
+		}
+		here = here.and(change.adaptation)
+		if change.lasting {
+			c.learn(name, change.adaptation)
+		}
+	}
+}
+
+// check refuses what cannot be sent.
+func (c *Config) check() error {
+	if strings.ContainsFunc(c.Key, unicode.IsControl) {
+		return errors.New("the API key holds control characters")
+	}
+	for _, h := range c.Headers {
+		if h.Name == "" || strings.ContainsFunc(h.Name, notInHeaderName) || strings.ContainsFunc(h.Value, unicode.IsControl) {
+			return fmt.Errorf("header %q: name or value cannot be sent", h.Name)
+		}
+	}
+	switch c.Protocol = cmp.Or(c.Protocol, Auto); c.Protocol {
+	case Auto, Chat, Responses:
+		return nil
+	}
+	return fmt.Errorf("API %q: want %s, %s or %s", c.Protocol, Auto, Chat, Responses)
+}
+
+func notInHeaderName(r rune) bool {
+	return r <= ' ' || r > unicode.MaxASCII || strings.ContainsRune("()<>@,;:\\\"/[]?={}\x7f", r)
+}
+
+// maxTokensField is what a host calls the limit of an answer. OpenAI and Azure
+// refuse max_tokens for newer models. Of the others some ignore
+// max_completion_tokens without a word (Ollama), and none max_tokens; one that
+// refuses it says so, and gets the other.
+func maxTokensField(host string) string {
+	for _, domain := range []string{"openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"} {
+		if host == domain || strings.HasSuffix(host, "."+domain) {
+			return "max_completion_tokens"
+		}
+	}
+	return "max_tokens"
+}
+
+// params encodes the optional parameters of requests.
+func (c *Config) params() (params, error) {
+	if c.MaxTokens < 0 {
+		return nil, fmt.Errorf("the limit of %d tokens is negative", c.MaxTokens)
+	}
+	fields := map[string]any{}
+	if c.MaxTokens > 0 {
+		fields[c.MaxTokensField] = c.MaxTokens
+	}
+	if c.Parallel != nil {
+		fields["parallel_tool_calls"] = *c.Parallel
+	}
+	for name, value := range c.Extra {
+		switch name {
+		case "model", "messages", "input", "tools", "stream":
+			return nil, fmt.Errorf("extra body field %s: the model sets it itself", name)
+		}
+		fields[name] = value
+	}
+	p := params{}
+	for name, value := range fields {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("extra body field %s: %w", name, err)
+		}
+		p[name] = raw
+	}
+	return p, nil
+}
+
+// requestOptions are the SDK's settings.
+func (c *Config) requestOptions(client *http.Client, base *url.URL, query url.Values) []option.RequestOption {
+	opts := []option.RequestOption{
+		option.WithHTTPClient(client),
+		option.WithBaseURL(base.String()),
+		option.WithMaxRetries(0),                     // the agent repeats
+		option.WithHeader("Accept-Encoding", "gzip"), // decodeBody decodes it, and not the transport
+	}
+	if c.Key != "" && !c.keyHeader() {
+		opts = append(opts, option.WithAPIKey(c.Key))
+	}
+	for name, values := range query {
+		for _, v := range values {
+			opts = append(opts, option.WithQueryAdd(name, v))
+		}
+	}
+	for _, h := range c.Headers {
+		opts = append(opts, option.WithHeader(h.Name, h.Value))
+	}
+	return opts
+}
+
+// parseBaseURL splits the query, which goes with every request, from the rest.
+func parseBaseURL(s string) (*url.URL, url.Values, error) {
+	u, err := url.Parse(s)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) { // without the URL, which may hold a password
+			err = parse.Err
+		}
+		return nil, nil, fmt.Errorf("base URL: %w", err)
+	}
+	if !isHTTP(u) {
+		return nil, nil, fmt.Errorf("base URL %q: want something like %s", RedactURL(s), DefaultBaseURL)
+	}
+	if u.User != nil {
+		return nil, nil, fmt.Errorf("base URL %q: credentials belong into the key or a header", RedactURL(s))
+	}
+	query := u.Query()
+	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, query, nil
+}

@@ -1,0 +1,213 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/jsonwalk"
+	"github.com/x/pygent/internal/responses"
+)
+
+// imageLeftOut stands for an image in requests to a model that takes none.
+const imageLeftOut = "[image left out: the model does not accept images]"
+
+// standInSignature is what Google documents for calls that Gemini did not make.
+const standInSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
+
+// reasoningContent is the field that most servers give reasoning in.
+const reasoningContent = "reasoning_content"
+
+// reasoningFields are the fields of assistant messages that hold reasoning,
+// with OpenAI-compatible servers of all kinds.
+var reasoningFields = []string{"reasoning", reasoningContent, "reasoning_details", "reasoning_text", "thinking", "thinking_blocks"}
+
+// shape is the form in which messages are sent.
+type shape struct {
+	without  []string // fields, sorted
+	noImages bool
+	shortIDs bool
+	thoughts bool             // calls go with reasoning, if only an empty one
+	signed   bool             // calls go with Gemini's signature, if only a stand-in
+	items    *responses.Input // for the Responses API
+	key      string           // tells shapes apart; empty for that of chat completions, with everything
+}
+
+func (c *Client) shape(name string, a adaptation) shape {
+	without := slices.Collect(maps.Keys(a.stripped))
+	if !c.sendReasoning {
+		without = append(without, reasoningFields...)
+	}
+	slices.Sort(without)
+	s := shape{
+		without:  slices.Compact(without),
+		noImages: a.noImages,
+		shortIDs: a.shortIDs,
+		thoughts: a.thoughts,
+		signed:   a.signed,
+	}
+	if c.inResponses(a) {
+		s.items = &responses.Input{Model: name, Reasoning: c.sendReasoning && !a.noReasoning}
+	}
+	if len(s.without) > 0 || s.noImages || s.changesCalls() {
+		s.key = fmt.Sprint(s.noImages, s.shortIDs, s.thoughts, s.signed, s.without)
+	}
+	if s.items != nil {
+		s.key += fmt.Sprintf("%+v", *s.items)
+	}
+	return s
+}
+
+// encode returns what is sent of a message in this shape.
+func (s shape) encode(m *Message) ([]byte, error) {
+	if !s.changes(m) {
+		return m.json, nil
+	}
+	return m.variant(s.key, func() ([]byte, error) {
+		b, err := s.apply(m)
+		if err != nil || s.items == nil {
+			return b, err
+		}
+		return s.items.Items(b)
+	})
+}
+
+// changes reports whether a message is sent otherwise than it is kept.
+func (s shape) changes(m *Message) bool {
+	switch {
+	case !m.bare || s.items != nil:
+		return true
+	case s.key == "":
+		return false
+	case s.noImages && m.images, s.changesCalls() && (m.callID != "" || len(m.calls) > 0), s.leavesOut(m.fields):
+		return true
+	}
+	return slices.ContainsFunc(m.calls, func(c toolCall) bool { return s.leavesOut(c.fields) })
+}
+
+func (s shape) changesCalls() bool { return s.shortIDs || s.thoughts || s.signed }
+
+func (s shape) leavesOut(fields []field) bool {
+	return slices.ContainsFunc(fields, func(f field) bool { return slices.Contains(s.without, f.name) })
+}
+
+// apply writes a message in this shape, its fields in the order they have.
+func (s shape) apply(m *Message) ([]byte, error) {
+	var w jsonobj.Writer
+	for name, value := range jsonwalk.Members(m.json) {
+		switch name {
+		case "role", "name":
+			w.Raw(name, value)
+		case "content":
+			s.writeContent(&w, m)
+		case "tool_calls":
+			w.Objects(name, len(m.calls), func(i int) { s.writeCall(&w, m.calls[i]) })
+		case "tool_call_id":
+			w.Text(name, s.id(m.callID))
+		}
+	}
+	fields := s.fields(m.fields)
+	if s.items == nil {
+		delete(fields, responses.Kept)
+	}
+	if _, ok := fields[reasoningContent]; !ok && s.thoughts && len(m.calls) > 0 {
+		fields[reasoningContent] = json.RawMessage(`""`)
+	}
+	w.Rest(fields)
+	return w.Done()
+}
+
+func (s shape) writeContent(w *jsonobj.Writer, m *Message) {
+	refusal := m.refusalAlone()
+	switch {
+	case refusal != nil:
+		w.Raw("content", refusal)
+	case s.noImages && m.images:
+		w.Field("content", withoutImages(m.content))
+	default:
+		w.Raw("content", m.content)
+	}
+}
+
+func (s shape) writeCall(w *jsonobj.Writer, c toolCall) {
+	w.Text("id", s.id(c.id))
+	w.Text("type", "function")
+	w.Raw("function", c.function)
+	fields := s.fields(c.fields)
+	if s.signed && !has(c.fields, "extra_content") {
+		fields["extra_content"] = json.RawMessage(standInSignature)
+	}
+	w.Rest(fields)
+}
+
+// fields returns the unknown fields of an object that are sent.
+func (s shape) fields(fields []field) map[string]json.RawMessage {
+	sent := make(map[string]json.RawMessage, len(fields))
+	for _, f := range fields {
+		if !f.isEmpty() && !slices.Contains(s.without, f.name) {
+			sent[f.name] = f.value
+		}
+	}
+	return sent
+}
+
+// id returns the id of a call as it is sent: the same for the same id, so that
+// calls and results still meet.
+func (s shape) id(id string) string {
+	const length, alphabet = 9, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	legal := len(id) == length && strings.Trim(id, alphabet) == ""
+	if !s.shortIDs || id == "" || legal {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	short := make([]byte, length)
+	for i := range short {
+		short[i] = alphabet[int(sum[i])%len(alphabet)]
+	}
+	return string(short)
+}
+
+// bridge is what stands between a result and the user's next words where a
+// server refuses them to follow each other.
+func (s shape) bridge() []byte {
+	const message = `{"role":"assistant","content":"I see."}`
+	if s.items == nil {
+		return []byte(message)
+	}
+	items, _ := s.items.Items([]byte(message)) // it is well formed
+	return items
+}
+
+// withoutImages returns a content with words in the place of images: one text
+// where it is nothing else, for servers that know no parts at all.
+func withoutImages(content json.RawMessage) any {
+	var parts []any
+	var texts []string
+	for part := range jsonwalk.Elements(content) {
+		text := stringOf(memberOf(part, "text"))
+		switch {
+		case imageOf(part) != "":
+			text = imageLeftOut
+			parts = append(parts, textPart{"text", text})
+		case text == "" && stringOf(memberOf(part, "type")) != "text":
+			parts = append(parts, part)
+			continue
+		default:
+			parts = append(parts, part)
+		}
+		texts = append(texts, text)
+	}
+	if len(texts) < len(parts) {
+		return parts
+	}
+	return strings.Join(texts, "\n")
+}
+
+type textPart struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}

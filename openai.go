@@ -1,0 +1,313 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/openai"
+)
+
+// Defaults of [OpenAIModel].
+const (
+	defaultOpenAIModel   = "gpt-4.1-mini"
+	defaultFirstByte     = 5 * time.Minute
+	defaultBetweenChunks = 3 * time.Minute
+	defaultAnswerTime    = 30 * time.Minute
+)
+
+// OpenAIModel is a [StreamingModel] for OpenAI and every server with its chat
+// completions API: OpenRouter, Ollama, llama.cpp, vLLM, Azure and others. Models
+// that want OpenAI's Responses API are spoken to in that; see [OpenAIAPI]. Make
+// one with [NewOpenAIModel]. It is safe for concurrent use, and one model may
+// serve any number of agents.
+//
+// A call is one attempt: the agent repeats what can pass. But a server that
+// refuses the form of a request is asked again in another one, and that is
+// remembered for the model's name. It may be the other API, another name of a
+// parameter, ids and an order of messages that the server takes; or the request
+// without something optional: a parameter that is not supported (also one of
+// [OpenAIExtraBody]), fields of messages such as reasoning_content, images.
+// Each time is told by [Delta.Notice].
+type OpenAIModel struct {
+	client *openai.Client
+}
+
+// OpenAIProtocol is one of OpenAI's APIs; see [OpenAIAPI].
+type OpenAIProtocol string
+
+// The APIs that an [OpenAIModel] speaks.
+const (
+	OpenAIAuto      OpenAIProtocol = "auto"
+	OpenAIChat      OpenAIProtocol = "chat"
+	OpenAIResponses OpenAIProtocol = "responses"
+)
+
+// OpenAIOption configures [NewOpenAIModel].
+type OpenAIOption func(*openAIOptions)
+
+type openAIOptions struct {
+	openai.Config
+	env func(string) (string, bool)
+}
+
+// OpenAIKey sets the API key, sent as a bearer token. Empty, the default, means
+// OPENAI_API_KEY of the environment; unless [OpenAIHeader] gives credentials
+// itself. Beside a header api-key or x-api-key no bearer token is sent at all.
+// Servers that need no key need none.
+func OpenAIKey(key string) OpenAIOption { return func(o *openAIOptions) { o.Key = key } }
+
+// OpenAIBaseURL sets where the API is, up to what precedes "/chat/completions".
+// Empty, the default, means OPENAI_BASE_URL of the environment, then OpenAI
+// itself. A query is sent with every request, as Azure wants it:
+//
+//	OpenAIBaseURL("https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21"),
+//	OpenAIHeader("api-key", key),
+func OpenAIBaseURL(url string) OpenAIOption { return func(o *openAIOptions) { o.BaseURL = url } }
+
+// OpenAIDefaultModel names the model of requests that name none. Empty, the
+// default, means PYGENT_MODEL of the environment, then gpt-4.1-mini.
+func OpenAIDefaultModel(name string) OpenAIOption { return func(o *openAIOptions) { o.Model = name } }
+
+// OpenAIAPI sets the API to speak. With OpenAIAuto, the default, it is chat
+// completions, which every server has, and the Responses API for a model that
+// refuses tools in chat completions, or that is not served there at all.
+//
+// In the Responses API nothing is stored at the server, and the model's
+// reasoning goes back to it in encrypted form, kept in the field
+// "openai_response" of its messages. Parameters are given as for chat
+// completions and translated (reasoning_effort, verbosity, response_format,
+// max_tokens); those that it does not have are errors.
+func OpenAIAPI(api OpenAIProtocol) OpenAIOption {
+	return func(o *openAIOptions) { o.Protocol = openai.Protocol(api) }
+}
+
+// OpenAIExtraBody adds top-level fields to every request, such as temperature
+// or reasoning_effort. They win over the fields this package sets, but model,
+// messages, input, tools and stream cannot be given.
+func OpenAIExtraBody(fields map[string]any) OpenAIOption {
+	return func(o *openAIOptions) { o.Extra = fields }
+}
+
+// OpenAIHeader adds a header to every request. It may be given more than once.
+func OpenAIHeader(name, value string) OpenAIOption {
+	return func(o *openAIOptions) { o.Headers = append(o.Headers, openai.Header{Name: name, Value: value}) }
+}
+
+// OpenAICAFile trusts the certificates of a PEM file besides the system's. It
+// cannot be combined with [OpenAIHTTPClient].
+func OpenAICAFile(path string) OpenAIOption { return func(o *openAIOptions) { o.CAFile = path } }
+
+// OpenAIMaxTokens limits the tokens of one answer. Zero, the default, leaves
+// that to the server.
+func OpenAIMaxTokens(n int) OpenAIOption { return func(o *openAIOptions) { o.MaxTokens = n } }
+
+// OpenAIMaxTokensField names the field of chat completions that
+// [OpenAIMaxTokens] is sent in. The default is max_completion_tokens for OpenAI
+// and Azure, and max_tokens for all others, since some of these ignore the other
+// name. A server that refuses the one gets the other.
+func OpenAIMaxTokensField(name string) OpenAIOption {
+	return func(o *openAIOptions) { o.MaxTokensField = name }
+}
+
+// OpenAIParallelToolCalls allows or forbids several tool calls in one answer.
+// By default that is left to the server.
+func OpenAIParallelToolCalls(allow bool) OpenAIOption {
+	return func(o *openAIOptions) { o.Parallel = &allow }
+}
+
+// OpenAIStallTimeouts sets how long to wait for the first data of an answer
+// (default 5 minutes) and between two pieces of it (default 3 minutes). Zero
+// turns a limit off. Data is text, reasoning or a tool call; comments and empty
+// chunks, by which servers keep a connection open, are none. An answer that is
+// not streamed is not sent before it is complete, so the first limit holds for
+// all of it; and in the Responses API, where an answer begins before the model
+// thinks, for each silence in it.
+func OpenAIStallTimeouts(first, between time.Duration) OpenAIOption {
+	return func(o *openAIOptions) { o.FirstByte, o.BetweenChunks = first, between }
+}
+
+// OpenAIAnswerTime limits the time of one answer from the request to its end,
+// for servers that send a little for ever. The default is 30 minutes; zero turns
+// the limit off. An answer that takes longer fails and is not asked for again.
+func OpenAIAnswerTime(limit time.Duration) OpenAIOption {
+	return func(o *openAIOptions) { o.AnswerTime = limit }
+}
+
+// OpenAISendReasoning tells whether the reasoning of earlier answers
+// (reasoning_content and its like) goes back to the server with them. The
+// default is true: some models answer worse, or not at all, without.
+func OpenAISendReasoning(send bool) OpenAIOption {
+	return func(o *openAIOptions) { o.SendReasoning = send }
+}
+
+// OpenAIHTTPClient sets the client that requests go through. Its Timeout, if
+// any, limits whole answers.
+func OpenAIHTTPClient(c *http.Client) OpenAIOption { return func(o *openAIOptions) { o.HTTP = c } }
+
+// OpenAIEnv sets where settings that no option gives are looked up: the
+// default is os.LookupEnv. Nil means nowhere.
+func OpenAIEnv(lookup func(name string) (value string, ok bool)) OpenAIOption {
+	return func(o *openAIOptions) { o.env = lookup }
+}
+
+// NewOpenAIModel returns a model. It contacts nobody. Without a key and a base
+// URL the error matches [ErrNoModel] and says how to set them.
+func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
+	o := openAIOptions{
+		Config: openai.Config{
+			FirstByte:     defaultFirstByte,
+			BetweenChunks: defaultBetweenChunks,
+			AnswerTime:    defaultAnswerTime,
+			SendReasoning: true,
+		},
+		env: os.LookupEnv,
+	}
+	apply(&o, opts)
+	o.complete()
+	if o.Key == "" && o.BaseURL == "" {
+		return nil, fmt.Errorf("%w: there is neither an API key nor a base URL. %s", ErrNoModel, howToSetAModel)
+	}
+	client, err := openai.New(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &OpenAIModel{client: client}, nil
+}
+
+// complete fills in from the environment what no option gave.
+func (o *openAIOptions) complete() {
+	lookup := func(name string) string {
+		if o.env == nil {
+			return ""
+		}
+		value, _ := o.env(name)
+		return strings.TrimSpace(value)
+	}
+	o.Key = strings.TrimSpace(o.Key)
+	if o.Key == "" && !o.HasCredentials() {
+		o.Key = lookup("OPENAI_API_KEY")
+	}
+	o.BaseURL = cmp.Or(strings.TrimSpace(o.BaseURL), lookup("OPENAI_BASE_URL"))
+	o.Model = cmp.Or(o.Model, lookup("PYGENT_MODEL"), defaultOpenAIModel)
+}
+
+const howToSetAModel = `Set one of these:
+  OpenAI      OPENAI_API_KEY=sk-...
+  OpenRouter  OPENAI_API_KEY=sk-or-... OPENAI_BASE_URL=https://openrouter.ai/api/v1 PYGENT_MODEL=openai/gpt-4.1-mini
+  Ollama      OPENAI_BASE_URL=http://localhost:11434/v1 PYGENT_MODEL=qwen3
+  llama.cpp   OPENAI_BASE_URL=http://localhost:8080/v1
+To see a session without any model, run "pygent demo".`
+
+// String names the model and its server. It shows no key.
+func (m *OpenAIModel) String() string {
+	return fmt.Sprintf("OpenAIModel(%s at %s)", m.client.Model(), m.client.BaseURL())
+}
+
+// GoString is String, so that no print shows more.
+func (m *OpenAIModel) GoString() string { return m.String() }
+
+// LogValue is String, so that no log shows more.
+func (m *OpenAIModel) LogValue() slog.Value { return slog.StringValue(m.String()) }
+
+// DefaultModel returns the name of the model that answers requests which name
+// none.
+func (m *OpenAIModel) DefaultModel() string { return m.client.Model() }
+
+// CloseIdleConnections closes connections kept for later calls, for programs
+// that make many models.
+func (m *OpenAIModel) CloseIdleConnections() { m.client.CloseIdleConnections() }
+
+// Chat asks for one answer, in one piece. Errors of the server are of type
+// [*APIError]; when ctx ends, the error is its cause.
+func (m *OpenAIModel) Chat(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
+	return m.ask(ctx, req, nil)
+}
+
+// ChatStream asks for one answer and emits it while it is being written. Its
+// response and errors are those of Chat.
+func (m *OpenAIModel) ChatStream(ctx context.Context, req *ChatRequest, emit func(Delta)) (*ChatResponse, error) {
+	if emit == nil {
+		return m.ask(ctx, req, nil)
+	}
+	return m.ask(ctx, req, func(d openai.Delta) { emit(Delta(d)) })
+}
+
+// ask converts a request, and what comes of it.
+func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(openai.Delta)) (*ChatResponse, error) {
+	messages, err := openAIMessages(req.Messages)
+	if err != nil {
+		return nil, fmt.Errorf("model request: %w", err)
+	}
+	tools := make([]openai.Tool, len(req.Tools))
+	for i, t := range req.Tools {
+		tools[i] = openai.Tool(t)
+	}
+	answer, err := m.client.Chat(ctx, &openai.Request{Model: req.Model, Messages: messages, Tools: tools}, emit)
+	var failed *openai.Error
+	switch {
+	case errors.As(err, &failed):
+		return nil, (*APIError)(failed)
+	case err != nil:
+		return nil, err
+	}
+	return newChatResponse(answer)
+}
+
+// openAIMessages returns the messages as they are sent, each encoded once in its
+// life.
+func openAIMessages(messages []Message) ([]*openai.Message, error) {
+	sent := make([]*openai.Message, len(messages))
+	for i, msg := range messages {
+		msg, err := msg.encoded()
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		sent[i] = msg.enc.forOpenAI()
+	}
+	return sent, nil
+}
+
+// newChatResponse returns what an answer says. The JSON is not kept with its
+// message: whoever gets it may change it in place, which only a copy's JSON
+// would show.
+func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
+	msg := Message{Role: RoleAssistant, Content: a.Content, Extra: a.Extra}
+	for _, raw := range a.Parts {
+		var p Part
+		if err := json.Unmarshal(raw, &p); err != nil {
+			p = Part{raw: raw} // of a shape unknown here: kept as it is
+		}
+		msg.Parts = append(msg.Parts, p)
+	}
+	for _, call := range a.ToolCalls {
+		msg.ToolCalls = append(msg.ToolCalls, ToolCall(call))
+	}
+	if name, ok := msg.Extra["name"]; ok && json.Unmarshal(name, &msg.Name) == nil {
+		delete(msg.Extra, "name")
+	}
+	delete(msg.Extra, "tool_call_id") // not of an assistant
+	if _, err := msg.marshal(); err != nil {
+		return nil, fmt.Errorf("model response: %w", err)
+	}
+	return &ChatResponse{
+		Message:      msg,
+		FinishReason: FinishReason(a.FinishReason),
+		Usage: Usage{
+			PromptTokens:     a.Usage.Prompt,
+			CompletionTokens: a.Usage.Completion,
+			CachedTokens:     a.Usage.Cached,
+			ReasoningTokens:  a.Usage.Reasoning,
+		},
+		Model: a.Model,
+		ID:    a.ID,
+	}, nil
+}

@@ -1,0 +1,23 @@
+package pygent
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every call sends all messages, so what is found out about one is kept with it.
+func TestMessagesAreReadOnceToBeSent(t *testing.T) {
+	m, err := UserMessage("Go.").encoded()
+	require.NoError(t, err)
+	first, err := openAIMessages([]Message{m})
+	require.NoError(t, err)
+	m.Role = RoleSystem
+	changed, err := openAIMessages([]Message{m})
+	require.NoError(t, err)
+	m.Role = RoleUser
+	second, err := openAIMessages([]Message{m})
+	require.NoError(t, err)
+	require.Same(t, first[0], second[0])
+	require.NotSame(t, first[0], changed[0])
+}
