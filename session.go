@@ -29,12 +29,11 @@ import (
 //
 // A person at a terminal is asked about calls that need approval, which on the
 // local runtime all do that run a command or write a file; see [WithConfirmBash].
-// Only what is typed after the question is shown answers it, and "always" covers
-// what the question says, for this session. Where the input is no terminal, nobody
-// is asked, and such calls are denied: what comes through a pipe was written
-// before the question. Where commands
-// cannot run because the container does not start, that is said as soon as it
-// is known.
+// Only a line that is typed half a second after the question is shown, or later,
+// answers it, and "always" covers what the question says, for this session. Where
+// the input is no terminal, nobody is asked, and such calls are denied: what comes
+// through a pipe was written before the question. Where commands cannot run
+// because the container does not start, that is said as soon as it is known.
 func (a *Agent) RunInteractive(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
