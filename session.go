@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -16,11 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/term"
-
+	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/feed"
-	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/slash"
 )
 
 // RunInteractive talks with the user: it reads messages line by line from
@@ -31,12 +29,11 @@ import (
 //
 // A person at a terminal is asked about calls that need approval, which on the
 // local runtime all do that run a command or write a file; see [WithConfirmBash].
-// Only what is typed after the question is shown answers it, and "always" covers
-// what the question says, for this session. Where the input is no terminal, nobody
-// is asked, and such calls are denied: what comes through a pipe was written
-// before the question. Where commands
-// cannot run because the container does not start, that is said as soon as it
-// is known.
+// Only a line that is typed half a second after the question is shown, or later,
+// answers it, and "always" covers what the question says, for this session. Where
+// the input is no terminal, nobody is asked, and such calls are denied: what comes
+// through a pipe was written before the question. Where commands cannot run
+// because the container does not start, that is said as soon as it is known.
 func (a *Agent) RunInteractive(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -49,12 +46,11 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	s.interrupts = make(chan os.Signal, 2)
 	signal.Notify(s.interrupts, os.Interrupt)
 	defer signal.Stop(s.interrupts)
-	defer s.takeKeys()()
-	go s.readLines(ctx)
+	defer s.console.Open(ctx)()
 	defer s.askForCommands(ctx)()
 	defer s.askForHosts()()
 	defer s.showEvents()()
-	defer s.printer.end()
+	defer s.console.End()
 	defer a.tellGitChanges()
 	s.banner(ctx)
 	watchers.Go(func() { s.tellOfStart(ctx) })
@@ -66,28 +62,58 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 // same.
 func WithResume(resume bool) Option { return func(o *options) { o.resume = resume } }
 
+// Command is a command of interactive sessions: "/name arguments".
+type Command struct {
+	Name    string // without the slash
+	Summary string // one line for /help
+	Help    string // what /help NAME adds; may be empty
+
+	// Run carries the command out and writes what the user should see to out,
+	// which makes control characters visible.
+	Run func(ctx context.Context, a *Agent, args string, out io.Writer) error
+}
+
+// commands are those of every session of the process.
+var commands = slash.New(
+	slash.Command[*Agent]{
+		Name:    "resume",
+		Summary: "go on with a run that was interrupted",
+		Run: func(context.Context, *Agent, string, io.Writer) error { // without arguments, act does it
+			return errors.New("/resume takes no arguments")
+		},
+	},
+	slash.Command[*Agent]{
+		Name:    "exit",
+		Summary: "end the session",
+		Run:     func(context.Context, *Agent, string, io.Writer) error { return errLeave },
+	},
+)
+
+// RegisterCommand adds a command to every interactive session of the process,
+// replacing one of the same name. The built-in /help, /resume and /exit
+// cannot be replaced.
+func RegisterCommand(c Command) error {
+	if !toolName.MatchString(c.Name) {
+		return fmt.Errorf("command %q: a name has 1 to 64 letters, digits, _ or -", c.Name)
+	}
+	if c.Run == nil {
+		return fmt.Errorf("command %s: Run is nil", c.Name)
+	}
+	return commands.Add(slash.Command[*Agent](c))
+}
+
 // session is a conversation in plain text.
 type session struct {
 	agent      *Agent
-	in         *bufio.Reader
-	file       *os.File          // what in reads, if it is a file
-	keys       *lineinput.Reader // reads instead of in where a terminal hands over each key
-	mode       *lineinput.Mode   // of that terminal
-	printer    *printer
-	terminal   bool          // a person types
-	lines      chan line     // what was read
-	wanted     chan struct{} // asks for a line; none is read ahead
+	console    *console.Console
+	printer    *printer // of events, to the console
 	interrupts chan os.Signal
 	warned     bool        // the user was told that another Ctrl-C leaves
 	options    []string    // answers to the model's last question, which may be given by number
 	busy       atomic.Bool // a turn goes on
 	repairs    []string    // of the history, which the banner tells
 
-	asking    baton        // held by who asks the user
-	asked     time.Time    // when the last question was shown; for who holds asking
-	questions atomic.Int64 // how many were put, beside the prompt for messages
-	allowed   sync.Map     // what approvals always cover
-
+	allowed  sync.Map                        // what approvals always cover
 	turnLife atomic.Pointer[context.Context] // of the turn that goes on; nil between turns
 }
 
@@ -106,18 +132,8 @@ func newSession(a *Agent) *session {
 	if out == nil {
 		out = screen.Stdout()
 	}
-	file, isFile := in.(*os.File)
-	return &session{
-		agent:    a,
-		in:       bufio.NewReader(in),
-		file:     file,
-		printer:  newPrinter(out),
-		terminal: isFile && term.IsTerminal(int(file.Fd())),
-		lines:    make(chan line),
-		wanted:   make(chan struct{}),
-		repairs:  a.history.Repairs(),
-		asking:   newBaton(),
-	}
+	c := console.New(in, out, a.log)
+	return &session{agent: a, console: c, printer: newPrinter(c.Printer), repairs: a.history.Repairs()}
 }
 
 func (s *session) loop(ctx context.Context) error {
@@ -125,15 +141,21 @@ func (s *session) loop(ctx context.Context) error {
 		s.act(ctx, "/resume")
 	}
 	for {
-		if err := s.printer.lost(); err != nil {
+		if err := s.console.Err(); err != nil {
 			return err
 		}
-		text, err := s.ask(ctx, "> ", s.interrupts)
+		text, err := s.console.Ask(ctx, "> ", s.interrupts)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, errLeave):
+		case ctx.Err() != nil, errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, errLongLine), errors.Is(err, errCutLine):
-			s.printer.say("error: %v", err)
+		case errors.Is(err, console.ErrInterrupted) && s.warned:
+			return nil
+		case errors.Is(err, console.ErrInterrupted):
+			s.warned = true
+			s.console.Say("(Ctrl-C again, or /exit, to leave)")
+			continue
+		case errors.Is(err, console.ErrLongLine), errors.Is(err, console.ErrCutLine):
+			s.console.Say("error: %v", err)
 			continue
 		case err != nil:
 			return fmt.Errorf("read the input: %w", err)
@@ -165,7 +187,7 @@ func (s *session) act(ctx context.Context, text string) bool {
 		return false
 	}
 	if err != nil && ctx.Err() == nil {
-		s.printer.say("error: %v", err)
+		s.console.Say("error: %v", err)
 	}
 	return true
 }
@@ -173,14 +195,19 @@ func (s *session) act(ctx context.Context, text string) bool {
 // command carries out a line that begins with a slash. The terminal is as the
 // command expects it.
 func (s *session) command(ctx context.Context, text string) error {
-	if s.mode == nil {
-		return runCommand(ctx, s.agent, text, s.printer)
+	c, args, err := commands.Find(text)
+	if err != nil {
+		return err
 	}
-	err := s.mode.Suspend()
-	if err == nil {
-		err = runCommand(ctx, s.agent, text, s.printer)
+	err = s.console.Lend(func() error {
+		_, err := outlive(ctx, func() (struct{}, error) { return struct{}{}, c.Run(ctx, s.agent, args, s.console) })
+		return err
+	})
+	s.agent.logPanic("command /"+c.Name, err)
+	if err != nil && !commands.Builtin(c.Name) {
+		return fmt.Errorf("/%s: %w", c.Name, err)
 	}
-	return errors.Join(err, s.mode.Resume())
+	return err
 }
 
 // interruptible calls f with a context that Ctrl-C ends. That f was
@@ -199,7 +226,7 @@ func (s *session) interruptible(outer context.Context, f func(context.Context) e
 	defer cancel(nil)
 	err := f(ctx)
 	if err != nil && ctx.Err() != nil && outer.Err() == nil {
-		s.printer.say("(interrupted)")
+		s.console.Say("(interrupted)")
 		return nil
 	}
 	return err
@@ -233,25 +260,25 @@ func (s *session) outcome(r *Result) {
 	switch r.Status {
 	case StatusReplied:
 		if r.Steps == 0 {
-			s.printer.say("(nothing was interrupted: the last reply ended the turn)")
+			s.console.Say("(nothing was interrupted: the last reply ended the turn)")
 		}
 	case StatusStopped:
 		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
-			s.printer.say("%s", r.Summary)
+			s.console.Say("%s", r.Summary)
 		}
 	case StatusAwaitingUser:
 		if r.Question == nil {
 			return
 		}
 		if r.Question.Prompt != "" {
-			s.printer.say("? %s", r.Question.Prompt)
+			s.console.Say("? %s", r.Question.Prompt)
 		}
 		s.options = r.Question.Options
 		for i, option := range s.options {
-			s.printer.say("  %d. %s", i+1, option)
+			s.console.Say("  %d. %s", i+1, option)
 		}
 	default:
-		s.printer.say("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
+		s.console.Say("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
 	}
 }
 
@@ -294,7 +321,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 	})
 	s.agent.logPanic("start of the runtime", err)
 	if err != nil && ctx.Err() == nil {
-		s.printer.interject("! commands cannot run: %v", err)
+		s.console.Interject("! commands cannot run: %v", err)
 	}
 }
 
@@ -306,18 +333,18 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.runtime.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
-	s.printer.say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
+	s.console.Say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
 	if info.Fallback != "" {
-		s.printer.say("! NOT in a container: %s", info.Fallback)
+		s.console.Say("! NOT in a container: %s", info.Fallback)
 	}
 	for _, repair := range s.repairs {
-		s.printer.say("! history: %s", repair)
+		s.console.Say("! history: %s", repair)
 	}
 	if interrupted(s.agent.history.view()) && !s.agent.opts.resume {
-		s.printer.say("The conversation was interrupted; /resume goes on with it.")
+		s.console.Say("The conversation was interrupted; /resume goes on with it.")
 	}
-	if s.terminal {
-		s.printer.say("Type a message; /help lists the commands, /exit leaves.")
+	if s.console.Person() {
+		s.console.Say("Type a message; /help lists the commands, /exit leaves.")
 	}
 }
 
@@ -339,9 +366,9 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	approve, confirm := s.agent.approval()
 	asked, ask := approve, confirm
 	if confirm == nil && approve == nil {
-		ask = new(!s.agent.runtime.UseDocker() && (s.terminal || s.agent.describe(ctx).Fallback != ""))
+		ask = new(!s.agent.runtime.UseDocker() && (s.console.Person() || s.agent.describe(ctx).Fallback != ""))
 	}
-	if s.terminal && approve == nil {
+	if s.console.Person() && approve == nil {
 		asked = s.approve
 	}
 	s.agent.setApproval(asked, ask)

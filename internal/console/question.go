@@ -1,0 +1,177 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/x/pygent/internal/excerpt"
+	"github.com/x/pygent/internal/lineinput"
+)
+
+// Question is something that only a person may answer, having read it.
+type Question struct {
+	Head   string // what is asked, in a few words of ours
+	Title  string // what the text is, which is shown above it; may be empty
+	Text   string // what it is about, in the words of whoever wants it; may be empty
+	Prompt string // which answers there are
+}
+
+const (
+	// viewAnswer shows more of a question's text.
+	viewAnswer = "v"
+	// rowsAround is how much of the terminal a question keeps free for what is
+	// around its text, and mostRows is how much of its text it shows at once.
+	rowsAround = 6
+	mostRows   = 30
+)
+
+// ErrNobody is the answer where no person sees the question: what comes from a
+// file or a program was written without it.
+var ErrNobody = errors.New("nobody is at a terminal")
+
+// Question asks somebody, one question at a time, and returns the answer that
+// was typed. What was typed before the question could be read is dropped, a paste
+// is no answer, and events wait until there is one. The text is shown exactly, as
+// much of it as there is room for, and the rest when it is asked for.
+func (c *Console) Question(ctx context.Context, q Question) (string, error) {
+	if !c.person {
+		return "", ErrNobody
+	}
+	end, err := c.ask(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer end()
+	defer c.hold()()
+	text, all := c.show(q)
+	page := 0
+	for {
+		prompt := q.Prompt
+		if !all {
+			prompt = "[v]iew it all, " + prompt
+		}
+		answer, err := lineinput.Answer(
+			func() (string, error) { return c.answer(ctx, prompt) },
+			func(why string) { c.Say("%s", why) })
+		switch {
+		case err != nil:
+			return "", err
+		case !all && strings.EqualFold(answer, viewAnswer):
+			page = c.showPage(text, page)
+		default:
+			return answer, nil
+		}
+	}
+}
+
+// show puts a question, with its text beside it or below. It reports whether
+// the whole text is seen.
+func (c *Console) show(q Question) (excerpt.Text, bool) {
+	columns, rows := c.text.screen.Size()
+	if line, fits := excerpt.Line(q.Text, columns-len(q.Head)-2); fits && q.Title == "" {
+		if line = strings.TrimSpace(q.Head + " " + line); line != "" {
+			c.Say("%s", line)
+		}
+		return excerpt.Text{}, true
+	}
+	text := excerpt.New(q.Title, q.Text, columns)
+	shown, all := text.Excerpt(min(rows-rowsAround, mostRows))
+	c.Say("%s %s:\n%s", q.Head, text.Size(), strings.Join(shown, "\n"))
+	return text, all
+}
+
+// showPage shows a page of a text, and returns which one comes next.
+func (c *Console) showPage(text excerpt.Text, page int) (next int) {
+	_, rows := c.text.screen.Size()
+	shown, pages := text.Page(page, rows-rowsAround)
+	if page >= pages { // the terminal has grown
+		page = 0
+		shown, pages = text.Page(page, rows-rowsAround)
+	}
+	c.Say("%s\n(page %d of %d; v shows the next)", strings.Join(shown, "\n"), page+1, pages)
+	return (page + 1) % pages
+}
+
+// answer prompts for an answer, which must begin when the prompt could be read.
+func (c *Console) answer(ctx context.Context, prompt string) (string, error) {
+	c.markPastes(true)
+	defer c.markPastes(false)
+	number := c.expectAnswer()
+	defer c.expectNone()
+	for {
+		l, err := c.read(ctx, prompt, nil)
+		switch {
+		case err != nil:
+			return "", err
+		case l.at < number: // read before the question was put
+			continue
+		case l.more:
+			return "", lineinput.ErrPasted
+		case lineinput.TooSoon(c.shownAt, l.came):
+			return "", lineinput.ErrTooSoon
+		}
+		return strings.TrimSpace(l.text), nil
+	}
+}
+
+// expectAnswer drops what was typed so far. It returns the number of the
+// question, which every line that is read from now on carries.
+func (c *Console) expectAnswer() int64 {
+	number := c.questions.Add(1)
+	var err error
+	switch {
+	case c.keys != nil:
+		c.keys.ExpectAnswer(true)
+		err = c.keys.DropAhead(c.file)
+	case c.person:
+		err = lineinput.Flush(c.file)
+	}
+	if err != nil {
+		c.log.Warn("what was typed ahead may answer a question", "error", err)
+	}
+	return number
+}
+
+// expectNone has lines be messages again. What came after the answer is dropped.
+func (c *Console) expectNone() {
+	if c.keys != nil {
+		c.keys.ExpectAnswer(false)
+	}
+}
+
+// Choose asks q until the answer is one of some words, which their first letter
+// stands for, or says in several words why not: then the choice is [No], with
+// what was said. No answer is no.
+func (c *Console) Choose(ctx context.Context, q Question, words ...string) (choice, said string, err error) {
+	for {
+		answer, err := c.Question(ctx, q)
+		if err != nil {
+			return "", "", err
+		}
+		if choice, said := choose(answer, words); choice != "" {
+			return choice, said, nil
+		}
+		c.Say("(answer with one of the letters, or say in a few words why not)")
+	}
+}
+
+// No is what can be chosen whatever the other words are.
+const No = "no"
+
+// choose returns what an answer means; no choice where that is not clear, since it
+// may be a slip.
+func choose(answer string, words []string) (choice, said string) {
+	for _, word := range append([]string{No}, words...) {
+		if strings.EqualFold(answer, word) || strings.EqualFold(answer, word[:1]) {
+			return word, ""
+		}
+	}
+	switch {
+	case answer == "":
+		return No, ""
+	case len(strings.Fields(answer)) > 1:
+		return No, answer
+	}
+	return "", ""
+}

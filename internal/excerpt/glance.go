@@ -1,0 +1,41 @@
+package excerpt
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// What Glance shows of a text.
+const (
+	glanceLines = 20
+	glanceLine  = 500 // bytes of a line
+)
+
+// Glance returns what somebody is shown of a text that nobody has to judge, such
+// as a tool's output: the beginning and the end of its lines, with a line between
+// them that counts the others.
+func Glance(text string) []string {
+	lines := strings.Split(text, "\n")
+	if n := len(lines); n > glanceLines {
+		half := glanceLines / 2
+		rest := append([]string{"… " + Count(n-2*half, "line") + " …"}, lines[n-half:]...)
+		lines = append(lines[:half:half], rest...)
+	}
+	for i, l := range lines {
+		if len(l) > glanceLine {
+			lines[i] = head(l, glanceLine) + " …"
+		}
+	}
+	return lines
+}
+
+// head returns at most n bytes of the start of s, not cutting a character. What is
+// not UTF-8 has none to keep whole.
+func head(s string, n int) string {
+	for end := n; end > n-utf8.UTFMax; end-- {
+		if utf8.RuneStart(s[end]) {
+			return s[:end]
+		}
+	}
+	return s[:n]
+}
