@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/settings"
 )
 
 // Config is every setting that files and the environment can give. A zero
@@ -217,33 +216,37 @@ type ConfigSources struct {
 // either. All that is wrong is reported at once; find the single faults with
 // errors.As and [*ConfigError].
 func (s ConfigSources) Load() (Config, error) {
-	l := configLoad{sources: s.withDefaults()}
-	l.config.Limits = s.Limits
-	l.files()
-	l.environment()
-	l.overrides()
-	l.lowerLimits()
-	if err := joinFaults(l.faults); err != nil {
+	c := Config{Limits: s.Limits}
+	var inForce LimitsConfig // before a project's file lowers them
+	set := settings.New(c.settings(&inForce)...)
+	set.Read(settings.Sources{
+		Overrides: s.Overrides,
+		Lookup:    s.Lookup,
+		Environ:   s.Environ,
+		Files:     s.Files,
+		Dir:       s.Dir,
+		Home:      s.Home,
+		NoFiles:   s.NoFiles,
+	})
+	inForce = c.Limits.inForce()
+	set.Lower()
+	if err := configErrors(set.Faults); err != nil {
 		return Config{}, err
 	}
-	l.config.expandHome(l.sources.Home)
-	l.config.loaded = true
-	return l.config, nil
+	for name, value := range set.Env {
+		if c.Env == nil {
+			c.Env = make(map[string]Secret)
+		}
+		c.Env[name] = Secret(value)
+	}
+	c.Files, c.Warnings = set.Files, set.Warnings
+	c.loaded, c.home = true, set.Home
+	return c, nil
 }
 
-func (s ConfigSources) withDefaults() ConfigSources {
-	if s.Environ == nil && s.Lookup == nil {
-		s.Environ = os.Environ
-	}
-	if s.Lookup == nil {
-		s.Lookup = os.LookupEnv
-	}
-	if s.Home == "" {
-		// Without a home there is no file in it, and "~/" stays as it is.
-		s.Home, _ = os.UserHomeDir()
-	}
-	return s
-}
+// environment returns the configuration of an agent or a runtime that was given
+// none: what the environment of this process says.
+func environment() (Config, error) { return ConfigSources{NoFiles: true}.Load() }
 
 // ConfigError is one fault of a configuration.
 type ConfigError struct {
@@ -269,89 +272,44 @@ func (e *ConfigError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// maxConfigFaults is how many faults one error tells.
-const maxConfigFaults = 20
+// maxConfigErrors is how many faults one error tells.
+const maxConfigErrors = 20
 
-func joinFaults(faults []error) error {
-	if more := len(faults) - maxConfigFaults; more > 0 {
-		faults = append(faults[:maxConfigFaults:maxConfigFaults], fmt.Errorf("and %d faults more", more))
+// configErrors returns the faults as one error, or nil if there are none.
+func configErrors(faults []*settings.Fault) error {
+	var errs []error
+	for _, f := range faults[:min(len(faults), maxConfigErrors)] {
+		errs = append(errs, (*ConfigError)(f))
 	}
-	return errors.Join(faults...)
+	if more := len(faults) - maxConfigErrors; more > 0 {
+		errs = append(errs, fmt.Errorf("and %d faults more", more))
+	}
+	return errors.Join(errs...)
 }
 
-// configLoad is a configuration being put together, the weakest source first.
-type configLoad struct {
-	sources ConfigSources
-	config  Config
-	faults  []error
-	asked   []askedLimit      // by the project's file
-	users   map[*setting]bool // set by the user where that goes before the project's file
+// Secret is a text that must not be seen: a key, or a header's value. However
+// it is printed, logged or encoded, it says "[redacted]"; convert it to string
+// to use it.
+type Secret string
+
+const redacted = "[redacted]"
+
+// String says that the secret is there, not what it is.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
 }
 
-// userSet notes settings that the user made where these go before the project's
-// file.
-func (l *configLoad) userSet(settings ...*setting) {
-	if l.users == nil {
-		l.users = make(map[*setting]bool)
-	}
-	for _, s := range settings {
-		l.users[s] = true
-	}
+// Format prints the same for every verb, so that none gives the secret away.
+func (s Secret) Format(f fmt.State, verb rune) {
+	// An error of f is fmt's own to keep.
+	_, _ = fmt.Fprint(f, s.String())
 }
 
-// files reads the home file, the project's and the named ones.
-func (l *configLoad) files() {
-	if !l.sources.NoFiles {
-		if l.sources.Home != "" {
-			l.config.home = filepath.Join(l.sources.Home, homeFile)
-			l.optionalFile(l.config.home, trusted)
-		}
-		// A project's file that the user names is read where it is named.
-		if project := filepath.Join(l.sources.Dir, projectFile); !l.isNamed(project) {
-			l.optionalFile(project, untrusted)
-		}
-	}
-	for _, path := range l.sources.Files {
-		l.file(expandHome(path, l.sources.Home), trusted, true)
-	}
-}
+// LogValue is what log/slog shows.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// isNamed reports whether the user named the file at path.
-func (l *configLoad) isNamed(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
-	for _, name := range l.sources.Files {
-		if named, err := os.Stat(expandHome(name, l.sources.Home)); err == nil && os.SameFile(info, named) {
-			return true
-		}
-	}
-	return false
-}
-
-// expandHome makes "~/" the user's home in every path.
-func (c *Config) expandHome(home string) {
-	for _, path := range []*string{&c.Workspace, &c.HistoryFile, &c.Snapshot, &c.LogFile, &c.OpenAI.CAFile} {
-		*path = expandHome(*path, home)
-	}
-	for _, paths := range [][]string{c.Local.Readable, c.Local.Writable} {
-		for i := range paths {
-			paths[i] = expandHome(paths[i], home)
-		}
-	}
-	for i := range c.InitialFiles {
-		c.InitialFiles[i] = expandHome(c.InitialFiles[i], home)
-	}
-	for i := range c.Container.Mounts {
-		c.Container.Mounts[i].Source = expandHome(c.Container.Mounts[i].Source, home)
-	}
-}
-
-func expandHome(path, home string) string {
-	rest, ok := strings.CutPrefix(path, "~")
-	if !ok || home == "" || rest != "" && !os.IsPathSeparator(rest[0]) {
-		return path
-	}
-	return filepath.Join(home, rest)
-}
+// MarshalText is what encoders write, JSON among them.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

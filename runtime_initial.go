@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/x/pygent/internal/settings"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -20,7 +21,7 @@ type initialFile struct {
 }
 
 // errLeavesProject is the error of a path of a project's file.
-var errLeavesProject = errors.New("leads out of the project; only --config FILE or ~/" + homeFile + " may name such files")
+var errLeavesProject = errors.New("leads out of the project; only --config FILE or ~/" + settings.HomeFile + " may name such files")
 
 // copyInto copies the file to its place in a workspace.
 func (f initialFile) copyInto(ctx context.Context, to files) error {
@@ -42,7 +43,7 @@ func (f initialFile) open() (src *workspace.Source, dest string, err error) {
 	}
 	src, err = workspace.OpenSourceIn(f.project, path)
 	if errors.Is(err, workspace.ErrOutside) {
-		err = fmt.Errorf("%s %w", quote(path), errLeavesProject)
+		err = fmt.Errorf("%.60q %w", path, errLeavesProject)
 	}
 	return src, dest, err
 }

@@ -151,7 +151,7 @@ type pace struct {
 func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 	o := applyRuntimeOptions(opts)
 	if !o.configured {
-		env, err := ConfigSources{NoFiles: true}.Load()
+		env, err := environment()
 		if err != nil {
 			return nil, err
 		}
