@@ -59,24 +59,24 @@ type Config struct {
 
 // ContainerConfig says where commands run, and how well they are locked in.
 type ContainerConfig struct {
-	// UseDocker is true when Docker is required, false when commands run
-	// locally, nil for Docker where an engine answers and local where not.
-	UseDocker    *bool    `json:"use_docker,omitempty"`
-	Image        string   `json:"image,omitempty"`         // default python:3.12-slim
-	Network      string   `json:"network,omitempty"`       // the name of a Docker network; default "none"
-	AllowedHosts []string `json:"allowed_hosts,omitempty"` // as [WithAllowedHosts] takes them; default none
-	NetworkLimit int64    `json:"network_limit,omitempty"` // bytes, as [WithNetworkLimit] takes them; default [DefaultNetworkLimit]
-	Memory       int64    `json:"memory,omitempty"`        // bytes; default 512 MiB
-	CPUs         float64  `json:"cpus,omitempty"`          // how many; default all
-	Pids         int64    `json:"pids,omitempty"`          // processes at once; default 256
-	User         string   `json:"user,omitempty"`          // "uid[:gid]" or a name of the image; default the image's
-	Capabilities []string `json:"capabilities,omitzero"`   // nil for the default few, empty for none
-	ReadOnly     *bool    `json:"read_only,omitempty"`     // a root file system that cannot be written; default false
-	Mounts       []Mount  `json:"mounts,omitempty"`        // besides the workspace; default none
-	GPUs         string   `json:"gpus,omitempty"`          // "all", a number, or device ids; default none
-	Publish      []string `json:"publish,omitempty"`       // ports, as [WithPublish] takes them; default none
-	SharedFiles  *bool    `json:"shared_files,omitempty"`  // whether the engine sees this machine's files; default as its address suggests
-	DockerHost   string   `json:"docker_host,omitempty"`   // the engine's address; default as the docker command
+	// Docker says whether commands run in a container. A file and a variable say
+	// true for [DockerRequired] and false for [DockerNever].
+	Docker       DockerMode `json:"use_docker,omitempty"`
+	Image        string     `json:"image,omitempty"`         // default python:3.12-slim
+	Network      string     `json:"network,omitempty"`       // the name of a Docker network; default "none"
+	AllowedHosts []string   `json:"allowed_hosts,omitempty"` // as [WithAllowedHosts] takes them; default none
+	NetworkLimit int64      `json:"network_limit,omitempty"` // bytes, as [WithNetworkLimit] takes them; default [DefaultNetworkLimit]
+	Memory       int64      `json:"memory,omitempty"`        // bytes; default 512 MiB
+	CPUs         float64    `json:"cpus,omitempty"`          // how many; default all
+	Pids         int64      `json:"pids,omitempty"`          // processes at once; default 256
+	User         string     `json:"user,omitempty"`          // "uid[:gid]" or a name of the image; default the image's
+	Capabilities []string   `json:"capabilities,omitzero"`   // nil for the default few, empty for none
+	ReadOnly     *bool      `json:"read_only,omitempty"`     // a root file system that cannot be written; default false
+	Mounts       []Mount    `json:"mounts,omitempty"`        // besides the workspace; default none
+	GPUs         string     `json:"gpus,omitempty"`          // "all", a number, or device ids; default none
+	Publish      []string   `json:"publish,omitempty"`       // ports, as [WithPublish] takes them; default none
+	SharedFiles  *bool      `json:"shared_files,omitempty"`  // whether the engine sees this machine's files; default as its address suggests
+	DockerHost   string     `json:"docker_host,omitempty"`   // the engine's address; default as the docker command
 }
 
 // LocalConfig says what commands may reach where they run on this machine.

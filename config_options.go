@@ -34,7 +34,7 @@ func (c *Config) settings(inForce *LimitsConfig) []settings.Setting {
 		{Key: "disabled_tools", Env: "PYGENT_DISABLED_TOOLS", Project: true, AddsUp: true, Value: settings.AddNames(&c.DisabledTools)},
 		{Key: "env", Secret: true, Value: settings.Variables(&c.Env)},
 
-		{Key: "container.use_docker", Also: []string{"use_docker"}, Env: "PYGENT_USE_DOCKER", Value: settings.Switch(&c.Container.UseDocker, `true (required), false (local) or "auto"`, new(true), new(false), nil)},
+		{Key: "container.use_docker", Also: []string{"use_docker"}, Env: "PYGENT_USE_DOCKER", Value: settings.Switch(&c.Container.Docker, `true (required), false (local) or "auto"`, DockerRequired, DockerNever, DockerAuto)},
 		{Key: "container.image", Also: []string{"image"}, Env: "PYGENT_IMAGE", Value: settings.String(&c.Container.Image)},
 		{Key: "container.network", Env: "PYGENT_NETWORK", Value: settings.String(&c.Container.Network)},
 		{Key: "container.allowed_hosts", Env: "PYGENT_ALLOW_HOSTS", AddsUp: true, Value: hosts(&c.Container.AllowedHosts)},
@@ -204,12 +204,7 @@ func (c *Config) initialFiles() RuntimeOption {
 
 func (c ContainerConfig) options() []RuntimeOption {
 	var opts []RuntimeOption
-	opts = addIfSet(opts, c.UseDocker, func(use bool) RuntimeOption {
-		if use {
-			return WithDocker(DockerRequired)
-		}
-		return WithDocker(DockerNever)
-	})
+	opts = given(opts, c.Docker, WithDocker)
 	opts = given(opts, c.Image, WithImage)
 	opts = given(opts, c.Network, WithNetwork)
 	opts = append(opts, WithAllowedHosts(c.AllowedHosts...))

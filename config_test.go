@@ -214,9 +214,9 @@ var settingCases = []struct {
 	{"PYGENT_DISABLED_TOOLS", "bash, stop", `disabled_tools = ["bash", "stop"]`, func(c pygent.Config) any { return c.DisabledTools }, []string{"bash", "stop"}},
 	{"", "", "[env]\nA = 'b'", func(c pygent.Config) any { return c.Env }, map[string]pygent.Secret{"A": "b"}},
 
-	{"PYGENT_USE_DOCKER", "0", `use_docker = false`, func(c pygent.Config) any { return c.Container.UseDocker }, ptr(false)},
-	{"PYGENT_USE_DOCKER", "1", "container.use_docker = true", func(c pygent.Config) any { return c.Container.UseDocker }, ptr(true)},
-	{"PYGENT_USE_DOCKER", "auto", `container.use_docker = "auto"`, func(c pygent.Config) any { return c.Container.UseDocker }, (*bool)(nil)},
+	{"PYGENT_USE_DOCKER", "0", `use_docker = false`, func(c pygent.Config) any { return c.Container.Docker }, pygent.DockerNever},
+	{"PYGENT_USE_DOCKER", "1", "container.use_docker = true", func(c pygent.Config) any { return c.Container.Docker }, pygent.DockerRequired},
+	{"PYGENT_USE_DOCKER", "auto", `container.use_docker = "auto"`, func(c pygent.Config) any { return c.Container.Docker }, pygent.DockerAuto},
 	{"PYGENT_IMAGE", "i:1", `image = "i:1"`, func(c pygent.Config) any { return c.Container.Image }, "i:1"},
 	{"", "", `container.image = "i:1"`, func(c pygent.Config) any { return c.Container.Image }, "i:1"},
 	{"PYGENT_NETWORK", "bridge", `container.network = "bridge"`, func(c pygent.Config) any { return c.Container.Network }, "bridge"},

@@ -7,11 +7,10 @@ import "slices"
 // environment may hold secrets, so it comes apart.
 func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 	o := r.options
-	docker := r.UseDocker()
-	c := ContainerConfig{UseDocker: &docker}
-	if docker {
+	c := ContainerConfig{Docker: DockerNever}
+	if r.UseDocker() {
 		c = ContainerConfig{
-			UseDocker:    &docker,
+			Docker:       DockerRequired,
 			Image:        o.image,
 			Network:      o.network,
 			AllowedHosts: slices.Concat(o.allowedHosts, o.hosts.kept()),

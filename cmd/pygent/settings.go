@@ -75,7 +75,7 @@ func (s *settings) load() (pygent.Config, error) {
 		nameFlags(err, flags)
 		return cfg, err
 	}
-	if local := cfg.Container.UseDocker; local != nil && !*local {
+	if cfg.Container.Docker == pygent.DockerNever {
 		for _, f := range flags {
 			if slices.Contains(ofContainer, f.flag) {
 				return cfg, fmt.Errorf("%s has no effect without a container; leave it out, or give --docker", f.flag)
