@@ -36,8 +36,11 @@ type Config struct {
 
 	Container ContainerConfig `json:"container,omitzero"`
 	Local     LocalConfig     `json:"local,omitzero"`
-	Limits    LimitsConfig    `json:"limits,omitzero"`
+	Limits    Limits          `json:"limits,omitzero"`
 	OpenAI    OpenAIConfig    `json:"openai,omitzero"`
+
+	MaxTasks   int    `json:"max_tasks,omitempty"`  // delegated tasks at once; default 3
+	TaskLimits Limits `json:"task_limits,omitzero"` // of a delegated task; files and the environment set MaxTime alone
 
 	// Env is the environment of commands, by name.
 	Env map[string]Secret `json:"env,omitempty"`
@@ -87,15 +90,36 @@ type LocalConfig struct {
 	Env        []string   `json:"env,omitempty"`       // names of more variables to inherit
 }
 
-// LimitsConfig bounds a run. Zero means the default.
-type LimitsConfig struct {
+// Limits bounds a run, or a task that is delegated. A zero field is one that
+// nobody set: what is more general holds, and then the default. In JSON times are
+// numbers of seconds, with fractions.
+type Limits struct {
 	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20, of the command 100
 	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default as [MaxToolCalls] says
-	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // of a step; default none, of delegated tasks 5 minutes
-	MaxTime      time.Duration `json:"max_time,omitempty"`       // of a run; default none
-	MaxTokens    int64         `json:"max_tokens,omitempty"`     // of a run, prompts and answers; default none
-	MaxTasks     int           `json:"max_tasks,omitempty"`      // delegated tasks at once; default 3
-	TaskTimeout  time.Duration `json:"task_timeout,omitempty"`   // of a delegated task; default 20 minutes
+	MaxTokens    int64         `json:"max_tokens,omitempty"`     // prompts and answers; default none, of a task a share of the run's: see [TaskManager]
+	StepTimeout  time.Duration `json:"-"`                        // of a step; default none, of a task 5 minutes; in JSON step_timeout_seconds
+	MaxTime      time.Duration `json:"-"`                        // default none, of a task, its start included, 20 minutes; in JSON max_time_seconds
+}
+
+// MarshalJSON gives the limits of time in seconds.
+func (l Limits) MarshalJSON() ([]byte, error) {
+	type plain Limits
+	return json.Marshal(struct {
+		plain
+		StepTimeout jsonSeconds `json:"step_timeout_seconds,omitempty"`
+		MaxTime     jsonSeconds `json:"max_time_seconds,omitempty"`
+	}{plain(l), jsonSeconds(l.StepTimeout), jsonSeconds(l.MaxTime)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (l *Limits) UnmarshalJSON(data []byte) error {
+	type plain Limits
+	in := struct {
+		*plain
+		StepTimeout *jsonSeconds `json:"step_timeout_seconds"`
+		MaxTime     *jsonSeconds `json:"max_time_seconds"`
+	}{(*plain)(l), (*jsonSeconds)(&l.StepTimeout), (*jsonSeconds)(&l.MaxTime)}
+	return json.Unmarshal(data, &in)
 }
 
 // OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
@@ -209,7 +233,7 @@ type ConfigSources struct {
 	NoFiles bool
 	// Limits hold where no source says otherwise. Zero fields are the
 	// package's own defaults.
-	Limits LimitsConfig
+	Limits Limits
 }
 
 // Load reads all sources. It changes nothing: not the process's environment
@@ -217,7 +241,7 @@ type ConfigSources struct {
 // errors.As and [*ConfigError].
 func (s ConfigSources) Load() (Config, error) {
 	c := Config{Limits: s.Limits}
-	var inForce LimitsConfig // before a project's file lowers them
+	var inForce Config // with the limits before a project's file lowers them
 	set := settings.New(c.settings(&inForce)...)
 	set.Read(settings.Sources{
 		Overrides: s.Overrides,
@@ -228,7 +252,7 @@ func (s ConfigSources) Load() (Config, error) {
 		Home:      s.Home,
 		NoFiles:   s.NoFiles,
 	})
-	inForce = c.Limits.inForce()
+	inForce = c.withLimits()
 	set.Lower()
 	if err := configErrors(set.Faults); err != nil {
 		return Config{}, err

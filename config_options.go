@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,9 +14,9 @@ import (
 )
 
 // settings is the table of all settings: what each is called in a file and in
-// the environment, and the field that it sets. inForce are the limits that a
-// project's file can only lower.
-func (c *Config) settings(inForce *LimitsConfig) []settings.Setting {
+// the environment, and the field that it sets. inForce has the limits
+// that a project's file can only lower.
+func (c *Config) settings(inForce *Config) []settings.Setting {
 	return []settings.Setting{
 		{Key: "model", Env: "PYGENT_MODEL", Value: settings.String(&c.Model)},
 		{Key: "persona_name", Env: "PYGENT_PERSONA_NAME", Project: true, Value: settings.String(&c.Persona.Name)},
@@ -55,13 +56,13 @@ func (c *Config) settings(inForce *LimitsConfig) []settings.Setting {
 		{Key: "local.writable", Env: "PYGENT_LOCAL_WRITABLE", Value: settings.Paths(&c.Local.Writable)},
 		{Key: "local.env", Env: "PYGENT_LOCAL_ENV", Value: settings.Names(&c.Local.Env)},
 
-		{Key: "limits.max_steps", Env: "PYGENT_MAX_STEPS", Value: settings.Limit(settings.Int(&c.Limits.MaxSteps), &inForce.MaxSteps)},
-		{Key: "limits.max_tool_calls", Env: "PYGENT_MAX_TOOL_CALLS", Value: settings.Limit(settings.Int(&c.Limits.MaxToolCalls), &inForce.MaxToolCalls)},
-		{Key: "limits.step_timeout", Also: []string{"step_timeout"}, Env: "PYGENT_STEP_TIMEOUT", Value: settings.Limit(settings.Duration(&c.Limits.StepTimeout), &inForce.StepTimeout)},
-		{Key: "limits.max_time", Env: "PYGENT_MAX_TIME", Value: settings.Limit(settings.Duration(&c.Limits.MaxTime), &inForce.MaxTime)},
-		{Key: "limits.max_tokens", Env: "PYGENT_MAX_TOKENS", Value: settings.Limit(settings.Count(&c.Limits.MaxTokens), &inForce.MaxTokens)},
-		{Key: "limits.max_tasks", Also: []string{"max_tasks"}, Env: "PYGENT_MAX_TASKS", Value: settings.Limit(settings.Int(&c.Limits.MaxTasks), &inForce.MaxTasks)},
-		{Key: "limits.task_timeout", Also: []string{"task_timeout"}, Env: "PYGENT_TASK_TIMEOUT", Value: settings.Limit(settings.Duration(&c.Limits.TaskTimeout), &inForce.TaskTimeout)},
+		{Key: "limits.max_steps", Env: "PYGENT_MAX_STEPS", Value: settings.Limit(settings.Int(&c.Limits.MaxSteps), &inForce.Limits.MaxSteps)},
+		{Key: "limits.max_tool_calls", Env: "PYGENT_MAX_TOOL_CALLS", Value: settings.Limit(settings.Int(&c.Limits.MaxToolCalls), &inForce.Limits.MaxToolCalls)},
+		{Key: "limits.step_timeout", Also: []string{"step_timeout"}, Env: "PYGENT_STEP_TIMEOUT", Value: settings.Limit(settings.Duration(&c.Limits.StepTimeout), &inForce.Limits.StepTimeout)},
+		{Key: "limits.max_time", Env: "PYGENT_MAX_TIME", Value: settings.Limit(settings.Duration(&c.Limits.MaxTime), &inForce.Limits.MaxTime)},
+		{Key: "limits.max_tokens", Env: "PYGENT_MAX_TOKENS", Value: settings.Limit(settings.Count(&c.Limits.MaxTokens), &inForce.Limits.MaxTokens)},
+		{Key: "limits.max_tasks", Also: []string{"max_tasks"}, Env: "PYGENT_MAX_TASKS", Value: settings.Limit(settings.Int(&c.MaxTasks), &inForce.MaxTasks)},
+		{Key: "limits.task_timeout", Also: []string{"task_timeout"}, Env: "PYGENT_TASK_TIMEOUT", Value: settings.Limit(settings.Duration(&c.TaskLimits.MaxTime), &inForce.TaskLimits.MaxTime)},
 
 		{Key: "openai.api_key", Also: []string{"openai_api_key"}, Env: "OPENAI_API_KEY", Secret: true, Value: settings.Secret(&c.OpenAI.APIKey)},
 		{Key: "openai.base_url", Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Value: settings.URL(&c.OpenAI.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
@@ -164,11 +165,11 @@ func (c Config) options() []Option {
 
 // taskOptions are those of the manager of the agent's tasks.
 func (c Config) taskOptions() []TaskManagerOption {
-	opts := []TaskManagerOption{TaskDefaults(TaskLimits{Timeout: c.Limits.TaskTimeout})}
+	opts := []TaskManagerOption{TaskDefaults(c.TaskLimits)}
 	if c.TaskPersonas != nil {
 		opts = append(opts, TaskPersonas(c.TaskPersonas...))
 	}
-	return given(opts, c.Limits.MaxTasks, MaxTasks)
+	return given(opts, c.MaxTasks, MaxTasks)
 }
 
 // RuntimeOptions turns what the configuration says of the runtime into options
@@ -232,24 +233,42 @@ func (c LocalConfig) options() []RuntimeOption {
 	return given(opts, c.Protection, WithLocalProtection)
 }
 
-// inForce returns the limits with the defaults where nothing was said. Zero is
-// then what has no limit at all.
-func (c LimitsConfig) inForce() LimitsConfig {
-	c.MaxSteps = cmp.Or(c.MaxSteps, defaultMaxSteps)
-	c.MaxToolCalls = cmp.Or(c.MaxToolCalls, toolCallsFor(c.MaxSteps))
-	c.StepTimeout = cmp.Or(c.StepTimeout, DefaultTaskStepTimeout) // which steps of tasks have
+// withLimits returns the configuration with the limits that it has by default
+// where nothing was said. Zero is then what has no limit at all.
+func (c Config) withLimits() Config {
+	l := &c.Limits
+	l.MaxSteps = cmp.Or(l.MaxSteps, defaultMaxSteps)
+	l.MaxToolCalls = cmp.Or(l.MaxToolCalls, toolCallsFor(l.MaxSteps))
+	l.StepTimeout = cmp.Or(l.StepTimeout, DefaultTaskStepTimeout) // which steps of tasks have
 	c.MaxTasks = cmp.Or(c.MaxTasks, DefaultMaxTasks)
-	c.TaskTimeout = cmp.Or(c.TaskTimeout, DefaultTaskTimeout)
+	c.TaskLimits.MaxTime = cmp.Or(c.TaskLimits.MaxTime, DefaultTaskMaxTime)
 	return c
 }
 
-func (c LimitsConfig) options() []RunOption {
-	var opts []RunOption
-	opts = given(opts, c.MaxSteps, MaxSteps)
-	opts = given(opts, c.MaxToolCalls, MaxToolCalls)
-	opts = given(opts, c.StepTimeout, StepTimeout)
-	opts = given(opts, c.MaxTime, MaxTime)
-	return given(opts, c.MaxTokens, MaxTokens)
+// or fills the fields of l that are zero with those of m.
+func (l Limits) or(m Limits) Limits {
+	return Limits{
+		MaxSteps:     cmp.Or(l.MaxSteps, m.MaxSteps),
+		MaxToolCalls: cmp.Or(l.MaxToolCalls, m.MaxToolCalls),
+		MaxTokens:    cmp.Or(l.MaxTokens, m.MaxTokens),
+		StepTimeout:  cmp.Or(l.StepTimeout, m.StepTimeout),
+		MaxTime:      cmp.Or(l.MaxTime, m.MaxTime),
+	}
+}
+
+func (l Limits) check() error {
+	if l.MaxSteps < 0 || l.MaxToolCalls < 0 || l.MaxTokens < 0 || l.StepTimeout < 0 || l.MaxTime < 0 {
+		return errors.New("a limit is negative")
+	}
+	return nil
+}
+
+// options turns the limits into options of a run.
+func (l Limits) options() []RunOption {
+	if l == (Limits{}) {
+		return nil
+	}
+	return []RunOption{func(o *runOptions) { o.Limits = l.or(o.Limits) }}
 }
 
 func (c OpenAIConfig) options() []OpenAIOption {

@@ -69,7 +69,7 @@ func (s *settings) load() (pygent.Config, error) {
 	cfg, err := pygent.ConfigSources{
 		Files:     s.Config,
 		Overrides: overrides,
-		Limits:    pygent.LimitsConfig{MaxSteps: maxSteps},
+		Limits:    pygent.Limits{MaxSteps: maxSteps},
 	}.Load()
 	if err != nil {
 		nameFlags(err, flags)
