@@ -252,7 +252,7 @@ func (s ConfigSources) Load() (Config, error) {
 		Home:      s.Home,
 		NoFiles:   s.NoFiles,
 	})
-	inForce = c.withLimits()
+	inForce = c.withDefaultLimits()
 	set.Lower()
 	if err := configErrors(set.Faults); err != nil {
 		return Config{}, err

@@ -14,9 +14,13 @@ import (
 )
 
 // settings is the table of all settings: what each is called in a file and in
-// the environment, and the field that it sets. inForce has the limits
-// that a project's file can only lower.
+// the environment, and the field that it sets. inForce has the limits that a
+// project's file can only lower.
 func (c *Config) settings(inForce *Config) []settings.Setting {
+	return slices.Concat(c.ownSettings(), c.Container.settings(), c.Local.settings(), c.limitSettings(inForce), c.OpenAI.settings())
+}
+
+func (c *Config) ownSettings() []settings.Setting {
 	return []settings.Setting{
 		{Key: "model", Env: "PYGENT_MODEL", Value: settings.String(&c.Model)},
 		{Key: "persona_name", Env: "PYGENT_PERSONA_NAME", Project: true, Value: settings.String(&c.Persona.Name)},
@@ -34,28 +38,40 @@ func (c *Config) settings(inForce *Config) []settings.Setting {
 		{Key: "banned_apps", Env: "PYGENT_BANNED_APPS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedApps)},
 		{Key: "disabled_tools", Env: "PYGENT_DISABLED_TOOLS", Project: true, AddsUp: true, Value: settings.AddNames(&c.DisabledTools)},
 		{Key: "env", Secret: true, Value: settings.Variables(&c.Env)},
+	}
+}
 
-		{Key: "container.use_docker", Also: []string{"use_docker"}, Env: "PYGENT_USE_DOCKER", Value: settings.Switch(&c.Container.Docker, `true (required), false (local) or "auto"`, DockerRequired, DockerNever, DockerAuto)},
-		{Key: "container.image", Also: []string{"image"}, Env: "PYGENT_IMAGE", Value: settings.String(&c.Container.Image)},
-		{Key: "container.network", Env: "PYGENT_NETWORK", Value: settings.String(&c.Container.Network)},
-		{Key: "container.allowed_hosts", Env: "PYGENT_ALLOW_HOSTS", AddsUp: true, Value: hosts(&c.Container.AllowedHosts)},
-		{Key: "container.memory", Env: "PYGENT_MEMORY", Value: settings.Bytes(&c.Container.Memory)},
-		{Key: "container.cpus", Env: "PYGENT_CPUS", Value: settings.CPUs(&c.Container.CPUs)},
-		{Key: "container.pids", Env: "PYGENT_PIDS", Value: settings.Count(&c.Container.Pids)},
-		{Key: "container.user", Env: "PYGENT_USER", Value: settings.String(&c.Container.User)},
-		{Key: "container.capabilities", Env: "PYGENT_CAPS", Value: settings.NamesOrNone(&c.Container.Capabilities)},
-		{Key: "container.read_only", Env: "PYGENT_READ_ONLY", Value: settings.Bool(&c.Container.ReadOnly)},
-		{Key: "container.mounts", Env: "PYGENT_MOUNTS", Value: settings.Mounts(&c.Container.Mounts, newMount)},
-		{Key: "container.gpus", Env: "PYGENT_GPUS", Value: settings.GPUs(&c.Container.GPUs)},
-		{Key: "container.publish", Env: "PYGENT_PUBLISH", Value: settings.Names(&c.Container.Publish)},
-		{Key: "container.shared_files", Env: "PYGENT_SHARED_FILES", Value: settings.Bool(&c.Container.SharedFiles)},
-		{Key: "container.docker_host", Env: "PYGENT_DOCKER_HOST", Value: settings.String(&c.Container.DockerHost)},
+func (c *ContainerConfig) settings() []settings.Setting {
+	return []settings.Setting{
+		{Key: "container.use_docker", Also: []string{"use_docker"}, Env: "PYGENT_USE_DOCKER", Value: settings.Switch(&c.Docker, `true (required), false (local) or "auto"`, DockerRequired, DockerNever, DockerAuto)},
+		{Key: "container.image", Also: []string{"image"}, Env: "PYGENT_IMAGE", Value: settings.String(&c.Image)},
+		{Key: "container.network", Env: "PYGENT_NETWORK", Value: settings.String(&c.Network)},
+		{Key: "container.allowed_hosts", Env: "PYGENT_ALLOW_HOSTS", AddsUp: true, Value: hosts(&c.AllowedHosts)},
+		{Key: "container.memory", Env: "PYGENT_MEMORY", Value: settings.Bytes(&c.Memory)},
+		{Key: "container.cpus", Env: "PYGENT_CPUS", Value: settings.CPUs(&c.CPUs)},
+		{Key: "container.pids", Env: "PYGENT_PIDS", Value: settings.Count(&c.Pids)},
+		{Key: "container.user", Env: "PYGENT_USER", Value: settings.String(&c.User)},
+		{Key: "container.capabilities", Env: "PYGENT_CAPS", Value: settings.NamesOrNone(&c.Capabilities)},
+		{Key: "container.read_only", Env: "PYGENT_READ_ONLY", Value: settings.Bool(&c.ReadOnly)},
+		{Key: "container.mounts", Env: "PYGENT_MOUNTS", Value: settings.Mounts(&c.Mounts, newMount)},
+		{Key: "container.gpus", Env: "PYGENT_GPUS", Value: settings.GPUs(&c.GPUs)},
+		{Key: "container.publish", Env: "PYGENT_PUBLISH", Value: settings.Names(&c.Publish)},
+		{Key: "container.shared_files", Env: "PYGENT_SHARED_FILES", Value: settings.Bool(&c.SharedFiles)},
+		{Key: "container.docker_host", Env: "PYGENT_DOCKER_HOST", Value: settings.String(&c.DockerHost)},
+	}
+}
 
-		{Key: "local.protection", Env: "PYGENT_LOCAL_PROTECTION", Value: settings.Named(&c.Local.Protection, `"auto", "required" or "off"`)},
-		{Key: "local.readable", Env: "PYGENT_LOCAL_READABLE", Value: settings.Paths(&c.Local.Readable)},
-		{Key: "local.writable", Env: "PYGENT_LOCAL_WRITABLE", Value: settings.Paths(&c.Local.Writable)},
-		{Key: "local.env", Env: "PYGENT_LOCAL_ENV", Value: settings.Names(&c.Local.Env)},
+func (c *LocalConfig) settings() []settings.Setting {
+	return []settings.Setting{
+		{Key: "local.protection", Env: "PYGENT_LOCAL_PROTECTION", Value: settings.Named(&c.Protection, `"auto", "required" or "off"`)},
+		{Key: "local.readable", Env: "PYGENT_LOCAL_READABLE", Value: settings.Paths(&c.Readable)},
+		{Key: "local.writable", Env: "PYGENT_LOCAL_WRITABLE", Value: settings.Paths(&c.Writable)},
+		{Key: "local.env", Env: "PYGENT_LOCAL_ENV", Value: settings.Names(&c.Env)},
+	}
+}
 
+func (c *Config) limitSettings(inForce *Config) []settings.Setting {
+	return []settings.Setting{
 		{Key: "limits.max_steps", Env: "PYGENT_MAX_STEPS", Value: settings.Limit(settings.Int(&c.Limits.MaxSteps), &inForce.Limits.MaxSteps)},
 		{Key: "limits.max_tool_calls", Env: "PYGENT_MAX_TOOL_CALLS", Value: settings.Limit(settings.Int(&c.Limits.MaxToolCalls), &inForce.Limits.MaxToolCalls)},
 		{Key: "limits.step_timeout", Also: []string{"step_timeout"}, Env: "PYGENT_STEP_TIMEOUT", Value: settings.Limit(settings.Duration(&c.Limits.StepTimeout), &inForce.Limits.StepTimeout)},
@@ -63,22 +79,26 @@ func (c *Config) settings(inForce *Config) []settings.Setting {
 		{Key: "limits.max_tokens", Env: "PYGENT_MAX_TOKENS", Value: settings.Limit(settings.Count(&c.Limits.MaxTokens), &inForce.Limits.MaxTokens)},
 		{Key: "limits.max_tasks", Also: []string{"max_tasks"}, Env: "PYGENT_MAX_TASKS", Value: settings.Limit(settings.Int(&c.MaxTasks), &inForce.MaxTasks)},
 		{Key: "limits.task_timeout", Also: []string{"task_timeout"}, Env: "PYGENT_TASK_TIMEOUT", Value: settings.Limit(settings.Duration(&c.TaskLimits.MaxTime), &inForce.TaskLimits.MaxTime)},
+	}
+}
 
-		{Key: "openai.api_key", Also: []string{"openai_api_key"}, Env: "OPENAI_API_KEY", Secret: true, Value: settings.Secret(&c.OpenAI.APIKey)},
-		{Key: "openai.base_url", Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Value: settings.URL(&c.OpenAI.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
-		{Key: "openai.api", Env: "PYGENT_OPENAI_API", Value: settings.Choice(&c.OpenAI.API, `"auto", "chat" or "responses"`, OpenAIAuto, OpenAIChat, OpenAIResponses)},
-		{Key: "openai.organization", Env: "OPENAI_ORG_ID", Value: settings.String(&c.OpenAI.Organization)},
-		{Key: "openai.project", Env: "OPENAI_PROJECT_ID", Value: settings.String(&c.OpenAI.Project)},
-		{Key: "openai.headers", Env: "PYGENT_OPENAI_HEADERS", Secret: true, Value: settings.Headers(&c.OpenAI.Headers)},
-		{Key: "openai.extra_body", Env: "PYGENT_OPENAI_EXTRA_BODY", Secret: true, Value: settings.Object(&c.OpenAI.ExtraBody)},
-		{Key: "openai.ca_file", Env: "PYGENT_OPENAI_CA_FILE", Value: settings.Path(&c.OpenAI.CAFile)},
-		{Key: "openai.max_tokens", Env: "PYGENT_OPENAI_MAX_TOKENS", Value: settings.Int(&c.OpenAI.MaxTokens)},
-		{Key: "openai.max_tokens_field", Env: "PYGENT_OPENAI_MAX_TOKENS_FIELD", Value: settings.String(&c.OpenAI.MaxTokensField)},
-		{Key: "openai.parallel_tool_calls", Env: "PYGENT_OPENAI_PARALLEL_TOOL_CALLS", Value: settings.Bool(&c.OpenAI.ParallelToolCalls)},
-		{Key: "openai.stall_first", Env: "PYGENT_OPENAI_STALL_FIRST", Value: settings.DurationOrZero(&c.OpenAI.StallFirst)},
-		{Key: "openai.stall_between", Env: "PYGENT_OPENAI_STALL_BETWEEN", Value: settings.DurationOrZero(&c.OpenAI.StallBetween)},
-		{Key: "openai.answer_time", Env: "PYGENT_OPENAI_ANSWER_TIME", Value: settings.DurationOrZero(&c.OpenAI.AnswerTime)},
-		{Key: "openai.send_reasoning", Env: "PYGENT_OPENAI_SEND_REASONING", Value: settings.Bool(&c.OpenAI.SendReasoning)},
+func (c *OpenAIConfig) settings() []settings.Setting {
+	return []settings.Setting{
+		{Key: "openai.api_key", Also: []string{"openai_api_key"}, Env: "OPENAI_API_KEY", Secret: true, Value: settings.Secret(&c.APIKey)},
+		{Key: "openai.base_url", Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Value: settings.URL(&c.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
+		{Key: "openai.api", Env: "PYGENT_OPENAI_API", Value: settings.Choice(&c.API, `"auto", "chat" or "responses"`, OpenAIAuto, OpenAIChat, OpenAIResponses)},
+		{Key: "openai.organization", Env: "OPENAI_ORG_ID", Value: settings.String(&c.Organization)},
+		{Key: "openai.project", Env: "OPENAI_PROJECT_ID", Value: settings.String(&c.Project)},
+		{Key: "openai.headers", Env: "PYGENT_OPENAI_HEADERS", Secret: true, Value: settings.Headers(&c.Headers)},
+		{Key: "openai.extra_body", Env: "PYGENT_OPENAI_EXTRA_BODY", Secret: true, Value: settings.Object(&c.ExtraBody)},
+		{Key: "openai.ca_file", Env: "PYGENT_OPENAI_CA_FILE", Value: settings.Path(&c.CAFile)},
+		{Key: "openai.max_tokens", Env: "PYGENT_OPENAI_MAX_TOKENS", Value: settings.Int(&c.MaxTokens)},
+		{Key: "openai.max_tokens_field", Env: "PYGENT_OPENAI_MAX_TOKENS_FIELD", Value: settings.String(&c.MaxTokensField)},
+		{Key: "openai.parallel_tool_calls", Env: "PYGENT_OPENAI_PARALLEL_TOOL_CALLS", Value: settings.Bool(&c.ParallelToolCalls)},
+		{Key: "openai.stall_first", Env: "PYGENT_OPENAI_STALL_FIRST", Value: settings.DurationOrZero(&c.StallFirst)},
+		{Key: "openai.stall_between", Env: "PYGENT_OPENAI_STALL_BETWEEN", Value: settings.DurationOrZero(&c.StallBetween)},
+		{Key: "openai.answer_time", Env: "PYGENT_OPENAI_ANSWER_TIME", Value: settings.DurationOrZero(&c.AnswerTime)},
+		{Key: "openai.send_reasoning", Env: "PYGENT_OPENAI_SEND_REASONING", Value: settings.Bool(&c.SendReasoning)},
 	}
 }
 
@@ -233,9 +253,9 @@ func (c LocalConfig) options() []RuntimeOption {
 	return given(opts, c.Protection, WithLocalProtection)
 }
 
-// withLimits returns the configuration with the limits that it has by default
+// withDefaultLimits returns the configuration with the limits that it has by default
 // where nothing was said. Zero is then what has no limit at all.
-func (c Config) withLimits() Config {
+func (c Config) withDefaultLimits() Config {
 	l := &c.Limits
 	l.MaxSteps = cmp.Or(l.MaxSteps, defaultMaxSteps)
 	l.MaxToolCalls = cmp.Or(l.MaxToolCalls, toolCallsFor(l.MaxSteps))

@@ -1,9 +1,6 @@
 package pygent
 
-import (
-	"cmp"
-	"os"
-)
+import "cmp"
 
 // Persona is who an agent is: the name it goes by, and a sentence that says
 // what it is like. Both come first in the system prompt.
@@ -22,8 +19,8 @@ const (
 // that PYGENT_PERSONA_NAME and PYGENT_PERSONA describe, or Pygent, a careful,
 // capable coding assistant, for what they leave out.
 func DefaultPersona() Persona {
-	p := Persona{Name: os.Getenv("PYGENT_PERSONA_NAME"), Description: os.Getenv("PYGENT_PERSONA")}
-	return p.orDefault()
+	c, _ := environment() // which says nothing if something is wrong with it
+	return c.Persona.orDefault()
 }
 
 // orDefault fills what is empty with the built-in persona. No persona at all
