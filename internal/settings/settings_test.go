@@ -161,6 +161,7 @@ func TestFaultsSayWhere(t *testing.T) {
 		"nothing like it":      {"zzzzzzzz = 1", place{1, 1, "zzzzzzzz", "unknown key; examples/sample_config.toml shows them all"}},
 		"an item":              {"bans = {names = ['a',\n  '']}", place{2, 3, "bans.names[1]", `want strings that are not empty, not ""`}},
 		"a table of an array":  {"[[mounts]]\nsource='s'\ntarget='/t'\n[[mounts]]\nsource='s'\ntarget=3", place{6, 1, "mounts[1].target", "want a string, not 3"}},
+		"a table in an array":  {"[[mounts]]\nsource='s'\ntarget='/t'\n[mounts.x]\ny=1", place{4, 9, "mounts[0].x", "unknown key; a table here has read_only, source, target"}},
 		"a swallowed setting":  {"[[mounts]]\nsource='s'\ntarget='/t'\n\nname='x'", place{5, 1, "mounts[0].name", "is a setting that the [table] above it swallows here; move it above the first [table] of the file"}},
 		"a quoted key":         {"\"limits.steps\" = 3", place{1, 1, `"limits.steps"`, "unknown key, did you mean limits.steps?"}},
 		"twice":                {"wait = 1\nlimits.wait = 2", place{1, 1, "wait", "says the same as limits.wait, which is there too"}},
