@@ -65,7 +65,7 @@ type Agent struct {
 func New(opts ...Option) (*Agent, error) {
 	o := applyOptions(opts)
 	if !o.configured {
-		env, err := ConfigSources{NoFiles: true}.Load()
+		env, err := environment()
 		if err != nil {
 			return nil, err
 		}

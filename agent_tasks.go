@@ -34,10 +34,10 @@ func (a *Agent) prepareTasks() error {
 		return err
 	}
 	o.owner = a
-	o.limits = o.limits.or(TaskLimits{
-		MaxSteps:     run.maxSteps,
-		MaxToolCalls: run.maxToolCalls,
-		StepTimeout:  run.stepTimeout,
+	o.limits = o.limits.or(Limits{
+		MaxSteps:     run.MaxSteps,
+		MaxToolCalls: run.MaxToolCalls,
+		StepTimeout:  run.StepTimeout,
 	})
 	a.tasks.opts = o
 	return nil

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/spelling"
 )
 
 // permit decides whether a call may run. Deny overrides allow, and no answer
@@ -96,7 +98,7 @@ func (r *Registry) known(what string, names []string) error {
 			continue
 		}
 		all := slices.Sorted(maps.Keys(r.tools))
-		if like := nearest(name, all); like != "" {
+		if like := spelling.Nearest(name, all); like != "" {
 			return fmt.Errorf("tools %s: %w %q, did you mean %s?", what, ErrUnknownTool, name, like)
 		}
 		return fmt.Errorf("tools %s: %w %q; the tools are: %s", what, ErrUnknownTool, name, strings.Join(all, ", "))

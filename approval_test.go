@@ -243,7 +243,7 @@ func TestStepStandsStillWhileATaskAsks(t *testing.T) {
 			return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{next}}}, nil
 		})
 		agent := newAgentOn(t, forkable{}, model, pygent.WithTools(write), pygent.WithApproval(think), pygent.WithApprovalFor("writes"),
-			pygent.WithTasks(pygent.TaskDefaults(pygent.TaskLimits{Timeout: 10 * time.Hour, StepTimeout: 5 * time.Minute})))
+			pygent.WithTasks(pygent.TaskDefaults(pygent.Limits{MaxTime: 10 * time.Hour, StepTimeout: 5 * time.Minute})))
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(5*time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/settings"
 )
 
 // Config is every setting that files and the environment can give. A zero
@@ -40,8 +38,11 @@ type Config struct {
 
 	Container ContainerConfig `json:"container,omitzero"`
 	Local     LocalConfig     `json:"local,omitzero"`
-	Limits    LimitsConfig    `json:"limits,omitzero"`
+	Limits    Limits          `json:"limits,omitzero"`
 	OpenAI    OpenAIConfig    `json:"openai,omitzero"`
+
+	MaxTasks   int    `json:"max_tasks,omitempty"`  // delegated tasks at once; default 3
+	TaskLimits Limits `json:"task_limits,omitzero"` // of a delegated task; files and the environment set MaxTime alone
 
 	// Env is the environment of commands, by name.
 	Env map[string]Secret `json:"env,omitempty"`
@@ -63,24 +64,24 @@ type Config struct {
 
 // ContainerConfig says where commands run, and how well they are locked in.
 type ContainerConfig struct {
-	// UseDocker is true when Docker is required, false when commands run
-	// locally, nil for Docker where an engine answers and local where not.
-	UseDocker    *bool    `json:"use_docker,omitempty"`
-	Image        string   `json:"image,omitempty"`         // default python:3.12-slim
-	Network      string   `json:"network,omitempty"`       // the name of a Docker network; default "none"
-	AllowedHosts []string `json:"allowed_hosts,omitempty"` // as [WithAllowedHosts] takes them; default none
-	NetworkLimit int64    `json:"network_limit,omitempty"` // bytes, as [WithNetworkLimit] takes them; default [DefaultNetworkLimit]
-	Memory       int64    `json:"memory,omitempty"`        // bytes; default 512 MiB
-	CPUs         float64  `json:"cpus,omitempty"`          // how many; default all
-	Pids         int64    `json:"pids,omitempty"`          // processes at once; default 256
-	User         string   `json:"user,omitempty"`          // "uid[:gid]" or a name of the image; default the image's
-	Capabilities []string `json:"capabilities,omitzero"`   // nil for the default few, empty for none
-	ReadOnly     *bool    `json:"read_only,omitempty"`     // a root file system that cannot be written; default false
-	Mounts       []Mount  `json:"mounts,omitempty"`        // besides the workspace; default none
-	GPUs         string   `json:"gpus,omitempty"`          // "all", a number, or device ids; default none
-	Publish      []string `json:"publish,omitempty"`       // ports, as [WithPublish] takes them; default none
-	SharedFiles  *bool    `json:"shared_files,omitempty"`  // whether the engine sees this machine's files; default as its address suggests
-	DockerHost   string   `json:"docker_host,omitempty"`   // the engine's address; default as the docker command
+	// Docker says whether commands run in a container. A file and a variable say
+	// true for [DockerRequired] and false for [DockerNever].
+	Docker       DockerMode `json:"use_docker,omitempty"`
+	Image        string     `json:"image,omitempty"`         // default python:3.12-slim
+	Network      string     `json:"network,omitempty"`       // the name of a Docker network; default "none"
+	AllowedHosts []string   `json:"allowed_hosts,omitempty"` // as [WithAllowedHosts] takes them; default none
+	NetworkLimit int64      `json:"network_limit,omitempty"` // bytes, as [WithNetworkLimit] takes them; default [DefaultNetworkLimit]
+	Memory       int64      `json:"memory,omitempty"`        // bytes; default 512 MiB
+	CPUs         float64    `json:"cpus,omitempty"`          // how many; default all
+	Pids         int64      `json:"pids,omitempty"`          // processes at once; default 256
+	User         string     `json:"user,omitempty"`          // "uid[:gid]" or a name of the image; default the image's
+	Capabilities []string   `json:"capabilities,omitzero"`   // nil for the default few, empty for none
+	ReadOnly     *bool      `json:"read_only,omitempty"`     // a root file system that cannot be written; default false
+	Mounts       []Mount    `json:"mounts,omitempty"`        // besides the workspace; default none
+	GPUs         string     `json:"gpus,omitempty"`          // "all", a number, or device ids; default none
+	Publish      []string   `json:"publish,omitempty"`       // ports, as [WithPublish] takes them; default none
+	SharedFiles  *bool      `json:"shared_files,omitempty"`  // whether the engine sees this machine's files; default as its address suggests
+	DockerHost   string     `json:"docker_host,omitempty"`   // the engine's address; default as the docker command
 }
 
 // LocalConfig says what commands may reach where they run on this machine.
@@ -91,15 +92,36 @@ type LocalConfig struct {
 	Env        []string   `json:"env,omitempty"`       // names of more variables to inherit
 }
 
-// LimitsConfig bounds a run. Zero means the default.
-type LimitsConfig struct {
+// Limits bounds a run, or a task that is delegated. A zero field is one that
+// nobody set: what is more general holds, and then the default. In JSON times are
+// numbers of seconds, with fractions.
+type Limits struct {
 	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20, of the command 100
 	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default as [MaxToolCalls] says
-	StepTimeout  time.Duration `json:"step_timeout,omitempty"`   // of a step; default none, of delegated tasks 5 minutes
-	MaxTime      time.Duration `json:"max_time,omitempty"`       // of a run; default none
-	MaxTokens    int64         `json:"max_tokens,omitempty"`     // of a run, prompts and answers; default none
-	MaxTasks     int           `json:"max_tasks,omitempty"`      // delegated tasks at once; default 3
-	TaskTimeout  time.Duration `json:"task_timeout,omitempty"`   // of a delegated task; default 20 minutes
+	MaxTokens    int64         `json:"max_tokens,omitempty"`     // prompts and answers; default none, of a task a share of the run's: see [TaskManager]
+	StepTimeout  time.Duration `json:"-"`                        // of a step; default none, of a task 5 minutes; in JSON step_timeout_seconds
+	MaxTime      time.Duration `json:"-"`                        // default none, of a task, its start included, 20 minutes; in JSON max_time_seconds
+}
+
+// MarshalJSON gives the limits of time in seconds.
+func (l Limits) MarshalJSON() ([]byte, error) {
+	type plain Limits
+	return json.Marshal(struct {
+		plain
+		StepTimeout jsonSeconds `json:"step_timeout_seconds,omitempty"`
+		MaxTime     jsonSeconds `json:"max_time_seconds,omitempty"`
+	}{plain(l), jsonSeconds(l.StepTimeout), jsonSeconds(l.MaxTime)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (l *Limits) UnmarshalJSON(data []byte) error {
+	type plain Limits
+	in := struct {
+		*plain
+		StepTimeout *jsonSeconds `json:"step_timeout_seconds"`
+		MaxTime     *jsonSeconds `json:"max_time_seconds"`
+	}{(*plain)(l), (*jsonSeconds)(&l.StepTimeout), (*jsonSeconds)(&l.MaxTime)}
+	return json.Unmarshal(data, &in)
 }
 
 // OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
@@ -213,40 +235,44 @@ type ConfigSources struct {
 	NoFiles bool
 	// Limits hold where no source says otherwise. Zero fields are the
 	// package's own defaults.
-	Limits LimitsConfig
+	Limits Limits
 }
 
 // Load reads all sources. It changes nothing: not the process's environment
 // either. All that is wrong is reported at once; find the single faults with
 // errors.As and [*ConfigError].
 func (s ConfigSources) Load() (Config, error) {
-	l := configLoad{sources: s.withDefaults()}
-	l.config.Limits = s.Limits
-	l.files()
-	l.environment()
-	l.overrides()
-	l.lowerLimits()
-	if err := joinFaults(l.faults); err != nil {
+	c := Config{Limits: s.Limits}
+	var inForce Config // with the limits before a project's file lowers them
+	set := settings.New(c.settings(&inForce)...)
+	set.Read(settings.Sources{
+		Overrides: s.Overrides,
+		Lookup:    s.Lookup,
+		Environ:   s.Environ,
+		Files:     s.Files,
+		Dir:       s.Dir,
+		Home:      s.Home,
+		NoFiles:   s.NoFiles,
+	})
+	inForce = c.withDefaultLimits()
+	set.Lower()
+	if err := configErrors(set.Faults); err != nil {
 		return Config{}, err
 	}
-	l.config.expandHome(l.sources.Home)
-	l.config.loaded = true
-	return l.config, nil
+	for name, value := range set.Env {
+		if c.Env == nil {
+			c.Env = make(map[string]Secret)
+		}
+		c.Env[name] = Secret(value)
+	}
+	c.Files, c.Warnings = set.Files, set.Warnings
+	c.loaded, c.home = true, set.Home
+	return c, nil
 }
 
-func (s ConfigSources) withDefaults() ConfigSources {
-	if s.Environ == nil && s.Lookup == nil {
-		s.Environ = os.Environ
-	}
-	if s.Lookup == nil {
-		s.Lookup = os.LookupEnv
-	}
-	if s.Home == "" {
-		// Without a home there is no file in it, and "~/" stays as it is.
-		s.Home, _ = os.UserHomeDir()
-	}
-	return s
-}
+// environment returns the configuration of an agent or a runtime that was given
+// none: what the environment of this process says.
+func environment() (Config, error) { return ConfigSources{NoFiles: true}.Load() }
 
 // ConfigError is one fault of a configuration.
 type ConfigError struct {
@@ -272,89 +298,44 @@ func (e *ConfigError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// maxConfigFaults is how many faults one error tells.
-const maxConfigFaults = 20
+// maxConfigErrors is how many faults one error tells.
+const maxConfigErrors = 20
 
-func joinFaults(faults []error) error {
-	if more := len(faults) - maxConfigFaults; more > 0 {
-		faults = append(faults[:maxConfigFaults:maxConfigFaults], fmt.Errorf("and %d faults more", more))
+// configErrors returns the faults as one error, or nil if there are none.
+func configErrors(faults []*settings.Fault) error {
+	var errs []error
+	for _, f := range faults[:min(len(faults), maxConfigErrors)] {
+		errs = append(errs, (*ConfigError)(f))
 	}
-	return errors.Join(faults...)
+	if more := len(faults) - maxConfigErrors; more > 0 {
+		errs = append(errs, fmt.Errorf("and %d faults more", more))
+	}
+	return errors.Join(errs...)
 }
 
-// configLoad is a configuration being put together, the weakest source first.
-type configLoad struct {
-	sources ConfigSources
-	config  Config
-	faults  []error
-	asked   []askedLimit      // by the project's file
-	users   map[*setting]bool // set by the user where that goes before the project's file
+// Secret is a text that must not be seen: a key, or a header's value. However
+// it is printed, logged or encoded, it says "[redacted]"; convert it to string
+// to use it.
+type Secret string
+
+const redacted = "[redacted]"
+
+// String says that the secret is there, not what it is.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
 }
 
-// userSet notes settings that the user made where these go before the project's
-// file.
-func (l *configLoad) userSet(settings ...*setting) {
-	if l.users == nil {
-		l.users = make(map[*setting]bool)
-	}
-	for _, s := range settings {
-		l.users[s] = true
-	}
+// Format prints the same for every verb, so that none gives the secret away.
+func (s Secret) Format(f fmt.State, verb rune) {
+	// An error of f is fmt's own to keep.
+	_, _ = fmt.Fprint(f, s.String())
 }
 
-// files reads the home file, the project's and the named ones.
-func (l *configLoad) files() {
-	if !l.sources.NoFiles {
-		if l.sources.Home != "" {
-			l.config.home = filepath.Join(l.sources.Home, homeFile)
-			l.optionalFile(l.config.home, trusted)
-		}
-		// A project's file that the user names is read where it is named.
-		if project := filepath.Join(l.sources.Dir, projectFile); !l.isNamed(project) {
-			l.optionalFile(project, untrusted)
-		}
-	}
-	for _, path := range l.sources.Files {
-		l.file(expandHome(path, l.sources.Home), trusted, true)
-	}
-}
+// LogValue is what log/slog shows.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// isNamed reports whether the user named the file at path.
-func (l *configLoad) isNamed(path string) bool {
-	info, err := os.Stat(path)
-	if err != nil {
-		return false
-	}
-	for _, name := range l.sources.Files {
-		if named, err := os.Stat(expandHome(name, l.sources.Home)); err == nil && os.SameFile(info, named) {
-			return true
-		}
-	}
-	return false
-}
-
-// expandHome makes "~/" the user's home in every path.
-func (c *Config) expandHome(home string) {
-	for _, path := range []*string{&c.Workspace, &c.HistoryFile, &c.Snapshot, &c.LogFile, &c.OpenAI.CAFile} {
-		*path = expandHome(*path, home)
-	}
-	for _, paths := range [][]string{c.Local.Readable, c.Local.Writable} {
-		for i := range paths {
-			paths[i] = expandHome(paths[i], home)
-		}
-	}
-	for i := range c.InitialFiles {
-		c.InitialFiles[i] = expandHome(c.InitialFiles[i], home)
-	}
-	for i := range c.Container.Mounts {
-		c.Container.Mounts[i].Source = expandHome(c.Container.Mounts[i].Source, home)
-	}
-}
-
-func expandHome(path, home string) string {
-	rest, ok := strings.CutPrefix(path, "~")
-	if !ok || home == "" || rest != "" && !os.IsPathSeparator(rest[0]) {
-		return path
-	}
-	return filepath.Join(home, rest)
-}
+// MarshalText is what encoders write, JSON among them.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -39,11 +39,11 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 	require.Equal(t, []string{"stop"}, o.disabled)
 	run, err := newRunOptions(o.run, nil)
 	require.NoError(t, err)
-	require.Equal(t, 1, run.maxSteps)
-	require.Equal(t, 2, run.maxToolCalls)
-	require.Equal(t, 3*time.Second, run.stepTimeout)
-	require.Equal(t, 4*time.Second, run.maxTime)
-	require.Equal(t, int64(5), run.maxTokens)
+	require.Equal(t, 1, run.MaxSteps)
+	require.Equal(t, 2, run.MaxToolCalls)
+	require.Equal(t, 3*time.Second, run.StepTimeout)
+	require.Equal(t, 4*time.Second, run.MaxTime)
+	require.Equal(t, int64(5), run.MaxTokens)
 }
 
 func TestConfigOptionsReachTheRuntime(t *testing.T) {

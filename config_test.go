@@ -176,7 +176,7 @@ func TestConfigWarningsAreLogged(t *testing.T) {
 
 func TestConfigLimitsOfTheCallerAreDefaults(t *testing.T) {
 	s := newSources(t)
-	s.Limits = pygent.LimitsConfig{MaxSteps: 100}
+	s.Limits = pygent.Limits{MaxSteps: 100}
 	require.Equal(t, 100, s.load().Limits.MaxSteps)
 	s.project("[limits]\nmax_steps = 50")
 	require.Equal(t, 50, s.load().Limits.MaxSteps)
@@ -214,9 +214,9 @@ var settingCases = []struct {
 	{"PYGENT_DISABLED_TOOLS", "bash, stop", `disabled_tools = ["bash", "stop"]`, func(c pygent.Config) any { return c.DisabledTools }, []string{"bash", "stop"}},
 	{"", "", "[env]\nA = 'b'", func(c pygent.Config) any { return c.Env }, map[string]pygent.Secret{"A": "b"}},
 
-	{"PYGENT_USE_DOCKER", "0", `use_docker = false`, func(c pygent.Config) any { return c.Container.UseDocker }, ptr(false)},
-	{"PYGENT_USE_DOCKER", "1", "container.use_docker = true", func(c pygent.Config) any { return c.Container.UseDocker }, ptr(true)},
-	{"PYGENT_USE_DOCKER", "auto", `container.use_docker = "auto"`, func(c pygent.Config) any { return c.Container.UseDocker }, (*bool)(nil)},
+	{"PYGENT_USE_DOCKER", "0", `use_docker = false`, func(c pygent.Config) any { return c.Container.Docker }, pygent.DockerNever},
+	{"PYGENT_USE_DOCKER", "1", "container.use_docker = true", func(c pygent.Config) any { return c.Container.Docker }, pygent.DockerRequired},
+	{"PYGENT_USE_DOCKER", "auto", `container.use_docker = "auto"`, func(c pygent.Config) any { return c.Container.Docker }, pygent.DockerAuto},
 	{"PYGENT_IMAGE", "i:1", `image = "i:1"`, func(c pygent.Config) any { return c.Container.Image }, "i:1"},
 	{"", "", `container.image = "i:1"`, func(c pygent.Config) any { return c.Container.Image }, "i:1"},
 	{"PYGENT_NETWORK", "bridge", `container.network = "bridge"`, func(c pygent.Config) any { return c.Container.Network }, "bridge"},
@@ -248,8 +248,8 @@ var settingCases = []struct {
 	{"PYGENT_STEP_TIMEOUT", "2m", `limits.step_timeout = "2m"`, func(c pygent.Config) any { return c.Limits.StepTimeout }, 2 * time.Minute},
 	{"PYGENT_MAX_TIME", "1h", `limits.max_time = 3600`, func(c pygent.Config) any { return c.Limits.MaxTime }, time.Hour},
 	{"PYGENT_MAX_TOKENS", "5000000000", `limits.max_tokens = 5_000_000_000`, func(c pygent.Config) any { return c.Limits.MaxTokens }, int64(5e9)},
-	{"PYGENT_MAX_TASKS", "5", `max_tasks = 5`, func(c pygent.Config) any { return c.Limits.MaxTasks }, 5},
-	{"PYGENT_TASK_TIMEOUT", "60", `task_timeout = 60`, func(c pygent.Config) any { return c.Limits.TaskTimeout }, time.Minute},
+	{"PYGENT_MAX_TASKS", "5", `max_tasks = 5`, func(c pygent.Config) any { return c.MaxTasks }, 5},
+	{"PYGENT_TASK_TIMEOUT", "60", `task_timeout = 60`, func(c pygent.Config) any { return c.TaskLimits.MaxTime }, time.Minute},
 
 	{"OPENAI_API_KEY", " sk-1\n", `openai.api_key = "sk-1"`, func(c pygent.Config) any { return c.OpenAI.APIKey }, pygent.Secret("sk-1")},
 	{"OPENAI_BASE_URL", "http://localhost:11434/v1", `openai_base_url = "http://localhost:11434/v1"`, func(c pygent.Config) any { return c.OpenAI.BaseURL }, "http://localhost:11434/v1"},

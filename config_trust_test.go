@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -66,21 +67,21 @@ func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
 func TestProjectFileOnlyLowersLimits(t *testing.T) {
 	tests := []struct {
 		name, home, env, project string
-		want                     pygent.LimitsConfig
+		want                     pygent.Limits
 		warning                  string // after the key
 	}{
-		{"the default", "", "", "max_steps = 20", pygent.LimitsConfig{MaxSteps: 20}, ""},
-		{"above the default", "", "", "max_steps = 21", pygent.LimitsConfig{}, "21 has no effect: a file found in the working directory may only lower a limit, and 20 holds"},
-		{"calls", "", "", "max_tool_calls = 101", pygent.LimitsConfig{}, "and 100 holds"},
-		{"calls by the user's steps", "max_steps = 200", "", "max_tool_calls = 1000", pygent.LimitsConfig{MaxSteps: 200, MaxToolCalls: 1000}, ""},
-		{"calls above the user's steps", "max_steps = 200", "", "max_tool_calls = 1001", pygent.LimitsConfig{MaxSteps: 200}, "and 1000 holds"},
-		{"calls by steps that the file lowers", "", "", "max_steps = 2\nmax_tool_calls = 100", pygent.LimitsConfig{MaxSteps: 2, MaxToolCalls: 100}, ""},
-		{"the user's", "max_steps = 5", "", "max_steps = 6", pygent.LimitsConfig{MaxSteps: 5}, "6 has no effect: a file found in the working directory may only lower a limit, and 5 holds"},
-		{"the environment's", "", "5", "max_steps = 6", pygent.LimitsConfig{MaxSteps: 5}, "and 5 holds"},
-		{"the environment goes before the file", "", "9", "max_steps = 6", pygent.LimitsConfig{MaxSteps: 9}, ""},
-		{"calls by the environment's steps", "", "60", "max_tool_calls = 301", pygent.LimitsConfig{MaxSteps: 60}, "and 300 holds"},
-		{"no limit", "", "", "max_time = 7200\nmax_tokens = 1", pygent.LimitsConfig{MaxTime: 2 * time.Hour, MaxTokens: 1}, ""},
-		{"a step of a task", "", "", "step_timeout = '6m'", pygent.LimitsConfig{}, "6m0s has no effect: a file found in the working directory may only lower a limit, and 5m0s holds"},
+		{"the default", "", "", "max_steps = 20", pygent.Limits{MaxSteps: 20}, ""},
+		{"above the default", "", "", "max_steps = 21", pygent.Limits{}, "21 has no effect: a file found in the working directory may only lower a limit, and 20 holds"},
+		{"calls", "", "", "max_tool_calls = 101", pygent.Limits{}, "and 100 holds"},
+		{"calls by the user's steps", "max_steps = 200", "", "max_tool_calls = 1000", pygent.Limits{MaxSteps: 200, MaxToolCalls: 1000}, ""},
+		{"calls above the user's steps", "max_steps = 200", "", "max_tool_calls = 1001", pygent.Limits{MaxSteps: 200}, "and 1000 holds"},
+		{"calls by steps that the file lowers", "", "", "max_steps = 2\nmax_tool_calls = 100", pygent.Limits{MaxSteps: 2, MaxToolCalls: 100}, ""},
+		{"the user's", "max_steps = 5", "", "max_steps = 6", pygent.Limits{MaxSteps: 5}, "6 has no effect: a file found in the working directory may only lower a limit, and 5 holds"},
+		{"the environment's", "", "5", "max_steps = 6", pygent.Limits{MaxSteps: 5}, "and 5 holds"},
+		{"the environment goes before the file", "", "9", "max_steps = 6", pygent.Limits{MaxSteps: 9}, ""},
+		{"calls by the environment's steps", "", "60", "max_tool_calls = 301", pygent.Limits{MaxSteps: 60}, "and 300 holds"},
+		{"no limit", "", "", "max_time = 7200\nmax_tokens = 1", pygent.Limits{MaxTime: 2 * time.Hour, MaxTokens: 1}, ""},
+		{"a step of a task", "", "", "step_timeout = '6m'", pygent.Limits{}, "6m0s has no effect: a file found in the working directory may only lower a limit, and 5m0s holds"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,15 +107,20 @@ func TestProjectFileOnlyLowersLimits(t *testing.T) {
 	}
 }
 
-// Every limit is lowered and never raised, also one that is added later: it is
-// found by its field.
+// Every limit is lowered and never raised, also one that is added later to the
+// limits of a run: it is found by its field.
 func TestProjectFileRaisesNoLimit(t *testing.T) {
-	limits := reflect.TypeFor[pygent.LimitsConfig]()
-	for i := range limits.NumField() {
-		field := limits.Field(i)
-		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	limits := map[string]func(pygent.Config) int64{
+		"max_tasks":    func(c pygent.Config) int64 { return int64(c.MaxTasks) },
+		"task_timeout": func(c pygent.Config) int64 { return int64(c.TaskLimits.MaxTime) },
+	}
+	capital := regexp.MustCompile(`\B[A-Z]`)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[pygent.Limits]()) {
+		key := strings.ToLower(capital.ReplaceAllString(field.Name, "_$0"))
+		limits[key] = func(c pygent.Config) int64 { return reflect.ValueOf(c.Limits).FieldByIndex(field.Index).Int() }
+	}
+	for key, value := range limits {
 		t.Run(key, func(t *testing.T) {
-			value := func(c pygent.Config) int64 { return reflect.ValueOf(c.Limits).Field(i).Int() }
 			load := func(home, project string) pygent.Config {
 				s := newSources(t)
 				if home != "" {

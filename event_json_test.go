@@ -23,7 +23,7 @@ import (
 // jsonValues are all exported types that have a JSON form.
 var jsonValues = []any{
 	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, TaskLimits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
+	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
 	ToolSpec{}, Usage{},
 }
 
@@ -44,7 +44,7 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 					v.Role = cmp.Or(v.Role, RoleUser)
 				case *TaskSpec:
 					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Runtime: v.Runtime,
-						Limits: TaskLimits{MaxSteps: 3, StepTimeout: time.Millisecond, Timeout: time.Hour}}
+						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}
 				}
 				checkJSON(t, value)
 			}
@@ -200,7 +200,7 @@ func (f filler) text() string {
 
 func TestEveryTypeWithJSONIsChecked(t *testing.T) {
 	checked := map[string]bool{
-		"Config": true, "LimitsConfig": true, "OpenAIConfig": true, // they hide secrets, and are read from files of their own
+		"Config": true, "OpenAIConfig": true, // they hide secrets, and are read from files of their own
 	}
 	for _, v := range jsonValues {
 		checked[reflect.TypeOf(v).Name()] = true

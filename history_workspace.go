@@ -6,6 +6,7 @@ import (
 
 	"github.com/x/pygent/internal/inside"
 	"github.com/x/pygent/internal/journal"
+	"github.com/x/pygent/internal/patherr"
 )
 
 // openHistoryBeside opens a history whose file may lie in a directory that
@@ -15,14 +16,14 @@ import (
 func openHistoryBeside(dirs []string, path string) (*History, error) {
 	dir, name, err := inside.Of(dirs, path)
 	if err != nil {
-		return nil, fmt.Errorf("open history %s: %w", path, bareError(err))
+		return nil, fmt.Errorf("open history %s: %w", path, patherr.Cause(err))
 	}
 	if dir == "" {
 		return OpenHistory(path)
 	}
 	disk, err := journal.Within(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open history %s: %w", path, bareError(err))
+		return nil, fmt.Errorf("open history %s: %w", path, patherr.Cause(err))
 	}
 	h, err := openHistoryOn(disk, name)
 	if err != nil {
@@ -43,11 +44,6 @@ func (o *options) writableDirs() ([]string, error) {
 	}
 	return writableDirs(o.runtimeOpts)
 }
-
-// WritableDirs returns the directories of this machine that commands can write to
-// and that stay: the workspace, and what else they were given. Files of a program
-// that lie there may become links at any time. The error is one of the settings.
-func (c Config) WritableDirs() ([]string, error) { return writableDirs(c.RuntimeOptions()) }
 
 func writableDirs(opts []RuntimeOption) ([]string, error) {
 	rt, err := newRuntimeOptions(opts)

@@ -41,7 +41,7 @@ type run struct {
 
 func newRun(a *Agent, o runOptions) *run {
 	spends := newTaskBudget(o)
-	o.maxTokens = spends.Limit()
+	o.MaxTokens = spends.Limit()
 	return &run{
 		Agent:    a,
 		opts:     o,
@@ -55,9 +55,9 @@ func newRun(a *Agent, o runOptions) *run {
 
 // do makes steps until one of them ends the run.
 func (r *run) do(ctx context.Context, msg string) (*Result, error) {
-	if r.opts.maxTime > 0 {
+	if r.opts.MaxTime > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.maxTime, r.timeOver)
+		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.MaxTime, r.timeOver)
 		defer cancel()
 	}
 	r.budget.deadline, _ = ctx.Deadline()
@@ -98,7 +98,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		switch {
 		case ctx.Err() != nil:
 			return r.interrupted(ctx)
-		case r.result.Steps >= r.opts.maxSteps:
+		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
 		case r.budgetSpent():
 			r.end(StatusBudget, r.budget.spentInWords())
@@ -125,7 +125,7 @@ func (r *run) record(msgs ...Message) error {
 func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
 
 // budgetSpent reports whether the run has used up its tokens.
-func (r *run) budgetSpent() bool { return r.opts.maxTokens > 0 && r.spent() >= r.opts.maxTokens }
+func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r.opts.MaxTokens }
 
 // end notes how the run ended; the first word counts.
 func (r *run) end(s Status, reason string) {
@@ -152,10 +152,10 @@ func (r *run) interrupted(ctx context.Context) error {
 	case errors.Is(err, errHandler):
 		return r.fail(err)
 	case errors.Is(err, r.stepOver):
-		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s", r.opts.stepTimeout))
+		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s", r.opts.StepTimeout))
 		return nil
 	case errors.Is(err, r.timeOver):
-		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s", r.opts.maxTime))
+		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s", r.opts.MaxTime))
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
 		r.end(StatusTimeout, "the caller's deadline passed")
@@ -185,10 +185,10 @@ func (r *run) step(ctx context.Context) error {
 // beginStep starts the clock of a step, which stands still while somebody is
 // asked about a call.
 func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
-	if r.opts.stepTimeout <= 0 {
+	if r.opts.StepTimeout <= 0 {
 		return ctx, func() {}
 	}
-	step, cancel := r.asking.WithTimeout(ctx, r.opts.stepTimeout, r.stepOver)
+	step, cancel := r.asking.WithTimeout(ctx, r.opts.StepTimeout, r.stepOver)
 	r.patience = step.Done()
 	return step, func() {
 		if step.Err() == nil { // else the run ends with the step

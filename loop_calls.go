@@ -67,7 +67,7 @@ func (r *run) whyNot(ctx context.Context) string {
 		return resultEnded
 	case ctx.Err() != nil:
 		return fmt.Sprintf(resultSkipped, context.Cause(ctx))
-	case r.result.ToolCalls >= r.opts.maxToolCalls:
+	case r.result.ToolCalls >= r.opts.MaxToolCalls:
 		r.end(StatusMaxToolCalls, r.toolCallLimit())
 		return resultLimit
 	}

@@ -59,7 +59,7 @@ func (r *run) nudge() error {
 // After calls it is a line of the last result, since some providers refuse a
 // message of the user right after results.
 func (r *run) limitNote() string {
-	left := r.opts.maxSteps - r.result.Steps
+	left := r.opts.MaxSteps - r.result.Steps
 	switch {
 	case !r.sumsUp():
 		return ""
@@ -81,16 +81,16 @@ func (r *run) sayLast(limit string) string {
 }
 
 func (r *run) stepLimit() string {
-	return fmt.Sprintf("the limit of %d steps is reached", r.opts.maxSteps)
+	return fmt.Sprintf("the limit of %d steps is reached", r.opts.MaxSteps)
 }
 
 func (r *run) toolCallLimit() string {
-	return fmt.Sprintf("the limit of %d tool calls is reached", r.opts.maxToolCalls)
+	return fmt.Sprintf("the limit of %d tool calls is reached", r.opts.MaxToolCalls)
 }
 
 // sumsUp reports whether the run is one that lets the model sum up at a limit.
 // A run of one step is a pass of the caller's own loop.
-func (r *run) sumsUp() bool { return r.opts.maxSteps > 1 }
+func (r *run) sumsUp() bool { return r.opts.MaxSteps > 1 }
 
 // sumUp gives the model one last call when the run ended at its limit of steps or
 // tool calls, so that the user learns how far it came. It changes neither the

@@ -334,16 +334,12 @@ func WithIO(in io.Reader, out io.Writer) Option {
 type RunOption func(*runOptions)
 
 type runOptions struct {
-	maxSteps     int
-	maxToolCalls int
-	maxReplies   int
-	maxTokens    int64
-	stepTimeout  time.Duration
-	maxTime      time.Duration
-	replyEnds    bool
-	resume       bool // see Agent.Resume
-	onEvent      func(Event)
-	account      *budget.Account[Usage] // of a task, when the run is that of one
+	Limits
+	maxReplies int
+	replyEnds  bool
+	resume     bool // see Agent.Resume
+	onEvent    func(Event)
+	account    *budget.Account[Usage] // of a task, when the run is that of one
 }
 
 // The limits of a run for which none was given. toolCallsFor grows with the
@@ -356,23 +352,23 @@ func toolCallsFor(steps int) int {
 
 func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	const unset = math.MinInt
-	o := runOptions{maxSteps: defaultMaxSteps, maxToolCalls: unset, maxReplies: 2}
+	o := runOptions{Limits: Limits{MaxSteps: defaultMaxSteps, MaxToolCalls: unset}, maxReplies: 2}
 	apply(&o, defaults)
 	apply(&o, opts)
-	if o.maxToolCalls == unset {
-		o.maxToolCalls = toolCallsFor(o.maxSteps)
+	if o.MaxToolCalls == unset {
+		o.MaxToolCalls = toolCallsFor(o.MaxSteps)
 	}
 	for _, limit := range []struct {
 		name  string
 		value int64
 		least int64
 	}{
-		{"MaxSteps", int64(o.maxSteps), 1},
-		{"MaxToolCalls", int64(o.maxToolCalls), 0},
+		{"MaxSteps", int64(o.MaxSteps), 1},
+		{"MaxToolCalls", int64(o.MaxToolCalls), 0},
 		{"MaxReplies", int64(o.maxReplies), 1},
-		{"MaxTokens", o.maxTokens, 0},
-		{"StepTimeout", int64(o.stepTimeout), 0},
-		{"MaxTime", int64(o.maxTime), 0},
+		{"MaxTokens", o.MaxTokens, 0},
+		{"StepTimeout", int64(o.StepTimeout), 0},
+		{"MaxTime", int64(o.MaxTime), 0},
 	} {
 		if limit.value < limit.least {
 			return o, fmt.Errorf("option %s: must be at least %d, not %d", limit.name, limit.least, limit.value)
@@ -385,11 +381,11 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 // follow. Default 20. The model is told when few are left. At the limit, and at
 // that of [MaxToolCalls], it is asked once more, to sum up without tools, unless
 // MaxTokens or a time limit is reached. A run of one step is not summed up.
-func MaxSteps(n int) RunOption { return func(o *runOptions) { o.maxSteps = n } }
+func MaxSteps(n int) RunOption { return func(o *runOptions) { o.MaxSteps = n } }
 
 // MaxToolCalls limits the tool calls of a run. Default 100, or five times
 // [MaxSteps] where that is more.
-func MaxToolCalls(n int) RunOption { return func(o *runOptions) { o.maxToolCalls = n } }
+func MaxToolCalls(n int) RunOption { return func(o *runOptions) { o.MaxToolCalls = n } }
 
 // MaxReplies sets how many replies in a row, without a tool call, end a run.
 // Default 2: after the first one the model is told to go on, or to call stop.
@@ -402,16 +398,16 @@ func ReplyEnds() RunOption { return func(o *runOptions) { o.replyEnds = true } }
 // the provider reports them. Those of the tasks that it delegates count as well:
 // see [TaskManager]. The call that crosses the limit is the last.
 // Default: no limit.
-func MaxTokens(n int64) RunOption { return func(o *runOptions) { o.maxTokens = n } }
+func MaxTokens(n int64) RunOption { return func(o *runOptions) { o.MaxTokens = n } }
 
 // StepTimeout limits a step: its model call, retries included, and its tool
 // calls. The time that somebody takes to approve a call does not count. Default:
 // no limit but those of commands.
-func StepTimeout(d time.Duration) RunOption { return func(o *runOptions) { o.stepTimeout = d } }
+func StepTimeout(d time.Duration) RunOption { return func(o *runOptions) { o.StepTimeout = d } }
 
 // MaxTime limits the run as a whole, with the time that approvals take. Default:
 // no limit.
-func MaxTime(d time.Duration) RunOption { return func(o *runOptions) { o.maxTime = d } }
+func MaxTime(d time.Duration) RunOption { return func(o *runOptions) { o.MaxTime = d } }
 
 // OnEvent sets a function that sees the events of the run; see
 // [WithEventHandler] for what it may do.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -30,8 +29,8 @@ const (
 // that PYGENT_PERSONA_NAME and PYGENT_PERSONA describe, or Pygent, a careful,
 // capable coding assistant, for what they leave out.
 func DefaultPersona() Persona {
-	p := Persona{Name: os.Getenv("PYGENT_PERSONA_NAME"), Description: os.Getenv("PYGENT_PERSONA")}
-	return p.orDefault()
+	c, _ := environment() // which says nothing if something is wrong with it
+	return c.Persona.orDefault()
 }
 
 // orDefault fills what is empty with the built-in persona. No persona at all

@@ -69,7 +69,7 @@ type runtimeOptions struct {
 func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 	o := applyRuntimeOptions(opts)
 	if !o.configured {
-		env, err := ConfigSources{NoFiles: true}.Load()
+		env, err := environment()
 		if err != nil {
 			return nil, err
 		}
@@ -297,11 +297,10 @@ func BashMaxOutput(n int) BashOption {
 // environment may hold secrets, so it comes apart.
 func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 	o := r.options
-	useDocker := r.UseDocker()
-	c := ContainerConfig{UseDocker: &useDocker}
-	if useDocker {
+	c := ContainerConfig{Docker: DockerNever}
+	if r.UseDocker() {
 		c = ContainerConfig{
-			UseDocker:    &useDocker,
+			Docker:       DockerRequired,
 			Image:        o.image,
 			Network:      o.network,
 			AllowedHosts: slices.Concat(o.allowedHosts, r.KeptHosts()),

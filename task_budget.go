@@ -27,7 +27,7 @@ func newTaskBudget(o runOptions) *taskBudget {
 	if account == nil {
 		account = budget.New[Usage](0)
 	}
-	account.Lower(o.maxTokens)
+	account.Lower(o.MaxTokens)
 	return &taskBudget{Account: account}
 }
 
@@ -62,7 +62,7 @@ type taskGrant struct {
 // counts among what the run that delegated it spends; a further one, which a
 // message sets going, only while that run goes on.
 func (m *TaskManager) grant(spec TaskSpec, first bool) (taskGrant, error) {
-	g := taskGrant{timeout: cmp.Or(spec.Limits.Timeout, DefaultTaskTimeout)}
+	g := taskGrant{timeout: cmp.Or(spec.Limits.MaxTime, DefaultTaskMaxTime)}
 	var b *taskBudget
 	if r := m.record(spec.ID); r != nil {
 		b = r.budget

@@ -38,12 +38,12 @@ func byPrompt(t *testing.T, agent *pygent.Agent) map[string]pygent.TaskStatus {
 func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 	all := pygenttest.Call("task_status", map[string]any{"wait": 60}).WithUsage(hundred)
 	for name, tt := range map[string]struct {
-		limits pygent.TaskLimits
+		limits pygent.Limits
 		want   []string // of the tasks, in the order of their start
 	}{
-		"a quarter each": {pygent.TaskLimits{}, []string{
+		"a quarter each": {pygent.Limits{}, []string{
 			"error: 1300 tokens are spent, of 1250", "error: 1300 tokens are spent, of 1250"}},
-		"what they ask for, while there is some": {pygent.TaskLimits{MaxTokens: 4000}, []string{
+		"what they ask for, while there is some": {pygent.Limits{MaxTokens: 4000}, []string{
 			"error: 4000 tokens are spent, of 4000", "error: 900 tokens are spent, of 900"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 			})
 			require.NoError(t, err)
 			agent := newAgent(t, model, pygent.WithTools(next),
-				pygent.WithTasks(pygent.TaskDefaults(tt.limits), pygent.TaskDefaults(pygent.TaskLimits{MaxSteps: 100})))
+				pygent.WithTasks(pygent.TaskDefaults(tt.limits), pygent.TaskDefaults(pygent.Limits{MaxSteps: 100})))
 			result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(5000), pygent.MaxSteps(10))
 			require.NoError(t, err)
 			tasks := byPrompt(t, agent)

@@ -45,7 +45,7 @@ func TestTaskValuesReadBack(t *testing.T) {
 	m := newTasks(t, model, see, pygent.MaxTasks(9), pygent.TaskPersonas(pygent.Persona{Name: "Tester", Description: "tests"}))
 	states := map[pygent.TaskState]string{}
 	for prompt, parent := range map[string]pygent.Runtime{"Work 1": rt, "Work 2": rt, "Work 3": rt, "Work 4": rt, "No runtime": nowhere{}} {
-		id := startTask(t, m, prompt, parent, pygent.WithTaskLimits(pygent.TaskLimits{Timeout: 1500 * time.Millisecond}))
+		id := startTask(t, m, prompt, parent, pygent.WithTaskLimits(pygent.Limits{MaxTime: 1500 * time.Millisecond}))
 		status := waitTask(t, m, id)
 		states[status.State] = roundTrip(t, status)
 		var back pygent.TaskStatus
@@ -59,15 +59,15 @@ func TestTaskValuesReadBack(t *testing.T) {
 	require.Contains(t, states[pygent.TaskTimedOut], `"timeout_seconds":1.5`)
 
 	waitTask(t, m, startTask(t, m, "Work 1", rt, pygent.WithTaskFiles("f"), pygent.WithTaskQueue(),
-		pygent.WithTaskModelName("m"), pygent.WithTaskLimits(pygent.TaskLimits{MaxSteps: 3, MaxTokens: 9, StepTimeout: time.Minute}),
+		pygent.WithTaskModelName("m"), pygent.WithTaskLimits(pygent.Limits{MaxSteps: 3, MaxTokens: 9, StepTimeout: time.Minute}),
 		pygent.WithTaskProfile(func(_ context.Context, s pygent.TaskSpec) ([]pygent.Option, error) {
 			spec = s
 			return nil, nil
 		})))
 	text := roundTrip(t, spec)
-	require.Contains(t, text, `"limits":{"max_steps":3,"max_tokens":9,"step_timeout_seconds":60,"timeout_seconds":1200}`)
+	require.Contains(t, text, `"limits":{"max_steps":3,"max_tokens":9,"step_timeout_seconds":60,"max_time_seconds":1200}`)
 	roundTrip(t, spec.Limits)
 	roundTrip(t, spec.Runtime)
 	roundTrip(t, pygent.TaskStatus{})
-	roundTrip(t, pygent.TaskLimits{})
+	roundTrip(t, pygent.Limits{})
 }

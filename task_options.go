@@ -13,7 +13,7 @@ type taskManagerOptions struct {
 	maxTasks int
 	depth    int
 	personas []Persona
-	limits   TaskLimits
+	limits   Limits
 	agent    []Option
 	approve  ApprovalFunc
 	onEvent  func(Event)
@@ -52,7 +52,7 @@ func TaskPersonas(personas ...Persona) TaskManagerOption {
 }
 
 // TaskDefaults sets the limits of tasks that say nothing of their own.
-func TaskDefaults(l TaskLimits) TaskManagerOption {
+func TaskDefaults(l Limits) TaskManagerOption {
 	return func(o *taskManagerOptions) { o.limits = l.or(o.limits) }
 }
 
@@ -88,7 +88,7 @@ type taskOptions struct {
 	persona *Persona
 	name    string // of a persona
 	model   string
-	limits  TaskLimits
+	limits  Limits
 	profile string
 	private []TaskProfile // of this task alone
 	queue   bool
@@ -137,7 +137,7 @@ func WithTaskProfile(p TaskProfile) TaskOption {
 }
 
 // WithTaskLimits bounds the task; fields that are zero keep the manager's.
-func WithTaskLimits(l TaskLimits) TaskOption {
+func WithTaskLimits(l Limits) TaskOption {
 	return func(o *taskOptions) { o.limits = l.or(o.limits) }
 }
 

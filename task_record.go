@@ -43,7 +43,7 @@ type taskRequest struct {
 	name    string // of a persona
 	model   string
 	profile string
-	limits  TaskLimits
+	limits  Limits
 	queue   bool
 }
 

@@ -214,7 +214,9 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host 
 		}
 	}
 	account := func(o *runOptions) { o.account = grant.tokens }
-	return agent.RunUntilStop(ctx, msg, append(t.spec.Limits.options(), account, OnEvent(t.record))...)
+	limits := t.spec.Limits
+	limits.MaxTokens, limits.MaxTime = 0, 0 // are in the account, and kept by run, which bounds more than this
+	return agent.RunUntilStop(ctx, msg, append(limits.options(), account, OnEvent(t.record))...)
 }
 
 // employ keeps the agent for the task. It reports false when the task was let go

@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +16,8 @@ const taskSpecVersion = 1
 const (
 	// DefaultTaskStepTimeout is how long a step of a task may take.
 	DefaultTaskStepTimeout = 5 * time.Minute
-	// DefaultTaskTimeout is how long a task may take, its start included.
-	DefaultTaskTimeout = 20 * time.Minute
+	// DefaultTaskMaxTime is how long a task may take, its start included.
+	DefaultTaskMaxTime = 20 * time.Minute
 	// DefaultMaxTasks is how many tasks of a manager run at once.
 	DefaultMaxTasks = 3
 	// DefaultTaskDepth is how deep agents delegate: tasks do not.
@@ -39,7 +38,7 @@ type TaskSpec struct {
 	Depth   int         `json:"depth"`            // of the task's agent, at least 1
 	Files   string      `json:"files,omitempty"`  // "sha256:…" of the tar with the files to begin with
 	Runtime TaskRuntime `json:"runtime,omitzero"`
-	Limits  TaskLimits  `json:"limits"`
+	Limits  Limits      `json:"limits"`
 	Queue   bool        `json:"queue,omitempty"` // wait when there is no room, instead of failing
 }
 
@@ -52,44 +51,6 @@ type TaskRuntime struct {
 	Container ContainerConfig `json:"container,omitzero"`
 	// Local is what commands may reach where there is no container.
 	Local LocalConfig `json:"local,omitzero"`
-}
-
-// TaskLimits bounds a task. A zero field keeps what the manager says, and then
-// the default. In JSON times are numbers of seconds, with fractions.
-type TaskLimits struct {
-	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20
-	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default 100
-	MaxTokens    int64         `json:"max_tokens,omitempty"`     // default: a share of the parent's, see [TaskManager]
-	StepTimeout  time.Duration `json:"-"`                        // default 5 minutes; in JSON step_timeout_seconds
-	Timeout      time.Duration `json:"-"`                        // of a run, its start included; default 20 minutes; in JSON timeout_seconds
-}
-
-// or fills the fields of l that are zero with those of m.
-func (l TaskLimits) or(m TaskLimits) TaskLimits {
-	return TaskLimits{
-		MaxSteps:     cmp.Or(l.MaxSteps, m.MaxSteps),
-		MaxToolCalls: cmp.Or(l.MaxToolCalls, m.MaxToolCalls),
-		MaxTokens:    cmp.Or(l.MaxTokens, m.MaxTokens),
-		StepTimeout:  cmp.Or(l.StepTimeout, m.StepTimeout),
-		Timeout:      cmp.Or(l.Timeout, m.Timeout),
-	}
-}
-
-func (l TaskLimits) check() error {
-	if l.MaxSteps < 0 || l.MaxToolCalls < 0 || l.MaxTokens < 0 || l.StepTimeout < 0 || l.Timeout < 0 {
-		return errors.New("a limit is negative")
-	}
-	return nil
-}
-
-// options turns the limits into options of a run. The timeout is the
-// executor's to keep, because it bounds more than the run, and the tokens are
-// in an account.
-func (l TaskLimits) options() []RunOption {
-	var opts []RunOption
-	opts = given(opts, l.MaxSteps, MaxSteps)
-	opts = given(opts, l.MaxToolCalls, MaxToolCalls)
-	return given(opts, l.StepTimeout, StepTimeout)
 }
 
 // taskID is what an id may look like: it becomes part of names and messages.

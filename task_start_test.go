@@ -60,7 +60,7 @@ func TestOneIDIsOneRequest(t *testing.T) {
 	request := func(more ...pygent.TaskOption) []pygent.TaskOption {
 		return append([]pygent.TaskOption{
 			pygent.WithTaskID("mine"), pygent.WithTaskFiles("f"), pygent.WithTaskPersona(pygent.Persona{Name: "A"}),
-			pygent.WithTaskLimits(pygent.TaskLimits{MaxSteps: 3}),
+			pygent.WithTaskLimits(pygent.Limits{MaxSteps: 3}),
 		}, more...)
 	}
 	model := pygenttest.NewScriptedModel(stop)
@@ -78,7 +78,7 @@ func TestOneIDIsOneRequest(t *testing.T) {
 		"prompt":  {"go away", request()},
 		"files":   {"go", request(pygent.WithTaskFiles("g"))},
 		"persona": {"go", request(pygent.WithTaskPersona(pygent.Persona{Name: "B"}))},
-		"limits":  {"go", request(pygent.WithTaskLimits(pygent.TaskLimits{MaxSteps: 4}))},
+		"limits":  {"go", request(pygent.WithTaskLimits(pygent.Limits{MaxSteps: 4}))},
 		"model":   {"go", request(pygent.WithTaskModelName("m"))},
 		"queue":   {"go", request(pygent.WithTaskQueue())},
 	} {

@@ -25,7 +25,7 @@ import (
 // concurrent use. Close it when done.
 //
 // A task that an agent delegates in a run spends the tokens of that run. When
-// it begins, its share is set aside: [TaskLimits].MaxTokens where the task or
+// it begins, its share is set aside: [Limits].MaxTokens where the task or
 // [TaskDefaults] say so, else a quarter of the run's limit, but no more than
 // half of what is left. When it ends, the run has back what the task did not
 // spend. So a run and all its tasks, and theirs, spend no more than the run's
@@ -161,9 +161,9 @@ func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 		Model:   r.request.model,
 		Depth:   r.depth,
 		Queue:   r.request.queue,
-		Limits: r.request.limits.or(m.opts.limits).or(TaskLimits{
+		Limits: r.request.limits.or(m.opts.limits).or(Limits{
 			StepTimeout: DefaultTaskStepTimeout,
-			Timeout:     DefaultTaskTimeout,
+			MaxTime:     DefaultTaskMaxTime,
 		}),
 	}
 }

@@ -117,16 +117,16 @@ func TestTaskStatusReadsInWords(t *testing.T) {
 	tests := []struct {
 		name    string
 		replies []pygenttest.Reply
-		limits  pygent.TaskLimits
+		limits  pygent.Limits
 		state   pygent.TaskState
 		words   string
 	}{
-		{"stop", []pygenttest.Reply{stop}, pygent.TaskLimits{}, pygent.TaskFinished, "finished"},
-		{"question", []pygenttest.Reply{pygenttest.Call("continue", map[string]any{"prompt": "Which?"})}, pygent.TaskLimits{}, pygent.TaskAwaitingUser, "awaiting user"},
-		{"step timeout", []pygenttest.Reply{hang}, pygent.TaskLimits{StepTimeout: 100 * time.Millisecond}, pygent.TaskTimedOut, "timeout after 100ms"},
-		{"task timeout", []pygenttest.Reply{hang}, pygent.TaskLimits{Timeout: 100 * time.Millisecond}, pygent.TaskTimedOut, "timeout after 100ms"},
-		{"steps", []pygenttest.Reply{callBash("echo a"), callBash("echo b")}, pygent.TaskLimits{MaxSteps: 1}, pygent.TaskFailed, "error: the limit of 1 steps is reached"},
-		{"model", []pygenttest.Reply{pygenttest.Status(400, "bad", "No such model")}, pygent.TaskLimits{}, pygent.TaskFailed, "error: ask the model: model API: status 400 (bad): No such model [request req_scripted]"},
+		{"stop", []pygenttest.Reply{stop}, pygent.Limits{}, pygent.TaskFinished, "finished"},
+		{"question", []pygenttest.Reply{pygenttest.Call("continue", map[string]any{"prompt": "Which?"})}, pygent.Limits{}, pygent.TaskAwaitingUser, "awaiting user"},
+		{"step timeout", []pygenttest.Reply{hang}, pygent.Limits{StepTimeout: 100 * time.Millisecond}, pygent.TaskTimedOut, "timeout after 100ms"},
+		{"task timeout", []pygenttest.Reply{hang}, pygent.Limits{MaxTime: 100 * time.Millisecond}, pygent.TaskTimedOut, "timeout after 100ms"},
+		{"steps", []pygenttest.Reply{callBash("echo a"), callBash("echo b")}, pygent.Limits{MaxSteps: 1}, pygent.TaskFailed, "error: the limit of 1 steps is reached"},
+		{"model", []pygenttest.Reply{pygenttest.Status(400, "bad", "No such model")}, pygent.Limits{}, pygent.TaskFailed, "error: ask the model: model API: status 400 (bad): No such model [request req_scripted]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestFaultyTasksLeaveOthersAlone(t *testing.T) {
 			return []pygent.Option{pygent.WithPrompt(func(pygent.PromptInfo) string { panic("prompt") })}, nil
 		})},
 		"not today":         {pygent.WithTaskProfile(func(context.Context, pygent.TaskSpec) ([]pygent.Option, error) { return nil, errors.New("not today") })},
-		"timeout after 1ms": {pygent.WithTaskModel(pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil))), pygent.WithTaskLimits(pygent.TaskLimits{Timeout: time.Millisecond})},
+		"timeout after 1ms": {pygent.WithTaskModel(pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil))), pygent.WithTaskLimits(pygent.Limits{MaxTime: time.Millisecond})},
 	}
 	good := startTask(t, m, "good", rt)
 	for want, opts := range bad {
@@ -467,7 +467,7 @@ func TestInvalidTaskOptionsAreErrors(t *testing.T) {
 	for want, opt := range map[string]pygent.TaskManagerOption{
 		"MaxTasks":     pygent.MaxTasks(0),
 		"TaskDepth":    pygent.TaskDepth(-1),
-		"TaskDefaults": pygent.TaskDefaults(pygent.TaskLimits{Timeout: -1}),
+		"TaskDefaults": pygent.TaskDefaults(pygent.Limits{MaxTime: -1}),
 	} {
 		_, err := pygent.NewTaskManager(opt)
 		require.ErrorContains(t, err, want)
@@ -477,7 +477,7 @@ func TestInvalidTaskOptionsAreErrors(t *testing.T) {
 	m := newTasks(t, nil)
 	rt := localRuntime(t)
 	for want, opt := range map[string]pygent.TaskOption{
-		"negative":  pygent.WithTaskLimits(pygent.TaskLimits{MaxSteps: -1}),
+		"negative":  pygent.WithTaskLimits(pygent.Limits{MaxSteps: -1}),
 		"outside":   pygent.WithTaskFiles("../secret"),
 		"not exist": nil,
 		"is empty":  nil,
@@ -534,7 +534,7 @@ func TestDeafTaskGivesUpItsRoom(t *testing.T) {
 		}}
 		m := newTasks(t, pygenttest.NewScriptedModel().On("hang now", pygenttest.Call("deaf", nil)).On("be good", stop),
 			pygent.MaxTasks(1), pygent.TaskAgents(pygent.WithTools(deaf)))
-		bad := startTask(t, m, "hang now", hollow{}, pygent.WithTaskLimits(pygent.TaskLimits{Timeout: time.Minute}))
+		bad := startTask(t, m, "hang now", hollow{}, pygent.WithTaskLimits(pygent.Limits{MaxTime: time.Minute}))
 		good := startTask(t, m, "be good", hollow{}, pygent.WithTaskQueue())
 		require.Equal(t, "timeout after 1m0s", waitTask(t, m, bad).String())
 		require.Equal(t, pygent.TaskFinished, waitTask(t, m, good).State)

@@ -91,7 +91,7 @@ func delegateTask(ctx context.Context, rt Runtime, in delegateInput) (*ToolResul
 		WithTaskID(call.taskID()),
 		WithTaskFiles(in.Files...),
 		WithTaskPersonaName(in.Persona),
-		WithTaskLimits(TaskLimits{Timeout: secondsOf(in.Timeout), StepTimeout: secondsOf(in.StepTimeout)}))
+		WithTaskLimits(Limits{MaxTime: secondsOf(in.Timeout), StepTimeout: secondsOf(in.StepTimeout)}))
 	switch {
 	case errors.Is(err, ErrTaskDepth):
 		return nil, fmt.Errorf("%w; do the work yourself", err)

@@ -41,7 +41,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
-	if cfg.Container.UseDocker == nil {
+	if cfg.Container.Docker == pygent.DockerAuto {
 		// Nobody chose to run on this machine, and there is no one to ask.
 		opts = append(opts, pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired)))
 	}

@@ -69,13 +69,13 @@ func (s *settings) load() (pygent.Config, error) {
 	cfg, err := pygent.ConfigSources{
 		Files:     s.Config,
 		Overrides: overrides,
-		Limits:    pygent.LimitsConfig{MaxSteps: maxSteps},
+		Limits:    pygent.Limits{MaxSteps: maxSteps},
 	}.Load()
 	if err != nil {
 		nameFlags(err, flags)
 		return cfg, err
 	}
-	if local := cfg.Container.UseDocker; local != nil && !*local {
+	if cfg.Container.Docker == pygent.DockerNever {
 		for _, f := range flags {
 			if slices.Contains(ofContainer, f.flag) {
 				return cfg, fmt.Errorf("%s has no effect without a container; leave it out, or give --docker", f.flag)

@@ -40,7 +40,7 @@ func run(ctx context.Context) error {
 	defer tasks.Close()
 	id, err := tasks.StartTask(ctx, "Sort names.txt.", rt,
 		pygent.WithTaskFiles("names.txt"),
-		pygent.WithTaskLimits(pygent.TaskLimits{MaxSteps: 5, Timeout: time.Minute}))
+		pygent.WithTaskLimits(pygent.Limits{MaxSteps: 5, MaxTime: time.Minute}))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/x/pygent/internal/patherr"
 )
 
 // maxFile is the largest file that is changed, in bytes.
@@ -50,7 +52,7 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, bare(err)
+		return nil, nil, patherr.Cause(err)
 	case id.Mode()&fs.ModeSymlink != 0:
 		return nil, nil, errors.New("it is a link, which is not written through")
 	case !id.Mode().IsRegular():
@@ -58,7 +60,7 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, bare(err)
+		return nil, nil, patherr.Cause(err)
 	}
 	defer f.Close()
 	if opened, err := f.Stat(); err != nil || !os.SameFile(id, opened) {
@@ -68,14 +70,14 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("it is larger than %d KiB", maxFile>>10)
 	}
-	return data, id, bare(err)
+	return data, id, patherr.Cause(err)
 }
 
 // replace puts a new file in the place of the one that was read.
 func replace(path string, id fs.FileInfo, data []byte) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with mode 0600
 	if err != nil {
-		return bare(err)
+		return patherr.Cause(err)
 	}
 	defer func() {
 		if err != nil {
@@ -87,12 +89,12 @@ func replace(path string, id fs.FileInfo, data []byte) (err error) {
 		err = temp.Sync()
 	}
 	if err = errors.Join(err, temp.Close()); err != nil {
-		return bare(err)
+		return patherr.Cause(err)
 	}
 	if !isUnchanged(path, id) {
 		return errChanged
 	}
-	return bare(os.Rename(temp.Name(), path))
+	return patherr.Cause(os.Rename(temp.Name(), path))
 }
 
 // isUnchanged reports whether the file at path is still the one that was read.
@@ -102,12 +104,4 @@ func isUnchanged(path string, id fs.FileInfo) bool {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	return err == nil && os.SameFile(id, now) && now.ModTime().Equal(id.ModTime()) && now.Size() == id.Size()
-}
-
-// bare drops the path of a file error, for messages that have it already.
-func bare(err error) error {
-	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		return path.Err
-	}
-	return err
 }

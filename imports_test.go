@@ -1,0 +1,168 @@
+package pygent_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/x/pygent"
+
+// layers are all packages, the lowest layer first: a package imports only what
+// is in a layer below its own, but for the pairs of imports within a layer. "..."
+// stands for the packages below a directory, which may import each other. See
+// ARCHITECTURE.md for what the layers are.
+var layers = [][]string{
+	{ // Leaves, each of which knows one thing.
+		"internal/budget", "internal/callback", "internal/crew", "internal/cut", "internal/cycle", "internal/edit",
+		"internal/egress", "internal/eventlog", "internal/feed", "internal/gitwatch", "internal/guard", "internal/hostask",
+		"internal/inside", "internal/jsonobj", "internal/jsonwalk", "internal/ledger", "internal/lineinput",
+		"internal/notices", "internal/offline", "internal/owner", "internal/patherr", "internal/pause", "internal/rota",
+		"internal/screen", "internal/spelling", "internal/sse", "internal/strict", "internal/toolbox", "internal/tree",
+		"internal/ban", "internal/standin", "internal/cmdtest",
+	},
+	{ // What is built from leaves.
+		"internal/chatstream", "internal/excerpt", "internal/guest/...", "internal/tomlfile", "internal/toolschema",
+		"internal/workspace",
+	},
+	{ // What a part of the root stands on.
+		"internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings", "internal/treestore",
+	},
+	{ // What is built from those.
+		"internal/docker", "internal/openai",
+	},
+	{ // What users import.
+		".",
+	},
+	{ // What is built with it, as a user would.
+		"bench/...", "cmd/...", "e2e/...", "examples/...", "pygenttest",
+	},
+}
+
+// withinLayer are the imports within a layer that are allowed besides.
+var withinLayer = map[string][]string{
+	"examples/...": {"pygenttest"},
+}
+
+func TestImportsRunDown(t *testing.T) {
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		t.Run(system, func(t *testing.T) {
+			for _, wrong := range wrongImports(listPackages(t, system)) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+func TestWrongImportsAreFound(t *testing.T) {
+	for name, tt := range map[string]struct {
+		path, imports, says string
+	}{
+		"down":                     {".", "internal/settings", ""},
+		"down to a leaf":           {"cmd/pygent", "internal/screen", ""},
+		"within a directory":       {"internal/guest/server", "internal/guest/wire", ""},
+		"the standard library":     {"internal/cut", "", ""},
+		"what is allowed":          {"examples/basic", "pygenttest", ""},
+		"up to the root":           {"internal/settings", ".", "internal/settings imports github.com/x/pygent: imports run down only"},
+		"up below":                 {"internal/tree", "internal/workspace", "internal/tree imports internal/workspace: imports run down only"},
+		"within a layer":           {"internal/cut", "internal/tree", "internal/cut imports internal/tree: imports run down only"},
+		"from another command":     {"cmd/pygent", "pygenttest", "cmd/pygent imports pygenttest: imports run down only"},
+		"a package of no layer":    {"internal/new", "", "internal/new is in no layer: add it to the table layers in imports_test.go, above all that it imports"},
+		"below one with no dots":   {"internal/cut/new", "", "internal/cut/new is in no layer"},
+		"a name that begins alike": {"internal/guests", "", "internal/guests is in no layer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := listedPackage{ImportPath: importPath(tt.path), Imports: []string{"fmt"}}
+			if tt.imports != "" {
+				p.Imports = append(p.Imports, importPath(tt.imports))
+			}
+			wrong := wrongImports([]listedPackage{p})
+			if tt.says == "" {
+				require.Empty(t, wrong)
+				return
+			}
+			require.Len(t, wrong, 1)
+			require.Contains(t, wrong[0], tt.says)
+		})
+	}
+}
+
+// listedPackage is what the go command says of a package.
+type listedPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// listPackages returns the packages of the module as they are on a system.
+func listPackages(t *testing.T, system string) []listedPackage {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports", "./...")
+	list.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
+	out, err := list.Output()
+	require.NoError(t, err)
+	var packages []listedPackage
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listedPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		packages = append(packages, p)
+	}
+	require.Greater(t, len(packages), 30)
+	return packages
+}
+
+// wrongImports returns a sentence for each package in no layer, and for each
+// import that does not run down.
+func wrongImports(packages []listedPackage) []string {
+	var wrong []string
+	for _, p := range packages {
+		from, layer := layerOf(p.ImportPath)
+		if from == "" {
+			wrong = append(wrong, shortPath(p.ImportPath)+" is in no layer: add it to the table layers in imports_test.go, above all that it imports")
+			continue
+		}
+		for _, path := range p.Imports {
+			to, below := layerOf(path)
+			if to == "" || below < layer || from == to && strings.HasSuffix(from, "/...") || slices.Contains(withinLayer[from], to) {
+				continue
+			}
+			wrong = append(wrong, shortPath(p.ImportPath)+" imports "+cmp.Or(shortPath(path), module)+
+				": imports run down only; see the table layers in imports_test.go")
+		}
+	}
+	return wrong
+}
+
+// layerOf returns the entry of the table that a package falls under, and its
+// layer. The entry is empty for a package of no layer, of another module say.
+func layerOf(path string) (entry string, layer int) {
+	for layer, entries := range layers {
+		for _, entry := range entries {
+			below, all := strings.CutSuffix(entry, "/...")
+			if path == importPath(below) || all && strings.HasPrefix(path, importPath(below)+"/") {
+				return entry, layer
+			}
+		}
+	}
+	return "", 0
+}
+
+func importPath(short string) string {
+	if short == "." {
+		return module
+	}
+	return module + "/" + short
+}
+
+func shortPath(path string) string { return strings.TrimPrefix(strings.TrimPrefix(path, module), "/") }

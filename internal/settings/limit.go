@@ -1,0 +1,73 @@
+package settings
+
+import (
+	"fmt"
+	"time"
+)
+
+// Limit makes a value one that a project's file can lower and never raise.
+// inForce is what holds without that file, defaults included; zero is no limit.
+// It is read when [Set.Lower] is called.
+func Limit[T int | int64 | time.Duration](value *Var[T], inForce *T) Value {
+	return &limited[T]{Var: value, inForce: inForce}
+}
+
+type limited[T int | int64 | time.Duration] struct {
+	*Var[T]
+	inForce *T
+}
+
+// limit is a [Value] made by [Limit].
+type limit interface {
+	ask(given any) (asked, error)
+}
+
+// asked is the value of a limit that a project's file asks for.
+type asked interface {
+	// tooHigh returns a warning if the value is above the limit in force.
+	tooHigh(where string) string
+	apply()
+}
+
+// askedLimit is what a project's file says of a limit.
+type askedLimit struct {
+	asked
+	setting *Setting
+	where   string // the file, the line, and the key as it is written there
+}
+
+func (l *limited[T]) ask(given any) (asked, error) {
+	value, err := l.parse(given)
+	return &askedValue[T]{limit: l, value: value}, err
+}
+
+type askedValue[T int | int64 | time.Duration] struct {
+	limit *limited[T]
+	value T
+}
+
+func (a *askedValue[T]) tooHigh(where string) string {
+	holds := *a.limit.inForce
+	if holds == 0 || a.value <= holds {
+		return ""
+	}
+	return fmt.Sprintf("%s = %v has no effect: a file found in the working directory may only lower a limit, and %v holds; if you trust the file, name it with --config",
+		where, a.value, holds)
+}
+
+func (a *askedValue[T]) apply() { *a.limit.at = a.value }
+
+// Lower applies the limits of a project's file, which is perhaps a stranger's:
+// those that are lower than the user's, or than the defaults where the user set
+// none. What the user set in a place that goes before the project's file holds
+// as it is.
+func (s *Set) Lower() {
+	for _, one := range s.asked {
+		if warning := one.tooHigh(one.where); warning != "" {
+			s.Warnings = append(s.Warnings, warning)
+		} else if !s.users[one.setting] {
+			one.apply()
+		}
+	}
+	s.asked = nil
+}

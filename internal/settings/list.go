@@ -1,0 +1,106 @@
+package settings
+
+import (
+	"slices"
+	"strings"
+)
+
+// Names binds a list of strings that a variable divides by commas.
+func Names(at *[]string) *Var[[]string] { return &Var[[]string]{at, asNames} }
+
+// NamesOrNone is Names where "none" is an empty list. Nil is nothing said.
+func NamesOrNone(at *[]string) *Var[[]string] {
+	return &Var[[]string]{at, func(v any) ([]string, error) {
+		if v == "none" || v == Text("none") {
+			return []string{}, nil
+		}
+		return asNames(v)
+	}}
+}
+
+// EachName calls a function with each of a list of strings that a variable
+// divides by commas, and ends at the first error.
+func EachName(f func(name string) error) Func { return each(asNames, f) }
+
+// AddNames binds a list to which each source adds what is not on it yet. A
+// variable divides it by commas.
+func AddNames(at *[]string) Func { return each(asNames, addTo(at)) }
+
+// AddBans is AddNames for a list that a variable divides by commas or like PATH:
+// a list that was taken for one name would ban nothing.
+func AddBans(at *[]string) Func { return each(asBans, addTo(at)) }
+
+// Paths binds a list of paths that a variable divides like PATH. "~/" is the
+// user's home.
+func Paths(at *[]string) Value { return &paths{Var: &Var[[]string]{at, asPaths}} }
+
+type paths struct{ *Var[[]string] }
+
+func (p *paths) expandHome(home string) {
+	for i, one := range *p.at {
+		(*p.at)[i] = expandHome(one, home)
+	}
+}
+
+// each makes a value of a parser for lists and of a function for their items.
+func each(parse func(any) ([]string, error), f func(string) error) Func {
+	return func(given any) error {
+		list, err := parse(given)
+		if err != nil {
+			return err
+		}
+		for i, one := range list {
+			if err := f(one); err != nil {
+				return item(i, err)
+			}
+		}
+		return nil
+	}
+}
+
+// addTo returns a function that adds to a list what is not on it yet.
+func addTo(at *[]string) func(string) error {
+	return func(one string) error {
+		if !slices.Contains(*at, one) {
+			*at = append(*at, one)
+		}
+		return nil
+	}
+}
+
+func asPaths(v any) ([]string, error) { return asList(v, separator) }
+func asNames(v any) ([]string, error) { return asList(v, ',') }
+func asBans(v any) ([]string, error)  { return asList(v, ',', separator) }
+
+// asList takes an array of strings, or one string for an array of one.
+func asList(v any, separators ...rune) ([]string, error) {
+	switch v := v.(type) {
+	case Text:
+		return split(string(v), separators...), nil
+	case string:
+		return []string{v}, nil
+	case []any:
+		list := make([]string, 0, len(v))
+		for i, one := range v {
+			s, ok := one.(string)
+			if !ok || s == "" {
+				return nil, item(i, Want("strings that are not empty", one))
+			}
+			list = append(list, s)
+		}
+		return list, nil
+	}
+	return nil, Want("an array of strings", v)
+}
+
+// split divides text at any of the separators and drops what is empty. The
+// result is never nil.
+func split(s string, separators ...rune) []string {
+	list := []string{}
+	for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return slices.Contains(separators, r) }) {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}

@@ -1,0 +1,254 @@
+package settings
+
+import (
+	"encoding"
+	"math"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+)
+
+// String binds a text.
+func String[S ~string](at *S) *Var[S] { return &Var[S]{at, as[S](asString)} }
+
+// Secret binds a key. The newline of a file it was read from is dropped; other
+// control characters would break the header it goes into.
+func Secret[S ~string](at *S) *Var[S] { return &Var[S]{at, as[S](asSecret)} }
+
+// URL binds an http or https URL without credentials. An error gives the hint.
+func URL(at *string, hint string) *Var[string] {
+	return &Var[string]{at, func(v any) (string, error) {
+		s, err := asString(v)
+		if err != nil || s == "" {
+			return "", err
+		}
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return "", Want("an http or https URL "+hint, v)
+		}
+		return s, nil
+	}}
+}
+
+// Choice binds one of a few texts. want is what an error asks for.
+func Choice[S ~string](at *S, want string, choices ...S) *Var[S] {
+	return &Var[S]{at, func(v any) (S, error) {
+		s, err := asString(v)
+		if err != nil || !slices.Contains(choices, S(s)) {
+			return "", Want(want, v)
+		}
+		return S(s), nil
+	}}
+}
+
+// Named binds a value that is written as its name. want is what an error asks
+// for.
+func Named(at encoding.TextUnmarshaler, want string) Value {
+	return Func(func(v any) error {
+		s, err := asString(v)
+		if err != nil || at.UnmarshalText([]byte(s)) != nil {
+			return Want(want, v)
+		}
+		return nil
+	})
+}
+
+// Bool binds true or false. Nil is nothing said.
+func Bool(at **bool) *Var[*bool] { return &Var[*bool]{at, pointer(asBool)} }
+
+// Switch binds a value that true and false stand for, and "auto" for a third
+// one. want is what an error asks for.
+func Switch[T any](at *T, want string, on, off, auto T) *Var[T] {
+	return &Var[T]{at, func(v any) (T, error) {
+		if v == "auto" || v == Text("auto") {
+			return auto, nil
+		}
+		set, err := asBool(v)
+		switch {
+		case err != nil:
+			return auto, Want(want, v)
+		case set:
+			return on, nil
+		}
+		return off, nil
+	}}
+}
+
+// Int binds a whole number of at least 1.
+func Int(at *int) *Var[int] { return &Var[int]{at, asInt} }
+
+// Count binds a whole number of at least 1 that may be large.
+func Count(at *int64) *Var[int64] { return &Var[int64]{at, asCount} }
+
+// CPUs binds a number of CPUs, in parts too.
+func CPUs(at *float64) *Var[float64] { return &Var[float64]{at, asCPUs} }
+
+// Bytes binds a size, as a number or such as "512m".
+func Bytes(at *int64) *Var[int64] { return &Var[int64]{at, asBytes} }
+
+// Duration binds a time longer than nothing.
+func Duration(at *time.Duration) *Var[time.Duration] { return &Var[time.Duration]{at, asDuration} }
+
+// DurationOrZero binds a time that may be zero. Nil is nothing said.
+func DurationOrZero(at **time.Duration) *Var[*time.Duration] {
+	return &Var[*time.Duration]{at, pointer(asDurationOrZero)}
+}
+
+// GPUs binds "all", a number, or device ids.
+func GPUs(at *string) *Var[string] { return &Var[string]{at, asGPUs} }
+
+// as turns a parser of strings into one of another type of string.
+func as[S ~string](parse func(any) (string, error)) func(any) (S, error) {
+	return func(v any) (S, error) {
+		s, err := parse(v)
+		return S(s), err
+	}
+}
+
+// pointer makes of a parser one whose result tells "nothing said" from zero.
+func pointer[T any](parse func(any) (T, error)) func(any) (*T, error) {
+	return func(v any) (*T, error) {
+		value, err := parse(v)
+		return &value, err
+	}
+}
+
+func asString(v any) (string, error) {
+	switch v := v.(type) {
+	case Text:
+		return string(v), nil
+	case string:
+		return v, nil
+	}
+	return "", Want("a string", v)
+}
+
+func asSecret(v any) (string, error) {
+	s, err := asString(v)
+	if err != nil {
+		return "", err
+	}
+	s = strings.TrimSpace(s)
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "", Want("a key in one line", v)
+	}
+	return s, nil
+}
+
+func asBool(v any) (bool, error) {
+	switch v := v.(type) {
+	case bool:
+		return v, nil
+	case Text:
+		switch strings.ToLower(string(v)) {
+		case "1", "true", "yes", "on":
+			return true, nil
+		case "0", "false", "no", "off":
+			return false, nil
+		}
+		return false, Want("1 or 0, true or false, yes or no, on or off", v)
+	}
+	return false, Want("true or false", v)
+}
+
+func asCount(v any) (int64, error) {
+	n, ok := v.(int64)
+	if t, isText := v.(Text); isText {
+		parsed, err := strconv.ParseInt(string(t), 10, 64)
+		n, ok = parsed, err == nil
+	}
+	if !ok || n < 1 {
+		return 0, Want("a whole number of at least 1", v)
+	}
+	return n, nil
+}
+
+func asInt(v any) (int, error) {
+	n, err := asCount(v)
+	if err == nil && n > math.MaxInt32 {
+		return 0, Want("a whole number from 1 to 2147483647", v)
+	}
+	return int(n), err
+}
+
+// number reads what may be whole or not; ok is false for infinities too.
+func number(v any) (f float64, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		f, ok = float64(v), true
+	case float64:
+		f, ok = v, true
+	case Text:
+		parsed, err := strconv.ParseFloat(string(v), 64)
+		f, ok = parsed, err == nil
+	}
+	return f, ok && !math.IsNaN(f) && !math.IsInf(f, 0)
+}
+
+func asCPUs(v any) (float64, error) {
+	f, ok := number(v)
+	if !ok || f <= 0 || f > 1<<20 {
+		return 0, Want("a number of CPUs such as 1.5", v)
+	}
+	return f, nil
+}
+
+func asBytes(v any) (int64, error) {
+	const most = 1 << 50 // no machine has more; keeps the arithmetic exact
+	if n, ok := v.(int64); ok && n > 0 && n <= most {
+		return n, nil
+	}
+	if s, err := asString(v); err == nil {
+		if n, err := units.RAMInBytes(s); err == nil && n > 0 && n <= most {
+			return n, nil
+		}
+	}
+	return 0, Want(`a size such as "512m" or "2g"`, v)
+}
+
+func asDuration(v any) (time.Duration, error) {
+	d, err := asDurationOrZero(v)
+	if err == nil && d == 0 {
+		return 0, Want("a duration longer than nothing", v)
+	}
+	return d, err
+}
+
+// asDurationOrZero takes seconds, as the Python Pygent does, or Go's notation.
+func asDurationOrZero(v any) (time.Duration, error) {
+	if f, ok := number(v); ok && f >= 0 && f < math.MaxInt64/float64(time.Second) {
+		return time.Duration(f * float64(time.Second)), nil
+	}
+	if s, err := asString(v); err == nil {
+		if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+			return d, nil
+		}
+	}
+	return 0, Want(`seconds, or a duration such as "90s" or "5m"`, v)
+}
+
+func asGPUs(v any) (string, error) {
+	if n, ok := v.(int64); ok && n > 0 {
+		return strconv.FormatInt(n, 10), nil
+	}
+	s, err := asString(v)
+	if err != nil {
+		return "", Want(`"all", a number, or device ids`, v)
+	}
+	return s, nil
+}
+
+// Path binds the name of a file or directory. "~/" is the user's home.
+func Path(at *string) Value { return &homePath{Var: String(at)} }
+
+type homePath struct{ *Var[string] }
+
+func (p *homePath) expandHome(home string) { *p.at = expandHome(*p.at, home) }
+
+// separator divides a list of paths in a variable, as in PATH.
+const separator = os.PathListSeparator

@@ -1,0 +1,66 @@
+package settings
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// trust says what a file may set.
+type trust bool
+
+const (
+	trusted   trust = true  // the user's own file, or one the user named
+	untrusted trust = false // found in the working directory: perhaps a stranger's
+)
+
+// maySet reports whether the file is trusted with a setting.
+func (f *file) maySet(s *Setting) bool {
+	_, isLimit := s.Value.(limit)
+	return f.trust == trusted || s.Project || isLimit
+}
+
+// give hands a setting the file's value. A limit of a project's file waits until
+// everything is known that the user said.
+func (f *file) give(s *Setting, key string, value any) error {
+	if l, isLimit := s.Value.(limit); isLimit && f.trust == untrusted {
+		lower, err := l.ask(value)
+		if err == nil {
+			line, column := f.at.of(key)
+			where := fmt.Sprintf("%s:%d:%d: %s", f.path, line, column, key)
+			f.set.asked = append(f.set.asked, askedLimit{setting: s, where: where, asked: lower})
+		}
+		return err
+	}
+	if f.trust == trusted {
+		return s.set(value, "")
+	}
+	project, err := filepath.Abs(f.set.sources.Dir)
+	if err != nil {
+		return fmt.Errorf("find the project's directory: %w", err)
+	}
+	return s.set(value, project)
+}
+
+// tellRefused notes the keys that a project's file must leave to the user.
+func (f *file) tellRefused() {
+	if len(f.refused) == 0 {
+		return
+	}
+	slices.SortFunc(f.refused, func(a, b string) int { return f.at.offsets[a] - f.at.offsets[b] })
+	places := make([]string, len(f.refused))
+	for i, key := range f.refused {
+		line, _ := f.at.of(key)
+		places[i] = fmt.Sprintf("%s (line %d)", key, line)
+	}
+	const most = 10
+	if more := len(places) - most; more > 0 {
+		places = append(places[:most], fmt.Sprintf("%d more", more))
+	}
+	line, column := f.at.of(f.refused[0])
+	f.faults = append(f.faults, &Fault{Source: f.path, Line: line, Column: column, Err: fmt.Errorf(
+		"a file found in the working directory may not set %s: whoever wrote the project could send your key elsewhere or reach files outside of it; "+
+			"if you trust the file, name it with --config %s, or set these in ~/%s",
+		strings.Join(places, ", "), f.path, HomeFile)})
+}

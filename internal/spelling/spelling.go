@@ -1,0 +1,49 @@
+// Package spelling finds the name that a misspelt word probably stands for, so
+// that an error about a setting or a tool can suggest it.
+package spelling
+
+import "strings"
+
+// Nearest returns the candidate that word is a misspelling of, or "".
+func Nearest(word string, candidates []string) string {
+	// Two slips, as in a pair of letters swapped, are forgiven where enough is left.
+	best, least := "", 2
+	if len(word) > 3 {
+		least = 3
+	}
+	for _, c := range candidates {
+		if c == "" {
+			continue
+		}
+		// The lengths alone may rule it out, and bound the work.
+		if d := len(c) - len(word); d >= least || -d >= least {
+			continue
+		}
+		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// distance counts the insertions, deletions and replacements of bytes between a
+// and b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

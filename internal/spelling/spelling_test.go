@@ -1,0 +1,25 @@
+package spelling_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/spelling"
+)
+
+func TestNearest(t *testing.T) {
+	names := []string{"model", "memory", "", "image", "env"}
+	for word, want := range map[string]string{
+		"model":  "model",
+		"MODLE":  "model",
+		"memry":  "memory",
+		"imageX": "image",
+		"evn":    "", // of a short word only one slip is forgiven
+		"en":     "env",
+		"nothin": "",
+		"":       "",
+	} {
+		require.Equal(t, want, spelling.Nearest(word, names), word)
+	}
+}
