@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/x/pygent/internal/cut"
 )
 
 // noticedSummary is how many bytes of a task's summary a notice repeats.
@@ -81,7 +83,7 @@ func noticeOf(s TaskStatus) string {
 // lastWords is what a task that rests has to say: its answer, or what it asks.
 func lastWords(s TaskStatus) string {
 	if q := s.Question(); q != nil {
-		return bound(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayCannotAnswer + ")"
+		return cut.Middle(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayCannotAnswer + ")"
 	}
-	return bound(s.Summary(), noticedSummary)
+	return cut.Middle(s.Summary(), noticedSummary)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/x/pygent/internal/cut"
 )
 
 // Bounds of the delegation tools.
@@ -238,7 +240,7 @@ func describeTask(s TaskStatus) string {
 // listedTask is a task in one line.
 func listedTask(s TaskStatus) string {
 	prompt, _, _ := strings.Cut(s.Prompt, "\n")
-	return fmt.Sprintf("%s: %s [%s] %s", s.ID, s, taskFigures(s), headOf(prompt, shownPrompt))
+	return fmt.Sprintf("%s: %s [%s] %s", s.ID, s, taskFigures(s), cut.Head(prompt, shownPrompt))
 }
 
 func taskFigures(s TaskStatus) string {
