@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/treestore"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -106,7 +107,7 @@ func (f *treeFuzz) step(op, x, y byte) {
 	case 8:
 		f.delegate(ctx, name, other)
 	case 9:
-		_ = packTree(ctx, f.child, name, func(r io.Reader) error { return unpackTree(ctx, f.parent, r, other) })
+		_ = filesOf(f.child).Pack(ctx, name, func(r io.Reader) error { return filesOf(f.parent).CopyFrom(ctx, r, other) })
 	case 10:
 		_ = tree.Remove(rt.root, name)
 	case 11:
@@ -123,11 +124,11 @@ func (f *treeFuzz) upload(ctx context.Context, rt treesOnly, dest string) {
 
 // delegate copies files from one workspace to the other, as a task gets them.
 func (f *treeFuzz) delegate(ctx context.Context, names ...string) {
-	var store taskFiles
-	defer store.close()
-	ref, err := store.collect(ctx, f.parent, names)
+	var store treestore.Store
+	defer store.Close()
+	ref, err := store.Collect(ctx, filesOf(f.parent), names)
 	if err == nil {
-		_ = store.unpackInto(ctx, f.child, ref)
+		_ = store.Unpack(ctx, filesOf(f.child), ref)
 	}
 }
 

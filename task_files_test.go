@@ -1,34 +1,10 @@
 package pygent
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestFilesAreStoredOncePerContent(t *testing.T) {
-	rt, err := NewLocalRuntime(t.Context())
-	require.NoError(t, err)
-	defer rt.Cleanup()
-	require.NoError(t, rt.WriteFile(t.Context(), "d/f", []byte("x")))
-	var store taskFiles
-	one, err := store.collect(t.Context(), rt, []string{"d/f"})
-	require.NoError(t, err)
-	absolute := rt.(Describer).Describe(t.Context()).Workspace + "/d/f"
-	two, err := store.collect(t.Context(), rt, []string{absolute})
-	require.NoError(t, err)
-	require.Equal(t, one, two)
-	require.True(t, strings.HasPrefix(one, "sha256:"))
-	store.release(one)
-	require.FileExists(t, store.path(two))
-	path := store.path(two)
-	store.release(two)
-	require.NoFileExists(t, path)
-	dir := store.dir
-	require.NoError(t, store.close())
-	require.NoDirExists(t, dir)
-}
 
 func TestTaskLogDropsDeltasFirst(t *testing.T) {
 	var l taskLog

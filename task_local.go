@@ -273,7 +273,7 @@ func (x *localExecutor) export(ctx context.Context, id, path string, w io.Writer
 	if agent == nil {
 		return t.noWorkspace()
 	}
-	err = copyTree(ctx, agent.Runtime(), path, w)
+	err = filesOf(agent.Runtime()).CopyTo(ctx, w, path)
 	if errors.Is(err, ErrRuntimeClosed) {
 		if _, gone := x.task(ctx, id); gone != nil {
 			return fmt.Errorf("%w any more: it was removed meanwhile", gone)

@@ -169,5 +169,5 @@ func (m *TaskManager) releaseFiles(id string) {
 		ref, r.private.files = r.private.files, ""
 	}
 	m.mu.Unlock()
-	m.files.release(ref)
+	m.files.Release(ref)
 }

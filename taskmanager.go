@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -12,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/treestore"
 )
 
 // TaskManager has agents work on tasks in the background, each in a runtime
@@ -37,7 +37,7 @@ import (
 type TaskManager struct {
 	opts  taskManagerOptions
 	exec  taskExecutor
-	files taskFiles
+	files treestore.Store
 	shut  func() error // closes once; later calls return what the first did
 
 	// Each task that is at work has a follower: a goroutine that handles its
@@ -137,9 +137,7 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	}()
 	kind, private := taskRuntimeOf(parent)
 	spec.Runtime = kind
-	spec.Files, err = outlive(ctx, func() (string, error) { return m.files.collect(ctx, parent, o.files) })
-	logPanic(m.logger(), "runtime of the task's parent", err)
-	if err != nil {
+	if spec.Files, err = m.copyFiles(ctx, parent, o.files); err != nil {
 		return fmt.Errorf("copy files: %w", err)
 	}
 	private.files, private.profiles = spec.Files, o.private
@@ -147,6 +145,36 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	r.private = private
 	m.mu.Unlock()
 	return m.exec.start(ctx, spec)
+}
+
+// copyFiles copies files of the parent's workspace into the store.
+func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []string) (ref string, err error) {
+	switch {
+	case len(paths) == 0:
+		return "", nil
+	case parent == nil:
+		return "", errors.New("files need a parent runtime to copy them from")
+	}
+	ref, err = outlive(ctx, func() (string, error) { return m.files.Collect(ctx, filesOf(parent), paths) })
+	logPanic(m.logger(), "runtime of the task's parent", err)
+	if errors.Is(err, treestore.ErrClosed) {
+		err = ErrTaskManagerClosed
+	}
+	return ref, err
+}
+
+// filesOf returns a runtime as a place that files are copied from and to.
+func filesOf(rt Runtime) treestore.Place {
+	workspace := func(ctx context.Context) string {
+		if d, ok := rt.(Describer); ok {
+			return d.Describe(ctx).Workspace
+		}
+		return ""
+	}
+	if t, ok := rt.(treeRuntime); ok {
+		return treestore.Place{Workspace: workspace, Pack: t.packTree, Unpack: t.unpackTree}
+	}
+	return treestore.ByPath(rt, workspace)
 }
 
 // spec puts a task into its JSON form. Persona, runtime and files are still
@@ -261,22 +289,13 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 	case rt == nil:
 		err = errors.New("there is no runtime to copy files to")
 	case dest == "":
-		dest, err = samePath(ctx, rt, path)
+		dest, err = filesOf(rt).SamePath(ctx, path)
 	}
 	if err != nil {
 		return "", err
 	}
-	r, w := io.Pipe()
-	var wg sync.WaitGroup
-	var exported error
-	wg.Go(func() {
-		exported = m.exec.export(ctx, id, path, w)
-		w.CloseWithError(exported)
-	})
-	err = tooLargeForTask(unpackTree(ctx, rt, r, dest))
-	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // so that the export cannot hang
-	wg.Wait()
-	return dest, cmp.Or(tooLargeForTask(exported), err)
+	err = filesOf(rt).Receive(ctx, func(w io.Writer) error { return m.exec.export(ctx, id, path, w) }, dest)
+	return dest, err
 }
 
 // TaskHistory returns the conversation of a task's agent. The slice is a view
@@ -318,7 +337,7 @@ func (m *TaskManager) close() error {
 		err = errors.Join(err, fmt.Errorf("the handler of the tasks' events, or an approval, %w", ErrLeftBehind))
 	}
 	m.end()
-	return errors.Join(err, m.files.close())
+	return errors.Join(err, m.files.Close())
 }
 
 // openAgent makes the agent of a task and copies the files in that it begins
@@ -338,7 +357,7 @@ func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate Approva
 	if err != nil {
 		return nil, fmt.Errorf("make its agent: %w", err)
 	}
-	if err := m.files.unpackInto(ctx, agent.Runtime(), spec.Files); err != nil {
+	if err := m.files.Unpack(ctx, filesOf(agent.Runtime()), spec.Files); err != nil {
 		return nil, errors.Join(fmt.Errorf("copy files: %w", err), agent.Close())
 	}
 	m.releaseFiles(spec.ID)
