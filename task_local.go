@@ -174,28 +174,14 @@ func (x *localExecutor) events(ctx context.Context, id string, after int64) iter
 			yield(Event{}, err)
 			return
 		}
-		for {
-			// Looked at first, so that no event of a task found at rest is missed.
-			rests := t.snapshot().State.AtRest()
-			events, more := t.log.after(after)
-			for _, e := range events {
-				if !yield(e, nil) {
-					return
-				}
-				after = e.Seq
-			}
-			if len(events) > 0 {
-				continue
-			}
-			if rests {
+		rests := func() bool { return t.snapshot().State.AtRest() }
+		for e := range t.log.Follow(ctx, after, rests) {
+			if !yield(e, nil) {
 				return
 			}
-			select {
-			case <-more:
-			case <-ctx.Done():
-				yield(Event{}, contextError(ctx))
-				return
-			}
+		}
+		if ctx.Err() != nil && !rests() {
+			yield(Event{}, contextError(ctx))
 		}
 	}
 }

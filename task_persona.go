@@ -2,32 +2,8 @@ package pygent
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
-
-// personaTurns says whose turn it is among a manager's personas.
-type personaTurns struct {
-	next     int
-	returned []int // turns of tasks that did not start, the lowest first
-}
-
-// take returns the next turn, from 1.
-func (t *personaTurns) take() int {
-	if len(t.returned) > 0 {
-		turn := t.returned[0]
-		t.returned = t.returned[1:]
-		return turn
-	}
-	t.next++
-	return t.next
-}
-
-// giveBack has the next task take a turn again.
-func (t *personaTurns) giveBack(turn int) {
-	at, _ := slices.BinarySearch(t.returned, turn)
-	t.returned = slices.Insert(t.returned, at, turn)
-}
 
 // persona chooses who works on a task: whoever it names, else the next in turn.
 // The turn is 0 when none was taken.
@@ -43,7 +19,7 @@ func (m *TaskManager) persona(q taskRequest) (p Persona, turn int, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	turn = m.turns.take()
+	turn = m.turns.Take()
 	return m.opts.personas[(turn-1)%len(m.opts.personas)], turn, nil
 }
 
@@ -52,7 +28,7 @@ func (m *TaskManager) giveBack(turn int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if turn > 0 {
-		m.turns.giveBack(turn)
+		m.turns.GiveBack(turn)
 	}
 }
 

@@ -9,10 +9,15 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/x/pygent/internal/eventlog"
 )
 
 // seenInputs is how many ids of inputs a task remembers.
 const seenInputs = 256
+
+// maxTaskEvents is how many events of a task are kept.
+const maxTaskEvents = 512
 
 var errTaskTimeout = errors.New("the task took too long")
 
@@ -26,7 +31,7 @@ func (c *taskCancelled) Error() string { return cmp.Or(c.reason, "the task was c
 // Between runs the agent is kept, for its files and for further messages.
 type localTask struct {
 	spec TaskSpec
-	log  taskLog
+	log  *eventlog.Log[Event]
 
 	mu        sync.Mutex // guards what follows
 	abandoned bool       // its run did not end, and is not heard any more
@@ -39,7 +44,7 @@ type localTask struct {
 }
 
 func newLocalTask(spec TaskSpec) *localTask {
-	return &localTask{spec: spec, status: TaskStatus{
+	return &localTask{spec: spec, log: eventlog.New(maxTaskEvents, numbered, worthOf), status: TaskStatus{
 		ID:      spec.ID,
 		Parent:  spec.Parent,
 		Prompt:  spec.Prompt,
@@ -49,12 +54,35 @@ func newLocalTask(spec TaskSpec) *localTask {
 	}}
 }
 
+// numbered returns an event of a task with its number.
+func numbered(e Event, seq int64) Event {
+	e.Seq = seq
+	if e.TaskStatus != nil {
+		status := *e.TaskStatus
+		status.Seq = seq
+		e.TaskStatus = &status
+	}
+	return e
+}
+
+// worthOf says which events are kept for those who follow a task late: changes
+// of its state longest, and deltas only while there is room.
+func worthOf(e Event) eventlog.Worth {
+	switch e.Type {
+	case EventText, EventReasoning:
+		return eventlog.Fleeting
+	case EventTask:
+		return eventlog.Lasting
+	}
+	return eventlog.Ordinary
+}
+
 // snapshot returns the status as it is now.
 func (t *localTask) snapshot() TaskStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	status := t.status
-	status.Seq = t.log.last()
+	status.Seq = t.log.Last()
 	return status
 }
 
@@ -69,7 +97,7 @@ func (t *localTask) change(f func(*TaskStatus)) {
 	f(&t.status)
 	status := t.status
 	status.LastEvent = nil // an event in an event in an event helps nobody
-	t.log.append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Text: status.String(), TaskStatus: &status})
+	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Text: status.String(), TaskStatus: &status})
 }
 
 // begin marks the start of a run, which cancel ends.
@@ -282,7 +310,7 @@ func (t *localTask) record(e Event) {
 	}
 	t.count(e)
 	e.Task = t.spec.ID
-	t.log.append(e)
+	t.log.Append(e)
 }
 
 // count keeps the status up to date while a run goes on. The caller holds t.mu.
@@ -313,7 +341,7 @@ func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error
 		t.decisions = map[int64]chan Decision{}
 	}
 	// Under the lock, so that no decision can come before it is waited for.
-	request := t.log.append(Event{Time: time.Now(), Type: EventApproval, Task: t.spec.ID, Call: &call})
+	request := t.log.Append(Event{Time: time.Now(), Type: EventApproval, Task: t.spec.ID, Call: &call})
 	t.decisions[request] = decision
 	t.mu.Unlock()
 	defer func() {

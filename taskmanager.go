@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/rota"
 	"github.com/x/pygent/internal/treestore"
 )
 
@@ -52,7 +53,7 @@ type TaskManager struct {
 
 	mu     sync.Mutex // guards what follows; no other lock is taken under it
 	closed bool
-	turns  personaTurns
+	turns  rota.Rota              // of the personas
 	tasks  map[string]*taskRecord // by id
 }
 
