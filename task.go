@@ -5,23 +5,25 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/crew"
 )
 
 // Errors of tasks, to be tested with errors.Is.
 var (
 	// ErrUnknownTask is returned for an id that no task has.
-	ErrUnknownTask = errors.New("no such task")
+	ErrUnknownTask = crew.ErrUnknown
 	// ErrTaskExists is returned when a task with the same id and another prompt exists.
 	ErrTaskExists = errors.New("another task has this id")
 	// ErrTooManyTasks is returned when as many tasks run as may run at once.
-	ErrTooManyTasks = errors.New("too many tasks run already")
+	ErrTooManyTasks = crew.ErrNoRoom
 	// ErrTaskDepth is returned when an agent may not delegate because it works on
 	// a task itself.
 	ErrTaskDepth = errors.New("an agent that works on a task may not delegate here")
 	// ErrTaskRunning is returned for what can only be done to a task at rest.
-	ErrTaskRunning = errors.New("the task is running")
+	ErrTaskRunning = crew.ErrRunning
 	// ErrTaskManagerClosed is returned by a manager after Close.
-	ErrTaskManagerClosed = errors.New("the task manager is closed")
+	ErrTaskManagerClosed = crew.ErrClosed
 )
 
 // TaskState is where a task is in its life.

@@ -8,56 +8,41 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"sync"
+
+	"github.com/x/pygent/internal/crew"
 )
 
 // localExecutor carries out tasks in this process, one goroutine each.
 type localExecutor struct {
-	max  int
+	crew *crew.Crew[*localTask, taskGrant]
 	host taskHost
-
-	life context.Context // ends at close, and with it every run
-	end  context.CancelCauseFunc
-	wg   sync.WaitGroup // of runs; added to under mu
-	rest sync.WaitGroup // of removals and of containers that are parked; added to under mu
-
-	mu      sync.Mutex // guards what follows; taken before a task's own
-	tasks   map[string]*localTask
-	running int
-	queue   []func() // start what waits for room, oldest first; called with mu held
-	closed  bool
-	failed  error // of removals that nobody waited for
 }
 
 // newLocalExecutor returns an executor that runs at most max tasks at once,
 // with agents made by host.
 func newLocalExecutor(max int, host taskHost) *localExecutor {
-	x := &localExecutor{max: max, host: host, tasks: map[string]*localTask{}}
-	x.life, x.end = context.WithCancelCause(context.Background())
-	return x
+	return &localExecutor{crew: crew.New[*localTask](max), host: host}
 }
 
 func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
 	if err := cmp.Or(spec.check(), alive(ctx)); err != nil {
 		return err
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.closed {
-		return ErrTaskManagerClosed
-	}
-	if t, ok := x.tasks[spec.ID]; ok {
+	return sayLimit(x.crew.Start(spec.ID, newLocalTask(spec, x.host), spec.Queue, spec.Prompt, func(t *localTask) error {
 		if t.spec.Prompt != spec.Prompt {
 			return ErrTaskExists
 		}
 		return nil
+	}))
+}
+
+// sayLimit adds where the limit comes from to the error of a task for which
+// there is no room.
+func sayLimit(err error) error {
+	if errors.Is(err, ErrTooManyTasks) {
+		return fmt.Errorf("%w (PYGENT_MAX_TASKS)", err)
 	}
-	t := newLocalTask(spec)
-	if err := x.schedule(t, spec.Prompt); err != nil {
-		return err
-	}
-	x.tasks[spec.ID] = t
-	return nil
+	return err
 }
 
 // alive returns why nothing can be done with ctx, or nil.
@@ -71,76 +56,12 @@ func alive(ctx context.Context) error {
 	return nil
 }
 
-// schedule starts a run of t, or queues it where its spec allows. The caller
-// holds x.mu.
-func (x *localExecutor) schedule(t *localTask, msg string) error {
-	room := x.running < x.max
-	if !room && !t.spec.Queue {
-		return fmt.Errorf("%w: %d run, and no more may at once (PYGENT_MAX_TASKS)", ErrTooManyTasks, x.running)
-	}
-	first := t.snapshot().Runs == 0
-	if room {
-		grant, err := x.host.grant(t.spec, first)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithCancelCause(x.life)
-		t.begin(cancel)
-		x.dispatch(t, ctx, cancel, msg, grant)
-		return nil
-	}
-	ctx, cancel := context.WithCancelCause(x.life)
-	turn := t.enqueue(cancel)
-	x.queue = append(x.queue, func() {
-		if !t.dequeue(turn) {
-			cancel(nil)
-			return
-		}
-		grant, err := x.host.grant(t.spec, first)
-		if err != nil {
-			cancel(nil)
-			t.refused(err)
-			return
-		}
-		x.dispatch(t, ctx, cancel, msg, grant)
-	})
-	return nil
-}
-
-// dispatch starts a run in a goroutine of its own. The caller holds x.mu.
-func (x *localExecutor) dispatch(t *localTask, ctx context.Context, cancel context.CancelCauseFunc, msg string, grant taskGrant) {
-	x.running++
-	x.wg.Go(func() {
-		defer cancel(nil)
-		t.run(ctx, msg, grant, x.host, x.ended)
-	})
-}
-
-// ended gives the room of a run to the next in the queue that is still wanted.
-func (x *localExecutor) ended() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.running--
-	for len(x.queue) > 0 && x.running < x.max {
-		next := x.queue[0]
-		x.queue[0] = nil
-		x.queue = x.queue[1:]
-		next()
-	}
-}
-
 // task finds a task.
 func (x *localExecutor) task(ctx context.Context, id string) (*localTask, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	t, ok := x.tasks[id]
-	if !ok {
-		return nil, ErrUnknownTask
-	}
-	return t, nil
+	return x.crew.Task(id)
 }
 
 func (x *localExecutor) status(ctx context.Context, id string) (TaskStatus, error) {
@@ -155,12 +76,11 @@ func (x *localExecutor) list(ctx context.Context) ([]TaskStatus, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
-	x.mu.Lock()
-	all := make([]TaskStatus, 0, len(x.tasks))
-	for _, t := range x.tasks {
-		all = append(all, t.snapshot())
+	tasks := x.crew.Tasks()
+	all := make([]TaskStatus, len(tasks))
+	for i, t := range tasks {
+		all[i] = t.snapshot()
 	}
-	x.mu.Unlock()
 	slices.SortFunc(all, func(a, b TaskStatus) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
@@ -174,69 +94,35 @@ func (x *localExecutor) events(ctx context.Context, id string, after int64) iter
 			yield(Event{}, err)
 			return
 		}
-		rests := func() bool { return t.snapshot().State.AtRest() }
-		for e := range t.log.Follow(ctx, after, rests) {
+		for e := range t.log.Follow(ctx, after, t.AtRest) {
 			if !yield(e, nil) {
 				return
 			}
 		}
-		if ctx.Err() != nil && !rests() {
+		if ctx.Err() != nil && !t.AtRest() {
 			yield(Event{}, contextError(ctx))
 		}
 	}
 }
 
 func (x *localExecutor) send(ctx context.Context, id string, in taskInput) error {
-	t, err := x.task(ctx, id)
-	if err != nil {
+	if err := alive(ctx); err != nil {
 		return err
 	}
-	parked, err := x.hand(t, in)
-	if err != nil {
+	switch in.Kind {
+	case inputMessage:
+		return sayLimit(x.crew.Message(id, in.ID, in.Text))
+	case inputDecision:
+		return x.crew.Tell(id, in.ID, func(t *localTask) { t.decide(in.Request, in.Decision) })
+	case inputCancel:
+		parked, err := x.crew.Cancel(id, in.ID, &taskCancelled{reason: in.Text})
+		select {
+		case <-parked:
+		case <-ctx.Done(): // the task took its input; the container goes on its own
+		}
 		return err
 	}
-	select {
-	case <-parked:
-	case <-ctx.Done(): // the task took its input; the container goes on its own
-	}
-	return nil
-}
-
-// hand hands an input to a task. The channel is closed when what the task kept
-// for its question, which the input withdrew, is gone.
-func (x *localExecutor) hand(t *localTask, in taskInput) (parked chan struct{}, err error) {
-	parked = make(chan struct{})
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	asked := false
-	switch {
-	case x.closed:
-		return nil, ErrTaskManagerClosed
-	case !t.isNew(in.ID):
-	case in.Kind == inputMessage && !t.snapshot().State.AtRest():
-		err = ErrTaskRunning
-	case in.Kind == inputMessage:
-		err = x.schedule(t, in.Text)
-	case in.Kind == inputDecision:
-		t.decide(in.Request, in.Decision)
-	case in.Kind == inputCancel:
-		asked = t.stop(&taskCancelled{reason: in.Text})
-	default:
-		err = fmt.Errorf("input of the unknown kind %q", in.Kind)
-	}
-	if err != nil {
-		return nil, err
-	}
-	t.note(in.ID)
-	if !asked {
-		close(parked)
-		return parked, nil
-	}
-	x.rest.Go(func() {
-		defer close(parked)
-		t.park()
-	})
-	return parked, nil
+	return fmt.Errorf("input of the unknown kind %q", in.Kind)
 }
 
 func (x *localExecutor) history(ctx context.Context, id string) ([]Message, error) {
@@ -270,20 +156,11 @@ func (x *localExecutor) export(ctx context.Context, id, path string, w io.Writer
 }
 
 func (x *localExecutor) remove(ctx context.Context, id string) error {
-	t, err := x.task(ctx, id)
-	if err != nil {
+	if err := alive(ctx); err != nil {
 		return err
 	}
-	closed := make(chan error)
-	then := func() {
-		err := t.close()
-		select {
-		case closed <- err:
-		case <-ctx.Done():
-			x.note(taskError(id, err))
-		}
-	}
-	if err := x.take(t, then); err != nil {
+	closed, err := x.crew.Remove(ctx, id, func(err error) error { return taskError(id, err) })
+	if err != nil {
 		return err
 	}
 	select {
@@ -294,27 +171,13 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	}
 }
 
-// note keeps an error for close to tell.
-func (x *localExecutor) note(err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.failed = errors.Join(x.failed, err)
-}
-
-// take removes a task at rest from the table, and has close wait for what then
-// is done with it.
-func (x *localExecutor) take(t *localTask, then func()) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case x.closed:
-		return ErrTaskManagerClosed
-	case x.tasks[t.spec.ID] != t:
-		return ErrUnknownTask // another call was faster
-	case !t.snapshot().State.AtRest():
-		return ErrTaskRunning
+func (x *localExecutor) close() error {
+	left, err := x.crew.Close(&taskCancelled{reason: ErrTaskManagerClosed.Error()}, taskError)
+	for _, id := range left.Runs {
+		err = errors.Join(err, taskError(id, fmt.Errorf("its run %w", ErrLeftBehind)))
 	}
-	delete(x.tasks, t.spec.ID)
-	x.rest.Go(then)
-	return nil
+	if left.Removals {
+		err = errors.Join(err, fmt.Errorf("the removal of a task %w", ErrLeftBehind))
+	}
+	return err
 }

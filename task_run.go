@@ -6,15 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/x/pygent/internal/eventlog"
 )
-
-// seenInputs is how many ids of inputs a task remembers.
-const seenInputs = 256
 
 // maxTaskEvents is how many events of a task are kept.
 const maxTaskEvents = 512
@@ -31,20 +27,18 @@ func (c *taskCancelled) Error() string { return cmp.Or(c.reason, "the task was c
 // Between runs the agent is kept, for its files and for further messages.
 type localTask struct {
 	spec TaskSpec
+	host taskHost
 	log  *eventlog.Log[Event]
 
 	mu        sync.Mutex // guards what follows
 	abandoned bool       // its run did not end, and is not heard any more
 	status    TaskStatus
-	turn      int                     // counts the runs asked for
 	agent     *Agent                  // nil until the first run has made it
-	cancel    context.CancelCauseFunc // of the run that goes on or is queued, else nil
-	seen      []string                // ids of inputs, oldest first
 	decisions map[int64]chan Decision // that calls wait for, by the number of the event that asked
 }
 
-func newLocalTask(spec TaskSpec) *localTask {
-	return &localTask{spec: spec, log: eventlog.New(maxTaskEvents, numbered, worthOf), status: TaskStatus{
+func newLocalTask(spec TaskSpec, host taskHost) *localTask {
+	return &localTask{spec: spec, host: host, log: eventlog.New(maxTaskEvents, numbered, worthOf), status: TaskStatus{
 		ID:      spec.ID,
 		Parent:  spec.Parent,
 		Prompt:  spec.Prompt,
@@ -100,46 +94,31 @@ func (t *localTask) change(f func(*TaskStatus)) {
 	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Text: status.String(), TaskStatus: &status})
 }
 
-// begin marks the start of a run, which cancel ends.
-func (t *localTask) begin(cancel context.CancelCauseFunc) {
+// AtRest implements [crew.Task].
+func (t *localTask) AtRest() bool { return t.snapshot().State.AtRest() }
+
+// Grant implements [crew.Task].
+func (t *localTask) Grant(first bool) (taskGrant, error) { return t.host.grant(t.spec, first) }
+
+// Begin implements [crew.Task].
+func (t *localTask) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.turn++
-	t.cancel = cancel
-	t.change(started)
+	t.change(func(s *TaskStatus) {
+		renewed(s)
+		s.State, s.Started = TaskRunning, time.Now()
+		s.Runs++
+	})
 }
 
-// enqueue makes the task wait for a run, which cancel ends. The number it
-// returns tells the run from others of the task.
-func (t *localTask) enqueue(cancel context.CancelCauseFunc) (turn int) {
+// Wait implements [crew.Task].
+func (t *localTask) Wait() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.turn++
-	t.cancel = cancel
 	t.change(func(s *TaskStatus) {
 		renewed(s)
 		s.State = TaskQueued
 	})
-	return t.turn
-}
-
-// dequeue marks the start of a run that waited, and reports false for one that
-// was cancelled meanwhile.
-func (t *localTask) dequeue(turn int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.turn != turn || t.status.State != TaskQueued {
-		return false
-	}
-	t.change(started)
-	return true
-}
-
-// started makes a status that of a run that begins.
-func started(s *TaskStatus) {
-	renewed(s)
-	s.State, s.Started = TaskRunning, time.Now()
-	s.Runs++
 }
 
 // renewed clears what a status says of the run before.
@@ -148,24 +127,19 @@ func renewed(s *TaskStatus) {
 	s.Started, s.Ended = time.Time{}, time.Time{}
 }
 
-// stop cancels the run that goes on or is queued. A question is withdrawn, which
-// stop reports.
-func (t *localTask) stop(cause error) (asked bool) {
+// Stop implements [crew.Task].
+func (t *localTask) Stop(cause error) (asked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cancel != nil {
-		t.cancel(cause)
-	}
 	asked = t.status.State == TaskAwaitingUser
 	if asked || t.status.State == TaskQueued {
-		t.cancel = nil
 		t.change(func(s *TaskStatus) { s.State, s.Reason, s.Ended = TaskCancelled, cause.Error(), time.Now() })
 	}
 	return asked
 }
 
-// abandon lets go of a run that does not end, and reports whether there is one.
-func (t *localTask) abandon() bool {
+// Abandon implements [crew.Task].
+func (t *localTask) Abandon() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned = !t.status.State.AtRest(); t.abandoned {
@@ -176,9 +150,8 @@ func (t *localTask) abandon() bool {
 	return t.abandoned
 }
 
-// run carries out the task, or a further message to it, and notes the outcome.
-// It calls ended before: who learns that the task rests may start another one.
-func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host taskHost, ended func()) {
+// Run implements [crew.Task].
+func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
@@ -187,16 +160,16 @@ func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host t
 	defer func() {
 		grant.tokens.Settle()
 		if result == nil || result.Status != StatusAwaitingUser {
-			t.park()
+			t.Park()
 		}
 		ended()
 		t.finish(before, result, func(s *TaskStatus) { t.outcome(s, grant, context.Cause(ctx), err) })
 	}()
-	result, err = t.work(ctx, msg, grant, host)
+	result, err = t.work(ctx, msg, grant)
 }
 
-// refused notes that a run that had waited for room could not begin.
-func (t *localTask) refused(err error) {
+// Refuse implements [crew.Task].
+func (t *localTask) Refuse(err error) {
 	t.finish(t.snapshot(), nil, func(s *TaskStatus) { s.State, s.Reason = TaskFailed, err.Error() })
 }
 
@@ -204,7 +177,6 @@ func (t *localTask) refused(err error) {
 func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*TaskStatus)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.cancel = nil
 	if t.abandoned {
 		return // Close has said so already
 	}
@@ -221,11 +193,11 @@ func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*Task
 
 // work makes the agent, if there is none yet, and has it run. A panic is an
 // error: it must not take other tasks along.
-func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host taskHost) (result *Result, err error) {
+func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = nil, &panicError{p, debug.Stack()}
-			logPanic(host.logger(), "task "+t.spec.ID, err)
+			logPanic(t.host.logger(), "task "+t.spec.ID, err)
 		}
 	}()
 	if ctx.Err() != nil {
@@ -233,8 +205,8 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host 
 	}
 	agent := t.worker()
 	if agent == nil {
-		if agent, err = host.openAgent(ctx, t.spec, t.approve); err != nil {
-			logPanic(host.logger(), "task "+t.spec.ID, err)
+		if agent, err = t.host.openAgent(ctx, t.spec, t.approve); err != nil {
+			logPanic(t.host.logger(), "task "+t.spec.ID, err)
 			return nil, err
 		}
 		if !t.employ(agent) {
@@ -256,9 +228,9 @@ func (t *localTask) employ(agent *Agent) bool {
 	return !t.abandoned
 }
 
-// park ends the container of a task that is over, with what still runs there.
+// Park ends the container of a task that is over, with what still runs there.
 // Its files stay, and a further message starts it anew.
-func (t *localTask) park() {
+func (t *localTask) Park() {
 	if agent := t.worker(); agent != nil {
 		if rt, ok := agent.Runtime().(*workspaceRuntime); ok {
 			rt.park()
@@ -367,26 +339,13 @@ func (t *localTask) decide(request int64, d Decision) {
 	}
 }
 
-// isNew reports whether the input was not seen yet.
-func (t *localTask) isNew(input string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !slices.Contains(t.seen, input)
-}
+// closeAgent is how long closing an agent, and its runtime, may take. It does not
+// come to that where the agent sees to its own time.
+const closeAgent = 3 * time.Minute
 
-// note remembers an input, so that it is not taken twice.
-func (t *localTask) note(input string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.seen) >= seenInputs {
-		t.seen = slices.Delete(t.seen, 0, seenInputs/2)
-	}
-	t.seen = append(t.seen, input)
-}
-
-// close ends the agent. Its workspace goes with it. What does not end in time is
+// Close ends the agent. Its workspace goes with it. What does not end in time is
 // left behind.
-func (t *localTask) close() error {
+func (t *localTask) Close() error {
 	agent := t.worker()
 	if agent == nil {
 		return nil
@@ -402,4 +361,29 @@ func (t *localTask) close() error {
 		return fmt.Errorf("its runtime %w: its Cleanup took longer than %s", err, closeAgent)
 	}
 	return err
+}
+
+// within calls f and returns its error. One that does not return in time is left
+// behind, in a goroutine of its own. A panic is an error.
+func within(limit time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if p := recover(); p != nil {
+				err = &panicError{p, debug.Stack()}
+			}
+			done <- err
+		}()
+		err = f()
+		touch(err)
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return ErrLeftBehind
+	}
 }

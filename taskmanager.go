@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/rota"
 	"github.com/x/pygent/internal/treestore"
 )
@@ -334,7 +335,7 @@ func (m *TaskManager) close() error {
 	m.mu.Unlock()
 	err := m.exec.close()
 	// The followers end with the tasks they follow, and after their last events.
-	if !waitAtMost(closeHandlers, &m.wg) {
+	if !crew.WaitAtMost(closeHandlers, &m.wg) {
 		err = errors.Join(err, fmt.Errorf("the handler of the tasks' events, or an approval, %w", ErrLeftBehind))
 	}
 	m.end()
