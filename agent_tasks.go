@@ -111,21 +111,22 @@ func shortHash(text string) string {
 }
 
 // inherited is what an agent that works for a has of it: its model, its tools
-// and its rules, but another conversation, another runtime and its own limits.
+// and its rules. All else, its conversation, runtime, handlers and limits say,
+// is its own.
 func (a *Agent) inherited() Option {
+	a.mu.Lock()
+	from := a.opts
+	a.mu.Unlock()
 	return func(o *options) {
-		a.mu.Lock()
-		*o = a.opts
-		a.mu.Unlock()
-		o.configured, o.given = true, nil
-		o.model, o.persona, o.registry = a.model, &a.persona, a.tools
-		o.tools, o.disabled = nil, nil // they are in the registry
-		o.inheritedFor = o.approvalFor
-		o.history, o.historyFile = nil, ""
-		o.runtime, o.runtimeOpts = nil, nil
-		o.run, o.onEvent, o.in, o.out = nil, nil, nil, nil
-		o.approve, o.tasks = nil, nil // its manager sees to both
-		o.approveHosts = nil          // nobody is asked about the hosts of tasks
+		o.configured = true // the environment was read for a
+		o.model, o.modelName, o.openai = a.model, from.modelName, slices.Clip(from.openai)
+		o.retry = from.retry
+		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
+		o.registry = a.tools // with those that were added, without those that were disabled
+		o.banned, o.bannedApps = slices.Clip(from.banned), slices.Clip(from.bannedApps)
+		o.approvalFor, o.inheritedFor = slices.Clip(from.approvalFor), from.approvalFor
+		o.approveAll, o.confirmBash = from.approveAll, from.confirmBash
+		o.logger = from.logger
 	}
 }
 

@@ -43,7 +43,7 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) 
 		return approve(ctx, call)
 	})
 	if err != nil {
-		logPanic(m.logger(), "approval", err)
+		logPanic(m.log, "approval", err)
 		return Decision{Reason: fmt.Sprintf("the approval could not be asked for: %v", err)}
 	}
 	return decision

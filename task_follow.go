@@ -142,16 +142,11 @@ func (m *TaskManager) emit(e Event) {
 	defer m.callbacks.Enter(callback.Self())()
 	defer func() {
 		if p := recover(); p != nil {
-			logPanic(m.logger(), "handler of the tasks' events", &panicError{p, debug.Stack()})
+			logPanic(m.log, "handler of the tasks' events", &panicError{p, debug.Stack()})
 		}
 	}()
 	m.opts.onEvent(e)
 }
 
-// logger returns where the manager logs: as the agents do that work on tasks.
-func (m *TaskManager) logger() *slog.Logger {
-	if m.opts.owner != nil {
-		return m.opts.owner.log
-	}
-	return applyOptions(m.opts.agent).logger
-}
+// logger implements [taskHost].
+func (m *TaskManager) logger() *slog.Logger { return m.log }

@@ -1,8 +1,11 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 )
 
@@ -34,6 +37,14 @@ func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error)
 		return o, fmt.Errorf("option TaskDefaults: %w", err)
 	}
 	return o, nil
+}
+
+// logger returns where a manager logs: as the agents do that work on its tasks.
+func (o *taskManagerOptions) logger() *slog.Logger {
+	if o.owner != nil {
+		return o.owner.log
+	}
+	return cmp.Or(applyOptions(o.agent).logger, slog.New(slog.DiscardHandler))
 }
 
 // MaxTasks sets how many tasks run at once. Default: [DefaultMaxTasks]; for an
@@ -83,14 +94,24 @@ func OnTaskEvent(f func(Event)) TaskManagerOption {
 type TaskOption func(*taskOptions)
 
 type taskOptions struct {
+	taskRequest
 	id      string
+	private []TaskProfile // of this task alone
+	call    *callInfo     // by which an agent delegates the task; nil for none
+	err     error         // of an option that cannot be followed
+}
+
+// taskRequest is what a task was asked for, but for what cannot be compared:
+// functions, models given as values, and the parent's runtime.
+type taskRequest struct {
+	parent  string // the id of the agent that delegates
+	prompt  string
 	files   []string
 	persona *Persona
 	name    string // of a persona
 	model   string
-	limits  TaskLimits
 	profile string
-	private []TaskProfile // of this task alone
+	limits  TaskLimits
 	queue   bool
 }
 
@@ -101,6 +122,18 @@ type taskOptions struct {
 // and models given as values, which cannot be compared, do not count. Default:
 // a new id; the delegation tools derive it from the call.
 func WithTaskID(id string) TaskOption { return func(o *taskOptions) { o.id = id } }
+
+// WithTaskCall has an agent delegate the task: the one whose tool call ctx is
+// the context of. It is told of the end, the tokens and the time of its run bound
+// the task, and its own depth counts. The delegation tools do so themselves. A
+// context that is not that of a tool call is an error.
+func WithTaskCall(ctx context.Context) TaskOption {
+	return func(o *taskOptions) {
+		if o.call = callOf(ctx); o.call == nil {
+			o.err = errors.New("option WithTaskCall: the context is not that of a tool call")
+		}
+	}
+}
 
 // WithTaskFiles copies files and directories of the parent's workspace into the
 // task's, where they have the same paths.

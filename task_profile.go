@@ -102,27 +102,39 @@ var errNoTaskRuntime = errors.New("the parent's runtime cannot make another of i
 // taskAgent makes the agent that carries out spec. A profile that panics, or
 // ignores its context, is an error.
 func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
-	opts, err := m.profileOptions(ctx, spec, private)
+	profile, err := m.profileOptions(ctx, spec, private)
 	if err != nil {
 		return nil, err
 	}
 	// The environment may name a history, but not for several agents at once.
 	fresh := func(o *options) { o.historyFile = "" }
-	opts = slices.Concat([]Option{fresh}, m.agentOptions(by), opts, []Option{m.workingOn(spec, gate)})
-	rt := applyOptions(opts).runtime
-	if rt == nil && spec.Runtime.Kind == kindCustom {
-		if rt, err = m.customTaskRuntime(ctx, private); err != nil {
-			return nil, err
-		}
+	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by), profile, []Option{m.workingOn(spec, gate)}))
+	if err == nil {
+		err = m.chooseRuntime(ctx, &o, spec, private)
 	}
-	if rt == nil {
-		return New(append(opts, WithRuntimeOptions(spec.Runtime.options(private.env)...))...)
+	var agent *Agent
+	if err == nil {
+		agent, err = newAgent(o)
 	}
-	agent, err := New(append(opts, WithRuntime(rt))...)
-	if err != nil {
-		return nil, errors.Join(err, rt.Cleanup())
+	if err != nil && o.runtime != nil {
+		err = errors.Join(err, o.runtime.Cleanup()) // which is the task's
 	}
-	return agent, nil
+	return agent, err
+}
+
+// chooseRuntime has the agent of a task work in a runtime like the parent's,
+// unless its profile gave one.
+func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSpec, private taskPrivate) error {
+	switch {
+	case o.runtime != nil:
+		return nil
+	case spec.Runtime.Kind == kindCustom:
+		rt, err := m.customTaskRuntime(ctx, private)
+		WithRuntime(rt)(o)
+		return err
+	}
+	WithRuntimeOptions(spec.Runtime.options(private.env)...)(o)
+	return nil
 }
 
 // workingOn makes an agent the one that works on a task.

@@ -33,35 +33,13 @@ type taskRecord struct {
 	asking   []context.CancelFunc // of decisions about its calls
 }
 
-// taskRequest is what StartTask was asked for, but for functions, which cannot
-// be compared, and for the parent's runtime.
-type taskRequest struct {
-	parent  string
-	prompt  string
-	files   []string
-	persona *Persona
-	name    string // of a persona
-	model   string
-	profile string
-	limits  TaskLimits
-	queue   bool
-}
-
-// newRecord returns the record of a task that is started with ctx: by the agent
-// whose tool call it is, else by the one that owns the manager.
-func (m *TaskManager) newRecord(ctx context.Context, prompt string, o taskOptions) *taskRecord {
-	r := &taskRecord{id: o.id, agent: m.opts.owner, depth: 1, started: make(chan struct{}), request: taskRequest{
-		prompt:  prompt,
-		files:   o.files,
-		persona: o.persona,
-		name:    o.name,
-		model:   o.model,
-		profile: o.profile,
-		limits:  o.limits,
-		queue:   o.queue,
-	}}
-	if call := callOf(ctx); call != nil {
-		r.agent, r.budget = call.agent, call.budget
+// newRecord returns the record of a task that an agent delegates by a call, or
+// else by the one that owns the manager.
+func (m *TaskManager) newRecord(prompt string, o taskOptions) *taskRecord {
+	r := &taskRecord{id: o.id, request: o.taskRequest, agent: m.opts.owner, depth: 1, started: make(chan struct{})}
+	r.request.prompt = prompt
+	if o.call != nil {
+		r.agent, r.budget = o.call.agent, o.call.budget
 	}
 	if r.agent != nil {
 		r.depth = r.agent.opts.depth + 1

@@ -1,12 +1,14 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -26,7 +28,8 @@ import (
 // on at the next message, until Remove or Close. Its methods are safe for
 // concurrent use. Close it when done.
 //
-// A task that an agent delegates in a run spends the tokens of that run. When
+// A task that an agent delegates in a run, by its tools or [WithTaskCall], spends
+// the tokens of that run. When
 // it begins, its share is set aside: [TaskLimits].MaxTokens where the task or
 // [TaskDefaults] say so, else a quarter of the run's limit, but no more than
 // half of what is left. When it ends, the run has back what the task did not
@@ -38,6 +41,7 @@ import (
 // Close also in a tool, an approval or a profile of one of the tasks.
 type TaskManager struct {
 	opts  taskManagerOptions
+	log   *slog.Logger
 	exec  taskExecutor
 	files treestore.Store
 	shut  func() error // closes once; later calls return what the first did
@@ -68,7 +72,7 @@ func NewTaskManager(opts ...TaskManagerOption) (*TaskManager, error) {
 }
 
 func newTaskManager(o taskManagerOptions) *TaskManager {
-	m := &TaskManager{opts: o, tasks: map[string]*taskRecord{}}
+	m := &TaskManager{opts: o, log: o.logger(), tasks: map[string]*taskRecord{}}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.exec = newLocalExecutor(o.maxTasks, m)
 	m.shut = sync.OnceValue(m.close)
@@ -81,9 +85,8 @@ func newTaskManager(o taskManagerOptions) *TaskManager {
 // agents have it.
 //
 // ctx bounds the start alone, in which parent is read: its settings, and the
-// files to copy. When it is the context of a tool call, the agent that called
-// delegates: it is told of the end, its limits of tokens and time bound the
-// task, and its own depth counts. Errors match [ErrTooManyTasks],
+// files to copy. The task is one of the agent whose own manager this is; with
+// [WithTaskCall] any agent delegates it. Errors match [ErrTooManyTasks],
 // [ErrTaskDepth] or [ErrTaskExists].
 func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runtime, opts ...TaskOption) (string, error) {
 	var o taskOptions
@@ -98,10 +101,10 @@ func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runti
 }
 
 func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) error {
-	if err := alive(ctx); err != nil {
+	if err := cmp.Or(o.err, alive(ctx)); err != nil {
 		return err
 	}
-	r := m.newRecord(ctx, prompt, o)
+	r := m.newRecord(prompt, o)
 	if r.depth > m.opts.depth {
 		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, r.depth, m.opts.depth)
 	}
@@ -158,7 +161,7 @@ func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []str
 		return "", errors.New("files need a parent runtime to copy them from")
 	}
 	ref, err = outlive(ctx, func() (string, error) { return m.files.Collect(ctx, filesOf(parent), paths) })
-	logPanic(m.logger(), "runtime of the task's parent", err)
+	logPanic(m.log, "runtime of the task's parent", err)
 	if errors.Is(err, treestore.ErrClosed) {
 		err = ErrTaskManagerClosed
 	}

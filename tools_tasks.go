@@ -90,6 +90,7 @@ func delegateTask(ctx context.Context, rt Runtime, in delegateInput) (*ToolResul
 		return nil, errors.New("a time limit is negative")
 	}
 	id, err := tasks.StartTask(ctx, in.Prompt, rt,
+		WithTaskCall(ctx),
 		WithTaskID(call.taskID()),
 		WithTaskFiles(in.Files...),
 		WithTaskPersonaName(in.Persona),
