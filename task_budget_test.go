@@ -178,6 +178,9 @@ func TestTaskOfAToolCallIsDelegatedByItsAgent(t *testing.T) {
 
 func TestWithTaskCallNeedsTheContextOfACall(t *testing.T) {
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
-	_, err := m.StartTask(t.Context(), "go", nil, pygent.WithTaskCall(t.Context()))
-	require.ErrorContains(t, err, "option WithTaskCall: the context is not that of a tool call")
+	var none context.Context
+	for _, ctx := range []context.Context{t.Context(), none} {
+		_, err := m.StartTask(t.Context(), "go", nil, pygent.WithTaskCall(ctx))
+		require.ErrorContains(t, err, "option WithTaskCall: the context is not that of a tool call")
+	}
 }

@@ -5,23 +5,217 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
+	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/eventlog"
 )
 
-// maxTaskEvents is how many events of a task are kept.
-const maxTaskEvents = 512
+// taskExecutor carries out tasks. It is the seam between the [TaskManager],
+// which knows parents, personas and budgets, and where agents run: in this
+// process for now, on a durable workflow engine or another machine later. So
+// everything that crosses it is data. Methods are safe for concurrent use, and
+// their contexts bound the call, never a task.
+type taskExecutor interface {
+	// start sets a task going, or queues it. A task whose id and prompt are
+	// known is left as it is.
+	start(ctx context.Context, spec TaskSpec) error
+	// status and list tell what is known of one task, and of all.
+	status(ctx context.Context, id string) (TaskStatus, error)
+	list(ctx context.Context) ([]TaskStatus, error)
+	// events gives the task's events with numbers above after, as they come,
+	// until the task rests and there are no more. Old ones may be missing, text
+	// deltas first: the numbers show it.
+	events(ctx context.Context, id string, after int64) iter.Seq2[Event, error]
+	// send hands an input to a task. One whose id was seen does nothing.
+	send(ctx context.Context, id string, in taskInput) error
+	// history is the conversation of the task's agent.
+	history(ctx context.Context, id string) ([]Message, error)
+	// export writes the archive of a file or directory of the task's workspace,
+	// as package tree has it.
+	export(ctx context.Context, id, path string, w io.Writer) error
+	// remove forgets a task at rest, and its workspace.
+	remove(ctx context.Context, id string) error
+	// close cancels all tasks, waits for them, and cleans up after them. It does
+	// not wait for ever: its error says what it left behind.
+	close() error
+}
 
-var errTaskTimeout = errors.New("the task took too long")
+// taskHost is what an executor in this process asks of the manager.
+type taskHost interface {
+	// openAgent makes the agent of a task, with the files that it begins with.
+	openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error)
+	// grant sets aside what a run of the task may spend, its first or a further
+	// one. It does not call back.
+	grant(spec TaskSpec, first bool) (taskGrant, error)
+	// logger takes what is not for models and people: the stacks of panics.
+	logger() *slog.Logger
+}
 
-// taskCancelled is the cause with which a cancelled task's context ends.
-type taskCancelled struct{ reason string }
+// localExecutor carries out tasks in this process, one goroutine each.
+type localExecutor struct {
+	crew *crew.Crew[*localTask, taskGrant]
+	host taskHost
+}
 
-// Error says why the task was cancelled.
-func (c *taskCancelled) Error() string { return cmp.Or(c.reason, "the task was cancelled") }
+// newLocalExecutor returns an executor that runs at most max tasks at once,
+// with agents made by host.
+func newLocalExecutor(max int, host taskHost) *localExecutor {
+	return &localExecutor{crew: crew.New[*localTask](max), host: host}
+}
+
+func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
+	if err := cmp.Or(spec.check(), alive(ctx)); err != nil {
+		return err
+	}
+	return sayLimit(x.crew.Start(spec.ID, newLocalTask(spec, x.host), spec.Queue, spec.Prompt, func(t *localTask) error {
+		if t.spec.Prompt != spec.Prompt {
+			return ErrTaskExists
+		}
+		return nil
+	}))
+}
+
+// sayLimit adds where the limit comes from to the error of a task for which
+// there is no room.
+func sayLimit(err error) error {
+	if errors.Is(err, ErrTooManyTasks) {
+		return fmt.Errorf("%w (PYGENT_MAX_TASKS)", err)
+	}
+	return err
+}
+
+// task finds a task.
+func (x *localExecutor) task(ctx context.Context, id string) (*localTask, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	return x.crew.Task(id)
+}
+
+func (x *localExecutor) status(ctx context.Context, id string) (TaskStatus, error) {
+	t, err := x.task(ctx, id)
+	if err != nil {
+		return TaskStatus{}, err
+	}
+	return t.snapshot(), nil
+}
+
+func (x *localExecutor) list(ctx context.Context) ([]TaskStatus, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	tasks := x.crew.Tasks()
+	all := make([]TaskStatus, len(tasks))
+	for i, t := range tasks {
+		all[i] = t.snapshot()
+	}
+	slices.SortFunc(all, func(a, b TaskStatus) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+func (x *localExecutor) events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		t, err := x.task(ctx, id)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for e := range t.log.Follow(ctx, after, t.AtRest) {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if ctx.Err() != nil && !t.AtRest() {
+			yield(Event{}, contextError(ctx))
+		}
+	}
+}
+
+func (x *localExecutor) send(ctx context.Context, id string, in taskInput) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	switch in.Kind {
+	case inputMessage:
+		return sayLimit(x.crew.Message(id, in.ID, in.Text))
+	case inputDecision:
+		return x.crew.Tell(id, in.ID, func(t *localTask) { t.decide(in.Request, in.Decision) })
+	case inputCancel:
+		parked, err := x.crew.Cancel(id, in.ID, &taskCancelled{reason: in.Text})
+		select {
+		case <-parked:
+		case <-ctx.Done(): // the task took its input; the container goes on its own
+		}
+		return err
+	}
+	return fmt.Errorf("input of the unknown kind %q", in.Kind)
+}
+
+func (x *localExecutor) history(ctx context.Context, id string) ([]Message, error) {
+	t, err := x.task(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if agent := t.worker(); agent != nil {
+		return agent.History().Messages(), nil
+	}
+	return nil, nil
+}
+
+func (x *localExecutor) export(ctx context.Context, id, path string, w io.Writer) error {
+	t, err := x.task(ctx, id)
+	if err != nil {
+		return err
+	}
+	agent := t.worker()
+	if agent == nil {
+		return t.noWorkspace()
+	}
+	err = filesOf(agent.Runtime()).CopyTo(ctx, w, path)
+	if errors.Is(err, ErrRuntimeClosed) {
+		if _, gone := x.task(ctx, id); gone != nil {
+			return fmt.Errorf("%w any more: it was removed meanwhile", gone)
+		}
+		return ErrTaskManagerClosed
+	}
+	return err
+}
+
+func (x *localExecutor) remove(ctx context.Context, id string) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	closed, err := x.crew.Remove(ctx, id, func(err error) error { return taskError(id, err) })
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("its runtime is still being removed: %w", contextError(ctx))
+	}
+}
+
+func (x *localExecutor) close() error {
+	left, err := x.crew.Close(&taskCancelled{reason: ErrTaskManagerClosed.Error()}, taskError)
+	for _, id := range left.Runs {
+		err = errors.Join(err, taskError(id, fmt.Errorf("its run %w", ErrLeftBehind)))
+	}
+	if left.Removals {
+		err = errors.Join(err, fmt.Errorf("the removal of a task %w", ErrLeftBehind))
+	}
+	return err
+}
 
 // localTask is a task of a [localExecutor]: an agent, and what became of it.
 // Between runs the agent is kept, for its files and for further messages.
@@ -46,29 +240,6 @@ func newLocalTask(spec TaskSpec, host taskHost) *localTask {
 		Depth:   spec.Depth,
 		Created: time.Now(),
 	}}
-}
-
-// numbered returns an event of a task with its number.
-func numbered(e Event, seq int64) Event {
-	e.Seq = seq
-	if e.TaskStatus != nil {
-		status := *e.TaskStatus
-		status.Seq = seq
-		e.TaskStatus = &status
-	}
-	return e
-}
-
-// worthOf says which events are kept for those who follow a task late: changes
-// of its state longest, and deltas only while there is room.
-func worthOf(e Event) eventlog.Worth {
-	switch e.Type {
-	case EventText, EventReasoning:
-		return eventlog.Fleeting
-	case EventTask:
-		return eventlog.Lasting
-	}
-	return eventlog.Ordinary
 }
 
 // snapshot returns the status as it is now.
@@ -105,8 +276,8 @@ func (t *localTask) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.change(func(s *TaskStatus) {
-		renewed(s)
-		s.State, s.Started = TaskRunning, time.Now()
+		s.renew(TaskRunning)
+		s.Started = time.Now()
 		s.Runs++
 	})
 }
@@ -115,16 +286,7 @@ func (t *localTask) Begin() {
 func (t *localTask) Wait() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.change(func(s *TaskStatus) {
-		renewed(s)
-		s.State = TaskQueued
-	})
-}
-
-// renewed clears what a status says of the run before.
-func renewed(s *TaskStatus) {
-	s.Reason, s.Timeout, s.Result = "", 0, nil
-	s.Started, s.Ended = time.Time{}, time.Time{}
+	t.change(func(s *TaskStatus) { s.renew(TaskQueued) })
 }
 
 // Stop implements [crew.Task].
@@ -133,7 +295,7 @@ func (t *localTask) Stop(cause error) (asked bool) {
 	defer t.mu.Unlock()
 	asked = t.status.State == TaskAwaitingUser
 	if asked || t.status.State == TaskQueued {
-		t.change(func(s *TaskStatus) { s.State, s.Reason, s.Ended = TaskCancelled, cause.Error(), time.Now() })
+		t.change(func(s *TaskStatus) { s.cancel(cause.Error()) })
 	}
 	return asked
 }
@@ -143,9 +305,7 @@ func (t *localTask) Abandon() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned = !t.status.State.AtRest(); t.abandoned {
-		t.change(func(s *TaskStatus) {
-			s.State, s.Reason, s.Ended = TaskCancelled, "its run "+ErrLeftBehind.Error(), time.Now()
-		})
+		t.change(func(s *TaskStatus) { s.cancel("its run " + ErrLeftBehind.Error()) })
 	}
 	return t.abandoned
 }
@@ -163,7 +323,9 @@ func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended 
 			t.Park()
 		}
 		ended()
-		t.finish(before, result, func(s *TaskStatus) { t.outcome(s, grant, context.Cause(ctx), err) })
+		limits := t.spec.Limits
+		limits.Timeout = grant.timeout
+		t.finish(before, result, func(s *TaskStatus) { s.end(limits, context.Cause(ctx), err) })
 	}()
 	result, err = t.work(ctx, msg, grant)
 }
@@ -246,29 +408,6 @@ func (t *localTask) noWorkspace() error {
 	return errors.New("it has no workspace yet")
 }
 
-// outcome turns the end of a run into a state.
-func (t *localTask) outcome(s *TaskStatus, grant taskGrant, cause, err error) {
-	var cancelled *taskCancelled
-	result := cmp.Or(s.Result, &Result{})
-	switch {
-	case result.Status == StatusStopped || result.Status == StatusReplied:
-		s.State, s.Reason = TaskFinished, result.Reason
-	case result.Status == StatusAwaitingUser:
-		s.State = TaskAwaitingUser
-	case errors.Is(cause, errTaskTimeout):
-		s.State, s.Timeout = TaskTimedOut, grant.timeout
-		s.Reason = fmt.Sprintf("the task took longer than %s", s.Timeout)
-	case errors.As(cause, &cancelled):
-		s.State, s.Reason = TaskCancelled, cancelled.Error()
-	case result.Status == StatusTimeout:
-		s.State, s.Timeout, s.Reason = TaskTimedOut, t.spec.Limits.StepTimeout, result.Reason
-	case err != nil:
-		s.State, s.Reason = TaskFailed, err.Error()
-	default:
-		s.State, s.Reason = TaskFailed, cmp.Or(result.Reason, string(result.Status))
-	}
-}
-
 // record notes an event of the agent. Those of tasks that the agent delegated
 // are in logs of their own.
 func (t *localTask) record(e Event) {
@@ -280,63 +419,9 @@ func (t *localTask) record(e Event) {
 	if t.abandoned {
 		return
 	}
-	t.count(e)
 	e.Task = t.spec.ID
+	t.status.count(e)
 	t.log.Append(e)
-}
-
-// count keeps the status up to date while a run goes on. The caller holds t.mu.
-func (t *localTask) count(e Event) {
-	s := &t.status
-	switch e.Type {
-	case EventText, EventReasoning:
-		return
-	case EventStep:
-		s.Steps++
-	case EventToolCall:
-		s.ToolCalls++
-	case EventMessage:
-		if e.Usage != nil {
-			s.Usage = s.Usage.Add(*e.Usage)
-		}
-	}
-	e.Task = t.spec.ID
-	s.LastEvent = &e
-}
-
-// approve asks those who follow the task, by an event, and waits for the
-// decision.
-func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error) {
-	decision := make(chan Decision, 1)
-	t.mu.Lock()
-	if t.decisions == nil {
-		t.decisions = map[int64]chan Decision{}
-	}
-	// Under the lock, so that no decision can come before it is waited for.
-	request := t.log.Append(Event{Time: time.Now(), Type: EventApproval, Task: t.spec.ID, Call: &call})
-	t.decisions[request] = decision
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.decisions, request)
-	}()
-	select {
-	case d := <-decision:
-		return d, nil
-	case <-ctx.Done():
-		return Decision{}, contextError(ctx)
-	}
-}
-
-// decide answers the call that the event with the number request is about.
-func (t *localTask) decide(request int64, d Decision) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if decision, ok := t.decisions[request]; ok {
-		decision <- d
-		delete(t.decisions, request)
-	}
 }
 
 // closeAgent is how long closing an agent, and its runtime, may take. It does not
@@ -361,29 +446,4 @@ func (t *localTask) Close() error {
 		return fmt.Errorf("its runtime %w: its Cleanup took longer than %s", err, closeAgent)
 	}
 	return err
-}
-
-// within calls f and returns its error. One that does not return in time is left
-// behind, in a goroutine of its own. A panic is an error.
-func within(limit time.Duration, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() {
-			if p := recover(); p != nil {
-				err = &panicError{p, debug.Stack()}
-			}
-			done <- err
-		}()
-		err = f()
-		touch(err)
-	}()
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-late.C:
-		return ErrLeftBehind
-	}
 }

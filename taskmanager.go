@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/crew"
+	"github.com/x/pygent/internal/ledger"
 	"github.com/x/pygent/internal/rota"
 	"github.com/x/pygent/internal/treestore"
 )
@@ -40,26 +41,34 @@ import (
 // code that calls them: in a handler of the events that they wait for, and
 // Close also in a tool, an approval or a profile of one of the tasks.
 type TaskManager struct {
+	// Goroutines: each run of a task has one, and each removal, which belong to
+	// the executor. Each task at work has a follower, which handles its events,
+	// and one for each decision that it waits for: these are in wg. Close waits
+	// for the executor first, because the followers end with the tasks.
+	//
+	// Locks: mu guards the turns and the last fields of every taskLinks; approving
+	// is held while somebody is asked, emitting while the event handler runs. The
+	// executor, the records and the files have locks of their own. While mu or one
+	// of theirs is held no other is taken, and nothing of the caller's is called;
+	// but the executor's crew calls its tasks under its own lock, and through them
+	// grant.
 	opts  taskManagerOptions
 	log   *slog.Logger
 	exec  taskExecutor
+	tasks ledger.Ledger[*taskLinks]
 	files treestore.Store
 	shut  func() error // closes once; later calls return what the first did
 
-	// Each task that is at work has a follower: a goroutine that handles its
-	// events, and others that ask for decisions about its calls.
 	life context.Context // ends when all else is over, and with it the followers
 	end  context.CancelFunc
-	wg   sync.WaitGroup // of followers; added to under mu
+	wg   sync.WaitGroup
 
 	callbacks callback.Guard // who runs the manager's event handler, approvals and profiles
-	approving sync.Mutex     // held while somebody is asked about a call
-	emitting  sync.Mutex     // held while the event handler runs
+	approving sync.Mutex
+	emitting  sync.Mutex
 
-	mu     sync.Mutex // guards what follows; no other lock is taken under it
-	closed bool
-	turns  rota.Rota              // of the personas
-	tasks  map[string]*taskRecord // by id
+	mu    sync.Mutex
+	turns rota.Rota // of the personas
 }
 
 // NewTaskManager makes a manager that carries out tasks in this process.
@@ -72,7 +81,7 @@ func NewTaskManager(opts ...TaskManagerOption) (*TaskManager, error) {
 }
 
 func newTaskManager(o taskManagerOptions) *TaskManager {
-	m := &TaskManager{opts: o, log: o.logger(), tasks: map[string]*taskRecord{}}
+	m := &TaskManager{opts: o, log: o.logger()}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.exec = newLocalExecutor(o.maxTasks, m)
 	m.shut = sync.OnceValue(m.close)
@@ -105,8 +114,8 @@ func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runti
 		return err
 	}
 	r := m.newRecord(prompt, o)
-	if r.depth > m.opts.depth {
-		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, r.depth, m.opts.depth)
+	if r.Value.depth > m.opts.depth {
+		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, r.Value.depth, m.opts.depth)
 	}
 	spec := m.spec(r)
 	if err := spec.check(); err != nil {
@@ -116,9 +125,12 @@ func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runti
 		return err
 	}
 	err := m.launch(ctx, r, spec, parent, o)
-	m.claimed(r, err)
+	if err != nil {
+		m.releaseFiles(r)
+	}
+	m.tasks.EndStart(r, err)
 	if err == nil {
-		m.follow(r.id)
+		m.follow(r.ID)
 	}
 	return err
 }
@@ -128,11 +140,11 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	if _, err := taskProfile(spec.Profile); err != nil {
 		return err
 	}
-	if err := r.budget.check(); err != nil {
+	if err := r.Value.budget.Check(); err != nil {
 		return err
 	}
 	var turn int
-	if spec.Persona, turn, err = m.persona(r.request); err != nil {
+	if spec.Persona, turn, err = m.persona(r.Value.request); err != nil {
 		return err
 	}
 	defer func() {
@@ -147,39 +159,9 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	}
 	private.files, private.profiles = spec.Files, o.private
 	m.mu.Lock()
-	r.private = private
+	r.Value.private = private
 	m.mu.Unlock()
 	return m.exec.start(ctx, spec)
-}
-
-// copyFiles copies files of the parent's workspace into the store.
-func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []string) (ref string, err error) {
-	switch {
-	case len(paths) == 0:
-		return "", nil
-	case parent == nil:
-		return "", errors.New("files need a parent runtime to copy them from")
-	}
-	ref, err = outlive(ctx, func() (string, error) { return m.files.Collect(ctx, filesOf(parent), paths) })
-	logPanic(m.log, "runtime of the task's parent", err)
-	if errors.Is(err, treestore.ErrClosed) {
-		err = ErrTaskManagerClosed
-	}
-	return ref, err
-}
-
-// filesOf returns a runtime as a place that files are copied from and to.
-func filesOf(rt Runtime) treestore.Place {
-	workspace := func(ctx context.Context) string {
-		if d, ok := rt.(Describer); ok {
-			return d.Describe(ctx).Workspace
-		}
-		return ""
-	}
-	if t, ok := rt.(treeRuntime); ok {
-		return treestore.Place{Workspace: workspace, Pack: t.packTree, Unpack: t.unpackTree}
-	}
-	return treestore.ByPath(rt, workspace)
 }
 
 // spec puts a task into its JSON form. Persona, runtime and files are still
@@ -187,14 +169,14 @@ func filesOf(rt Runtime) treestore.Place {
 func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 	return TaskSpec{
 		Version: taskSpecVersion,
-		ID:      r.id,
-		Parent:  r.request.parent,
-		Profile: r.request.profile,
-		Prompt:  r.request.prompt,
-		Model:   r.request.model,
-		Depth:   r.depth,
-		Queue:   r.request.queue,
-		Limits: r.request.limits.or(m.opts.limits).or(TaskLimits{
+		ID:      r.ID,
+		Parent:  r.Value.request.parent,
+		Profile: r.Value.request.profile,
+		Prompt:  r.Value.request.prompt,
+		Model:   r.Value.request.model,
+		Depth:   r.Value.depth,
+		Queue:   r.Value.request.queue,
+		Limits: r.Value.request.limits.or(m.opts.limits).or(TaskLimits{
 			StepTimeout: DefaultTaskStepTimeout,
 			Timeout:     DefaultTaskTimeout,
 		}),
@@ -255,6 +237,9 @@ func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
 	return taskError(id, m.exec.send(ctx, id, taskInput{ID: newID(), Kind: inputCancel, Text: reason}))
 }
 
+// logger implements [taskHost].
+func (m *TaskManager) logger() *slog.Logger { return m.log }
+
 // SendOption adjusts a message to a task.
 type SendOption func(*taskInput)
 
@@ -314,9 +299,11 @@ func (m *TaskManager) TaskHistory(ctx context.Context, id string) ([]Message, er
 // When ctx ends before, the task is forgotten and its runtime is still being
 // removed, for which Close then waits.
 func (m *TaskManager) Remove(ctx context.Context, id string) error {
+	r := m.tasks.Record(id)
 	err := m.exec.remove(ctx, id)
-	if _, gone := m.exec.status(m.life, id); errors.Is(gone, ErrUnknownTask) {
-		m.forget(id)
+	if _, gone := m.exec.status(m.life, id); r != nil && errors.Is(gone, ErrUnknownTask) {
+		m.releaseFiles(r)
+		m.tasks.Forget(r)
 	}
 	return taskError(id, err)
 }
@@ -333,9 +320,7 @@ func (m *TaskManager) Close() error {
 }
 
 func (m *TaskManager) close() error {
-	m.mu.Lock()
-	m.closed = true
-	m.mu.Unlock()
+	m.tasks.Close()
 	err := m.exec.close()
 	// The followers end with the tasks they follow, and after their last events.
 	if !crew.WaitAtMost(closeHandlers, &m.wg) {
@@ -348,27 +333,24 @@ func (m *TaskManager) close() error {
 // openAgent makes the agent of a task and copies the files in that it begins
 // with. The executor calls it when there is room.
 func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {
-	m.mu.Lock()
-	r := m.tasks[spec.ID]
-	var private taskPrivate
-	if r != nil {
-		private = r.private
-	}
-	m.mu.Unlock()
+	r := m.tasks.Record(spec.ID)
 	if r == nil {
 		return nil, ErrUnknownTask
 	}
-	agent, err := m.taskAgent(ctx, spec, r.agent, private, gate)
+	m.mu.Lock()
+	private := r.Value.private
+	m.mu.Unlock()
+	agent, err := m.taskAgent(ctx, spec, r.Value.agent, private, gate)
 	if err != nil {
 		return nil, fmt.Errorf("make its agent: %w", err)
 	}
 	if err := m.files.Unpack(ctx, filesOf(agent.Runtime()), spec.Files); err != nil {
 		return nil, errors.Join(fmt.Errorf("copy files: %w", err), agent.Close())
 	}
-	m.releaseFiles(spec.ID)
+	m.releaseFiles(r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r.worker = agent
+	r.Value.worker = agent
 	return agent, nil
 }
 
@@ -377,4 +359,85 @@ func newID() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
+}
+
+// TaskManagerOption configures a [TaskManager].
+type TaskManagerOption func(*taskManagerOptions)
+
+type taskManagerOptions struct {
+	maxTasks int
+	depth    int
+	personas []Persona
+	limits   TaskLimits
+	agent    []Option
+	approve  ApprovalFunc
+	onEvent  func(Event)
+	owner    *Agent // whose tasks these are, when the agent made the manager itself
+}
+
+// newTaskManagerOptions applies opts to the defaults and checks the outcome.
+func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error) {
+	o := taskManagerOptions{maxTasks: DefaultMaxTasks, depth: DefaultTaskDepth}
+	apply(&o, opts)
+	switch {
+	case o.maxTasks < 1:
+		return o, fmt.Errorf("option MaxTasks: must be at least 1, not %d", o.maxTasks)
+	case o.depth < 0:
+		return o, fmt.Errorf("option TaskDepth: must not be negative, like %d", o.depth)
+	}
+	if err := o.limits.check(); err != nil {
+		return o, fmt.Errorf("option TaskDefaults: %w", err)
+	}
+	return o, nil
+}
+
+// logger returns where a manager logs: as the agents do that work on its tasks.
+func (o *taskManagerOptions) logger() *slog.Logger {
+	if o.owner != nil {
+		return o.owner.log
+	}
+	return cmp.Or(applyOptions(o.agent).logger, slog.New(slog.DiscardHandler))
+}
+
+// MaxTasks sets how many tasks run at once. Default: [DefaultMaxTasks]; for an
+// agent's own manager PYGENT_MAX_TASKS.
+func MaxTasks(n int) TaskManagerOption { return func(o *taskManagerOptions) { o.maxTasks = n } }
+
+// TaskDepth sets how deep agents delegate: 0 is not at all, 1 forbids it to
+// agents that work on a task themselves. Default: [DefaultTaskDepth].
+func TaskDepth(n int) TaskManagerOption { return func(o *taskManagerOptions) { o.depth = n } }
+
+// TaskPersonas sets who works on tasks: one after the other, unless a task
+// names one. Default: none, which leaves it to the profile; for an agent's own
+// manager the task personas of the configuration.
+func TaskPersonas(personas ...Persona) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.personas = slices.Clone(personas) }
+}
+
+// TaskDefaults sets the limits of tasks that say nothing of their own.
+func TaskDefaults(l TaskLimits) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.limits = l.or(o.limits) }
+}
+
+// TaskAgents sets the options of the agents that work on tasks of no other
+// profile. A runtime given by [WithRuntime] would be shared by all of them: use
+// [WithTaskProfile] for runtimes of your own. Default: for an agent's own
+// manager the agent's model, tools and rules, else those of [New].
+func TaskAgents(opts ...Option) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.agent = append(o.agent, opts...) }
+}
+
+// TaskApproval sets who decides about calls of tasks, as [WithApproval] does for
+// an agent, unless their agents have an [ApprovalFunc] of their own. Default:
+// for an agent's own manager the agent's [ApprovalFunc] with its rules, else
+// nobody, which denies what needs approval. Calls of several tasks are asked
+// for one at a time.
+func TaskApproval(f ApprovalFunc) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.approve = f }
+}
+
+// OnTaskEvent sets a function that sees the events of all tasks, each with the
+// task's id. It is called by one goroutine at a time and should return soon.
+func OnTaskEvent(f func(Event)) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.onEvent = f }
 }
