@@ -63,15 +63,25 @@ type Agent struct {
 // background, and the first command waits for it. Errors name the option or
 // the variable to change.
 func New(opts ...Option) (*Agent, error) {
-	o := applyOptions(opts)
-	if !o.configured {
-		env, err := environment()
-		if err != nil {
-			return nil, err
-		}
-		o = applyOptions(slices.Concat(env.Options(), opts))
+	o, err := resolveOptions(opts)
+	if err != nil {
+		return nil, err
 	}
 	return newAgent(o)
+}
+
+// resolveOptions applies options to what the environment says, unless they hold
+// a configuration, in which that is included.
+func resolveOptions(opts []Option) (options, error) {
+	o := applyOptions(opts)
+	if o.configured {
+		return o, nil
+	}
+	env, err := environment()
+	if err != nil {
+		return o, err
+	}
+	return applyOptions(slices.Concat(env.Options(), opts)), nil
 }
 
 func applyOptions(opts []Option) options {

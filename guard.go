@@ -228,3 +228,28 @@ func logPanic(log *slog.Logger, what string, err error) {
 		log.Error(what+" panicked", "error", err, "stack", string(p.stack))
 	}
 }
+
+// within calls f and returns its error. One that does not return in time is left
+// behind, in a goroutine of its own. A panic is an error.
+func within(limit time.Duration, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if p := recover(); p != nil {
+				err = &panicError{p, debug.Stack()}
+			}
+			done <- err
+		}()
+		err = f()
+		touch(err)
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+		return ErrLeftBehind
+	}
+}

@@ -60,7 +60,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.MaxTime, r.timeOver)
 		defer cancel()
 	}
-	r.budget.deadline, _ = ctx.Deadline()
+	r.budget.Deadline, _ = ctx.Deadline()
 	r.patience = ctx.Done()
 	r.git.begin()
 	err := r.steps(ctx, msg)
@@ -70,7 +70,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 		r.tellGitChanges()
 	}
 	r.result.TaskUsage = r.budget.Below()
-	r.budget.over.Store(true)
+	r.budget.End()
 	r.result.Elapsed = time.Since(r.started)
 	r.release() // who hears of the end may append
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
@@ -101,7 +101,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
 		case r.budgetSpent():
-			r.end(StatusBudget, r.budget.spentInWords())
+			r.end(StatusBudget, r.budget.SpentInWords())
 		default:
 			if err := r.step(ctx); err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/treestore"
 )
 
 // fuzzedRuntime is a runtime of which nothing but files is used, and a way into
@@ -109,7 +110,7 @@ func (f *treeFuzz) step(op, x, y byte) {
 	case 8:
 		f.delegate(ctx, name, other)
 	case 9:
-		_ = packTree(ctx, f.child, name, func(r io.Reader) error { return unpackTree(ctx, f.parent, r, other) })
+		_ = filesOf(f.child).Pack(ctx, name, func(r io.Reader) error { return filesOf(f.parent).CopyFrom(ctx, r, other) })
 	case 10:
 		_ = tree.Remove(rt.root, name)
 	case 11:
@@ -128,11 +129,11 @@ func (f *treeFuzz) begin(ctx context.Context, dir string, file sandbox.InitialFi
 
 // delegate copies files from one workspace to the other, as a task gets them.
 func (f *treeFuzz) delegate(ctx context.Context, names ...string) {
-	var store taskFiles
-	defer store.close()
-	ref, err := store.collect(ctx, f.parent, names)
+	var store treestore.Store
+	defer store.Close()
+	ref, err := store.Collect(ctx, filesOf(f.parent), names)
 	if err == nil {
-		_ = store.unpackInto(ctx, f.child, ref)
+		_ = store.Unpack(ctx, filesOf(f.child), ref)
 	}
 }
 

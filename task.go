@@ -1,27 +1,33 @@
 package pygent
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/crew"
 )
 
 // Errors of tasks, to be tested with errors.Is.
 var (
 	// ErrUnknownTask is returned for an id that no task has.
-	ErrUnknownTask = errors.New("no such task")
+	ErrUnknownTask = crew.ErrUnknown
 	// ErrTaskExists is returned when a task with the same id and another prompt exists.
 	ErrTaskExists = errors.New("another task has this id")
 	// ErrTooManyTasks is returned when as many tasks run as may run at once.
-	ErrTooManyTasks = errors.New("too many tasks run already")
+	ErrTooManyTasks = crew.ErrNoRoom
 	// ErrTaskDepth is returned when an agent may not delegate because it works on
 	// a task itself.
 	ErrTaskDepth = errors.New("an agent that works on a task may not delegate here")
 	// ErrTaskRunning is returned for what can only be done to a task at rest.
-	ErrTaskRunning = errors.New("the task is running")
+	ErrTaskRunning = crew.ErrRunning
 	// ErrTaskManagerClosed is returned by a manager after Close.
-	ErrTaskManagerClosed = errors.New("the task manager is closed")
+	ErrTaskManagerClosed = crew.ErrClosed
 )
 
 // TaskState is where a task is in its life.
@@ -108,6 +114,260 @@ func (s TaskStatus) Elapsed(now time.Time) time.Duration {
 	}
 	return s.Ended.Sub(s.Started)
 }
+
+// errTaskTimeout is the cause with which the context of a task ends at its limit.
+var errTaskTimeout = errors.New("the task took too long")
+
+// taskCancelled is the cause with which a cancelled task's context ends.
+type taskCancelled struct{ reason string }
+
+// Error says why the task was cancelled.
+func (c *taskCancelled) Error() string { return cmp.Or(c.reason, "the task was cancelled") }
+
+// end turns the end of a run into a state: by its result, the limits it had, why
+// its context ended, and its error.
+func (s *TaskStatus) end(limits Limits, cause, err error) {
+	var cancelled *taskCancelled
+	result := cmp.Or(s.Result, &Result{})
+	switch {
+	case result.Status == StatusStopped || result.Status == StatusReplied:
+		s.State, s.Reason = TaskFinished, result.Reason
+	case result.Status == StatusAwaitingUser:
+		s.State = TaskAwaitingUser
+	case errors.Is(cause, errTaskTimeout):
+		s.State, s.Timeout = TaskTimedOut, limits.MaxTime
+		s.Reason = fmt.Sprintf("the task took longer than %s", s.Timeout)
+	case errors.As(cause, &cancelled):
+		s.State, s.Reason = TaskCancelled, cancelled.Error()
+	case result.Status == StatusTimeout:
+		s.State, s.Timeout, s.Reason = TaskTimedOut, limits.StepTimeout, result.Reason
+	case err != nil:
+		s.State, s.Reason = TaskFailed, err.Error()
+	default:
+		s.State, s.Reason = TaskFailed, cmp.Or(result.Reason, string(result.Status))
+	}
+}
+
+// count keeps a status up to date while a run goes on.
+func (s *TaskStatus) count(e Event) {
+	switch e.Type {
+	case EventText, EventReasoning:
+		return
+	case EventStep:
+		s.Steps++
+	case EventToolCall:
+		s.ToolCalls++
+	case EventMessage:
+		if e.Usage != nil {
+			s.Usage = s.Usage.Add(*e.Usage)
+		}
+	}
+	s.LastEvent = &e
+}
+
+// cancel makes a status that of a task that was cancelled.
+func (s *TaskStatus) cancel(reason string) {
+	s.State, s.Reason, s.Ended = TaskCancelled, reason, time.Now()
+}
+
+// renew begins a further run, of which nothing of the one before is true.
+func (s *TaskStatus) renew(state TaskState) {
+	s.State, s.Reason, s.Timeout, s.Result = state, "", 0, nil
+	s.Started, s.Ended = time.Time{}, time.Time{}
+}
+
+// MarshalJSON gives the limit that was reached in seconds.
+func (s TaskStatus) MarshalJSON() ([]byte, error) {
+	type plain TaskStatus
+	return json.Marshal(struct {
+		plain
+		Timeout jsonSeconds `json:"timeout_seconds,omitempty"`
+	}{plain(s), jsonSeconds(s.Timeout)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (s *TaskStatus) UnmarshalJSON(data []byte) error {
+	type plain TaskStatus
+	in := struct {
+		*plain
+		Timeout *jsonSeconds `json:"timeout_seconds"`
+	}{(*plain)(s), (*jsonSeconds)(&s.Timeout)}
+	return json.Unmarshal(data, &in)
+}
+
+// taskSpecVersion is the version of the JSON of a [TaskSpec]. A reader refuses
+// versions it does not know.
+const taskSpecVersion = 1
+
+// Limits of a task when nothing is said.
+const (
+	// DefaultTaskStepTimeout is how long a step of a task may take.
+	DefaultTaskStepTimeout = 5 * time.Minute
+	// DefaultTaskMaxTime is how long a task may take, its start included.
+	DefaultTaskMaxTime = 20 * time.Minute
+	// DefaultMaxTasks is how many tasks of a manager run at once.
+	DefaultMaxTasks = 3
+	// DefaultTaskDepth is how deep agents delegate: tasks do not.
+	DefaultTaskDepth = 1
+)
+
+// TaskSpec describes a task so that it can be carried out elsewhere: it is a
+// small JSON value that holds no functions and no secrets. What only this
+// process has, such as a Model, reaches a task through its profile.
+type TaskSpec struct {
+	Version int         `json:"version"`
+	ID      string      `json:"id"`
+	Parent  string      `json:"parent,omitempty"`  // the id of the agent that delegates
+	Profile string      `json:"profile,omitempty"` // see [RegisterTaskProfile]; empty is the manager's own
+	Prompt  string      `json:"prompt"`
+	Persona Persona     `json:"persona,omitzero"` // zero is the profile's
+	Model   string      `json:"model,omitempty"`  // a model's name; empty is the profile's
+	Depth   int         `json:"depth"`            // of the task's agent, at least 1
+	Files   string      `json:"files,omitempty"`  // "sha256:…" of the tar with the files to begin with
+	Runtime TaskRuntime `json:"runtime,omitzero"`
+	Limits  Limits      `json:"limits"`
+	Queue   bool        `json:"queue,omitempty"` // wait when there is no room, instead of failing
+}
+
+// TaskRuntime says in what kind of runtime a task is carried out.
+type TaskRuntime struct {
+	// Kind is "docker", "local", "custom" for a runtime that only the parent
+	// can make, or empty for the profile's.
+	Kind string `json:"kind,omitempty"`
+	// Container is how the parent's container is made, or that there is none.
+	Container ContainerConfig `json:"container,omitzero"`
+	// Local is what commands may reach where there is no container.
+	Local LocalConfig `json:"local,omitzero"`
+}
+
+// taskID is what an id may look like: it becomes part of names and messages.
+var taskID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
+
+// check refuses a spec that no executor could carry out.
+func (s TaskSpec) check() error {
+	switch {
+	case s.Version != taskSpecVersion:
+		return fmt.Errorf("task spec: version %d is not known here, only %d", s.Version, taskSpecVersion)
+	case !taskID.MatchString(s.ID):
+		return fmt.Errorf("task spec: id %q: want 1 to 64 letters, digits, dots, dashes or underscores", s.ID)
+	case s.Prompt == "":
+		return errors.New("task spec: the prompt is empty")
+	case s.Depth < 1:
+		return fmt.Errorf("task spec: depth %d is below 1", s.Depth)
+	}
+	if err := s.Limits.check(); err != nil {
+		return fmt.Errorf("task spec: %w", err)
+	}
+	return nil
+}
+
+// UnmarshalJSON decodes a spec and refuses versions that this package does not
+// know, because it could not carry them out faithfully.
+func (s *TaskSpec) UnmarshalJSON(data []byte) error {
+	type plain TaskSpec // has no methods, and so no recursion
+	var p plain
+	if err := json.Unmarshal(data, &p); err != nil {
+		return fmt.Errorf("task spec: %w", err)
+	}
+	if err := TaskSpec(p).check(); err != nil {
+		return err
+	}
+	*s = TaskSpec(p)
+	return nil
+}
+
+// TaskOption adjusts one task.
+type TaskOption func(*taskOptions)
+
+type taskOptions struct {
+	taskRequest
+	id      string
+	private []TaskProfile // of this task alone
+	call    *callInfo     // by which an agent delegates the task; nil for none
+	err     error         // of an option that cannot be followed
+}
+
+// taskRequest is what a task was asked for, but for what cannot be compared:
+// functions, models given as values, and the parent's runtime.
+type taskRequest struct {
+	parent  string // the id of the agent that delegates
+	prompt  string
+	files   []string
+	persona *Persona
+	name    string // of a persona
+	model   string
+	profile string
+	limits  Limits
+	queue   bool
+}
+
+// WithTaskID sets the task's id, 1 to 64 letters, digits, dots, dashes or
+// underscores. Starting a task a second time by the same request changes
+// nothing; another request with its id is refused with [ErrTaskExists].
+// Requests are the same when parent agent, prompt and options are; functions
+// and models given as values, which cannot be compared, do not count. Default:
+// a new id; the delegation tools derive it from the call.
+func WithTaskID(id string) TaskOption { return func(o *taskOptions) { o.id = id } }
+
+// WithTaskCall has an agent delegate the task: the one whose tool call ctx is
+// the context of. It is told of the end, the tokens and the time of its run bound
+// the task, and its own depth counts. The delegation tools do so themselves. A
+// context that is not that of a tool call is an error.
+func WithTaskCall(ctx context.Context) TaskOption {
+	return func(o *taskOptions) {
+		if o.call = callOf(ctx); o.call == nil {
+			o.err = errors.New("option WithTaskCall: the context is not that of a tool call")
+		}
+	}
+}
+
+// WithTaskFiles copies files and directories of the parent's workspace into the
+// task's, where they have the same paths.
+func WithTaskFiles(paths ...string) TaskOption {
+	return func(o *taskOptions) { o.files = append(o.files, paths...) }
+}
+
+// WithTaskPersona sets who works on the task.
+func WithTaskPersona(p Persona) TaskOption { return func(o *taskOptions) { o.persona = &p } }
+
+// WithTaskPersonaName chooses one of the manager's personas. An unknown name is
+// an error that lists them.
+func WithTaskPersonaName(name string) TaskOption { return func(o *taskOptions) { o.name = name } }
+
+// WithTaskModelName names the model for the task, as the provider calls it.
+func WithTaskModelName(name string) TaskOption { return func(o *taskOptions) { o.model = name } }
+
+// WithTaskModel sets the model for the task.
+func WithTaskModel(m Model) TaskOption {
+	return WithTaskProfile(func(context.Context, TaskSpec) ([]Option, error) {
+		return []Option{WithModel(m)}, nil
+	})
+}
+
+// WithTaskProfile adds a profile for this task alone, after the one it is named.
+// Functions do not leave this process: a task that has to be carried out
+// elsewhere needs a profile with a name.
+func WithTaskProfile(p TaskProfile) TaskOption {
+	return func(o *taskOptions) {
+		if p != nil {
+			o.private = append(o.private, p)
+		}
+	}
+}
+
+// WithTaskLimits bounds the task; fields that are zero keep the manager's.
+func WithTaskLimits(l Limits) TaskOption {
+	return func(o *taskOptions) { o.limits = l.or(o.limits) }
+}
+
+// WithTaskProfileName chooses a profile of [RegisterTaskProfile].
+func WithTaskProfileName(name string) TaskOption {
+	return func(o *taskOptions) { o.profile = name }
+}
+
+// WithTaskQueue has the task wait its turn when as many run as may. Without it
+// that is an error.
+func WithTaskQueue() TaskOption { return func(o *taskOptions) { o.queue = true } }
 
 // taskError names the task in an error.
 func taskError(id string, err error) error {

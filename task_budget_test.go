@@ -142,3 +142,45 @@ func TestMessageAfterTheRunIsNotBoundByItsTokens(t *testing.T) {
 	require.NoError(t, agent.Tasks().Send(t.Context(), id, "this one"))
 	require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), id).State)
 }
+
+func TestTaskOfAToolCallIsDelegatedByItsAgent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts func(ctx context.Context) []pygent.TaskOption
+		want string
+	}{
+		"said": {func(ctx context.Context) []pygent.TaskOption {
+			return []pygent.TaskOption{pygent.WithTaskCall(ctx)}
+		}, "error: 300 tokens are spent, of 250"},
+		"not said": {func(context.Context) []pygent.TaskOption { return nil }, "error: the limit of 20 steps is reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var agent *pygent.Agent
+			hand, err := pygent.NewTool("hand", "", func(ctx context.Context, rt pygent.Runtime, _ struct{}) (string, error) {
+				id, err := agent.Tasks().StartTask(ctx, "Spend", rt, tt.opts(ctx)...)
+				if err != nil {
+					return "", err
+				}
+				_, err = agent.Tasks().Wait(ctx, id)
+				return id, err
+			})
+			require.NoError(t, err)
+			model := pygenttest.NewScriptedModel(pygenttest.Call("hand", nil).WithUsage(hundred), stop.WithUsage(hundred)).
+				On("Spend", spender()).RepeatLast()
+			agent = newAgent(t, model, pygent.WithTools(hand))
+			_, err = agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(1000))
+			require.NoError(t, err)
+			task := byPrompt(t, agent)["Spend"]
+			require.Equal(t, tt.want, task.String())
+			require.Equal(t, agent.ID(), task.Parent)
+		})
+	}
+}
+
+func TestWithTaskCallNeedsTheContextOfACall(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(stop))
+	var none context.Context
+	for _, ctx := range []context.Context{t.Context(), none} {
+		_, err := m.StartTask(t.Context(), "go", nil, pygent.WithTaskCall(ctx))
+		require.ErrorContains(t, err, "option WithTaskCall: the context is not that of a tool call")
+	}
+}

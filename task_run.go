@@ -5,41 +5,234 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/x/pygent/internal/crew"
+	"github.com/x/pygent/internal/eventlog"
 )
 
-// seenInputs is how many ids of inputs a task remembers.
-const seenInputs = 256
+// taskExecutor carries out tasks. It is the seam between the [TaskManager],
+// which knows parents, personas and budgets, and where agents run: in this
+// process for now, on a durable workflow engine or another machine later. So
+// everything that crosses it is data. Methods are safe for concurrent use, and
+// their contexts bound the call, never a task.
+type taskExecutor interface {
+	// start sets a task going, or queues it. A task whose id and prompt are
+	// known is left as it is.
+	start(ctx context.Context, spec TaskSpec) error
+	// status and list tell what is known of one task, and of all.
+	status(ctx context.Context, id string) (TaskStatus, error)
+	list(ctx context.Context) ([]TaskStatus, error)
+	// events gives the task's events with numbers above after, as they come,
+	// until the task rests and there are no more. Old ones may be missing, text
+	// deltas first: the numbers show it.
+	events(ctx context.Context, id string, after int64) iter.Seq2[Event, error]
+	// send hands an input to a task. One whose id was seen does nothing.
+	send(ctx context.Context, id string, in taskInput) error
+	// history is the conversation of the task's agent.
+	history(ctx context.Context, id string) ([]Message, error)
+	// export writes the archive of a file or directory of the task's workspace,
+	// as package tree has it.
+	export(ctx context.Context, id, path string, w io.Writer) error
+	// remove forgets a task at rest, and its workspace.
+	remove(ctx context.Context, id string) error
+	// close cancels all tasks, waits for them, and cleans up after them. It does
+	// not wait for ever: its error says what it left behind.
+	close() error
+}
 
-var errTaskTimeout = errors.New("the task took too long")
+// taskHost is what an executor in this process asks of the manager.
+type taskHost interface {
+	// openAgent makes the agent of a task, with the files that it begins with.
+	openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error)
+	// grant sets aside what a run of the task may spend, its first or a further
+	// one. It does not call back.
+	grant(spec TaskSpec, first bool) (taskGrant, error)
+	// logger takes what is not for models and people: the stacks of panics.
+	logger() *slog.Logger
+}
 
-// taskCancelled is the cause with which a cancelled task's context ends.
-type taskCancelled struct{ reason string }
+// localExecutor carries out tasks in this process, one goroutine each.
+type localExecutor struct {
+	crew *crew.Crew[*localTask, taskGrant]
+	host taskHost
+}
 
-// Error says why the task was cancelled.
-func (c *taskCancelled) Error() string { return cmp.Or(c.reason, "the task was cancelled") }
+// newLocalExecutor returns an executor that runs at most max tasks at once,
+// with agents made by host.
+func newLocalExecutor(max int, host taskHost) *localExecutor {
+	return &localExecutor{crew: crew.New[*localTask](max), host: host}
+}
+
+func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
+	if err := cmp.Or(spec.check(), alive(ctx)); err != nil {
+		return err
+	}
+	return sayLimit(x.crew.Start(spec.ID, newLocalTask(spec, x.host), spec.Queue, spec.Prompt, func(t *localTask) error {
+		if t.spec.Prompt != spec.Prompt {
+			return ErrTaskExists
+		}
+		return nil
+	}))
+}
+
+// sayLimit adds where the limit comes from to the error of a task for which
+// there is no room.
+func sayLimit(err error) error {
+	if errors.Is(err, ErrTooManyTasks) {
+		return fmt.Errorf("%w (PYGENT_MAX_TASKS)", err)
+	}
+	return err
+}
+
+// task finds a task.
+func (x *localExecutor) task(ctx context.Context, id string) (*localTask, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	return x.crew.Task(id)
+}
+
+func (x *localExecutor) status(ctx context.Context, id string) (TaskStatus, error) {
+	t, err := x.task(ctx, id)
+	if err != nil {
+		return TaskStatus{}, err
+	}
+	return t.snapshot(), nil
+}
+
+func (x *localExecutor) list(ctx context.Context) ([]TaskStatus, error) {
+	if err := alive(ctx); err != nil {
+		return nil, err
+	}
+	tasks := x.crew.Tasks()
+	all := make([]TaskStatus, len(tasks))
+	for i, t := range tasks {
+		all[i] = t.snapshot()
+	}
+	slices.SortFunc(all, func(a, b TaskStatus) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+func (x *localExecutor) events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		t, err := x.task(ctx, id)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		for e := range t.log.Follow(ctx, after, t.AtRest) {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if ctx.Err() != nil && !t.AtRest() {
+			yield(Event{}, contextError(ctx))
+		}
+	}
+}
+
+func (x *localExecutor) send(ctx context.Context, id string, in taskInput) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	switch in.Kind {
+	case inputMessage:
+		return sayLimit(x.crew.Message(id, in.ID, in.Text))
+	case inputDecision:
+		return x.crew.Tell(id, in.ID, func(t *localTask) { t.decide(in.Request, in.Decision) })
+	case inputCancel:
+		parked, err := x.crew.Cancel(id, in.ID, &taskCancelled{reason: in.Text})
+		select {
+		case <-parked:
+		case <-ctx.Done(): // the task took its input; the container goes on its own
+		}
+		return err
+	}
+	return fmt.Errorf("input of the unknown kind %q", in.Kind)
+}
+
+func (x *localExecutor) history(ctx context.Context, id string) ([]Message, error) {
+	t, err := x.task(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if agent := t.worker(); agent != nil {
+		return agent.History().Messages(), nil
+	}
+	return nil, nil
+}
+
+func (x *localExecutor) export(ctx context.Context, id, path string, w io.Writer) error {
+	t, err := x.task(ctx, id)
+	if err != nil {
+		return err
+	}
+	agent := t.worker()
+	if agent == nil {
+		return t.noWorkspace()
+	}
+	err = filesOf(agent.Runtime()).CopyTo(ctx, w, path)
+	if errors.Is(err, ErrRuntimeClosed) {
+		if _, gone := x.task(ctx, id); gone != nil {
+			return fmt.Errorf("%w any more: it was removed meanwhile", gone)
+		}
+		return ErrTaskManagerClosed
+	}
+	return err
+}
+
+func (x *localExecutor) remove(ctx context.Context, id string) error {
+	if err := alive(ctx); err != nil {
+		return err
+	}
+	closed, err := x.crew.Remove(ctx, id, func(err error) error { return taskError(id, err) })
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("its runtime is still being removed: %w", contextError(ctx))
+	}
+}
+
+func (x *localExecutor) close() error {
+	left, err := x.crew.Close(&taskCancelled{reason: ErrTaskManagerClosed.Error()}, taskError)
+	for _, id := range left.Runs {
+		err = errors.Join(err, taskError(id, fmt.Errorf("its run %w", ErrLeftBehind)))
+	}
+	if left.Removals {
+		err = errors.Join(err, fmt.Errorf("the removal of a task %w", ErrLeftBehind))
+	}
+	return err
+}
 
 // localTask is a task of a [localExecutor]: an agent, and what became of it.
 // Between runs the agent is kept, for its files and for further messages.
 type localTask struct {
 	spec TaskSpec
-	log  taskLog
+	host taskHost
+	log  *eventlog.Log[Event]
 
 	mu        sync.Mutex // guards what follows
 	abandoned bool       // its run did not end, and is not heard any more
 	status    TaskStatus
-	turn      int                     // counts the runs asked for
 	agent     *Agent                  // nil until the first run has made it
-	cancel    context.CancelCauseFunc // of the run that goes on or is queued, else nil
-	seen      []string                // ids of inputs, oldest first
 	decisions map[int64]chan Decision // that calls wait for, by the number of the event that asked
 }
 
-func newLocalTask(spec TaskSpec) *localTask {
-	return &localTask{spec: spec, status: TaskStatus{
+func newLocalTask(spec TaskSpec, host taskHost) *localTask {
+	return &localTask{spec: spec, host: host, log: eventlog.New(maxTaskEvents, numbered, worthOf), status: TaskStatus{
 		ID:      spec.ID,
 		Parent:  spec.Parent,
 		Prompt:  spec.Prompt,
@@ -54,7 +247,7 @@ func (t *localTask) snapshot() TaskStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	status := t.status
-	status.Seq = t.log.last()
+	status.Seq = t.log.Last()
 	return status
 }
 
@@ -69,88 +262,56 @@ func (t *localTask) change(f func(*TaskStatus)) {
 	f(&t.status)
 	status := t.status
 	status.LastEvent = nil // an event in an event in an event helps nobody
-	t.log.append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Text: status.String(), TaskStatus: &status})
+	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Text: status.String(), TaskStatus: &status})
 }
 
-// begin marks the start of a run, which cancel ends.
-func (t *localTask) begin(cancel context.CancelCauseFunc) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.turn++
-	t.cancel = cancel
-	t.change(started)
-}
+// AtRest implements [crew.Task].
+func (t *localTask) AtRest() bool { return t.snapshot().State.AtRest() }
 
-// enqueue makes the task wait for a run, which cancel ends. The number it
-// returns tells the run from others of the task.
-func (t *localTask) enqueue(cancel context.CancelCauseFunc) (turn int) {
+// Grant implements [crew.Task].
+func (t *localTask) Grant(first bool) (taskGrant, error) { return t.host.grant(t.spec, first) }
+
+// Begin implements [crew.Task].
+func (t *localTask) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.turn++
-	t.cancel = cancel
 	t.change(func(s *TaskStatus) {
-		renewed(s)
-		s.State = TaskQueued
+		s.renew(TaskRunning)
+		s.Started = time.Now()
+		s.Runs++
 	})
-	return t.turn
 }
 
-// dequeue marks the start of a run that waited, and reports false for one that
-// was cancelled meanwhile.
-func (t *localTask) dequeue(turn int) bool {
+// Wait implements [crew.Task].
+func (t *localTask) Wait() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.turn != turn || t.status.State != TaskQueued {
-		return false
-	}
-	t.change(started)
-	return true
+	t.change(func(s *TaskStatus) { s.renew(TaskQueued) })
 }
 
-// started makes a status that of a run that begins.
-func started(s *TaskStatus) {
-	renewed(s)
-	s.State, s.Started = TaskRunning, time.Now()
-	s.Runs++
-}
-
-// renewed clears what a status says of the run before.
-func renewed(s *TaskStatus) {
-	s.Reason, s.Timeout, s.Result = "", 0, nil
-	s.Started, s.Ended = time.Time{}, time.Time{}
-}
-
-// stop cancels the run that goes on or is queued. A question is withdrawn, which
-// stop reports.
-func (t *localTask) stop(cause error) (asked bool) {
+// Stop implements [crew.Task].
+func (t *localTask) Stop(cause error) (asked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.cancel != nil {
-		t.cancel(cause)
-	}
 	asked = t.status.State == TaskAwaitingUser
 	if asked || t.status.State == TaskQueued {
-		t.cancel = nil
-		t.change(func(s *TaskStatus) { s.State, s.Reason, s.Ended = TaskCancelled, cause.Error(), time.Now() })
+		t.change(func(s *TaskStatus) { s.cancel(cause.Error()) })
 	}
 	return asked
 }
 
-// abandon lets go of a run that does not end, and reports whether there is one.
-func (t *localTask) abandon() bool {
+// Abandon implements [crew.Task].
+func (t *localTask) Abandon() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned = !t.status.State.AtRest(); t.abandoned {
-		t.change(func(s *TaskStatus) {
-			s.State, s.Reason, s.Ended = TaskCancelled, "its run "+ErrLeftBehind.Error(), time.Now()
-		})
+		t.change(func(s *TaskStatus) { s.cancel("its run " + ErrLeftBehind.Error()) })
 	}
 	return t.abandoned
 }
 
-// run carries out the task, or a further message to it, and notes the outcome.
-// It calls ended before: who learns that the task rests may start another one.
-func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host taskHost, ended func()) {
+// Run implements [crew.Task].
+func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended func()) {
 	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
@@ -159,16 +320,18 @@ func (t *localTask) run(ctx context.Context, msg string, grant taskGrant, host t
 	defer func() {
 		grant.tokens.Settle()
 		if result == nil || result.Status != StatusAwaitingUser {
-			t.park()
+			t.Park()
 		}
 		ended()
-		t.finish(before, result, func(s *TaskStatus) { t.outcome(s, grant, context.Cause(ctx), err) })
+		limits := t.spec.Limits
+		limits.MaxTime = grant.timeout
+		t.finish(before, result, func(s *TaskStatus) { s.end(limits, context.Cause(ctx), err) })
 	}()
-	result, err = t.work(ctx, msg, grant, host)
+	result, err = t.work(ctx, msg, grant)
 }
 
-// refused notes that a run that had waited for room could not begin.
-func (t *localTask) refused(err error) {
+// Refuse implements [crew.Task].
+func (t *localTask) Refuse(err error) {
 	t.finish(t.snapshot(), nil, func(s *TaskStatus) { s.State, s.Reason = TaskFailed, err.Error() })
 }
 
@@ -176,7 +339,6 @@ func (t *localTask) refused(err error) {
 func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*TaskStatus)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.cancel = nil
 	if t.abandoned {
 		return // Close has said so already
 	}
@@ -193,11 +355,11 @@ func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*Task
 
 // work makes the agent, if there is none yet, and has it run. A panic is an
 // error: it must not take other tasks along.
-func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host taskHost) (result *Result, err error) {
+func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = nil, &panicError{p, debug.Stack()}
-			logPanic(host.logger(), "task "+t.spec.ID, err)
+			logPanic(t.host.logger(), "task "+t.spec.ID, err)
 		}
 	}()
 	if ctx.Err() != nil {
@@ -205,8 +367,8 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host 
 	}
 	agent := t.worker()
 	if agent == nil {
-		if agent, err = host.openAgent(ctx, t.spec, t.approve); err != nil {
-			logPanic(host.logger(), "task "+t.spec.ID, err)
+		if agent, err = t.host.openAgent(ctx, t.spec, t.approve); err != nil {
+			logPanic(t.host.logger(), "task "+t.spec.ID, err)
 			return nil, err
 		}
 		if !t.employ(agent) {
@@ -230,9 +392,9 @@ func (t *localTask) employ(agent *Agent) bool {
 	return !t.abandoned
 }
 
-// park ends the container of a task that is over, with what still runs there.
+// Park ends the container of a task that is over, with what still runs there.
 // Its files stay, and a further message starts it anew.
-func (t *localTask) park() {
+func (t *localTask) Park() {
 	if agent := t.worker(); agent != nil {
 		if rt, ok := agent.Runtime().(*workspaceRuntime); ok {
 			rt.Park()
@@ -248,29 +410,6 @@ func (t *localTask) noWorkspace() error {
 	return errors.New("it has no workspace yet")
 }
 
-// outcome turns the end of a run into a state.
-func (t *localTask) outcome(s *TaskStatus, grant taskGrant, cause, err error) {
-	var cancelled *taskCancelled
-	result := cmp.Or(s.Result, &Result{})
-	switch {
-	case result.Status == StatusStopped || result.Status == StatusReplied:
-		s.State, s.Reason = TaskFinished, result.Reason
-	case result.Status == StatusAwaitingUser:
-		s.State = TaskAwaitingUser
-	case errors.Is(cause, errTaskTimeout):
-		s.State, s.Timeout = TaskTimedOut, grant.timeout
-		s.Reason = fmt.Sprintf("the task took longer than %s", s.Timeout)
-	case errors.As(cause, &cancelled):
-		s.State, s.Reason = TaskCancelled, cancelled.Error()
-	case result.Status == StatusTimeout:
-		s.State, s.Timeout, s.Reason = TaskTimedOut, t.spec.Limits.StepTimeout, result.Reason
-	case err != nil:
-		s.State, s.Reason = TaskFailed, err.Error()
-	default:
-		s.State, s.Reason = TaskFailed, cmp.Or(result.Reason, string(result.Status))
-	}
-}
-
 // record notes an event of the agent. Those of tasks that the agent delegated
 // are in logs of their own.
 func (t *localTask) record(e Event) {
@@ -282,85 +421,18 @@ func (t *localTask) record(e Event) {
 	if t.abandoned {
 		return
 	}
-	t.count(e)
 	e.Task = t.spec.ID
-	t.log.append(e)
+	t.status.count(e)
+	t.log.Append(e)
 }
 
-// count keeps the status up to date while a run goes on. The caller holds t.mu.
-func (t *localTask) count(e Event) {
-	s := &t.status
-	switch e.Type {
-	case EventText, EventReasoning:
-		return
-	case EventStep:
-		s.Steps++
-	case EventToolCall:
-		s.ToolCalls++
-	case EventMessage:
-		if e.Usage != nil {
-			s.Usage = s.Usage.Add(*e.Usage)
-		}
-	}
-	e.Task = t.spec.ID
-	s.LastEvent = &e
-}
+// closeAgent is how long closing an agent, and its runtime, may take. It does not
+// come to that where the agent sees to its own time.
+const closeAgent = 3 * time.Minute
 
-// approve asks those who follow the task, by an event, and waits for the
-// decision.
-func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error) {
-	decision := make(chan Decision, 1)
-	t.mu.Lock()
-	if t.decisions == nil {
-		t.decisions = map[int64]chan Decision{}
-	}
-	// Under the lock, so that no decision can come before it is waited for.
-	request := t.log.append(Event{Time: time.Now(), Type: EventApproval, Task: t.spec.ID, Call: &call})
-	t.decisions[request] = decision
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.decisions, request)
-	}()
-	select {
-	case d := <-decision:
-		return d, nil
-	case <-ctx.Done():
-		return Decision{}, contextError(ctx)
-	}
-}
-
-// decide answers the call that the event with the number request is about.
-func (t *localTask) decide(request int64, d Decision) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if decision, ok := t.decisions[request]; ok {
-		decision <- d
-		delete(t.decisions, request)
-	}
-}
-
-// isNew reports whether the input was not seen yet.
-func (t *localTask) isNew(input string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !slices.Contains(t.seen, input)
-}
-
-// note remembers an input, so that it is not taken twice.
-func (t *localTask) note(input string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.seen) >= seenInputs {
-		t.seen = slices.Delete(t.seen, 0, seenInputs/2)
-	}
-	t.seen = append(t.seen, input)
-}
-
-// close ends the agent. Its workspace goes with it. What does not end in time is
+// Close ends the agent. Its workspace goes with it. What does not end in time is
 // left behind.
-func (t *localTask) close() error {
+func (t *localTask) Close() error {
 	agent := t.worker()
 	if agent == nil {
 		return nil

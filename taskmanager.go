@@ -8,10 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/crew"
+	"github.com/x/pygent/internal/ledger"
+	"github.com/x/pygent/internal/rota"
+	"github.com/x/pygent/internal/treestore"
 )
 
 // TaskManager has agents work on tasks in the background, each in a runtime
@@ -24,7 +29,8 @@ import (
 // on at the next message, until Remove or Close. Its methods are safe for
 // concurrent use. Close it when done.
 //
-// A task that an agent delegates in a run spends the tokens of that run. When
+// A task that an agent delegates in a run, by its tools or [WithTaskCall], spends
+// the tokens of that run. When
 // it begins, its share is set aside: [Limits].MaxTokens where the task or
 // [TaskDefaults] say so, else a quarter of the run's limit, but no more than
 // half of what is left. When it ends, the run has back what the task did not
@@ -35,25 +41,34 @@ import (
 // code that calls them: in a handler of the events that they wait for, and
 // Close also in a tool, an approval or a profile of one of the tasks.
 type TaskManager struct {
+	// Goroutines: each run of a task has one, and each removal, which belong to
+	// the executor. Each task at work has a follower, which handles its events,
+	// and one for each decision that it waits for: these are in wg. Close waits
+	// for the executor first, because the followers end with the tasks.
+	//
+	// Locks: mu guards the turns and the last fields of every taskLinks; approving
+	// is held while somebody is asked, emitting while the event handler runs. The
+	// executor, the records and the files have locks of their own. While mu or one
+	// of theirs is held no other is taken, and nothing of the caller's is called;
+	// but the executor's crew calls its tasks under its own lock, and through them
+	// grant.
 	opts  taskManagerOptions
+	log   *slog.Logger
 	exec  taskExecutor
-	files taskFiles
+	tasks ledger.Ledger[*taskLinks]
+	files treestore.Store
 	shut  func() error // closes once; later calls return what the first did
 
-	// Each task that is at work has a follower: a goroutine that handles its
-	// events, and others that ask for decisions about its calls.
 	life context.Context // ends when all else is over, and with it the followers
 	end  context.CancelFunc
-	wg   sync.WaitGroup // of followers; added to under mu
+	wg   sync.WaitGroup
 
 	callbacks callback.Guard // who runs the manager's event handler, approvals and profiles
-	approving sync.Mutex     // held while somebody is asked about a call
-	emitting  sync.Mutex     // held while the event handler runs
+	approving sync.Mutex
+	emitting  sync.Mutex
 
-	mu     sync.Mutex // guards what follows; no other lock is taken under it
-	closed bool
-	turns  personaTurns
-	tasks  map[string]*taskRecord // by id
+	mu    sync.Mutex
+	turns rota.Rota // of the personas
 }
 
 // NewTaskManager makes a manager that carries out tasks in this process.
@@ -66,7 +81,7 @@ func NewTaskManager(opts ...TaskManagerOption) (*TaskManager, error) {
 }
 
 func newTaskManager(o taskManagerOptions) *TaskManager {
-	m := &TaskManager{opts: o, tasks: map[string]*taskRecord{}}
+	m := &TaskManager{opts: o, log: o.logger()}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.exec = newLocalExecutor(o.maxTasks, m)
 	m.shut = sync.OnceValue(m.close)
@@ -79,9 +94,8 @@ func newTaskManager(o taskManagerOptions) *TaskManager {
 // agents have it.
 //
 // ctx bounds the start alone, in which parent is read: its settings, and the
-// files to copy. When it is the context of a tool call, the agent that called
-// delegates: it is told of the end, its limits of tokens and time bound the
-// task, and its own depth counts. Errors match [ErrTooManyTasks],
+// files to copy. The task is one of the agent whose own manager this is; with
+// [WithTaskCall] any agent delegates it. Errors match [ErrTooManyTasks],
 // [ErrTaskDepth] or [ErrTaskExists].
 func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runtime, opts ...TaskOption) (string, error) {
 	var o taskOptions
@@ -96,12 +110,12 @@ func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runti
 }
 
 func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) error {
-	if err := alive(ctx); err != nil {
+	if err := cmp.Or(o.err, alive(ctx)); err != nil {
 		return err
 	}
-	r := m.newRecord(ctx, prompt, o)
-	if r.depth > m.opts.depth {
-		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, r.depth, m.opts.depth)
+	r := m.newRecord(prompt, o)
+	if r.Value.depth > m.opts.depth {
+		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, r.Value.depth, m.opts.depth)
 	}
 	spec := m.spec(r)
 	if err := spec.check(); err != nil {
@@ -111,9 +125,12 @@ func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runti
 		return err
 	}
 	err := m.launch(ctx, r, spec, parent, o)
-	m.claimed(r, err)
+	if err != nil {
+		m.releaseFiles(r)
+	}
+	m.tasks.EndStart(r, err)
 	if err == nil {
-		m.follow(r.id)
+		m.follow(r.ID)
 	}
 	return err
 }
@@ -123,11 +140,11 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	if _, err := taskProfile(spec.Profile); err != nil {
 		return err
 	}
-	if err := r.budget.check(); err != nil {
+	if err := r.Value.budget.Check(); err != nil {
 		return err
 	}
 	var turn int
-	if spec.Persona, turn, err = m.persona(r.request); err != nil {
+	if spec.Persona, turn, err = m.persona(r.Value.request); err != nil {
 		return err
 	}
 	defer func() {
@@ -137,14 +154,12 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	}()
 	kind, private := taskRuntimeOf(parent)
 	spec.Runtime = kind
-	spec.Files, err = outlive(ctx, func() (string, error) { return m.files.collect(ctx, parent, o.files) })
-	logPanic(m.logger(), "runtime of the task's parent", err)
-	if err != nil {
+	if spec.Files, err = m.copyFiles(ctx, parent, o.files); err != nil {
 		return fmt.Errorf("copy files: %w", err)
 	}
 	private.files, private.profiles = spec.Files, o.private
 	m.mu.Lock()
-	r.private = private
+	r.Value.private = private
 	m.mu.Unlock()
 	return m.exec.start(ctx, spec)
 }
@@ -154,14 +169,14 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 	return TaskSpec{
 		Version: taskSpecVersion,
-		ID:      r.id,
-		Parent:  r.request.parent,
-		Profile: r.request.profile,
-		Prompt:  r.request.prompt,
-		Model:   r.request.model,
-		Depth:   r.depth,
-		Queue:   r.request.queue,
-		Limits: r.request.limits.or(m.opts.limits).or(Limits{
+		ID:      r.ID,
+		Parent:  r.Value.request.parent,
+		Profile: r.Value.request.profile,
+		Prompt:  r.Value.request.prompt,
+		Model:   r.Value.request.model,
+		Depth:   r.Value.depth,
+		Queue:   r.Value.request.queue,
+		Limits: r.Value.request.limits.or(m.opts.limits).or(Limits{
 			StepTimeout: DefaultTaskStepTimeout,
 			MaxTime:     DefaultTaskMaxTime,
 		}),
@@ -222,6 +237,9 @@ func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
 	return taskError(id, m.exec.send(ctx, id, taskInput{ID: newID(), Kind: inputCancel, Text: reason}))
 }
 
+// logger implements [taskHost].
+func (m *TaskManager) logger() *slog.Logger { return m.log }
+
 // SendOption adjusts a message to a task.
 type SendOption func(*taskInput)
 
@@ -261,22 +279,13 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 	case rt == nil:
 		err = errors.New("there is no runtime to copy files to")
 	case dest == "":
-		dest, err = samePath(ctx, rt, path)
+		dest, err = filesOf(rt).SamePath(ctx, path)
 	}
 	if err != nil {
 		return "", err
 	}
-	r, w := io.Pipe()
-	var wg sync.WaitGroup
-	var exported error
-	wg.Go(func() {
-		exported = m.exec.export(ctx, id, path, w)
-		w.CloseWithError(exported)
-	})
-	err = tooLargeForTask(unpackTree(ctx, rt, r, dest))
-	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // so that the export cannot hang
-	wg.Wait()
-	return dest, cmp.Or(tooLargeForTask(exported), err)
+	err = filesOf(rt).Receive(ctx, func(w io.Writer) error { return m.exec.export(ctx, id, path, w) }, dest)
+	return dest, err
 }
 
 // TaskHistory returns the conversation of a task's agent. The slice is a view
@@ -290,9 +299,11 @@ func (m *TaskManager) TaskHistory(ctx context.Context, id string) ([]Message, er
 // When ctx ends before, the task is forgotten and its runtime is still being
 // removed, for which Close then waits.
 func (m *TaskManager) Remove(ctx context.Context, id string) error {
+	r := m.tasks.Record(id)
 	err := m.exec.remove(ctx, id)
-	if _, gone := m.exec.status(m.life, id); errors.Is(gone, ErrUnknownTask) {
-		m.forget(id)
+	if _, gone := m.exec.status(m.life, id); r != nil && errors.Is(gone, ErrUnknownTask) {
+		m.releaseFiles(r)
+		m.tasks.Forget(r)
 	}
 	return taskError(id, err)
 }
@@ -309,42 +320,37 @@ func (m *TaskManager) Close() error {
 }
 
 func (m *TaskManager) close() error {
-	m.mu.Lock()
-	m.closed = true
-	m.mu.Unlock()
+	m.tasks.Close()
 	err := m.exec.close()
 	// The followers end with the tasks they follow, and after their last events.
-	if !waitAtMost(closeHandlers, &m.wg) {
+	if !crew.WaitAtMost(closeHandlers, &m.wg) {
 		err = errors.Join(err, fmt.Errorf("the handler of the tasks' events, or an approval, %w", ErrLeftBehind))
 	}
 	m.end()
-	return errors.Join(err, m.files.close())
+	return errors.Join(err, m.files.Close())
 }
 
 // openAgent makes the agent of a task and copies the files in that it begins
 // with. The executor calls it when there is room.
 func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {
-	m.mu.Lock()
-	r := m.tasks[spec.ID]
-	var private taskPrivate
-	if r != nil {
-		private = r.private
-	}
-	m.mu.Unlock()
+	r := m.tasks.Record(spec.ID)
 	if r == nil {
 		return nil, ErrUnknownTask
 	}
-	agent, err := m.taskAgent(ctx, spec, r.agent, private, gate)
+	m.mu.Lock()
+	private := r.Value.private
+	m.mu.Unlock()
+	agent, err := m.taskAgent(ctx, spec, r.Value.agent, private, gate)
 	if err != nil {
 		return nil, fmt.Errorf("make its agent: %w", err)
 	}
-	if err := m.files.unpackInto(ctx, agent.Runtime(), spec.Files); err != nil {
+	if err := m.files.Unpack(ctx, filesOf(agent.Runtime()), spec.Files); err != nil {
 		return nil, errors.Join(fmt.Errorf("copy files: %w", err), agent.Close())
 	}
-	m.releaseFiles(spec.ID)
+	m.releaseFiles(r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r.worker = agent
+	r.Value.worker = agent
 	return agent, nil
 }
 
@@ -353,4 +359,85 @@ func newID() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
+}
+
+// TaskManagerOption configures a [TaskManager].
+type TaskManagerOption func(*taskManagerOptions)
+
+type taskManagerOptions struct {
+	maxTasks int
+	depth    int
+	personas []Persona
+	limits   Limits
+	agent    []Option
+	approve  ApprovalFunc
+	onEvent  func(Event)
+	owner    *Agent // whose tasks these are, when the agent made the manager itself
+}
+
+// newTaskManagerOptions applies opts to the defaults and checks the outcome.
+func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error) {
+	o := taskManagerOptions{maxTasks: DefaultMaxTasks, depth: DefaultTaskDepth}
+	apply(&o, opts)
+	switch {
+	case o.maxTasks < 1:
+		return o, fmt.Errorf("option MaxTasks: must be at least 1, not %d", o.maxTasks)
+	case o.depth < 0:
+		return o, fmt.Errorf("option TaskDepth: must not be negative, like %d", o.depth)
+	}
+	if err := o.limits.check(); err != nil {
+		return o, fmt.Errorf("option TaskDefaults: %w", err)
+	}
+	return o, nil
+}
+
+// logger returns where a manager logs: as the agents do that work on its tasks.
+func (o *taskManagerOptions) logger() *slog.Logger {
+	if o.owner != nil {
+		return o.owner.log
+	}
+	return cmp.Or(applyOptions(o.agent).logger, slog.New(slog.DiscardHandler))
+}
+
+// MaxTasks sets how many tasks run at once. Default: [DefaultMaxTasks]; for an
+// agent's own manager PYGENT_MAX_TASKS.
+func MaxTasks(n int) TaskManagerOption { return func(o *taskManagerOptions) { o.maxTasks = n } }
+
+// TaskDepth sets how deep agents delegate: 0 is not at all, 1 forbids it to
+// agents that work on a task themselves. Default: [DefaultTaskDepth].
+func TaskDepth(n int) TaskManagerOption { return func(o *taskManagerOptions) { o.depth = n } }
+
+// TaskPersonas sets who works on tasks: one after the other, unless a task
+// names one. Default: none, which leaves it to the profile; for an agent's own
+// manager the task personas of the configuration.
+func TaskPersonas(personas ...Persona) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.personas = slices.Clone(personas) }
+}
+
+// TaskDefaults sets the limits of tasks that say nothing of their own.
+func TaskDefaults(l Limits) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.limits = l.or(o.limits) }
+}
+
+// TaskAgents sets the options of the agents that work on tasks of no other
+// profile. A runtime given by [WithRuntime] would be shared by all of them: use
+// [WithTaskProfile] for runtimes of your own. Default: for an agent's own
+// manager the agent's model, tools and rules, else those of [New].
+func TaskAgents(opts ...Option) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.agent = append(o.agent, opts...) }
+}
+
+// TaskApproval sets who decides about calls of tasks, as [WithApproval] does for
+// an agent, unless their agents have an [ApprovalFunc] of their own. Default:
+// for an agent's own manager the agent's [ApprovalFunc] with its rules, else
+// nobody, which denies what needs approval. Calls of several tasks are asked
+// for one at a time.
+func TaskApproval(f ApprovalFunc) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.approve = f }
+}
+
+// OnTaskEvent sets a function that sees the events of all tasks, each with the
+// task's id. It is called by one goroutine at a time and should return soon.
+func OnTaskEvent(f func(Event)) TaskManagerOption {
+	return func(o *taskManagerOptions) { o.onEvent = f }
 }

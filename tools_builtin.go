@@ -2,17 +2,21 @@ package pygent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/edit"
 )
 
 // Bounds of what the built-in tools show a model.
@@ -26,6 +30,8 @@ const (
 	// shownCommand bounds how much of a command is repeated in its result: the
 	// model wrote it and knows it.
 	shownCommand = 400
+	// maxJobWait bounds how long job_output waits for something new.
+	maxJobWait = 60 * time.Second
 )
 
 // builtinTools are the tools every default registry starts with. The map is
@@ -108,7 +114,7 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	compared := r
 	compared.FullPath, compared.Duration = "", 0
 	if len(r.Command) > shownCommand {
-		r.Command = headOf(r.Command, shownCommand) + " …"
+		r.Command = cut.Head(r.Command, shownCommand) + " …"
 	}
 	result := &ToolResult{Content: r.String(), Display: display, failed: r.ExitCode != 0 || r.TimedOut, compared: compared.String()}
 	if err != nil {
@@ -147,7 +153,7 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 	if err != nil {
 		return nil, err
 	}
-	edited, line, err := replaceOnce(string(data), in.OldText, in.NewText)
+	edited, line, err := edit.ReplaceOnce(string(data), in.OldText, in.NewText)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Path, err)
 	}
@@ -155,51 +161,6 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 		return nil, err
 	}
 	return &ToolResult{Content: fmt.Sprintf("edited %s at line %d", in.Path, line)}, nil
-}
-
-// replaceOnce replaces the only occurrence of old in text, and returns the
-// line it began at. Models write LF: in a text with CRLF line ends, an old
-// text that does not occur as it is gets those, and a new text gets the line
-// ends of its place. An old text with CRLF shows a model that knows what it
-// does; its new text is taken as it is.
-func replaceOnce(text, old, new string) (edited string, line int, err error) {
-	verbatim := strings.Contains(old, "\r\n")
-	if !strings.Contains(text, old) && strings.Contains(text, "\r\n") {
-		old, verbatim = toCRLF(old), false
-	}
-	at, last := strings.Index(text, old), strings.LastIndex(text, old)
-	switch {
-	case at < 0:
-		return "", 0, errors.New("old_text does not occur in the file; read the file and copy the text exactly")
-	case at != last: // occurrences that overlap are two as well
-		return "", 0, fmt.Errorf("old_text occurs more than once, on line %d and on line %d; add lines around it to make it unique", lineAt(text, at), lineAt(text, last))
-	}
-	if !verbatim && endsInCRLF(text, at) {
-		if text[at] == '\n' { // the CR before it belongs to the line end
-			at, old = at-1, "\r"+old
-		}
-		new = toCRLF(new)
-	}
-	return text[:at] + new + text[at+len(old):], lineAt(text, at), nil
-}
-
-// lineAt returns the number of the line, from 1, that the byte at is in.
-func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
-
-// endsInCRLF reports whether the line that the byte at is in ends in CRLF; of
-// a last line without an end, whether the line before it does.
-func endsInCRLF(text string, at int) bool {
-	end := strings.IndexByte(text[at:], '\n')
-	if end < 0 {
-		end = strings.LastIndexByte(text[:at], '\n')
-	} else {
-		end += at
-	}
-	return end > 0 && text[end-1] == '\r'
-}
-
-func toCRLF(s string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\n", "\r\n")
 }
 
 type downloadInput struct {
@@ -299,42 +260,149 @@ func stopRun(_ context.Context, _ Runtime, in stopInput) (*ToolResult, error) {
 	return &ToolResult{Content: "stopped", Summary: in.Summary, End: StatusStopped}, nil
 }
 
-// headOf returns at most n bytes of the start of s, not cutting a character.
-func headOf(s string, n int) string {
-	if len(s) <= n {
-		return s
+// jobRunner returns the runtime as one that runs commands in the background.
+func jobRunner(rt Runtime) (JobRunner, error) {
+	j, ok := rt.(JobRunner)
+	if !ok {
+		return nil, errors.New("this runtime cannot run commands in the background")
 	}
-	end := n
-	for end > 0 && end > n-utf8.UTFMax+1 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	if !utf8.RuneStart(s[end]) {
-		end = n // not UTF-8: there is no character to keep whole
-	}
-	return s[:end]
+	return j, nil
 }
 
-// tailOf returns at most n bytes of the end of s, not cutting a character.
-func tailOf(s string, n int) string {
-	if len(s) <= n {
-		return s
+func startJob(ctx context.Context, rt Runtime, cmd string, opts ...BashOption) (*ToolResult, error) {
+	runner, err := jobRunner(rt)
+	if err != nil {
+		return nil, err
 	}
-	begin := len(s) - n
-	at := begin
-	for at < len(s) && at < begin+utf8.UTFMax-1 && !utf8.RuneStart(s[at]) {
-		at++
+	job, err := runner.StartJob(ctx, cmd, opts...)
+	if err != nil {
+		return nil, err
 	}
-	if at < len(s) && !utf8.RuneStart(s[at]) {
-		at = begin // not UTF-8: there is no character to keep whole
-	}
-	return s[at:]
+	return &ToolResult{Content: fmt.Sprintf("started job %s in the background; read what it prints with job_output, end it with job_kill", job.ID)}, nil
 }
+
+type jobOutputInput struct {
+	ID     string  `json:"id" jsonschema:"the job's id"`
+	Offset int64   `json:"offset,omitempty" jsonschema:"byte of the output to begin at; default 0"`
+	Wait   float64 `json:"wait,omitempty" jsonschema:"seconds to wait for something new, at most 60; default 0"`
+}
+
+func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult, error) {
+	runner, err := jobRunner(rt)
+	if err != nil {
+		return nil, err
+	}
+	if in.Offset < 0 || in.Wait < 0 {
+		return nil, errors.New("offset and wait must not be negative")
+	}
+	wait := min(secondsOf(in.Wait), maxJobWait)
+	out, err := runner.JobOutput(ctx, in.ID, in.Offset, wait)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	if out.Skipped > 0 {
+		fmt.Fprintf(&b, "[%d bytes are no longer kept]\n", out.Skipped)
+	}
+	b.WriteString(out.Text)
+	if out.Text != "" && !strings.HasSuffix(out.Text, "\n") {
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "[%s; read on with offset %d]", out.Job, out.Next)
+	return &ToolResult{Content: b.String()}, nil
+}
+
+type jobListInput struct{}
+
+func jobList(ctx context.Context, rt Runtime, _ jobListInput) (*ToolResult, error) {
+	runner, err := jobRunner(rt)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := runner.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(jobs) == 0 {
+		return &ToolResult{Content: "no jobs"}, nil
+	}
+	var lines []string
+	for _, j := range jobs {
+		lines = append(lines, j.String())
+	}
+	return &ToolResult{Content: strings.Join(lines, "\n")}, nil
+}
+
+type jobKillInput struct {
+	ID string `json:"id" jsonschema:"the job's id"`
+}
+
+func jobKill(ctx context.Context, rt Runtime, in jobKillInput) (*ToolResult, error) {
+	runner, err := jobRunner(rt)
+	if err != nil {
+		return nil, err
+	}
+	job, err := runner.KillJob(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &ToolResult{Content: job.String()}, nil
+}
+
+// String renders a command with its directory, for who decides about it.
+func (in bashInput) String() string {
+	command := "$ " + strings.TrimSpace(in.Cmd)
+	if in.Cwd != "" {
+		return fmt.Sprintf("(in %q) %s", in.Cwd, command)
+	}
+	return command
+}
+
+// commandIn returns what a call of bash runs; false for any other call.
+func commandIn(call ToolCall) (in bashInput, ok bool) {
+	ok = call.Name == "bash" && json.Unmarshal([]byte(call.Arguments), &in) == nil
+	return in, ok
+}
+
+// fileChange is what a call does to a file of the workspace.
+type fileChange struct {
+	tool string
+	path string // clean
+	what string // the new content, or the difference
+}
+
+// title names the file and what changes it, for who decides about it.
+func (c fileChange) title() string { return fmt.Sprintf("%s %q", c.tool, c.path) }
+
+// changeIn returns what a call does to a file; false for one that does not.
+func changeIn(call ToolCall) (fileChange, bool) {
+	var name, what string
+	var err error
+	switch call.Name {
+	case "write_file":
+		var in writeInput
+		err = json.Unmarshal([]byte(call.Arguments), &in)
+		name, what = in.Path, in.Content
+	case "edit_file":
+		var in editInput
+		err = json.Unmarshal([]byte(call.Arguments), &in)
+		name, what = in.Path, prefixLines("- ", in.OldText)+"\n"+prefixLines("+ ", in.NewText)
+	case "collect_file":
+		var in collectInput
+		err = json.Unmarshal([]byte(call.Arguments), &in)
+		name, what = cmp.Or(in.Dest, in.Path), fmt.Sprintf("from task %q: %q", in.TaskID, in.Path)
+	default:
+		return fileChange{}, false
+	}
+	return fileChange{tool: call.Name, path: path.Clean(name), what: what}, err == nil
+}
+
+func prefixLines(prefix, text string) string {
+	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix)
+}
+
+// headOf returns at most n bytes of the start of s, not cutting a character.
+func headOf(s string, n int) string { return cut.Head(s, n) }
 
 // bound keeps the head and the tail of a text that is longer than n bytes.
-func bound(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	head, tail := headOf(s, n/2), tailOf(s, n/2)
-	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", head, len(s)-len(head)-len(tail), tail)
-}
+func bound(s string, n int) string { return cut.Middle(s, n) }

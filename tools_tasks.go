@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/notices"
 )
 
 // Bounds of the delegation tools.
@@ -16,6 +19,8 @@ const (
 	maxTaskWait = 10 * time.Minute
 	// shownPrompt is how much of its prompt a list of tasks repeats.
 	shownPrompt = 80
+	// noticedSummary is how many bytes of a task's summary a notice repeats.
+	noticedSummary = 2000
 )
 
 // delegationTools are the tools with which an agent puts others to work. They
@@ -88,6 +93,7 @@ func delegateTask(ctx context.Context, rt Runtime, in delegateInput) (*ToolResul
 		return nil, errors.New("a time limit is negative")
 	}
 	id, err := tasks.StartTask(ctx, in.Prompt, rt,
+		WithTaskCall(ctx),
 		WithTaskID(call.taskID()),
 		WithTaskFiles(in.Files...),
 		WithTaskPersonaName(in.Persona),
@@ -238,7 +244,7 @@ func describeTask(s TaskStatus) string {
 // listedTask is a task in one line.
 func listedTask(s TaskStatus) string {
 	prompt, _, _ := strings.Cut(s.Prompt, "\n")
-	return fmt.Sprintf("%s: %s [%s] %s", s.ID, s, taskFigures(s), headOf(prompt, shownPrompt))
+	return fmt.Sprintf("%s: %s [%s] %s", s.ID, s, taskFigures(s), cut.Head(prompt, shownPrompt))
 }
 
 func taskFigures(s TaskStatus) string {
@@ -315,4 +321,84 @@ func ownTask(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 		return TaskStatus{}, err
 	}
 	return mine[0], nil
+}
+
+// callInfo is what a tool can learn of the call that it serves.
+type callInfo struct {
+	agent   *Agent
+	tasks   func() *TaskManager // the agent's; a function, because most calls need none
+	budget  *taskBudget
+	message int // the index in the history of the message that calls
+	index   int // of the call in the message
+}
+
+type callKey struct{}
+
+// withCall marks a context as that of one call of the message at work.
+func (r *run) withCall(ctx context.Context, index int) context.Context {
+	return context.WithValue(ctx, callKey{}, &callInfo{
+		agent:   r.Agent,
+		tasks:   r.Tasks,
+		budget:  r.budget,
+		message: r.message,
+		index:   index,
+	})
+}
+
+// callOf returns the tool call that ctx belongs to, or nil.
+func callOf(ctx context.Context) *callInfo {
+	if ctx == nil {
+		return nil
+	}
+	call, _ := ctx.Value(callKey{}).(*callInfo)
+	return call
+}
+
+// taskID derives the id of the task that the call delegates: a run that is
+// resumed derives the same again. Only messages of the model count, because
+// what the user is told between them is a matter of timing.
+func (c *callInfo) taskID() string {
+	nth := 0
+	for _, m := range c.agent.history.view()[:c.message] {
+		if m.Role == RoleAssistant {
+			nth++
+		}
+	}
+	return shortHash(fmt.Sprintf("%s/%d/%d", c.agent.id, nth, c.index))
+}
+
+// taskNotices is what an agent's model has yet to be told of tasks that ended.
+type taskNotices struct{ list notices.List }
+
+// nthEnd counts the ends of a task. One that was cancelled before its first run
+// has ended as well.
+func nthEnd(s TaskStatus) int { return s.Runs + 1 }
+
+// add notes that a task ended, unless the model knows.
+func (n *taskNotices) add(s TaskStatus) { n.list.Add(s.ID, nthEnd(s), noticeOf(s)) }
+
+// known notes that the model is told the status now, otherwise than by a notice,
+// and reports whether the end of the task is news to it.
+func (n *taskNotices) known(s TaskStatus) (news bool) {
+	return s.State.AtRest() && n.list.Known(s.ID, nthEnd(s))
+}
+
+// take returns what is to be told now, or an empty text.
+func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
+
+// noticeOf says in words how a task ended.
+func noticeOf(s TaskStatus) string {
+	about := lastWords(s)
+	if about != "" {
+		about = ": " + about
+	}
+	return fmt.Sprintf("[task %s %s%s]", s.ID, s, about)
+}
+
+// lastWords is what a task that rests has to say: its answer, or what it asks.
+func lastWords(s TaskStatus) string {
+	if q := s.Question(); q != nil {
+		return cut.Middle(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayCannotAnswer + ")"
+	}
+	return cut.Middle(s.Summary(), noticedSummary)
 }

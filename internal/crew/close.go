@@ -1,0 +1,134 @@
+package crew
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// What Close allows for, so that nothing can hold it up for ever.
+const (
+	// closeRuns is how long it waits for cancelled runs to end.
+	closeRuns = 30 * time.Second
+	// closeRemovals is how long it waits for removals that go on.
+	closeRemovals = 3 * time.Minute
+	// closingAtOnce is how many tasks are closed side by side: removing a
+	// container takes an engine a while.
+	closingAtOnce = 16
+)
+
+// Remove forgets a task at rest and closes it. The channel has the error of that.
+// When ctx ends before, Close tells it.
+func (c *Crew[T, G]) Remove(ctx context.Context, id string, named func(error) error) (closed <-chan error, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, ok := c.members[id]
+	switch {
+	case !ok:
+		return nil, ErrUnknown
+	case c.closed:
+		return nil, ErrClosed
+	case !m.task.AtRest():
+		return nil, ErrRunning
+	}
+	delete(c.members, id)
+	done := make(chan error)
+	c.rest.Go(func() {
+		err := m.task.Close()
+		select {
+		case done <- err:
+		case <-ctx.Done():
+			c.note(named(err))
+		}
+	})
+	return done, nil
+}
+
+// note keeps an error for Close to tell.
+func (c *Crew[T, G]) note(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = errors.Join(c.failed, err)
+}
+
+// Left is what [Crew.Close] left behind.
+type Left struct {
+	Runs     []string // the tasks whose runs did not end in time
+	Removals bool     // some removal did not
+}
+
+// Close cancels all tasks for the given cause, waits for them, and closes them.
+// It does not wait for ever. named names the task in an error that it had.
+func (c *Crew[T, G]) Close(cause error, named func(id string, err error) error) (left Left, err error) {
+	c.cancelAll(cause)
+	if !WaitAtMost(closeRuns, &c.runs) {
+		left.Runs = c.abandonAll()
+	}
+	err = c.closeAll(named)
+	left.Removals = !WaitAtMost(closeRemovals, &c.rest)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return left, errors.Join(err, c.failed)
+}
+
+// cancelAll ends all runs, those that wait for room as well. From then on the
+// table of tasks does not change.
+func (c *Crew[T, G]) cancelAll(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.end(cause)
+	for _, m := range c.members {
+		c.stop(m, cause)
+	}
+	c.queue = nil
+}
+
+// abandonAll lets go of the tasks whose runs do not end, and returns their ids.
+func (c *Crew[T, G]) abandonAll() (ids []string) {
+	for id, m := range c.members {
+		if m.task.Abandon() {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (c *Crew[T, G]) closeAll(named func(id string, err error) error) error {
+	var wg sync.WaitGroup
+	room := make(chan struct{}, closingAtOnce)
+	var mu sync.Mutex
+	var all error
+	for id, m := range c.members {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			if err := m.task.Close(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				all = errors.Join(all, named(id, err))
+			}
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// WaitAtMost waits for a group, and reports whether it ended in time. Else a
+// goroutine goes on to wait.
+func WaitAtMost(limit time.Duration, group *sync.WaitGroup) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		group.Wait()
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case <-done:
+		return true
+	case <-late.C:
+		return false
+	}
+}

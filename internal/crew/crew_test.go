@@ -1,0 +1,230 @@
+package crew_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/crew"
+)
+
+// task notes what a crew does with it.
+type task struct {
+	deaf    bool // its run does not end with its context
+	granted error
+
+	mu     sync.Mutex
+	rests  bool
+	heard  []string
+	goOn   chan struct{} // ends a run
+	asking bool
+}
+
+func newTask() *task { return &task{rests: true, goOn: make(chan struct{})} }
+
+func (k *task) note(what string, rests bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.heard, k.rests = append(k.heard, what), rests
+}
+
+func (k *task) notes() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.heard)
+}
+
+func (k *task) AtRest() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rests
+}
+
+func (k *task) Grant(first bool) (int, error) {
+	k.note(fmt.Sprint("grant ", first), k.rests)
+	return 1, k.granted
+}
+func (k *task) Wait()            { k.note("wait", false) }
+func (k *task) Begin()           { k.note("begin", false) }
+func (k *task) Refuse(err error) { k.note(err.Error(), true) }
+func (k *task) Stop(cause error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.heard[len(k.heard)-1] == "wait" {
+		k.rests = true
+	}
+	k.heard = append(k.heard, "stop: "+cause.Error())
+	return k.asking
+}
+func (k *task) Park()         { k.note("park", true) }
+func (k *task) Close() error  { k.note("close", true); return nil }
+func (k *task) Abandon() bool { return !k.AtRest() }
+
+func (k *task) Run(ctx context.Context, msg string, _ int, ended func()) {
+	select {
+	case <-k.goOn:
+	case <-k.end(ctx):
+	}
+	ended()
+	k.note("ran "+msg, true)
+}
+
+func (k *task) end(ctx context.Context) <-chan struct{} {
+	if k.deaf {
+		return nil
+	}
+	return ctx.Done()
+}
+
+var errOver = errors.New("over")
+
+func named(id string, err error) error { return fmt.Errorf("%s: %w", id, err) }
+
+func known(*task) error { return errors.New("known") }
+
+func start(t *testing.T, c *crew.Crew[*task, int], id string, queues bool) *task {
+	t.Helper()
+	k := newTask()
+	require.NoError(t, c.Start(id, k, queues, "go", known))
+	return k
+}
+
+func closeCrew(t *testing.T, c *crew.Crew[*task, int]) {
+	t.Helper()
+	left, err := c.Close(errOver, named)
+	require.NoError(t, err)
+	require.Zero(t, left)
+}
+
+func TestTasksWaitForRoomInTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one, two, three := start(t, c, "1", true), start(t, c, "2", true), start(t, c, "3", true)
+		require.ErrorIs(t, c.Start("4", newTask(), false, "go", known), crew.ErrNoRoom)
+		require.ErrorContains(t, c.Start("1", newTask(), true, "go", known), "known")
+		require.Equal(t, []string{"grant true", "begin"}, one.notes())
+		require.Equal(t, []string{"wait"}, two.notes())
+		require.ErrorIs(t, c.Message("2", "a", "more"), crew.ErrRunning)
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"wait", "begin", "grant true"}, two.notes())
+		require.Equal(t, []string{"wait"}, three.notes())
+		two.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"wait", "begin", "grant true"}, three.notes())
+		closeCrew(t, c)
+		require.Equal(t, []string{"wait", "begin", "grant true", "stop: over", "ran go", "close"}, three.notes())
+		require.ErrorIs(t, c.Start("5", newTask(), true, "go", known), crew.ErrClosed)
+	})
+}
+
+func TestTaskThatWaitsIsCancelledAndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one, two := start(t, c, "1", true), start(t, c, "2", true)
+		parked, err := c.Cancel("2", "a", errOver)
+		require.NoError(t, err)
+		<-parked
+		require.NoError(t, c.Message("2", "b", "more"), "it rests")
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"wait", "stop: over", "wait", "begin", "grant true"}, two.notes(), "once, and first")
+		two.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, "ran more", two.notes()[5])
+		closeCrew(t, c)
+	})
+}
+
+func TestRunThatWaitedMayBeRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one := start(t, c, "1", true)
+		two := newTask()
+		two.granted = errors.New("nothing is left")
+		require.NoError(t, c.Start("2", two, true, "go", known))
+		three := start(t, c, "3", true)
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"wait", "begin", "grant true", "nothing is left"}, two.notes())
+		require.Len(t, three.notes(), 3, "it has the room")
+		require.Error(t, c.Start("4", &task{granted: errOver}, false, "go", known))
+		closeCrew(t, c)
+	})
+}
+
+func TestInputsAreTakenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one := start(t, c, "1", false)
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.NoError(t, c.Message("1", "a", "more"))
+		require.NoError(t, c.Message("1", "a", "more"))
+		told := 0
+		for range 2 {
+			require.NoError(t, c.Tell("1", "b", func(*task) { told++ }))
+		}
+		require.Equal(t, 1, told)
+		require.ErrorIs(t, c.Message("2", "a", "more"), crew.ErrUnknown)
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"grant true", "begin", "ran go", "grant false", "begin", "ran more"}, one.notes())
+		closeCrew(t, c)
+	})
+}
+
+func TestQuestionIsWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one := start(t, c, "1", false)
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		one.asking = true
+		parked, err := c.Cancel("1", "a", errOver)
+		require.NoError(t, err)
+		<-parked
+		require.Contains(t, one.notes(), "park")
+		closeCrew(t, c)
+	})
+}
+
+func TestRemove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one := start(t, c, "1", false)
+		same := func(err error) error { return err }
+		_, err := c.Remove(t.Context(), "1", same)
+		require.ErrorIs(t, err, crew.ErrRunning)
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		closed, err := c.Remove(t.Context(), "1", same)
+		require.NoError(t, err)
+		require.NoError(t, <-closed)
+		require.Empty(t, c.Tasks())
+		_, err = c.Task("1")
+		require.ErrorIs(t, err, crew.ErrUnknown)
+		closeCrew(t, c)
+	})
+}
+
+func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](2)
+		deaf := newTask()
+		deaf.deaf = true
+		require.NoError(t, c.Start("deaf", deaf, false, "go", known))
+		start(t, c, "1", false)
+		left, err := c.Close(errOver, named)
+		require.NoError(t, err)
+		require.Equal(t, crew.Left{Runs: []string{"deaf"}}, left)
+		close(deaf.goOn)
+		synctest.Wait()
+	})
+}

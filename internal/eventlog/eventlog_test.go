@@ -1,0 +1,82 @@
+package eventlog_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/eventlog"
+)
+
+type event struct {
+	seq   int64
+	worth eventlog.Worth
+}
+
+func newLog(most int) *eventlog.Log[event] {
+	number := func(e event, seq int64) event { e.seq = seq; return e }
+	return eventlog.New(most, number, func(e event) eventlog.Worth { return e.worth })
+}
+
+func always() bool { return true }
+
+func TestWhatIsWorthLessGoesFirst(t *testing.T) {
+	for name, tt := range map[string]struct {
+		worths []eventlog.Worth
+		want   []int64
+	}{
+		"all kept":             {[]eventlog.Worth{0, 1, 2, 0}, []int64{1, 2, 3, 4}},
+		"every fleeting one":   {[]eventlog.Worth{0, 1, 0, 2, 1}, []int64{2, 4, 5}},
+		"the oldest ordinary":  {[]eventlog.Worth{2, 1, 1, 2, 0}, []int64{1, 3, 4, 5}},
+		"the oldest lasting":   {[]eventlog.Worth{2, 2, 2, 2, 0}, []int64{2, 3, 4, 5}},
+		"not more than needed": {[]eventlog.Worth{1, 1, 1, 1, 1}, []int64{2, 3, 4, 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(4)
+			for i, worth := range tt.worths {
+				require.EqualValues(t, i+1, l.Append(event{worth: worth}))
+			}
+			var kept []int64
+			for e := range l.Follow(t.Context(), 0, always) {
+				kept = append(kept, e.seq)
+			}
+			require.Equal(t, tt.want, kept)
+			require.EqualValues(t, len(tt.worths), l.Last())
+		})
+	}
+}
+
+func TestFollowWaitsUntilTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, over := newLog(4), make(chan struct{})
+		ended := func() bool {
+			select {
+			case <-over:
+				return true
+			default:
+				return false
+			}
+		}
+		done := make(chan []event, 1)
+		go func() { done <- slices.Collect(l.Follow(t.Context(), 1, ended)) }()
+		l.Append(event{})
+		synctest.Wait()
+		l.Append(event{})
+		synctest.Wait()
+		require.Empty(t, done, "there may be more")
+		close(over)
+		l.Append(event{})
+		require.Equal(t, []event{{seq: 2}, {seq: 3}}, <-done)
+	})
+}
+
+func TestFollowEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := newLog(4)
+	l.Append(event{})
+	require.Len(t, slices.Collect(l.Follow(ctx, 0, func() bool { return false })), 1)
+}

@@ -1,0 +1,95 @@
+package ledger_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/ledger"
+)
+
+func claim(t *testing.T, l *ledger.Ledger[string], id string, up *ledger.Record[string]) *ledger.Record[string] {
+	t.Helper()
+	r := ledger.NewRecord(id, up, "value of "+id)
+	require.Nil(t, l.Claim(r))
+	return r
+}
+
+func TestAnIDIsClaimedOnce(t *testing.T) {
+	var l ledger.Ledger[string]
+	one := claim(t, &l, "1", nil)
+	require.Same(t, one, l.Claim(ledger.NewRecord("1", nil, "")))
+	select {
+	case <-one.Started():
+		t.Fatal("its start is not over")
+	default:
+	}
+	l.EndStart(one, errors.New("no room"))
+	<-one.Started()
+	require.EqualError(t, one.StartError(), "no room")
+	require.Nil(t, l.Record("1"))
+	again := claim(t, &l, "1", nil)
+	l.EndStart(again, nil)
+	l.Forget(one)
+	require.Same(t, again, l.Record("1"), "it is another one")
+	require.Len(t, l.Records(), 1)
+}
+
+func TestChildrenAreThoseThatAreKnown(t *testing.T) {
+	var l ledger.Ledger[string]
+	lead := claim(t, &l, "lead", nil)
+	for _, id := range []string{"1", "2", "3"} {
+		claim(t, &l, id, lead)
+	}
+	children := l.Children(lead)
+	l.Forget(l.Record("2"))
+	l.Forget(l.Record("nobody"))
+	require.Equal(t, []string{"1", "2", "3"}, children)
+	require.Equal(t, []string{"1", "3"}, l.Children(lead))
+}
+
+func TestOneFollowerHandlesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l ledger.Ledger[string]
+		var wg sync.WaitGroup
+		one := claim(t, &l, "1", nil)
+		goOn, reads := make(chan struct{}), 0
+		read := func(r *ledger.Record[string]) {
+			require.Same(t, one, r)
+			reads++
+			<-goOn
+			l.Handled(r, int64(reads))
+		}
+		l.Follow("1", wg.Go, read)
+		l.Follow("1", wg.Go, read)
+		l.Follow("nobody", wg.Go, read)
+		synctest.Wait()
+		first, second := l.Unhandled("1", 1), l.Unhandled("1", 2)
+		require.NotNil(t, second)
+		goOn <- struct{}{}
+		<-first
+		require.Nil(t, l.Unhandled("1", 1))
+		goOn <- struct{}{}
+		wg.Wait()
+		require.Equal(t, 2, reads, "it looked again")
+		require.Nil(t, l.Unhandled("1", 2))
+		require.NotNil(t, l.Unhandled("1", 3))
+		l.Close()
+		require.Nil(t, l.Unhandled("1", 3), "nobody will handle it")
+		l.Follow("1", wg.Go, read)
+		wg.Wait()
+		require.Equal(t, 2, reads)
+	})
+}
+
+func TestWhoWaitsHearsOfARemoval(t *testing.T) {
+	var l ledger.Ledger[string]
+	claim(t, &l, "1", nil)
+	waiting := l.Unhandled("1", 1)
+	l.Forget(l.Record("1"))
+	<-waiting
+	require.Nil(t, l.Unhandled("1", 1))
+}

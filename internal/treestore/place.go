@@ -1,0 +1,205 @@
+package treestore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/workspace"
+)
+
+// Bounds of what is copied at once.
+const (
+	maxBytes   = 1 << 30 // of data, without holes
+	maxEntries = 100_000 // files, directories and links
+)
+
+// Place is a workspace that files are copied from and to.
+type Place struct {
+	// Workspace returns where the workspace is, as the paths of its commands have
+	// it; empty when that is not known.
+	Workspace func(ctx context.Context) string
+	// Pack has take read the archive of a file or directory.
+	Pack func(ctx context.Context, path string, take func(io.Reader) error) error
+	// Unpack puts a file at dest, or into the directory dest, and what is in a
+	// directory below dest.
+	Unpack func(ctx context.Context, dest string, in *tree.Reader) error
+}
+
+// Copier copies files and directories of a workspace from and to paths of this
+// machine, and knows no other way.
+type Copier interface {
+	ExportFile(ctx context.Context, src, dest string) error
+	UploadFile(ctx context.Context, src, dest string) error
+}
+
+// ByPath returns the place of a [Copier]. It is given paths in directories of
+// their own only, where nothing lies that could lead it astray.
+func ByPath(c Copier, workspace func(ctx context.Context) string) Place {
+	return Place{
+		Workspace: workspace,
+		Pack: func(ctx context.Context, path string, take func(io.Reader) error) error {
+			return packByPath(ctx, c, path, take)
+		},
+		Unpack: func(ctx context.Context, dest string, in *tree.Reader) error { return unpackByPath(ctx, c, in, dest) },
+	}
+}
+
+// CopyTo writes the archive of a file or directory of the place to w.
+func (p Place) CopyTo(ctx context.Context, w io.Writer, name string) error {
+	return p.Pack(ctx, name, func(r io.Reader) error {
+		in, err := tree.NewReader(r, newBudget())
+		if err != nil {
+			return err
+		}
+		return tree.Copy(w, in, path.Base(path.Clean(filepath.ToSlash(name)))) // not as the archive calls it
+	})
+}
+
+// CopyFrom copies what an archive holds into the place, below dest.
+func (p Place) CopyFrom(ctx context.Context, r io.Reader, dest string) error {
+	in, err := tree.NewReader(r, newBudget())
+	if err != nil {
+		return err
+	}
+	return p.Unpack(ctx, dest, in)
+}
+
+// Receive copies into the place the archive that export writes. The error is
+// the export's, if it has one.
+func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest string) error {
+	r, w := io.Pipe()
+	var wg sync.WaitGroup
+	var exported error
+	wg.Go(func() {
+		exported = export(w)
+		w.CloseWithError(exported)
+	})
+	err := p.CopyFrom(ctx, r, dest)
+	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // so that the export cannot hang
+	wg.Wait()
+	return sayRemedy(cmp.Or(exported, err))
+}
+
+// Rel returns a path of the place relative to its workspace.
+func (p Place) Rel(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		return "", errors.New("the path is empty")
+	}
+	clean := path.Clean(filepath.ToSlash(name))
+	if path.IsAbs(clean) {
+		top := p.Workspace(ctx)
+		if top == "" {
+			return "", fmt.Errorf("%s: %w", name, workspace.ErrOutside)
+		}
+		top = path.Clean(filepath.ToSlash(top))
+		if clean == top {
+			return ".", nil
+		}
+		rest, ok := strings.CutPrefix(clean, strings.TrimSuffix(top, "/")+"/")
+		if !ok {
+			return "", fmt.Errorf("%s: %w", name, workspace.ErrOutside)
+		}
+		clean = rest
+	}
+	if !filepath.IsLocal(filepath.FromSlash(clean)) {
+		return "", fmt.Errorf("%q: %w", name, workspace.ErrOutside)
+	}
+	return clean, nil
+}
+
+// SamePath returns where a file of another workspace goes when nothing is said:
+// to the same path. Where the place has no such path, since the workspaces have
+// different names, that is the path's base.
+func (p Place) SamePath(ctx context.Context, name string) (string, error) {
+	rel, err := p.Rel(ctx, name)
+	if clean := path.Clean(filepath.ToSlash(name)); err != nil && path.IsAbs(clean) && clean != "/" {
+		return path.Base(clean), nil
+	}
+	return rel, err
+}
+
+// newBudget bounds what one delegation or collection copies.
+func newBudget() *tree.Budget {
+	return tree.NewBudget(tree.Limits{Bytes: maxBytes, Entries: maxEntries})
+}
+
+// sayRemedy adds what can be done about files that are too large.
+func sayRemedy(err error) error {
+	if errors.Is(err, tree.ErrTooLarge) {
+		return fmt.Errorf("%w; name only the files that are needed, or pack them smaller", err)
+	}
+	return err
+}
+
+func packByPath(ctx context.Context, c Copier, p string, take func(io.Reader) error) (err error) {
+	dir, err := workspace.MakeTemp(false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, workspace.RemoveTemp(dir)) }()
+	base := path.Base(path.Clean(filepath.ToSlash(p)))
+	if base == "." || base == "/" || base == ".." {
+		base = "workspace"
+	}
+	if err := c.ExportFile(ctx, p, filepath.Join(dir, base)); err != nil {
+		return err
+	}
+	src, err := workspace.OpenSourceIn(dir, base)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	limits := tree.Limits{Bytes: maxBytes, Entries: maxEntries}
+	return workspace.Pipe(ctx, func(w io.Writer) error { return src.Pack(w, base, limits) }, take)
+}
+
+// unpackByPath refuses links: the copier might follow them.
+func unpackByPath(ctx context.Context, c Copier, in *tree.Reader, dest string) (err error) {
+	dir, err := workspace.MakeTemp(false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, workspace.RemoveTemp(dir)) }()
+	if err := unpackHere(dir, in); err != nil {
+		return err
+	}
+	if in.IsDir() && path.Clean(dest) != "." {
+		return c.UploadFile(ctx, dir, dest)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		to := entry.Name()
+		if !in.IsDir() {
+			to = dest
+		}
+		if err := c.UploadFile(ctx, filepath.Join(dir, entry.Name()), to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func unpackHere(dir string, in *tree.Reader) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	staged, err := in.Stage(root, tree.ExtractOptions{NoLinks: true})
+	if err != nil {
+		return fmt.Errorf("copy to a runtime of this kind: %w", err)
+	}
+	return staged.Commit()
+}

@@ -1,0 +1,436 @@
+package pygent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/treestore"
+)
+
+// TaskProfile makes the options of the agent that works on a task: its model,
+// its tools, its rules. It is where functions and secrets of this process come
+// in, because a [TaskSpec] has none. The options are added to those of the
+// manager's agents. What the spec itself says wins: persona, model name,
+// limits; and so does its runtime, unless the profile gives one by
+// [WithRuntime], which the task then owns.
+//
+// A profile must honour ctx and may be called by many goroutines.
+type TaskProfile func(ctx context.Context, spec TaskSpec) ([]Option, error)
+
+// taskProfiles holds what RegisterTaskProfile adds.
+var taskProfiles struct {
+	sync.RWMutex
+	byName map[string]TaskProfile
+}
+
+// RegisterTaskProfile names a profile for the tasks of this process, replacing
+// one of the same name. A process that carries out tasks of others has to
+// register the profiles that they name.
+func RegisterTaskProfile(name string, p TaskProfile) error {
+	if !taskID.MatchString(name) {
+		return fmt.Errorf("task profile %q: want a name of 1 to 64 letters, digits, dots, dashes or underscores", name)
+	}
+	if p == nil {
+		return fmt.Errorf("task profile %s: the function is nil", name)
+	}
+	taskProfiles.Lock()
+	defer taskProfiles.Unlock()
+	if taskProfiles.byName == nil {
+		taskProfiles.byName = map[string]TaskProfile{}
+	}
+	taskProfiles.byName[name] = p
+	return nil
+}
+
+// taskProfile returns the profile of the given name; the empty one adds nothing.
+func taskProfile(name string) (TaskProfile, error) {
+	if name == "" {
+		return func(context.Context, TaskSpec) ([]Option, error) { return nil, nil }, nil
+	}
+	taskProfiles.RLock()
+	defer taskProfiles.RUnlock()
+	if p, ok := taskProfiles.byName[name]; ok {
+		return p, nil
+	}
+	names := slices.Sorted(maps.Keys(taskProfiles.byName))
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no task profile %q: none is registered", name)
+	}
+	return nil, fmt.Errorf("no task profile %q; the profiles are: %s", name, strings.Join(names, ", "))
+}
+
+// taskPrivate is what a task needs and its spec must not hold.
+type taskPrivate struct {
+	files    string                                     // the reference to the files to begin with; empty once unpacked
+	profiles []TaskProfile                              // of this task alone
+	env      []string                                   // of the parent's commands
+	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
+}
+
+// TaskRuntimeMaker is implemented by custom runtimes whose agents delegate:
+// it makes another runtime of the same kind, with a workspace of its own. The
+// task owns it, and cleans it up. It must outlive ctx.
+type TaskRuntimeMaker interface {
+	NewTaskRuntime(ctx context.Context) (Runtime, error)
+}
+
+// taskRuntimeOf tells how to make runtimes of the parent's kind. It reads the
+// parent's settings only: the parent may be gone when they are used.
+func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
+	switch parent := parent.(type) {
+	case nil:
+		return TaskRuntime{}, taskPrivate{}
+	case *workspaceRuntime:
+		kind, env := parent.sibling()
+		return kind, taskPrivate{env: env}
+	case TaskRuntimeMaker:
+		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: parent.NewTaskRuntime}
+	}
+	return TaskRuntime{Kind: kindCustom}, taskPrivate{}
+}
+
+// kindCustom is the kind of a runtime that is not of this package.
+const kindCustom = "custom"
+
+var errNoTaskRuntime = errors.New("the parent's runtime cannot make another of its kind: implement TaskRuntimeMaker, or give the profile a runtime")
+
+// copyFiles copies files of the parent's workspace into the store.
+func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []string) (ref string, err error) {
+	switch {
+	case len(paths) == 0:
+		return "", nil
+	case parent == nil:
+		return "", errors.New("files need a parent runtime to copy them from")
+	}
+	ref, err = outlive(ctx, func() (string, error) { return m.files.Collect(ctx, filesOf(parent), paths) })
+	logPanic(m.log, "runtime of the task's parent", err)
+	if errors.Is(err, treestore.ErrClosed) {
+		err = ErrTaskManagerClosed
+	}
+	return ref, err
+}
+
+// filesOf returns a runtime as a place that files are copied from and to.
+func filesOf(rt Runtime) treestore.Place {
+	workspace := func(ctx context.Context) string {
+		if d, ok := rt.(Describer); ok {
+			return d.Describe(ctx).Workspace
+		}
+		return ""
+	}
+	if t, ok := rt.(treeRuntime); ok {
+		return treestore.Place{Workspace: workspace, Pack: t.PackTree, Unpack: t.UnpackTree}
+	}
+	return treestore.ByPath(rt, workspace)
+}
+
+// taskAgent makes the agent that carries out spec. A profile that panics, or
+// ignores its context, is an error.
+func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
+	profile, err := m.profileOptions(ctx, spec, private)
+	if err != nil {
+		return nil, err
+	}
+	// The environment may name a history, but not for several agents at once.
+	fresh := func(o *options) { o.historyFile = "" }
+	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by), profile, []Option{m.workingOn(spec, gate)}))
+	if err == nil {
+		err = m.chooseRuntime(ctx, &o, spec, private)
+	}
+	var agent *Agent
+	if err == nil {
+		agent, err = newAgent(o)
+	}
+	if err != nil && o.runtime != nil {
+		err = errors.Join(err, o.runtime.Cleanup()) // which is the task's
+	}
+	return agent, err
+}
+
+// chooseRuntime has the agent of a task work in a runtime like the parent's,
+// unless its profile gave one.
+func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSpec, private taskPrivate) error {
+	switch {
+	case o.runtime != nil:
+		return nil
+	case spec.Runtime.Kind == kindCustom:
+		rt, err := m.customTaskRuntime(ctx, private)
+		WithRuntime(rt)(o)
+		return err
+	}
+	WithRuntimeOptions(spec.Runtime.options(private.env)...)(o)
+	return nil
+}
+
+// workingOn makes an agent the one that works on a task.
+func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
+	return func(o *options) {
+		o.id, o.task, o.depth, o.manager = spec.ID, spec.ID, spec.Depth, m
+		if o.approve == nil {
+			o.approve, o.approveAll = gate, o.approveAll || m.opts.approve != nil
+		}
+		if spec.Persona != (Persona{}) {
+			o.persona = &spec.Persona
+		}
+		if spec.Model != "" {
+			o.modelName = spec.Model
+		}
+	}
+}
+
+// customTaskRuntime has a parent's runtime make another of its kind.
+func (m *TaskManager) customTaskRuntime(ctx context.Context, private taskPrivate) (Runtime, error) {
+	if private.fork == nil {
+		return nil, errNoTaskRuntime
+	}
+	rt, err := outlive(ctx, func() (Runtime, error) {
+		defer m.callbacks.Enter(callback.Self())()
+		return private.fork(ctx)
+	})
+	if err == nil && rt == nil {
+		err = errors.New("it made none")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a runtime like the parent's: %w", err)
+	}
+	return rt, nil
+}
+
+// profileOptions asks the profiles of a task in turn.
+func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private taskPrivate) ([]Option, error) {
+	named, err := taskProfile(spec.Profile)
+	if err != nil {
+		return nil, err
+	}
+	var all []Option
+	for _, profile := range append([]TaskProfile{named}, private.profiles...) {
+		opts, err := outlive(ctx, func() ([]Option, error) {
+			defer m.callbacks.Enter(callback.Self())()
+			return profile(ctx, spec)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", spec.Profile, err)
+		}
+		all = append(all, opts...)
+	}
+	return all, nil
+}
+
+// agentOptions are the options that an agent starts from before its profile:
+// those of the agent that delegates, and the manager's.
+func (m *TaskManager) agentOptions(by *Agent) []Option {
+	if by == nil {
+		return m.opts.agent
+	}
+	return append([]Option{by.inherited()}, m.opts.agent...)
+}
+
+// inherited is what an agent that works for a has of it: its model, its tools
+// and its rules. All else, its conversation, runtime, handlers and limits say,
+// is its own.
+func (a *Agent) inherited() Option {
+	a.mu.Lock()
+	from := a.opts
+	a.mu.Unlock()
+	return func(o *options) {
+		o.configured = true // the environment was read for a
+		o.model, o.modelName, o.openai = a.model, from.modelName, slices.Clip(from.openai)
+		o.retry = from.retry
+		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
+		o.registry = a.tools // with those that were added, without those that were disabled
+		o.banned, o.bannedApps = slices.Clip(from.banned), slices.Clip(from.bannedApps)
+		o.approvalFor, o.inheritedFor = slices.Clip(from.approvalFor), from.approvalFor
+		o.approveAll, o.confirmBash = from.approveAll, from.confirmBash
+		o.logger = from.logger
+	}
+}
+
+// persona chooses who works on a task: whoever it names, else the next in turn.
+// The turn is 0 when none was taken.
+func (m *TaskManager) persona(q taskRequest) (p Persona, turn int, err error) {
+	switch {
+	case q.persona != nil:
+		return q.persona.orDefault(), 0, nil
+	case q.name != "":
+		p, err = personaNamed(m.opts.personas, q.name)
+		return p, 0, err
+	case len(m.opts.personas) == 0:
+		return Persona{}, 0, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	turn = m.turns.Take()
+	return m.opts.personas[(turn-1)%len(m.opts.personas)], turn, nil
+}
+
+// giveBack returns the turn of a task that did not start.
+func (m *TaskManager) giveBack(turn int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if turn > 0 {
+		m.turns.GiveBack(turn)
+	}
+}
+
+// personaNamed finds one of the personas by its name, in any case.
+func personaNamed(personas []Persona, name string) (Persona, error) {
+	names := make([]string, len(personas))
+	for i, p := range personas {
+		if strings.EqualFold(p.Name, name) {
+			return p, nil
+		}
+		names[i] = p.Name
+	}
+	if len(names) == 0 {
+		return Persona{}, fmt.Errorf("no persona %q: no task personas are configured", name)
+	}
+	return Persona{}, fmt.Errorf("no persona %q; the personas are: %s", name, strings.Join(names, ", "))
+}
+
+// lazyTasks is an agent's own task manager, made when it is first needed.
+type lazyTasks struct {
+	opts  taskManagerOptions
+	given bool // the manager is the caller's
+
+	mu      sync.Mutex // guards manager
+	manager *TaskManager
+}
+
+// prepareTasks checks the options of the manager, which may never be made.
+func (a *Agent) prepareTasks() error {
+	if a.opts.manager != nil {
+		a.tasks.manager, a.tasks.given = a.opts.manager, true
+		return nil
+	}
+	o, err := newTaskManagerOptions(a.opts.tasks)
+	if err != nil {
+		return err
+	}
+	run, err := newRunOptions(a.opts.run, nil)
+	if err != nil {
+		return err
+	}
+	o.owner = a
+	o.limits = o.limits.or(Limits{
+		MaxSteps:     run.MaxSteps,
+		MaxToolCalls: run.MaxToolCalls,
+		StepTimeout:  run.StepTimeout,
+	})
+	a.tasks.opts = o
+	return nil
+}
+
+// Tasks returns the manager of the tasks that the agent delegates: the one that
+// [WithTaskManager] gave, or the agent's own. Tasks started there have the
+// agent as their parent. Close ends the agent's own.
+func (a *Agent) Tasks() *TaskManager {
+	t := &a.tasks
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.manager == nil {
+		t.manager = newTaskManager(t.opts)
+	}
+	return t.manager
+}
+
+// closeTasks closes the agent's own manager. One that is asked for later is
+// closed. No lock is held meanwhile: handlers of the last events may ask for it.
+func (a *Agent) closeTasks() error {
+	if a.tasks.given {
+		return nil
+	}
+	return a.Tasks().Close()
+}
+
+// openTasks returns the tasks that the agent delegated and that are at work
+// still, the oldest first.
+func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
+	m := a.tasks.made()
+	if m == nil {
+		return nil, nil
+	}
+	all, err := tasksOf(ctx, m, a, "")
+	return slices.DeleteFunc(all, func(s TaskStatus) bool { return s.State.AtRest() }), err
+}
+
+// made returns the manager, or nil when there was no need of one yet.
+func (t *lazyTasks) made() *TaskManager {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.manager
+}
+
+// ID returns the agent's id: what [WithID] set, or the id of the task it works
+// on.
+func (a *Agent) ID() string { return a.id }
+
+// agentID chooses the id of an agent.
+func (o *options) agentID() (string, error) {
+	switch {
+	case o.id != "" && !taskID.MatchString(o.id):
+		return "", fmt.Errorf("option WithID: %q: want 1 to 64 letters, digits, dots, dashes or underscores", o.id)
+	case o.id != "":
+		return o.id, nil
+	case o.historyFile == "":
+		return newID(), nil
+	}
+	path, err := filepath.Abs(o.historyFile)
+	if err != nil {
+		return "", fmt.Errorf("history file: %w", err)
+	}
+	return shortHash(path), nil
+}
+
+// shortHash returns an id that depends on text alone.
+func shortHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:5])
+}
+
+// setApproval changes who decides about calls, and whether bash needs it, from
+// the next call on.
+func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opts.approve, a.opts.confirmBash = f, confirmBash
+}
+
+// approval returns what setApproval sets.
+func (a *Agent) approval() (f ApprovalFunc, confirmBash *bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.opts.approve, a.opts.confirmBash
+}
+
+// emitTask passes on an event of a task that the agent delegated, or one of its
+// tasks. It waits for the agent's own handler alone: who follows a run may be
+// waiting for the task.
+func (a *Agent) emitTask(ctx context.Context, e Event) {
+	a.mu.Lock()
+	closed := a.closed
+	a.mu.Unlock()
+	if !closed || !a.tasks.given {
+		a.emit(e)
+		a.eventsHandled(ctx)
+	}
+}
+
+// alive returns why nothing can be done with ctx, or nil.
+func alive(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case ctx.Err() != nil:
+		return contextError(ctx)
+	}
+	return nil
+}

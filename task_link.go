@@ -1,0 +1,434 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/x/pygent/internal/budget"
+	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/eventlog"
+	"github.com/x/pygent/internal/ledger"
+)
+
+// taskRecord is what a manager knows of a task besides its status. It exists in
+// this process only.
+type taskRecord = ledger.Record[*taskLinks]
+
+// taskLinks is what ties a task to whoever delegated it, and to who works on it.
+type taskLinks struct {
+	request taskRequest
+	agent   *Agent      // that delegated it; nil for a task of no agent
+	depth   int         // of the task's own agent
+	budget  *taskBudget // of the run that delegated; nil outside of a run
+
+	after int64 // the last event handled; the follower's own
+
+	// Guarded by the manager's mu.
+	private taskPrivate
+	worker  *Agent               // that works on it; nil until it is made
+	asking  []context.CancelFunc // of decisions about its calls
+}
+
+// newRecord returns the record of a task that an agent delegates by a call, or
+// else the one that owns the manager.
+func (m *TaskManager) newRecord(prompt string, o taskOptions) *taskRecord {
+	links := &taskLinks{request: o.taskRequest, agent: m.opts.owner, depth: 1}
+	links.request.prompt = prompt
+	if o.call != nil {
+		links.agent, links.budget = o.call.agent, o.call.budget
+	}
+	if links.agent == nil {
+		return ledger.NewRecord(o.id, nil, links)
+	}
+	links.depth = links.agent.opts.depth + 1
+	links.request.parent = links.agent.id
+	return ledger.NewRecord(o.id, m.tasks.Record(links.agent.opts.task), links)
+}
+
+// claim takes the id of a task for r. When a task of this id was started by the
+// same request, it reports known. Another start of it that goes on is waited
+// for.
+func (m *TaskManager) claim(ctx context.Context, r *taskRecord) (known bool, err error) {
+	for {
+		other := m.tasks.Claim(r)
+		if other == nil {
+			return false, nil
+		}
+		if what := other.Value.request.differs(r.Value.request); what != "" {
+			return false, taskError(r.ID, fmt.Errorf("%w, and %s", ErrTaskExists, what))
+		}
+		select {
+		case <-other.Started():
+		case <-ctx.Done():
+			return false, contextError(ctx)
+		}
+		if other.StartError() == nil {
+			return true, nil
+		}
+	}
+}
+
+// differs says in what another request is not the same, or nothing.
+func (q taskRequest) differs(other taskRequest) string {
+	switch {
+	case q.parent != other.parent:
+		return "another agent delegated it"
+	case q.prompt != other.prompt:
+		return "another prompt"
+	case !reflect.DeepEqual(q, other):
+		return "other files, limits, persona, model, profile or queue"
+	}
+	return ""
+}
+
+// releaseFiles says that a task needs the files it begins with no longer.
+func (m *TaskManager) releaseFiles(r *taskRecord) {
+	m.mu.Lock()
+	ref := r.Value.private.files
+	r.Value.private.files = ""
+	m.mu.Unlock()
+	m.files.Release(ref)
+}
+
+// maxTaskEvents is how many events of a task are kept.
+const maxTaskEvents = 512
+
+// numbered returns an event of a task with its number.
+func numbered(e Event, seq int64) Event {
+	e.Seq = seq
+	if e.TaskStatus != nil {
+		status := *e.TaskStatus
+		status.Seq = seq
+		e.TaskStatus = &status
+	}
+	return e
+}
+
+// worthOf says which events are kept for those who follow a task late: changes
+// of its state longest, and deltas only while there is room.
+func worthOf(e Event) eventlog.Worth {
+	switch e.Type {
+	case EventText, EventReasoning:
+		return eventlog.Fleeting
+	case EventTask:
+		return eventlog.Lasting
+	}
+	return eventlog.Ordinary
+}
+
+// closeHandlers is how long Close waits for event handlers and approvals once
+// all tasks are over.
+const closeHandlers = 30 * time.Second
+
+// follow sees to it that the task's events are handled until it rests.
+func (m *TaskManager) follow(id string) { m.tasks.Follow(id, m.wg.Go, m.handleEvents) }
+
+// handleEvents handles the events of a task that were not handled yet, until it
+// rests.
+func (m *TaskManager) handleEvents(r *taskRecord) {
+	for e, err := range m.exec.events(m.life, r.ID, r.Value.after) {
+		if err != nil {
+			return // the task was removed, or the manager is closed
+		}
+		r.Value.after = e.Seq
+		m.handle(r, e)
+		if e.TaskStatus != nil && e.TaskStatus.State.AtRest() {
+			m.tasks.Handled(r, e.Seq)
+		}
+	}
+}
+
+// waitHandled waits until the events of a task that rests were handled.
+func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) error {
+	for {
+		more := m.tasks.Unhandled(status.ID, status.Seq)
+		if more == nil {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return contextError(ctx)
+		}
+	}
+}
+
+// handle does what an event of a task asks for, and passes it on: to the
+// manager's handler, and to the agents above the task. Each has it once.
+func (m *TaskManager) handle(r *taskRecord, e Event) {
+	switch e.Type {
+	case EventApproval:
+		m.ask(r, e)
+	case EventTask:
+		m.changed(r, *e.TaskStatus)
+	}
+	m.emit(e)
+	for up := r; up != nil; up = up.Up {
+		if up.Value.agent != nil {
+			up.Value.agent.emitTask(m.life, e)
+		}
+	}
+}
+
+// changed does what a new state of a task asks for.
+func (m *TaskManager) changed(r *taskRecord, status TaskStatus) {
+	if !status.State.AtRest() {
+		return
+	}
+	m.mu.Lock()
+	asking := r.Value.asking
+	r.Value.asking = nil
+	m.mu.Unlock()
+	for _, cancel := range asking {
+		cancel() // nobody waits for the answer any more
+	}
+	if r.Value.agent != nil {
+		r.Value.agent.notices.add(status)
+	}
+	if status.State == TaskAwaitingUser {
+		return
+	}
+	for _, child := range m.tasks.Children(r) {
+		_ = m.cancel(m.life, child, "the task that delegated it is over") // unless it ended already
+	}
+}
+
+// emit calls the manager's event handler. Its panic must not take the process
+// along.
+func (m *TaskManager) emit(e Event) {
+	if m.opts.onEvent == nil {
+		return
+	}
+	m.emitting.Lock()
+	defer m.emitting.Unlock()
+	defer m.callbacks.Enter(callback.Self())()
+	defer func() {
+		if p := recover(); p != nil {
+			logPanic(m.log, "handler of the tasks' events", &panicError{p, debug.Stack()})
+		}
+	}()
+	m.opts.onEvent(e)
+}
+
+// taskInput is what is sent to a task.
+type taskInput struct {
+	ID   string        `json:"id"` // sending the same twice is sending it once
+	Kind taskInputKind `json:"kind"`
+	Text string        `json:"text,omitempty"` // the message, or why the task is cancelled
+
+	Request  int64    `json:"request,omitempty"` // the number of the event that asked for the decision
+	Decision Decision `json:"decision,omitzero"`
+}
+
+type taskInputKind string
+
+const (
+	inputMessage  taskInputKind = "message"  // of the user, to a task at rest
+	inputDecision taskInputKind = "decision" // about a call that needs approval
+	inputCancel   taskInputKind = "cancel"   // a request: the status tells when it is done
+)
+
+// ask has somebody decide about a call of a task, and meanwhile follows on. The
+// question is withdrawn when the task rests.
+func (m *TaskManager) ask(r *taskRecord, e Event) {
+	ctx, cancel := context.WithCancel(context.WithValue(m.life, taskKey{}, r.ID))
+	m.mu.Lock()
+	r.Value.asking = append(r.Value.asking, cancel)
+	m.mu.Unlock()
+	m.wg.Go(func() {
+		defer cancel()
+		// A task that ended in the meantime needs no decision.
+		_ = m.exec.send(m.life, r.ID, taskInput{
+			ID:       fmt.Sprintf("decision-%d", e.Seq),
+			Kind:     inputDecision,
+			Request:  e.Seq,
+			Decision: m.decide(ctx, r, *e.Call),
+		})
+	})
+}
+
+// decide asks about a call of a task. No answer is no.
+func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) Decision {
+	approve := m.approver(r)
+	if approve == nil {
+		return Decision{Reason: "this tool needs approval, and nobody can give it for a task"}
+	}
+	defer pauseSteps(r)()
+	m.approving.Lock()
+	defer m.approving.Unlock()
+	if ctx.Err() != nil {
+		return Decision{Reason: "the task ended before its turn to be asked about came"}
+	}
+	decision, err := outlive(ctx, func() (Decision, error) {
+		defer m.callbacks.Enter(callback.Self())()
+		return approve(ctx, call)
+	})
+	if err != nil {
+		logPanic(m.log, "approval", err)
+		return Decision{Reason: fmt.Sprintf("the approval could not be asked for: %v", err)}
+	}
+	return decision
+}
+
+// pauseSteps stops the time limits of the steps in which agents may wait for the
+// task, until the function that it returns is called.
+func pauseSteps(r *taskRecord) (goOn func()) {
+	var open []func()
+	for ; r != nil && r.Value.agent != nil; r = r.Up {
+		open = append(open, r.Value.agent.asking.Close())
+	}
+	return func() {
+		for _, f := range open {
+			f()
+		}
+	}
+}
+
+// approve asks those who follow the task, by an event, and waits for the
+// decision.
+func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error) {
+	decision := make(chan Decision, 1)
+	t.mu.Lock()
+	if t.decisions == nil {
+		t.decisions = map[int64]chan Decision{}
+	}
+	// Under the lock, so that no decision can come before it is waited for.
+	request := t.log.Append(Event{Time: time.Now(), Type: EventApproval, Task: t.spec.ID, Call: &call})
+	t.decisions[request] = decision
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.decisions, request)
+	}()
+	select {
+	case d := <-decision:
+		return d, nil
+	case <-ctx.Done():
+		return Decision{}, contextError(ctx)
+	}
+}
+
+// decide answers the call that the event with the number request is about.
+func (t *localTask) decide(request int64, d Decision) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if decision, ok := t.decisions[request]; ok {
+		decision <- d
+		delete(t.decisions, request)
+	}
+}
+
+// approver returns who decides about the calls of a task: whoever the manager
+// was given, else whoever does so for the agent that everything began with.
+func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
+	if m.opts.approve != nil {
+		return m.opts.approve
+	}
+	for r.Up != nil {
+		r = r.Up
+	}
+	if r.Value.agent == nil {
+		return nil
+	}
+	approve, _ := r.Value.agent.approval()
+	return approve
+}
+
+// taskKey marks the context of an approval with the task's id.
+type taskKey struct{}
+
+// taskOf returns the task that an approval is asked for; empty for the agent
+// itself.
+func taskOf(ctx context.Context) string {
+	id, _ := ctx.Value(taskKey{}).(string)
+	return id
+}
+
+// taskBudget is what a run may spend together with the tasks it delegates.
+type taskBudget = budget.Run[Usage]
+
+// newTaskBudget returns the budget of a run.
+func newTaskBudget(o runOptions) *taskBudget { return budget.NewRun(o.account, o.MaxTokens) }
+
+// taskGrant is what one run of a task may spend.
+type taskGrant struct {
+	tokens  *budget.Account[Usage] // to be settled
+	timeout time.Duration
+}
+
+// grant sets aside what a run of a task may spend. The first run of a task
+// counts among what the run that delegated it spends; a further one, which a
+// message sets going, only while that run goes on.
+func (m *TaskManager) grant(spec TaskSpec, first bool) (g taskGrant, err error) {
+	g.timeout = cmp.Or(spec.Limits.MaxTime, DefaultTaskMaxTime)
+	r := m.tasks.Record(spec.ID)
+	if r == nil || r.Value.budget == nil || !first && r.Value.budget.Over() {
+		g.tokens = budget.New[Usage](spec.Limits.MaxTokens)
+		return g, nil
+	}
+	g.tokens, g.timeout, err = r.Value.budget.OpenWithin(spec.Limits.MaxTokens, g.timeout)
+	return g, err
+}
+
+// closesItself reports whether Close is called by what it would wait for.
+func (m *TaskManager) closesItself() bool {
+	if m.callbacks.Inside() {
+		return true
+	}
+	agents, workers := []*Agent{m.opts.owner}, []*Agent{}
+	for _, r := range m.tasks.Records() {
+		agents, workers = append(agents, r.Value.agent), append(workers, m.worker(r))
+	}
+	return slices.ContainsFunc(agents, (*Agent).inHandler) || slices.ContainsFunc(workers, (*Agent).inCallback)
+}
+
+// waitsForItself reports whether Wait for a task is called by what it would
+// wait for: a handler of its events, or a tool of the task itself or of one
+// that it delegated.
+func (m *TaskManager) waitsForItself(ctx context.Context, id string) bool {
+	if m.callbacks.Inside() {
+		return true
+	}
+	r := m.tasks.Record(id)
+	if r == nil {
+		return false
+	}
+	if m.worker(r).inCallback() {
+		return true
+	}
+	for up := r; up != nil; up = up.Up {
+		if up.Value.agent.inHandler() {
+			return true
+		}
+	}
+	call := callOf(ctx)
+	if call == nil {
+		return false
+	}
+	for caller := m.tasks.Record(call.agent.opts.task); caller != nil; caller = caller.Up {
+		if caller == r {
+			return true
+		}
+	}
+	return false
+}
+
+// worker returns the agent that works on a task; nil until it is made.
+func (m *TaskManager) worker(r *taskRecord) *Agent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return r.Value.worker
+}
+
+// inHandler reports whether an event handler of the agent calls. No agent has
+// none.
+func (a *Agent) inHandler() bool { return a != nil && a.handling.Inside() }
+
+// inCallback reports the same of an event handler, a tool or an approval.
+func (a *Agent) inCallback() bool { return a.inHandler() || a != nil && a.calling.Inside() }
