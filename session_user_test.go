@@ -156,3 +156,11 @@ func TestPrinterIsSafeForConcurrentUse(t *testing.T) {
 	all.Wait()
 	require.Equal(t, strings.Repeat("! x\n", 400), b.String())
 }
+
+func TestPrinterIsSilentAboutProgressAndWordsOfTasks(t *testing.T) {
+	require.Empty(t, printed(
+		pygent.Event{Type: pygent.EventRuntime, Runtime: &pygent.RuntimeEvent{Kind: pygent.RuntimePull, Current: 1, Total: 10}},
+		pygent.Event{Type: pygent.EventText, Task: "a", Text: "of a task"},
+		pygent.Event{Type: pygent.EventStep, Task: "a"}))
+	require.Equal(t, "· task a: finished\n", printed(pygent.Event{Type: pygent.EventTask, Task: "a", Text: "finished"}))
+}
