@@ -163,6 +163,18 @@ func (o *options) openHistory() (*History, error) {
 	return NewHistory(), nil
 }
 
+// writableDirs returns the directories of this machine that the agent's commands
+// can write to and that stay.
+func (o *options) writableDirs() ([]string, error) {
+	if rt, ours := o.runtime.(*workspaceRuntime); ours {
+		return append(rt.options.writableDirs(true, rt.options.docker != DockerRequired), rt.dir.tree.Dir()), nil
+	}
+	if o.runtime != nil {
+		return nil, nil // of a runtime of the caller's own it is not known
+	}
+	return writableDirs(o.runtimeOpts)
+}
+
 // openRuntime makes the runtime unless the caller gave one. The events of the
 // runtime become events of the agent.
 func (a *Agent) openRuntime() (Runtime, error) {

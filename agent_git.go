@@ -3,8 +3,6 @@ package pygent
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,25 +39,7 @@ func keptDirs(rt Runtime) []string {
 	if !ours {
 		return nil
 	}
-	var dirs []string
-	add := func(name string) {
-		// A relative path means what it meant when the runtime was made.
-		if dir, err := filepath.Abs(name); err == nil && name != "" {
-			dirs = append(dirs, dir)
-		}
-	}
-	add(r.options.workspace)
-	for _, m := range r.options.mounts {
-		if info, err := os.Stat(m.Source); !m.ReadOnly && r.UseDocker() && err == nil && info.IsDir() {
-			add(m.Source)
-		}
-	}
-	if !r.UseDocker() {
-		for _, name := range r.options.writable {
-			add(name)
-		}
-	}
-	return dirs
+	return r.options.writableDirs(r.UseDocker(), !r.UseDocker())
 }
 
 // begin looks at the repositories for the first time, while the model is asked.

@@ -7,12 +7,3 @@ func (a *Agent) tellRepairs() {
 		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
 	}
 }
-
-// untold returns the repairs that it has not returned before.
-func (h *History) untold() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	repairs := h.repairs[h.told:]
-	h.told = len(h.repairs)
-	return repairs
-}
