@@ -1,12 +1,13 @@
 package pygent
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // What stands in a conversation for what was never recorded, or was lost.
@@ -46,7 +47,8 @@ func (c *conversation) add(m Message) {
 		if len(m.Parts) == 0 && strings.TrimSpace(m.Content) == "" {
 			m.Content = ""
 		}
-		m.Extra = withoutNulls(m.Extra)
+		// Clients write null for every field they know, and some servers refuse that.
+		m.Extra = jsonobj.WithoutNulls(m.Extra)
 		if m.Role != RoleAssistant {
 			m.ToolCalls = nil
 		}
@@ -71,8 +73,10 @@ func (c *conversation) begin(m Message) {
 		e.waiting[call.ID] = append(e.waiting[call.ID], i)
 		call.ID = c.uniqueID(call.ID)
 		call.Name = legalToolName(call.Name)
-		call.Arguments = legalArguments(call.Arguments)
-		call.Extra = withoutNulls(call.Extra)
+		if !jsonobj.IsObject(call.Arguments) {
+			call.Arguments = "{}"
+		}
+		call.Extra = jsonobj.WithoutNulls(call.Extra)
 	}
 	m.ToolCalls = e.calls
 	c.push(m)
@@ -114,7 +118,7 @@ func (c *conversation) settle() {
 		result := *e.results[i]
 		result.ToolCallID = call.ID
 		result.ToolCalls = nil
-		result.Extra = withoutNulls(result.Extra)
+		result.Extra = jsonobj.WithoutNulls(result.Extra)
 		if result.HasImages() {
 			images = append(images, Part{Text: fmt.Sprintf("Images in the result of %s (%s):", call.Name, call.ID)})
 			images = append(images, imagesOf(result)...)
@@ -169,37 +173,18 @@ func saysNothing(m Message) bool {
 		return !slices.ContainsFunc(m.Parts, Part.isOther)
 	}
 	return len(m.ToolCalls) == 0 &&
-		isNull(m.Extra["refusal"]) && isNull(m.Extra["audio"]) && isNull(m.Extra["function_call"])
+		jsonobj.IsNull(m.Extra["refusal"]) && jsonobj.IsNull(m.Extra["audio"]) && jsonobj.IsNull(m.Extra["function_call"])
 }
 
 // legalToolName returns name as providers accept it, 1 to 64 of the characters
 // a-z, A-Z, 0-9, _ and -: a model that makes up a name must not make every later
 // request fail.
 func legalToolName(name string) string {
-	name = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
-			return r
-		}
-		return '_'
-	}, name)
-	if name == "" {
-		return "unnamed"
-	}
-	return name[:min(len(name), 64)]
+	name = notInToolName.ReplaceAllString(name, "_")
+	return cmp.Or(name[:min(len(name), 64)], "unnamed")
 }
 
-// legalArguments returns args if they are a JSON object, and {} if not.
-func legalArguments(args string) string {
-	if strings.HasPrefix(strings.TrimLeft(args, " \t\r\n"), "{") && json.Valid([]byte(args)) {
-		return args
-	}
-	return "{}"
-}
-
-func imagesOf(m Message) []Part {
-	return slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.ImageURL == "" })
-}
+var notInToolName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 func textOfResult(m Message) string {
 	text := m.Text()
@@ -207,24 +192,6 @@ func textOfResult(m Message) string {
 		return "The images follow."
 	}
 	return text
-}
-
-// withoutNulls drops fields that are null. They mean nothing, clients write them
-// for every field they know, and some servers refuse them.
-func withoutNulls(fields map[string]json.RawMessage) map[string]json.RawMessage {
-	for _, raw := range fields {
-		if isNull(raw) {
-			fields = maps.Clone(fields)
-			maps.DeleteFunc(fields, func(_ string, raw json.RawMessage) bool { return isNull(raw) })
-			break
-		}
-	}
-	return fields
-}
-
-func isNull(raw json.RawMessage) bool {
-	raw = bytes.TrimSpace(raw)
-	return len(raw) == 0 || string(raw) == "null"
 }
 
 // mender brings the messages of a file into a legal order where a provider
@@ -284,14 +251,10 @@ func (r *mender) take(m Message) {
 		r.out = append(r.out, m)
 		r.gap = false
 		if m.Role == RoleAssistant {
-			r.begin(m.ToolCalls)
+			for _, call := range m.ToolCalls {
+				r.open = append(r.open, openCall{id: call.ID})
+			}
 		}
-	}
-}
-
-func (r *mender) begin(calls []ToolCall) {
-	for _, call := range calls {
-		r.open = append(r.open, openCall{id: call.ID})
 	}
 }
 

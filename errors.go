@@ -1,12 +1,14 @@
 package pygent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -101,6 +103,57 @@ func (e *APIError) Error() string {
 
 // Unwrap returns the cause.
 func (e *APIError) Unwrap() error { return e.Err }
+
+// apiErrorJSON is the JSON of an [APIError].
+type apiErrorJSON struct {
+	Status          int             `json:"status,omitempty"`
+	Code            string          `json:"code,omitempty"`
+	Message         string          `json:"message,omitempty"`
+	RequestID       string          `json:"request_id,omitempty"`
+	Retryable       bool            `json:"retryable,omitempty"`
+	ContextTooLarge bool            `json:"context_too_large,omitempty"`
+	RetryAfter      jsonobj.Seconds `json:"retry_after_seconds,omitempty"`
+	Cause           string          `json:"cause,omitempty"` // the words of Err
+}
+
+// MarshalJSON encodes the error for a log, or another process. Of the cause it
+// keeps the words.
+func (e APIError) MarshalJSON() ([]byte, error) {
+	out := apiErrorJSON{
+		Status:          e.Status,
+		Code:            e.Code,
+		Message:         e.Message,
+		RequestID:       e.RequestID,
+		Retryable:       e.Retryable,
+		ContextTooLarge: e.ContextTooLarge,
+		RetryAfter:      jsonobj.Seconds(e.RetryAfter),
+	}
+	if e.Err != nil {
+		out.Cause = e.Err.Error()
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (e *APIError) UnmarshalJSON(data []byte) error {
+	var in apiErrorJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*e = APIError{
+		Status:          in.Status,
+		Code:            in.Code,
+		Message:         in.Message,
+		RequestID:       in.RequestID,
+		Retryable:       in.Retryable,
+		ContextTooLarge: in.ContextTooLarge,
+		RetryAfter:      time.Duration(in.RetryAfter),
+	}
+	if in.Cause != "" {
+		e.Err = errors.New(in.Cause)
+	}
+	return nil
+}
 
 // ToolError is the error of one tool call. The model sees it as the call's
 // result; callers of [ExecuteTool] find it with errors.As.

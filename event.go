@@ -1,6 +1,11 @@
 package pygent
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/x/pygent/internal/jsonobj"
+)
 
 // Event is something that happened in an agent. Its JSON is what
 // `pygent run --json` prints, one object a line.
@@ -55,3 +60,123 @@ type RetryInfo struct {
 	Wait    time.Duration `json:"-"`       // the pause before the next one; wait_seconds in JSON
 	Error   string        `json:"error"`   // why the attempt failed
 }
+
+// MarshalJSON gives the pause in seconds.
+func (r RetryInfo) MarshalJSON() ([]byte, error) {
+	type plain RetryInfo
+	return json.Marshal(struct {
+		plain
+		Wait jsonobj.Seconds `json:"wait_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Wait)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *RetryInfo) UnmarshalJSON(data []byte) error {
+	type plain RetryInfo
+	in := struct {
+		*plain
+		Wait *jsonobj.Seconds `json:"wait_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Wait)}
+	return json.Unmarshal(data, &in)
+}
+
+// Result is the outcome of a run.
+type Result struct {
+	Status    Status        `json:"status"`
+	Reason    string        `json:"reason,omitempty"`    // the status in words, where there is more to say
+	APIError  *APIError     `json:"api_error,omitempty"` // what the model's API answered, when the run failed by it
+	Message   Message       `json:"message,omitzero"`    // the last message of the model; zero when it gave none
+	Summary   string        `json:"summary,omitempty"`   // what the model said when it stopped or summed up; else its first reply after the last tool call
+	Question  *Question     `json:"question,omitempty"`  // what the model asks, when it awaits the user
+	Steps     int           `json:"steps"`
+	ToolCalls int           `json:"tool_calls"`
+	Usage     Usage         `json:"usage"`               // of the agent itself
+	TaskUsage Usage         `json:"task_usage,omitzero"` // of tasks it delegated in this run, while it went on
+	Elapsed   time.Duration `json:"-"`                   // elapsed_seconds in JSON
+}
+
+// MarshalJSON gives the time that the run took in seconds.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type plain Result
+	return json.Marshal(struct {
+		plain
+		Elapsed jsonobj.Seconds `json:"elapsed_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Elapsed)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *Result) UnmarshalJSON(data []byte) error {
+	type plain Result
+	in := struct {
+		*plain
+		Elapsed *jsonobj.Seconds `json:"elapsed_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Elapsed)}
+	return json.Unmarshal(data, &in)
+}
+
+// Question is what a model asks the user with the tool "continue".
+type Question struct {
+	Prompt  string   `json:"prompt,omitempty"`
+	Options []string `json:"options,omitempty"` // answers to choose from; the user may give another
+}
+
+// Status says how a run ended.
+type Status string
+
+// The ways a run ends.
+const (
+	StatusStopped      Status = "stopped"        // the model called stop
+	StatusAwaitingUser Status = "awaiting_user"  // the model called continue
+	StatusReplied      Status = "replied"        // the model replied without calling a tool
+	StatusMaxSteps     Status = "max_steps"      // the limit of steps was reached
+	StatusMaxToolCalls Status = "max_tool_calls" // the limit of tool calls was reached
+	StatusTimeout      Status = "timeout"        // a step or the run took too long
+	StatusCancelled    Status = "cancelled"      // the context was cancelled
+	StatusBudget       Status = "budget"         // the budget of tokens is spent
+	StatusTruncated    Status = "truncated"      // the token limit cut off two answers in a row
+	StatusEmpty        Status = "empty"          // the model answered nothing, twice
+	StatusStuck        Status = "stuck"          // the same calls gave the same results five times in a row
+	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
+	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
+)
+
+// MarshalJSON gives the time that the command took in seconds.
+func (r BashResult) MarshalJSON() ([]byte, error) {
+	type plain BashResult
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *BashResult) UnmarshalJSON(data []byte) error {
+	type plain BashResult
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
+// MarshalJSON gives the time since the job began in seconds.
+func (j Job) MarshalJSON() ([]byte, error) {
+	type plain Job
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(j), jsonobj.Seconds(j.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (j *Job) UnmarshalJSON(data []byte) error {
+	type plain Job
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
+// jsonSeconds is the form of durations in JSON.
+type jsonSeconds = jsonobj.Seconds

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // params are the optional top-level fields of a request, encoded.
@@ -77,30 +79,25 @@ func (m *OpenAIModel) requestHead(req *ChatRequest, name string, a adaptation, s
 	if err != nil {
 		return nil, err
 	}
-	w := objectWriter{}
-	w.field("model", name)
+	var w jsonobj.Writer
+	w.Field("model", name)
 	if stream {
-		w.field("stream", true)
+		w.Field("stream", true)
 	}
 	for _, param := range slices.Sorted(maps.Keys(p)) {
 		if len(req.Tools) == 0 && slices.Contains(onlyWithTools, param) {
 			continue
 		}
-		w.field(param, p[param])
+		w.Field(param, p[param])
 	}
 	list := "messages"
 	if m.inResponses(a) {
 		list = "input"
 	}
 	if len(req.Tools) > 0 {
-		w.field("tools", m.tools(req.Tools, a))
+		w.Field("tools", m.tools(req.Tools, a))
 	}
-	if w.err != nil {
-		return nil, w.err
-	}
-	w.name(list)
-	w.buf.WriteByte('[')
-	return w.buf.Bytes(), nil
+	return w.UpTo(list)
 }
 
 // tools returns the tools in the form of the API.

@@ -1,0 +1,109 @@
+// Package jsonobj writes and reads JSON objects field by field. An object keeps
+// the fields that its reader does not know, each as it was received: the messages
+// of a conversation are read and written with it.
+package jsonobj
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Reader takes known fields out of an object. Null counts as absent.
+type Reader struct {
+	fields map[string]json.RawMessage
+	err    error
+}
+
+// Read returns a reader of the object in data.
+func Read(data []byte) (*Reader, error) {
+	r := &Reader{}
+	if err := json.Unmarshal(data, &r.fields); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Take takes out a field, which is nil when it is absent.
+func (r *Reader) Take(name string) json.RawMessage {
+	raw := r.fields[name]
+	delete(r.fields, name)
+	if bytes.Equal(raw, []byte("null")) {
+		return nil
+	}
+	return raw
+}
+
+// Field takes out a field and decodes it, unless it is absent.
+func (r *Reader) Field(name string, into any) {
+	if raw := r.Take(name); raw != nil {
+		r.Decode(name, raw, into)
+	}
+}
+
+// Decode decodes a field that was taken out.
+func (r *Reader) Decode(name string, raw json.RawMessage, into any) {
+	if err := json.Unmarshal(raw, into); err != nil && r.err == nil {
+		r.err = fmt.Errorf("%s: %w", name, err)
+	}
+}
+
+// Rest returns the fields that were not taken out, nil for none.
+func (r *Reader) Rest() map[string]json.RawMessage {
+	if len(r.fields) == 0 {
+		return nil
+	}
+	return r.fields
+}
+
+// Err returns the first error of decoding a field.
+func (r *Reader) Err() error { return r.err }
+
+// IsNull reports whether a field is null, or absent.
+func IsNull(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+// IsObject reports whether text is a JSON object.
+func IsObject(text string) bool {
+	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && json.Valid([]byte(text))
+}
+
+// WithoutNulls returns the fields that are not null: the map itself when all
+// are.
+func WithoutNulls(fields map[string]json.RawMessage) map[string]json.RawMessage {
+	for _, raw := range fields {
+		if IsNull(raw) {
+			fields = maps.Clone(fields)
+			maps.DeleteFunc(fields, func(_ string, raw json.RawMessage) bool { return IsNull(raw) })
+			break
+		}
+	}
+	return fields
+}
+
+// Clone returns a copy of fields that shares nothing with them.
+func Clone(fields map[string]json.RawMessage) map[string]json.RawMessage {
+	if fields == nil {
+		return nil
+	}
+	clone := make(map[string]json.RawMessage, len(fields))
+	for name, raw := range fields {
+		clone[name] = bytes.Clone(raw)
+	}
+	return clone
+}
+
+// Equal reports whether two objects have the same fields, byte by byte.
+func Equal(a, b map[string]json.RawMessage) bool {
+	return maps.EqualFunc(a, b, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+}
+
+// sortedNames makes equal objects give equal bytes.
+func sortedNames(fields map[string]json.RawMessage) []string {
+	return slices.Sorted(maps.Keys(fields))
+}

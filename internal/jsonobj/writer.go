@@ -1,0 +1,120 @@
+package jsonobj
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+)
+
+// Writer builds an object whose fields keep the order of the calls. Names of
+// fields are written as they are: they must need no escapes. Every step of an
+// agent encodes messages, so strings are written without reflection where they
+// are plain. The zero Writer is ready to use.
+type Writer struct {
+	buf bytes.Buffer
+	err error
+}
+
+// Text writes a field that is a string.
+func (w *Writer) Text(name, value string) {
+	w.name(name)
+	w.quote(value)
+}
+
+// Raw writes a field that is JSON already.
+func (w *Writer) Raw(name string, value []byte) {
+	w.name(name)
+	w.buf.Write(value)
+}
+
+// Field writes a field as package json encodes it.
+func (w *Writer) Field(name string, value any) {
+	w.name(name)
+	w.value(value)
+}
+
+// Object writes a field that is an object, whose fields fill writes.
+func (w *Writer) Object(name string, fill func()) {
+	w.name(name)
+	w.buf.WriteByte('{')
+	fill()
+	w.buf.WriteByte('}')
+}
+
+// Objects writes a field that is an array of n objects. fill writes the fields
+// of the i-th.
+func (w *Writer) Objects(name string, n int, fill func(i int)) {
+	w.name(name)
+	w.buf.WriteByte('[')
+	for i := range n {
+		if i > 0 {
+			w.buf.WriteByte(',')
+		}
+		w.buf.WriteByte('{')
+		fill(i)
+		w.buf.WriteByte('}')
+	}
+	w.buf.WriteByte(']')
+}
+
+// Rest writes what [Reader.Rest] returned, behind other fields. Equal objects
+// give equal bytes.
+func (w *Writer) Rest(fields map[string]json.RawMessage) {
+	for _, name := range sortedNames(fields) {
+		w.buf.WriteByte(',')
+		w.value(name)
+		w.buf.WriteByte(':')
+		w.value(fields[name])
+	}
+}
+
+// Done returns the object.
+func (w *Writer) Done() ([]byte, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	w.buf.WriteByte('}')
+	return w.buf.Bytes(), nil
+}
+
+// UpTo returns the beginning of the object up to and with the opening bracket of
+// an array, for a caller who writes the elements, and the end, himself.
+func (w *Writer) UpTo(array string) ([]byte, error) {
+	w.name(array)
+	w.buf.WriteByte('[')
+	return w.buf.Bytes(), w.err
+}
+
+func (w *Writer) name(name string) {
+	switch b := w.buf.Bytes(); {
+	case len(b) == 0:
+		w.buf.WriteByte('{')
+	case b[len(b)-1] != '{':
+		w.buf.WriteByte(',')
+	}
+	w.buf.WriteByte('"')
+	w.buf.WriteString(name)
+	w.buf.WriteString(`":`)
+}
+
+func (w *Writer) quote(s string) {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
+			w.value(s)
+			return
+		}
+	}
+	w.buf.WriteByte('"')
+	w.buf.WriteString(s)
+	w.buf.WriteByte('"')
+}
+
+func (w *Writer) value(value any) {
+	enc := json.NewEncoder(&w.buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		w.err = cmp.Or(w.err, err)
+		return
+	}
+	w.buf.Truncate(w.buf.Len() - 1) // the encoder's newline
+}
