@@ -13,6 +13,7 @@ import (
 	"github.com/x/pygent/internal/ban"
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/pause"
 )
 
@@ -39,13 +40,13 @@ type Agent struct {
 
 	handling callback.Guard // who runs event handlers of the agent
 	calling  callback.Guard // who runs its tools and approvals, or loops over its events
-	foreign  callNames      // the calls of handlers, tools, models and the like that go on
+	foreign  guard.Calls    // the calls of handlers, tools, models and the like that go on
 
 	asking    pause.Gate  // closed while somebody decides about a call, of the agent or of its tasks, or about hosts
 	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
 
-	busy   baton      // held by the run that goes on
-	mu     sync.Mutex // guards the fields below
+	busy   guard.Baton // held by the run that goes on
+	mu     sync.Mutex  // guards the fields below
 	cancel context.CancelCauseFunc
 	closed bool
 
@@ -55,7 +56,7 @@ type Agent struct {
 	git         gitState
 	ranCommands atomic.Bool // a command may have run in the runtime, and left something behind
 
-	refresh baton       // held while the system message is rebuilt
+	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
 }
 
@@ -89,7 +90,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	}
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, modelName: o.modelName, prompt: o.prompt, persona: o.persona.orDefault()}
-	a.busy, a.refresh = newBaton(), newBaton()
+	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
@@ -371,7 +372,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 	if len(specs) > maxTools {
 		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
 	}
-	message, err := outlive(ctx, func() (systemMessage, error) {
+	message, err := guard.Outlive(ctx, func() (systemMessage, error) {
 		defer a.enter(&a.calling, "the system message")()
 		return a.systemMessage(ctx, specs)
 	})
@@ -409,4 +410,30 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMe
 	}
 	m.text = a.prompt(info)
 	return m, nil
+}
+
+// enter notes that this goroutine runs foreign code for the agent, until it
+// calls leave. So Close can refuse to wait for itself, and name what it leaves
+// behind.
+func (a *Agent) enter(inside *callback.Guard, what string) (leave func()) {
+	return a.enterAs(inside, callback.Self(), what)
+}
+
+// enterAs is enter for a goroutine that knows itself.
+func (a *Agent) enterAs(inside *callback.Guard, self callback.ID, what string) (leave func()) {
+	outside, returned := inside.Enter(self), a.foreign.Enter(what)
+	return func() {
+		returned()
+		outside()
+	}
+}
+
+// logPanic logs a panic of what with its stack, if err is one.
+func (a *Agent) logPanic(what string, err error) { logPanic(a.log, what, err) }
+
+func logPanic(log *slog.Logger, what string, err error) {
+	var p *guard.PanicError
+	if errors.As(err, &p) {
+		log.Error(what+" panicked", "error", err, "stack", string(p.Stack))
+	}
 }

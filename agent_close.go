@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // The bounds of what Close waits for. Each part of a run that ends is given
-// abandonAfter of its own.
+// [guard.Grace] of its own.
 const (
 	runEndsWithin = 30 * time.Second
 	cleanupWithin = time.Minute
@@ -34,14 +36,14 @@ func (a *Agent) Close() error {
 	if a.busy.LockContext(ctx) == nil {
 		defer a.busy.Unlock()
 	} else {
-		defer a.foreign.enter("the run")() // which leftBehind tells
+		defer a.foreign.Enter("the run")() // which leftBehind tells
 	}
 	if !first {
 		return nil
 	}
 	err := errors.Join(a.closeTasks(), a.cleanup(), a.closeHistory())
 	a.tellGitChanges()
-	ctx, cancel = context.WithTimeout(context.Background(), abandonAfter)
+	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()
 	a.eventsHandled(ctx)
 	return errors.Join(err, a.leftBehind())
@@ -79,7 +81,7 @@ func (a *Agent) cleanup() error {
 		ctx, cancel = context.WithTimeoutCause(ctx, cleanupWithin, errCleanupSlow)
 		defer cancel()
 	}
-	_, err := outlive(ctx, func() (struct{}, error) {
+	_, err := guard.Outlive(ctx, func() (struct{}, error) {
 		defer a.enter(&a.calling, "the runtime's Cleanup")()
 		return struct{}{}, a.runtime.Cleanup()
 	})
@@ -94,7 +96,7 @@ var errCleanupSlow = errors.New("the clean-up took too long")
 
 // leftBehind names the calls that go on although nothing waits for them.
 func (a *Agent) leftBehind() error {
-	names := a.foreign.sorted()
+	names := a.foreign.Names()
 	if len(names) == 0 {
 		return nil
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/guard"
 )
 
 // ErrEventsUsed is the error of ranging a second time over what [Agent.Events]
@@ -150,17 +150,14 @@ func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
 	}
 	return newEventFeed(func(e Event) {
 		defer a.enter(&a.handling, "an event handler")()
-		err := errGoexit
-		defer func() {
-			if p := recover(); p != nil {
-				err = &panicError{p, debug.Stack()}
-			}
+		guard.Do(func() (struct{}, error) {
+			f(e)
+			return struct{}{}, nil
+		}, func(_ struct{}, err error) {
 			if err != nil {
 				a.handlerFailed(err)
 			}
-		}()
-		f(e)
-		err = nil
+		})
 	})
 }
 
@@ -242,13 +239,13 @@ func (a *Agent) eventsHandled(ctx context.Context) {
 func (r *run) emit(e Event) { awaitAll(r.Agent.emit(e), r.patience) }
 
 // emitLast tells the end of the run. Who listens is waited for, but no longer
-// than abandonAfter once the run's time is over.
+// than [guard.Grace] once the run's time is over.
 func (r *run) emitLast(e Event) {
 	handled := r.Agent.emit(e)
 	if awaitAll(handled, r.patience) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), abandonAfter)
+	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()
 	awaitAll(handled, ctx.Done())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
@@ -50,7 +51,7 @@ var (
 	ErrInCallback = errors.New("called from an event handler, a tool or an approval that it would wait for")
 	// ErrLeftBehind is returned by Close when something did not end in time:
 	// code that ignores its context, or a runtime whose Cleanup does not return.
-	ErrLeftBehind = errors.New("did not end in time and is left behind")
+	ErrLeftBehind = guard.ErrLeftBehind
 	// ErrNoAnswer is returned by [Agent.Step] when the model answered nothing.
 	ErrNoAnswer = errors.New("the model gave no answer")
 	// ErrAnswerTooLarge is returned for an answer of a model's server that is
@@ -67,6 +68,9 @@ var (
 	// ErrToolDisabled is returned for a tool that is registered but disabled.
 	ErrToolDisabled = errors.New("the tool is disabled")
 )
+
+// errNilContext refuses a nil context, which would panic later.
+var errNilContext = errors.New("the context is nil")
 
 // APIError is an error of a model's API. Find it with errors.As. A custom
 // [Model] may return it to have the agent retry.

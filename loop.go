@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/guard"
 )
 
@@ -17,11 +19,11 @@ type run struct {
 	specs   []ToolSpec // that the model was given last
 	result  *Result
 	started time.Time
-	cycles  guard.Loop
+	cycles  cycle.Finder
 	budget  *taskBudget // shared with the tasks that the run delegates
 	message int         // the index in the history of the message whose calls run
 	release func()      // gives the history back
-	worker  worker
+	worker  guard.Worker
 
 	// The causes with which the contexts of the run end at its limits of time. They
 	// are its own: a run in a tool of another run must not take those for its.
@@ -64,7 +66,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.patience = ctx.Done()
 	r.git.begin()
 	err := r.steps(ctx, msg)
-	r.worker.end()
+	r.worker.End()
 	r.tellRepairs()
 	if r.git.acted.Load() {
 		r.tellGitChanges()
@@ -147,7 +149,7 @@ func (r *run) interrupted(ctx context.Context) error {
 	if r.result.Status != "" {
 		return nil
 	}
-	err := contextError(ctx)
+	err := guard.ContextError(ctx)
 	switch {
 	case errors.Is(err, errHandler):
 		return r.fail(err)
@@ -339,14 +341,14 @@ func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, er
 // askOnce makes one model call. A panic of the model is an error, and a model
 // that ignores the end of its context is left behind.
 func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
-	deltas := gate[Delta]{next: r.delta}
+	deltas := guard.NewGate(r.delta)
 	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
 		if s, ok := r.model.(StreamingModel); ok {
-			return s.ChatStream(ctx, req, deltas.pass)
+			return s.ChatStream(ctx, req, deltas.Pass)
 		}
 		return r.model.Chat(ctx, req)
 	})
-	deltas.shut()
+	deltas.Shut()
 	r.logPanic("model", err)
 	switch {
 	case err != nil:
@@ -399,4 +401,13 @@ func uniqueCalls(calls []ToolCall, at int) []ToolCall {
 		return calls
 	}
 	return fixed
+}
+
+// callForeign calls f, which is code that the agent was given, as
+// [guard.Outlive] does, but in the goroutine of the run's worker.
+func callForeign[T any](ctx context.Context, r *run, what string, f func() (T, error)) (T, error) {
+	return guard.OutliveIn(ctx, &r.worker, func(self callback.ID) (T, error) {
+		defer r.enterAs(&r.calling, self, what)()
+		return f()
+	})
 }

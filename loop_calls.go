@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/cycle"
 )
 
 // Why a call was not run, as its result says.
@@ -202,18 +202,18 @@ func (r *run) showImages(urls []string) error {
 
 // noteCycle tells a model that goes round in circles, and in the end stops it.
 func (r *run) noteCycle(call ToolCall, result *ToolResult) {
-	cycle, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.IsError || result.failed)
+	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.IsError || result.failed)
 	if !found {
 		return
 	}
-	what := fmt.Sprintf("this is the same call with the same result, %d times in a row", cycle.Times)
-	reason := fmt.Sprintf("%s gave the same result %d times in a row", call.Name, cycle.Times)
-	if cycle.Calls > 1 {
-		what = fmt.Sprintf("the last %d calls failed in the same way %d times in a row", cycle.Calls, cycle.Times)
+	what := fmt.Sprintf("this is the same call with the same result, %d times in a row", last.Times)
+	reason := fmt.Sprintf("%s gave the same result %d times in a row", call.Name, last.Times)
+	if last.Calls > 1 {
+		what = fmt.Sprintf("the last %d calls failed in the same way %d times in a row", last.Calls, last.Times)
 		reason = what
 	}
 	result.Content += fmt.Sprintf("\n[%s; try something else]", what)
-	if cycle.Times >= guard.Stuck {
+	if last.Times >= cycle.Stuck {
 		r.end(StatusStuck, reason)
 	}
 }

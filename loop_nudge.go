@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // What the loop says to a model, besides the results of tools.
@@ -216,7 +218,7 @@ func (r *run) openJobs(ctx context.Context) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	all, err := outlive(ctx, func() ([]Job, error) { return jobs.Jobs(ctx) })
+	all, err := guard.Outlive(ctx, func() ([]Job, error) { return jobs.Jobs(ctx) })
 	if err != nil {
 		r.log.Warn("background jobs are not known", "error", err)
 	}

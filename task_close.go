@@ -3,7 +3,6 @@ package pygent
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -79,31 +78,6 @@ func (x *localExecutor) closeAll() error {
 	}
 	wg.Wait()
 	return all
-}
-
-// within calls f and returns its error. One that does not return in time is left
-// behind, in a goroutine of its own. A panic is an error.
-func within(limit time.Duration, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() {
-			if p := recover(); p != nil {
-				err = &panicError{p, debug.Stack()}
-			}
-			done <- err
-		}()
-		err = f()
-		touch(err)
-	}()
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-late.C:
-		return ErrLeftBehind
-	}
 }
 
 // waitAtMost waits for a group, and reports whether it ended in time.

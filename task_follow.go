@@ -3,11 +3,11 @@ package pygent
 import (
 	"context"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/guard"
 )
 
 // closeHandlers is how long Close waits for event handlers and approvals once
@@ -142,7 +142,7 @@ func (m *TaskManager) emit(e Event) {
 	defer m.callbacks.Enter(callback.Self())()
 	defer func() {
 		if p := recover(); p != nil {
-			logPanic(m.logger(), "handler of the tasks' events", &panicError{p, debug.Stack()})
+			logPanic(m.logger(), "handler of the tasks' events", guard.Panicked(p))
 		}
 	}()
 	m.opts.onEvent(e)

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // seenInputs is how many ids of inputs a task remembers.
@@ -196,7 +197,7 @@ func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*Task
 func (t *localTask) work(ctx context.Context, msg string, grant taskGrant, host taskHost) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			result, err = nil, &panicError{p, debug.Stack()}
+			result, err = nil, guard.Panicked(p)
 			logPanic(host.logger(), "task "+t.spec.ID, err)
 		}
 	}()

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -194,7 +195,7 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (resul
 		}
 	}()
 	result, err = t.Run(ctx, rt, args)
-	touch(err)
+	guard.Touch(err)
 	if err != nil {
 		return nil, &ToolError{Tool: t.Name, Err: err}
 	}
