@@ -350,6 +350,26 @@ func (r *Registry) unknown(name string) error {
 	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
 }
 
+// known returns an error for the first name that is neither a tool's nor that
+// of a built-in tool that was taken out. what says what the names are for.
+func (r *Registry) known(what string, names []string) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, name := range names {
+		_, registered := r.tools[name]
+		_, builtin := builtinTools()[name]
+		if registered || builtin || r.disabled[name] {
+			continue
+		}
+		all := slices.Sorted(maps.Keys(r.tools))
+		if like := nearest(name, all); like != "" {
+			return fmt.Errorf("tools %s: %w %q, did you mean %s?", what, ErrUnknownTool, name, like)
+		}
+		return fmt.Errorf("tools %s: %w %q; the tools are: %s", what, ErrUnknownTool, name, strings.Join(all, ", "))
+	}
+	return nil
+}
+
 // specs returns what a model is told of the tools, and the version of the
 // registry that this is true of.
 func (r *Registry) specs() ([]ToolSpec, int64) {
