@@ -220,15 +220,17 @@ func (m Message) object() ([]byte, error) {
 	default:
 		w.Text("content", m.Content)
 	}
-	if m.Name != "" {
-		w.Text("name", m.Name)
-	}
+	w.OptionalText("name", m.Name)
 	if len(m.ToolCalls) > 0 {
-		w.Objects("tool_calls", len(m.ToolCalls), func(i int) { m.ToolCalls[i].write(&w) })
+		w.Begin("tool_calls", '[')
+		for i := range m.ToolCalls {
+			w.Element()
+			m.ToolCalls[i].write(&w)
+			w.End('}')
+		}
+		w.End(']')
 	}
-	if m.ToolCallID != "" {
-		w.Text("tool_call_id", m.ToolCallID)
-	}
+	w.OptionalText("tool_call_id", m.ToolCallID)
 	w.Rest(m.Extra)
 	return w.Done()
 }
@@ -310,10 +312,10 @@ func (c ToolCall) MarshalJSON() ([]byte, error) {
 func (c *ToolCall) write(w *jsonobj.Writer) {
 	w.Text("id", c.ID)
 	w.Text("type", "function")
-	w.Object("function", func() {
-		w.Text("name", c.Name)
-		w.Text("arguments", c.Arguments)
-	})
+	w.Begin("function", '{')
+	w.Text("name", c.Name)
+	w.Text("arguments", c.Arguments)
+	w.End('}')
 	w.Rest(c.Extra)
 }
 
