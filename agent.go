@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/ban"
 	"github.com/x/pygent/internal/callback"
-	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/gitwatch"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/pause"
 )
 
@@ -39,23 +41,23 @@ type Agent struct {
 
 	handling callback.Guard // who runs event handlers of the agent
 	calling  callback.Guard // who runs its tools and approvals, or loops over its events
-	foreign  callNames      // the calls of handlers, tools, models and the like that go on
+	foreign  guard.Calls    // the calls of handlers, tools, models and the like that go on
 
 	asking    pause.Gate  // closed while somebody decides about a call, of the agent or of its tasks, or about hosts
 	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
 
-	busy   baton      // held by the run that goes on
-	mu     sync.Mutex // guards the fields below
+	busy   guard.Baton // held by the run that goes on
+	mu     sync.Mutex  // guards the fields below
 	cancel context.CancelCauseFunc
 	closed bool
 
 	tasks   lazyTasks
 	notices taskNotices
 
-	git         gitState
+	git         *gitwatch.Watch
 	ranCommands atomic.Bool // a command may have run in the runtime, and left something behind
 
-	refresh baton       // held while the system message is rebuilt
+	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
 }
 
@@ -99,7 +101,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	}
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, modelName: o.modelName, prompt: o.prompt, persona: o.persona.orDefault()}
-	a.busy, a.refresh = newBaton(), newBaton()
+	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
@@ -122,7 +124,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
-	a.git.dirs = keptDirs(a.runtime)
+	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.logStart()
 	return a, nil
 }
@@ -171,6 +173,18 @@ func (o *options) openHistory() (*History, error) {
 		return openHistoryBeside(dirs, o.historyFile)
 	}
 	return NewHistory(), nil
+}
+
+// writableDirs returns the directories of this machine that the agent's commands
+// can write to and that stay.
+func (o *options) writableDirs() ([]string, error) {
+	if rt, ours := o.runtime.(*workspaceRuntime); ours {
+		return append(rt.options.writableDirs(true, rt.options.docker != DockerRequired), rt.Dir()), nil
+	}
+	if o.runtime != nil {
+		return nil, nil // of a runtime of the caller's own it is not known
+	}
+	return writableDirs(o.runtimeOpts)
 }
 
 // openRuntime makes the runtime unless the caller gave one. The events of the
@@ -239,6 +253,106 @@ func (a *Agent) Persona() Persona { return a.persona }
 // model call.
 func (a *Agent) Tools() *Registry { return a.tools }
 
+// isRunning reports whether a run goes on.
+func (a *Agent) isRunning() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cancel != nil
+}
+
+// The bounds of what Close waits for. Each part of a run that ends is given
+// [guard.Grace] of its own.
+const (
+	runEndsWithin = 30 * time.Second
+	cleanupWithin = time.Minute
+)
+
+// Close cancels a run that goes on and waits for it, ends the agent's tasks,
+// cleans up the runtime, and closes the history that the agent opened. It may be
+// called more than once.
+//
+// Called by a tool or an event handler of the agent or of one of its tasks, or in
+// the body of a loop over [Agent.Events], it would wait for its caller: it does
+// nothing and returns an error that matches [ErrInCallback]. What does not return
+// although it was cancelled is left behind, and named by an error that matches
+// [ErrLeftBehind].
+func (a *Agent) Close() error {
+	if a.closesItself() {
+		return fmt.Errorf("close the agent: %w", ErrInCallback)
+	}
+	first := a.markClosed()
+	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
+	defer cancel()
+	if a.busy.LockContext(ctx) == nil {
+		defer a.busy.Unlock()
+	} else {
+		defer a.foreign.Enter("the run")() // which leftBehind tells
+	}
+	if !first {
+		return nil
+	}
+	err := errors.Join(a.closeTasks(), a.cleanup(), a.closeHistory())
+	a.tellGitChanges()
+	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
+	defer cancel()
+	a.eventsHandled(ctx)
+	return errors.Join(err, a.leftBehind())
+}
+
+// closesItself reports whether Close is called by what it would wait for: by the
+// agent, or by one of its tasks.
+func (a *Agent) closesItself() bool {
+	if a.inCallback() {
+		return true
+	}
+	m := a.tasks.made()
+	return m != nil && !a.tasks.given && m.closesItself()
+}
+
+// markClosed refuses further runs and cancels the one that goes on. It reports
+// whether the agent was open.
+func (a *Agent) markClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := !a.closed
+	a.closed = true
+	if a.cancel != nil {
+		a.cancel(errClosing)
+	}
+	return first
+}
+
+// cleanup cleans up the runtime. Those of this package take a bounded time, the
+// caller's own are not waited for longer than cleanupWithin.
+func (a *Agent) cleanup() error {
+	ctx := context.Background()
+	if _, ours := a.runtime.(*workspaceRuntime); !ours {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, cleanupWithin, errCleanupSlow)
+		defer cancel()
+	}
+	_, err := guard.Outlive(ctx, func() (struct{}, error) {
+		defer a.enter(&a.calling, "the runtime's Cleanup")()
+		return struct{}{}, a.runtime.Cleanup()
+	})
+	a.logPanic("cleanup", err)
+	if errors.Is(err, errCleanupSlow) {
+		return nil // leftBehind tells
+	}
+	return err
+}
+
+var errCleanupSlow = errors.New("the clean-up took too long")
+
+// leftBehind names the calls that go on although nothing waits for them.
+func (a *Agent) leftBehind() error {
+	names := a.foreign.Names()
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("close the agent: %s %w", strings.Join(names, ", "), ErrLeftBehind)
+}
+
 // closeHistory closes the history unless it is the caller's.
 func (a *Agent) closeHistory() error {
 	if a.opts.history != nil {
@@ -249,162 +363,71 @@ func (a *Agent) closeHistory() error {
 	return err
 }
 
-// begin makes the caller the one run of the agent. The context it returns ends
-// when the agent is closed; end must be called.
-func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err error) {
-	if ctx == nil {
-		return nil, nil, errNilContext
+// tellRepairs emits what was repaired in the history's file, or happened to it,
+// since the last time.
+func (a *Agent) tellRepairs() {
+	for _, repair := range a.history.untold() {
+		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
 	}
-	free := a.busy.TryLock()
-	a.mu.Lock()
-	defer a.mu.Unlock()
+}
+
+// keptDirs returns the directories of this machine that commands of a runtime
+// can write and that are there after it. Of a runtime that is not of this package
+// none are known.
+func keptDirs(rt Runtime) []string {
+	r, ours := rt.(*workspaceRuntime)
+	if !ours {
+		return nil
+	}
+	return r.options.writableDirs(r.UseDocker(), !r.UseDocker())
+}
+
+// tellGitChanges warns of what was changed that git obeys on this machine.
+func (a *Agent) tellGitChanges() {
+	notice, warning := a.git.News()
+	if notice != "" {
+		a.emit(Event{Type: EventNotice, Text: notice})
+	}
+	if warning != "" {
+		a.emit(Event{Type: EventWarning, Text: warning})
+	}
+}
+
+// steersGit reports whether a file of the workspace is one that git obeys on this
+// machine. A workspace that goes with its runtime, or is not ours, has none.
+func (a *Agent) steersGit(name string) bool {
+	r, ours := a.runtime.(*workspaceRuntime)
 	switch {
-	case a.closed: // which holds busy while it goes on
-		err = ErrAgentClosed
-	case !free:
-		err = ErrAgentBusy
+	case !ours || r.options.workspace == "":
+		return false
+	case r.UseDocker():
+		return gitwatch.Steers(name)
 	}
-	if err != nil {
-		if free {
-			a.busy.Unlock()
-		}
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	a.cancel = cancel
-	return ctx, func() {
-		a.mu.Lock()
-		a.cancel = nil
-		a.mu.Unlock()
-		cancel(nil)
-		a.busy.Unlock()
-	}, nil
+	return gitwatch.Leads(r.info.Workspace, name)
 }
 
-// run is the one loop behind every way to use an agent. Both the follower, which
-// may be nil, and the run's own handler hear the events of the run.
-func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event], opts []RunOption) (*Result, error) {
-	refused := func(err error) (*Result, error) {
-		return &Result{Status: StatusFailed, Reason: err.Error()}, err
-	}
-	o, err := newRunOptions(a.opts.run, opts)
-	if err != nil {
-		return refused(err)
-	}
-	ctx, end, err := a.begin(ctx)
-	if err != nil {
-		return refused(err)
-	}
-	defer end()
-	release, err := a.history.reserve()
-	if err != nil {
-		return refused(err)
-	}
-	defer release()
-	a.listen(a.handlerFeed(o.onEvent), follower)
-	defer a.listen()
-	r := newRun(a, o)
-	r.release = release
-	return r.do(ctx, msg)
+// enter notes that this goroutine runs foreign code for the agent, until it
+// calls leave. So Close can refuse to wait for itself, and name what it leaves
+// behind.
+func (a *Agent) enter(inside *callback.Guard, what string) (leave func()) {
+	return a.enterAs(inside, callback.Self(), what)
 }
 
-// RefreshSystemMessage rebuilds the system message from the persona, the
-// runtime, the tools and the workspace's AGENTS.md. The first run does so by
-// itself, as does any that finds the tools changed. While a run goes on, the
-// message is rebuilt before its next model call.
-func (a *Agent) RefreshSystemMessage() {
-	a.system.stale.Store(true)
-	if a.isRunning() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), systemRefreshTimeout)
-	defer cancel()
-	if _, err := a.refreshSystem(ctx); err != nil {
-		a.log.Warn("system message not refreshed", "error", err)
+// enterAs is enter for a goroutine that knows itself.
+func (a *Agent) enterAs(inside *callback.Guard, self callback.ID, what string) (leave func()) {
+	outside, returned := inside.Enter(self), a.foreign.Enter(what)
+	return func() {
+		returned()
+		outside()
 	}
 }
 
-// systemRefreshTimeout bounds how long RefreshSystemMessage asks the runtime
-// what it is.
-const systemRefreshTimeout = 5 * time.Second
+// logPanic logs a panic of what with its stack, if err is one.
+func (a *Agent) logPanic(what string, err error) { logPanic(a.log, what, err) }
 
-// isRunning reports whether a run goes on.
-func (a *Agent) isRunning() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.cancel != nil
-}
-
-// systemState is what the system message and the tools' specs were made from.
-type systemState struct {
-	stale   atomic.Bool // rebuild although the tools are the same
-	built   bool
-	version int64 // of the registry
-	specs   []ToolSpec
-	warned  string // of what the message was made from
-}
-
-// systemMessage is the system message, and what is wrong with what it was made
-// from.
-type systemMessage struct{ text, warning string }
-
-// refreshSystem rebuilds the system message and the tools' specs when they are
-// out of date, and returns the specs. The message is the same from step to step,
-// so that providers can cache it.
-func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
-	if err := a.refresh.LockContext(ctx); err != nil {
-		return nil, err
+func logPanic(log *slog.Logger, what string, err error) {
+	var p *guard.PanicError
+	if errors.As(err, &p) {
+		log.Error(what+" panicked", "error", err, "stack", string(p.Stack))
 	}
-	defer a.refresh.Unlock()
-	s := &a.system
-	if !s.stale.Swap(false) && s.built && s.version == a.tools.currentVersion() {
-		return s.specs, nil
-	}
-	defer func() {
-		if err != nil {
-			s.stale.Store(true)
-		}
-	}()
-	specs, version := a.tools.specs()
-	if len(specs) > maxTools {
-		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
-	}
-	message, err := outlive(ctx, func() (systemMessage, error) {
-		defer a.enter(&a.calling, "the system message")()
-		return a.systemMessage(ctx, specs)
-	})
-	a.logPanic("system message", err)
-	if err != nil {
-		return nil, fmt.Errorf("system message: %w", err)
-	}
-	if message.warning != "" && message.warning != s.warned {
-		a.emit(Event{Type: EventWarning, Text: message.warning})
-	}
-	s.warned = message.warning
-	if err := a.history.SetSystem(message.text); err != nil {
-		return nil, err
-	}
-	s.specs, s.version, s.built = specs, version, true
-	return specs, nil
-}
-
-// systemMessage asks the runtime what it is and has the system message written.
-func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMessage, err error) {
-	info := PromptInfo{
-		Persona:        a.persona,
-		Tools:          tools,
-		BashTimeout:    DefaultBashTimeout,
-		MaxBashTimeout: MaxBashTimeout,
-	}
-	if d, ok := a.runtime.(Describer); ok {
-		info.Runtime = d.Describe(ctx)
-		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.runtime.UseDocker() && !info.Runtime.Network
-	}
-	if a.opts.instructions {
-		if info.Instructions, m.warning, err = readInstructions(ctx, a.runtime); err != nil {
-			return m, fmt.Errorf("read AGENTS.md: %w", err)
-		}
-	}
-	m.text = a.prompt(info)
-	return m, nil
 }

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/docker"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
@@ -51,7 +54,7 @@ var (
 	ErrInCallback = errors.New("called from an event handler, a tool or an approval that it would wait for")
 	// ErrLeftBehind is returned by Close when something did not end in time:
 	// code that ignores its context, or a runtime whose Cleanup does not return.
-	ErrLeftBehind = errors.New("did not end in time and is left behind")
+	ErrLeftBehind = guard.ErrLeftBehind
 	// ErrNoAnswer is returned by [Agent.Step] when the model answered nothing.
 	ErrNoAnswer = errors.New("the model gave no answer")
 	// ErrAnswerTooLarge is returned for an answer of a model's server that is
@@ -68,6 +71,9 @@ var (
 	// ErrToolDisabled is returned for a tool that is registered but disabled.
 	ErrToolDisabled = errors.New("the tool is disabled")
 )
+
+// errNilContext refuses a nil context, which would panic later.
+var errNilContext = errors.New("the context is nil")
 
 // APIError is an error of a model's API. Find it with errors.As. A custom
 // [Model] may return it to have the agent retry.
@@ -104,6 +110,57 @@ func (e *APIError) Error() string {
 
 // Unwrap returns the cause.
 func (e *APIError) Unwrap() error { return e.Err }
+
+// apiErrorJSON is the JSON of an [APIError].
+type apiErrorJSON struct {
+	Status          int             `json:"status,omitempty"`
+	Code            string          `json:"code,omitempty"`
+	Message         string          `json:"message,omitempty"`
+	RequestID       string          `json:"request_id,omitempty"`
+	Retryable       bool            `json:"retryable,omitempty"`
+	ContextTooLarge bool            `json:"context_too_large,omitempty"`
+	RetryAfter      jsonobj.Seconds `json:"retry_after_seconds,omitempty"`
+	Cause           string          `json:"cause,omitempty"` // the words of Err
+}
+
+// MarshalJSON encodes the error for a log, or another process. Of the cause it
+// keeps the words.
+func (e APIError) MarshalJSON() ([]byte, error) {
+	out := apiErrorJSON{
+		Status:          e.Status,
+		Code:            e.Code,
+		Message:         e.Message,
+		RequestID:       e.RequestID,
+		Retryable:       e.Retryable,
+		ContextTooLarge: e.ContextTooLarge,
+		RetryAfter:      jsonobj.Seconds(e.RetryAfter),
+	}
+	if e.Err != nil {
+		out.Cause = e.Err.Error()
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (e *APIError) UnmarshalJSON(data []byte) error {
+	var in apiErrorJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*e = APIError{
+		Status:          in.Status,
+		Code:            in.Code,
+		Message:         in.Message,
+		RequestID:       in.RequestID,
+		Retryable:       in.Retryable,
+		ContextTooLarge: in.ContextTooLarge,
+		RetryAfter:      time.Duration(in.RetryAfter),
+	}
+	if in.Cause != "" {
+		e.Err = errors.New(in.Cause)
+	}
+	return nil
+}
 
 // ToolError is the error of one tool call. The model sees it as the call's
 // result; callers of [ExecuteTool] find it with errors.As.

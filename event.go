@@ -1,6 +1,19 @@
 package pygent
 
-import "time"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/jsonobj"
+)
 
 // Event is something that happened in an agent. Its JSON is what
 // `pygent run --json` prints, one object a line.
@@ -55,3 +68,309 @@ type RetryInfo struct {
 	Wait    time.Duration `json:"-"`       // the pause before the next one; wait_seconds in JSON
 	Error   string        `json:"error"`   // why the attempt failed
 }
+
+// MarshalJSON gives the pause in seconds.
+func (r RetryInfo) MarshalJSON() ([]byte, error) {
+	type plain RetryInfo
+	return json.Marshal(struct {
+		plain
+		Wait jsonobj.Seconds `json:"wait_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Wait)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *RetryInfo) UnmarshalJSON(data []byte) error {
+	type plain RetryInfo
+	in := struct {
+		*plain
+		Wait *jsonobj.Seconds `json:"wait_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Wait)}
+	return json.Unmarshal(data, &in)
+}
+
+// Result is the outcome of a run.
+type Result struct {
+	Status    Status        `json:"status"`
+	Reason    string        `json:"reason,omitempty"`    // the status in words, where there is more to say
+	APIError  *APIError     `json:"api_error,omitempty"` // what the model's API answered, when the run failed by it
+	Message   Message       `json:"message,omitzero"`    // the last message of the model; zero when it gave none
+	Summary   string        `json:"summary,omitempty"`   // what the model said when it stopped or summed up; else its first reply after the last tool call
+	Question  *Question     `json:"question,omitempty"`  // what the model asks, when it awaits the user
+	Steps     int           `json:"steps"`
+	ToolCalls int           `json:"tool_calls"`
+	Usage     Usage         `json:"usage"`               // of the agent itself
+	TaskUsage Usage         `json:"task_usage,omitzero"` // of tasks it delegated in this run, while it went on
+	Elapsed   time.Duration `json:"-"`                   // elapsed_seconds in JSON
+}
+
+// MarshalJSON gives the time that the run took in seconds.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type plain Result
+	return json.Marshal(struct {
+		plain
+		Elapsed jsonobj.Seconds `json:"elapsed_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Elapsed)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *Result) UnmarshalJSON(data []byte) error {
+	type plain Result
+	in := struct {
+		*plain
+		Elapsed *jsonobj.Seconds `json:"elapsed_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Elapsed)}
+	return json.Unmarshal(data, &in)
+}
+
+// Question is what a model asks the user with the tool "continue".
+type Question struct {
+	Prompt  string   `json:"prompt,omitempty"`
+	Options []string `json:"options,omitempty"` // answers to choose from; the user may give another
+}
+
+// Status says how a run ended.
+type Status string
+
+// The ways a run ends.
+const (
+	StatusStopped      Status = "stopped"        // the model called stop
+	StatusAwaitingUser Status = "awaiting_user"  // the model called continue
+	StatusReplied      Status = "replied"        // the model replied without calling a tool
+	StatusMaxSteps     Status = "max_steps"      // the limit of steps was reached
+	StatusMaxToolCalls Status = "max_tool_calls" // the limit of tool calls was reached
+	StatusTimeout      Status = "timeout"        // a step or the run took too long
+	StatusCancelled    Status = "cancelled"      // the context was cancelled
+	StatusBudget       Status = "budget"         // the budget of tokens is spent
+	StatusTruncated    Status = "truncated"      // the token limit cut off two answers in a row
+	StatusEmpty        Status = "empty"          // the model answered nothing, twice
+	StatusStuck        Status = "stuck"          // the same calls gave the same results five times in a row
+	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
+	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
+)
+
+// MarshalJSON gives the time that the command took in seconds.
+func (r BashResult) MarshalJSON() ([]byte, error) {
+	type plain BashResult
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *BashResult) UnmarshalJSON(data []byte) error {
+	type plain BashResult
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
+// MarshalJSON gives the time since the job began in seconds.
+func (j Job) MarshalJSON() ([]byte, error) {
+	type plain Job
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(j), jsonobj.Seconds(j.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (j *Job) UnmarshalJSON(data []byte) error {
+	type plain Job
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
+// ErrEventsUsed is the error of ranging a second time over what [Agent.Events]
+// returned: it stands for one run, which is over.
+var ErrEventsUsed = errors.New("the events of this run were ranged over already; call Events for another run")
+
+// Events is [Agent.RunUntilStop] as an iterator over what happens. The run goes
+// in step with the loop that ranges over it: it goes on when the loop asks for
+// the next event, so that a loop left at a tool_call keeps the tool from running.
+// Only deltas are written ahead, and merged. The last event is [EventRunEnd],
+// with the result. The error, if any, comes last, with a zero event.
+//
+// Leaving the loop cancels the run and waits for its end. The body may use the
+// agent's runtime, its tasks and its history, but not close the agent. The time
+// that it takes counts: a run whose time limit passes meanwhile ends, and the
+// loop still gets its events. It can be ranged over once.
+func (a *Agent) Events(ctx context.Context, msg string, opts ...RunOption) iter.Seq2[Event, error] {
+	var used atomic.Bool
+	return func(yield func(Event, error) bool) {
+		if used.Swap(true) {
+			yield(Event{}, ErrEventsUsed)
+			return
+		}
+		if err := a.follow(ctx, msg, opts, func(e Event) bool { return yield(e, nil) }); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// follow runs the agent and calls yield with every event until it returns false,
+// which cancels the run. It returns the error of a run that was followed to its
+// end.
+func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield func(Event) bool) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := feed.NewStream(mergeDeltas)
+	ended := make(chan struct{})
+	var err error
+	go func() {
+		defer close(ended)
+		_, err = a.run(ctx, msg, s.Feed(), opts)
+	}()
+	defer func() {
+		cancel()
+		s.Leave()
+		<-ended
+		<-s.Feed().Handled()
+	}()
+	defer a.calling.Enter(callback.Self())()
+	for {
+		e, ok := s.Next(ended)
+		if !ok {
+			return err
+		}
+		if !yield(e) {
+			return nil
+		}
+	}
+}
+
+// isDelta reports whether an event is for display alone: a piece of an answer
+// being written, or how far a pull is.
+func isDelta(e Event) bool {
+	return e.Type == EventText || e.Type == EventReasoning ||
+		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
+}
+
+// mergeDeltas joins two pieces of the same text. Of a pull the last word counts.
+func mergeDeltas(last, next Event) (Event, bool) {
+	if last.Type != next.Type || last.Task != next.Task || last.Step != next.Step {
+		return last, false
+	}
+	if next.Type != EventRuntime {
+		next.Text = last.Text + next.Text
+	}
+	return next, true
+}
+
+// handlerFeed returns a feed for an event handler of the caller's, or nil for
+// none. A handler that panics ends the run that goes on.
+func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
+	if f == nil {
+		return nil
+	}
+	return feed.New(func(e Event) {
+		defer a.enter(&a.handling, "an event handler")()
+		guard.Do(func() (struct{}, error) {
+			f(e)
+			return struct{}{}, nil
+		}, func(_ struct{}, err error) {
+			if err != nil {
+				a.handlerFailed(err)
+			}
+		})
+	}, mergeDeltas)
+}
+
+// errHandler is the cause with which a run ends whose event handler panicked.
+var errHandler = errors.New("the event handler")
+
+// handlerFailed ends the run that goes on because a handler of its events did
+// not return.
+func (a *Agent) handlerFailed(err error) {
+	a.logPanic("event handler", err)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cancel != nil {
+		a.cancel(fmt.Errorf("%w: %w", errHandler, err))
+	}
+}
+
+// listeners are who hears the events of an agent.
+type listeners struct {
+	always  *feed.Feed[Event]   // of the agent's handler; nil for none
+	session *feed.Feed[Event]   // of the interactive session that goes on
+	run     []*feed.Feed[Event] // of the run that goes on
+}
+
+// listen has feeds hear the events of the run that begins. Nil feeds are left out.
+func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	a.listeners.run = nil
+	for _, f := range feeds {
+		if f != nil {
+			a.listeners.run = append(a.listeners.run, f)
+		}
+	}
+}
+
+// emit completes an event and hands it to everybody who listens. It does not
+// wait for them: the channels it returns are closed when they have handled it.
+func (a *Agent) emit(e Event) []<-chan struct{} {
+	a.logEvent(e)
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	l := &a.listeners
+	if l.always == nil && l.session == nil && len(l.run) == 0 {
+		return nil
+	}
+	e.Seq, e.Time = a.seq.Add(1), time.Now()
+	var handled []<-chan struct{}
+	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
+		switch {
+		case f == nil:
+		case isDelta(e):
+			f.Offer(e)
+		default:
+			handled = append(handled, f.Put(e))
+		}
+	}
+	if e.Type == EventRunEnd && e.Task == "" {
+		l.run = nil // tasks may go on, but the run's listeners have heard its last event
+	}
+	return handled
+}
+
+// eventsHandled waits until the agent's own handler has seen all events so far,
+// or ctx ends.
+func (a *Agent) eventsHandled(ctx context.Context) {
+	if a.listeners.always == nil {
+		return
+	}
+	select {
+	case <-a.listeners.always.Handled():
+	case <-ctx.Done():
+	}
+}
+
+// emit tells what happens in the run, and waits until everybody who listens has
+// handled it, or the time of the step is over. So the run goes in step with who
+// follows it.
+func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
+
+// emitLast tells the end of the run. Who listens is waited for, but no longer
+// than [guard.Grace] once the run's time is over.
+func (r *run) emitLast(e Event) {
+	handled := r.agent.emit(e)
+	if feed.Await(handled, r.patience) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
+	defer cancel()
+	feed.Await(handled, ctx.Done())
+}
+
+// jsonSeconds is the form of durations in JSON.
+type jsonSeconds = jsonobj.Seconds

@@ -1,9 +1,13 @@
 package pygent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/x/pygent/internal/journal"
@@ -42,8 +46,8 @@ type History struct {
 	mu       sync.Mutex
 	messages []Message // views share the array: elements in it are never changed
 	legal    conversation
-	file     *historyFile // nil for a history in memory
-	size     int          // of the messages, in bytes of JSON
+	file     *journal.Record[Message] // nil for a history in memory
+	size     int                      // of the messages, in bytes of JSON
 	repairs  []string
 	told     int // how many of the repairs an agent has told
 	closed   bool
@@ -89,12 +93,42 @@ func OpenHistory(path string) (*History, error) { return openHistoryOn(journal.S
 
 func openHistoryOn(disk journal.Disk, path string) (*History, error) {
 	h := &History{}
-	file, err := openHistoryFile(disk, path, h)
+	tell := func(note string) { h.repairs = append(h.repairs, note) } // with the lock held
+	file, msgs, err := journal.OpenRecord(disk, path, historyFormat, tell)
 	if err != nil {
 		return nil, fmt.Errorf("open history %s: %w", path, openError(path, err))
 	}
 	h.file = file
+	h.record(msgs...)
 	return h, nil
+}
+
+// openHistoryBeside opens a history whose file may lie in a directory that
+// commands can write to.
+func openHistoryBeside(dirs []string, path string) (*History, error) {
+	disk, name, shared, err := journal.Beside(dirs, path)
+	if err != nil {
+		return nil, fmt.Errorf("open history %s: %w", path, err)
+	}
+	h, err := openHistoryOn(disk, name)
+	if err == nil && shared {
+		h.repairs = append(h.repairs, fmt.Sprintf("%s is where commands can read and change it; a file outside of the workspace is safer", path))
+	}
+	return h, err
+}
+
+// openError is the error of opening the file at path, for messages that have
+// named it already.
+func openError(path string, err error) error {
+	var foreign *journal.ForeignError
+	if errors.As(err, &foreign) {
+		return fmt.Errorf("%w: %w", ErrNotHistory, err)
+	}
+	at, ok := err.(*fs.PathError)
+	if abs, absErr := filepath.Abs(path); ok && absErr == nil && at.Path == abs {
+		return at.Err
+	}
+	return err
 }
 
 // Append adds messages to the end of the record, with one write for all of
@@ -143,11 +177,16 @@ func (h *History) append(msgs []Message, byRun bool) error {
 	if h.reserved && !byRun {
 		return fmt.Errorf("append to history: %w", ErrHistoryBusy)
 	}
-	h.record(encoded...)
+	return h.keep(encoded)
+}
+
+// keep adds encoded messages to the record and to the file. The caller holds mu.
+func (h *History) keep(msgs []Message) error {
+	h.record(msgs...)
 	if h.file == nil {
 		return nil
 	}
-	if err := h.file.append(encoded); err != nil {
+	if err := h.file.Append(h.messages, msgs); err != nil {
 		return fmt.Errorf("append to history: %w", err)
 	}
 	return nil
@@ -232,14 +271,7 @@ func (h *History) answerOpenCalls() error {
 	if err != nil || len(results) == 0 || h.closed {
 		return err
 	}
-	h.record(results...)
-	if h.file == nil {
-		return nil
-	}
-	if err := h.file.append(results); err != nil {
-		return fmt.Errorf("append to history: %w", err)
-	}
-	return nil
+	return h.keep(results)
 }
 
 // SetSystem makes text the system message at the beginning of the record, and
@@ -278,7 +310,7 @@ func (h *History) SetSystem(text string) error {
 		shown = 1
 	}
 	if h.file != nil {
-		if err := h.file.replace(messages); err != nil {
+		if err := h.file.Replace(messages); err != nil {
 			return fmt.Errorf("set system message: %w", err)
 		}
 	}
@@ -305,6 +337,15 @@ func (h *History) Repairs() []string {
 	return slices.Clone(h.repairs)
 }
 
+// untold returns the repairs that it has not returned before.
+func (h *History) untold() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	repairs := h.repairs[h.told:]
+	h.told = len(h.repairs)
+	return repairs
+}
+
 // Sync writes what could not be written before and has the system put the file
 // on stable storage. Appends alone survive the death of the process, not that of
 // the machine. In memory it does nothing.
@@ -314,7 +355,7 @@ func (h *History) Sync() error {
 	if h.file == nil || h.closed {
 		return nil
 	}
-	if err := h.file.sync(); err != nil {
+	if err := h.file.Sync(h.messages); err != nil {
 		return fmt.Errorf("sync history: %w", err)
 	}
 	return nil
@@ -332,7 +373,7 @@ func (h *History) Close() error {
 	if h.file == nil {
 		return nil
 	}
-	if err := h.file.close(); err != nil {
+	if err := h.file.Close(h.messages); err != nil {
 		return fmt.Errorf("close history: %w", err)
 	}
 	return nil
@@ -357,4 +398,48 @@ func encodeForHistory(m Message) (Message, error) {
 		}
 	}
 	return m.clone().encoded()
+}
+
+// historyFormat is what a journal has to know of messages.
+var historyFormat = journal.Format[Message]{
+	Element: "message",
+	Whole:   "conversation",
+	Read:    readHistoryMessage,
+	Begins:  beginsMessage,
+	Doubt: func(msgs []Message) error {
+		if slices.ContainsFunc(msgs, hasKnownRole) {
+			return nil
+		}
+		return errors.New("no message in it has a known role")
+	},
+	Mend:  mend,
+	Bytes: func(m Message) []byte { return m.enc.json },
+}
+
+// readHistoryMessage decodes a message of a history's file. One that stands
+// behind a damaged part must have a role that is known.
+func readHistoryMessage(value []byte, sure bool) (Message, error) {
+	var m Message
+	if err := json.Unmarshal(value, &m); err != nil {
+		return m, err
+	}
+	if !sure && !hasKnownRole(m) {
+		return m, fmt.Errorf("role %q is not known", m.Role)
+	}
+	return encodeForHistory(m)
+}
+
+func hasKnownRole(m Message) bool {
+	switch m.Role {
+	case RoleSystem, RoleUser, RoleAssistant, RoleTool, "developer", "function":
+		return true
+	}
+	return false
+}
+
+// beginsMessage reports whether text can be the first bytes of a message.
+func beginsMessage(text []byte) bool {
+	const begin = `{"role":`
+	head := strings.Join(strings.Fields(string(text[:min(len(text), 256)])), "")
+	return strings.HasPrefix(head, begin) || strings.HasPrefix(begin, head)
 }

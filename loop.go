@@ -7,21 +7,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/cycle"
+	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 )
 
 // run is one run of an agent's loop. It belongs to one goroutine.
 type run struct {
-	*Agent
+	agent   *Agent
 	opts    runOptions
 	specs   []ToolSpec // that the model was given last
 	result  *Result
 	started time.Time
-	cycles  guard.Loop
+	cycles  cycle.Finder
 	budget  *taskBudget // shared with the tasks that the run delegates
 	message int         // the index in the history of the message whose calls run
 	release func()      // gives the history back
-	worker  worker
+	worker  guard.Worker
 
 	// The causes with which the contexts of the run end at its limits of time. They
 	// are its own: a run in a tool of another run must not take those for its.
@@ -39,11 +42,70 @@ type run struct {
 	broken      error // why nothing can run in the runtime any more
 }
 
+// run is the one loop behind every way to use an agent. Both the follower, which
+// may be nil, and the run's own handler hear the events of the run.
+func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event], opts []RunOption) (*Result, error) {
+	refused := func(err error) (*Result, error) {
+		return &Result{Status: StatusFailed, Reason: err.Error()}, err
+	}
+	o, err := newRunOptions(a.opts.run, opts)
+	if err != nil {
+		return refused(err)
+	}
+	ctx, end, err := a.begin(ctx)
+	if err != nil {
+		return refused(err)
+	}
+	defer end()
+	release, err := a.history.reserve()
+	if err != nil {
+		return refused(err)
+	}
+	defer release()
+	a.listen(a.handlerFeed(o.onEvent), follower)
+	defer a.listen()
+	r := newRun(a, o)
+	r.release = release
+	return r.do(ctx, msg)
+}
+
+// begin makes the caller the one run of the agent. The context it returns ends
+// when the agent is closed; end must be called.
+func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err error) {
+	if ctx == nil {
+		return nil, nil, errNilContext
+	}
+	free := a.busy.TryLock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.closed: // which holds busy while it goes on
+		err = ErrAgentClosed
+	case !free:
+		err = ErrAgentBusy
+	}
+	if err != nil {
+		if free {
+			a.busy.Unlock()
+		}
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	a.cancel = cancel
+	return ctx, func() {
+		a.mu.Lock()
+		a.cancel = nil
+		a.mu.Unlock()
+		cancel(nil)
+		a.busy.Unlock()
+	}, nil
+}
+
 func newRun(a *Agent, o runOptions) *run {
 	spends := newTaskBudget(o)
 	o.MaxTokens = spends.Limit()
 	return &run{
-		Agent:    a,
+		agent:    a,
 		opts:     o,
 		result:   &Result{},
 		started:  time.Now(),
@@ -62,12 +124,12 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	}
 	r.budget.Deadline, _ = ctx.Deadline()
 	r.patience = ctx.Done()
-	r.git.begin()
+	r.agent.git.Begin()
 	err := r.steps(ctx, msg)
-	r.worker.end()
-	r.tellRepairs()
-	if r.git.acted.Load() {
-		r.tellGitChanges()
+	r.worker.End()
+	r.agent.tellRepairs()
+	if r.agent.git.Acted() {
+		r.agent.tellGitChanges()
 	}
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.End()
@@ -77,22 +139,10 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	return r.result, err
 }
 
+// steps makes steps until the run has a status, or an error ends it.
 func (r *run) steps(ctx context.Context, msg string) error {
-	r.tellRepairs()
-	if !r.opts.resume {
-		if err := r.history.answerOpenCalls(); err != nil {
-			return r.fail(err)
-		}
-	}
-	if msg != "" {
-		if err := r.record(UserMessage(msg)); err != nil {
-			return err
-		}
-	}
-	if r.opts.resume {
-		if err := r.resume(ctx); err != nil {
-			return err
-		}
+	if err := r.takeUp(ctx, msg); err != nil {
+		return err
 	}
 	for r.result.Status == "" {
 		switch {
@@ -112,60 +162,23 @@ func (r *run) steps(ctx context.Context, msg string) error {
 	return nil
 }
 
-// record appends messages to the history. An error ends the run.
-func (r *run) record(msgs ...Message) error {
-	if err := r.history.appendReserved(msgs...); err != nil {
+// takeUp brings the conversation to where the model can be asked. Calls that were
+// interrupted are answered: those of a run that is resumed by its own rules.
+func (r *run) takeUp(ctx context.Context, msg string) error {
+	r.agent.tellRepairs()
+	if r.opts.resume {
+		return r.resume(ctx)
+	}
+	if err := r.agent.history.answerOpenCalls(); err != nil {
 		return r.fail(err)
 	}
-	return nil
-}
-
-// spent is how many tokens the run and its tasks have used, and those set aside
-// for tasks at work.
-func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
-
-// budgetSpent reports whether the run has used up its tokens.
-func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r.opts.MaxTokens }
-
-// end notes how the run ended; the first word counts.
-func (r *run) end(s Status, reason string) {
-	if r.result.Status == "" {
-		r.result.Status, r.result.Reason = s, reason
-	}
-}
-
-// fail ends the run with an error.
-func (r *run) fail(err error) error {
-	r.end(StatusFailed, err.Error())
-	return err
-}
-
-// interrupted ends the run because ctx, or the context of its step, ended. A
-// time limit of the run itself is a status; anything else is an error too. A run
-// that had ended already stays as it is.
-func (r *run) interrupted(ctx context.Context) error {
-	if r.result.Status != "" {
+	if msg == "" {
 		return nil
 	}
-	err := contextError(ctx)
-	switch {
-	case errors.Is(err, errHandler):
-		return r.fail(err)
-	case errors.Is(err, r.stepOver):
-		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s", r.opts.StepTimeout))
-		return nil
-	case errors.Is(err, r.timeOver):
-		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s", r.opts.MaxTime))
-		return nil
-	case errors.Is(err, context.DeadlineExceeded):
-		r.end(StatusTimeout, "the caller's deadline passed")
-	default:
-		r.end(StatusCancelled, err.Error())
-	}
-	return err
+	return r.record(UserMessage(msg))
 }
 
-// step asks the model once and runs the tools it calls.
+// step asks the model once, takes its answer, and runs the tools that it calls.
 func (r *run) step(ctx context.Context) error {
 	ctx, done := r.beginStep(ctx)
 	defer done()
@@ -174,28 +187,39 @@ func (r *run) step(ctx context.Context) error {
 	}
 	r.result.Steps++
 	r.emit(Event{Type: EventStep, Step: r.result.Steps})
-	r.tellRepairs()
+	r.agent.tellRepairs()
 	resp, err := r.ask(ctx)
 	if err != nil {
 		return r.askFailed(ctx, err)
 	}
-	return r.take(ctx, resp)
+	if err := r.take(resp); err != nil {
+		return err
+	}
+	if calls := resp.Message.ToolCalls; len(calls) > 0 {
+		return r.runCalls(ctx, calls)
+	}
+	return nil
 }
 
-// beginStep starts the clock of a step, which stands still while somebody is
-// asked about a call.
-func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
-	if r.opts.StepTimeout <= 0 {
-		return ctx, func() {}
+// ask brings the system message up to date and calls the model, which it repeats
+// as the retry policy says. It notes what the answer has used.
+func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
+	specs, err := r.agent.refreshSystem(ctx)
+	if err != nil {
+		return nil, err
 	}
-	step, cancel := r.asking.WithTimeout(ctx, r.opts.StepTimeout, r.stepOver)
-	r.patience = step.Done()
-	return step, func() {
-		if step.Err() == nil { // else the run ends with the step
-			r.patience = ctx.Done()
-		}
-		cancel()
+	r.specs = specs
+	if r.agent.history.bytes() > maxConversation {
+		r.end(StatusContextFull, errConversation.Error())
+		return nil, errConversation
 	}
+	resp, err := r.askOften(ctx, &ChatRequest{Model: r.agent.modelName, Messages: r.agent.history.conversation(), Tools: specs})
+	if err != nil {
+		return nil, fmt.Errorf("ask the model: %w", err)
+	}
+	r.result.Usage = r.result.Usage.Add(resp.Usage)
+	r.budget.Spend(r.result.Usage)
+	return resp, nil
 }
 
 // askFailed ends the run because the model could not be asked.
@@ -209,12 +233,12 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 	return r.fail(err)
 }
 
-// take appends the model's answer and acts on it.
-func (r *run) take(ctx context.Context, resp *ChatResponse) error {
-	msg := resp.Message
+// take appends the model's answer, and ends the run if it does.
+func (r *run) take(resp *ChatResponse) error {
 	cutOff := resp.FinishReason == FinishLength
-	if isEmpty(msg) {
-		return r.tookNothing(resp, cutOff)
+	if isEmpty(resp.Message) {
+		r.tookNothing(resp, cutOff)
+		return nil
 	}
 	r.empty = false
 	if err := r.tookMessage(resp); err != nil {
@@ -224,67 +248,12 @@ func (r *run) take(ctx context.Context, resp *ChatResponse) error {
 		r.end(StatusTruncated, "two answers in a row were cut off by the token limit")
 	}
 	r.truncated = cutOff
-	if len(msg.ToolCalls) > 0 {
-		r.replies, r.message = 0, r.history.Len()-1
-		return r.runCalls(ctx, msg.ToolCalls)
+	if len(resp.Message.ToolCalls) > 0 {
+		r.replies, r.message = 0, r.agent.history.Len()-1
+		return nil
 	}
 	r.tookReply(resp)
 	return nil
-}
-
-// isEmpty reports whether a message of the model neither says nor calls anything.
-func isEmpty(msg Message) bool {
-	return len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == ""
-}
-
-// tookMessage appends an answer that is not empty, and tells it.
-//
-// The summary is the first reply after the last call of a tool: what a model
-// says when it is told to go on is about that. Only a reply that was cut off
-// gives way to the next one.
-func (r *run) tookMessage(resp *ChatResponse) error {
-	msg := resp.Message
-	if err := r.record(msg); err != nil {
-		return err
-	}
-	r.result.Message = msg
-	if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
-		r.result.Summary = text
-	}
-	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage})
-	return nil
-}
-
-// tookNothing handles an empty answer, which is never appended: one nudge,
-// then the run ends.
-func (r *run) tookNothing(resp *ChatResponse, cutOff bool) error {
-	reason := "the model answered nothing, twice"
-	if cutOff {
-		reason = "the token limit left no room for an answer, twice"
-	}
-	if resp.FinishReason == FinishFilter {
-		r.end(StatusEmpty, "the provider's content filter withheld the answer")
-	}
-	if r.empty {
-		r.end(StatusEmpty, reason)
-	}
-	r.empty = true
-	return nil
-}
-
-// tookReply handles an answer that calls no tool.
-func (r *run) tookReply(resp *ChatResponse) {
-	r.replies++
-	if looksLikeToolCallText(resp.Message.Text(), r.specs) {
-		r.emit(Event{Type: EventNotice, Step: r.result.Steps,
-			Text: "the model printed a tool call as text instead of calling it: its server may need a chat template or parser for tool calls (vLLM: --enable-auto-tool-choice; llama.cpp: --jinja)"})
-	}
-	switch {
-	case r.opts.replyEnds && !r.truncated:
-		r.end(StatusReplied, "")
-	case r.replies >= r.opts.maxReplies:
-		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))
-	}
 }
 
 // maxConversation is how many bytes of JSON a conversation may have for a model
@@ -295,30 +264,9 @@ const maxConversation = 64 << 20
 
 var errConversation = fmt.Errorf("the conversation has more than %d MiB, which no model reads: begin a new one", maxConversation>>20)
 
-// ask brings the system message up to date and calls the model, which it repeats
-// as the retry policy says. It notes what the answer has used.
-func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
-	specs, err := r.refreshSystem(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r.specs = specs
-	if r.history.bytes() > maxConversation {
-		r.end(StatusContextFull, errConversation.Error())
-		return nil, errConversation
-	}
-	resp, err := r.askOften(ctx, &ChatRequest{Model: r.modelName, Messages: r.history.conversation(), Tools: specs})
-	if err != nil {
-		return nil, fmt.Errorf("ask the model: %w", err)
-	}
-	r.result.Usage = r.result.Usage.Add(resp.Usage)
-	r.budget.Spend(r.result.Usage)
-	return resp, nil
-}
-
 // askOften makes a model call until it succeeds, or must not be repeated.
 func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
-	policy := r.Agent.opts.retry.withDefaults()
+	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
 		resp, err := r.askOnce(ctx, req)
 		if err == nil {
@@ -328,7 +276,7 @@ func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, er
 		if final != nil {
 			return nil, final
 		}
-		r.log.Warn("model call failed; retrying", "attempt", attempt, "wait", wait, "error", err)
+		r.agent.log.Warn("model call failed; retrying", "attempt", attempt, "wait", wait, "error", err)
 		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Error: err.Error()}})
 		if err := sleep(ctx, wait); err != nil {
 			return nil, err
@@ -339,15 +287,15 @@ func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, er
 // askOnce makes one model call. A panic of the model is an error, and a model
 // that ignores the end of its context is left behind.
 func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
-	deltas := gate[Delta]{next: r.delta}
+	deltas := guard.NewGate(r.delta)
 	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
-		if s, ok := r.model.(StreamingModel); ok {
-			return s.ChatStream(ctx, req, deltas.pass)
+		if s, ok := r.agent.model.(StreamingModel); ok {
+			return s.ChatStream(ctx, req, deltas.Pass)
 		}
-		return r.model.Chat(ctx, req)
+		return r.agent.model.Chat(ctx, req)
 	})
-	deltas.shut()
-	r.logPanic("model", err)
+	deltas.Shut()
+	r.agent.logPanic("model", err)
 	switch {
 	case err != nil:
 		return nil, err
@@ -356,7 +304,7 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 	}
 	own := *resp // a model may return one value each time
 	own.Message.Role = RoleAssistant
-	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.history.Len())
+	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
 	return &own, nil
 }
 
@@ -370,7 +318,7 @@ func (r *run) delta(d Delta) {
 	} {
 		if e.Text != "" {
 			e.Step = r.result.Steps
-			r.Agent.emit(e)
+			r.agent.emit(e)
 		}
 	}
 }
@@ -399,4 +347,88 @@ func uniqueCalls(calls []ToolCall, at int) []ToolCall {
 		return calls
 	}
 	return fixed
+}
+
+// isEmpty reports whether a message of the model neither says nor calls anything.
+func isEmpty(msg Message) bool {
+	return len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == ""
+}
+
+// tookMessage appends an answer that is not empty, and tells it.
+//
+// The summary is the first reply after the last call of a tool: what a model
+// says when it is told to go on is about that. Only a reply that was cut off
+// gives way to the next one.
+func (r *run) tookMessage(resp *ChatResponse) error {
+	msg := resp.Message
+	if err := r.record(msg); err != nil {
+		return err
+	}
+	r.result.Message = msg
+	if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
+		r.result.Summary = text
+	}
+	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage})
+	return nil
+}
+
+// tookNothing handles an empty answer, which is never appended: one nudge,
+// then the run ends.
+func (r *run) tookNothing(resp *ChatResponse, cutOff bool) {
+	reason := "the model answered nothing, twice"
+	if cutOff {
+		reason = "the token limit left no room for an answer, twice"
+	}
+	if resp.FinishReason == FinishFilter {
+		r.end(StatusEmpty, "the provider's content filter withheld the answer")
+	}
+	if r.empty {
+		r.end(StatusEmpty, reason)
+	}
+	r.empty = true
+}
+
+// tookReply handles an answer that calls no tool.
+func (r *run) tookReply(resp *ChatResponse) {
+	r.replies++
+	if looksLikeToolCallText(resp.Message.Text(), r.specs) {
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps,
+			Text: "the model printed a tool call as text instead of calling it: its server may need a chat template or parser for tool calls (vLLM: --enable-auto-tool-choice; llama.cpp: --jinja)"})
+	}
+	switch {
+	case r.opts.replyEnds && !r.truncated:
+		r.end(StatusReplied, "")
+	case r.replies >= r.opts.maxReplies:
+		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))
+	}
+}
+
+// record appends messages to the history. An error ends the run.
+func (r *run) record(msgs ...Message) error {
+	if err := r.agent.history.appendReserved(msgs...); err != nil {
+		return r.fail(err)
+	}
+	return nil
+}
+
+// end notes how the run ended; the first word counts.
+func (r *run) end(s Status, reason string) {
+	if r.result.Status == "" {
+		r.result.Status, r.result.Reason = s, reason
+	}
+}
+
+// fail ends the run with an error.
+func (r *run) fail(err error) error {
+	r.end(StatusFailed, err.Error())
+	return err
+}
+
+// callForeign calls f, which is code that the agent was given, as
+// [guard.Outlive] does, but in the goroutine of the run's worker.
+func callForeign[T any](ctx context.Context, r *run, what string, f func() (T, error)) (T, error) {
+	return guard.OutliveIn(ctx, &r.worker, func(self callback.ID) (T, error) {
+		defer r.agent.enterAs(&r.agent.calling, self, what)()
+		return f()
+	})
 }

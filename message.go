@@ -2,14 +2,13 @@ package pygent
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/openai"
 )
 
@@ -100,14 +99,18 @@ func (m Message) HasImages() bool {
 	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.ImageURL != "" })
 }
 
+func imagesOf(m Message) []Part {
+	return slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.ImageURL == "" })
+}
+
 // clone returns a copy that shares no slice and no map with m.
 func (m Message) clone() Message {
 	m.Parts = slices.Clone(m.Parts)
-	m.Extra = cloneFields(m.Extra)
+	m.Extra = jsonobj.Clone(m.Extra)
 	if len(m.ToolCalls) > 0 {
 		m.ToolCalls = slices.Clone(m.ToolCalls)
 		for i := range m.ToolCalls {
-			m.ToolCalls[i].Extra = cloneFields(m.ToolCalls[i].Extra)
+			m.ToolCalls[i].Extra = jsonobj.Clone(m.ToolCalls[i].Extra)
 		}
 	}
 	return m
@@ -119,17 +122,6 @@ func cloneMessages(msgs []Message) []Message {
 		msgs[i] = msgs[i].clone()
 	}
 	return msgs
-}
-
-func cloneFields(fields map[string]json.RawMessage) map[string]json.RawMessage {
-	if fields == nil {
-		return nil
-	}
-	clone := make(map[string]json.RawMessage, len(fields))
-	for name, raw := range fields {
-		clone[name] = bytes.Clone(raw)
-	}
-	return clone
 }
 
 // encodedMessage is a message's JSON together with the message it was made
@@ -169,15 +161,13 @@ func (m Message) same(n Message) bool {
 	return m.Role == n.Role && m.Content == n.Content &&
 		m.ToolCallID == n.ToolCallID && m.Name == n.Name &&
 		slices.EqualFunc(m.Parts, n.Parts, func(a, b Part) bool {
-			return a.Text == b.Text && a.ImageURL == b.ImageURL && sameBytes(a.raw, b.raw)
+			return a.Text == b.Text && a.ImageURL == b.ImageURL && bytes.Equal(a.raw, b.raw)
 		}) &&
 		slices.EqualFunc(m.ToolCalls, n.ToolCalls, func(a, b ToolCall) bool {
-			return a.ID == b.ID && a.Name == b.Name && a.Arguments == b.Arguments && maps.EqualFunc(a.Extra, b.Extra, sameBytes)
+			return a.ID == b.ID && a.Name == b.Name && a.Arguments == b.Arguments && jsonobj.Equal(a.Extra, b.Extra)
 		}) &&
-		maps.EqualFunc(m.Extra, n.Extra, sameBytes)
+		jsonobj.Equal(m.Extra, n.Extra)
 }
-
-func sameBytes(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
 
 // MarshalJSON encodes the message in OpenAI's chat format. Equal messages give
 // equal bytes.
@@ -200,52 +190,53 @@ func (m Message) marshal() ([]byte, error) {
 }
 
 func (m Message) object() ([]byte, error) {
-	w := objectWriter{}
-	w.text("role", string(m.Role))
+	var w jsonobj.Writer
+	w.Text("role", string(m.Role))
 	switch {
 	case len(m.Parts) > 0:
-		w.field("content", m.Parts)
+		w.Field("content", m.Parts)
 	case m.Content == "" && len(m.ToolCalls) > 0:
-		w.raw("content", []byte("null"))
+		w.Raw("content", []byte("null"))
 	default:
-		w.text("content", m.Content)
+		w.Text("content", m.Content)
 	}
-	if m.Name != "" {
-		w.text("name", m.Name)
-	}
+	w.OptionalText("name", m.Name)
 	if len(m.ToolCalls) > 0 {
-		w.calls(m.ToolCalls)
+		w.Begin("tool_calls", '[')
+		for i := range m.ToolCalls {
+			w.Element()
+			m.ToolCalls[i].write(&w)
+			w.End('}')
+		}
+		w.End(']')
 	}
-	if m.ToolCallID != "" {
-		w.text("tool_call_id", m.ToolCallID)
-	}
-	w.extra(m.Extra)
-	return w.done()
+	w.OptionalText("tool_call_id", m.ToolCallID)
+	w.Rest(m.Extra)
+	return w.Done()
 }
 
 // UnmarshalJSON decodes a message of OpenAI's chat format. Arguments given as
 // an object instead of a string are accepted.
 func (m *Message) UnmarshalJSON(data []byte) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
+	r, err := jsonobj.Read(data)
+	if err != nil {
 		return fmt.Errorf("message: %w", err)
 	}
 	*m = Message{}
-	r := objectReader{fields: fields}
-	r.field("role", &m.Role)
-	r.field("name", &m.Name)
-	r.field("tool_call_id", &m.ToolCallID)
-	r.field("tool_calls", &m.ToolCalls)
-	if content := r.take("content"); len(content) > 0 {
+	r.Field("role", &m.Role)
+	r.Field("name", &m.Name)
+	r.Field("tool_call_id", &m.ToolCallID)
+	r.Field("tool_calls", &m.ToolCalls)
+	if content := r.Take("content"); len(content) > 0 {
 		if content[0] == '[' {
-			r.decode("content", content, &m.Parts)
+			r.Decode("content", content, &m.Parts)
 		} else {
-			r.decode("content", content, &m.Content)
+			r.Decode("content", content, &m.Content)
 		}
 	}
-	m.Extra = r.rest()
-	if r.err != nil {
-		return fmt.Errorf("message: %w", r.err)
+	m.Extra = r.Rest()
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("message: %w", err)
 	}
 	if m.Role == "" {
 		return fmt.Errorf("message: no role")
@@ -258,15 +249,15 @@ func (p Part) MarshalJSON() ([]byte, error) {
 	if p.raw != nil && p.Text == p.rawText && p.ImageURL == p.rawURL {
 		return bytes.Clone(p.raw), nil
 	}
-	w := objectWriter{}
+	var w jsonobj.Writer
 	if p.ImageURL != "" {
-		w.text("type", "image_url")
-		w.field("image_url", map[string]string{"url": p.ImageURL})
+		w.Text("type", "image_url")
+		w.Field("image_url", map[string]string{"url": p.ImageURL})
 	} else {
-		w.text("type", "text")
-		w.text("text", p.Text)
+		w.Text("type", "text")
+		w.Text("text", p.Text)
 	}
-	return w.done()
+	return w.Done()
 }
 
 // UnmarshalJSON decodes a part, keeping one of an unknown type as it is.
@@ -292,15 +283,26 @@ func (p Part) isOther() bool {
 
 // MarshalJSON encodes the call in OpenAI's chat format.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
-	w := objectWriter{}
-	w.call(c)
-	return w.done()
+	var w jsonobj.Writer
+	c.write(&w)
+	return w.Done()
+}
+
+// write writes the fields of the call.
+func (c *ToolCall) write(w *jsonobj.Writer) {
+	w.Text("id", c.ID)
+	w.Text("type", "function")
+	w.Begin("function", '{')
+	w.Text("name", c.Name)
+	w.Text("arguments", c.Arguments)
+	w.End('}')
+	w.Rest(c.Extra)
 }
 
 // UnmarshalJSON decodes a call of OpenAI's chat format.
 func (c *ToolCall) UnmarshalJSON(data []byte) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
+	r, err := jsonobj.Read(data)
+	if err != nil {
 		return fmt.Errorf("tool call: %w", err)
 	}
 	var function struct {
@@ -308,13 +310,12 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 		Arguments json.RawMessage
 	}
 	*c = ToolCall{}
-	r := objectReader{fields: fields}
-	r.take("type")
-	r.field("id", &c.ID)
-	r.field("function", &function)
-	c.Extra = r.rest()
-	if r.err != nil {
-		return fmt.Errorf("tool call: %w", r.err)
+	r.Take("type")
+	r.Field("id", &c.ID)
+	r.Field("function", &function)
+	c.Extra = r.Rest()
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("tool call: %w", err)
 	}
 	c.Name = function.Name
 	args := function.Arguments
@@ -325,145 +326,4 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 		c.Arguments = string(args)
 	}
 	return nil
-}
-
-// objectWriter builds a JSON object whose fields keep the order of the calls.
-// Every step of every agent encodes messages, so what is common is written
-// without reflection.
-type objectWriter struct {
-	buf bytes.Buffer
-	err error
-}
-
-// name begins a field. The name is one of ours and needs no escapes.
-func (w *objectWriter) name(name string) {
-	switch b := w.buf.Bytes(); {
-	case len(b) == 0:
-		w.buf.WriteByte('{')
-	case b[len(b)-1] != '{':
-		w.buf.WriteByte(',')
-	}
-	w.buf.WriteByte('"')
-	w.buf.WriteString(name)
-	w.buf.WriteString(`":`)
-}
-
-// raw writes a field that is JSON already.
-func (w *objectWriter) raw(name string, value []byte) {
-	w.name(name)
-	w.buf.Write(value)
-}
-
-// text writes a field that is a string.
-func (w *objectWriter) text(name, value string) {
-	w.name(name)
-	w.quote(value)
-}
-
-func (w *objectWriter) quote(s string) {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
-			w.value(s)
-			return
-		}
-	}
-	w.buf.WriteByte('"')
-	w.buf.WriteString(s)
-	w.buf.WriteByte('"')
-}
-
-func (w *objectWriter) field(name string, value any) {
-	w.name(name)
-	w.value(value)
-}
-
-func (w *objectWriter) value(value any) {
-	enc := json.NewEncoder(&w.buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
-		w.err = cmp.Or(w.err, err)
-		return
-	}
-	w.buf.Truncate(w.buf.Len() - 1) // the encoder's newline
-}
-
-func (w *objectWriter) calls(calls []ToolCall) {
-	w.name("tool_calls")
-	w.buf.WriteByte('[')
-	for i, c := range calls {
-		if i > 0 {
-			w.buf.WriteByte(',')
-		}
-		w.call(c)
-		w.buf.WriteByte('}')
-	}
-	w.buf.WriteByte(']')
-}
-
-// call writes a tool call but for the brace that closes it.
-func (w *objectWriter) call(c ToolCall) {
-	w.buf.WriteByte('{')
-	w.text("id", c.ID)
-	w.text("type", "function")
-	w.name("function")
-	w.buf.WriteByte('{')
-	w.text("name", c.Name)
-	w.text("arguments", c.Arguments)
-	w.buf.WriteByte('}')
-	w.extra(c.Extra)
-}
-
-// extra writes unknown fields, sorted so that equal objects give equal bytes.
-func (w *objectWriter) extra(fields map[string]json.RawMessage) {
-	if len(fields) == 0 {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		w.buf.WriteByte(',')
-		w.value(name)
-		w.buf.WriteByte(':')
-		w.value(fields[name])
-	}
-}
-
-func (w *objectWriter) done() ([]byte, error) {
-	if w.err != nil {
-		return nil, w.err
-	}
-	w.buf.WriteByte('}')
-	return w.buf.Bytes(), nil
-}
-
-// objectReader takes known fields out of a JSON object. Null counts as absent.
-type objectReader struct {
-	fields map[string]json.RawMessage
-	err    error
-}
-
-func (r *objectReader) take(name string) json.RawMessage {
-	raw := r.fields[name]
-	delete(r.fields, name)
-	if bytes.Equal(raw, []byte("null")) {
-		return nil
-	}
-	return raw
-}
-
-func (r *objectReader) field(name string, into any) {
-	if raw := r.take(name); raw != nil {
-		r.decode(name, raw, into)
-	}
-}
-
-func (r *objectReader) decode(name string, raw json.RawMessage, into any) {
-	if err := json.Unmarshal(raw, into); err != nil && r.err == nil {
-		r.err = fmt.Errorf("%s: %w", name, err)
-	}
-}
-
-func (r *objectReader) rest() map[string]json.RawMessage {
-	if len(r.fields) == 0 {
-		return nil
-	}
-	return r.fields
 }

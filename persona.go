@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/guard"
 )
 
 // Persona is who an agent is: the name it goes by, and a sentence that says
@@ -309,4 +312,98 @@ func readHead(ctx context.Context, rt Runtime, path string, limit int) ([]byte, 
 	}
 	data, err := rt.ReadFile(ctx, path)
 	return data[:min(len(data), limit)], int64(len(data)), err
+}
+
+// RefreshSystemMessage rebuilds the system message from the persona, the
+// runtime, the tools and the workspace's AGENTS.md. The first run does so by
+// itself, as does any that finds the tools changed. While a run goes on, the
+// message is rebuilt before its next model call.
+func (a *Agent) RefreshSystemMessage() {
+	a.system.stale.Store(true)
+	if a.isRunning() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), systemRefreshTimeout)
+	defer cancel()
+	if _, err := a.refreshSystem(ctx); err != nil {
+		a.log.Warn("system message not refreshed", "error", err)
+	}
+}
+
+// systemRefreshTimeout bounds how long RefreshSystemMessage asks the runtime
+// what it is.
+const systemRefreshTimeout = 5 * time.Second
+
+// systemState is what the system message and the tools' specs were made from.
+type systemState struct {
+	stale   atomic.Bool // rebuild although the tools are the same
+	built   bool
+	version int64 // of the registry
+	specs   []ToolSpec
+	warned  string // of what the message was made from
+}
+
+// systemMessage is the system message, and what is wrong with what it was made
+// from.
+type systemMessage struct{ text, warning string }
+
+// refreshSystem rebuilds the system message and the tools' specs when they are
+// out of date, and returns the specs. The message is the same from step to step,
+// so that providers can cache it.
+func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
+	if err := a.refresh.LockContext(ctx); err != nil {
+		return nil, err
+	}
+	defer a.refresh.Unlock()
+	s := &a.system
+	if !s.stale.Swap(false) && s.built && s.version == a.tools.currentVersion() {
+		return s.specs, nil
+	}
+	defer func() {
+		if err != nil {
+			s.stale.Store(true)
+		}
+	}()
+	specs, version := a.tools.specs()
+	if len(specs) > maxTools {
+		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
+	}
+	message, err := guard.Outlive(ctx, func() (systemMessage, error) {
+		defer a.enter(&a.calling, "the system message")()
+		return a.systemMessage(ctx, specs)
+	})
+	a.logPanic("system message", err)
+	if err != nil {
+		return nil, fmt.Errorf("system message: %w", err)
+	}
+	if message.warning != "" && message.warning != s.warned {
+		a.emit(Event{Type: EventWarning, Text: message.warning})
+	}
+	s.warned = message.warning
+	if err := a.history.SetSystem(message.text); err != nil {
+		return nil, err
+	}
+	s.specs, s.version, s.built = specs, version, true
+	return specs, nil
+}
+
+// systemMessage asks the runtime what it is and has the system message written.
+func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMessage, err error) {
+	info := PromptInfo{
+		Persona:        a.persona,
+		Tools:          tools,
+		BashTimeout:    DefaultBashTimeout,
+		MaxBashTimeout: MaxBashTimeout,
+	}
+	if d, ok := a.runtime.(Describer); ok {
+		info.Runtime = d.Describe(ctx)
+		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.runtime.UseDocker() && !info.Runtime.Network
+	}
+	if a.opts.instructions {
+		if info.Instructions, m.warning, err = readInstructions(ctx, a.runtime); err != nil {
+			return m, fmt.Errorf("read AGENTS.md: %w", err)
+		}
+	}
+	m.text = a.prompt(info)
+	return m, nil
 }

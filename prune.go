@@ -69,7 +69,7 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 	if o.docker == DockerNever {
 		return found, nil
 	}
-	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs()...)
+	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
 	if err != nil {
 		if o.docker == DockerRequired {
 			return nil, err
@@ -100,7 +100,7 @@ func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) err
 	var failed error
 	for _, l := range leftovers {
 		if l.Kind != sandbox.Directory && engine == nil {
-			if engine, err = docker.Connect(ctx, o.dockerHost, o.writableDirs()...); err != nil {
+			if engine, err = docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...); err != nil {
 				return errors.Join(failed, err)
 			}
 		}

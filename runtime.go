@@ -74,7 +74,7 @@ func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if o.docker == DockerNever {
 		return newLocalRuntime(ctx, o, "")
 	}
-	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs()...)
+	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
 	switch {
 	case err == nil:
 		return newDockerRuntime(ctx, o, engine)

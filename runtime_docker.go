@@ -50,7 +50,7 @@ func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, erro
 	if err != nil {
 		return nil, err
 	}
-	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs()...)
+	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -339,4 +341,39 @@ func (t TaskRuntime) options(env []string) []RuntimeOption {
 			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // its parent has swept, or was not to
 		}},
 	)
+}
+
+// writableDirs returns the directories of this machine that commands can write
+// to and that stay: the workspace, what is mounted into a container, and what
+// commands without one were given.
+func (o *runtimeOptions) writableDirs(inContainer, local bool) []string {
+	var dirs []string
+	add := func(name string) {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			dirs = append(dirs, name)
+		}
+	}
+	for _, m := range o.mounts {
+		if inContainer && !m.ReadOnly {
+			add(m.Source)
+		}
+	}
+	for _, name := range o.writable {
+		if local {
+			add(name)
+		}
+	}
+	// A relative path means what it means now.
+	if dir, err := filepath.Abs(o.workspace); err == nil && o.workspace != "" {
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
+func writableDirs(opts []RuntimeOption) ([]string, error) {
+	o, err := newRuntimeOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	return o.writableDirs(true, o.docker != DockerRequired), nil
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/eventlog"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/ledger"
 )
 
@@ -209,7 +209,7 @@ func (m *TaskManager) emit(e Event) {
 	defer m.callbacks.Enter(callback.Self())()
 	defer func() {
 		if p := recover(); p != nil {
-			logPanic(m.log, "handler of the tasks' events", &panicError{p, debug.Stack()})
+			logPanic(m.log, "handler of the tasks' events", guard.Panicked(p))
 		}
 	}()
 	m.opts.onEvent(e)

@@ -8,13 +8,13 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/eventlog"
+	"github.com/x/pygent/internal/guard"
 )
 
 // taskExecutor carries out tasks. It is the seam between the [TaskManager],
@@ -358,7 +358,7 @@ func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*Task
 func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (result *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			result, err = nil, &panicError{p, debug.Stack()}
+			result, err = nil, guard.Panicked(p)
 			logPanic(t.host.logger(), "task "+t.spec.ID, err)
 		}
 	}()

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/spelling"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -194,7 +196,7 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (resul
 		}
 	}()
 	result, err = t.Run(ctx, rt, args)
-	touch(err)
+	guard.Touch(err)
 	if err != nil {
 		return nil, &ToolError{Tool: t.Name, Err: err}
 	}
@@ -347,6 +349,26 @@ func (r *Registry) unknown(name string) error {
 		names = append(names, t.Name)
 	}
 	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
+}
+
+// known returns an error for the first name that is neither a tool's nor that
+// of a built-in tool that was taken out. what says what the names are for.
+func (r *Registry) known(what string, names []string) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, name := range names {
+		_, registered := r.tools[name]
+		_, builtin := builtinTools()[name]
+		if registered || builtin || r.disabled[name] {
+			continue
+		}
+		all := slices.Sorted(maps.Keys(r.tools))
+		if like := spelling.Nearest(name, all); like != "" {
+			return fmt.Errorf("tools %s: %w %q, did you mean %s?", what, ErrUnknownTool, name, like)
+		}
+		return fmt.Errorf("tools %s: %w %q; the tools are: %s", what, ErrUnknownTool, name, strings.Join(all, ", "))
+	}
+	return nil
 }
 
 // specs returns what a model is told of the tools, and the version of the

@@ -337,8 +337,8 @@ type callKey struct{}
 // withCall marks a context as that of one call of the message at work.
 func (r *run) withCall(ctx context.Context, index int) context.Context {
 	return context.WithValue(ctx, callKey{}, &callInfo{
-		agent:   r.Agent,
-		tasks:   r.Tasks,
+		agent:   r.agent,
+		tasks:   r.agent.Tasks,
 		budget:  r.budget,
 		message: r.message,
 		index:   index,

@@ -128,3 +128,64 @@ func TestManyMayPut(t *testing.T) {
 	<-f.Handled()
 	require.Equal(t, 800, n)
 }
+
+// inStep puts values into a stream one by one, each when the one before was
+// handled, and returns what it put in, and a channel closed at the end.
+func inStep(s *Stream[string], values ...string) (put <-chan string, ended chan struct{}) {
+	done := make(chan string, len(values))
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, v := range values {
+			handled := s.Feed().Put(v)
+			done <- v
+			<-handled
+		}
+	}()
+	return done, ended
+}
+
+func TestAStreamGoesInStepWithItsLoop(t *testing.T) {
+	s := NewStream(join)
+	put, ended := inStep(s, "a", "b")
+	for _, want := range []string{"a", "b"} {
+		v, ok := s.Next(ended)
+		require.True(t, ok)
+		require.Equal(t, want, v)
+		require.Equal(t, want, <-put)
+		require.Empty(t, put, "the next one waits for the loop")
+	}
+	_, ok := s.Next(ended)
+	require.False(t, ok)
+}
+
+func TestAStreamEndsWhenAllIsTaken(t *testing.T) {
+	s := NewStream(join)
+	ended := make(chan struct{})
+	s.Feed().Offer("a")
+	s.Feed().Put("b")
+	close(ended)
+	var seen []string
+	for v, ok := s.Next(ended); ok; v, ok = s.Next(ended) {
+		seen = append(seen, v)
+	}
+	require.Equal(t, []string{"a", "b"}, seen)
+}
+
+func TestAStreamThatWasLeftHoldsNothingUp(t *testing.T) {
+	s := NewStream(join)
+	_, ended := inStep(s, "a", "b", "c")
+	_, ok := s.Next(ended)
+	require.True(t, ok)
+	s.Leave()
+	<-ended
+	<-s.Feed().Handled()
+}
+
+func TestWaitingEndsWithPatience(t *testing.T) {
+	open, closed := make(chan struct{}), make(chan struct{})
+	close(closed)
+	require.True(t, Await(nil, nil))
+	require.True(t, Await([]<-chan struct{}{closed}, nil))
+	require.False(t, Await([]<-chan struct{}{closed, open}, closed))
+}

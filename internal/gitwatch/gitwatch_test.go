@@ -217,3 +217,40 @@ func TestLeads(t *testing.T) {
 func TestChangeIsOneLine(t *testing.T) {
 	require.Equal(t, `"a\nb\x1b" is new`, Change{"a\nb\x1b", "new"}.String())
 }
+
+func TestAWatchTellsEachChangeOnce(t *testing.T) {
+	dir := t.TempDir()
+	repository(t, dir, ".git")
+	w := NewWatch(dir)
+	require.NoError(t, w.Before(t.Context(), true))
+	require.False(t, w.Acted(), "it has not begun")
+	w.Begin()
+	w.Begin()
+	require.NoError(t, w.Before(t.Context(), false))
+	require.False(t, w.Acted())
+	require.NoError(t, w.Before(t.Context(), true))
+	require.True(t, w.Acted())
+
+	for i := range shown + 2 {
+		write(t, dir, ".git/hooks/hook"+strconv.Itoa(i), "x")
+	}
+	notice, warning := w.News()
+	require.Empty(t, notice)
+	require.Contains(t, warning, strconv.Quote(filepath.Join(dir, ".git/hooks/hook0"))+" is new, ")
+	require.Contains(t, warning, ", and 2 more. Read them")
+	require.False(t, w.Acted())
+	_, warning = w.News()
+	require.Empty(t, warning)
+}
+
+func TestAWatchWithoutDirectoriesDoesNothing(t *testing.T) {
+	w := NewWatch()
+	w.Begin()
+	require.NoError(t, w.Before(t.Context(), true))
+	require.False(t, w.Acted())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, w.Before(ctx, true), context.Canceled)
+	notice, warning := w.News()
+	require.Empty(t, notice+warning)
+}

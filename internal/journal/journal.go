@@ -6,9 +6,13 @@
 // bracket, so it costs the size of the new elements. A process that is killed
 // in that write leaves an array that is cut off, and [Scan] reads it up to there.
 //
-// Opening takes three steps. [Open] locks the file and reads it. [Scan] finds
-// the elements, also between parts that are damaged. Then [Journal.Use] goes on
-// with a file that is sound, or [Journal.Replace] puts a sound one in its place.
+// A [Record] is what callers use: it repairs the file, and lives with whatever
+// else is done to it. Below it, opening takes three steps. [Open] locks the file
+// and reads it. [Scan] finds the elements, also between parts that are damaged.
+// Then [Journal.Use] goes on with a file that is sound, or [Journal.Replace] puts
+// a sound one in its place.
+//
+// The histories of agents are kept with it.
 package journal
 
 import (

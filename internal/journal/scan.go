@@ -6,11 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 )
 
-// Format tells what the elements of an array are.
+// Format tells what the elements of an array are. [Scan] needs Read and Begins,
+// a [Record] needs all of it.
 type Format[T any] struct {
+	// Element and Whole are the words for an element and for all of them, such
+	// as "message" and "conversation".
+	Element, Whole string
 	// Read makes an element of a JSON value, or says why that is none. With
 	// sure false the value was found behind a damaged part, and must be an
 	// element beyond doubt.
@@ -18,6 +23,14 @@ type Format[T any] struct {
 	// Begins reports whether text can be the first bytes of an element. It tells
 	// an array whose first element is cut off from another program's file.
 	Begins func(text []byte) bool
+	// Doubt says why the elements of a damaged file are another program's, if
+	// they are.
+	Doubt func(elements []T) error
+	// Mend brings the elements of a file into a legal order. gaps tells before
+	// which of them, by index, something is missing. notes tells what was done.
+	Mend func(elements []T, gaps map[int]bool) (mended []T, notes []string, err error)
+	// Bytes returns an element's JSON.
+	Bytes func(element T) []byte
 }
 
 // Found is what is in a file.
@@ -32,6 +45,20 @@ type Found[T any] struct {
 // Sound reports whether the file is an array of elements and nothing else.
 func (f *Found[T]) Sound() bool {
 	return len(f.Damage) == 0 && len(f.Garbled) == 0 && !f.Marked
+}
+
+// onlyCut reports whether nothing is wrong but that the file ends too early.
+func (f *Found[T]) onlyCut() bool {
+	return len(f.Garbled) == 0 && !slices.ContainsFunc(f.Damage, func(d Damage) bool { return !d.Cut })
+}
+
+// gaps tells before which elements, by index, something is missing.
+func (f *Found[T]) gaps() map[int]bool {
+	gaps := map[int]bool{}
+	for _, d := range f.Damage {
+		gaps[d.After] = true
+	}
+	return gaps
 }
 
 // Damage is a part of a file between elements.

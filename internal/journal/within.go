@@ -7,7 +7,28 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/x/pygent/internal/inside"
+	"github.com/x/pygent/internal/patherr"
 )
+
+// Beside returns the disk on which to open the file at path, and its name there.
+// Commands that are not trusted can write to dirs. They may put a link in the
+// place of a file, or in that of a directory on the way to it, at any time: of a
+// path in one of dirs, which shared tells, the disk is [Within] that.
+func Beside(dirs []string, path string) (disk Disk, name string, shared bool, err error) {
+	dir, name, err := inside.Of(dirs, path)
+	if err != nil {
+		return nil, "", false, patherr.Cause(err)
+	}
+	if dir == "" {
+		return System, path, false, nil
+	}
+	if disk, err = Within(dir); err != nil {
+		return nil, "", false, patherr.Cause(err)
+	}
+	return disk, name, true, nil
+}
 
 // Within returns the file system of this machine below a directory that others
 // may write to, who are not trusted. No link leads out of it: not one in the

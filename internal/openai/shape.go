@@ -105,7 +105,13 @@ func (s shape) apply(m *Message) ([]byte, error) {
 		case "content":
 			s.writeContent(&w, m)
 		case "tool_calls":
-			w.Objects(name, len(m.calls), func(i int) { s.writeCall(&w, m.calls[i]) })
+			w.Begin(name, '[')
+			for _, call := range m.calls {
+				w.Element()
+				s.writeCall(&w, call)
+				w.End('}')
+			}
+			w.End(']')
 		case "tool_call_id":
 			w.Text(name, s.id(m.callID))
 		}

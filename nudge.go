@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/cycle"
+	"github.com/x/pygent/internal/guard"
 )
 
 // What the loop says to a model, besides the results of tools.
@@ -42,7 +46,7 @@ func (r *run) nudge() error {
 	if say != "" {
 		say = joinLines(say, r.limitNote())
 	}
-	for _, text := range []string{r.notices.take(), say} {
+	for _, text := range []string{r.agent.notices.take(), say} {
 		if text == "" {
 			continue
 		}
@@ -88,6 +92,13 @@ func (r *run) toolCallLimit() string {
 	return fmt.Sprintf("the limit of %d tool calls is reached", r.opts.MaxToolCalls)
 }
 
+// spent is how many tokens the run and its tasks have used, and those set aside
+// for tasks at work.
+func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
+
+// budgetSpent reports whether the run has used up its tokens.
+func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r.opts.MaxTokens }
+
 // sumsUp reports whether the run is one that lets the model sum up at a limit.
 // A run of one step is a pass of the caller's own loop.
 func (r *run) sumsUp() bool { return r.opts.MaxSteps > 1 }
@@ -108,7 +119,7 @@ func (r *run) sumUp(ctx context.Context) {
 	ctx, done := r.beginStep(ctx)
 	defer done()
 	if err := r.askForSummary(ctx); err != nil {
-		r.log.Warn("the model did not sum up", "error", err)
+		r.agent.log.Warn("the model did not sum up", "error", err)
 		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the model did not sum up: " + err.Error()})
 	}
 }
@@ -196,9 +207,9 @@ func counted(names []string) string {
 
 // openTasks names the delegated tasks that are at work.
 func (r *run) openTasks(ctx context.Context) []string {
-	tasks, err := r.Agent.openTasks(ctx)
+	tasks, err := r.agent.openTasks(ctx)
 	if err != nil {
-		r.log.Warn("open tasks are not known", "error", err)
+		r.agent.log.Warn("open tasks are not known", "error", err)
 	}
 	var open []string
 	for _, t := range tasks {
@@ -210,15 +221,15 @@ func (r *run) openTasks(ctx context.Context) []string {
 // openJobs names the background jobs that run. A runtime in which no command ran
 // is not asked: that could start it.
 func (r *run) openJobs(ctx context.Context) []string {
-	jobs, ok := r.runtime.(JobRunner)
-	if !ok || !r.ranCommands.Load() {
+	jobs, ok := r.agent.runtime.(JobRunner)
+	if !ok || !r.agent.ranCommands.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
-	all, err := outlive(ctx, func() ([]Job, error) { return jobs.Jobs(ctx) })
+	all, err := guard.Outlive(ctx, func() ([]Job, error) { return jobs.Jobs(ctx) })
 	if err != nil {
-		r.log.Warn("background jobs are not known", "error", err)
+		r.agent.log.Warn("background jobs are not known", "error", err)
 	}
 	var open []string
 	for _, job := range all {
@@ -227,6 +238,65 @@ func (r *run) openJobs(ctx context.Context) []string {
 		}
 	}
 	return open
+}
+
+// noteCycle tells a model that goes round in circles, and in the end stops it.
+func (r *run) noteCycle(call ToolCall, result *ToolResult) {
+	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.IsError || result.failed)
+	if !found {
+		return
+	}
+	what := fmt.Sprintf("this is the same call with the same result, %d times in a row", last.Times)
+	reason := fmt.Sprintf("%s gave the same result %d times in a row", call.Name, last.Times)
+	if last.Calls > 1 {
+		what = fmt.Sprintf("the last %d calls failed in the same way %d times in a row", last.Calls, last.Times)
+		reason = what
+	}
+	result.Content += fmt.Sprintf("\n[%s; try something else]", what)
+	if last.Times >= cycle.Stuck {
+		r.end(StatusStuck, reason)
+	}
+}
+
+// beginStep starts the clock of a step, which stands still while somebody is
+// asked about a call.
+func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
+	if r.opts.StepTimeout <= 0 {
+		return ctx, func() {}
+	}
+	step, cancel := r.agent.asking.WithTimeout(ctx, r.opts.StepTimeout, r.stepOver)
+	r.patience = step.Done()
+	return step, func() {
+		if step.Err() == nil { // else the run ends with the step
+			r.patience = ctx.Done()
+		}
+		cancel()
+	}
+}
+
+// interrupted ends the run because ctx, or the context of its step, ended. A
+// time limit of the run itself is a status; anything else is an error too. A run
+// that had ended already stays as it is.
+func (r *run) interrupted(ctx context.Context) error {
+	if r.result.Status != "" {
+		return nil
+	}
+	err := guard.ContextError(ctx)
+	switch {
+	case errors.Is(err, errHandler):
+		return r.fail(err)
+	case errors.Is(err, r.stepOver):
+		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s", r.opts.StepTimeout))
+		return nil
+	case errors.Is(err, r.timeOver):
+		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s", r.opts.MaxTime))
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		r.end(StatusTimeout, "the caller's deadline passed")
+	default:
+		r.end(StatusCancelled, err.Error())
+	}
+	return err
 }
 
 // joinLines puts a note on a line of its own after text.

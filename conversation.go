@@ -1,16 +1,21 @@
 package pygent
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/jsonobj"
 )
 
-// interruptedResult answers a call whose result was never recorded.
-const interruptedResult = "interrupted; it may have taken effect"
+// What stands in a conversation for what was never recorded, or was lost.
+const (
+	interruptedResult = "interrupted; it may have taken effect"
+	lostResult        = "this result is lost: the file of the conversation was damaged; the call may have taken effect"
+	lostCall          = "The file of the conversation was damaged here: the call of this tool is lost. Its result was:"
+)
 
 // conversation is the legal form of a record, built message by message. What it
 // holds is a function of the messages added and of the moments it was settled,
@@ -42,7 +47,8 @@ func (c *conversation) add(m Message) {
 		if len(m.Parts) == 0 && strings.TrimSpace(m.Content) == "" {
 			m.Content = ""
 		}
-		m.Extra = withoutNulls(m.Extra)
+		// Clients write null for every field they know, and some servers refuse that.
+		m.Extra = jsonobj.WithoutNulls(m.Extra)
 		if m.Role != RoleAssistant {
 			m.ToolCalls = nil
 		}
@@ -67,8 +73,10 @@ func (c *conversation) begin(m Message) {
 		e.waiting[call.ID] = append(e.waiting[call.ID], i)
 		call.ID = c.uniqueID(call.ID)
 		call.Name = legalToolName(call.Name)
-		call.Arguments = legalArguments(call.Arguments)
-		call.Extra = withoutNulls(call.Extra)
+		if !jsonobj.IsObject(call.Arguments) {
+			call.Arguments = "{}"
+		}
+		call.Extra = jsonobj.WithoutNulls(call.Extra)
 	}
 	m.ToolCalls = e.calls
 	c.push(m)
@@ -110,7 +118,7 @@ func (c *conversation) settle() {
 		result := *e.results[i]
 		result.ToolCallID = call.ID
 		result.ToolCalls = nil
-		result.Extra = withoutNulls(result.Extra)
+		result.Extra = jsonobj.WithoutNulls(result.Extra)
 		if result.HasImages() {
 			images = append(images, Part{Text: fmt.Sprintf("Images in the result of %s (%s):", call.Name, call.ID)})
 			images = append(images, imagesOf(result)...)
@@ -165,37 +173,18 @@ func saysNothing(m Message) bool {
 		return !slices.ContainsFunc(m.Parts, Part.isOther)
 	}
 	return len(m.ToolCalls) == 0 &&
-		isNull(m.Extra["refusal"]) && isNull(m.Extra["audio"]) && isNull(m.Extra["function_call"])
+		jsonobj.IsNull(m.Extra["refusal"]) && jsonobj.IsNull(m.Extra["audio"]) && jsonobj.IsNull(m.Extra["function_call"])
 }
 
 // legalToolName returns name as providers accept it, 1 to 64 of the characters
 // a-z, A-Z, 0-9, _ and -: a model that makes up a name must not make every later
 // request fail.
 func legalToolName(name string) string {
-	name = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
-			return r
-		}
-		return '_'
-	}, name)
-	if name == "" {
-		return "unnamed"
-	}
-	return name[:min(len(name), 64)]
+	name = notInToolName.ReplaceAllString(name, "_")
+	return cmp.Or(name[:min(len(name), 64)], "unnamed")
 }
 
-// legalArguments returns args if they are a JSON object, and {} if not.
-func legalArguments(args string) string {
-	if strings.HasPrefix(strings.TrimLeft(args, " \t\r\n"), "{") && json.Valid([]byte(args)) {
-		return args
-	}
-	return "{}"
-}
-
-func imagesOf(m Message) []Part {
-	return slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.ImageURL == "" })
-}
+var notInToolName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 func textOfResult(m Message) string {
 	text := m.Text()
@@ -205,20 +194,107 @@ func textOfResult(m Message) string {
 	return text
 }
 
-// withoutNulls drops fields that are null. They mean nothing, clients write them
-// for every field they know, and some servers refuse them.
-func withoutNulls(fields map[string]json.RawMessage) map[string]json.RawMessage {
-	for _, raw := range fields {
-		if isNull(raw) {
-			fields = maps.Clone(fields)
-			maps.DeleteFunc(fields, func(_ string, raw json.RawMessage) bool { return isNull(raw) })
-			break
-		}
-	}
-	return fields
+// mender brings the messages of a file into a legal order where a provider
+// would refuse them, losing as little as it can.
+type mender struct {
+	out   []Message
+	notes []string
+	err   error
+
+	open []openCall // of the last assistant message
+	gap  bool       // something is missing since then
 }
 
-func isNull(raw json.RawMessage) bool {
-	raw = bytes.TrimSpace(raw)
-	return len(raw) == 0 || string(raw) == "null"
+type openCall struct {
+	id       string
+	answered bool
+}
+
+// mend answers the calls that were left open although the conversation went on,
+// and turns results whose calls are lost into messages of the user. gaps tells
+// before which messages something is missing. Calls that are open at the end
+// stay open: a run may be resumed there. notes tells what was done.
+func mend(msgs []Message, gaps map[int]bool) (_ []Message, notes []string, err error) {
+	r := mender{out: make([]Message, 0, len(msgs))}
+	for i, m := range msgs {
+		r.gap = r.gap || gaps[i]
+		r.take(m)
+	}
+	return r.out, r.notes, r.err
+}
+
+// answersToOpenCalls returns results for the calls that are open at the end of
+// a record.
+func answersToOpenCalls(record []Message) ([]Message, error) {
+	at := len(record) - 1
+	for at >= 0 && (record[at].Role == RoleTool || saysNothing(record[at])) {
+		at--
+	}
+	var r mender
+	for _, m := range record[max(at, 0):] {
+		r.take(m)
+	}
+	n := len(r.out)
+	r.closeCalls()
+	return r.out[n:], r.err
+}
+
+// take takes the record's next message.
+func (r *mender) take(m Message) {
+	switch {
+	case m.Role == RoleTool:
+		r.result(m)
+	case saysNothing(m):
+		r.out = append(r.out, m)
+	default:
+		r.closeCalls()
+		r.out = append(r.out, m)
+		r.gap = false
+		if m.Role == RoleAssistant {
+			for _, call := range m.ToolCalls {
+				r.open = append(r.open, openCall{id: call.ID})
+			}
+		}
+	}
+}
+
+// result takes a tool's result. One of a call that is lost stays readable.
+func (r *mender) result(m Message) {
+	for i := range r.open {
+		if call := &r.open[i]; call.id == m.ToolCallID && !call.answered {
+			call.answered = true
+			r.out = append(r.out, m)
+			return
+		}
+	}
+	if !r.gap {
+		r.out = append(r.out, m)
+		return
+	}
+	r.closeCalls()
+	r.notes = append(r.notes, fmt.Sprintf("the call %q is lost: its result is kept as message %d, of the user", m.ToolCallID, len(r.out)+1))
+	r.add(Message{Role: RoleUser, Parts: append([]Part{{Text: lostCall + "\n" + textOfResult(m)}}, imagesOf(m)...)})
+}
+
+// closeCalls answers the calls that have no result.
+func (r *mender) closeCalls() {
+	say := interruptedResult
+	if r.gap {
+		say = lostResult
+	}
+	for _, call := range r.open {
+		if !call.answered {
+			r.notes = append(r.notes, fmt.Sprintf("the call %q had no result: message %d says so", call.id, len(r.out)+1))
+			r.add(ToolMessage(call.id, say))
+		}
+	}
+	r.open = nil
+}
+
+func (r *mender) add(m Message) {
+	m, err := m.encoded()
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	r.out = append(r.out, m)
 }

@@ -8,7 +8,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
@@ -233,24 +232,4 @@ func hasJSON(s *ast.StructType) bool {
 		}
 	}
 	return false
-}
-
-func TestSecondsLoseNothing(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", 10 * time.Second: "10", 1: "0.000000001", -time.Minute: "-60",
-		math.MaxInt64: "9223372036.854775807", math.MinInt64: "-9223372036.854775808",
-	} {
-		data, err := json.Marshal(jsonSeconds(d))
-		require.NoError(t, err)
-		require.Equal(t, want, string(data))
-		var back jsonSeconds
-		require.NoError(t, json.Unmarshal(data, &back))
-		require.Equal(t, d, time.Duration(back))
-	}
-	var s jsonSeconds
-	require.NoError(t, json.Unmarshal([]byte("2.5e-1"), &s))
-	require.Equal(t, 250*time.Millisecond, time.Duration(s))
-	for _, bad := range []string{"1e300", `"1s"`, "true"} {
-		require.Error(t, json.Unmarshal([]byte(bad), &s), bad)
-	}
 }

@@ -1,0 +1,448 @@
+package pygent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Why a call was not run, as its result says.
+const (
+	notRun        = "not run: "
+	resultCutOff  = notRun + "the answer was cut off by the token limit, so this call may be incomplete; write in smaller pieces"
+	resultLimit   = notRun + "the limit of tool calls for this run is reached"
+	resultLast    = notRun + "the limit of this run is reached"
+	resultEnded   = notRun + "an earlier call of the same message ended the run"
+	resultSkipped = notRun + "%v"
+)
+
+// runCalls runs the tool calls of a message in order. Every call gets exactly
+// one result, whatever happens, so that the history stays a legal conversation.
+func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
+	var images, failed []string
+	for i, call := range calls {
+		last := i == len(calls)-1
+		if why := r.whyNot(ctx); why != "" {
+			if err := r.skip(call, why, r.noteAfter(last)); err != nil {
+				return err
+			}
+			continue
+		}
+		result := r.checkStop(ctx, r.runCall(r.withCall(ctx, i), call), failed)
+		if result.IsError || result.failed {
+			failed = append(failed, call.Name)
+		}
+		images = append(images, result.Images...)
+		r.finished(result)
+		if err := r.answer(EventToolDone, call, result, r.noteAfter(last)); err != nil {
+			return err
+		}
+	}
+	if err := r.showImages(images); err != nil {
+		return err
+	}
+	if r.broken != nil {
+		return r.broken
+	}
+	if ctx.Err() != nil {
+		return r.interrupted(ctx)
+	}
+	return nil
+}
+
+// whyNot returns the result of a call that must not run, and nothing for one
+// that may. It ends the run at the limit of calls.
+func (r *run) whyNot(ctx context.Context) string {
+	switch {
+	case r.truncated:
+		return resultCutOff
+	case r.broken != nil:
+		return fmt.Sprintf(resultSkipped, r.broken)
+	case r.result.Status == StatusMaxToolCalls:
+		return resultLimit
+	case r.result.Status != "":
+		return resultEnded
+	case ctx.Err() != nil:
+		return fmt.Sprintf(resultSkipped, context.Cause(ctx))
+	case r.result.ToolCalls >= r.opts.MaxToolCalls:
+		r.end(StatusMaxToolCalls, r.toolCallLimit())
+		return resultLimit
+	}
+	return ""
+}
+
+// noteAfter is what the model has to hear after the last result of a message.
+func (r *run) noteAfter(last bool) string {
+	if !last {
+		return ""
+	}
+	return r.limitNote()
+}
+
+// skip answers a call that is not run.
+func (r *run) skip(call ToolCall, why, note string) error {
+	return r.answer(EventToolSkipped, call, &ToolResult{Content: why, IsError: true}, note)
+}
+
+// answer appends the result of a call, with a note for the model, and tells it.
+func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note string) error {
+	if err := r.record(ToolMessage(call.ID, joinLines(result.Content, note))); err != nil {
+		return err
+	}
+	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result})
+	return nil
+}
+
+// runCall runs one call that is due. Whoever hears of it can still keep it from
+// running, by ending ctx.
+func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
+	r.result.ToolCalls++
+	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call})
+	if ctx.Err() != nil {
+		return &ToolResult{Content: fmt.Sprintf(resultSkipped, context.Cause(ctx)), IsError: true}
+	}
+	result, polls := r.execute(ctx, call)
+	result.Content = bound(result.Content, max(maxToolResult, resultBound(call.Name)))
+	if !polls && ctx.Err() == nil {
+		r.noteCycle(call, result)
+	}
+	return result
+}
+
+// resultBound is how many bytes of a tool's result a model sees, where it is
+// more than of other tools.
+func resultBound(tool string) int {
+	switch tool {
+	case "bash":
+		return maxToolResult + 2*shownCommand // the output is bounded by the runtime; the frame around it comes on top
+	case "download_file":
+		return maxFileResult + shownCommand
+	}
+	return 0
+}
+
+// execute looks the tool up, checks that it may run, and runs it.
+func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, polls bool) {
+	tool, err := r.agent.tools.lookup(call.Name)
+	if err != nil {
+		return errorResult(err), false
+	}
+	args, err := tool.schema.Arguments(call.Arguments)
+	if err != nil {
+		return errorResult(err), false
+	}
+	if err := r.permit(ctx, tool, call, args); err != nil {
+		return errorResult(err), false
+	}
+	if err := r.agent.git.Before(ctx, !tool.ReadOnly); err != nil {
+		return errorResult(err), false
+	}
+	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
+		r.agent.ranCommands.Store(true)
+	}
+	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return tool.call(ctx, r.agent.runtime, args) })
+	if err != nil {
+		r.noteBroken(err)
+		var te *ToolError
+		if errors.As(err, &te) && te.Stack != nil {
+			r.agent.log.Error("tool panicked", "tool", call.Name, "error", te.Err, "stack", string(te.Stack))
+		}
+		result = errorResult(err)
+	}
+	if ctx.Err() != nil && result.IsError {
+		result.Content += "\n[the run was interrupted; the call may have taken effect]"
+	}
+	return result, tool.polls
+}
+
+// noteBroken ends the run when a tool failed because nothing can run in the
+// runtime. The runtime of a task is another one.
+func (r *run) noteBroken(err error) {
+	var ofTask *errorOfTask
+	if errors.Is(err, ErrRuntimeStart) && !errors.As(err, &ofTask) {
+		var tool *ToolError
+		if errors.As(err, &tool) {
+			err = tool.Err
+		}
+		r.broken = r.fail(err)
+	}
+}
+
+// finished ends the run when a result says so.
+func (r *run) finished(result *ToolResult) bool {
+	switch result.End {
+	case "":
+		return false
+	case StatusAwaitingUser:
+		r.result.Question = result.Question
+	case StatusStopped:
+		if result.Summary != "" {
+			r.result.Summary = result.Summary
+		}
+	}
+	r.end(result.End, "")
+	return true
+}
+
+// showImages appends the images of the results just given: in OpenAI's format
+// tool messages carry text only.
+func (r *run) showImages(urls []string) error {
+	if len(urls) == 0 {
+		return nil
+	}
+	msg := Message{Role: RoleUser, Parts: []Part{{Text: "The images that the tools gave:"}}}
+	for _, url := range urls {
+		msg.Parts = append(msg.Parts, Part{ImageURL: url})
+	}
+	return r.record(msg)
+}
+
+// permit decides whether a call may run. Deny overrides allow, and no answer
+// is no.
+func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.RawMessage) error {
+	o := &r.agent.opts
+	if call.Name == "bash" {
+		if err := r.agent.banned.Check(commandOf(args)); err != nil {
+			return fmt.Errorf("denied: %w", err)
+		}
+	}
+	call.Arguments = string(args) // which is what runs, whatever the model wrote
+	approve, confirmBash := r.agent.approval()
+	steers := r.agent.changesGit(call)
+	if !steers && !o.needsApproval(tool, confirmBash) && !r.agent.writesUnconfined(call, confirmBash) {
+		return nil
+	}
+	switch {
+	case approve == nil && steers:
+		return errors.New("denied: git on the user's machine obeys what is below .git, so writing there needs approval, and nobody can give it here")
+	case approve == nil:
+		return errors.New("denied: this tool needs approval, and nobody can give it here")
+	}
+	decision, err := r.askFor(ctx, approve, call)
+	r.agent.logPanic("approval", err)
+	switch {
+	case err != nil:
+		return fmt.Errorf("denied: the approval could not be asked for: %w", err)
+	case !decision.Allow && decision.Reason != "":
+		return fmt.Errorf("denied: %s", decision.Reason)
+	case !decision.Allow:
+		return errors.New("denied by the user")
+	}
+	return nil
+}
+
+// askFor has somebody decide about a call. The time limit of the step stands
+// still meanwhile.
+func (r *run) askFor(ctx context.Context, approve ApprovalFunc, call ToolCall) (Decision, error) {
+	defer r.agent.asking.Close()()
+	return callForeign(ctx, r, "the approval", func() (Decision, error) { return approve(ctx, call) })
+}
+
+// needsApproval reports whether calls of a tool need approval: what says so by
+// name, of the tool or of bash, goes before the general rule.
+func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
+	switch {
+	case tool.NeedsApproval, slices.Contains(o.approvalFor, tool.Name), slices.Contains(o.approvalFor, "*"):
+		return true
+	case tool.Name == "bash" && confirmBash != nil:
+		return *confirmBash
+	}
+	return o.approveAll && len(o.approvalFor) == 0 && !tool.ReadOnly
+}
+
+// writesUnconfined reports whether a call writes a file of this machine while
+// commands need approval: one is as good as the other to whoever means harm.
+func (a *Agent) writesUnconfined(call ToolCall, confirmBash *bool) bool {
+	_, writes := changeIn(call)
+	return writes && confirmBash != nil && *confirmBash && !a.runtime.UseDocker()
+}
+
+// changesGit reports whether a call writes what git obeys on this machine.
+func (a *Agent) changesGit(call ToolCall) bool {
+	change, writes := changeIn(call)
+	return writes && !a.runtime.UseDocker() && a.steersGit(change.path)
+}
+
+// ownApprovalFor returns the names of tools that the agent itself was given. The
+// agent that it works for may have removed a tool since it was created.
+func (o *options) ownApprovalFor() []string {
+	return slices.DeleteFunc(slices.Clone(o.approvalFor), func(name string) bool {
+		return name == "*" || slices.Contains(o.inheritedFor, name)
+	})
+}
+
+// commandOf returns the command of a bash call's arguments.
+func commandOf(args json.RawMessage) string {
+	var in bashInput
+	if json.Unmarshal(args, &in) != nil {
+		return ""
+	}
+	return in.Cmd
+}
+
+// withHostApproval has the runtime ask about hosts whom its own options name,
+// or else the agent's session. The time limit of the step stands still meanwhile.
+func (a *Agent) withHostApproval() RuntimeOption {
+	return func(o *runtimeOptions) {
+		given := o.askHosts
+		o.canAskHosts = func() bool { return given != nil || a.hostApproval() != nil }
+		o.askHosts = func(ctx context.Context, r HostRequest) (HostDecision, error) {
+			ask := given
+			if ask == nil {
+				ask = a.hostApproval()
+			}
+			if ask == nil {
+				return HostDecision{}, errors.New("the session is over")
+			}
+			defer a.asking.Close()()
+			defer a.enter(&a.calling, "the approval of hosts")()
+			return ask(ctx, r)
+		}
+		a.asksHosts = o.canAskHosts
+	}
+}
+
+// setHostApproval changes who decides about hosts where the runtime's options
+// name nobody.
+func (a *Agent) setHostApproval(f HostApprovalFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opts.approveHosts = f
+	a.system.stale.Store(true) // the model is told whether the user is asked
+}
+
+// hostApproval returns what setHostApproval sets.
+func (a *Agent) hostApproval() HostApprovalFunc {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.opts.approveHosts
+}
+
+// ErrNothingToResume is returned by [Agent.Resume] for an empty conversation.
+var ErrNothingToResume = errors.New("there is no run to resume")
+
+// Resume goes on with a run that was interrupted, by the death of its process
+// say, from the history that was kept. It takes the same options as
+// [Agent.RunUntilStop], whose result it returns; limits count anew.
+//
+// Every message of the model is in the history before its tools run, and every
+// result before the model is asked again. So what may be missing are results of
+// the last message's calls. Those of tools that are declared Idempotent are run
+// again, such as delegate_task, which finds its task by the same id. All others
+// are answered "interrupted; it may have taken effect", for the model to look.
+// A run that had ended already gives its status without asking the model.
+func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) {
+	if !slices.ContainsFunc(a.history.view(), func(m Message) bool { return m.Role != RoleSystem }) {
+		return &Result{Status: StatusFailed, Reason: ErrNothingToResume.Error()}, ErrNothingToResume
+	}
+	return a.run(ctx, "", nil, append(opts[:len(opts):len(opts)], func(o *runOptions) { o.resume = true }))
+}
+
+// exchangeAtEnd finds the last message that calls tools, when only results
+// follow it. given has the result of each call, nil for one without.
+func exchangeAtEnd(record []Message) (at int, given []*Message, ok bool) {
+	results := map[string][]*Message{} // by call, the last first
+	for at = len(record) - 1; at >= 0; at-- {
+		m := &record[at]
+		if m.Role == RoleTool {
+			results[m.ToolCallID] = append(results[m.ToolCallID], m)
+			continue
+		}
+		if m.Role != RoleAssistant || len(m.ToolCalls) == 0 {
+			return 0, nil, false
+		}
+		given = make([]*Message, len(m.ToolCalls))
+		for i, call := range m.ToolCalls {
+			if left := results[call.ID]; len(left) > 0 {
+				given[i], results[call.ID] = left[len(left)-1], left[:len(left)-1]
+			}
+		}
+		return at, given, true
+	}
+	return 0, nil, false
+}
+
+// wasRefused reports whether a call of a tool that ends the run did not end it,
+// as its result says.
+func wasRefused(result *Message) bool {
+	text := result.Text()
+	return strings.HasPrefix(text, notRun) || strings.HasPrefix(text, notStopped) ||
+		strings.HasPrefix(text, "error: ") || text == interruptedResult
+}
+
+// resume answers the calls that were left open, and ends the run if it had
+// ended.
+func (r *run) resume(ctx context.Context) error {
+	record := r.agent.history.view()
+	at, given, ok := exchangeAtEnd(record)
+	if !ok {
+		r.resumeReply(record)
+		return nil
+	}
+	msg := record[at]
+	r.message = at
+	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
+	var images []string
+	for i, call := range msg.ToolCalls {
+		shown, err := r.resumeCall(r.withCall(ctx, i), call, given[i])
+		if err != nil {
+			return err
+		}
+		images = append(images, shown...)
+	}
+	if err := r.showImages(images); err != nil {
+		return err
+	}
+	return r.broken
+}
+
+// resumeReply takes up a conversation whose last message is a reply, which may
+// have ended the run. A reply that sums up at a limit did not: limits count anew.
+func (r *run) resumeReply(record []Message) {
+	at := len(record) - 1
+	if record[at].Role != RoleAssistant {
+		return
+	}
+	r.result.Message, r.replies = record[at], 1
+	summedUp := at > 0 && strings.Contains(record[at-1].Text(), sayEndsHere)
+	for at >= 2 && toldToGoOn(record[at-1]) && isReply(record[at-2]) {
+		at -= 2
+		r.replies++
+	}
+	r.result.Summary = strings.TrimSpace(record[at].Text())
+	if !summedUp && (r.opts.replyEnds || r.replies >= r.opts.maxReplies) {
+		r.end(StatusReplied, "")
+	}
+}
+
+func toldToGoOn(m Message) bool {
+	return m.Role == RoleUser && strings.HasPrefix(m.Text(), sayGoOn)
+}
+
+func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls) == 0 }
+
+// resumeCall gives a call of the interrupted message its result, when it has
+// none: by running it again where that is safe. One that has its result counts
+// only when it ended the run. It returns the images of a result that it gave.
+func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) (images []string, err error) {
+	tool, unknown := r.agent.tools.lookup(call.Name)
+	again := unknown == nil && tool.Idempotent
+	switch {
+	case given != nil:
+		if again && tool.ends && r.result.Status == "" && !wasRefused(given) {
+			result, _ := r.execute(ctx, call)
+			r.finished(result)
+		}
+		return nil, nil
+	case r.result.Status != "":
+		return nil, r.skip(call, resultEnded, "")
+	case !again:
+		return nil, r.skip(call, interruptedResult, "")
+	}
+	result := r.runCall(ctx, call)
+	r.finished(result)
+	return result.Images, r.answer(EventToolDone, call, result, "")
+}

@@ -1,0 +1,120 @@
+package gitwatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// lookTime bounds a look at the repositories.
+	lookTime = 10 * time.Second
+	// shown bounds how many changes are named.
+	shown = 10
+)
+
+// Watch tells what changed since it began, each change once. It is safe for
+// concurrent use. Agents have one for the directories of the user's machine that
+// their tools can write.
+type Watch struct {
+	dirs  []string
+	acted atomic.Bool // something may have changed since the last look
+
+	mu      sync.Mutex    // guards what follows
+	ready   chan struct{} // closed when before is there; nil until Begin
+	before  Snapshot      // the goroutine of Begin has it until then
+	toldCut bool          // that the bounds cut a look short
+}
+
+// NewWatch returns a watch over directories. Without any it does nothing.
+func NewWatch(dirs ...string) *Watch { return &Watch{dirs: dirs} }
+
+// Begin looks at the repositories for the first time, in a goroutine. Nothing
+// that can change them may run before [Watch.Before] returned. To begin again does
+// nothing.
+func (w *Watch) Begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ready != nil || len(w.dirs) == 0 {
+		return
+	}
+	ready := make(chan struct{})
+	w.ready = ready
+	go func() { // waited for by whoever reads before
+		defer close(ready)
+		w.before = w.look()
+	}()
+}
+
+// Before waits for the first look. It returns an error when ctx ends meanwhile.
+// writes says that what runs next may change something.
+func (w *Watch) Before(ctx context.Context, writes bool) error {
+	if w.waitReady(ctx) && writes {
+		w.acted.Store(true)
+	}
+	return context.Cause(ctx)
+}
+
+// Acted reports whether something may have changed since the last look.
+func (w *Watch) Acted() bool { return w.acted.Load() }
+
+// waitReady waits for the first look, which is bounded. It reports false where
+// there is none, or ctx ends before.
+func (w *Watch) waitReady(ctx context.Context) (begun bool) {
+	w.mu.Lock()
+	ready := w.ready
+	w.mu.Unlock()
+	if ready == nil {
+		return false
+	}
+	select {
+	case <-ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (w *Watch) look() Snapshot {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+	defer cancel()
+	return Take(ctx, w.dirs...)
+}
+
+// News says in words what changed since the last time: a warning of it, and a
+// notice, once, that not everything could be looked at. Both are empty when there
+// is nothing to say.
+func (w *Watch) News() (notice, warning string) {
+	if !w.waitReady(context.Background()) {
+		return "", ""
+	}
+	w.acted.Store(false)
+	after := w.look()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changes := w.before.Changes(after)
+	w.before = after
+	if after.Cut && !w.toldCut {
+		w.toldCut = true
+		notice = "the workspace has too many files to look at all of them for changes of git's configuration and hooks"
+	}
+	if len(changes) > 0 {
+		warning = describe(changes)
+	}
+	return notice, warning
+}
+
+func describe(changes []Change) string {
+	var names []string
+	for _, c := range changes[:min(len(changes), shown)] {
+		names = append(names, c.String())
+	}
+	if more := len(changes) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return "files by which git runs programs on this machine are not what they were: " + strings.Join(names, ", ") +
+		". Read them before you use git there, or an editor or prompt that does, and remove what you do not want"
+}

@@ -1,0 +1,175 @@
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/guard"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// nilError is an error type whose nil pointer cannot be read.
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text }
+
+var errOwn = errors.New("its own error")
+
+// foreign are functions that end in every way.
+var foreign = map[string]struct {
+	f      func() (int, error)
+	value  int
+	is     error
+	panics bool
+}{
+	"returns":             {f: func() (int, error) { return 7, nil }, value: 7},
+	"fails":               {f: func() (int, error) { return 7, errOwn }, value: 7, is: errOwn},
+	"panics":              {f: func() (int, error) { panic("boom") }, panics: true},
+	"ends its goroutine":  {f: func() (int, error) { runtime.Goexit(); return 0, nil }, is: guard.ErrGoexit},
+	"returns a nil error": {f: func() (int, error) { return 0, errors.Join(errOwn, (*nilError)(nil)) }, panics: true},
+}
+
+func TestEveryEndIsHandedOver(t *testing.T) {
+	for name, tt := range foreign {
+		for how, call := range map[string]func() (int, error){
+			"in a goroutine of its own": func() (int, error) { return guard.Outlive(t.Context(), tt.f) },
+			"in that of a worker": func() (int, error) {
+				var w guard.Worker
+				defer w.End()
+				return guard.OutliveIn(t.Context(), &w, func(callback.ID) (int, error) { return tt.f() })
+			},
+			"with a time limit": func() (value int, _ error) {
+				err := guard.Within(time.Minute, func() (err error) { value, err = tt.f(); return err })
+				return value, err
+			},
+		} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				value, err := call()
+				require.Equal(t, tt.value, value)
+				var p *guard.PanicError
+				require.Equal(t, tt.panics, errors.As(err, &p))
+				if tt.panics {
+					require.Contains(t, string(p.Stack), "guard_test")
+					require.NotContains(t, p.Error(), "guard_test", "the stack is for the log")
+					return
+				}
+				require.ErrorIs(t, err, tt.is)
+			})
+		}
+	}
+}
+
+func TestWhatDoesNotReturnIsLeftBehind(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, f func() (int, error)) error{
+		"in a goroutine of its own": func(ctx context.Context, f func() (int, error)) error {
+			_, err := guard.Outlive(ctx, f)
+			return err
+		},
+		"in that of a worker": func(ctx context.Context, f func() (int, error)) error {
+			var w guard.Worker
+			defer w.End()
+			_, err := guard.OutliveIn(ctx, &w, func(callback.ID) (int, error) { return f() })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				free := make(chan struct{})
+				defer close(free)
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errOwn)
+				defer cancel()
+				begun := time.Now()
+				err := call(ctx, func() (int, error) { <-free; return 0, nil })
+				require.ErrorIs(t, err, errOwn)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.EqualError(t, err, "its own error; it did not react within 5s and was left behind")
+				require.Equal(t, time.Minute+guard.Grace, time.Since(begun))
+			})
+		})
+	}
+}
+
+func TestLateAnswersCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		value, err := guard.Outlive(ctx, func() (int, error) {
+			<-ctx.Done()
+			time.Sleep(guard.Grace - 1)
+			return 7, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, 7, value)
+	})
+}
+
+func TestWithinWaitsNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		defer close(free)
+		begun := time.Now()
+		require.Equal(t, guard.ErrLeftBehind, guard.Within(time.Minute, func() error { <-free; return nil }))
+		require.Equal(t, time.Minute, time.Since(begun))
+	})
+}
+
+func TestAWorkerIsOneGoroutineWhileItReturns(t *testing.T) {
+	var w guard.Worker
+	defer w.End()
+	self := func() callback.ID {
+		id, err := guard.OutliveIn(t.Context(), &w, func(self callback.ID) (callback.ID, error) {
+			require.Equal(t, callback.Self(), self)
+			return self, nil
+		})
+		require.NoError(t, err)
+		return id
+	}
+	first := self()
+	require.Equal(t, first, self())
+	_, err := guard.OutliveIn(t.Context(), &w, func(callback.ID) (int, error) { runtime.Goexit(); return 0, nil })
+	require.ErrorIs(t, err, guard.ErrGoexit)
+	require.NotEqual(t, first, self())
+}
+
+func TestAShutGateDropsWhatComes(t *testing.T) {
+	var seen []int
+	g := guard.NewGate(func(v int) { seen = append(seen, v) })
+	g.Pass(1)
+	g.Shut()
+	g.Pass(2)
+	require.Equal(t, []int{1}, seen)
+}
+
+func TestABatonIsWaitedForUntilTheContextEnds(t *testing.T) {
+	b := guard.NewBaton()
+	require.True(t, b.TryLock())
+	require.False(t, b.TryLock())
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errOwn)
+	err := b.LockContext(ctx)
+	require.ErrorIs(t, err, errOwn)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, err, "its own error")
+	b.Unlock()
+	require.NoError(t, b.LockContext(t.Context()))
+}
+
+func TestCallsAreNamedUntilTheyReturn(t *testing.T) {
+	var c guard.Calls
+	b, a := c.Enter("b"), c.Enter("a")
+	defer a()
+	again := c.Enter("b")
+	require.Equal(t, []string{"a", "b", "b"}, c.Names())
+	b()
+	again()
+	require.Equal(t, []string{"a"}, c.Names())
+}

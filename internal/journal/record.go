@@ -1,0 +1,159 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Record keeps elements of one kind in a journal. It repairs a damaged file when
+// it opens it, and goes on in a new one when something else has changed the file
+// meanwhile. What it did is told in words. Its methods are called by one
+// goroutine at a time.
+type Record[T any] struct {
+	journal *Journal
+	format  Format[T]
+	tell    func(note string)
+}
+
+// OpenRecord opens or creates the file at path on a disk, and returns the
+// elements that it holds. What is not sound is written anew, so that the next one
+// to open it, a program in another language perhaps, finds a whole record. tell
+// is called with what was repaired, and later with what happened to the file.
+func OpenRecord[T any](disk Disk, path string, format Format[T], tell func(note string)) (*Record[T], []T, error) {
+	j, data, err := Open(disk, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &Record[T]{journal: j, format: format, tell: tell}
+	elements, err := r.load(data)
+	if err != nil {
+		return nil, nil, errors.Join(err, j.Close())
+	}
+	return r, elements, nil
+}
+
+func (r *Record[T]) load(data []byte) ([]T, error) {
+	found, err := Scan(data, r.format)
+	if err != nil {
+		return nil, err
+	}
+	if !found.Sound() && len(found.Elements) > 0 {
+		if err := r.format.Doubt(found.Elements); err != nil {
+			return nil, &ForeignError{Err: err}
+		}
+	}
+	mended, notes, err := r.format.Mend(found.Elements, found.gaps())
+	if err != nil {
+		return nil, err
+	}
+	if found.Sound() && len(notes) == 0 {
+		r.journal.Use(found.End, len(found.Elements) == 0)
+		return found.Elements, nil
+	}
+	if err := r.repair(found, mended); err != nil {
+		return nil, fmt.Errorf("repair: %w", err)
+	}
+	r.tellAll(notes)
+	return mended, nil
+}
+
+// repair writes the file anew. The damaged one is kept, unless only the element
+// that was being written is missing.
+func (r *Record[T]) repair(found *Found[T], mended []T) error {
+	notes := r.describe(found)
+	if found.onlyCut() {
+		r.tellAll(notes)
+		return r.journal.Replace(r.encode(mended))
+	}
+	kept, err := r.journal.Repair(r.encode(mended))
+	if err != nil {
+		return err
+	}
+	r.tellAll(notes)
+	r.tell("the file as it was is kept in " + kept)
+	return nil
+}
+
+// describe says what is wrong with a file.
+func (r *Record[T]) describe(found *Found[T]) (notes []string) {
+	for _, d := range found.Damage {
+		notes = append(notes, r.describeDamage(d))
+	}
+	for _, i := range found.Garbled {
+		notes = append(notes, fmt.Sprintf("%s %d has bytes that are no UTF-8; they read as U+FFFD now", r.format.Element, i+1))
+	}
+	if found.Marked {
+		notes = append(notes, "a byte order mark at the beginning of the file was removed")
+	}
+	return notes
+}
+
+func (r *Record[T]) describeDamage(d Damage) string {
+	element := r.format.Element
+	switch {
+	case d.Cut && d.Rest == 0:
+		return fmt.Sprintf("the file was cut off after its last %s; a %s being written then is lost", element, element)
+	case d.Cut:
+		return fmt.Sprintf("the last %s was cut off and is lost (%d bytes of it were there)", element, d.Rest)
+	}
+	return fmt.Sprintf("the file is damaged after %s %d: what was in its bytes %d to %d is lost to the %s",
+		element, d.After, d.Start, d.End-1, r.format.Whole)
+}
+
+// maxNotes bounds how many repairs of one kind are told one by one.
+const maxNotes = 10
+
+func (r *Record[T]) tellAll(notes []string) {
+	for _, note := range notes[:min(len(notes), maxNotes)] {
+		r.tell(note)
+	}
+	if more := len(notes) - maxNotes; more > 0 {
+		r.tell(fmt.Sprintf("and so at %d more places", more))
+	}
+}
+
+// Append adds elements to the file. all is everything that the file is to hold
+// then.
+func (r *Record[T]) Append(all, added []T) error {
+	return r.change(all, func() error { return r.journal.Append(r.encode(added)...) })
+}
+
+// Replace makes all what the file holds.
+func (r *Record[T]) Replace(all []T) error {
+	return r.change(all, func() error { return r.journal.Replace(r.encode(all)) })
+}
+
+// Sync writes what could not be written before, and puts the file on stable
+// storage.
+func (r *Record[T]) Sync(all []T) error { return r.change(all, r.journal.Sync) }
+
+// Close syncs the file and releases it, also when it returns an error.
+func (r *Record[T]) Close(all []T) error { return errors.Join(r.Sync(all), r.journal.Close()) }
+
+// change carries out a change to the file. When something else has removed or
+// changed the file, it stays as it is, and all elements go to a new one.
+func (r *Record[T]) change(all []T, do func() error) error {
+	changed := do()
+	if !errors.Is(changed, ErrChanged) {
+		return changed
+	}
+	old := r.journal.Path()
+	path, err := r.journal.Move(r.encode(all))
+	if err != nil {
+		return fmt.Errorf("%w; and a new one cannot be written: %w", changed, err)
+	}
+	if path == old {
+		r.tell(fmt.Sprintf("the file was removed while it was in use; it was written anew with the whole %s", r.format.Whole))
+		return nil
+	}
+	r.tell(fmt.Sprintf("%s: %v; it was left as it is, and the whole %s goes on in %s", old, changed, r.format.Whole, path))
+	return nil
+}
+
+func (r *Record[T]) encode(elements []T) [][]byte {
+	encoded := make([][]byte, len(elements))
+	for i, element := range elements {
+		encoded[i] = r.format.Bytes(element)
+	}
+	return encoded
+}
