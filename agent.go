@@ -88,7 +88,7 @@ func resolveOptions(opts []Option) (options, error) {
 
 func applyOptions(opts []Option) options {
 	o := defaultOptions()
-	apply(&o, opts)
+	setAll(&o, opts, Option.setAgent)
 	return o
 }
 
@@ -155,7 +155,7 @@ func (o *options) chooseModel() (Model, error) {
 	if o.model != nil {
 		return o.model, nil
 	}
-	if m := getDefaultModel(); m != nil && !o.isGiven("WithOpenAI") {
+	if m := getDefaultModel(); m != nil && !o.isGiven(partOpenAI) {
 		return m, nil
 	}
 	return NewOpenAIModel(o.openai...)
@@ -193,8 +193,8 @@ func (a *Agent) openRuntime() (Runtime, error) {
 	if a.opts.runtime != nil {
 		return a.opts.runtime, nil
 	}
-	opts := append([]RuntimeOption{WithRuntimeLogger(a.log)}, a.opts.runtimeOpts...)
-	opts = append(opts, WithRuntimeEvents(func(e RuntimeEvent) {
+	opts := append([]RuntimeOption{WithLogger(a.log)}, a.opts.runtimeOpts...)
+	opts = append(opts, OnRuntimeEvent(func(e RuntimeEvent) {
 		a.emit(Event{Type: EventRuntime, Text: e.Text, Runtime: &e})
 	}))
 	opts = append(opts, a.withHostApproval())
@@ -225,7 +225,7 @@ func (a *Agent) Step(ctx context.Context, msg string) (Message, error) {
 
 // RunUntilStop appends msg and runs steps until the model calls stop or
 // continue, or a limit is reached; [Result.Status] says which. A plain reply
-// does not end the run unless [ReplyEnds] is given.
+// does not end the run unless [WithEndOnReply] is given.
 //
 // The result is never nil. The error is set when the model call failed
 // (StatusFailed, StatusContextFull), when the runtime cannot start

@@ -65,7 +65,7 @@ func TestDeltasAreMergedWhileTheLoopIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("one two three four five six")))
 		var texts []string
-		for e, err := range agent.Events(t.Context(), "go", pygent.ReplyEnds()) {
+		for e, err := range agent.Events(t.Context(), "go", pygent.WithEndOnReply()) {
 			require.NoError(t, err)
 			synctest.Wait()
 			if e.Type == pygent.EventText {
@@ -201,7 +201,7 @@ func TestPanickingHandlerEndsTheRun(t *testing.T) {
 		agent []pygent.Option
 		run   []pygent.RunOption
 	}{
-		"of the agent": {agent: []pygent.Option{pygent.WithEventHandler(panics)}},
+		"of the agent": {agent: []pygent.Option{pygent.OnEvent(panics)}},
 		"of the run":   {run: []pygent.RunOption{pygent.OnEvent(panics)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestCloseWithinIsRefusedAtOnce(t *testing.T) {
 	}
 	agent = newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("closes", nil), stop), pygent.WithTools(closes),
 		pygent.WithApproval(ask), pygent.WithApprovalFor("closes"),
-		pygent.WithEventHandler(func(e pygent.Event) {
+		pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventToolDone {
 				refused = append(refused, agent.Close())
 			}
@@ -312,7 +312,7 @@ func TestLookingAtTheConversationKeepsTheResult(t *testing.T) {
 
 func TestHandlersMayCallTheAgent(t *testing.T) {
 	var agent *pygent.Agent
-	agent = newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.WithEventHandler(func(pygent.Event) {
+	agent = newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.OnEvent(func(pygent.Event) {
 		if agent == nil {
 			return
 		}
@@ -371,7 +371,7 @@ func TestCloseNamesWhatItLeavesBehind(t *testing.T) {
 			return nil, errors.New("late")
 		})
 		agent, err := pygent.New(pygent.WithModel(deaf), pygent.WithRuntime(endless{free: free}),
-			pygent.WithEventHandler(func(e pygent.Event) {
+			pygent.OnEvent(func(e pygent.Event) {
 				if e.Type == pygent.EventRunEnd {
 					<-free
 				}

@@ -44,7 +44,7 @@ const (
 // testGitChanges runs an agent whose workspace is kept in a directory.
 func testGitChanges(t *testing.T, dir string, rt pygent.Runtime) {
 	var w warned
-	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.WithEventHandler(w.event), pygent.WithModel(pygenttest.NewScriptedModel(
+	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.OnEvent(w.event), pygent.WithModel(pygenttest.NewScriptedModel(
 		callBash("echo x > a.txt"), stop,
 		pygenttest.Calls(callBash(writeHook), callBash(writeConf)), stop,
 		callBash("true"), stop)))
@@ -87,7 +87,7 @@ func TestGitChangesInAMountAreTold(t *testing.T) {
 	var w warned
 	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithMounts(
 		pygent.Mount{Source: mount, Target: "/src"}, pygent.Mount{Source: t.TempDir(), Target: "/fixed", ReadOnly: true}))
-	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(callBash("cd /src && "+writeHook), stop), pygent.WithEventHandler(w.event))
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(callBash("cd /src && "+writeHook), stop), pygent.OnEvent(w.event))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	told := w.take()
@@ -100,7 +100,7 @@ func TestGitChangesInAWritableDirectoryAreTold(t *testing.T) {
 	rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalWritable(dir))
 	require.NoError(t, err)
 	var w warned
-	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.WithEventHandler(w.event), pygent.WithModel(pygenttest.NewScriptedModel(
+	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.OnEvent(w.event), pygent.WithModel(pygenttest.NewScriptedModel(
 		callBash("cd '"+dir+"' && "+writeConf), stop)))
 	require.NoError(t, err)
 	_, err = agent.RunUntilStop(t.Context(), "go")
@@ -113,7 +113,7 @@ func TestGitChangesInAWritableDirectoryAreTold(t *testing.T) {
 
 func TestGitOfATemporaryWorkspaceIsNoConcern(t *testing.T) {
 	var w warned
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash(writeHook), pygenttest.Call("write_file", map[string]any{"path": ".git/config", "content": "x"})), stop), pygent.WithEventHandler(w.event))
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Calls(callBash(writeHook), pygenttest.Call("write_file", map[string]any{"path": ".git/config", "content": "x"})), stop), pygent.OnEvent(w.event))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.Empty(t, w.take())

@@ -107,7 +107,7 @@ func TestRunEndsAtItsLimits(t *testing.T) {
 		{"replies in a row", []pygenttest.Reply{pygenttest.Text("x"), pygenttest.Text("y")}, nil, pygent.StatusReplied, 2, 0},
 		{"a call between replies", []pygenttest.Reply{pygenttest.Text("x"), callBash("true"), pygenttest.Text("z"), stop}, nil, pygent.StatusStopped, 4, 2},
 		{"fewer replies", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.MaxReplies(1)}, pygent.StatusReplied, 1, 0},
-		{"reply ends", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.ReplyEnds()}, pygent.StatusReplied, 1, 0},
+		{"reply ends", []pygenttest.Reply{pygenttest.Text("x")}, []pygent.RunOption{pygent.WithEndOnReply()}, pygent.StatusReplied, 1, 0},
 		{"steps", []pygenttest.Reply{callBash("echo a"), callBash("echo b"), stop}, []pygent.RunOption{pygent.MaxSteps(2)}, pygent.StatusMaxSteps, 2, 2},
 		{"tool calls", []pygenttest.Reply{twoCalls, twoCalls, stop}, []pygent.RunOption{pygent.MaxToolCalls(3)}, pygent.StatusMaxToolCalls, 2, 3},
 		{"tokens", []pygenttest.Reply{callBash("true").WithUsage(pygent.Usage{PromptTokens: 90, CompletionTokens: 10}), stop}, []pygent.RunOption{pygent.MaxTokens(100)}, pygent.StatusBudget, 1, 1},
@@ -141,11 +141,11 @@ func TestDefaultLimitIsTwentySteps(t *testing.T) {
 
 func TestInvalidLimitsAreErrors(t *testing.T) {
 	agent := newAgent(t, pygenttest.NewScriptedModel())
-	for _, opt := range []pygent.RunOption{pygent.MaxSteps(0), pygent.MaxToolCalls(-1), pygent.MaxReplies(0), pygent.MaxTokens(-1), pygent.StepTimeout(-1), pygent.MaxTime(-1)} {
+	for _, opt := range []pygent.RunOption{pygent.MaxSteps(-2), pygent.MaxToolCalls(-2), pygent.MaxReplies(-2), pygent.MaxTokens(-2), pygent.StepTimeout(-2), pygent.MaxTime(-2)} {
 		_, err := agent.RunUntilStop(t.Context(), "go", opt)
-		require.ErrorContains(t, err, "must be at least")
+		require.ErrorContains(t, err, "want a positive number, 0 for the default, or NoLimit")
 	}
-	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRunDefaults(pygent.MaxSteps(-1)))
+	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.MaxSteps(-2))
 	require.ErrorContains(t, err, "MaxSteps")
 }
 

@@ -86,7 +86,7 @@ func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 		approved = call.Arguments
 		return pygent.Decision{Allow: true}, nil
 	}))
-	_, err := agent.RunUntilStop(t.Context(), "go", pygent.ReplyEnds())
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 	require.NoError(t, err)
 	require.JSONEq(t, `{"cmd":"echo run"}`, approved)
 	require.NotContains(t, approved, "shown")
@@ -104,7 +104,7 @@ func TestApprovalRulesHoldForTasks(t *testing.T) {
 	})
 	for name, opts := range map[string][]pygent.Option{
 		"the agent's": {pygent.WithApproval(a.approve)},
-		"the tasks'":  {pygent.WithTasks(pygent.TaskApproval(a.approve))},
+		"the tasks'":  {pygent.TaskApproval(a.approve)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a.names = nil
@@ -243,7 +243,7 @@ func TestStepStandsStillWhileATaskAsks(t *testing.T) {
 			return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{next}}}, nil
 		})
 		agent := newAgentOn(t, forkable{}, model, pygent.WithTools(write), pygent.WithApproval(think), pygent.WithApprovalFor("writes"),
-			pygent.WithTasks(pygent.TaskDefaults(pygent.Limits{MaxTime: 10 * time.Hour, StepTimeout: 5 * time.Minute})))
+			pygent.TaskDefaults(pygent.Limits{MaxTime: 10 * time.Hour, StepTimeout: 5 * time.Minute}))
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(5*time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)

@@ -286,7 +286,7 @@ func commandOf(args json.RawMessage) string {
 // withHostApproval has the runtime ask about hosts whom its own options name,
 // or else the agent's session. The time limit of the step stands still meanwhile.
 func (a *Agent) withHostApproval() RuntimeOption {
-	return func(o *runtimeOptions) {
+	return runtimeOption{"withHostApproval", func(o *runtimeOptions) {
 		given := o.askHosts
 		o.canAskHosts = func() bool { return given != nil || a.hostApproval() != nil }
 		o.askHosts = func(ctx context.Context, r HostRequest) (HostDecision, error) {
@@ -302,7 +302,7 @@ func (a *Agent) withHostApproval() RuntimeOption {
 			return ask(ctx, r)
 		}
 		a.asksHosts = o.canAskHosts
-	}
+	}}
 }
 
 // setHostApproval changes who decides about hosts where the runtime's options
@@ -338,7 +338,7 @@ func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) 
 	if !slices.ContainsFunc(a.history.view(), func(m Message) bool { return m.Role != RoleSystem }) {
 		return &Result{Status: StatusFailed, Reason: ErrNothingToResume.Error()}, ErrNothingToResume
 	}
-	return a.run(ctx, "", nil, append(opts[:len(opts):len(opts)], func(o *runOptions) { o.resume = true }))
+	return a.run(ctx, "", nil, append(opts[:len(opts):len(opts)], runOption(func(o *runOptions) { o.resume = true })))
 }
 
 // exchangeAtEnd finds the last message that calls tools, when only results

@@ -70,7 +70,7 @@ type ContainerConfig struct {
 	Image        string     `json:"image,omitempty"`         // default python:3.12-slim
 	Network      string     `json:"network,omitempty"`       // the name of a Docker network; default "none"
 	AllowedHosts []string   `json:"allowed_hosts,omitempty"` // as [WithAllowedHosts] takes them; default none
-	NetworkLimit int64      `json:"network_limit,omitempty"` // bytes, as [WithNetworkLimit] takes them; default [DefaultNetworkLimit]
+	NetworkLimit int64      `json:"network_limit,omitempty"` // bytes, as [MaxNetworkBytes] takes them; default [DefaultMaxNetworkBytes]
 	Memory       int64      `json:"memory,omitempty"`        // bytes; default 512 MiB
 	CPUs         float64    `json:"cpus,omitempty"`          // how many; default all
 	Pids         int64      `json:"pids,omitempty"`          // processes at once; default 256
@@ -138,9 +138,9 @@ type OpenAIConfig struct {
 	MaxTokens         int               `json:"max_tokens,omitempty"`          // of one answer; default the server's
 	MaxTokensField    string            `json:"max_tokens_field,omitempty"`    // what the server calls that limit
 	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"` // default the server's
-	StallFirst        *time.Duration    `json:"stall_first,omitempty"`         // longest wait for the first byte; 0 is for ever; default 5m
-	StallBetween      *time.Duration    `json:"stall_between,omitempty"`       // longest wait between chunks; 0 is for ever; default 3m
-	AnswerTime        *time.Duration    `json:"answer_time,omitempty"`         // longest time of one answer; 0 is for ever; default 30m
+	StallFirst        time.Duration     `json:"stall_first,omitempty"`         // longest wait for the first byte; default 5m
+	StallBetween      time.Duration     `json:"stall_between,omitempty"`       // longest wait between chunks; default 3m
+	AnswerTime        time.Duration     `json:"answer_time,omitempty"`         // longest time of one answer; default 30m
 	SendReasoning     *bool             `json:"send_reasoning,omitempty"`      // whether reasoning goes back to the model; default true
 }
 

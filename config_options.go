@@ -2,12 +2,10 @@ package pygent
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/sandbox"
@@ -73,13 +71,13 @@ func (c *LocalConfig) settings() []settings.Setting {
 
 func (c *Config) limitSettings(inForce *Config) []settings.Setting {
 	return []settings.Setting{
-		{Key: "limits.max_steps", Env: "PYGENT_MAX_STEPS", Value: settings.Limit(settings.Int(&c.Limits.MaxSteps), &inForce.Limits.MaxSteps)},
-		{Key: "limits.max_tool_calls", Env: "PYGENT_MAX_TOOL_CALLS", Value: settings.Limit(settings.Int(&c.Limits.MaxToolCalls), &inForce.Limits.MaxToolCalls)},
-		{Key: "limits.step_timeout", Also: []string{"step_timeout"}, Env: "PYGENT_STEP_TIMEOUT", Value: settings.Limit(settings.Duration(&c.Limits.StepTimeout), &inForce.Limits.StepTimeout)},
-		{Key: "limits.max_time", Env: "PYGENT_MAX_TIME", Value: settings.Limit(settings.Duration(&c.Limits.MaxTime), &inForce.Limits.MaxTime)},
-		{Key: "limits.max_tokens", Env: "PYGENT_MAX_TOKENS", Value: settings.Limit(settings.Count(&c.Limits.MaxTokens), &inForce.Limits.MaxTokens)},
-		{Key: "limits.max_tasks", Also: []string{"max_tasks"}, Env: "PYGENT_MAX_TASKS", Value: settings.Limit(settings.Int(&c.MaxTasks), &inForce.MaxTasks)},
-		{Key: "limits.task_timeout", Also: []string{"task_timeout"}, Env: "PYGENT_TASK_TIMEOUT", Value: settings.Limit(settings.Duration(&c.TaskLimits.MaxTime), &inForce.TaskLimits.MaxTime)},
+		{Key: "limits.max_steps", Env: "PYGENT_MAX_STEPS", Value: settings.Limit(settings.OrNone(settings.Int(&c.Limits.MaxSteps), NoLimit), &inForce.Limits.MaxSteps)},
+		{Key: "limits.max_tool_calls", Env: "PYGENT_MAX_TOOL_CALLS", Value: settings.Limit(settings.OrNone(settings.Int(&c.Limits.MaxToolCalls), NoLimit), &inForce.Limits.MaxToolCalls)},
+		{Key: "limits.step_timeout", Also: []string{"step_timeout"}, Env: "PYGENT_STEP_TIMEOUT", Value: settings.Limit(settings.OrNone(settings.Duration(&c.Limits.StepTimeout), NoLimit), &inForce.Limits.StepTimeout)},
+		{Key: "limits.max_time", Env: "PYGENT_MAX_TIME", Value: settings.Limit(settings.OrNone(settings.Duration(&c.Limits.MaxTime), NoLimit), &inForce.Limits.MaxTime)},
+		{Key: "limits.max_tokens", Env: "PYGENT_MAX_TOKENS", Value: settings.Limit(settings.OrNone(settings.Count(&c.Limits.MaxTokens), NoLimit), &inForce.Limits.MaxTokens)},
+		{Key: "limits.max_tasks", Also: []string{"max_tasks"}, Env: "PYGENT_MAX_TASKS", Value: settings.Limit(settings.OrNone(settings.Int(&c.MaxTasks), NoLimit), &inForce.MaxTasks)},
+		{Key: "limits.task_timeout", Also: []string{"task_timeout"}, Env: "PYGENT_TASK_TIMEOUT", Value: settings.Limit(settings.OrNone(settings.Duration(&c.TaskLimits.MaxTime), NoLimit), &inForce.TaskLimits.MaxTime)},
 	}
 }
 
@@ -96,9 +94,9 @@ func (c *OpenAIConfig) settings() []settings.Setting {
 		{Key: "openai.max_tokens", Env: "PYGENT_OPENAI_MAX_TOKENS", Value: settings.Int(&c.MaxTokens)},
 		{Key: "openai.max_tokens_field", Env: "PYGENT_OPENAI_MAX_TOKENS_FIELD", Value: settings.String(&c.MaxTokensField)},
 		{Key: "openai.parallel_tool_calls", Env: "PYGENT_OPENAI_PARALLEL_TOOL_CALLS", Value: settings.Bool(&c.ParallelToolCalls)},
-		{Key: "openai.stall_first", Env: "PYGENT_OPENAI_STALL_FIRST", Value: settings.DurationOrZero(&c.StallFirst)},
-		{Key: "openai.stall_between", Env: "PYGENT_OPENAI_STALL_BETWEEN", Value: settings.DurationOrZero(&c.StallBetween)},
-		{Key: "openai.answer_time", Env: "PYGENT_OPENAI_ANSWER_TIME", Value: settings.DurationOrZero(&c.AnswerTime)},
+		{Key: "openai.stall_first", Env: "PYGENT_OPENAI_STALL_FIRST", Value: settings.OrNone(settings.Duration(&c.StallFirst), NoLimit)},
+		{Key: "openai.stall_between", Env: "PYGENT_OPENAI_STALL_BETWEEN", Value: settings.OrNone(settings.Duration(&c.StallBetween), NoLimit)},
+		{Key: "openai.answer_time", Env: "PYGENT_OPENAI_ANSWER_TIME", Value: settings.OrNone(settings.Duration(&c.AnswerTime), NoLimit)},
 		{Key: "openai.send_reasoning", Env: "PYGENT_OPENAI_SEND_REASONING", Value: settings.Bool(&c.SendReasoning)},
 	}
 }
@@ -158,23 +156,25 @@ func (c Config) Options() []Option { return []Option{fromConfig(c.options()...)}
 
 func (c Config) options() []Option {
 	opts := []Option{
-		func(o *options) {
+		option(func(o *options) {
 			o.configured = o.configured || c.loaded
 			o.warnings = append(o.warnings, c.Warnings...)
 			o.homeFile = c.home
-		},
-		WithRuntimeOptions(c.RuntimeOptions()...),
-		WithRunDefaults(c.Limits.options()...),
-		WithTasks(c.taskOptions()...),
-		WithOpenAI(c.OpenAI.options()...),
+		}),
 		WithDisabledTools(c.DisabledTools...),
 		WithBannedCommands(c.BannedCommands...),
 		WithBannedApps(c.BannedApps...),
 	}
+	if c.Limits != (Limits{}) {
+		opts = append(opts, c.Limits.option())
+	}
+	opts = addAll(opts, c.RuntimeOptions())
+	opts = addAll(opts, c.taskOptions())
+	opts = addAll(opts, c.OpenAI.options())
 	if c.loaded {
 		// What of the environment holds is in c: an override may have
 		// taken a variable away.
-		opts = append(opts, WithOpenAI(OpenAIEnv(nil)), WithPersona(c.Persona.orDefault()))
+		opts = append(opts, OpenAIEnv(nil), WithPersona(c.Persona.orDefault()))
 	} else if c.Persona != (Persona{}) {
 		opts = append(opts, WithPersona(c.Persona.orDefault()))
 	}
@@ -198,7 +198,7 @@ func (c Config) taskOptions() []TaskManagerOption {
 func (c Config) RuntimeOptions() []RuntimeOption {
 	opts := slices.Concat(c.Container.options(), c.Local.options())
 	opts = append(opts,
-		func(o *runtimeOptions) { o.configured = o.configured || c.loaded },
+		runtimeOption{"", func(o *runtimeOptions) { o.configured = o.configured || c.loaded }},
 		c.initialFiles())
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		opts = append(opts, WithEnv(name+"="+string(c.Env[name])))
@@ -221,7 +221,7 @@ func (c *Config) initialFiles() RuntimeOption {
 		}
 		files[i] = file
 	}
-	return func(o *runtimeOptions) { o.initialFiles = append(o.initialFiles, files...) }
+	return runtimeOption{"", func(o *runtimeOptions) { o.initialFiles = append(o.initialFiles, files...) }}
 }
 
 func (c ContainerConfig) options() []RuntimeOption {
@@ -230,10 +230,10 @@ func (c ContainerConfig) options() []RuntimeOption {
 	opts = given(opts, c.Image, WithImage)
 	opts = given(opts, c.Network, WithNetwork)
 	opts = append(opts, WithAllowedHosts(c.AllowedHosts...))
-	opts = given(opts, c.NetworkLimit, WithNetworkLimit)
+	opts = given(opts, c.NetworkLimit, MaxNetworkBytes)
 	opts = given(opts, c.Memory, WithMemory)
 	opts = given(opts, c.CPUs, WithCPUs)
-	opts = given(opts, c.Pids, WithPidsLimit)
+	opts = given(opts, c.Pids, MaxPids)
 	opts = given(opts, c.User, WithContainerUser)
 	opts = given(opts, c.GPUs, WithGPUs)
 	opts = given(opts, c.DockerHost, WithDockerHost)
@@ -278,18 +278,18 @@ func (l Limits) or(m Limits) Limits {
 }
 
 func (l Limits) check() error {
-	if l.MaxSteps < 0 || l.MaxToolCalls < 0 || l.MaxTokens < 0 || l.StepTimeout < 0 || l.MaxTime < 0 {
-		return errors.New("a limit is negative")
-	}
-	return nil
+	return cmp.Or(
+		checkLimit("MaxSteps", l.MaxSteps),
+		checkLimit("MaxToolCalls", l.MaxToolCalls),
+		checkLimit("MaxTokens", l.MaxTokens),
+		checkLimit("StepTimeout", l.StepTimeout),
+		checkLimit("MaxTime", l.MaxTime),
+	)
 }
 
-// options turns the limits into options of a run.
-func (l Limits) options() []RunOption {
-	if l == (Limits{}) {
-		return nil
-	}
-	return []RunOption{func(o *runOptions) { o.Limits = l.or(o.Limits) }}
+// option turns the limits into an option of a run.
+func (l Limits) option() RunOption {
+	return runOption(func(o *runOptions) { o.Limits = l.or(o.Limits) })
 }
 
 func (c OpenAIConfig) options() []OpenAIOption {
@@ -302,7 +302,7 @@ func (c OpenAIConfig) options() []OpenAIOption {
 	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)
 	opts = addIfSet(opts, c.ParallelToolCalls, OpenAIParallelToolCalls)
 	opts = addIfSet(opts, c.SendReasoning, OpenAISendReasoning)
-	opts = addIfSet(opts, c.AnswerTime, OpenAIAnswerTime)
+	opts = given(opts, c.AnswerTime, OpenAIAnswerTime)
 	header := func(name string) func(string) OpenAIOption {
 		return func(value string) OpenAIOption { return OpenAIHeader(name, value) }
 	}
@@ -314,15 +314,16 @@ func (c OpenAIConfig) options() []OpenAIOption {
 	if c.ExtraBody != nil {
 		opts = append(opts, OpenAIExtraBody(c.ExtraBody))
 	}
-	if c.StallFirst != nil || c.StallBetween != nil {
-		first, between := time.Duration(defaultFirstByte), time.Duration(defaultBetweenChunks)
-		if c.StallFirst != nil {
-			first = *c.StallFirst
-		}
-		if c.StallBetween != nil {
-			between = *c.StallBetween
-		}
-		opts = append(opts, OpenAIStallTimeouts(first, between))
+	if c.StallFirst != 0 || c.StallBetween != 0 {
+		opts = append(opts, OpenAIStallTimeouts(c.StallFirst, c.StallBetween))
+	}
+	return opts
+}
+
+// addAll adds options of a part to those of the agent.
+func addAll[O Option](opts []Option, part []O) []Option {
+	for _, opt := range part {
+		opts = append(opts, opt)
 	}
 	return opts
 }

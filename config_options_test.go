@@ -71,16 +71,17 @@ func TestConfigOptionsReachTheRuntime(t *testing.T) {
 }
 
 func TestConfigOptionsReachTheModel(t *testing.T) {
-	o := openAIOptions{Config: openai.Config{FirstByte: defaultFirstByte, BetweenChunks: defaultBetweenChunks, SendReasoning: true}}
+	o := openAIOptions{Config: openai.Config{SendReasoning: true}}
 	for _, opt := range optionsOf(t, map[string]string{
 		"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://h/v1", "OPENAI_ORG_ID": "o", "OPENAI_PROJECT_ID": "p",
 		"PYGENT_OPENAI_HEADERS": `{"X-A":"1"}`, "PYGENT_OPENAI_EXTRA_BODY": `{"a":true}`, "PYGENT_OPENAI_CA_FILE": "f",
 		"PYGENT_OPENAI_MAX_TOKENS": "9", "PYGENT_OPENAI_MAX_TOKENS_FIELD": "n", "PYGENT_OPENAI_PARALLEL_TOOL_CALLS": "0",
-		"PYGENT_OPENAI_STALL_FIRST": "0", "PYGENT_OPENAI_SEND_REASONING": "0",
+		"PYGENT_OPENAI_STALL_FIRST": "none", "PYGENT_OPENAI_SEND_REASONING": "0",
 		"PYGENT_OPENAI_API": "responses",
 	}).openai {
-		opt(&o)
+		opt.setOpenAI(&o)
 	}
+	require.NoError(t, o.limits())
 	require.Equal(t, "k", o.Key)
 	require.Equal(t, "http://h/v1", o.BaseURL)
 	require.Equal(t, []openai.Header{{Name: "OpenAI-Organization", Value: "o"}, {Name: "OpenAI-Project", Value: "p"}, {Name: "X-A", Value: "1"}}, o.Headers)

@@ -262,9 +262,9 @@ var settingCases = []struct {
 	{"PYGENT_OPENAI_MAX_TOKENS", "9", `openai.max_tokens = 9`, func(c pygent.Config) any { return c.OpenAI.MaxTokens }, 9},
 	{"PYGENT_OPENAI_MAX_TOKENS_FIELD", "f", `openai.max_tokens_field = "f"`, func(c pygent.Config) any { return c.OpenAI.MaxTokensField }, "f"},
 	{"PYGENT_OPENAI_PARALLEL_TOOL_CALLS", "false", `openai.parallel_tool_calls = false`, func(c pygent.Config) any { return c.OpenAI.ParallelToolCalls }, ptr(false)},
-	{"PYGENT_OPENAI_STALL_FIRST", "0", `openai.stall_first = 0`, func(c pygent.Config) any { return c.OpenAI.StallFirst }, ptr(time.Duration(0))},
-	{"PYGENT_OPENAI_STALL_BETWEEN", "9s", `openai.stall_between = "9s"`, func(c pygent.Config) any { return c.OpenAI.StallBetween }, ptr(9 * time.Second)},
-	{"PYGENT_OPENAI_ANSWER_TIME", "1h", `openai.answer_time = "1h"`, func(c pygent.Config) any { return c.OpenAI.AnswerTime }, ptr(time.Hour)},
+	{"PYGENT_OPENAI_STALL_FIRST", "none", `openai.stall_first = "none"`, func(c pygent.Config) any { return c.OpenAI.StallFirst }, time.Duration(pygent.NoLimit)},
+	{"PYGENT_OPENAI_STALL_BETWEEN", "9s", `openai.stall_between = "9s"`, func(c pygent.Config) any { return c.OpenAI.StallBetween }, 9 * time.Second},
+	{"PYGENT_OPENAI_ANSWER_TIME", "1h", `openai.answer_time = "1h"`, func(c pygent.Config) any { return c.OpenAI.AnswerTime }, time.Hour},
 	{"PYGENT_OPENAI_SEND_REASONING", "no", `openai.send_reasoning = false`, func(c pygent.Config) any { return c.OpenAI.SendReasoning }, ptr(false)},
 }
 
@@ -312,8 +312,9 @@ func TestConfigRefusesBadVariables(t *testing.T) {
 		{"PYGENT_MAX_STEPS", "99999999999", `want a whole number from 1 to 2147483647`},
 		{"PYGENT_OPENAI_API", "soap", `want "auto", "chat" or "responses", not "soap"`},
 		{"PYGENT_MAX_TASKS", "many", `want a whole number`},
-		{"PYGENT_STEP_TIMEOUT", "soon", `want seconds, or a duration such as "90s" or "5m", not "soon"`},
-		{"PYGENT_STEP_TIMEOUT", "0", `want a duration longer than nothing`},
+		{"PYGENT_STEP_TIMEOUT", "soon", `want seconds, or a duration such as "90s" or "5m", or "none", not "soon"`},
+		{"PYGENT_STEP_TIMEOUT", "0", `want a duration longer than nothing, or "none"`},
+		{"PYGENT_OPENAI_STALL_FIRST", "0", `want a duration longer than nothing, or "none"`},
 		{"PYGENT_TASK_TIMEOUT", "-1s", `want seconds`},
 		{"PYGENT_MAX_TIME", "1e300", `want seconds`},
 		{"PYGENT_MOUNTS", "/only", `want "source:target"`},
@@ -345,7 +346,7 @@ func TestConfigTellsAllFaults(t *testing.T) {
 	s.env["PYGENT_PIDS"] = "x"
 	_, err := s.Load()
 	require.EqualError(t, err, strings.Join([]string{
-		path + `:3:1: limits.max_steps: want a whole number of at least 1, not "x"`,
+		path + `:3:1: limits.max_steps: want a whole number of at least 1, or "none", not "x"`,
 		path + `:5:1: limits.modle: unknown key, did you mean model, above the first [table]?`,
 		path + `:7:1: container.memory: want a size such as "512m" or "2g", not true`,
 		`environment: PYGENT_PIDS: want a whole number of at least 1, not "x"`,
@@ -368,7 +369,7 @@ func TestConfigRefusesBadFiles(t *testing.T) {
 		{"not a table", "container = 3", `:1:1: container: want a table: [container], not 3`},
 		{"array of tables", "[[limits]]\nmax_steps = 1", `:1:3: limits: want a table: [limits], not an array`},
 		{"wrong type", "model = 3", `:1:1: model: want a string, not 3`},
-		{"number as text", "limits.max_steps = '3'", `:1:8: limits.max_steps: want a whole number of at least 1, not "3"`},
+		{"number as text", "limits.max_steps = '3'", `:1:8: limits.max_steps: want a whole number of at least 1, or "none", not "3"`},
 		{"date", "limits.max_time = 2020-01-01", `:1:8: limits.max_time: want seconds`},
 		{"bool as number", "confirm_bash = 1", `:1:1: confirm_bash: want true or false, not 1`},
 		{"list item", "banned_apps = ['a', 3]", `:1:21: banned_apps[1]: want strings that are not empty, not 3`},

@@ -19,10 +19,8 @@ func ExampleWithHostApproval() {
 		}
 		return pygent.HostDecision{Allow: true, Session: true}, nil
 	}
-	agent, err := pygent.New(pygent.WithRuntimeOptions(
-		pygent.WithAllowedHosts("pypi.org", "files.pythonhosted.org"),
-		pygent.WithHostApproval(decide),
-	))
+	agent, err := pygent.New(pygent.WithAllowedHosts("pypi.org", "files.pythonhosted.org"),
+		pygent.WithHostApproval(decide))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func TestAgentTellsThatItsHistoryWasReplaced(t *testing.T) {
 			writeFile(t, path, "mine now")
 			return pygenttest.Text("one")
 		}), pygenttest.Text("two"))
-	agent := newAgent(t, model, pygent.WithHistoryFile(path), pygent.WithEventHandler(func(e pygent.Event) {
+	agent := newAgent(t, model, pygent.WithHistoryFile(path), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventWarning {
 			warnings = append(warnings, e.Text)
 		}
@@ -170,7 +170,7 @@ func TestAgentTellsThatItsHistoryWasReplaced(t *testing.T) {
 func TestAgentTellsThatItsHistoryWasReplacedAfterItsLastRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	warnings := make(chan string, 10)
-	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("one")), pygent.WithHistoryFile(path), pygent.WithEventHandler(func(e pygent.Event) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("one")), pygent.WithHistoryFile(path), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventWarning {
 			warnings <- e.Text
 		}

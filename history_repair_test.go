@@ -273,7 +273,7 @@ func TestOpenCallsAreAnsweredInTheFile(t *testing.T) {
 func TestRunAnswersOpenCallsInTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, jsonOf(t, []pygent.Message{pygent.UserMessage("q"), pygent.AssistantMessage("", call("a"), call("b")), pygent.ToolMessage("a", "A")}))
-	agent, err := pygent.New(pygent.WithHistoryFile(path), pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever)),
+	agent, err := pygent.New(pygent.WithHistoryFile(path), pygent.WithDocker(pygent.DockerNever),
 		pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("ok"))))
 	require.NoError(t, err)
 	_, err = agent.Step(t.Context(), "go on")
@@ -291,9 +291,9 @@ func TestRepairsAreEventsOfTheFirstRun(t *testing.T) {
 	copy(data[ends[3]+4:], "\x00\x00")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	var warnings []string
-	agent, err := pygent.New(pygent.WithHistoryFile(path), pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever)),
+	agent, err := pygent.New(pygent.WithHistoryFile(path), pygent.WithDocker(pygent.DockerNever),
 		pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Text("ok"), pygenttest.Text("ok"))),
-		pygent.WithEventHandler(func(e pygent.Event) {
+		pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventWarning {
 				warnings = append(warnings, e.Text)
 			}

@@ -39,7 +39,7 @@ func newAttackedHistory(t *testing.T) attackedHistory {
 func (a attackedHistory) agent(t *testing.T, replies ...pygenttest.Reply) (*pygent.Agent, error) {
 	t.Helper()
 	return pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(replies...)), pygent.WithHistoryFile(a.path),
-		pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(a.workspace)))
+		pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(a.workspace))
 }
 
 // requireUntouched fails when anything on the host was read, written or made.
@@ -111,9 +111,9 @@ func TestContainersCannotMakeTheHistoryALinkOut(t *testing.T) {
 	agent, err := pygent.New(
 		pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("bash", map[string]any{"cmd": attack}), pygenttest.Text("Done."))),
 		pygent.WithHistoryFile(a.path),
-		pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()), pygent.WithWorkspace(a.workspace)))
+		pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()), pygent.WithWorkspace(a.workspace))
 	require.NoError(t, err)
-	_, err = agent.RunUntilStop(t.Context(), "Go.", pygent.ReplyEnds())
+	_, err = agent.RunUntilStop(t.Context(), "Go.", pygent.WithEndOnReply())
 	target, linkErr := os.Readlink(filepath.Dir(a.path))
 	require.NoError(t, linkErr, "the attack was carried out: %v", err)
 	require.Equal(t, a.host, target)
@@ -163,7 +163,7 @@ func TestHistoryInAWritableDirectoryIsNoLinkOut(t *testing.T) {
 	a := newAttackedHistory(t)
 	require.NoError(t, os.Symlink(filepath.Join(a.host, "history.json"), a.path))
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithHistoryFile(a.path),
-		pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever), pygent.WithLocalWritable(a.workspace)))
+		pygent.WithDocker(pygent.DockerNever), pygent.WithLocalWritable(a.workspace))
 	require.Error(t, err)
 	require.Nil(t, agent)
 }

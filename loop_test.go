@@ -299,7 +299,7 @@ func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {
 		return &pygent.ToolResult{Content: "seen by the model"}, nil
 	}}
 	model := pygenttest.NewScriptedModel(pygenttest.Call("append", nil), stop)
-	agent = newAgent(t, model, pygent.WithTools(tool), pygent.WithEventHandler(func(e pygent.Event) {
+	agent = newAgent(t, model, pygent.WithTools(tool), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventRunEnd {
 			atEnd = agent.History().Append(pygent.UserMessage("it ended"))
 		}
@@ -401,7 +401,7 @@ func TestStepWithoutAMessageIsAnError(t *testing.T) {
 		{waits, context.DeadlineExceeded, "the step took longer than 1s: context deadline exceeded"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			agent := newAgentOn(t, nowhere{}, tt.model, pygent.WithRunDefaults(pygent.StepTimeout(time.Second)))
+			agent := newAgentOn(t, nowhere{}, tt.model, pygent.StepTimeout(time.Second))
 			_, err := agent.Step(t.Context(), "go")
 			require.ErrorIs(t, err, tt.is)
 			require.EqualError(t, err, tt.want)

@@ -51,8 +51,24 @@ const (
 	OpenAIResponses OpenAIProtocol = "responses"
 )
 
-// OpenAIOption configures [NewOpenAIModel].
-type OpenAIOption func(*openAIOptions)
+// OpenAIOption configures [NewOpenAIModel] or, given to [New], the model that the
+// agent makes.
+type OpenAIOption interface {
+	Option
+	setOpenAI(*openAIOptions)
+}
+
+type openAIOption struct {
+	name string
+	set  func(*openAIOptions)
+}
+
+func (opt openAIOption) setAgent(o *options) {
+	o.give(partOpenAI, opt.name, true)
+	o.openai = append(o.openai, opt)
+}
+
+func (opt openAIOption) setOpenAI(o *openAIOptions) { opt.set(o) }
 
 type openAIOptions struct {
 	openai.Config
@@ -63,7 +79,9 @@ type openAIOptions struct {
 // OPENAI_API_KEY of the environment; unless [OpenAIHeader] gives credentials
 // itself. Beside a header api-key or x-api-key no bearer token is sent at all.
 // Servers that need no key need none.
-func OpenAIKey(key string) OpenAIOption { return func(o *openAIOptions) { o.Key = key } }
+func OpenAIKey(key string) OpenAIOption {
+	return openAIOption{"OpenAIKey", func(o *openAIOptions) { o.Key = key }}
+}
 
 // OpenAIBaseURL sets where the API is, up to what precedes "/chat/completions".
 // Empty, the default, means OPENAI_BASE_URL of the environment, then OpenAI
@@ -71,11 +89,15 @@ func OpenAIKey(key string) OpenAIOption { return func(o *openAIOptions) { o.Key 
 //
 //	OpenAIBaseURL("https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21"),
 //	OpenAIHeader("api-key", key),
-func OpenAIBaseURL(url string) OpenAIOption { return func(o *openAIOptions) { o.BaseURL = url } }
+func OpenAIBaseURL(url string) OpenAIOption {
+	return openAIOption{"OpenAIBaseURL", func(o *openAIOptions) { o.BaseURL = url }}
+}
 
 // OpenAIDefaultModel names the model of requests that name none. Empty, the
 // default, means PYGENT_MODEL of the environment, then gpt-4.1-mini.
-func OpenAIDefaultModel(name string) OpenAIOption { return func(o *openAIOptions) { o.Model = name } }
+func OpenAIDefaultModel(name string) OpenAIOption {
+	return openAIOption{"OpenAIDefaultModel", func(o *openAIOptions) { o.Model = name }}
+}
 
 // OpenAIAPI sets the API to speak. With OpenAIAuto, the default, it is chat
 // completions, which every server has, and the Responses API for a model that
@@ -87,76 +109,80 @@ func OpenAIDefaultModel(name string) OpenAIOption { return func(o *openAIOptions
 // completions and translated (reasoning_effort, verbosity, response_format,
 // max_tokens); those that it does not have are errors.
 func OpenAIAPI(api OpenAIProtocol) OpenAIOption {
-	return func(o *openAIOptions) { o.Protocol = openai.Protocol(api) }
+	return openAIOption{"OpenAIAPI", func(o *openAIOptions) { o.Protocol = openai.Protocol(api) }}
 }
 
 // OpenAIExtraBody adds top-level fields to every request, such as temperature
 // or reasoning_effort. They win over the fields this package sets, but model,
 // messages, input, tools and stream cannot be given.
 func OpenAIExtraBody(fields map[string]any) OpenAIOption {
-	return func(o *openAIOptions) { o.Extra = fields }
+	return openAIOption{"OpenAIExtraBody", func(o *openAIOptions) { o.Extra = fields }}
 }
 
 // OpenAIHeader adds a header to every request. It may be given more than once.
 func OpenAIHeader(name, value string) OpenAIOption {
-	return func(o *openAIOptions) { o.Headers = append(o.Headers, openai.Header{Name: name, Value: value}) }
+	return openAIOption{"OpenAIHeader", func(o *openAIOptions) { o.Headers = append(o.Headers, openai.Header{Name: name, Value: value}) }}
 }
 
 // OpenAICAFile trusts the certificates of a PEM file besides the system's. It
 // cannot be combined with [OpenAIHTTPClient].
-func OpenAICAFile(path string) OpenAIOption { return func(o *openAIOptions) { o.CAFile = path } }
+func OpenAICAFile(path string) OpenAIOption {
+	return openAIOption{"OpenAICAFile", func(o *openAIOptions) { o.CAFile = path }}
+}
 
 // OpenAIMaxTokens limits the tokens of one answer. Zero, the default, leaves
 // that to the server.
-func OpenAIMaxTokens(n int) OpenAIOption { return func(o *openAIOptions) { o.MaxTokens = n } }
+func OpenAIMaxTokens(n int) OpenAIOption {
+	return openAIOption{"OpenAIMaxTokens", func(o *openAIOptions) { o.MaxTokens = n }}
+}
 
 // OpenAIMaxTokensField names the field of chat completions that
 // [OpenAIMaxTokens] is sent in. The default is max_completion_tokens for OpenAI
 // and Azure, and max_tokens for all others, since some of these ignore the other
 // name. A server that refuses the one gets the other.
 func OpenAIMaxTokensField(name string) OpenAIOption {
-	return func(o *openAIOptions) { o.MaxTokensField = name }
+	return openAIOption{"OpenAIMaxTokensField", func(o *openAIOptions) { o.MaxTokensField = name }}
 }
 
 // OpenAIParallelToolCalls allows or forbids several tool calls in one answer.
 // By default that is left to the server.
 func OpenAIParallelToolCalls(allow bool) OpenAIOption {
-	return func(o *openAIOptions) { o.Parallel = &allow }
+	return openAIOption{"OpenAIParallelToolCalls", func(o *openAIOptions) { o.Parallel = &allow }}
 }
 
 // OpenAIStallTimeouts sets how long to wait for the first data of an answer
-// (default 5 minutes) and between two pieces of it (default 3 minutes). Zero
-// turns a limit off. Data is text, reasoning or a tool call; comments and empty
+// (default 5 minutes) and between two pieces of it (default 3 minutes). Data is text, reasoning or a tool call; comments and empty
 // chunks, by which servers keep a connection open, are none. An answer that is
 // not streamed is not sent before it is complete, so the first limit holds for
 // all of it; and in the Responses API, where an answer begins before the model
 // thinks, for each silence in it.
 func OpenAIStallTimeouts(first, between time.Duration) OpenAIOption {
-	return func(o *openAIOptions) { o.FirstByte, o.BetweenChunks = first, between }
+	return openAIOption{"OpenAIStallTimeouts", func(o *openAIOptions) { o.FirstByte, o.BetweenChunks = first, between }}
 }
 
 // OpenAIAnswerTime limits the time of one answer from the request to its end,
-// for servers that send a little for ever. The default is 30 minutes; zero turns
-// the limit off. An answer that takes longer fails and is not asked for again.
+// for servers that send a little for ever. The default is 30 minutes. An answer that takes longer fails and is not asked for again.
 func OpenAIAnswerTime(limit time.Duration) OpenAIOption {
-	return func(o *openAIOptions) { o.AnswerTime = limit }
+	return openAIOption{"OpenAIAnswerTime", func(o *openAIOptions) { o.AnswerTime = limit }}
 }
 
 // OpenAISendReasoning tells whether the reasoning of earlier answers
 // (reasoning_content and its like) goes back to the server with them. The
 // default is true: some models answer worse, or not at all, without.
 func OpenAISendReasoning(send bool) OpenAIOption {
-	return func(o *openAIOptions) { o.SendReasoning = send }
+	return openAIOption{"OpenAISendReasoning", func(o *openAIOptions) { o.SendReasoning = send }}
 }
 
 // OpenAIHTTPClient sets the client that requests go through. Its Timeout, if
 // any, limits whole answers.
-func OpenAIHTTPClient(c *http.Client) OpenAIOption { return func(o *openAIOptions) { o.HTTP = c } }
+func OpenAIHTTPClient(c *http.Client) OpenAIOption {
+	return openAIOption{"OpenAIHTTPClient", func(o *openAIOptions) { o.HTTP = c }}
+}
 
 // OpenAIEnv sets where settings that no option gives are looked up: the
 // default is os.LookupEnv. Nil means nowhere.
 func OpenAIEnv(lookup func(name string) (value string, ok bool)) OpenAIOption {
-	return func(o *openAIOptions) { o.env = lookup }
+	return openAIOption{"OpenAIEnv", func(o *openAIOptions) { o.env = lookup }}
 }
 
 // NewOpenAIModel returns a model. It contacts nobody. Without a key and a base
@@ -164,14 +190,14 @@ func OpenAIEnv(lookup func(name string) (value string, ok bool)) OpenAIOption {
 func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	o := openAIOptions{
 		Config: openai.Config{
-			FirstByte:     defaultFirstByte,
-			BetweenChunks: defaultBetweenChunks,
-			AnswerTime:    defaultAnswerTime,
 			SendReasoning: true,
 		},
 		env: os.LookupEnv,
 	}
-	apply(&o, opts)
+	setAll(&o, opts, OpenAIOption.setOpenAI)
+	if err := o.limits(); err != nil {
+		return nil, err
+	}
 	o.complete()
 	if o.Key == "" && o.BaseURL == "" {
 		return nil, fmt.Errorf("%w: there is neither an API key nor a base URL. %s", ErrNoModel, howToSetAModel)
@@ -181,6 +207,25 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 		return nil, err
 	}
 	return &OpenAIModel{client: client}, nil
+}
+
+// limits checks the limits and fills in the defaults.
+func (o *openAIOptions) limits() error {
+	for _, limit := range []struct {
+		option    string
+		value     *time.Duration
+		byDefault time.Duration
+	}{
+		{"OpenAIStallTimeouts", &o.FirstByte, defaultFirstByte},
+		{"OpenAIStallTimeouts", &o.BetweenChunks, defaultBetweenChunks},
+		{"OpenAIAnswerTime", &o.AnswerTime, defaultAnswerTime},
+	} {
+		if err := checkLimit(limit.option, *limit.value); err != nil {
+			return fmt.Errorf("option %w", err)
+		}
+		*limit.value = max(cmp.Or(*limit.value, limit.byDefault), 0)
+	}
+	return nil
 }
 
 // complete fills in from the environment what no option gave.

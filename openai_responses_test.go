@@ -408,7 +408,7 @@ func TestAgentWorksThroughTheResponsesAPI(t *testing.T) {
 		pygenttest.TextAndCalls("One more.", pygenttest.Call("look", map[string]any{"at": "c"})).WithReasoning("Second."),
 		pygenttest.Call("stop", map[string]any{"summary": "Seen."}))
 	var notices []string
-	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(s.URL())), pygent.WithTools(look), pygent.WithEventHandler(func(e pygent.Event) {
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(s.URL())), pygent.WithTools(look), pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventNotice {
 			notices = append(notices, e.Text)
 		}

@@ -183,7 +183,7 @@ func TestStallTimeoutsCanBeTurnedOff(t *testing.T) {
 			io.WriteString(w, "{\"content\":\"late\"}}]}")
 			w.Close()
 		}}
-		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}), pygent.OpenAIStallTimeouts(0, 0), pygent.OpenAIAnswerTime(0))
+		m := newModel(t, pygent.OpenAIHTTPClient(&http.Client{Transport: rt}), pygent.OpenAIStallTimeouts(pygent.NoLimit, pygent.NoLimit), pygent.OpenAIAnswerTime(pygent.NoLimit))
 		resp, err := m.Chat(t.Context(), ask())
 		require.NoError(t, err)
 		require.Equal(t, "late", resp.Message.Content)

@@ -23,7 +23,8 @@ func TestToolCallsAreBoundedByTheStepsUnlessSet(t *testing.T) {
 		{"more steps", []pygent.RunOption{pygent.MaxSteps(25)}, 125},
 		{"any number of steps", []pygent.RunOption{pygent.MaxSteps(math.MaxInt)}, 130},
 		{"set", []pygent.RunOption{pygent.MaxToolCalls(7), pygent.MaxSteps(25)}, 7},
-		{"none", []pygent.RunOption{pygent.MaxToolCalls(0)}, 0},
+		{"zero is the default", []pygent.RunOption{pygent.MaxToolCalls(0)}, 100},
+		{"no limit", []pygent.RunOption{pygent.MaxToolCalls(pygent.NoLimit)}, 130},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,12 +46,12 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	defer func() { require.NoError(t, m.Close()) }()
 	model := pygent.WithModel(pygenttest.NewScriptedModel())
 	tests := []struct{ one, other pygent.Option }{
-		{model, pygent.WithOpenAI(pygent.OpenAIKey("k"))},
-		{pygent.WithRuntime(nowhere{}), pygent.WithRuntimeOptions(pygent.WithImage("x"))},
+		{model, pygent.OpenAIKey("k")},
+		{pygent.WithRuntime(nowhere{}), pygent.WithImage("x")},
 		{pygent.WithHistory(pygent.NewHistory()), pygent.WithHistoryFile("x.json")},
-		{pygent.WithTaskManager(m), pygent.WithTasks(pygent.MaxTasks(1))},
+		{pygent.WithTaskManager(m), pygent.MaxTasks(1)},
 	}
-	names := [][2]string{{"WithModel", "WithOpenAI"}, {"WithRuntime", "WithRuntimeOptions"}, {"WithHistory", "WithHistoryFile"}, {"WithTaskManager", "WithTasks"}}
+	names := [][2]string{{"WithModel", "OpenAIKey"}, {"WithRuntime", "WithImage"}, {"WithHistory", "WithHistoryFile"}, {"WithTaskManager", "MaxTasks"}}
 	for i, tt := range tests {
 		for _, opts := range [][]pygent.Option{{tt.one, tt.other}, {tt.other, tt.one}} {
 			_, err := pygent.New(opts...)
@@ -77,7 +78,7 @@ func TestOpenAIOptionsGoBeforeTheDefaultModel(t *testing.T) {
 	server := pygenttest.NewServer(t, stop)
 	pygent.SetDefaultModel(pygenttest.NewScriptedModel())
 	defer pygent.SetDefaultModel(nil)
-	agent, err := pygent.New(pygent.WithOpenAI(pygent.OpenAIBaseURL(server.URL())), pygent.WithRuntime(nowhere{}))
+	agent, err := pygent.New(pygent.OpenAIBaseURL(server.URL()), pygent.WithRuntime(nowhere{}))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, agent.Close()) }()
 	_, err = agent.RunUntilStop(t.Context(), "go")
@@ -87,10 +88,10 @@ func TestOpenAIOptionsGoBeforeTheDefaultModel(t *testing.T) {
 
 func TestNilOptionsAreLeftOut(t *testing.T) {
 	server := pygenttest.NewServer(t, stop, stop)
-	agent, err := pygent.New(nil, pygent.WithOpenAI(nil, pygent.OpenAIBaseURL(server.URL())), pygent.WithRuntimeOptions(nil, pygent.WithDocker(pygent.DockerNever)),
-		pygent.WithTasks(nil, pygent.MaxTasks(1)), pygent.WithRunDefaults(nil, pygent.OnEvent(nil)),
+	agent, err := pygent.New(nil, nil, pygent.OpenAIBaseURL(server.URL()), nil, pygent.WithDocker(pygent.DockerNever),
+		nil, pygent.MaxTasks(1), nil, pygent.OnEvent(nil),
 		pygent.WithModel(nil), pygent.WithPrompt(nil), pygent.WithHistory(nil), pygent.WithRuntime(nil), pygent.WithRegistry(nil), pygent.WithApproval(nil),
-		pygent.WithEventHandler(nil), pygent.WithTaskManager(nil), pygent.WithLogger(nil), pygent.WithIO(nil, nil))
+		pygent.OnEvent(nil), pygent.WithTaskManager(nil), pygent.WithLogger(nil), pygent.WithIO(nil, nil))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, agent.Close()) }()
 	result, err := agent.RunUntilStop(t.Context(), "go", nil, pygent.OnEvent(nil))

@@ -39,7 +39,7 @@
 // command in flight, with its processes. No panic of code that an agent is given,
 // be it a tool, a model or an event handler, crosses the API, and none of it is
 // waited for without end once its context has ended. Nothing prints: what happens
-// is told by events ([WithEventHandler]) and a logger ([WithLogger]). Keys never
+// is told by events ([OnEvent]) and a logger ([WithLogger]). Keys never
 // reach the history, the logs, the events or the container.
 //
 // Package pygenttest helps to test programs that use this one.

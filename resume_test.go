@@ -76,9 +76,9 @@ func TestResumeTellsThatARunEndedWithAReply(t *testing.T) {
 		opts    []pygent.RunOption
 		asked   int // again
 	}{
-		{"the only one", []pygenttest.Reply{pygenttest.Text("Hello.")}, []pygent.RunOption{pygent.ReplyEnds()}, 0},
+		{"the only one", []pygenttest.Reply{pygenttest.Text("Hello.")}, []pygent.RunOption{pygent.WithEndOnReply()}, 0},
 		{"the second in a row", []pygenttest.Reply{pygenttest.Text("Hello."), pygenttest.Text("As I said.")}, nil, 0},
-		{"after a limit", []pygenttest.Reply{callBash("true"), callBash("false"), pygenttest.Text("Hello.")}, []pygent.RunOption{pygent.MaxSteps(2), pygent.ReplyEnds()}, 1},
+		{"after a limit", []pygenttest.Reply{callBash("true"), callBash("false"), pygenttest.Text("Hello.")}, []pygent.RunOption{pygent.MaxSteps(2), pygent.WithEndOnReply()}, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,8 +24,8 @@ const (
 	DefaultImage = "python:3.12-slim"
 	// DefaultMemory is a container's memory limit in bytes; it gets no swap.
 	DefaultMemory = 512 << 20
-	// DefaultPidsLimit is how many processes and threads a container may have.
-	DefaultPidsLimit = 256
+	// DefaultMaxPids is how many processes and threads a container may have.
+	DefaultMaxPids = 256
 )
 
 // noNetwork is the network of a container that has none.
@@ -82,7 +82,7 @@ func (o *runtimeOptions) dockerConfig() docker.Config {
 		Image:        o.image,
 		Network:      o.network,
 		Hosts:        o.hostsConfig(),
-		Memory:       o.memory,
+		Memory:       max(o.memory, 0),
 		CPUs:         o.cpus,
 		Pids:         o.pids,
 		User:         o.user,
@@ -102,7 +102,7 @@ func (o *runtimeOptions) dockerConfig() docker.Config {
 func (o *runtimeOptions) hostsConfig() sandbox.NetworkConfig {
 	c := sandbox.NetworkConfig{
 		Allowed: o.allowedHosts,
-		Limit:   cmp.Or(o.networkLimit, DefaultNetworkLimit),
+		Limit:   cmp.Or(o.networkLimit, DefaultMaxNetworkBytes),
 		CanAsk:  o.canAskHosts,
 		Connect: o.connect,
 	}
@@ -208,43 +208,43 @@ type Mount struct {
 // tcp://host:port or ssh://user@host. By default the engine is found as the
 // docker command finds it.
 func WithDockerHost(host string) RuntimeOption {
-	return func(o *runtimeOptions) { o.dockerHost = host }
+	return runtimeOption{"WithDockerHost", func(o *runtimeOptions) { o.dockerHost = host }}
 }
 
 // WithImage sets the container's image. The default is [DefaultImage]. An
 // image that the engine does not have is pulled.
 func WithImage(image string) RuntimeOption {
-	return func(o *runtimeOptions) { o.image = image }
+	return runtimeOption{"WithImage", func(o *runtimeOptions) { o.image = image }}
 }
 
 // WithNetwork sets the container's network: "none" (the default), "bridge",
 // "host", or the name of a network.
 func WithNetwork(mode string) RuntimeOption {
-	return func(o *runtimeOptions) { o.network = mode }
+	return runtimeOption{"WithNetwork", func(o *runtimeOptions) { o.network = mode }}
 }
 
 // WithMemory limits the container's memory, in bytes. There is no swap beyond
 // it. The default is [DefaultMemory].
 func WithMemory(bytes int64) RuntimeOption {
-	return func(o *runtimeOptions) { o.memory = bytes }
+	return runtimeOption{"WithMemory", func(o *runtimeOptions) { o.memory = bytes }}
 }
 
 // WithCPUs limits the container's processor time to that of n processors. The
-// default, 0, is no limit.
+// default is no limit.
 func WithCPUs(n float64) RuntimeOption {
-	return func(o *runtimeOptions) { o.cpus = n }
+	return runtimeOption{"WithCPUs", func(o *runtimeOptions) { o.cpus = n }}
 }
 
-// WithPidsLimit limits the container's processes and threads. The default is
-// [DefaultPidsLimit].
-func WithPidsLimit(n int64) RuntimeOption {
-	return func(o *runtimeOptions) { o.pids = n }
+// MaxPids limits the container's processes and threads. The default is
+// [DefaultMaxPids].
+func MaxPids(n int64) RuntimeOption {
+	return runtimeOption{"MaxPids", func(o *runtimeOptions) { o.pids = n }}
 }
 
 // WithContainerUser sets who commands run as in the container: "user", "uid",
 // "uid:gid". The default is the image's user.
 func WithContainerUser(user string) RuntimeOption {
-	return func(o *runtimeOptions) { o.user = user }
+	return runtimeOption{"WithContainerUser", func(o *runtimeOptions) { o.user = user }}
 }
 
 // WithCapabilities replaces the capabilities that the container keeps. The
@@ -253,24 +253,24 @@ func WithContainerUser(user string) RuntimeOption {
 // carry rights out of a container that has more: SETFCAP lets it give
 // capabilities to programs, MKNOD make devices, and SYS_ADMIN most other things.
 func WithCapabilities(caps ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }
+	return runtimeOption{"WithCapabilities", func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }}
 }
 
 // WithReadOnlyRoot makes the container's file system read-only but for the
 // workspace and /tmp, which is then kept in memory.
 func WithReadOnlyRoot(readOnly bool) RuntimeOption {
-	return func(o *runtimeOptions) { o.readOnlyRoot = readOnly }
+	return runtimeOption{"WithReadOnlyRoot", func(o *runtimeOptions) { o.readOnlyRoot = readOnly }}
 }
 
 // WithMounts shows more files and directories to the container.
 func WithMounts(mounts ...Mount) RuntimeOption {
-	return func(o *runtimeOptions) { o.mounts = append(o.mounts, mounts...) }
+	return runtimeOption{"WithMounts", func(o *runtimeOptions) { o.mounts = append(o.mounts, mounts...) }}
 }
 
 // WithGPUs passes GPUs to the container: "all", a number, or
 // "device=0,1". The default, "", passes none.
 func WithGPUs(gpus string) RuntimeOption {
-	return func(o *runtimeOptions) { o.gpus = gpus }
+	return runtimeOption{"WithGPUs", func(o *runtimeOptions) { o.gpus = gpus }}
 }
 
 // WithPublish makes ports on which commands listen reachable on this machine,
@@ -278,7 +278,7 @@ func WithGPUs(gpus string) RuntimeOption {
 // 127.0.0.1:3000, "0.0.0.0:3000:8080" from other machines too. It works without
 // a network in the container and with remote engines.
 func WithPublish(ports ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.publishPorts = append(o.publishPorts, ports...) }
+	return runtimeOption{"WithPublish", func(o *runtimeOptions) { o.publishPorts = append(o.publishPorts, ports...) }}
 }
 
 // WithSharedFiles says whether the engine sees this machine's file system, so
@@ -286,7 +286,7 @@ func WithPublish(ports ...string) RuntimeOption {
 // engine, and a workspace that is kept is brought back at Cleanup. By default
 // it is tried where the engine is behind a local socket.
 func WithSharedFiles(shared bool) RuntimeOption {
-	return func(o *runtimeOptions) { o.sharedFiles = &shared }
+	return runtimeOption{"WithSharedFiles", func(o *runtimeOptions) { o.sharedFiles = &shared }}
 }
 
 // WithSweep says whether the runtime removes what earlier processes have left.
@@ -297,7 +297,7 @@ func WithSharedFiles(shared bool) RuntimeOption {
 // with which nothing is lost. [Leftovers] lists the rest. Without such a
 // directory nothing is removed.
 func WithSweep(sweep bool) RuntimeOption {
-	return func(o *runtimeOptions) { o.keepLeftovers = !sweep }
+	return runtimeOption{"WithSweep", func(o *runtimeOptions) { o.keepLeftovers = !sweep }}
 }
 
 // HostUse tells of a host that commands wanted to reach.
@@ -308,9 +308,9 @@ type HostUse struct {
 	Reason  string `json:"reason,omitempty"` // why it was refused
 }
 
-// DefaultNetworkLimit is how many bytes the commands of a runtime may exchange
+// DefaultMaxNetworkBytes is how many bytes the commands of a runtime may exchange
 // with hosts that [WithAllowedHosts] names.
-const DefaultNetworkLimit = 16 << 30
+const DefaultMaxNetworkBytes = 16 << 30
 
 // WithAllowedHosts lets commands in a container without a network reach hosts by
 // HTTP and HTTPS, and no others: "example.org" on the ports 80 (HTTP) and 443
@@ -331,14 +331,14 @@ const DefaultNetworkLimit = 16 << 30
 // the local runtime, whose commands have the network of this machine; a
 // [RuntimeLimited] event tells so.
 func WithAllowedHosts(patterns ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.allowedHosts = append(o.allowedHosts, slices.Clone(patterns)...) }
+	return runtimeOption{"WithAllowedHosts", func(o *runtimeOptions) { o.allowedHosts = append(o.allowedHosts, slices.Clone(patterns)...) }}
 }
 
-// WithNetworkLimit limits how many bytes, both ways together, commands may
-// exchange with allowed hosts while the runtime lives. The default, 0, is
-// [DefaultNetworkLimit]; a negative number is no limit.
-func WithNetworkLimit(bytes int64) RuntimeOption {
-	return func(o *runtimeOptions) { o.networkLimit = bytes }
+// MaxNetworkBytes limits how many bytes, both ways together, commands may
+// exchange with allowed hosts while the runtime lives. The default is
+// [DefaultMaxNetworkBytes].
+func MaxNetworkBytes(bytes int64) RuntimeOption {
+	return runtimeOption{"MaxNetworkBytes", func(o *runtimeOptions) { o.networkLimit = bytes }}
 }
 
 // HostRequest asks whether commands may reach hosts that nothing allows yet.
@@ -377,5 +377,5 @@ type HostApprovalFunc func(ctx context.Context, r HostRequest) (HostDecision, er
 // Default: in a terminal session of an [Agent] the user is asked; otherwise such
 // hosts are refused. It has no effect in a container that was given a network.
 func WithHostApproval(f HostApprovalFunc) RuntimeOption {
-	return func(o *runtimeOptions) { o.askHosts = f }
+	return runtimeOption{"WithHostApproval", func(o *runtimeOptions) { o.askHosts = f }}
 }

@@ -98,7 +98,7 @@ func TestDockerOptionsReachTheContainer(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(extra, "f"), []byte("extra"), 0o644))
 	require.NoError(t, os.Chmod(dir, 0o777))
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir),
-		pygent.WithMemory(64<<20), pygent.WithCPUs(0.5), pygent.WithPidsLimit(64), pygent.WithContainerUser("1234:1234"),
+		pygent.WithMemory(64<<20), pygent.WithCPUs(0.5), pygent.MaxPids(64), pygent.WithContainerUser("1234:1234"),
 		pygent.WithCapabilities(), pygent.WithReadOnlyRoot(true), pygent.WithMounts(pygent.Mount{Source: extra, Target: "/extra", ReadOnly: true}))
 	require.Equal(t, "1234\n/tmp\n", bash(t, r, "id -u; echo $HOME").Output)
 	require.Equal(t, "extra", bash(t, r, "cat /extra/f").Output)
@@ -142,7 +142,7 @@ func TestDockerMissingImageIsOneClearError(t *testing.T) {
 	var mu sync.Mutex
 	var events []pygent.RuntimeEvent
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage("127.0.0.1:1/pygent-test/none:1"), pygent.WithWorkspace(dir),
-		pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 			mu.Lock()
 			defer mu.Unlock()
 			events = append(events, e)
@@ -190,7 +190,7 @@ func TestDockerContainerThatDiesIsReplaced(t *testing.T) {
 	dir := realTempDir(t)
 	lost := make(chan pygent.RuntimeEvent, 10)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir),
-		pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 			if e.Kind == pygent.RuntimeLost {
 				lost <- e
 			}

@@ -268,7 +268,7 @@ func TestRuntimeEventsMayCallTheRuntime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			made, called := make(chan pygent.Runtime, 1), make(chan error, 1)
-			r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+			r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 				if e.Kind == pygent.RuntimeStarted {
 					called <- call(<-made)
 				}

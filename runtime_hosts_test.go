@@ -99,7 +99,7 @@ func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
 	a := &hostAnswers{answer: pygent.HostDecision{Allow: true}}
 	var mu sync.Mutex
 	var texts []string
-	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithHostApproval(a.approve), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithHostApproval(a.approve), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 		mu.Lock()
 		defer mu.Unlock()
 		texts = append(texts, e.Text)
@@ -126,8 +126,8 @@ func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
 	requireDocker(t)
 	var events []pygent.HostUse
 	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(callBash(fetchPages("a.example.com")), stop)),
-		pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage())),
-		pygent.WithEventHandler(func(e pygent.Event) {
+		pygent.WithDocker(pygent.DockerRequired), pygent.WithImage(testImage()),
+		pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventRuntime && e.Runtime.Host != nil {
 				events = append(events, *e.Runtime.Host)
 			}

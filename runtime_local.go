@@ -144,25 +144,25 @@ func (p *Protection) UnmarshalText(text []byte) error {
 // as with sudo. The network stays open. On other systems than Linux there is no
 // protection.
 func WithLocalProtection(p Protection) RuntimeOption {
-	return func(o *runtimeOptions) { o.protection = p }
+	return runtimeOption{"WithLocalProtection", func(o *runtimeOptions) { o.protection = p }}
 }
 
 // WithLocalReadable lets the commands of a confined local runtime read and
 // execute more files and directories.
 func WithLocalReadable(paths ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.readable = append(o.readable, paths...) }
+	return runtimeOption{"WithLocalReadable", func(o *runtimeOptions) { o.readable = append(o.readable, paths...) }}
 }
 
 // WithLocalWritable lets the commands of a confined local runtime write more
 // files and directories, which must exist when the first command runs.
 func WithLocalWritable(paths ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.writable = append(o.writable, paths...) }
+	return runtimeOption{"WithLocalWritable", func(o *runtimeOptions) { o.writable = append(o.writable, paths...) }}
 }
 
 // WithLocalEnv lets the commands of a local runtime inherit more variables of
 // this process, by their names. Unlike [WithEnv] it says nothing of containers.
 func WithLocalEnv(names ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.inherit = append(o.inherit, names...) }
+	return runtimeOption{"WithLocalEnv", func(o *runtimeOptions) { o.inherit = append(o.inherit, names...) }}
 }
 
 // HardenProcess keeps other processes of the user from reading this process's

@@ -83,7 +83,7 @@ func TestLocalGuestSaysWhyItDied(t *testing.T) {
 
 func TestLocalTellsWhatItCannotDo(t *testing.T) {
 	events := make(chan pygent.RuntimeEvent, 10)
-	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) { events <- e }))
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { events <- e }))
 	bash(t, r, "true")
 	require.NoError(t, r.Cleanup())
 	if !emulated() {

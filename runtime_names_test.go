@@ -13,9 +13,9 @@ func SiblingHosts(r Runtime) []string {
 
 // WithTestServer has every host lead to one server, wherever that is.
 func WithTestServer(address string) RuntimeOption {
-	return func(o *runtimeOptions) {
+	return runtimeOption{"", func(o *runtimeOptions) {
 		o.connect = func(ctx context.Context, _ *net.Dialer, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}
-	}
+	}}
 }

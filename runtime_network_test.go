@@ -73,7 +73,7 @@ type networkEvents struct {
 }
 
 func (e *networkEvents) option() pygent.RuntimeOption {
-	return pygent.WithRuntimeEvents(func(event pygent.RuntimeEvent) {
+	return pygent.OnRuntimeEvent(func(event pygent.RuntimeEvent) {
 		if event.Kind == pygent.RuntimeNetwork {
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -97,7 +97,7 @@ func TestAllowingTheContainerItselfIsTold(t *testing.T) {
 	requireDocker(t)
 	for host, told := range map[string]bool{"localhost:8080": true, "127.0.0.1:8080": true, "[::1]:8080": true, "127.0.0.2:8080": false, "localhost.example.org": false} {
 		var texts []string
-		newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts(host), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+		newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts(host), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 			if e.Kind == pygent.RuntimeLimited {
 				texts = append(texts, e.Text)
 			}
@@ -193,7 +193,7 @@ func TestWithoutAGuestNoHostCanBeAllowed(t *testing.T) {
 	requireDocker(t)
 	told := make(chan string, 8)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestPlainExec(), pygent.WithAllowedHosts("example.org"),
-		pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 			if e.Kind == pygent.RuntimeLimited {
 				told <- e.Text
 			}
@@ -221,7 +221,7 @@ func TestGitFindsRepositoriesNamedForSSH(t *testing.T) {
 func TestTasksReachWhatTheirParentReaches(t *testing.T) {
 	requireDocker(t)
 	address, _ := hostSite(t)
-	parent := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts(address), pygent.WithNetworkLimit(1<<20))
+	parent := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts(address), pygent.MaxNetworkBytes(1<<20))
 	child := newTestRuntime(t, pygent.NewDockerRuntime, pygent.SiblingOptions(parent)...)
 	require.Equal(t, "18\n", bash(t, child, fetch("http://"+address+"/")).Output)
 	require.Len(t, bash(t, child, fetch("http://example.org/")).Refused, 1)
@@ -244,7 +244,7 @@ func TestAllowedHostsThatContradict(t *testing.T) {
 
 func TestLocalCommandsAreNotLimitedByAllowedHosts(t *testing.T) {
 	var told []string
-	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithAllowedHosts("example.org"), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithAllowedHosts("example.org"), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 		if e.Kind == pygent.RuntimeLimited {
 			told = append(told, e.Text)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,7 +22,22 @@ import (
 // [NewLocalRuntime]. What no option sets comes from the environment, as
 // [LoadConfig] describes, and then from the defaults. Options that concern
 // containers are ignored by the local runtime.
-type RuntimeOption func(*runtimeOptions)
+type RuntimeOption interface {
+	Option
+	setRuntime(*runtimeOptions)
+}
+
+type runtimeOption struct {
+	name string
+	set  func(*runtimeOptions)
+}
+
+func (opt runtimeOption) setAgent(o *options) {
+	o.give(partRuntime, opt.name, true)
+	o.runtimeOpts = append(o.runtimeOpts, opt)
+}
+
+func (opt runtimeOption) setRuntime(o *runtimeOptions) { opt.set(o) }
 
 // runtimeOptions are the settings of a runtime, checked by newRuntimeOptions.
 type runtimeOptions struct {
@@ -80,8 +96,8 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 	o.image = cmp.Or(o.image, DefaultImage)
 	o.network = cmp.Or(o.network, noNetwork)
 	o.memory = cmp.Or(o.memory, DefaultMemory)
-	o.pids = cmp.Or(o.pids, DefaultPidsLimit)
-	o.copyLimit = cmp.Or(o.copyLimit, DefaultCopyLimit)
+	o.pids = cmp.Or(o.pids, DefaultMaxPids)
+	o.copyLimit = cmp.Or(o.copyLimit, DefaultMaxCopyBytes)
 	o.logger = cmp.Or(o.logger, slog.New(slog.DiscardHandler))
 	o.queue = newRuntimeEvents(o.events, o.logger)
 	if err := o.check(); err != nil {
@@ -92,7 +108,7 @@ func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 
 func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 	o := &runtimeOptions{capabilities: defaultCapabilities}
-	apply(o, opts)
+	setAll(o, opts, RuntimeOption.setRuntime)
 	return o
 }
 
@@ -104,16 +120,20 @@ func (o *runtimeOptions) check() error {
 		return fmt.Errorf("unknown %v", o.docker)
 	case o.protection < ProtectionAuto || o.protection > ProtectionOff:
 		return fmt.Errorf("unknown %v", o.protection)
-	case o.memory < 0:
-		return errors.New("the memory limit is negative")
-	case o.memory < 6<<20:
+	case o.memory != NoLimit && o.memory < 6<<20:
 		return fmt.Errorf("a memory limit of %d bytes is below the 6 MiB that engines ask for", o.memory)
-	case o.copyLimit < 0:
-		return errors.New("the limit of copying is negative")
-	case o.cpus < 0:
+	case o.cpus < 0 && o.cpus != NoLimit:
 		return errors.New("the number of CPUs is negative")
-	case o.pids < 0:
-		return errors.New("the limit of processes is negative")
+	}
+	if err := cmp.Or(
+		checkLimit("MaxPids", o.pids),
+		checkLimit("MaxCopyBytes", o.copyLimit),
+		checkLimit("MaxNetworkBytes", o.networkLimit),
+	); err != nil {
+		return err
+	}
+	if o.copyLimit == NoLimit {
+		o.copyLimit = math.MaxInt64
 	}
 	if err := o.checkNetwork(); err != nil {
 		return err
@@ -155,55 +175,50 @@ func (o *runtimeOptions) sandboxConfig() sandbox.Config {
 
 // WithDocker says whether [NewRuntime] uses Docker. The default is [DockerAuto].
 func WithDocker(mode DockerMode) RuntimeOption {
-	return func(o *runtimeOptions) { o.docker = mode }
+	return runtimeOption{"WithDocker", func(o *runtimeOptions) { o.docker = mode }}
 }
 
 // WithWorkspace makes dir the workspace. It is created when it does not exist,
 // and kept at Cleanup. By default the workspace is temporary.
 func WithWorkspace(dir string) RuntimeOption {
-	return func(o *runtimeOptions) { o.workspace = dir }
+	return runtimeOption{"WithWorkspace", func(o *runtimeOptions) { o.workspace = dir }}
 }
 
 // WithInitialFiles copies files and directories into the new workspace. Each
 // is "src", which keeps its base name, or "src:dest". A link by that name is what
 // it leads to; links below it are copied as links.
 func WithInitialFiles(paths ...string) RuntimeOption {
-	return func(o *runtimeOptions) {
+	return runtimeOption{"WithInitialFiles", func(o *runtimeOptions) {
 		for _, path := range paths {
 			o.initialFiles = append(o.initialFiles, sandbox.InitialFile{Text: path})
 		}
-	}
+	}}
 }
 
 // WithEnv sets variables, each "NAME=value", for all commands. "NAME" alone
 // passes on the variable of this process, which is how commands get a
 // credential that they would not inherit.
 func WithEnv(env ...string) RuntimeOption {
-	return func(o *runtimeOptions) { o.env = append(o.env, env...) }
+	return runtimeOption{"WithEnv", func(o *runtimeOptions) { o.env = append(o.env, env...) }}
 }
 
-// DefaultCopyLimit is how many bytes of data [Runtime.ExportFile], and the
+// DefaultMaxCopyBytes is how many bytes of data [Runtime.ExportFile], and the
 // bringing back of a workspace from another machine, copy to this one at most.
-const DefaultCopyLimit = 4 << 30
+const DefaultMaxCopyBytes = 4 << 30
 
-// WithCopyLimit sets how many bytes of data one call of [Runtime.ExportFile],
+// MaxCopyBytes sets how many bytes of data one call of [Runtime.ExportFile],
 // and the bringing back of a workspace, may copy to this machine. Default:
-// [DefaultCopyLimit].
-func WithCopyLimit(bytes int64) RuntimeOption {
-	return func(o *runtimeOptions) { o.copyLimit = bytes }
+// [DefaultMaxCopyBytes].
+func MaxCopyBytes(bytes int64) RuntimeOption {
+	return runtimeOption{"MaxCopyBytes", func(o *runtimeOptions) { o.copyLimit = bytes }}
 }
 
-// WithRuntimeLogger sets where the runtime logs. By default it does not.
-func WithRuntimeLogger(logger *slog.Logger) RuntimeOption {
-	return func(o *runtimeOptions) { o.logger = logger }
-}
-
-// WithRuntimeEvents calls emit for what happens outside of commands: a fallback,
+// OnRuntimeEvent calls emit for what happens outside of commands: a fallback,
 // a pull, a start, a loss. Calls come one at a time, in order, from a goroutine
 // of the runtime, and hold nothing up: emit may call the runtime. No call begins
 // once Cleanup has.
-func WithRuntimeEvents(emit func(RuntimeEvent)) RuntimeOption {
-	return func(o *runtimeOptions) { o.events = emit }
+func OnRuntimeEvent(emit func(RuntimeEvent)) RuntimeOption {
+	return runtimeOption{"OnRuntimeEvent", func(o *runtimeOptions) { o.events = emit }}
 }
 
 // RuntimeEvent is something a runtime tells while it works.
@@ -333,13 +348,13 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 // its own in any case.
 func (t TaskRuntime) options(env []string) []RuntimeOption {
 	return slices.Concat(
-		[]RuntimeOption{func(o *runtimeOptions) { o.configured = o.configured || t.Kind != "" }},
+		[]RuntimeOption{runtimeOption{"", func(o *runtimeOptions) { o.configured = o.configured || t.Kind != "" }}},
 		t.Container.options(),
 		t.Local.options(),
-		[]RuntimeOption{WithEnv(env...), func(o *runtimeOptions) {
+		[]RuntimeOption{WithEnv(env...), runtimeOption{"", func(o *runtimeOptions) {
 			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
 			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // its parent has swept, or was not to
-		}},
+		}}},
 	)
 }
 

@@ -13,9 +13,9 @@ import (
 // take, how often it is called, how long it lives without its host, and how long
 // Cleanup tries to reach an engine. Zero is the default.
 func WithTestPace(patience, keepAlive, silence, cleanup time.Duration) RuntimeOption {
-	return func(o *runtimeOptions) {
+	return runtimeOption{"", func(o *runtimeOptions) {
 		o.pace = sandbox.Pace{Patience: patience, KeepAlive: keepAlive, Silence: silence, Cleanup: cleanup}
-	}
+	}}
 }
 
 // Detach takes away the container of a runtime whose task is over, and returns a
@@ -25,18 +25,18 @@ func Detach(r Runtime) (remove func()) { return r.(*workspaceRuntime).Detach() }
 // WithTestPlainExec has a container do without a guest, as on a platform that has
 // none.
 func WithTestPlainExec() RuntimeOption {
-	return func(o *runtimeOptions) { o.noGuest = true }
+	return runtimeOption{"", func(o *runtimeOptions) { o.noGuest = true }}
 }
 
 // WithTestSupport has the machine allow what change makes of what it allows.
 func WithTestSupport(change func(*confine.Support)) RuntimeOption {
-	return func(o *runtimeOptions) {
+	return runtimeOption{"", func(o *runtimeOptions) {
 		o.confinement = func(ctx context.Context) confine.Support {
 			s := guest.Confinement(ctx)
 			change(&s)
 			return s
 		}
-	}
+	}}
 }
 
 // SiblingOptions are those of a runtime for a task of a parent.

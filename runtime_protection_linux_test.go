@@ -392,7 +392,7 @@ func TestProtectionTellsOfARepositoryThatIsHidden(t *testing.T) {
 func TestPathsThatAreNotThereAreTold(t *testing.T) {
 	missing, there := filepath.Join(t.TempDir(), "missing"), t.TempDir()
 	var texts []string
-	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalWritable(there, missing), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalWritable(there, missing), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 		if e.Kind == pygent.RuntimeLimited {
 			texts = append(texts, e.Text)
 		}

@@ -345,7 +345,7 @@ func TestWorkspaceTooLargeToComeBackStaysWhereItIs(t *testing.T) {
 	engine := remoteEngine(t)
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"deleted": "x", "kept": "old"})
-	r, err := pygent.NewDockerRuntime(t.Context(), append(onRemote(t), pygent.WithWorkspace(dir), pygent.WithCopyLimit(1<<20))...)
+	r, err := pygent.NewDockerRuntime(t.Context(), append(onRemote(t), pygent.WithWorkspace(dir), pygent.MaxCopyBytes(1<<20))...)
 	require.NoError(t, err)
 	bash(t, r, "rm deleted; echo new >kept; head -c 2000000 /dev/urandom >big")
 	err = r.Cleanup()

@@ -25,13 +25,13 @@ func TestContainerThatCannotStart(t *testing.T) {
 		"gpus":       {pygent.WithGPUs("all"), []string{"device driver", "the engine has no driver for GPUs"}},
 		"user":       {pygent.WithContainerUser("nobody-of-the-network"), []string{"nobody-of-the-network", "the image has to know the user"}},
 		"cpus":       {pygent.WithCPUs(100_000), []string{"CPUs", "lower the limit"}},
-		"processes":  {pygent.WithPidsLimit(1), []string{"start a container"}},
+		"processes":  {pygent.MaxPids(1), []string{"start a container"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := realTempDir(t)
 			failed := make(chan pygent.RuntimeEvent, 10)
 			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), tc.opt, pygent.WithWorkspace(dir),
-				pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+				pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 					if e.Kind == pygent.RuntimeFailed {
 						failed <- e
 					}

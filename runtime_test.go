@@ -428,10 +428,10 @@ func TestDescribeKnowsTheShell(t *testing.T) {
 
 func TestInvalidRuntimeOptions(t *testing.T) {
 	for name, opt := range map[string]pygent.RuntimeOption{
-		"memory":      pygent.WithMemory(-1),
+		"memory":      pygent.WithMemory(-2),
 		"tiny memory": pygent.WithMemory(1024),
-		"cpus":        pygent.WithCPUs(-1),
-		"pids":        pygent.WithPidsLimit(-1),
+		"cpus":        pygent.WithCPUs(-2),
+		"pids":        pygent.MaxPids(-2),
 		"mode":        pygent.WithDocker(99),
 		"mount":       pygent.WithMounts(pygent.Mount{Source: "/x", Target: "relative"}),
 		"gpus":        pygent.WithGPUs("some"),
@@ -461,7 +461,7 @@ func TestNewRuntimeWithoutAnEngine(t *testing.T) {
 	host := pygent.WithDockerHost("unix://" + filepath.Join(t.TempDir(), "no.sock"))
 
 	var events []pygent.RuntimeEvent
-	r := newTestRuntime(t, pygent.NewRuntime, host, pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) { events = append(events, e) }))
+	r := newTestRuntime(t, pygent.NewRuntime, host, pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { events = append(events, e) }))
 	require.False(t, r.UseDocker())
 	require.NotEmpty(t, r.(pygent.Describer).Describe(t.Context()).Fallback)
 	require.Len(t, events, 1)

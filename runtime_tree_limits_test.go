@@ -15,7 +15,7 @@ import (
 func TestHolesAreCopiedAsHoles(t *testing.T) {
 	for _, kind := range runtimeCases() {
 		t.Run(kind.name, func(t *testing.T) {
-			rt := kind.new(t, pygent.WithCopyLimit(1<<20))
+			rt := kind.new(t, pygent.MaxCopyBytes(1<<20))
 			require.Zero(t, bash(t, rt, "mkdir d; truncate -s 8G d/sparse; printf end | dd of=d/sparse bs=1 seek=4294967296 conv=notrunc 2>/dev/null").ExitCode)
 			for _, what := range []string{"d", "d/sparse"} {
 				dest := filepath.Join(t.TempDir(), "out")
@@ -46,7 +46,7 @@ func TestHolesAreCopiedAsHoles(t *testing.T) {
 func TestCopiesBeyondALimitLeaveNothing(t *testing.T) {
 	for _, kind := range runtimeCases() {
 		t.Run(kind.name, func(t *testing.T) {
-			rt := kind.new(t, pygent.WithCopyLimit(1<<20))
+			rt := kind.new(t, pygent.MaxCopyBytes(1<<20))
 			bash(t, rt, "mkdir small big; echo x >small/f; head -c 900000 /dev/urandom >big/a; cp big/a big/b; "+
 				"mkdir deep && cd deep && i=0; while [ $i -lt 300 ]; do mkdir d && cd d; i=$((i+1)); done")
 			parent := t.TempDir()

@@ -60,7 +60,7 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 // WithResume has [Agent.RunInteractive] begin by going on with the run that the
 // history was left with, as [Agent.Resume] does. In a session, /resume does the
 // same.
-func WithResume(resume bool) Option { return func(o *options) { o.resume = resume } }
+func WithResume(resume bool) Option { return option(func(o *options) { o.resume = resume }) }
 
 // Command is a command of interactive sessions: "/name arguments".
 type Command struct {
@@ -245,7 +245,7 @@ func (s *session) turn(ctx context.Context, run func(...RunOption) (*Result, err
 	s.options = nil
 	s.busy.Store(true)
 	end := s.beginTurn(ctx)
-	result, err := run(ReplyEnds())
+	result, err := run(WithEndOnReply())
 	end()
 	s.busy.Store(false)
 	if err != nil {

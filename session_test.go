@@ -148,7 +148,7 @@ func TestSessionDoesNotWaitForARunThatGoesOn(t *testing.T) {
 	agent := newAgentOn(t, nowhere{}, model, pygent.WithIO(strings.NewReader("hi\n"), &out))
 	ended := make(chan error)
 	go func() {
-		_, err := agent.RunUntilStop(t.Context(), "go", pygent.ReplyEnds())
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
 		ended <- err
 	}()
 	<-asked

@@ -11,7 +11,7 @@ import (
 
 // WithTestOwner makes a runtime that of another process, perhaps elsewhere.
 func WithTestOwner(self *owner.Self) RuntimeOption {
-	return func(o *runtimeOptions) { o.ownedBy = self }
+	return runtimeOption{"", func(o *runtimeOptions) { o.ownedBy = self }}
 }
 
 // SweepEngine sweeps an engine as the first runtime of a process does.

@@ -272,7 +272,7 @@ func TestWithoutAStateDirectoryNothingIsSwept(t *testing.T) {
 	require.Error(t, homeless.Err())
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	pygent.SweepEngine(t.Context(), th.engine, homeless, pygent.WithRuntimeLogger(logger))
+	pygent.SweepEngine(t.Context(), th.engine, homeless, pygent.WithLogger(logger))
 	require.Equal(t, left, th.left(left))
 	require.Contains(t, log.String(), "level=DEBUG")
 	require.Contains(t, log.String(), file)

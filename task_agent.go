@@ -141,7 +141,7 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, p
 		return nil, err
 	}
 	// The environment may name a history, but not for several agents at once.
-	fresh := func(o *options) { o.historyFile = "" }
+	fresh := option(func(o *options) { o.historyFile = "" })
 	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by), profile, []Option{m.workingOn(spec, gate)}))
 	if err == nil {
 		err = m.chooseRuntime(ctx, &o, spec, private)
@@ -164,16 +164,16 @@ func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSp
 		return nil
 	case spec.Runtime.Kind == kindCustom:
 		rt, err := m.customTaskRuntime(ctx, private)
-		WithRuntime(rt)(o)
+		WithRuntime(rt).setAgent(o)
 		return err
 	}
-	WithRuntimeOptions(spec.Runtime.options(private.env)...)(o)
+	setAll(o, addAll(nil, spec.Runtime.options(private.env)), Option.setAgent)
 	return nil
 }
 
 // workingOn makes an agent the one that works on a task.
 func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
-	return func(o *options) {
+	return option(func(o *options) {
 		o.id, o.task, o.depth, o.manager = spec.ID, spec.ID, spec.Depth, m
 		if o.approve == nil {
 			o.approve, o.approveAll = gate, o.approveAll || m.opts.approve != nil
@@ -184,7 +184,7 @@ func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 		if spec.Model != "" {
 			o.modelName = spec.Model
 		}
-	}
+	})
 }
 
 // customTaskRuntime has a parent's runtime make another of its kind.
@@ -241,7 +241,7 @@ func (a *Agent) inherited() Option {
 	a.mu.Lock()
 	from := a.opts
 	a.mu.Unlock()
-	return func(o *options) {
+	return option(func(o *options) {
 		o.configured = true // the environment was read for a
 		o.model, o.modelName, o.openai = a.model, from.modelName, slices.Clip(from.openai)
 		o.retry = from.retry
@@ -251,7 +251,7 @@ func (a *Agent) inherited() Option {
 		o.approvalFor, o.inheritedFor = slices.Clip(from.approvalFor), from.approvalFor
 		o.approveAll, o.confirmBash = from.approveAll, from.confirmBash
 		o.logger = from.logger
-	}
+	})
 }
 
 // persona chooses who works on a task: whoever it names, else the next in turn.

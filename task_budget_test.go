@@ -63,7 +63,7 @@ func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 			})
 			require.NoError(t, err)
 			agent := newAgent(t, model, pygent.WithTools(next),
-				pygent.WithTasks(pygent.TaskDefaults(tt.limits), pygent.TaskDefaults(pygent.Limits{MaxSteps: 100})))
+				pygent.TaskDefaults(tt.limits), pygent.TaskDefaults(pygent.Limits{MaxSteps: 100}))
 			result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(5000), pygent.MaxSteps(10))
 			require.NoError(t, err)
 			tasks := byPrompt(t, agent)
@@ -107,7 +107,7 @@ func TestTasksOfTasksSpendTheSameTokens(t *testing.T) {
 	model := pygenttest.NewScriptedModel(follow(usage(delegate("Lead")), waits, usage(stop))).RepeatLast().
 		On("Lead", follow(usage(delegate("Sub")), waits, usage(stop))).RepeatLast().
 		On("Sub", spender()).RepeatLast()
-	agent := newAgent(t, model, pygent.WithTasks(pygent.TaskDepth(2)))
+	agent := newAgent(t, model, pygent.MaxTaskDepth(2))
 	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(8000))
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)

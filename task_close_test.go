@@ -37,7 +37,7 @@ func TestCloseRefusesToWaitForItsCaller(t *testing.T) {
 		},
 		"a task's event handler": func(from chan error) []pygent.TaskManagerOption {
 			f := closes(from)
-			return []pygent.TaskManagerOption{pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.WithEventHandler(func(pygent.Event) { f() }))}
+			return []pygent.TaskManagerOption{pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(stop)), pygent.OnEvent(func(pygent.Event) { f() }))}
 		},
 		"a task's tool": func(from chan error) []pygent.TaskManagerOption {
 			f := closes(from)
@@ -69,7 +69,7 @@ func TestCloseInAHandlerOfTheAgentThatDelegated(t *testing.T) {
 		RepeatLast().On("Work", stop)
 	var agent *pygent.Agent
 	var own, ofTask []error
-	agent = newAgent(t, model, pygent.WithEventHandler(func(e pygent.Event) {
+	agent = newAgent(t, model, pygent.OnEvent(func(e pygent.Event) {
 		if e.Task != "" {
 			ofTask = append(ofTask, agent.Tasks().Close())
 			return
@@ -162,7 +162,7 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 		want    []string
 	}{
 		"a runtime": {stuck{free: free}, nil, nil, []string{"task mine", "Cleanup did not end in time and is left behind"}},
-		"an event handler of the task": {hollow{}, []pygent.Option{pygent.WithEventHandler(func(pygent.Event) { <-free })}, nil,
+		"an event handler of the task": {hollow{}, []pygent.Option{pygent.OnEvent(func(pygent.Event) { <-free })}, nil,
 			[]string{"task mine", "event handler did not end in time and is left behind"}},
 		"an event handler of the manager": {hollow{}, nil, []pygent.TaskManagerOption{pygent.OnTaskEvent(func(pygent.Event) { <-free })},
 			[]string{"handler of the tasks' events"}},

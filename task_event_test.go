@@ -21,12 +21,12 @@ func TestEventsOfTasksOfTasksAreSeenOnce(t *testing.T) {
 	var mu sync.Mutex
 	manager, agents := map[string][]int64{}, map[string][]pygent.EventType{}
 	agent := newAgent(t, model,
-		pygent.WithTasks(pygent.TaskDepth(2), pygent.OnTaskEvent(func(e pygent.Event) {
+		pygent.MaxTaskDepth(2), pygent.OnTaskEvent(func(e pygent.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			manager[e.Task] = append(manager[e.Task], e.Seq)
-		})),
-		pygent.WithEventHandler(func(e pygent.Event) {
+		}),
+		pygent.OnEvent(func(e pygent.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			agents[e.Task] = append(agents[e.Task], e.Type)

@@ -9,7 +9,7 @@ import (
 
 func TestOpenTasksAreThoseAtWork(t *testing.T) {
 	gate := make(chan struct{})
-	agent, err := New(WithRuntimeOptions(WithDocker(DockerNever)), WithModel(ModelFunc(func(ctx context.Context, _ *ChatRequest) (*ChatResponse, error) {
+	agent, err := New(WithDocker(DockerNever), WithModel(ModelFunc(func(ctx context.Context, _ *ChatRequest) (*ChatResponse, error) {
 		select {
 		case <-gate:
 		case <-ctx.Done():
@@ -38,7 +38,7 @@ func TestOpenTasksAreThoseAtWork(t *testing.T) {
 }
 
 func TestTasksAddToWhatTheyInheritApart(t *testing.T) {
-	agent, err := New(WithRuntimeOptions(WithDocker(DockerNever)), WithModel(ModelFunc(nil)),
+	agent, err := New(WithDocker(DockerNever), WithModel(ModelFunc(nil)),
 		WithBannedCommands("a"), WithBannedCommands("b"), WithBannedCommands("c"),
 		WithBannedApps("a"), WithBannedApps("b"), WithBannedApps("c"),
 		WithApprovalFor("bash"), WithApprovalFor("stop"), WithApprovalFor("bash"))

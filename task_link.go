@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -367,12 +368,19 @@ type taskGrant struct {
 // message sets going, only while that run goes on.
 func (m *TaskManager) grant(spec TaskSpec, first bool) (g taskGrant, err error) {
 	g.timeout = cmp.Or(spec.Limits.MaxTime, DefaultTaskMaxTime)
+	if g.timeout == NoLimit {
+		g.timeout = math.MaxInt64
+	}
+	ask := spec.Limits.MaxTokens
+	if ask == NoLimit {
+		ask = math.MaxInt64 // which gets what there is
+	}
 	r := m.tasks.Record(spec.ID)
 	if r == nil || r.Value.budget == nil || !first && r.Value.budget.Over() {
-		g.tokens = budget.New[Usage](spec.Limits.MaxTokens)
+		g.tokens = budget.New[Usage](max(spec.Limits.MaxTokens, 0))
 		return g, nil
 	}
-	g.tokens, g.timeout, err = r.Value.budget.OpenWithin(spec.Limits.MaxTokens, g.timeout)
+	g.tokens, g.timeout, err = r.Value.budget.OpenWithin(ask, g.timeout)
 	return g, err
 }
 

@@ -375,10 +375,10 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (resu
 			return nil, agent.Close()
 		}
 	}
-	account := func(o *runOptions) { o.account = grant.tokens }
+	account := runOption(func(o *runOptions) { o.account = grant.tokens })
 	limits := t.spec.Limits
 	limits.MaxTokens, limits.MaxTime = 0, 0 // are in the account, and kept by run, which bounds more than this
-	return agent.RunUntilStop(ctx, msg, append(limits.options(), account, OnEvent(t.record))...)
+	return agent.RunUntilStop(ctx, msg, limits.option(), account, OnEvent(t.record))
 }
 
 // employ keeps the agent for the task. It reports false when the task was let go

@@ -243,9 +243,9 @@ func (m *TaskManager) logger() *slog.Logger { return m.log }
 // SendOption adjusts a message to a task.
 type SendOption func(*taskInput)
 
-// MessageID names a message: sending a second one of the same name to the task
+// WithMessageID names a message: sending a second one of the same name to the task
 // does nothing, so that a failed Send can be repeated safely.
-func MessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
+func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
 
 // Send has a task at rest go on with a message, such as the answer to its
 // question. It needs room like a new task. The error matches [ErrTaskRunning]
@@ -361,8 +361,24 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// TaskManagerOption configures a [TaskManager].
-type TaskManagerOption func(*taskManagerOptions)
+// TaskManagerOption configures a [TaskManager] or, given to [New], the one that the
+// agent makes.
+type TaskManagerOption interface {
+	Option
+	setTaskManager(*taskManagerOptions)
+}
+
+type taskManagerOption struct {
+	name string
+	set  func(*taskManagerOptions)
+}
+
+func (opt taskManagerOption) setAgent(o *options) {
+	o.give(partTasks, opt.name, true)
+	o.tasks = append(o.tasks, opt)
+}
+
+func (opt taskManagerOption) setTaskManager(o *taskManagerOptions) { opt.set(o) }
 
 type taskManagerOptions struct {
 	maxTasks int
@@ -377,17 +393,15 @@ type taskManagerOptions struct {
 
 // newTaskManagerOptions applies opts to the defaults and checks the outcome.
 func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error) {
-	o := taskManagerOptions{maxTasks: DefaultMaxTasks, depth: DefaultTaskDepth}
-	apply(&o, opts)
-	switch {
-	case o.maxTasks < 1:
-		return o, fmt.Errorf("option MaxTasks: must be at least 1, not %d", o.maxTasks)
-	case o.depth < 0:
-		return o, fmt.Errorf("option TaskDepth: must not be negative, like %d", o.depth)
+	var o taskManagerOptions
+	setAll(&o, opts, TaskManagerOption.setTaskManager)
+	if err := cmp.Or(checkLimit("MaxTasks", o.maxTasks), checkLimit("MaxTaskDepth", o.depth)); err != nil {
+		return o, fmt.Errorf("option %w", err)
 	}
 	if err := o.limits.check(); err != nil {
 		return o, fmt.Errorf("option TaskDefaults: %w", err)
 	}
+	o.maxTasks, o.depth = limitOr(o.maxTasks, DefaultMaxTasks), limitOr(o.depth, DefaultTaskDepth)
 	return o, nil
 }
 
@@ -401,22 +415,27 @@ func (o *taskManagerOptions) logger() *slog.Logger {
 
 // MaxTasks sets how many tasks run at once. Default: [DefaultMaxTasks]; for an
 // agent's own manager PYGENT_MAX_TASKS.
-func MaxTasks(n int) TaskManagerOption { return func(o *taskManagerOptions) { o.maxTasks = n } }
+func MaxTasks(n int) TaskManagerOption {
+	return taskManagerOption{"MaxTasks", func(o *taskManagerOptions) { o.maxTasks = n }}
+}
 
-// TaskDepth sets how deep agents delegate: 0 is not at all, 1 forbids it to
-// agents that work on a task themselves. Default: [DefaultTaskDepth].
-func TaskDepth(n int) TaskManagerOption { return func(o *taskManagerOptions) { o.depth = n } }
+// MaxTaskDepth sets how deep agents delegate: 1, the default, forbids it to agents
+// that work on a task themselves. An agent that is not to delegate at all has the
+// tools for it disabled: see [WithDisabledTools].
+func MaxTaskDepth(n int) TaskManagerOption {
+	return taskManagerOption{"MaxTaskDepth", func(o *taskManagerOptions) { o.depth = n }}
+}
 
 // TaskPersonas sets who works on tasks: one after the other, unless a task
 // names one. Default: none, which leaves it to the profile; for an agent's own
 // manager the task personas of the configuration.
 func TaskPersonas(personas ...Persona) TaskManagerOption {
-	return func(o *taskManagerOptions) { o.personas = slices.Clone(personas) }
+	return taskManagerOption{"TaskPersonas", func(o *taskManagerOptions) { o.personas = slices.Clone(personas) }}
 }
 
 // TaskDefaults sets the limits of tasks that say nothing of their own.
 func TaskDefaults(l Limits) TaskManagerOption {
-	return func(o *taskManagerOptions) { o.limits = l.or(o.limits) }
+	return taskManagerOption{"TaskDefaults", func(o *taskManagerOptions) { o.limits = l.or(o.limits) }}
 }
 
 // TaskAgents sets the options of the agents that work on tasks of no other
@@ -424,7 +443,7 @@ func TaskDefaults(l Limits) TaskManagerOption {
 // [WithTaskProfile] for runtimes of your own. Default: for an agent's own
 // manager the agent's model, tools and rules, else those of [New].
 func TaskAgents(opts ...Option) TaskManagerOption {
-	return func(o *taskManagerOptions) { o.agent = append(o.agent, opts...) }
+	return taskManagerOption{"TaskAgents", func(o *taskManagerOptions) { o.agent = append(o.agent, opts...) }}
 }
 
 // TaskApproval sets who decides about calls of tasks, as [WithApproval] does for
@@ -433,11 +452,11 @@ func TaskAgents(opts ...Option) TaskManagerOption {
 // nobody, which denies what needs approval. Calls of several tasks are asked
 // for one at a time.
 func TaskApproval(f ApprovalFunc) TaskManagerOption {
-	return func(o *taskManagerOptions) { o.approve = f }
+	return taskManagerOption{"TaskApproval", func(o *taskManagerOptions) { o.approve = f }}
 }
 
 // OnTaskEvent sets a function that sees the events of all tasks, each with the
 // task's id. It is called by one goroutine at a time and should return soon.
 func OnTaskEvent(f func(Event)) TaskManagerOption {
-	return func(o *taskManagerOptions) { o.onEvent = f }
+	return taskManagerOption{"OnTaskEvent", func(o *taskManagerOptions) { o.onEvent = f }}
 }

@@ -271,7 +271,7 @@ func TestTaskGoesOnAtAMessage(t *testing.T) {
 	require.Equal(t, &pygent.Question{Prompt: "Which?", Options: []string{"a", "b"}}, status.Question())
 
 	for range 2 { // the second is the first, repeated
-		require.NoError(t, m.Send(t.Context(), id, "b", pygent.MessageID("answer")))
+		require.NoError(t, m.Send(t.Context(), id, "b", pygent.WithMessageID("answer")))
 		status = waitTask(t, m, id)
 	}
 	require.Equal(t, pygent.TaskFinished, status.State)
@@ -465,19 +465,19 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 
 func TestInvalidTaskOptionsAreErrors(t *testing.T) {
 	for want, opt := range map[string]pygent.TaskManagerOption{
-		"MaxTasks":     pygent.MaxTasks(0),
-		"TaskDepth":    pygent.TaskDepth(-1),
-		"TaskDefaults": pygent.TaskDefaults(pygent.Limits{MaxTime: -1}),
+		"MaxTasks":     pygent.MaxTasks(-2),
+		"MaxTaskDepth": pygent.MaxTaskDepth(-2),
+		"TaskDefaults": pygent.TaskDefaults(pygent.Limits{MaxTime: -2}),
 	} {
 		_, err := pygent.NewTaskManager(opt)
 		require.ErrorContains(t, err, want)
-		_, err = pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithTasks(opt))
+		_, err = pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), opt)
 		require.ErrorContains(t, err, want)
 	}
 	m := newTasks(t, nil)
 	rt := localRuntime(t)
 	for want, opt := range map[string]pygent.TaskOption{
-		"negative":  pygent.WithTaskLimits(pygent.Limits{MaxSteps: -1}),
+		"MaxSteps":  pygent.WithTaskLimits(pygent.Limits{MaxSteps: -2}),
 		"outside":   pygent.WithTaskFiles("../secret"),
 		"not exist": nil,
 		"is empty":  nil,

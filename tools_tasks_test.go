@@ -97,7 +97,7 @@ func TestModelIsToldOnceThatATaskEnded(t *testing.T) {
 		delegate("Count"), callBash("echo one"), pygenttest.Calls(callBash("echo two"), callBash("echo three")), callBash("echo four"), stop).
 		On("Count", pygenttest.Call("stop", map[string]any{"summary": "there are 42"}))
 	ended := make(chan struct{})
-	agent := newAgent(t, model, pygent.WithEventHandler(func(e pygent.Event) {
+	agent := newAgent(t, model, pygent.OnEvent(func(e pygent.Event) {
 		if e.Type == pygent.EventTask && e.TaskStatus.State.AtRest() {
 			close(ended)
 		}
@@ -136,8 +136,7 @@ func TestDelegationToolsAnswerWithWhatIsWrong(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			agent := newAgent(t, pygenttest.NewScriptedModel(tt.reply, stop), pygent.WithTasks(
-				pygent.TaskPersonas(pygent.Persona{Name: "Tester", Description: "tests"}, pygent.Persona{Name: "Writer"})))
+			agent := newAgent(t, pygenttest.NewScriptedModel(tt.reply, stop), pygent.TaskPersonas(pygent.Persona{Name: "Tester", Description: "tests"}, pygent.Persona{Name: "Writer"}))
 			_, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			require.Contains(t, results(agent)[0], tt.want)
@@ -163,7 +162,7 @@ func TestDelegatedAgentsDoNotDelegateUnlessAllowed(t *testing.T) {
 					return wait(id)
 				}, always(stop))).RepeatLast()
 		}
-		agent := newAgent(t, model, pygent.WithTasks(pygent.TaskDepth(depth), pygent.MaxTasks(depth+1)))
+		agent := newAgent(t, model, pygent.MaxTaskDepth(depth), pygent.MaxTasks(depth+1))
 		result, err := agent.RunUntilStop(t.Context(), "level 0")
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
@@ -186,7 +185,7 @@ func TestTooManyTasksAreAClearResult(t *testing.T) {
 	model := pygenttest.NewScriptedModel(
 		pygenttest.Calls(delegate("Hang 1"), delegate("Hang 2"), pygenttest.Call("task_status", nil)), stop).RepeatLast().
 		On("Hang", pygenttest.Text("").WithGate(nil))
-	agent := newAgent(t, model, pygent.WithTasks(pygent.MaxTasks(1)))
+	agent := newAgent(t, model, pygent.MaxTasks(1))
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	got := results(agent)
@@ -289,7 +288,7 @@ func TestCancelledTaskTakesItsOwnTasksAlong(t *testing.T) {
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Lead")), always(callBash("true")))).RepeatLast().
 		On("Lead", delegate("Hang"), pygenttest.Text("").WithGate(nil)).
 		On("Hang", pygenttest.Text("").WithGate(nil))
-	agent := newAgent(t, model, pygent.WithTasks(pygent.TaskDepth(2)))
+	agent := newAgent(t, model, pygent.MaxTaskDepth(2))
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1))
 	require.NoError(t, err)
 	require.NoError(t, model.WaitRequests(t.Context(), 4))

@@ -168,8 +168,8 @@ func TestAgentWorksWithEveryProvider(t *testing.T) {
 			s := strictServer(t, p, everything()...).RepeatLast()
 			agent, err := pygent.New(
 				pygent.WithModelName(p.model),
-				pygent.WithOpenAI(pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIKey("sk-scripted"), pygent.OpenAIAPI(p.protocol)),
-				pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever)),
+				pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIKey("sk-scripted"), pygent.OpenAIAPI(p.protocol),
+				pygent.WithDocker(pygent.DockerNever),
 				pygent.WithTools(tools(t)...))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, agent.Close()) }()

@@ -182,7 +182,7 @@ func idleAgent(ctx context.Context, image, key string) (*pygent.Agent, error) {
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		return nil, errors.New("nobody asks an idle agent")
 	})
-	a, err := pygent.New(pygent.WithModel(model), pygent.WithRuntimeOptions(pygent.WithDocker(mode), pygent.WithImage(image)))
+	a, err := pygent.New(pygent.WithModel(model), pygent.WithDocker(mode), pygent.WithImage(image))
 	if err != nil || key == "quiet" {
 		return a, err
 	}

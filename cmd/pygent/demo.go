@@ -53,7 +53,7 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out *output) (*pygent.Agent, error) {
 	opts = append(opts,
 		pygent.WithModel(demoModel{}),
-		pygent.WithEventHandler(pygent.EventPrinter(out)))
+		pygent.OnEvent(pygent.EventPrinter(out)))
 	agent, err := pygent.New(opts...)
 	if err != nil || cfg.Container.Docker != pygent.DockerAuto || !agent.Runtime().UseDocker() {
 		return agent, err
@@ -70,7 +70,7 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 	if err := agent.Close(); err != nil {
 		return nil, err
 	}
-	return pygent.New(append(opts, pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerNever)))...)
+	return pygent.New(append(opts, pygent.WithDocker(pygent.DockerNever))...)
 }
 
 // demoModel plays a fixed part, but reads the results it is given: the answer

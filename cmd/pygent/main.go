@@ -153,7 +153,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings) error {
 	}
 	var over atomic.Bool // the session, which shows its events itself
 	show := warnings(pygent.EventPrinter(screen.Stderr()))
-	agent, err := pygent.New(append(opts, pygent.WithResume(c.Resume), pygent.WithEventHandler(func(e pygent.Event) {
+	agent, err := pygent.New(append(opts, pygent.WithResume(c.Resume), pygent.OnEvent(func(e pygent.Event) {
 		if over.Load() {
 			show(e)
 		}

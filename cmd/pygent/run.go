@@ -43,10 +43,10 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	defer abandon(nil)
 	if cfg.Container.Docker == pygent.DockerAuto {
 		// Nobody chose to run on this machine, and there is no one to ask.
-		opts = append(opts, pygent.WithRuntimeOptions(pygent.WithDocker(pygent.DockerRequired)))
+		opts = append(opts, pygent.WithDocker(pygent.DockerRequired))
 	}
 	seen := &follower{next: r.handler(out, abandon)}
-	agent, err := pygent.New(append(opts, pygent.WithEventHandler(seen.event))...)
+	agent, err := pygent.New(append(opts, pygent.OnEvent(seen.event))...)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}

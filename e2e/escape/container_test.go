@@ -59,7 +59,7 @@ perl -e 'print "ESCAPED ptrace\n" if syscall(101, 16, 1, 0, 0) != -1;
 func TestContainerIsNoWayToTheHost(t *testing.T) {
 	everywhere(t, containers(), func(t *testing.T, v *victim, p place) {
 		lost := make(chan pygent.RuntimeEvent, 100)
-		r := p.new(t, pygent.WithEnv("VICTIM="+v.root), pygent.WithRuntimeEvents(func(e pygent.RuntimeEvent) {
+		r := p.new(t, pygent.WithEnv("VICTIM="+v.root), pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
 			if e.Kind == pygent.RuntimeLost {
 				lost <- e
 			}

@@ -67,9 +67,9 @@ func run(ctx context.Context) error {
 		On("You are Writer", say("write_file", map[string]any{"path": "add.md", "content": "add.sh prints the sum of two numbers.\n"}), say("stop", nil))
 	agent, err := pygent.New(
 		pygent.WithModel(model),
-		pygent.WithTasks(pygent.TaskPersonas(
+		pygent.TaskPersonas(
 			pygent.Persona{Name: "Tester", Description: "writes tests"},
-			pygent.Persona{Name: "Writer", Description: "writes documentation"})))
+			pygent.Persona{Name: "Writer", Description: "writes documentation"}))
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,31 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
 
 // Limit makes a value one that a project's file can lower and never raise.
-// inForce is what holds without that file, defaults included; zero is no limit.
+// inForce is what holds without that file, defaults included. What is not positive
+// is no limit: see [OrNone].
 // It is read when [Set.Lower] is called.
 func Limit[T int | int64 | time.Duration](value *Var[T], inForce *T) Value {
 	return &limited[T]{Var: value, inForce: inForce}
+}
+
+// OrNone makes of a value one that may also be "none", for which it is none.
+func OrNone[T int | int64 | time.Duration](value *Var[T], none T) *Var[T] {
+	return &Var[T]{value.at, func(v any) (T, error) {
+		if v == "none" || v == Text("none") {
+			return none, nil
+		}
+		parsed, err := value.parse(v)
+		if bad := (*valueError)(nil); errors.As(err, &bad) {
+			err = Want(bad.want+`, or "none"`, v)
+		}
+		return parsed, err
+	}}
 }
 
 type limited[T int | int64 | time.Duration] struct {
@@ -48,7 +64,7 @@ type askedValue[T int | int64 | time.Duration] struct {
 
 func (a *askedValue[T]) tooHigh(where string) string {
 	holds := *a.limit.inForce
-	if holds == 0 || a.value <= holds {
+	if holds <= 0 || 0 < a.value && a.value <= holds {
 		return ""
 	}
 	return fmt.Sprintf("%s = %v has no effect: a file found in the working directory may only lower a limit, and %v holds; if you trust the file, name it with --config",

@@ -94,11 +94,6 @@ func Bytes(at *int64) *Var[int64] { return &Var[int64]{at, asBytes} }
 // Duration binds a time longer than nothing.
 func Duration(at *time.Duration) *Var[time.Duration] { return &Var[time.Duration]{at, asDuration} }
 
-// DurationOrZero binds a time that may be zero. Nil is nothing said.
-func DurationOrZero(at **time.Duration) *Var[*time.Duration] {
-	return &Var[*time.Duration]{at, pointer(asDurationOrZero)}
-}
-
 // GPUs binds "all", a number, or device ids.
 func GPUs(at *string) *Var[string] { return &Var[string]{at, asGPUs} }
 
