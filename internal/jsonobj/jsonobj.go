@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 )
 
@@ -101,9 +100,4 @@ func Clone(fields map[string]json.RawMessage) map[string]json.RawMessage {
 // Equal reports whether two objects have the same fields, byte by byte.
 func Equal(a, b map[string]json.RawMessage) bool {
 	return maps.EqualFunc(a, b, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
-}
-
-// sortedNames makes equal objects give equal bytes.
-func sortedNames(fields map[string]json.RawMessage) []string {
-	return slices.Sorted(maps.Keys(fields))
 }

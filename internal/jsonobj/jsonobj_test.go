@@ -23,18 +23,27 @@ func TestUnknownFieldsComeBack(t *testing.T) {
 
 	var w jsonobj.Writer
 	w.Text("name", name+"\"\n<é>")
+	w.OptionalText("empty", "")
+	w.OptionalText("given", "y")
 	w.Raw("raw", []byte("[1]"))
 	w.Field("field", map[string]int{"n": 1})
-	w.Object("object", func() { w.Text("inner", "") })
-	w.Objects("objects", 2, func(i int) {
+	w.Begin("object", '{')
+	w.Text("inner", "")
+	w.End('}')
+	w.Begin("objects", '[')
+	for i := range 2 {
+		w.Element()
 		w.Field("i", i)
 		w.Text("is", "here")
-	})
-	w.Objects("no_objects", 0, nil)
+		w.End('}')
+	}
+	w.End(']')
+	w.Begin("no_objects", '[')
+	w.End(']')
 	w.Rest(r.Rest())
 	data, err := w.Done()
 	require.NoError(t, err)
-	require.Equal(t, `{"name":"x\"\n<é>","raw":[1],"field":{"n":1},"object":{"inner":""},`+
+	require.Equal(t, `{"name":"x\"\n<é>","given":"y","raw":[1],"field":{"n":1},"object":{"inner":""},`+
 		`"objects":[{"i":0,"is":"here"},{"i":1,"is":"here"}],"no_objects":[],`+
 		`"a":{"b":[2]},"long\"name":null,"z":1}`, string(data))
 }

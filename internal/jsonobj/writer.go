@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 )
 
 // Writer builds an object whose fields keep the order of the calls. Names of
@@ -21,6 +23,13 @@ func (w *Writer) Text(name, value string) {
 	w.quote(value)
 }
 
+// OptionalText is Text for a field that is left out when it is empty.
+func (w *Writer) OptionalText(name, value string) {
+	if value != "" {
+		w.Text(name, value)
+	}
+}
+
 // Raw writes a field that is JSON already.
 func (w *Writer) Raw(name string, value []byte) {
 	w.name(name)
@@ -33,34 +42,31 @@ func (w *Writer) Field(name string, value any) {
 	w.value(value)
 }
 
-// Object writes a field that is an object, whose fields fill writes.
-func (w *Writer) Object(name string, fill func()) {
+// Begin begins a field that is an object or an array, as its opening bracket says.
+// Its end is told by [Writer.End].
+func (w *Writer) Begin(name string, bracket byte) {
 	w.name(name)
-	w.buf.WriteByte('{')
-	fill()
-	w.buf.WriteByte('}')
+	w.buf.WriteByte(bracket)
 }
 
-// Objects writes a field that is an array of n objects. fill writes the fields
-// of the i-th.
-func (w *Writer) Objects(name string, n int, fill func(i int)) {
-	w.name(name)
-	w.buf.WriteByte('[')
-	for i := range n {
-		if i > 0 {
-			w.buf.WriteByte(',')
-		}
-		w.buf.WriteByte('{')
-		fill(i)
-		w.buf.WriteByte('}')
+// Element begins an object in the array at work.
+func (w *Writer) Element() {
+	if b := w.buf.Bytes(); b[len(b)-1] != '[' {
+		w.buf.WriteByte(',')
 	}
-	w.buf.WriteByte(']')
+	w.buf.WriteByte('{')
 }
+
+// End ends the object or the array at work with its closing bracket.
+func (w *Writer) End(bracket byte) { w.buf.WriteByte(bracket) }
 
 // Rest writes what [Reader.Rest] returned, behind other fields. Equal objects
 // give equal bytes.
 func (w *Writer) Rest(fields map[string]json.RawMessage) {
-	for _, name := range sortedNames(fields) {
+	if len(fields) == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		w.buf.WriteByte(',')
 		w.value(name)
 		w.buf.WriteByte(':')
@@ -80,8 +86,7 @@ func (w *Writer) Done() ([]byte, error) {
 // UpTo returns the beginning of the object up to and with the opening bracket of
 // an array, for a caller who writes the elements, and the end, himself.
 func (w *Writer) UpTo(array string) ([]byte, error) {
-	w.name(array)
-	w.buf.WriteByte('[')
+	w.Begin(array, '[')
 	return w.buf.Bytes(), w.err
 }
 

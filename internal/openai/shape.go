@@ -105,7 +105,11 @@ func (s shape) apply(m *Message) ([]byte, error) {
 		case "content":
 			s.writeContent(&w, m)
 		case "tool_calls":
-			w.Objects(name, len(m.calls), func(i int) { s.writeCall(&w, m.calls[i]) })
+			w.Begin(name, '[')
+			for _, c := range m.calls {
+				s.writeCall(&w, c)
+			}
+			w.End(']')
 		case "tool_call_id":
 			w.Text(name, s.id(m.callID))
 		}
@@ -134,6 +138,7 @@ func (s shape) writeContent(w *jsonobj.Writer, m *Message) {
 }
 
 func (s shape) writeCall(w *jsonobj.Writer, c toolCall) {
+	w.Element()
 	w.Text("id", s.id(c.id))
 	w.Text("type", "function")
 	w.Raw("function", c.function)
@@ -142,6 +147,7 @@ func (s shape) writeCall(w *jsonobj.Writer, c toolCall) {
 		fields["extra_content"] = json.RawMessage(standInSignature)
 	}
 	w.Rest(fields)
+	w.End('}')
 }
 
 // fields returns the unknown fields of an object that are sent.
