@@ -55,10 +55,10 @@ func (d *decoded) begin() error {
 	const magic = "\x1f\x8b"
 	head, err := d.raw.Peek(1)
 	if err == nil && head[0] == magic[0] {
-		head, err = d.raw.Peek(len(magic))
+		head, _ = d.raw.Peek(len(magic))
 	}
 	if string(head) != magic {
-		d.read = d.raw // which has the error, too
+		d.read = d.raw // which gives the error of a peek again
 		return nil
 	}
 	in := &fuse{r: d.raw, left: maxDeflated}

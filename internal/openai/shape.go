@@ -106,10 +106,8 @@ func (s shape) apply(m *Message) ([]byte, error) {
 			s.writeContent(&w, m)
 		case "tool_calls":
 			w.Begin(name, '[')
-			for _, call := range m.calls {
-				w.Element()
-				s.writeCall(&w, call)
-				w.End('}')
+			for _, c := range m.calls {
+				s.writeCall(&w, c)
 			}
 			w.End(']')
 		case "tool_call_id":
@@ -140,6 +138,7 @@ func (s shape) writeContent(w *jsonobj.Writer, m *Message) {
 }
 
 func (s shape) writeCall(w *jsonobj.Writer, c toolCall) {
+	w.Element()
 	w.Text("id", s.id(c.id))
 	w.Text("type", "function")
 	w.Raw("function", c.function)
@@ -148,6 +147,7 @@ func (s shape) writeCall(w *jsonobj.Writer, c toolCall) {
 		fields["extra_content"] = json.RawMessage(standInSignature)
 	}
 	w.Rest(fields)
+	w.End('}')
 }
 
 // fields returns the unknown fields of an object that are sent.

@@ -52,9 +52,9 @@ func TestEachLimitHolds(t *testing.T) {
 		{"complete items", item("done", `{"type":"x"}`), 1024, tooManyItems},
 		{"bytes of items", item("done", `{"type":"x","x":"`+text+`"}`), 15, tooLargeItems},
 		{"values of items", item("added", `{"type":"x","x":[`+times(9_000, "0")+`]}`), 11, tooLargeItems},
-		{"items at the end", ending(func(i int) string { return times(i*64, "{}") }), 17, tooManyItems},
-		{"bytes at the end", ending(func(i int) string { return `"` + strings.Repeat("x", i<<20) + `"` }), 16, tooLargeItems},
-		{"values at the end", ending(func(i int) string { return `[` + times(10_000*i, "0") + `]` }), 10, tooLargeItems},
+		{"items at the end", ending(func(i int) string { return times(1024+i, "{}") }), 1, tooManyItems},
+		{"bytes at the end", ending(func(i int) string { return `"` + strings.Repeat("x", 16<<20-4+i*4) + `"` }), 1, tooLargeItems},
+		{"values at the end", ending(func(i int) string { return `[` + times(99_990+i*100, "0") + `]` }), 1, tooLargeItems},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
