@@ -31,7 +31,7 @@ func claimWorkspace(ctx context.Context, engine *client.Client, o *runtimeOption
 	if err != nil {
 		o.logger.Warn("if this process is killed, the next one does not know whom the workspace belongs to", "why", err)
 	}
-	if claim.Lost() && os.Lchown(claim.Path, claim.UID, claim.GID) != nil {
+	if claim.Lost() && claim.GiveBack() != nil {
 		ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 		defer cancel()
 		if err := giveBack(ctx, engine, o, claim); err != nil {
