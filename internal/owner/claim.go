@@ -125,7 +125,7 @@ var errMoved = errors.New("the record has changed")
 
 // join takes the owner from a record that is there.
 func (s *state) join(c *Claim) error {
-	f, err := s.root.OpenFile(c.record, os.O_RDWR, 0)
+	f, err := s.open(c.record)
 	if err != nil {
 		return err
 	}
@@ -145,6 +145,25 @@ func (s *state) join(c *Claim) error {
 
 // joined is added to a record by each who joins, see [Claim.Fresh].
 const joined = "+"
+
+// maxRecord is more than any record has, in bytes.
+const maxRecord = 64 << 10
+
+// open opens a record. What is none has come there by mistake, and is removed: a
+// pipe would be waited for, and a link never found to be the record.
+func (s *state) open(record string) (*os.File, error) {
+	info, err := s.root.Lstat(record)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxRecord {
+		if err := s.root.Remove(record); err != nil {
+			return nil, err
+		}
+		return nil, fs.ErrNotExist
+	}
+	return s.root.OpenFile(record, os.O_RDWR, 0)
+}
 
 // begin makes the record. It has its name only when it is whole and locked.
 func (s *state) begin(c *Claim) error {
@@ -199,6 +218,9 @@ func (c *Claim) read(f *os.File) error {
 
 func parseClaim(f *os.File) (uid, gid int, path string, err error) {
 	_, err = fmt.Fscanf(f, "%d %d %q\n", &uid, &gid, &path)
+	if err == nil && (uid < 0 || gid < 0) {
+		err = errors.New("no owner")
+	}
 	return uid, gid, path, err
 }
 
@@ -214,7 +236,7 @@ func (s *state) leadsTo(name string, f *os.File) bool {
 
 // abandoned claims the workspace of a record that nobody holds, or returns nil.
 func (s *state) abandoned(record string) *Claim {
-	f, err := s.root.OpenFile(record, os.O_RDWR, 0)
+	f, err := s.open(record)
 	if err != nil {
 		return nil
 	}

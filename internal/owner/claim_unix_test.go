@@ -3,6 +3,8 @@
 package owner
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // claims is a user's state with a workspace. Its directory is stolen by writing
@@ -260,4 +263,29 @@ func TestOwnerOutlivesAProcessThatDidNothing(t *testing.T) {
 	require.NoError(t, c.claim().Release(false))
 	require.NoError(t, first.Release(first.Fresh()))
 	require.Len(t, c.records(), 1)
+}
+
+// TestWhatIsNoRecordIsRemoved has something else be in the place of one, at which
+// nobody may wait.
+func TestWhatIsNoRecordIsRemoved(t *testing.T) {
+	for name, make := range map[string]func(record string) error{
+		"pipe":     func(record string) error { return unix.Mkfifo(record, 0o600) },
+		"link out": func(record string) error { return os.Symlink("/etc/passwd", record) },
+		"link": func(record string) error {
+			return errors.Join(os.WriteFile(record+"-x", []byte("1 2 \"/etc\"\n"), 0o600), os.Symlink(filepath.Base(record)+"-x", record))
+		},
+		"huge": func(record string) error {
+			return os.WriteFile(record, bytes.Repeat([]byte("1 2 \""), maxRecord), 0o600)
+		},
+		"nobody": func(record string) error { return os.WriteFile(record, []byte("-1 -1 \"/\"\n"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClaims(t)
+			c.crash(4242, 4243)
+			record := c.records()[0]
+			require.NoError(t, os.Remove(record))
+			require.NoError(t, make(record))
+			require.False(t, c.claim().Lost())
+		})
+	}
 }
