@@ -3,11 +3,14 @@
 package pygent_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
@@ -22,6 +25,7 @@ type robbed struct {
 	dir   string
 	owner string // of the directory before, as "uid:gid"
 	self  *owner.Self
+	state string // where it keeps its records
 }
 
 func newRobbed(t *testing.T, opts string) robbed {
@@ -39,7 +43,8 @@ func newRobbed(t *testing.T, opts string) robbed {
 	require.Error(t, err, "%s", out)
 	require.Equal(t, -1, cmd.ProcessState.ExitCode(), "%s", out)
 	require.Equal(t, "4242:4243", ownerOf(t, r.dir))
-	r.self = owner.Open(filepath.Join(state, "pygent"), owner.ThisPlace())
+	r.state = filepath.Join(state, "pygent")
+	r.self = owner.Open(r.state, owner.ThisPlace())
 	require.NoError(t, r.self.Err())
 	return r
 }
@@ -119,6 +124,50 @@ func TestSweepGivesBackWhatAKilledProcessWasRobbedOf(t *testing.T) {
 	require.Equal(t, "4242:4243", ownerOf(t, was.dir), "the engine has another directory of that name")
 	pygent.SweepEngine(t.Context(), engine, was.self, pygent.WithImage(testImage()))
 	was.requireGivenBack(t)
+}
+
+// TestContainerOutlivesItsProcess has the container of a killed process go on for a
+// while: what it does when another process has given the files back is undone too.
+func TestContainerOutlivesItsProcess(t *testing.T) {
+	was := newRobbed(t, "")
+	engine := testEngine(t)
+	self, opts := pygent.WithTestOwner(was.self), robbedOptions(was.dir, "")
+	r, err := pygent.NewDockerRuntime(t.Context(), append(opts, self)...)
+	require.NoError(t, err)
+	require.Zero(t, bash(t, r, "true").ExitCode)
+	lingers := lingering(t, engine, was)
+	require.NoError(t, r.Cleanup())
+	require.NoError(t, os.Lchown(was.dir, 4242, 4243)) // it does this now
+	pygent.SweepEngine(t.Context(), engine, was.self, pygent.WithImage(testImage()))
+	require.Equal(t, was.owner, ownerOf(t, was.dir))
+	require.NoError(t, os.Lchown(was.dir, 4242, 4243))
+	require.NoError(t, engine.ContainerRemove(t.Context(), lingers, container.RemoveOptions{Force: true}))
+	pygent.SweepEngine(t.Context(), engine, was.self, pygent.WithImage(testImage()))
+	was.requireGivenBack(t)
+}
+
+// lingering starts a container that is a dead process's, and returns its id.
+func lingering(t *testing.T, engine *client.Client, was robbed) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory away without a container")
+	}
+	dead := owner.ThisPlace()
+	dead.Boot = "earlier"
+	gone := owner.Open(was.state, dead)
+	require.NoError(t, gone.Err())
+	const runtime = "0123456789abcdef"
+	name := owner.NamePrefix + runtime
+	labels := gone.Prove(owner.Container, name, gone.Labels(runtime, owner.HoldsNothing))
+	made, err := engine.ContainerCreate(t.Context(), &container.Config{
+		Image: testImage(), Labels: labels, Entrypoint: []string{"sleep", "600"},
+	}, &container.HostConfig{NetworkMode: "none", AutoRemove: true}, nil, nil, name)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = engine.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true})
+	})
+	require.NoError(t, engine.ContainerStart(t.Context(), made.ID, container.StartOptions{}))
+	return made.ID
 }
 
 // TestNobodyIsRobbedForGood does the same without the rights of root.

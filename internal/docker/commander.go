@@ -133,6 +133,7 @@ func (c *commander) Close() error {
 	c.end()
 	c.wg.Wait()
 	patience := cmp.Or(c.spec.pace.Cleanup, cleanupTime)
+	alone := c.proved && c.keep && !c.claim.Fresh() && deadAreQuiet(context.Background(), c.engine, c.spec.self)
 	given := c.giveUp(patience)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -143,7 +144,7 @@ func (c *commander) Close() error {
 	if saved {
 		left = errors.Join(left, c.removeSaved(ctx))
 	}
-	left = errors.Join(left, c.endClaim(given))
+	left = errors.Join(left, c.endClaim(given, alone))
 	if given != nil && c.keep {
 		given = fmt.Errorf("files of the workspace may still be the container's: %w", given)
 		if errors.Is(given, errEngineGone) {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/client"
 
 	"github.com/x/pygent/internal/guest"
@@ -32,7 +34,7 @@ func claimWorkspace(ctx context.Context, engine *client.Client, c Config) *owner
 	if err != nil {
 		c.Logger.Warn("if this process is killed, the next one does not know whom the workspace belongs to", "why", err)
 	}
-	if claim.Lost() && os.Lchown(claim.Path, claim.UID, claim.GID) != nil {
+	if claim.Lost() && claim.GiveBack() != nil {
 		ctx, cancel := context.WithTimeout(ctx, cleanupTime)
 		defer cancel()
 		if err := giveBack(ctx, engine, c, claim); err != nil {
@@ -63,12 +65,38 @@ func plainUsers() bool {
 }
 
 // endClaim ends the claim of the workspace. It counts on for the next process
-// unless the files have been given back.
-func (c *commander) endClaim(given error) error {
+// unless the files have been given back, and nobody was left then who could have
+// taken them again.
+func (c *commander) endClaim(given error, alone bool) error {
 	if !c.proved { // no container has seen the directory
 		return c.claim.Release(c.claim.Fresh())
 	}
-	return c.claim.Release(given == nil)
+	return c.claim.Release(given == nil && (alone || c.claim.Fresh()))
+}
+
+// lingerTime is how long the containers of processes that were killed are waited
+// for. They end as soon as they see that.
+const lingerTime = 5 * time.Second
+
+// deadAreQuiet waits until no container runs any more whose process was killed:
+// it could give files away even now. It reports whether none does.
+func deadAreQuiet(ctx context.Context, engine *client.Client, self *owner.Self) bool {
+	ctx, cancel := context.WithTimeout(ctx, lingerTime)
+	defer cancel()
+	for {
+		found, err := leftOnEngine(ctx, engine, self, filters.Arg("label", owner.LabelInstallation+"="+self.Installation()))
+		if err != nil {
+			return false
+		}
+		if !slices.ContainsFunc(found, func(l sandbox.Leftover) bool { return l.Ours && l.Why == whyRuns }) {
+			return true
+		}
+		select {
+		case <-time.After(lingerTime / 50):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // rightsToGive are what a container needs that gives files to their owner.
@@ -120,13 +148,15 @@ func (b *Container) giveBack(ctx context.Context) error {
 // giveBackAbandoned gives the workspaces of processes that were killed to their
 // owners.
 func giveBackAbandoned(ctx context.Context, engine *client.Client, c Config) {
-	for _, claim := range c.Self().Abandoned() {
+	claims := c.Self().Abandoned()
+	quiet := len(claims) > 0 && deadAreQuiet(ctx, engine, c.Self())
+	for _, claim := range claims {
 		err := ctx.Err()
 		if err == nil {
 			err = giveBack(ctx, engine, c, claim)
 		}
 		c.Logger.Debug("give back the workspace of a process that was killed", "workspace", claim.Path, "error", err)
-		_ = claim.Release(err == nil)
+		_ = claim.Release(err == nil && quiet)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Claim says whom a workspace belongs to. Root of a container may give the
@@ -26,7 +27,7 @@ type Claim struct {
 	file   *os.File // the record; nil where none can be kept
 	record string   // its name
 	state  *state
-	fresh  bool // nobody had recorded the workspace before
+	fresh  int64 // the size of the record, if nobody had recorded the workspace before
 }
 
 // Claim takes a workspace. The claim is good also with an error, unless it is nil:
@@ -46,8 +47,15 @@ func (s *Self) Claim(dir string) (*Claim, error) {
 	return c, nil
 }
 
-// Fresh reports whether nobody had recorded the workspace before.
-func (c *Claim) Fresh() bool { return c != nil && c.fresh }
+// Fresh reports whether nobody else has recorded the workspace, before or since:
+// whoever joins may have been killed.
+func (c *Claim) Fresh() bool {
+	if c == nil || c.file == nil || c.fresh == 0 {
+		return false
+	}
+	info, err := c.file.Stat()
+	return err == nil && info.Size() == c.fresh
+}
 
 // Lost reports whether the directory was somebody else's when it was claimed.
 func (c *Claim) Lost() bool { return c.now != [2]int{c.UID, c.GID} }
@@ -68,7 +76,7 @@ func (c *Claim) Release(restored bool) error {
 }
 
 // Abandoned claims the workspaces whose claims ended with their processes.
-// Records of directories that are no more are removed.
+// Records of directories that have not been seen for long are removed.
 func (s *Self) Abandoned() []*Claim {
 	if s.state == nil {
 		return nil
@@ -88,6 +96,9 @@ func (s *Self) Abandoned() []*Claim {
 
 // claimsDir holds the records of workspaces, named by their directories' ids.
 const claimsDir = "workspaces"
+
+// onDevice is in the names of records that may be those of later directories too.
+const onDevice = "-dev"
 
 // newClaim begins the names of records that are not complete.
 const newClaim = "new-"
@@ -114,7 +125,7 @@ var errMoved = errors.New("the record has changed")
 
 // join takes the owner from a record that is there.
 func (s *state) join(c *Claim) error {
-	f, err := s.root.OpenFile(c.record, os.O_RDWR, 0)
+	f, err := s.open(c.record)
 	if err != nil {
 		return err
 	}
@@ -127,8 +138,31 @@ func (s *state) join(c *Claim) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
+	_, _ = f.WriteString(joined) // behind what was read; a full disk is no reason to do without the record
 	c.file = f
 	return nil
+}
+
+// joined is added to a record by each who joins, see [Claim.Fresh].
+const joined = "+"
+
+// maxRecord is more than any record has, in bytes.
+const maxRecord = 64 << 10
+
+// open opens a record. What is none has come there by mistake, and is removed: a
+// pipe would be waited for, and a link never found to be the record.
+func (s *state) open(record string) (*os.File, error) {
+	info, err := s.root.Lstat(record)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxRecord {
+		if err := s.root.Remove(record); err != nil {
+			return nil, err
+		}
+		return nil, fs.ErrNotExist
+	}
+	return s.root.OpenFile(record, os.O_RDWR, 0)
 }
 
 // begin makes the record. It has its name only when it is whole and locked.
@@ -138,7 +172,7 @@ func (s *state) begin(c *Claim) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "%d %d %q\n", c.UID, c.GID, c.Path)
+	size, err := fmt.Fprintf(f, "%d %d %q\n", c.UID, c.GID, c.Path)
 	if err == nil {
 		err = lockShared(f)
 	}
@@ -155,7 +189,7 @@ func (s *state) begin(c *Claim) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	c.file, c.fresh = f, true
+	c.file, c.fresh = f, int64(size)
 	return nil
 }
 
@@ -184,6 +218,9 @@ func (c *Claim) read(f *os.File) error {
 
 func parseClaim(f *os.File) (uid, gid int, path string, err error) {
 	_, err = fmt.Fscanf(f, "%d %d %q\n", &uid, &gid, &path)
+	if err == nil && (uid < 0 || gid < 0) {
+		err = errors.New("no owner")
+	}
 	return uid, gid, path, err
 }
 
@@ -199,7 +236,7 @@ func (s *state) leadsTo(name string, f *os.File) bool {
 
 // abandoned claims the workspace of a record that nobody holds, or returns nil.
 func (s *state) abandoned(record string) *Claim {
-	f, err := s.root.OpenFile(record, os.O_RDWR, 0)
+	f, err := s.open(record)
 	if err != nil {
 		return nil
 	}
@@ -209,7 +246,7 @@ func (s *state) abandoned(record string) *Claim {
 	}
 	c, err := s.lookUp(record, f)
 	if err != nil {
-		if s.leadsTo(record, f) {
+		if s.leadsTo(record, f) && (!errors.Is(err, errAway) || old(f)) {
 			_ = s.root.Remove(record) // one too many is looked at again
 		}
 		return nil
@@ -218,6 +255,18 @@ func (s *state) abandoned(record string) *Claim {
 		return nil
 	}
 	return c
+}
+
+// errAway tells that a directory is not where it was. It may come back: its disk is
+// not mounted, or it has another name.
+var errAway = errors.New("the directory is not there")
+
+// awayTime is how long the record of such a directory is kept.
+const awayTime = 90 * 24 * time.Hour
+
+func old(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && time.Since(info.ModTime()) > awayTime
 }
 
 // lookUp finds the directory of a record. It returns nil where that cannot be
@@ -232,12 +281,13 @@ func (s *state) lookUp(record string, f *os.File) (*Claim, error) {
 	}
 	c, err := lookAt(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	case errors.Is(err, fs.ErrNotExist), err == nil && c != nil && claimsDir+"/"+c.record != record:
+		if strings.Contains(record, onDevice) {
+			return nil, errMoved // the next directory may get its number
+		}
+		return nil, errAway
 	case err != nil || c == nil:
 		return nil, nil
-	case claimsDir+"/"+c.record != record:
-		return nil, errMoved
 	}
 	c.state, c.record = s, record
 	return c, nil

@@ -7,6 +7,9 @@ import "os"
 // lookAt returns nothing: files have no such owners here.
 func lookAt(string) (*Claim, error) { return nil, nil }
 
+// GiveBack has nothing to do.
+func (c *Claim) GiveBack() error { return nil }
+
 func lockShared(*os.File) error { return nil }
 
 func lockAlone(*os.File) bool { return true }

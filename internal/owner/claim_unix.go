@@ -37,10 +37,31 @@ func lookAt(dir string) (*Claim, error) {
 	if made := birth(path); made != "" {
 		c.record = fmt.Sprintf("%d-%s", c.Ino, made)
 	} else {
-		c.record = fmt.Sprintf("%d-dev%d", c.Ino, c.Dev)
+		c.record = fmt.Sprintf("%d%s%d", c.Ino, onDevice, c.Dev)
 	}
 	return c, nil
 }
+
+// GiveBack gives the directory itself to its owner, if this process may do that. What
+// others have put in its place is left alone.
+func (c *Claim) GiveBack() error {
+	dir, err := os.OpenFile(c.Path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	info, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || uint64(stat.Dev) != c.Dev || stat.Ino != c.Ino {
+		return fmt.Errorf("%s: %w", c.Path, errReplaced)
+	}
+	return dir.Chown(c.UID, c.GID)
+}
+
+// errReplaced tells of a directory that is not the one that was claimed.
+var errReplaced = errors.New("another directory is in its place")
 
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 

@@ -3,13 +3,17 @@
 package owner
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // claims is a user's state with a workspace. Its directory is stolen by writing
@@ -134,6 +138,8 @@ func TestRecordsOfNothingAreRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClaims(t)
 			c.crash(4242, 4243)
+			long := time.Now().Add(-2 * awayTime)
+			require.NoError(t, os.Chtimes(c.records()[0], long, long))
 			change(c)
 			require.Empty(t, c.self.Abandoned())
 			require.Empty(t, c.records())
@@ -203,4 +209,83 @@ func TestClaimsAtOnce(t *testing.T) {
 		require.NoError(t, <-done)
 	}
 	require.LessOrEqual(t, len(c.records()), 1)
+}
+
+// TestOnlyTheClaimedDirectoryIsGivenBack has another directory, or a link to one,
+// come into the place of the claimed one before that is given back.
+func TestOnlyTheClaimedDirectoryIsGivenBack(t *testing.T) {
+	mine := [2]int{os.Geteuid(), os.Getegid()}
+	for name, replace := range map[string]func(c claims, other string) error{
+		"a directory": func(c claims, other string) error { return os.Rename(other, c.dir) },
+		"a link":      func(c claims, other string) error { return os.Symlink(other, c.dir) },
+		"nothing":     func(claims, string) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClaims(t)
+			claim := c.claim()
+			other := filepath.Join(filepath.Dir(c.dir), "other")
+			require.NoError(t, os.Mkdir(other, 0o700))
+			require.NoError(t, os.Rename(c.dir, c.dir+"-old"))
+			require.NoError(t, replace(c, other))
+			claim.UID, claim.GID = mine[0], mine[1] // what everybody may do with their own
+			require.Error(t, claim.GiveBack())
+		})
+	}
+	c := newClaims(t)
+	claim := c.claim()
+	require.NoError(t, claim.GiveBack())
+	if mine[0] == 0 {
+		claim.UID, claim.GID = 4242, 4243
+		require.NoError(t, claim.GiveBack())
+		now, err := lookAt(c.dir)
+		require.NoError(t, err)
+		require.Equal(t, [2]int{4242, 4243}, now.now)
+	}
+}
+
+// TestOwnerOutlivesThePlace has a workspace's directory be away when others look
+// for what was left: on a disk that is not mounted, or by another name.
+func TestOwnerOutlivesThePlace(t *testing.T) {
+	c := newClaims(t)
+	c.crash(4242, 4243)
+	require.NoError(t, os.Rename(c.dir, c.dir+"-away"))
+	require.Empty(t, c.self.Abandoned())
+	require.NoError(t, os.Mkdir(c.dir, 0o700))
+	require.Empty(t, c.self.Abandoned(), "another directory")
+	require.True(t, claims{t, c.self, c.dir + "-away"}.claim().Lost())
+}
+
+// TestOwnerOutlivesAProcessThatDidNothing has one process begin first and run
+// nothing, and another be killed that did.
+func TestOwnerOutlivesAProcessThatDidNothing(t *testing.T) {
+	c := newClaims(t)
+	first := c.claim()
+	require.NoError(t, c.claim().Release(false))
+	require.NoError(t, first.Release(first.Fresh()))
+	require.Len(t, c.records(), 1)
+}
+
+// TestWhatIsNoRecordIsRemoved has something else be in the place of one, at which
+// nobody may wait.
+func TestWhatIsNoRecordIsRemoved(t *testing.T) {
+	for name, make := range map[string]func(record string) error{
+		"pipe":     func(record string) error { return unix.Mkfifo(record, 0o600) },
+		"link out": func(record string) error { return os.Symlink("/etc/passwd", record) },
+		"link": func(record string) error {
+			return errors.Join(os.WriteFile(record+"-x", []byte("1 2 \"/etc\"\n"), 0o600), os.Symlink(filepath.Base(record)+"-x", record))
+		},
+		"huge": func(record string) error {
+			return os.WriteFile(record, bytes.Repeat([]byte("1 2 \""), maxRecord), 0o600)
+		},
+		"nobody": func(record string) error { return os.WriteFile(record, []byte("-1 -1 \"/\"\n"), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClaims(t)
+			c.crash(4242, 4243)
+			record := c.records()[0]
+			require.NoError(t, os.Remove(record))
+			require.NoError(t, make(record))
+			require.False(t, c.claim().Lost())
+		})
+	}
 }

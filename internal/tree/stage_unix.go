@@ -29,13 +29,15 @@ func hold(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// take locks a stage that nobody holds.
+// take locks a stage that nobody holds. A directory that others may enter is
+// somebody's with such a name: none is made so.
 func take(root *os.Root, name string) (lock *os.File, ok bool) {
 	f, err := root.OpenFile(name, stageFlags, 0)
 	if err != nil {
 		return nil, false
 	}
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	info, err := f.Stat()
+	if err != nil || info.Mode().Perm()&0o077 != 0 || unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		f.Close()
 		return nil, false
 	}

@@ -34,7 +34,9 @@ func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(to, dead, "closed", "f"), nil, 0o600))
 	require.NoError(t, os.Chmod(filepath.Join(to, dead, "closed"), 0))
-	file, link := dead[:len(dead)-1], dead[:len(dead)-2]
+	file, link, users := dead[:len(dead)-1], dead[:len(dead)-2], dead[:len(dead)-3]
+	require.NoError(t, os.Mkdir(filepath.Join(to, users), 0o755))
+	require.NoError(t, os.Chmod(filepath.Join(to, users), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(to, file), nil, 0o600))
 	require.NoError(t, os.Symlink(from, filepath.Join(to, link)))
 	staged, err := tree.Stage(archive, root, tree.ExtractOptions{})
@@ -42,7 +44,7 @@ func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 
 	require.NoError(t, tree.RemoveStages(root))
 	require.NoDirExists(t, filepath.Join(to, dead))
-	for _, name := range append(kept, "below/"+dead, file, link) {
+	for _, name := range append(kept, "below/"+dead, file, link, users) {
 		_, err := os.Lstat(filepath.Join(to, name))
 		require.NoError(t, err, name)
 	}
@@ -51,5 +53,5 @@ func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 	require.FileExists(t, filepath.Join(to, "f"))
 	left, err := filepath.Glob(filepath.Join(to, ".pygent-stage-*"))
 	require.NoError(t, err)
-	require.Len(t, left, len(kept)+2)
+	require.Len(t, left, len(kept)+3)
 }
