@@ -25,6 +25,7 @@ const (
 	maxPiece      = 17 << 20 // an event, or a plain body: an answer of chatstream's limit, and what surrounds it
 	maxStreamBody = 512 << 20
 	maxErrorBody  = 256 << 10
+	errorBodyTime = 5 * time.Second
 )
 
 // chat makes one call, plain when emit is nil. It repeats the request only to
