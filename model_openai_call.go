@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -95,7 +96,7 @@ func (c *openAICall) roundTrip(watch *stallWatch, body []byte) (*ChatResponse, e
 	var res *http.Response
 	err := client.Post(watch.ctx, c.path(), nil, &res,
 		option.WithRequestBody("application/json", body),
-		option.WithMiddleware(refuseErrorStatus, decodeBody))
+		option.WithMiddleware(sendSeldom, refuseErrorStatus, decodeBody))
 	if err != nil {
 		return nil, err
 	}

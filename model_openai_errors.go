@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/x/pygent/internal/chatstream"
 )
@@ -25,7 +26,8 @@ func refuseErrorStatus(req *http.Request, next func(*http.Request) (*http.Respon
 		return res, err
 	}
 	defer res.Body.Close()
-	// What cannot be read is not said; the status stands.
+	// What cannot be read, or does not come in time, is not said; the status stands.
+	defer time.AfterFunc(errorBodyTime, func() { res.Body.Close() }).Stop()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	return nil, newStatusError(res.StatusCode, res.Header, body)
 }
