@@ -103,10 +103,14 @@ func (p *printer) typed() {
 	p.midLine = false
 }
 
-// unask notes that no answer is waited for any more.
+// unask notes that no answer is waited for any more, and ends the line if the user
+// did not.
 func (p *printer) unask() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.asked != "" {
+		p.endLine()
+	}
 	p.asked = ""
 }
 
