@@ -176,6 +176,22 @@ func TestAnErrorStatusStands(t *testing.T) {
 	}
 }
 
+func TestBadGzipIsSaid(t *testing.T) {
+	good := gzipped(`{"choices":[{"message":{"content":"hi"}}]}`)
+	for name, body := range map[string]string{
+		"a head":       "\x1f\x8b, and nothing else of gzip",
+		"what follows": good[:10] + "\xff\xff\xff\xff",
+		"a checksum":   good[:len(good)-8] + "12345678",
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := rawServer(t, rawOK+"\r\n"+body)
+			_, err := newModel(t, pygent.OpenAIBaseURL(url)).Chat(t.Context(), ask())
+			require.ErrorContains(t, err, "the answer cannot be decompressed: ")
+			require.True(t, apiError(t, err).Retryable)
+		})
+	}
+}
+
 func gzipped(text string) string {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

@@ -105,6 +105,9 @@ func responseError(err error, res *http.Response) error {
 			return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
 		}
 		return &APIError{Status: res.StatusCode, Message: err.Error(), RequestID: id, Retryable: true, Err: err}
+	case badGzip(err):
+		message := fmt.Sprintf("the answer cannot be decompressed: %v", err)
+		return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Retryable: true, Err: err}
 	case tooMuchFraming(err):
 		message := fmt.Sprintf("the answer is sent in chunks that hold almost nothing: %v (is that a model server?)", err)
 		return &APIError{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
