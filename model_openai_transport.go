@@ -49,11 +49,13 @@ var errTurnedAway = errors.New("the server turns requests away, one connection a
 // by itself. It does so without end for a server that speaks HTTP/2 and says on
 // each connection that another one is to be used.
 func sendSeldom(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-	const most = 6 // three redirects are followed, and connections that were idle may be dead
-	sent := 1
+	// Three redirects are followed, and connections that were idle may be dead.
+	// With HTTP/2 each time takes two copies of the body.
+	const most = 5
+	copies := 0
 	if again := req.GetBody; again != nil {
 		req.GetBody = func() (io.ReadCloser, error) {
-			if sent++; sent > most {
+			if copies++; copies > most {
 				return nil, errTurnedAway
 			}
 			return again()
