@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,48 @@ func TestAnswersInOddFramesAreRead(t *testing.T) {
 	url, _ := rawServer(t, "HTTP/1.1 400 x\r\nContent-Encoding: gzip\r\n\r\n"+gzipped(`{"error":{"message":"too warm"}}`))
 	_, err := newModel(t, pygent.OpenAIBaseURL(url)).Chat(t.Context(), ask())
 	require.ErrorContains(t, err, "status 400: too warm")
+}
+
+// TestAnErrorStatusStands has servers that name it, and do not come to an end.
+func TestAnErrorStatusStands(t *testing.T) {
+	for _, status := range []int{http.StatusSwitchingProtocols, http.StatusBadRequest} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Connection", "Upgrade")
+				w.Header().Set("Upgrade", "x")
+				w.WriteHeader(status)
+				if status >= 200 {
+					_, _ = io.WriteString(w, "too warm") // for the client to see
+				}
+				_ = http.NewResponseController(w).Flush() // likewise
+				<-r.Context().Done()
+			}))
+			defer s.Close()
+			_, err := newModel(t, pygent.OpenAIBaseURL(s.URL), pygent.OpenAIStallTimeouts(30*time.Second, 0)).Chat(t.Context(), ask())
+			require.Equal(t, status, apiError(t, err).Status, "%v", err)
+			require.False(t, apiError(t, err).Retryable)
+			if status >= 200 {
+				require.ErrorContains(t, err, "too warm")
+			}
+		})
+	}
+}
+
+func TestBadGzipIsSaid(t *testing.T) {
+	good := gzipped(`{"choices":[{"message":{"content":"hi"}}]}`)
+	for name, body := range map[string]string{
+		"a head":       "\x1f\x8b, and nothing else of gzip",
+		"what follows": good[:10] + "\xff\xff\xff\xff",
+		"a checksum":   good[:len(good)-8] + "12345678",
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := rawServer(t, rawOK+"\r\n"+body)
+			_, err := newModel(t, pygent.OpenAIBaseURL(url)).Chat(t.Context(), ask())
+			require.ErrorContains(t, err, "the answer cannot be decompressed: ")
+			require.True(t, apiError(t, err).Retryable)
+		})
+	}
 }
 
 func gzipped(text string) string {

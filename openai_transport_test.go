@@ -1,6 +1,8 @@
 package pygent_test
 
 import (
+	"bufio"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -105,6 +108,47 @@ func TestRedirectsOnTheSameServer(t *testing.T) {
 	_, err = newModel(t, pygent.OpenAIBaseURL(loop.URL)).Chat(t.Context(), ask())
 	require.ErrorIs(t, err, pygent.ErrRedirected)
 	require.Equal(t, 4, *got)
+	require.ErrorContains(t, err, "and so again and again (is the base URL right?)")
+}
+
+// turnAway speaks HTTP/2 to have every request sent on another connection.
+func turnAway(_ *http.Server, conn *tls.Conn, _ http.Handler) {
+	const frameHead, headers = 9, 1
+	frame := func(kind byte, data string) string {
+		return string([]byte{0, 0, byte(len(data)), kind, 0, 0, 0, 0, 0}) + data
+	}
+	_, _ = io.WriteString(conn, frame(4, "")) // the client tells of errors
+	r := bufio.NewReader(conn)
+	_, _ = r.Discard(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	for {
+		head := make([]byte, frameHead)
+		if _, err := io.ReadFull(r, head); err != nil {
+			return
+		}
+		if head[3] == headers {
+			break
+		}
+		_, _ = r.Discard(int(head[0])<<16 | int(head[1])<<8 | int(head[2]))
+	}
+	_, _ = io.WriteString(conn, frame(7, strings.Repeat("\x00", 8)))
+}
+
+func TestAServerThatTurnsRequestsAwayIsLeft(t *testing.T) {
+	var got atomic.Int32
+	s := httptest.NewUnstartedServer(nil)
+	s.EnableHTTP2 = true
+	s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
+		"h2": func(s *http.Server, conn *tls.Conn, h http.Handler) {
+			got.Add(1)
+			turnAway(s, conn, h)
+		},
+	}
+	s.StartTLS()
+	defer s.Close()
+	_, err := newModel(t, pygent.OpenAIBaseURL(s.URL), pygent.OpenAIHTTPClient(s.Client())).Chat(t.Context(), ask())
+	require.ErrorContains(t, err, "the server turns requests away")
+	require.True(t, apiError(t, err).Retryable)
+	require.LessOrEqual(t, got.Load(), int32(6))
 }
 
 func TestHeadersAreBounded(t *testing.T) {

@@ -281,6 +281,7 @@ func TestCtrlCInterruptsTheQuestionForApproval(t *testing.T) {
 	term.send("go\n")
 	term.expect("why not: ")
 	term.send(ctrlC)
+	term.expect("\n  error: denied: ")
 	term.expect("(interrupted)\n> ")
 	term.send("say something\n") // not lost to the question
 	term.expect("As you like.\n> ")

@@ -146,10 +146,14 @@ func (p *Printer) typed() {
 	p.text.midLine = false
 }
 
-// unask notes that no answer is waited for any more.
+// unask notes that no answer is waited for any more, and ends the line if the user
+// did not.
 func (p *Printer) unask() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.asked != "" {
+		p.text.EndLine()
+	}
 	p.asked = ""
 }
 

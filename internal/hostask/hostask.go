@@ -125,7 +125,7 @@ func (b *Broker) Command() (end func()) {
 		defer b.mu.Unlock()
 		if b.commands--; b.commands == 0 {
 			clear(b.once)
-			b.asked, b.waited = 0, 0
+			b.asked, b.waited, b.since = 0, 0, time.Now() // an open question counts from now
 			b.dropUnwanted()
 		}
 	}

@@ -264,3 +264,25 @@ func TestQuestionsHoldCommandsUpForATime(t *testing.T) {
 		require.InDelta(t, answerTime, time.Since(begun), float64(time.Second))
 	})
 }
+
+// TestAQuestionHoldsUpNoLaterCommand has a command end while a question is open.
+func TestAQuestionHoldsUpNoLaterCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(func(ctx context.Context, _ []string) (Answer, error) {
+			<-ctx.Done()
+			return Answer{}, ctx.Err()
+		})
+		defer b.Close()
+		end := b.Command()
+		go b.Permit(t.Context(), "early.example", 443)
+		time.Sleep(answerTime - time.Minute)
+		end()
+
+		defer b.Command()()
+		begun := time.Now()
+		for i := range MaxHosts {
+			b.Permit(t.Context(), fmt.Sprintf("%d.example", i), 443)
+		}
+		require.InDelta(t, MaxTime, time.Since(begun), float64(2*time.Minute))
+	})
+}

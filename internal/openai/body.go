@@ -2,7 +2,9 @@ package openai
 
 import (
 	"bufio"
+	"compress/flate"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -69,6 +71,11 @@ func (d *decoded) begin() error {
 	d.res.Header.Del("Content-Encoding")
 	d.read, d.in = decoder, in
 	return nil
+}
+
+// badGzip reports whether a body began like gzip and does not go on like it.
+func badGzip(err error) bool {
+	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, new(flate.CorruptInputError))
 }
 
 // fuse ends a compressed body that goes on and on without a byte coming out.

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -25,6 +26,7 @@ const (
 	maxPiece      = 17 << 20 // an event, or a plain body: an answer of chatstream's limit, and what surrounds it
 	maxStreamBody = 512 << 20
 	maxErrorBody  = 256 << 10
+	errorBodyTime = 5 * time.Second
 )
 
 // call is one attempt.
@@ -69,7 +71,7 @@ func (c *call) roundTrip(watch *stallWatch, body []byte) (*chatstream.Answer, er
 	var res *http.Response
 	err := client.Post(watch.ctx, c.path(), nil, &res,
 		option.WithRequestBody("application/json", body),
-		option.WithMiddleware(refuseErrorStatus, decodeBody))
+		option.WithMiddleware(sendSeldom, refuseErrorStatus, decodeBody))
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,8 @@ func refuseErrorStatus(req *http.Request, next func(*http.Request) (*http.Respon
 		return res, err
 	}
 	defer res.Body.Close()
-	// What cannot be read is not said; the status stands.
+	// What cannot be read, or does not come in time, is not said; the status stands.
+	defer time.AfterFunc(errorBodyTime, func() { res.Body.Close() }).Stop()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	return nil, newStatusError(res.StatusCode, res.Header, body)
 }
@@ -123,6 +124,9 @@ func responseError(err error, res *http.Response) error {
 			return &Error{Status: res.StatusCode, Message: message, RequestID: id, Err: err}
 		}
 		return &Error{Status: res.StatusCode, Message: err.Error(), RequestID: id, Retryable: true, Err: err}
+	case badGzip(err):
+		message := fmt.Sprintf("the answer cannot be decompressed: %v", err)
+		return &Error{Status: res.StatusCode, Message: message, RequestID: id, Retryable: true, Err: err}
 	case tooMuchFraming(err):
 		message := fmt.Sprintf("the answer is sent in chunks that hold almost nothing: %v (is that a model server?)", err)
 		return &Error{Status: res.StatusCode, Message: message, RequestID: id, Err: err}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -76,6 +77,28 @@ func guarded(client *http.Client) *http.Client {
 	return &guarded
 }
 
+// errTurnedAway tells of a server that takes no request.
+var errTurnedAway = errors.New("the server turns requests away, one connection after another")
+
+// sendSeldom is a middleware that bounds how often the transport sends a request
+// by itself. It does so without end for a server that speaks HTTP/2 and says on
+// each connection that another one is to be used.
+func sendSeldom(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	// Three redirects are followed, and connections that were idle may be dead.
+	// With HTTP/2 each time takes two copies of the body.
+	const most = 5
+	copies := 0
+	if again := req.GetBody; again != nil {
+		req.GetBody = func() (io.ReadCloser, error) {
+			if copies++; copies > most {
+				return nil, errTurnedAway
+			}
+			return again()
+		}
+	}
+	return next(req)
+}
+
 // checkRedirect refuses a redirect to another origin, and one that would make
 // another request of ours. All of its headers and its body would go along, and
 // any of them may be a secret. What remains is a server that moved the path.
@@ -91,7 +114,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	case req.Method != from.Method:
 		e.why = fmt.Sprintf("with a status that makes %s a %s", from.Method, req.Method)
 	case len(via) > most:
-		e.why = "and so again and again"
+		e.why, e.loops = "and so again and again", true
 	default:
 		return nil
 	}
@@ -120,6 +143,7 @@ var ErrRedirected = errors.New("the server sends requests on to another place")
 type redirectError struct {
 	from, to *url.URL
 	why      string
+	loops    bool
 }
 
 // Error says from where to where, without what a URL may hold of secrets.
@@ -138,7 +162,7 @@ func bare(u *url.URL) string {
 
 // hint says what to do about it.
 func (e *redirectError) hint() string {
-	if !isHTTP(e.to) {
+	if !isHTTP(e.to) || e.loops {
 		return "is the base URL right?"
 	}
 	return "if you trust it, give that in the base URL: " + e.baseOf()
