@@ -272,14 +272,7 @@ func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
 	}
 	return feed.New(func(e Event) {
 		defer a.enter(&a.handling, "an event handler")()
-		guard.Do(func() (struct{}, error) {
-			f(e)
-			return struct{}{}, nil
-		}, func(_ struct{}, err error) {
-			if err != nil {
-				a.handlerFailed(err)
-			}
-		})
+		guard.Call(func() { f(e) }, a.handlerFailed)
 	}, mergeDeltas)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/calltext"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/pause"
 )
 
@@ -220,7 +221,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return contextError(ctx)
+		return guard.ContextError(ctx)
 	}
 }
 
