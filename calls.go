@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/cut"
 )
 
 // Why a call was not run, as its result says.
@@ -105,7 +107,7 @@ func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 		return &ToolResult{Content: fmt.Sprintf(resultSkipped, context.Cause(ctx)), IsError: true}
 	}
 	result, polls := r.execute(ctx, call)
-	result.Content = bound(result.Content, max(maxToolResult, resultBound(call.Name)))
+	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
 	if !polls && ctx.Err() == nil {
 		r.noteCycle(call, result)
 	}

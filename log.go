@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+
+	"github.com/x/pygent/internal/cut"
 )
 
 // logStart says with what the agent begins, and what was not as asked for.
@@ -50,11 +52,11 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 	case EventMessage:
 		return slog.LevelDebug, "answer", []slog.Attr{slog.Int("calls", len(e.Message.ToolCalls)), tokensInLog(e.Usage)}
 	case EventToolCall:
-		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", headOf(describeCall(*e.Call), loggedCall))}
+		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(describeCall(*e.Call), loggedCall))}
 	case EventToolDone:
 		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("failed", e.Output.IsError), slog.Int("bytes", len(e.Output.Content))}
 	case EventToolSkipped:
-		return slog.LevelDebug, "tool call not run", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("why", headOf(e.Output.Content, loggedCall))}
+		return slog.LevelDebug, "tool call not run", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("why", cut.Head(e.Output.Content, loggedCall))}
 	case EventNotice:
 		return slog.LevelInfo, e.Text, nil
 	case EventWarning:

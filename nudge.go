@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/guard"
 )
@@ -234,7 +235,7 @@ func (r *run) openJobs(ctx context.Context) []string {
 	var open []string
 	for _, job := range all {
 		if job.Running {
-			open = append(open, fmt.Sprintf("job %s runs: %s", job.ID, headOf(job.Command, 80)))
+			open = append(open, fmt.Sprintf("job %s runs: %s", job.ID, cut.Head(job.Command, 80)))
 		}
 	}
 	return open
