@@ -25,7 +25,7 @@ var layers = [][]string{
 		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/crew", "internal/cut", "internal/cycle", "internal/edit", "internal/egress", "internal/eventlog",
 		"internal/feed", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonobj",
-		"internal/jsonwalk", "internal/ledger", "internal/lineinput", "internal/notices",
+		"internal/jsonwalk", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/patherr", "internal/pause", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
 		"internal/strict", "internal/toolbox", "internal/tree",
