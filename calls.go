@@ -1,22 +1,19 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-)
+	"time"
 
-// Why a call was not run, as its result says.
-const (
-	notRun        = "not run: "
-	resultCutOff  = notRun + "the answer was cut off by the token limit, so this call may be incomplete; write in smaller pieces"
-	resultLimit   = notRun + "the limit of tool calls for this run is reached"
-	resultLast    = notRun + "the limit of this run is reached"
-	resultEnded   = notRun + "an earlier call of the same message ended the run"
-	resultSkipped = notRun + "%v"
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/cycle"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/nudge"
 )
 
 // runCalls runs the tool calls of a message in order. Every call gets exactly
@@ -58,18 +55,18 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 func (r *run) whyNot(ctx context.Context) string {
 	switch {
 	case r.truncated:
-		return resultCutOff
+		return nudge.CutOff
 	case r.broken != nil:
-		return fmt.Sprintf(resultSkipped, r.broken)
+		return nudge.NotRun(r.broken)
 	case r.result.Status == StatusMaxToolCalls:
-		return resultLimit
+		return nudge.CallLimit
 	case r.result.Status != "":
-		return resultEnded
+		return nudge.Ended
 	case ctx.Err() != nil:
-		return fmt.Sprintf(resultSkipped, context.Cause(ctx))
+		return nudge.NotRun(context.Cause(ctx))
 	case r.result.ToolCalls >= r.opts.MaxToolCalls:
 		r.end(StatusMaxToolCalls, r.toolCallLimit())
-		return resultLimit
+		return nudge.CallLimit
 	}
 	return ""
 }
@@ -89,7 +86,7 @@ func (r *run) skip(call ToolCall, why, note string) error {
 
 // answer appends the result of a call, with a note for the model, and tells it.
 func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note string) error {
-	if err := r.record(ToolMessage(call.ID, joinLines(result.Content, note))); err != nil {
+	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
 		return err
 	}
 	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result})
@@ -102,10 +99,10 @@ func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	r.result.ToolCalls++
 	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call})
 	if ctx.Err() != nil {
-		return &ToolResult{Content: fmt.Sprintf(resultSkipped, context.Cause(ctx)), IsError: true}
+		return &ToolResult{Content: nudge.NotRun(context.Cause(ctx)), IsError: true}
 	}
 	result, polls := r.execute(ctx, call)
-	result.Content = bound(result.Content, max(maxToolResult, resultBound(call.Name)))
+	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
 	if !polls && ctx.Err() == nil {
 		r.noteCycle(call, result)
 	}
@@ -198,6 +195,99 @@ func (r *run) showImages(urls []string) error {
 		msg.Parts = append(msg.Parts, Part{ImageURL: url})
 	}
 	return r.record(msg)
+}
+
+// openWithin bounds how long a run looks for what is open before it stops.
+const openWithin = 3 * time.Second
+
+// checkStop refuses a stop, once in a run, when a call of the same answer failed,
+// or when tasks or jobs are at work still: the model may not know.
+func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string) *ToolResult {
+	if result.End != StatusStopped || r.stopRefused || ctx.Err() != nil {
+		return result
+	}
+	var open []string
+	if len(failed) > 0 {
+		open = append(open, nudge.Failed(failed))
+	}
+	open = append(open, r.openTasks(ctx)...)
+	open = append(open, r.openJobs(ctx)...)
+	if len(open) == 0 {
+		return result
+	}
+	r.stopRefused = true
+	return &ToolResult{Content: nudge.NotStopped(open), IsError: true}
+}
+
+// openTasks names the delegated tasks that are at work.
+func (r *run) openTasks(ctx context.Context) []string {
+	tasks, err := r.agent.openTasks(ctx)
+	if err != nil {
+		r.agent.log.Warn("open tasks are not known", "error", err)
+	}
+	var open []string
+	for _, t := range tasks {
+		open = append(open, fmt.Sprintf("task %s is %s", t.ID, t.State))
+	}
+	return open
+}
+
+// openJobs names the background jobs that run. A runtime in which no command ran
+// is not asked: that could start it.
+func (r *run) openJobs(ctx context.Context) []string {
+	jobs, ok := r.agent.runtime.(JobRunner)
+	if !ok || !r.agent.ranCommands.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	all, err := guard.Outlive(ctx, func() ([]Job, error) { return jobs.Jobs(ctx) })
+	if err != nil {
+		r.agent.log.Warn("background jobs are not known", "error", err)
+	}
+	var open []string
+	for _, job := range all {
+		if job.Running {
+			open = append(open, fmt.Sprintf("job %s runs: %s", job.ID, cut.Head(job.Command, 80)))
+		}
+	}
+	return open
+}
+
+// noteCycle tells a model that goes round in circles, and in the end stops it.
+func (r *run) noteCycle(call ToolCall, result *ToolResult) {
+	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.IsError || result.failed)
+	if !found {
+		return
+	}
+	note, reason := nudge.Repeated(call.Name, last.Calls, last.Times)
+	result.Content = nudge.OnALine(result.Content, note)
+	if last.Times >= cycle.Stuck {
+		r.end(StatusStuck, reason)
+	}
+}
+
+// refuseCalls answers the calls of an answer that was to sum up. A summary that
+// the model gives by calling stop is taken all the same.
+func (r *run) refuseCalls(calls []ToolCall) error {
+	for _, call := range calls {
+		if summary := stopSummary(call); summary != "" {
+			r.result.Summary = summary
+		}
+		if err := r.skip(call, nudge.LastCall, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopSummary returns what a call of stop gives as the summary, if it is one.
+func stopSummary(call ToolCall) string {
+	var in stopInput
+	if call.Name != "stop" || json.Unmarshal([]byte(call.Arguments), &in) != nil {
+		return ""
+	}
+	return strings.TrimSpace(in.Summary)
 }
 
 // permit decides whether a call may run. Deny overrides allow, and no answer
@@ -319,130 +409,4 @@ func (a *Agent) hostApproval() HostApprovalFunc {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.opts.approveHosts
-}
-
-// ErrNothingToResume is returned by [Agent.Resume] for an empty conversation.
-var ErrNothingToResume = errors.New("there is no run to resume")
-
-// Resume goes on with a run that was interrupted, by the death of its process
-// say, from the history that was kept. It takes the same options as
-// [Agent.RunUntilStop], whose result it returns; limits count anew.
-//
-// Every message of the model is in the history before its tools run, and every
-// result before the model is asked again. So what may be missing are results of
-// the last message's calls. Those of tools that are declared Idempotent are run
-// again, such as delegate_task, which finds its task by the same id. All others
-// are answered "interrupted; it may have taken effect", for the model to look.
-// A run that had ended already gives its status without asking the model.
-func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) {
-	if !slices.ContainsFunc(a.history.view(), func(m Message) bool { return m.Role != RoleSystem }) {
-		return &Result{Status: StatusFailed, Reason: ErrNothingToResume.Error()}, ErrNothingToResume
-	}
-	return a.run(ctx, "", nil, append(opts[:len(opts):len(opts)], runOption(func(o *runOptions) { o.resume = true })))
-}
-
-// exchangeAtEnd finds the last message that calls tools, when only results
-// follow it. given has the result of each call, nil for one without.
-func exchangeAtEnd(record []Message) (at int, given []*Message, ok bool) {
-	results := map[string][]*Message{} // by call, the last first
-	for at = len(record) - 1; at >= 0; at-- {
-		m := &record[at]
-		if m.Role == RoleTool {
-			results[m.ToolCallID] = append(results[m.ToolCallID], m)
-			continue
-		}
-		if m.Role != RoleAssistant || len(m.ToolCalls) == 0 {
-			return 0, nil, false
-		}
-		given = make([]*Message, len(m.ToolCalls))
-		for i, call := range m.ToolCalls {
-			if left := results[call.ID]; len(left) > 0 {
-				given[i], results[call.ID] = left[len(left)-1], left[:len(left)-1]
-			}
-		}
-		return at, given, true
-	}
-	return 0, nil, false
-}
-
-// wasRefused reports whether a call of a tool that ends the run did not end it,
-// as its result says.
-func wasRefused(result *Message) bool {
-	text := result.Text()
-	return strings.HasPrefix(text, notRun) || strings.HasPrefix(text, notStopped) ||
-		strings.HasPrefix(text, "error: ") || text == interruptedResult
-}
-
-// resume answers the calls that were left open, and ends the run if it had
-// ended.
-func (r *run) resume(ctx context.Context) error {
-	record := r.agent.history.view()
-	at, given, ok := exchangeAtEnd(record)
-	if !ok {
-		r.resumeReply(record)
-		return nil
-	}
-	msg := record[at]
-	r.message = at
-	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
-	var images []string
-	for i, call := range msg.ToolCalls {
-		shown, err := r.resumeCall(r.withCall(ctx, i), call, given[i])
-		if err != nil {
-			return err
-		}
-		images = append(images, shown...)
-	}
-	if err := r.showImages(images); err != nil {
-		return err
-	}
-	return r.broken
-}
-
-// resumeReply takes up a conversation whose last message is a reply, which may
-// have ended the run. A reply that sums up at a limit did not: limits count anew.
-func (r *run) resumeReply(record []Message) {
-	at := len(record) - 1
-	if record[at].Role != RoleAssistant {
-		return
-	}
-	r.result.Message, r.replies = record[at], 1
-	summedUp := at > 0 && strings.Contains(record[at-1].Text(), sayEndsHere)
-	for at >= 2 && toldToGoOn(record[at-1]) && isReply(record[at-2]) {
-		at -= 2
-		r.replies++
-	}
-	r.result.Summary = strings.TrimSpace(record[at].Text())
-	if !summedUp && (r.opts.replyEnds || r.replies >= r.opts.maxReplies) {
-		r.end(StatusReplied, "")
-	}
-}
-
-func toldToGoOn(m Message) bool {
-	return m.Role == RoleUser && strings.HasPrefix(m.Text(), sayGoOn)
-}
-
-func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls) == 0 }
-
-// resumeCall gives a call of the interrupted message its result, when it has
-// none: by running it again where that is safe. One that has its result counts
-// only when it ended the run. It returns the images of a result that it gave.
-func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) (images []string, err error) {
-	tool, unknown := r.agent.tools.lookup(call.Name)
-	again := unknown == nil && tool.Idempotent
-	switch {
-	case given != nil:
-		if again && tool.ends && r.result.Status == "" && !wasRefused(given) {
-			result, _ := r.execute(ctx, call)
-			r.finished(result)
-		}
-		return nil, nil
-	case r.result.Status != "":
-		return nil, r.skip(call, resultEnded, "")
-	case !again:
-		return nil, r.skip(call, interruptedResult, "")
-	}
-	result := r.runCall(ctx, call)
-	r.finished(result)
-	return result.Images, r.answer(EventToolDone, call, result, "")
 }

@@ -22,19 +22,21 @@ const module = "github.com/x/pygent"
 // ARCHITECTURE.md for what the layers are.
 var layers = [][]string{
 	{ // Leaves, each of which knows one thing.
-		"internal/budget", "internal/callback", "internal/crew", "internal/cut", "internal/cycle", "internal/edit",
-		"internal/egress", "internal/eventlog", "internal/feed", "internal/gitwatch", "internal/guard", "internal/hostask",
-		"internal/inside", "internal/jsonobj", "internal/jsonwalk", "internal/ledger", "internal/lineinput",
-		"internal/notices", "internal/offline", "internal/owner", "internal/patherr", "internal/pause", "internal/rota",
-		"internal/screen", "internal/spelling", "internal/sse", "internal/strict", "internal/toolbox", "internal/tree",
-		"internal/ban", "internal/standin", "internal/cmdtest",
+		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
+		"internal/crew", "internal/cut", "internal/cycle", "internal/edit", "internal/egress", "internal/eventlog",
+		"internal/feed", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonobj",
+		"internal/jsonwalk", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
+		"internal/offline", "internal/owner", "internal/patherr", "internal/pause", "internal/rota",
+		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
+		"internal/strict", "internal/toolbox", "internal/tree",
 	},
 	{ // What is built from leaves.
-		"internal/chatstream", "internal/excerpt", "internal/guest/...", "internal/tomlfile", "internal/toolschema",
-		"internal/workspace",
+		"internal/chatstream", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
+		"internal/toolschema", "internal/workspace",
 	},
 	{ // What a part of the root stands on.
-		"internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings", "internal/treestore",
+		"internal/console", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings",
+		"internal/treestore",
 	},
 	{ // What is built from those.
 		"internal/docker", "internal/openai",
@@ -55,7 +57,8 @@ var withinLayer = map[string][]string{
 func TestImportsRunDown(t *testing.T) {
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		t.Run(system, func(t *testing.T) {
-			for _, wrong := range wrongImports(listPackages(t, system)) {
+			packages := listPackages(t, system)
+			for _, wrong := range append(wrongImports(packages), staleEntries(packages)...) {
 				t.Error(wrong)
 			}
 		})
@@ -93,6 +96,16 @@ func TestWrongImportsAreFound(t *testing.T) {
 			require.Contains(t, wrong[0], tt.says)
 		})
 	}
+}
+
+func TestStaleEntriesAreFound(t *testing.T) {
+	var packages []listedPackage
+	for _, entry := range slices.Concat(layers...) {
+		packages = append(packages, listedPackage{ImportPath: importPath(strings.TrimSuffix(entry, "/..."))})
+	}
+	require.Empty(t, staleEntries(packages))
+	require.Equal(t, []string{"internal/ban is in the table layers in imports_test.go, but there is no such package"},
+		staleEntries(slices.DeleteFunc(packages, func(p listedPackage) bool { return p.ImportPath == importPath("internal/ban") })))
 }
 
 // listedPackage is what the go command says of a package.
@@ -142,6 +155,23 @@ func wrongImports(packages []listedPackage) []string {
 		}
 	}
 	return wrong
+}
+
+// staleEntries returns a sentence for each entry of the table that no package
+// falls under.
+func staleEntries(packages []listedPackage) []string {
+	used := map[string]bool{}
+	for _, p := range packages {
+		entry, _ := layerOf(p.ImportPath)
+		used[entry] = true
+	}
+	var stale []string
+	for _, entry := range slices.Concat(layers...) {
+		if !used[entry] {
+			stale = append(stale, entry+" is in the table layers in imports_test.go, but there is no such package")
+		}
+	}
+	return stale
 }
 
 // layerOf returns the entry of the table that a package falls under, and its

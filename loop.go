@@ -11,6 +11,7 @@ import (
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/nudge"
 )
 
 // run is one run of an agent's loop. It belongs to one goroutine.
@@ -201,25 +202,63 @@ func (r *run) step(ctx context.Context) error {
 	return nil
 }
 
-// ask brings the system message up to date and calls the model, which it repeats
-// as the retry policy says. It notes what the answer has used.
-func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
-	specs, err := r.agent.refreshSystem(ctx)
-	if err != nil {
-		return nil, err
+// beginStep starts the clock of a step, which stands still while somebody is
+// asked about a call.
+func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
+	if r.opts.StepTimeout <= 0 {
+		return ctx, func() {}
 	}
-	r.specs = specs
-	if r.agent.history.bytes() > maxConversation {
-		r.end(StatusContextFull, errConversation.Error())
-		return nil, errConversation
+	step, cancel := r.agent.asking.WithTimeout(ctx, r.opts.StepTimeout, r.stepOver)
+	r.patience = step.Done()
+	return step, func() {
+		if step.Err() == nil { // else the run ends with the step
+			r.patience = ctx.Done()
+		}
+		cancel()
 	}
-	resp, err := r.askOften(ctx, &ChatRequest{Model: r.agent.modelName, Messages: r.agent.history.conversation(), Tools: specs})
-	if err != nil {
-		return nil, fmt.Errorf("ask the model: %w", err)
+}
+
+// interrupted ends the run because ctx, or the context of its step, ended. A
+// time limit of the run itself is a status; anything else is an error too. A run
+// that had ended already stays as it is.
+func (r *run) interrupted(ctx context.Context) error {
+	if r.result.Status != "" {
+		return nil
 	}
-	r.result.Usage = r.result.Usage.Add(resp.Usage)
-	r.budget.Spend(r.result.Usage)
-	return resp, nil
+	err := guard.ContextError(ctx)
+	switch {
+	case errors.Is(err, errHandler):
+		return r.fail(err)
+	case errors.Is(err, r.stepOver):
+		r.end(StatusTimeout, fmt.Sprintf("the step took longer than %s", r.opts.StepTimeout))
+		return nil
+	case errors.Is(err, r.timeOver):
+		r.end(StatusTimeout, fmt.Sprintf("the run took longer than %s", r.opts.MaxTime))
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		r.end(StatusTimeout, "the caller's deadline passed")
+	default:
+		r.end(StatusCancelled, err.Error())
+	}
+	return err
+}
+
+// nudge appends what the model has to hear before it is asked again: that tasks
+// ended, and what to do after an answer that called no tool.
+func (r *run) nudge() error {
+	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies})
+	if say != "" {
+		say = nudge.OnALine(say, r.limitNote())
+	}
+	for _, text := range []string{r.agent.notices.take(), say} {
+		if text == "" {
+			continue
+		}
+		if err := r.record(UserMessage(text)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // askFailed ends the run because the model could not be asked.
@@ -254,99 +293,6 @@ func (r *run) take(resp *ChatResponse) error {
 	}
 	r.tookReply(resp)
 	return nil
-}
-
-// maxConversation is how many bytes of JSON a conversation may have for a model
-// to be asked: more than any provider takes in a request. All of it is in memory,
-// several times while a request is made, and a server that goes wild adds to it
-// with each answer.
-const maxConversation = 64 << 20
-
-var errConversation = fmt.Errorf("the conversation has more than %d MiB, which no model reads: begin a new one", maxConversation>>20)
-
-// askOften makes a model call until it succeeds, or must not be repeated.
-func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
-	policy := r.agent.opts.retry.withDefaults()
-	for attempt := 1; ; attempt++ {
-		resp, err := r.askOnce(ctx, req)
-		if err == nil {
-			return resp, nil
-		}
-		wait, final := policy.next(ctx, attempt, err)
-		if final != nil {
-			return nil, final
-		}
-		r.agent.log.Warn("model call failed; retrying", "attempt", attempt, "wait", wait, "error", err)
-		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Error: err.Error()}})
-		if err := sleep(ctx, wait); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// askOnce makes one model call. A panic of the model is an error, and a model
-// that ignores the end of its context is left behind.
-func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
-	deltas := guard.NewGate(r.delta)
-	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
-		if s, ok := r.agent.model.(StreamingModel); ok {
-			return s.ChatStream(ctx, req, deltas.Pass)
-		}
-		return r.agent.model.Chat(ctx, req)
-	})
-	deltas.Shut()
-	r.agent.logPanic("model", err)
-	switch {
-	case err != nil:
-		return nil, err
-	case resp == nil:
-		return nil, errors.New("the model returned neither a response nor an error")
-	}
-	own := *resp // a model may return one value each time
-	own.Message.Role = RoleAssistant
-	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
-	return &own, nil
-}
-
-// delta turns a piece of an answer into events. Nobody waits for those: the
-// message that follows holds all.
-func (r *run) delta(d Delta) {
-	for _, e := range []Event{
-		{Type: EventReasoning, Text: d.Reasoning},
-		{Type: EventText, Text: d.Text},
-		{Type: EventNotice, Text: d.Notice},
-	} {
-		if e.Text != "" {
-			e.Step = r.result.Steps
-			r.agent.emit(e)
-		}
-	}
-}
-
-// uniqueCalls gives calls without an id, or with the id of another call of the
-// same message, one of their own, so that every call can have its result. at is
-// where the message goes in the history, which is never the same twice.
-func uniqueCalls(calls []ToolCall, at int) []ToolCall {
-	seen := map[string]bool{}
-	var fixed []ToolCall
-	for i, c := range calls {
-		if c.ID != "" && !seen[c.ID] {
-			seen[c.ID] = true
-			continue
-		}
-		if fixed == nil {
-			fixed = append(fixed, calls...)
-		}
-		id := fmt.Sprintf("call_%d_%d", at, i)
-		for seen[id] {
-			id += "x"
-		}
-		fixed[i].ID, seen[id] = id, true
-	}
-	if fixed == nil {
-		return calls
-	}
-	return fixed
 }
 
 // isEmpty reports whether a message of the model neither says nor calls anything.
@@ -402,6 +348,50 @@ func (r *run) tookReply(resp *ChatResponse) {
 		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))
 	}
 }
+
+// limitNote is what the model has to hear of the limit of steps: how many are
+// left, or that it is asked to sum up. It is empty while there are many.
+//
+// After calls it is a line of the last result, since some providers refuse a
+// message of the user right after results.
+func (r *run) limitNote() string {
+	left := r.opts.MaxSteps - r.result.Steps
+	switch {
+	case !r.sumsUp():
+		return ""
+	case r.result.Status == StatusMaxToolCalls:
+		return r.sayLast(r.toolCallLimit())
+	case r.result.Status != "":
+		return ""
+	case left == 0:
+		return r.sayLast(r.stepLimit())
+	}
+	return nudge.StepsLeft(left)
+}
+
+func (r *run) sayLast(limit string) string {
+	r.toldLast = true
+	return nudge.SumUp(limit)
+}
+
+func (r *run) stepLimit() string {
+	return fmt.Sprintf("the limit of %d steps is reached", r.opts.MaxSteps)
+}
+
+func (r *run) toolCallLimit() string {
+	return fmt.Sprintf("the limit of %d tool calls is reached", r.opts.MaxToolCalls)
+}
+
+// spent is how many tokens the run and its tasks have used, and those set aside
+// for tasks at work.
+func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
+
+// budgetSpent reports whether the run has used up its tokens.
+func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r.opts.MaxTokens }
+
+// sumsUp reports whether the run is one that lets the model sum up at a limit.
+// A run of one step is a pass of the caller's own loop.
+func (r *run) sumsUp() bool { return r.opts.MaxSteps > 1 }
 
 // record appends messages to the history. An error ends the run.
 func (r *run) record(msgs ...Message) error {

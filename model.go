@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/calltext"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pause"
 )
 
@@ -220,8 +222,176 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return contextError(ctx)
+		return guard.ContextError(ctx)
 	}
+}
+
+// ask brings the system message up to date and calls the model, which it repeats
+// as the retry policy says. It notes what the answer has used.
+func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
+	specs, err := r.agent.refreshSystem(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.specs = specs
+	if r.agent.history.bytes() > maxConversation {
+		r.end(StatusContextFull, errConversation.Error())
+		return nil, errConversation
+	}
+	resp, err := r.askOften(ctx, &ChatRequest{Model: r.agent.modelName, Messages: r.agent.history.conversation(), Tools: specs})
+	if err != nil {
+		return nil, fmt.Errorf("ask the model: %w", err)
+	}
+	r.result.Usage = r.result.Usage.Add(resp.Usage)
+	r.budget.Spend(r.result.Usage)
+	return resp, nil
+}
+
+// maxConversation is how many bytes of JSON a conversation may have for a model
+// to be asked: more than any provider takes in a request. All of it is in memory,
+// several times while a request is made, and a server that goes wild adds to it
+// with each answer.
+const maxConversation = 64 << 20
+
+var errConversation = fmt.Errorf("the conversation has more than %d MiB, which no model reads: begin a new one", maxConversation>>20)
+
+// sumUp gives the model one last call when the run ended at its limit of steps or
+// tool calls, so that the user learns how far it came. It changes neither the
+// status nor the error of the run, and does not begin past another limit.
+//
+// The request still has the tools, and calls are refused: Anthropic's API and
+// Bedrock refuse a conversation with tool calls in it without tools, and a change
+// of the tools would cost the provider's cache of the whole conversation.
+func (r *run) sumUp(ctx context.Context) {
+	limited := r.result.Status == StatusMaxSteps || r.result.Status == StatusMaxToolCalls
+	replied := r.replies > 0 && !r.truncated && !r.empty // the last reply is the summary
+	if !limited || !r.sumsUp() || replied || ctx.Err() != nil || r.budgetSpent() {
+		return
+	}
+	ctx, done := r.beginStep(ctx)
+	defer done()
+	if err := r.askForSummary(ctx); err != nil {
+		r.agent.log.Warn("the model did not sum up", "error", err)
+		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the model did not sum up: " + err.Error()})
+	}
+}
+
+func (r *run) askForSummary(ctx context.Context) error {
+	if !r.toldLast {
+		if err := r.record(UserMessage(nudge.SumUp(r.result.Reason))); err != nil {
+			return err
+		}
+	}
+	resp, err := r.ask(ctx)
+	if err != nil {
+		return err
+	}
+	if isEmpty(resp.Message) {
+		return errors.New("its answer was empty")
+	}
+	r.replies, r.truncated = 0, false
+	if err := r.tookMessage(resp); err != nil {
+		return err
+	}
+	return r.refuseCalls(resp.Message.ToolCalls)
+}
+
+// askOften makes a model call until it succeeds, or must not be repeated.
+func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
+	policy := r.agent.opts.retry.withDefaults()
+	for attempt := 1; ; attempt++ {
+		resp, err := r.askOnce(ctx, req)
+		if err == nil {
+			return resp, nil
+		}
+		wait, final := policy.next(ctx, attempt, err)
+		if final != nil {
+			return nil, final
+		}
+		r.agent.log.Warn("model call failed; retrying", "attempt", attempt, "wait", wait, "error", err)
+		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Error: err.Error()}})
+		if err := sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// askOnce makes one model call. A panic of the model is an error, and a model
+// that ignores the end of its context is left behind.
+func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
+	deltas := guard.NewGate(r.delta)
+	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
+		if s, ok := r.agent.model.(StreamingModel); ok {
+			return s.ChatStream(ctx, req, deltas.Pass)
+		}
+		return r.agent.model.Chat(ctx, req)
+	})
+	deltas.Shut()
+	r.agent.logPanic("model", err)
+	switch {
+	case err != nil:
+		return nil, err
+	case resp == nil:
+		return nil, errors.New("the model returned neither a response nor an error")
+	}
+	own := *resp // a model may return one value each time
+	own.Message.Role = RoleAssistant
+	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
+	return &own, nil
+}
+
+// delta turns a piece of an answer into events. Nobody waits for those: the
+// message that follows holds all.
+func (r *run) delta(d Delta) {
+	for _, e := range []Event{
+		{Type: EventReasoning, Text: d.Reasoning},
+		{Type: EventText, Text: d.Text},
+		{Type: EventNotice, Text: d.Notice},
+	} {
+		if e.Text != "" {
+			e.Step = r.result.Steps
+			r.agent.emit(e)
+		}
+	}
+}
+
+// uniqueCalls gives calls without an id, or with the id of another call of the
+// same message, one of their own, so that every call can have its result. at is
+// where the message goes in the history, which is never the same twice.
+func uniqueCalls(calls []ToolCall, at int) []ToolCall {
+	seen := map[string]bool{}
+	var fixed []ToolCall
+	for i, c := range calls {
+		if c.ID != "" && !seen[c.ID] {
+			seen[c.ID] = true
+			continue
+		}
+		if fixed == nil {
+			fixed = append(fixed, calls...)
+		}
+		id := fmt.Sprintf("call_%d_%d", at, i)
+		for seen[id] {
+			id += "x"
+		}
+		fixed[i].ID, seen[id] = id, true
+	}
+	if fixed == nil {
+		return calls
+	}
+	return fixed
+}
+
+// modelInLog names a model. A model that is not ours is named by its type: its
+// fields may hold a key.
+func modelInLog(m Model, name string) string {
+	kind := fmt.Sprintf("%T", m)
+	if openai, ok := m.(*OpenAIModel); ok {
+		kind = openai.String()
+	}
+	if name == "" {
+		return kind
+	}
+	return name + " of " + kind
 }
 
 // looksLikeToolCallText reports whether a model wrote a call of one of the tools

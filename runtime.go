@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
@@ -284,7 +285,7 @@ func (j Job) String() string {
 	if !j.Running {
 		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
 	}
-	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, headOf(j.Command, 80), state, j.Printed)
+	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
 }
 
 // JobOutput is a piece of a job's output.

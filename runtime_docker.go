@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/hostask"
 	"github.com/x/pygent/internal/sandbox"
 )
@@ -114,7 +115,7 @@ func (o *runtimeOptions) hostsConfig() sandbox.NetworkConfig {
 
 // decideHosts has askHosts decide, which is code that the runtime was given.
 func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (hostask.Answer, error) {
-	d, err := outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
+	d, err := guard.Outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
 	logPanic(o.logger, "approval of hosts", err)
 	if err != nil {
 		return hostask.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/slash"
 )
@@ -200,7 +201,7 @@ func (s *session) command(ctx context.Context, text string) error {
 		return err
 	}
 	err = s.console.Lend(func() error {
-		_, err := outlive(ctx, func() (struct{}, error) { return struct{}{}, c.Run(ctx, s.agent, args, s.console) })
+		_, err := guard.Outlive(ctx, func() (struct{}, error) { return struct{}{}, c.Run(ctx, s.agent, args, s.console) })
 		return err
 	})
 	s.agent.logPanic("command /"+c.Name, err)
@@ -315,12 +316,12 @@ func (s *session) tellOfStart(ctx context.Context) {
 	if !ok {
 		return
 	}
-	_, err := outlive(ctx, func() (struct{}, error) {
+	_, err := guard.Outlive(ctx, func() (struct{}, error) {
 		defer s.agent.enter(&s.agent.calling, "the runtime's Start")()
 		return struct{}{}, rt.Start(ctx)
 	})
 	s.agent.logPanic("start of the runtime", err)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, ctx.Err()) {
 		s.console.Interject("! commands cannot run: %v", err)
 	}
 }
@@ -384,7 +385,7 @@ func (a *Agent) describe(ctx context.Context) RuntimeInfo {
 	}
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	info, err := outlive(ctx, func() (RuntimeInfo, error) {
+	info, err := guard.Outlive(ctx, func() (RuntimeInfo, error) {
 		defer a.enter(&a.calling, "the runtime's Describe")()
 		return d.Describe(ctx), nil
 	})

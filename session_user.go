@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/hostask"
 	"github.com/x/pygent/internal/tomlfile"
@@ -153,7 +154,7 @@ func describeCall(c ToolCall) string {
 			return c.Name + " " + args.Path
 		}
 	}
-	return c.Name + " " + headOf(c.Arguments, 200)
+	return c.Name + " " + cut.Head(c.Arguments, 200)
 }
 
 // approve asks the user about a call. Only yes is yes; words are the reason for

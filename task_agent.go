@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/treestore"
 )
 
@@ -111,7 +112,7 @@ func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []str
 	case parent == nil:
 		return "", errors.New("files need a parent runtime to copy them from")
 	}
-	ref, err = outlive(ctx, func() (string, error) { return m.files.Collect(ctx, filesOf(parent), paths) })
+	ref, err = guard.Outlive(ctx, func() (string, error) { return m.files.Collect(ctx, filesOf(parent), paths) })
 	logPanic(m.log, "runtime of the task's parent", err)
 	if errors.Is(err, treestore.ErrClosed) {
 		err = ErrTaskManagerClosed
@@ -192,7 +193,7 @@ func (m *TaskManager) customTaskRuntime(ctx context.Context, private taskPrivate
 	if private.fork == nil {
 		return nil, errNoTaskRuntime
 	}
-	rt, err := outlive(ctx, func() (Runtime, error) {
+	rt, err := guard.Outlive(ctx, func() (Runtime, error) {
 		defer m.callbacks.Enter(callback.Self())()
 		return private.fork(ctx)
 	})
@@ -213,7 +214,7 @@ func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private
 	}
 	var all []Option
 	for _, profile := range append([]TaskProfile{named}, private.profiles...) {
-		opts, err := outlive(ctx, func() ([]Option, error) {
+		opts, err := guard.Outlive(ctx, func() ([]Option, error) {
 			defer m.callbacks.Enter(callback.Self())()
 			return profile(ctx, spec)
 		})
@@ -430,7 +431,7 @@ func alive(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	case ctx.Err() != nil:
-		return contextError(ctx)
+		return guard.ContextError(ctx)
 	}
 	return nil
 }

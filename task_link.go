@@ -66,7 +66,7 @@ func (m *TaskManager) claim(ctx context.Context, r *taskRecord) (known bool, err
 		select {
 		case <-other.Started():
 		case <-ctx.Done():
-			return false, contextError(ctx)
+			return false, guard.ContextError(ctx)
 		}
 		if other.StartError() == nil {
 			return true, nil
@@ -154,7 +154,7 @@ func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) error 
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return contextError(ctx)
+			return guard.ContextError(ctx)
 		}
 	}
 }
@@ -208,12 +208,7 @@ func (m *TaskManager) emit(e Event) {
 	m.emitting.Lock()
 	defer m.emitting.Unlock()
 	defer m.callbacks.Enter(callback.Self())()
-	defer func() {
-		if p := recover(); p != nil {
-			logPanic(m.log, "handler of the tasks' events", guard.Panicked(p))
-		}
-	}()
-	m.opts.onEvent(e)
+	guard.Call(func() { m.opts.onEvent(e) }, func(err error) { logPanic(m.log, "handler of the tasks' events", err) })
 }
 
 // taskInput is what is sent to a task.
@@ -265,7 +260,7 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) 
 	if ctx.Err() != nil {
 		return Decision{Reason: "the task ended before its turn to be asked about came"}
 	}
-	decision, err := outlive(ctx, func() (Decision, error) {
+	decision, err := guard.Outlive(ctx, func() (Decision, error) {
 		defer m.callbacks.Enter(callback.Self())()
 		return approve(ctx, call)
 	})
@@ -311,7 +306,7 @@ func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error
 	case d := <-decision:
 		return d, nil
 	case <-ctx.Done():
-		return Decision{}, contextError(ctx)
+		return Decision{}, guard.ContextError(ctx)
 	}
 }
 

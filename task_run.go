@@ -135,7 +135,7 @@ func (x *localExecutor) events(ctx context.Context, id string, after int64) iter
 			}
 		}
 		if ctx.Err() != nil && !t.AtRest() {
-			yield(Event{}, contextError(ctx))
+			yield(Event{}, guard.ContextError(ctx))
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	case err := <-closed:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("its runtime is still being removed: %w", contextError(ctx))
+		return fmt.Errorf("its runtime is still being removed: %w", guard.ContextError(ctx))
 	}
 }
 
@@ -315,9 +315,10 @@ func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended 
 	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
-	var result *Result
-	err := errGoexit
-	defer func() {
+	guard.Do(func() (*Result, error) { return t.work(ctx, msg, grant) }, func(result *Result, err error) {
+		if p, ok := err.(*guard.PanicError); ok { // one of the agent's own is wrapped, and logged
+			logPanic(t.host.logger(), "task "+t.spec.ID, p)
+		}
 		grant.tokens.Settle()
 		if result == nil || result.Status != StatusAwaitingUser {
 			t.Park()
@@ -326,8 +327,7 @@ func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended 
 		limits := t.spec.Limits
 		limits.MaxTime = grant.timeout
 		t.finish(before, result, func(s *TaskStatus) { s.end(limits, context.Cause(ctx), err) })
-	}()
-	result, err = t.work(ctx, msg, grant)
+	})
 }
 
 // Refuse implements [crew.Task].
@@ -353,17 +353,10 @@ func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*Task
 	})
 }
 
-// work makes the agent, if there is none yet, and has it run. A panic is an
-// error: it must not take other tasks along.
-func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (result *Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			result, err = nil, guard.Panicked(p)
-			logPanic(t.host.logger(), "task "+t.spec.ID, err)
-		}
-	}()
+// work makes the agent, if there is none yet, and has it run.
+func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (_ *Result, err error) {
 	if ctx.Err() != nil {
-		return nil, contextError(ctx)
+		return nil, guard.ContextError(ctx)
 	}
 	agent := t.worker()
 	if agent == nil {
@@ -443,7 +436,7 @@ func (t *localTask) Close() error {
 		end = agent.Runtime().Cleanup
 	}
 	t.mu.Unlock()
-	err := within(closeAgent, end)
+	err := guard.Within(closeAgent, end)
 	if err == ErrLeftBehind {
 		return fmt.Errorf("its runtime %w: its Cleanup took longer than %s", err, closeAgent)
 	}

@@ -539,6 +539,7 @@ func TestDeafTaskGivesUpItsRoom(t *testing.T) {
 		require.Equal(t, "timeout after 1m0s", waitTask(t, m, bad).String())
 		require.Equal(t, pygent.TaskFinished, waitTask(t, m, good).State)
 		close(free)
+		synctest.Wait() // else Close may find that the tool has not returned
 		require.NoError(t, m.Close())
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -189,16 +188,14 @@ func newTool(t Tool) (Tool, error) {
 
 // call runs the tool with checked arguments; a panic of the tool is an error.
 // The result is the caller's to change: a tool may return one value each time.
-func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (result *ToolResult, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			result, err = nil, &ToolError{Tool: t.Name, Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()}
-		}
-	}()
-	result, err = t.Run(ctx, rt, args)
-	guard.Touch(err)
+func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
+	result, err := guard.Catch(func() (*ToolResult, error) { return t.Run(ctx, rt, args) })
 	if err != nil {
-		return nil, &ToolError{Tool: t.Name, Err: err}
+		failed := &ToolError{Tool: t.Name, Err: err}
+		if p, ok := err.(*guard.PanicError); ok {
+			failed.Stack = p.Stack
+		}
+		return nil, failed
 	}
 	if result == nil {
 		return &ToolResult{}, nil

@@ -400,9 +400,3 @@ func changeIn(call ToolCall) (fileChange, bool) {
 func prefixLines(prefix, text string) string {
 	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix)
 }
-
-// headOf returns at most n bytes of the start of s, not cutting a character.
-func headOf(s string, n int) string { return cut.Head(s, n) }
-
-// bound keeps the head and the tail of a text that is longer than n bytes.
-func bound(s string, n int) string { return cut.Middle(s, n) }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // reach is how far an address is from this machine.
@@ -92,6 +93,13 @@ func reachFromHere(addr netip.Addr) reach {
 	}
 }
 
+// privateAddress is in the reason of every refusal for the sake of an address.
+const privateAddress = "a private or special address"
+
+// NeedsPort reports whether the host was refused for its address, so that it would
+// have to be allowed with its port.
+func (u Use) NeedsPort() bool { return strings.Contains(u.Reason, privateAddress) }
+
 // checkAddress returns why a target may not be reached at an address, or nil.
 // exactly tells that the target is named with its port.
 func checkAddress(t Target, addr netip.Addr, exactly bool) error {
@@ -102,9 +110,9 @@ func checkAddress(t Target, addr netip.Addr, exactly bool) error {
 	case reach == linkLocal && exactly && t.addr == addr.Unmap():
 		return nil
 	case t.addr.IsValid():
-		return refusal("it is a private or special address, which has to be allowed with its port")
+		return refusal("it is " + privateAddress + ", which has to be allowed with its port")
 	default:
-		return refusal("its name leads to " + addr.Unmap().WithZone("").String() + ", a private or special address")
+		return refusal("its name leads to " + addr.Unmap().WithZone("").String() + ", " + privateAddress)
 	}
 }
 

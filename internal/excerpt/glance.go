@@ -2,7 +2,8 @@ package excerpt
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/x/pygent/internal/cut"
 )
 
 // What Glance shows of a text.
@@ -23,19 +24,8 @@ func Glance(text string) []string {
 	}
 	for i, l := range lines {
 		if len(l) > glanceLine {
-			lines[i] = head(l, glanceLine) + " …"
+			lines[i] = cut.Head(l, glanceLine) + " …"
 		}
 	}
 	return lines
-}
-
-// head returns at most n bytes of the start of s, not cutting a character. What is
-// not UTF-8 has none to keep whole.
-func head(s string, n int) string {
-	for end := n; end > n-utf8.UTFMax; end-- {
-		if utf8.RuneStart(s[end]) {
-			return s[:end]
-		}
-	}
-	return s[:n]
 }

@@ -55,6 +55,22 @@ func Do[T any](f func() (T, error), done func(T, error)) {
 	Touch(err)
 }
 
+// Catch calls f and returns what it returns. A panic is a [*PanicError].
+func Catch[T any](f func() (T, error)) (value T, err error) {
+	Do(f, func(v T, e error) { value, err = v, e })
+	return value, err
+}
+
+// Call calls f, and hands failed the error of a panic, or of the end of the
+// goroutine.
+func Call(f func(), failed func(error)) {
+	Do(func() (struct{}, error) { f(); return struct{}{}, nil }, func(_ struct{}, err error) {
+		if err != nil {
+			failed(err)
+		}
+	})
+}
+
 // Outlive calls f in a goroutine of its own and returns what it returns. When
 // ctx ends, f has [Grace] to notice. Past it, f is left to end by itself.
 func Outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {

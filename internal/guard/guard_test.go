@@ -173,3 +173,41 @@ func TestCallsAreNamedUntilTheyReturn(t *testing.T) {
 	again()
 	require.Equal(t, []string{"a"}, c.Names())
 }
+
+func TestCatchReturnsAPanicAsAnError(t *testing.T) {
+	for name, tt := range map[string]struct {
+		f    func() (int, error)
+		says string
+	}{
+		"a value":  {func() (int, error) { return 7, nil }, ""},
+		"an error": {func() (int, error) { return 0, errOwn }, errOwn.Error()},
+		"a panic":  {func() (int, error) { panic("boom") }, "panic: boom"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			value, err := guard.Catch(tt.f)
+			if tt.says == "" {
+				require.NoError(t, err)
+				require.Equal(t, 7, value)
+				return
+			}
+			require.EqualError(t, err, tt.says)
+		})
+	}
+}
+
+func TestCallTellsOfAFunctionThatDoesNotReturn(t *testing.T) {
+	var failed []error
+	note := func(err error) { failed = append(failed, err) }
+	guard.Call(func() {}, note)
+	require.Empty(t, failed)
+	guard.Call(func() { panic("boom") }, note)
+	require.Len(t, failed, 1)
+	require.EqualError(t, failed[0], "panic: boom")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		guard.Call(runtime.Goexit, note)
+	}()
+	<-ended
+	require.ErrorIs(t, failed[1], guard.ErrGoexit)
+}

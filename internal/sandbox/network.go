@@ -133,8 +133,8 @@ func (n *Network) event(u egress.Use) Event {
 // patternFor is what allows a host that was refused, as the user writes it. A
 // private address has to be named with its port.
 func patternFor(u egress.Use) string {
-	if u.Reason == notAllowed {
-		return hostask.Name(u.Host, u.Port)
+	if u.NeedsPort() {
+		return net.JoinHostPort(u.Host, strconv.Itoa(u.Port))
 	}
-	return net.JoinHostPort(u.Host, strconv.Itoa(u.Port))
+	return hostask.Name(u.Host, u.Port)
 }

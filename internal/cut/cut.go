@@ -1,5 +1,6 @@
 // Package cut shortens texts for models, people and logs without cutting a
-// character in two.
+// character in two. Of what was cut by its bytes already, as the output of
+// commands and the parts of files are, it keeps the whole characters.
 package cut
 
 import (
@@ -46,4 +47,30 @@ func Middle(s string, n int) string {
 	}
 	head, tail := Head(s, n/2), Tail(s, n/2)
 	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", head, len(s)-len(head)-len(tail), tail)
+}
+
+// TrimEnd drops the beginning of a character at the end of p.
+func TrimEnd(p []byte) []byte {
+	for i := len(p) - 1; i >= 0 && i >= len(p)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(p[i]) {
+			if !utf8.FullRune(p[i:]) {
+				return p[:i]
+			}
+			break
+		}
+	}
+	return p
+}
+
+// TrimStart drops the end of a character at the start of p.
+func TrimStart(p []byte) []byte {
+	for i := 0; i < len(p) && i < utf8.UTFMax-1; i++ {
+		if utf8.RuneStart(p[i]) {
+			return p[i:]
+		}
+	}
+	if len(p) < utf8.UTFMax {
+		return nil
+	}
+	return p
 }

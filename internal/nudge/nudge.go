@@ -1,0 +1,125 @@
+// Package nudge has the words that the loop says to a model on its own: how to go
+// on after an answer, how many steps are left, why a call did not run. It also
+// recognises them in the conversation of a run that is resumed.
+package nudge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Why a call was not run, as its result says.
+const (
+	notRun    = "not run: "
+	CutOff    = notRun + "the answer was cut off by the token limit, so this call may be incomplete; write in smaller pieces"
+	CallLimit = notRun + "the limit of tool calls for this run is reached"
+	LastCall  = notRun + "the limit of this run is reached"
+	Ended     = notRun + "an earlier call of the same message ended the run"
+)
+
+const (
+	goOn       = "Go on. Call stop when the work is done, or continue to ask the user."
+	empty      = "Your last answer was empty. Call a tool, or say what you need."
+	truncated  = "Your last answer was cut off by the token limit. Go on in smaller pieces."
+	stepsLeft  = "[%d more steps are possible in this run: finish what matters most, then end it.]"
+	stepLeft   = "[One more step is possible in this run: end it now, and say what is done and what is open.]"
+	endsHere   = "[The run ends here: "
+	sumUp      = endsHere + "%s, and no tool is run any more. Answer in text now, without calling a tool. Sum up for the user what is done, what was checked and what is open.]"
+	notStopped = "not stopped: "
+	notDone    = notStopped + "%s. See to it, or call stop again to stop all the same"
+)
+
+// stepsTold is how many steps before its limit a model is told of it.
+const stepsTold = 3
+
+// Answers is what is known of the model's last answers.
+type Answers struct {
+	Empty     bool // the last one was empty
+	Truncated bool // the last one was cut off by the token limit
+	Replies   int  // answers in a row without a tool call
+}
+
+// After is what the model has to hear after its answers. It is empty when the
+// last one called a tool.
+func After(a Answers) string {
+	switch {
+	case a.Empty:
+		return empty
+	case a.Truncated && a.Replies > 0:
+		return truncated
+	case a.Replies > 0:
+		return goOn
+	}
+	return ""
+}
+
+// SaysGoOn reports whether a text tells the model to go on after a reply.
+func SaysGoOn(text string) bool { return strings.HasPrefix(text, goOn) }
+
+// StepsLeft tells how many steps of the run are left. It is empty while there are
+// many.
+func StepsLeft(n int) string {
+	switch {
+	case n > stepsTold:
+		return ""
+	case n == 1:
+		return stepLeft
+	}
+	return fmt.Sprintf(stepsLeft, n)
+}
+
+// SumUp asks for a summary, because a limit of the run is reached.
+func SumUp(limit string) string { return fmt.Sprintf(sumUp, limit) }
+
+// AsksToSumUp reports whether a text has a request for a summary in it.
+func AsksToSumUp(text string) bool { return strings.Contains(text, endsHere) }
+
+// NotRun says that a call was not run, and why.
+func NotRun(cause error) string { return fmt.Sprintf(notRun+"%v", cause) }
+
+// NotStopped refuses a stop because of what is open.
+func NotStopped(open []string) string { return fmt.Sprintf(notDone, strings.Join(open, "; ")) }
+
+// Refuses reports whether the result of a call says that the call was not run, or
+// that it did not stop the run.
+func Refuses(result string) bool {
+	return strings.HasPrefix(result, notRun) || strings.HasPrefix(result, notStopped)
+}
+
+// Failed says which calls of an answer failed. Each tool is named once, with how
+// often it failed.
+func Failed(tools []string) string {
+	count := map[string]int{}
+	for _, name := range tools {
+		count[name]++
+	}
+	var list []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(tools))) {
+		if count[name] > 1 {
+			name = fmt.Sprintf("%s (%d times)", name, count[name])
+		}
+		list = append(list, name)
+	}
+	return "in the same answer " + strings.Join(list, ", ") + " failed"
+}
+
+// Repeated says that the last calls gave the same results several times in a
+// row: a note for the model, and a reason for the run to end.
+func Repeated(tool string, calls, times int) (note, reason string) {
+	what := fmt.Sprintf("this is the same call with the same result, %d times in a row", times)
+	reason = fmt.Sprintf("%s gave the same result %d times in a row", tool, times)
+	if calls > 1 {
+		what = fmt.Sprintf("the last %d calls failed in the same way %d times in a row", calls, times)
+		reason = what
+	}
+	return "[" + what + "; try something else]", reason
+}
+
+// OnALine puts a note, if there is one, on a line of its own after a text.
+func OnALine(text, note string) string {
+	if note == "" {
+		return text
+	}
+	return text + "\n" + note
+}
