@@ -298,3 +298,14 @@ func (r *mender) add(m Message) {
 	}
 	r.out = append(r.out, m)
 }
+
+// interrupted reports whether a conversation was left while it was the model's
+// turn: after a message of the user, or a call that did not end the run.
+func interrupted(record []Message) bool {
+	if len(record) == 0 || record[len(record)-1].Role == RoleUser {
+		return len(record) > 0
+	}
+	at, results, ok := exchangeAtEnd(record)
+	return ok && (slices.Contains(results, nil) ||
+		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(c.Name) }))
+}

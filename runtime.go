@@ -394,3 +394,26 @@ func jobOf(j guest.Job) Job {
 	}
 	return job
 }
+
+// describe says what the agent's runtime is, as far as it can tell.
+func (a *Agent) describe(ctx context.Context) RuntimeInfo {
+	unknown := RuntimeInfo{Kind: "custom"}
+	d, ok := a.runtime.(Describer)
+	if !ok {
+		return unknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	info, err := outlive(ctx, func() (RuntimeInfo, error) {
+		defer a.enter(&a.calling, "the runtime's Describe")()
+		return d.Describe(ctx), nil
+	})
+	a.logPanic("description of the runtime", err)
+	if err != nil {
+		return unknown
+	}
+	return info
+}
+
+// describeTimeout bounds how long a banner waits for a runtime to say what it is.
+const describeTimeout = 3 * time.Second
