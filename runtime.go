@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/sandbox"
@@ -74,7 +73,7 @@ func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if o.docker == DockerNever {
 		return newLocalRuntime(ctx, o, "")
 	}
-	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
+	engine, err := o.engine(ctx)
 	switch {
 	case err == nil:
 		return newDockerRuntime(ctx, o, engine)
