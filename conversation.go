@@ -426,3 +426,14 @@ func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) (im
 	r.finished(result)
 	return result.Images, r.answer(EventToolDone, call, result, "")
 }
+
+// interrupted reports whether a conversation was left while it was the model's
+// turn: after a message of the user, or a call that did not end the run.
+func interrupted(record []Message) bool {
+	if len(record) == 0 || record[len(record)-1].Role == RoleUser {
+		return len(record) > 0
+	}
+	at, results, ok := exchangeAtEnd(record)
+	return ok && (slices.Contains(results, nil) ||
+		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(c.Name) }))
+}

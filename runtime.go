@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
@@ -75,7 +75,7 @@ func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if o.docker == DockerNever {
 		return newLocalRuntime(ctx, o, "")
 	}
-	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
+	engine, err := o.engine(ctx)
 	switch {
 	case err == nil:
 		return newDockerRuntime(ctx, o, engine)
@@ -395,3 +395,26 @@ func jobOf(j guest.Job) Job {
 	}
 	return job
 }
+
+// describe says what the agent's runtime is, as far as it can tell.
+func (a *Agent) describe(ctx context.Context) RuntimeInfo {
+	unknown := RuntimeInfo{Kind: "custom"}
+	d, ok := a.runtime.(Describer)
+	if !ok {
+		return unknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	info, err := guard.Outlive(ctx, func() (RuntimeInfo, error) {
+		defer a.enter(&a.calling, "the runtime's Describe")()
+		return d.Describe(ctx), nil
+	})
+	a.logPanic("description of the runtime", err)
+	if err != nil {
+		return unknown
+	}
+	return info
+}
+
+// describeTimeout bounds how long a banner waits for a runtime to say what it is.
+const describeTimeout = 3 * time.Second

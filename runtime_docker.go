@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/client"
 
 	"github.com/x/pygent/internal/docker"
-	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/hostask"
 	"github.com/x/pygent/internal/sandbox"
@@ -51,11 +49,16 @@ func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, erro
 	if err != nil {
 		return nil, err
 	}
-	engine, err := docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
+	engine, err := o.engine(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return newDockerRuntime(ctx, o, engine)
+}
+
+// engine connects to the engine that the options name.
+func (o *runtimeOptions) engine(ctx context.Context) (*client.Client, error) {
+	return docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
 }
 
 // newDockerRuntime takes over the engine's client, in case of an error too.
@@ -121,38 +124,6 @@ func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (hosta
 		return hostask.Answer{}, fmt.Errorf("nobody could be asked about it: %w", err)
 	}
 	return hostask.Answer{Allow: d.Allow, Keep: d.Session, Reason: cmp.Or(d.Reason, "the user said no")}, nil
-}
-
-// checkContainer refuses GPUs and mounts that make no sense, and completes the
-// mounts.
-func (o *runtimeOptions) checkContainer() error {
-	if err := docker.CheckGPUs(o.gpus); err != nil {
-		return err
-	}
-	for i, m := range o.mounts {
-		if m.Source == "" || !path.IsAbs(m.Target) {
-			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
-		}
-		source, err := filepath.Abs(m.Source)
-		if err != nil {
-			return fmt.Errorf("mount %q: %w", m.Source, err)
-		}
-		o.mounts[i].Source = source
-	}
-	return nil
-}
-
-// checkNetwork refuses hosts that make no sense.
-func (o *runtimeOptions) checkNetwork() error {
-	for _, s := range o.allowedHosts {
-		if _, err := egress.ParsePattern(s); err != nil {
-			return err
-		}
-	}
-	if len(o.allowedHosts) > 0 && o.network != noNetwork && o.docker != DockerNever {
-		return fmt.Errorf("the network %q reaches every host: leave it out, or the allowed hosts", o.network)
-	}
-	return nil
 }
 
 // DockerMode says whether a runtime uses Docker.
@@ -379,4 +350,89 @@ type HostApprovalFunc func(ctx context.Context, r HostRequest) (HostDecision, er
 // hosts are refused. It has no effect in a container that was given a network.
 func WithHostApproval(f HostApprovalFunc) RuntimeOption {
 	return runtimeOption{"WithHostApproval", func(o *runtimeOptions) { o.askHosts = f }}
+}
+
+// Leftover is something that says it was made by a runtime, and whose process
+// has ended or cannot be seen from here.
+type Leftover struct {
+	Kind    string // "container", "volume" or "directory"
+	Name    string // a path, for a directory
+	Owner   string // host, machine, boot, namespace, process id and start time of the process
+	Created time.Time
+
+	// Ours tells that this user's pygent made it on this machine, which it
+	// proves, in a process that has ended.
+	Ours bool
+	// Sure tells besides that nothing uses it and nothing is lost with it. This
+	// is what a runtime removes by itself; see [WithSweep].
+	Sure bool
+	// Why says why it is not removed by itself. It is empty when Sure.
+	Why string
+
+	id string // of a container: its name may become another's
+}
+
+// String describes the leftover in one line, which shows whatever cannot be
+// printed as an escape.
+func (l Leftover) String() string { return l.found().String() }
+
+// found is the leftover as it was found.
+func (l Leftover) found() sandbox.Leftover {
+	return sandbox.Leftover{
+		Kind: l.Kind, Name: l.Name, ID: l.id, Owner: l.Owner, Created: l.Created,
+		Ours: l.Ours, Sure: l.Sure, Why: l.Why,
+	}
+}
+
+func leftoversOf(found []sandbox.Leftover) (all []Leftover) {
+	for _, l := range found {
+		all = append(all, Leftover{
+			Kind: l.Kind, Name: l.Name, id: l.ID, Owner: l.Owner, Created: l.Created,
+			Ours: l.Ours, Sure: l.Sure, Why: l.Why,
+		})
+	}
+	return all
+}
+
+// Leftovers lists what dead processes left on the engine and on this machine,
+// and what may be that. It finds things by label and by a file in them, and
+// looks at nothing else. What others or earlier versions made, or what merely
+// carries our labels, is among them and not Ours. Without an engine it lists
+// what is on this machine; with [DockerRequired] that is an error.
+func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
+	o, err := newRuntimeOptions(opts)
+	if err != nil {
+		return nil, err
+	}
+	found := leftoversOf(sandbox.DirectoriesLeft(o.sandboxConfig().Self()))
+	if o.docker == DockerNever {
+		return found, nil
+	}
+	engine, err := o.engine(ctx)
+	switch {
+	case err == nil:
+		defer engine.Close()
+	case o.docker == DockerRequired:
+		return nil, err
+	default:
+		return found, nil
+	}
+	onEngine, err := docker.Leftovers(ctx, engine, o.dockerConfig())
+	return append(leftoversOf(onEngine), found...), err
+}
+
+// Prune removes leftovers, which [Leftovers] listed, also those that are not
+// Sure: the caller has chosen them. A container that is not Sure is removed even
+// while it runs. What pygent did not make, or a living process uses, stays and is
+// an error, after which Prune goes on.
+func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) error {
+	o, err := newRuntimeOptions(opts)
+	if err != nil {
+		return err
+	}
+	var chosen []sandbox.Leftover
+	for _, l := range leftovers {
+		chosen = append(chosen, l.found())
+	}
+	return docker.Prune(ctx, o.sandboxConfig().Self(), chosen, o.engine)
 }

@@ -7,19 +7,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/slash"
+	"github.com/x/pygent/internal/tomlfile"
 )
 
 // RunInteractive talks with the user: it reads messages line by line from
@@ -44,18 +43,18 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer cancel()
-	s.interrupts = make(chan os.Signal, 2)
-	signal.Notify(s.interrupts, os.Interrupt)
-	defer signal.Stop(s.interrupts)
-	defer s.console.Open(ctx)()
+	defer s.talk.Open(ctx)()
 	defer s.askForCommands(ctx)()
 	defer s.askForHosts()()
 	defer s.showEvents()()
-	defer s.console.End()
+	defer s.talk.End()
 	defer a.tellGitChanges()
 	s.banner(ctx)
 	watchers.Go(func() { s.tellOfStart(ctx) })
-	return s.loop(ctx)
+	if a.opts.resume {
+		s.talk.Do(ctx, func(ctx context.Context) error { return s.act(ctx, "/resume") })
+	}
+	return s.talk.Hold(ctx, s.act)
 }
 
 // WithResume has [Agent.RunInteractive] begin by going on with the run that the
@@ -86,7 +85,7 @@ var commands = slash.New(
 	slash.Command[*Agent]{
 		Name:    "exit",
 		Summary: "end the session",
-		Run:     func(context.Context, *Agent, string, io.Writer) error { return errLeave },
+		Run:     func(context.Context, *Agent, string, io.Writer) error { return console.ErrLeave },
 	},
 )
 
@@ -105,25 +104,13 @@ func RegisterCommand(c Command) error {
 
 // session is a conversation in plain text.
 type session struct {
-	agent      *Agent
-	console    *console.Console
-	printer    *printer // of events, to the console
-	interrupts chan os.Signal
-	warned     bool        // the user was told that another Ctrl-C leaves
-	options    []string    // answers to the model's last question, which may be given by number
-	busy       atomic.Bool // a turn goes on
-	repairs    []string    // of the history, which the banner tells
-
-	allowed  sync.Map                        // what approvals always cover
-	turnLife atomic.Pointer[context.Context] // of the turn that goes on; nil between turns
+	agent   *Agent
+	talk    *console.Talk
+	consent *console.Consent
+	show    func(Event)
+	repairs []string                        // of the history, which the banner tells
+	inTurn  atomic.Pointer[context.Context] // of the turn that goes on; nil between turns
 }
-
-var (
-	// errLeave ends a session.
-	errLeave = errors.New("leave the session")
-	// errInterrupted ends a turn.
-	errInterrupted = errors.New("interrupted by the user")
-)
 
 func newSession(a *Agent) *session {
 	in, out := a.opts.in, a.opts.out
@@ -134,63 +121,30 @@ func newSession(a *Agent) *session {
 		out = screen.Stdout()
 	}
 	c := console.New(in, out, a.log)
-	return &session{agent: a, console: c, printer: newPrinter(c.Printer), repairs: a.history.Repairs()}
-}
-
-func (s *session) loop(ctx context.Context) error {
-	if s.agent.opts.resume {
-		s.act(ctx, "/resume")
-	}
-	for {
-		if err := s.console.Err(); err != nil {
-			return err
-		}
-		text, err := s.console.Ask(ctx, "> ", s.interrupts)
-		switch {
-		case ctx.Err() != nil, errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, console.ErrInterrupted) && s.warned:
-			return nil
-		case errors.Is(err, console.ErrInterrupted):
-			s.warned = true
-			s.console.Say("(Ctrl-C again, or /exit, to leave)")
-			continue
-		case errors.Is(err, console.ErrLongLine), errors.Is(err, console.ErrCutLine):
-			s.console.Say("error: %v", err)
-			continue
-		case err != nil:
-			return fmt.Errorf("read the input: %w", err)
-		}
-		text = strings.TrimSpace(text)
-		if text == "" {
-			continue
-		}
-		s.warned = false
-		if !s.act(ctx, text) {
-			return nil
-		}
+	return &session{
+		agent:   a,
+		talk:    console.NewTalk(c),
+		consent: console.NewConsent(c),
+		show:    eventPrinter(c.Printer),
+		repairs: a.history.Repairs(),
 	}
 }
 
-// act does what a line of the user says. It reports whether the session goes on.
-func (s *session) act(ctx context.Context, text string) bool {
-	err := s.interruptible(ctx, func(ctx context.Context) error {
-		switch {
-		case text == "/resume":
-			return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
-		case strings.HasPrefix(text, "/"):
-			return s.command(ctx, text)
-		}
-		text = s.chosen(text)
-		return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
-	})
-	if errors.Is(err, errLeave) || errors.Is(err, ErrAgentClosed) {
-		return false
+// act does what a message of the user says.
+func (s *session) act(ctx context.Context, text string) (err error) {
+	switch {
+	case text == "/resume":
+		err = s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
+	case strings.HasPrefix(text, "/"):
+		err = s.command(ctx, text)
+	default:
+		text = s.talk.Chosen(text)
+		err = s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
 	}
-	if err != nil && ctx.Err() == nil {
-		s.console.Say("error: %v", err)
+	if errors.Is(err, ErrAgentClosed) {
+		return console.ErrLeave
 	}
-	return true
+	return err
 }
 
 // command carries out a line that begins with a slash. The terminal is as the
@@ -200,8 +154,8 @@ func (s *session) command(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	err = s.console.Lend(func() error {
-		_, err := guard.Outlive(ctx, func() (struct{}, error) { return struct{}{}, c.Run(ctx, s.agent, args, s.console) })
+	err = s.talk.Lend(func() error {
+		_, err := guard.Outlive(ctx, func() (struct{}, error) { return struct{}{}, c.Run(ctx, s.agent, args, s.talk) })
 		return err
 	})
 	s.agent.logPanic("command /"+c.Name, err)
@@ -211,44 +165,15 @@ func (s *session) command(ctx context.Context, text string) error {
 	return err
 }
 
-// interruptible calls f with a context that Ctrl-C ends. That f was
-// interrupted is no error.
-func (s *session) interruptible(outer context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(outer)
-	var watcher sync.WaitGroup
-	watcher.Go(func() {
-		select {
-		case <-s.interrupts:
-			cancel(errInterrupted)
-		case <-ctx.Done():
-		}
-	})
-	defer watcher.Wait()
-	defer cancel(nil)
-	err := f(ctx)
-	if err != nil && ctx.Err() != nil && outer.Err() == nil {
-		s.console.Say("(interrupted)")
-		return nil
-	}
-	return err
-}
-
-// chosen is the answer that the user gave by its number, or the text itself.
-func (s *session) chosen(text string) string {
-	if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= len(s.options) {
-		return s.options[n-1]
-	}
-	return text
-}
-
-// turn makes a run, shows its events, and says how it ended.
+// turn makes a run, shows its events, and says how it ended. Questions about
+// hosts end with it.
 func (s *session) turn(ctx context.Context, run func(...RunOption) (*Result, error)) error {
-	s.options = nil
-	s.busy.Store(true)
-	end := s.beginTurn(ctx)
+	s.talk.Offer("")
+	ctx, cancel := context.WithCancel(ctx)
+	s.inTurn.Store(&ctx)
 	result, err := run(WithEndOnReply())
-	end()
-	s.busy.Store(false)
+	s.inTurn.Store(nil)
+	cancel()
 	if err != nil {
 		return err
 	}
@@ -261,25 +186,18 @@ func (s *session) outcome(r *Result) {
 	switch r.Status {
 	case StatusReplied:
 		if r.Steps == 0 {
-			s.console.Say("(nothing was interrupted: the last reply ended the turn)")
+			s.talk.Say("(nothing was interrupted: the last reply ended the turn)")
 		}
 	case StatusStopped:
 		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
-			s.console.Say("%s", r.Summary)
+			s.talk.Say("%s", r.Summary)
 		}
 	case StatusAwaitingUser:
-		if r.Question == nil {
-			return
-		}
-		if r.Question.Prompt != "" {
-			s.console.Say("? %s", r.Question.Prompt)
-		}
-		s.options = r.Question.Options
-		for i, option := range s.options {
-			s.console.Say("  %d. %s", i+1, option)
+		if q := r.Question; q != nil {
+			s.talk.Offer(q.Prompt, q.Options...)
 		}
 	default:
-		s.console.Say("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
+		s.talk.Say("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
 	}
 }
 
@@ -288,8 +206,8 @@ func (s *session) outcome(r *Result) {
 func (s *session) event(e Event) {
 	said := e.Type == EventWarning && slices.ContainsFunc(s.repairs, func(r string) bool { return strings.Contains(e.Text, r) })
 	pulls := e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
-	if !said && (s.busy.Load() || pulls || e.Type == EventTask || e.Type == EventWarning) {
-		s.printer.event(e)
+	if !said && (s.inTurn.Load() != nil || pulls || e.Type == EventTask || e.Type == EventWarning) {
+		s.show(e)
 	}
 }
 
@@ -322,7 +240,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 	})
 	s.agent.logPanic("start of the runtime", err)
 	if err != nil && !errors.Is(err, ctx.Err()) {
-		s.console.Interject("! commands cannot run: %v", err)
+		s.talk.Interject("! commands cannot run: %v", err)
 	}
 }
 
@@ -334,30 +252,19 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.runtime.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
-	s.console.Say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
+	s.talk.Say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
 	if info.Fallback != "" {
-		s.console.Say("! NOT in a container: %s", info.Fallback)
+		s.talk.Say("! NOT in a container: %s", info.Fallback)
 	}
 	for _, repair := range s.repairs {
-		s.console.Say("! history: %s", repair)
+		s.talk.Say("! history: %s", repair)
 	}
 	if interrupted(s.agent.history.view()) && !s.agent.opts.resume {
-		s.console.Say("The conversation was interrupted; /resume goes on with it.")
+		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
-	if s.console.Person() {
-		s.console.Say("Type a message; /help lists the commands, /exit leaves.")
+	if s.talk.Person() {
+		s.talk.Say("Type a message; /help lists the commands, /exit leaves.")
 	}
-}
-
-// interrupted reports whether a conversation was left while it was the model's
-// turn: after a message of the user, or a call that did not end the run.
-func interrupted(record []Message) bool {
-	if len(record) == 0 || record[len(record)-1].Role == RoleUser {
-		return len(record) > 0
-	}
-	at, results, ok := exchangeAtEnd(record)
-	return ok && (slices.Contains(results, nil) ||
-		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(c.Name) }))
 }
 
 // askForCommands has the user approve calls, and makes bash ask on the local
@@ -367,34 +274,166 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	approve, confirm := s.agent.approval()
 	asked, ask := approve, confirm
 	if confirm == nil && approve == nil {
-		ask = new(!s.agent.runtime.UseDocker() && (s.console.Person() || s.agent.describe(ctx).Fallback != ""))
+		ask = new(!s.agent.runtime.UseDocker() && (s.talk.Person() || s.agent.describe(ctx).Fallback != ""))
 	}
-	if s.console.Person() && approve == nil {
+	if s.talk.Person() && approve == nil {
 		asked = s.approve
 	}
 	s.agent.setApproval(asked, ask)
 	return func() { s.agent.setApproval(approve, confirm) }
 }
 
-// describe says what the agent's runtime is, as far as it can tell.
-func (a *Agent) describe(ctx context.Context) RuntimeInfo {
-	unknown := RuntimeInfo{Kind: "custom"}
-	d, ok := a.runtime.(Describer)
-	if !ok {
-		return unknown
+// approve asks the user about a call. Only yes is yes; words are the reason for
+// a no, and what may be a slip is asked again.
+func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) {
+	if taskOf(ctx) != "" {
+		return Decision{Reason: "the user is not asked about background tasks here; do it yourself"}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
-	defer cancel()
-	info, err := guard.Outlive(ctx, func() (RuntimeInfo, error) {
-		defer a.enter(&a.calling, "the runtime's Describe")()
-		return d.Describe(ctx), nil
-	})
-	a.logPanic("description of the runtime", err)
-	if err != nil {
-		return unknown
-	}
-	return info
+	d, err := s.consent.Allow(ctx, s.approvalOf(call))
+	return Decision{Allow: d.Allow, Reason: d.Reason}, err
 }
 
-// describeTimeout bounds how long a banner waits for a runtime to say what it is.
-const describeTimeout = 3 * time.Second
+// approvalOf says what there is to know of a call before it is allowed.
+func (s *session) approvalOf(call ToolCall) console.Request {
+	where := "on your machine"
+	if s.agent.runtime.UseDocker() {
+		where = "in the container"
+	}
+	if command, ok := commandIn(call); ok {
+		head := "Run this " + where + "?"
+		if command.Background {
+			head = "Run this in the background " + where + "?"
+		}
+		scope := fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd)
+		return console.Request{Head: head, Text: command.String(), Always: "this very command", Scope: scope}
+	}
+	if change, ok := changeIn(call); ok {
+		r := console.Request{Head: "This can change what git runs " + where + ". Allow it?", Title: change.title(), Text: change.what}
+		if !s.agent.steersGit(change.path) {
+			r.Head, r.Always, r.Scope = "Write this file "+where+"?", "writes to this file", "write "+change.path
+		}
+		return r
+	}
+	words := call.Name + " " + call.Arguments
+	return console.Request{Head: "Allow this call?", Text: words, Always: "this very call", Scope: words}
+}
+
+// askForHosts has the user decide about hosts that commands want to reach, where
+// a person can be asked and commands have no network of their own. It returns a
+// function that ends this.
+func (s *session) askForHosts() (end func()) {
+	if !s.talk.Person() || !s.agent.runtime.UseDocker() {
+		return func() {}
+	}
+	s.agent.setHostApproval(s.approveHosts)
+	return func() { s.agent.setHostApproval(nil) }
+}
+
+// errBetweenTurns is why nobody is asked about what a background job does while
+// the user writes the next message.
+var errBetweenTurns = errors.New("the user is asked during a turn only")
+
+// approveHosts asks the user about hosts, about all of them together.
+func (s *session) approveHosts(ctx context.Context, r HostRequest) (HostDecision, error) {
+	turn := s.inTurn.Load()
+	if turn == nil {
+		return HostDecision{}, errBetweenTurns
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(*turn, func() { cancel(errBetweenTurns) })()
+	d, err := s.consent.AllowHosts(ctx, r.Hosts, s.agent.opts.homeFile != "")
+	if d.Always {
+		s.keepHosts(r.Hosts)
+	}
+	return HostDecision{Allow: d.Allow, Session: d.Session, Reason: d.Reason}, err
+}
+
+// keepHosts allows hosts for good, in the user's own configuration. Where that
+// cannot be written they are allowed for the session.
+func (s *session) keepHosts(hosts []string) {
+	path := s.agent.opts.homeFile
+	if path == "" {
+		s.talk.Say("! there is no configuration file to keep that in; it holds for this session")
+		return
+	}
+	if err := tomlfile.AddToList(path, "container", "allowed_hosts", hosts...); err != nil {
+		s.talk.Say("! not kept, so it holds for this session: %v", err)
+		return
+	}
+	s.talk.Say("(kept in ~/%s)", filepath.Base(path))
+}
+
+// EventPrinter returns an event handler that writes what happens to w as plain
+// text: the model's words as they come, commands and their output, retries and
+// warnings. Control characters in what models and commands write are made
+// visible, so that they cannot drive a terminal. Errors of w are ignored. The
+// handler is safe for concurrent use.
+//
+//	result, err := agent.RunUntilStop(ctx, msg, pygent.OnEvent(pygent.EventPrinter(os.Stderr)))
+func EventPrinter(w io.Writer) func(Event) { return eventPrinter(console.NewPrinter(w)) }
+
+// eventPrinter returns an event handler that writes to a printer.
+func eventPrinter(to *console.Printer) func(Event) {
+	return func(e Event) { to.News(func(t *console.Text) { printEvent(t, e) }) }
+}
+
+// printEvent writes an event. Of a background task it tells how it comes along,
+// and no more: several at work would write into one another.
+func printEvent(t *console.Text, e Event) {
+	if e.Task != "" {
+		if e.Type == EventTask {
+			t.Tell("task %s: %s", e.Task, e.Text)
+		}
+		return
+	}
+	switch e.Type {
+	case EventStep:
+		t.Step()
+	case EventText:
+		t.Stream(e.Text)
+	case EventMessage:
+		t.Answer(e.Message.Text())
+	case EventToolCall:
+		t.EndLine()
+		if !endsRun(e.Call.Name) {
+			t.Call(describeCall(*e.Call))
+		}
+	case EventToolDone:
+		t.Output(outputShown(e))
+	case EventToolSkipped:
+		t.Call(describeCall(*e.Call))
+		t.Output(outputShown(e))
+	case EventRetry:
+		t.Retry(e.Retry.Error, e.Retry.Wait)
+	case EventNotice, EventWarning:
+		t.Warn("%s", e.Text)
+	case EventRuntime:
+		printRuntime(t, e)
+	case EventRunEnd:
+		t.EndLine()
+	}
+}
+
+// outputShown returns what is shown of a call's result. The command was shown
+// when it began, and how a run ends is said when it did.
+func outputShown(e Event) string {
+	if e.Output.End != "" {
+		return ""
+	}
+	text := cmp.Or(e.Output.Display, e.Output.Content)
+	if command, ok := commandIn(*e.Call); ok {
+		return strings.TrimPrefix(text, "$ "+command.Cmd+"\n")
+	}
+	return text
+}
+
+// printRuntime writes what a runtime tells. It leaves out the progress of a
+// download, since plain text cannot be drawn over, and that the runtime cannot
+// start, which the run reports as its error.
+func printRuntime(t *console.Text, e Event) {
+	pulls := e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
+	if !pulls && e.Runtime.Kind != RuntimeFailed {
+		t.Tell("%s", e.Text)
+	}
+}

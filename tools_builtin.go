@@ -400,3 +400,23 @@ func changeIn(call ToolCall) (fileChange, bool) {
 func prefixLines(prefix, text string) string {
 	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix)
 }
+
+// endsRun reports whether a tool is one that ends the run.
+func endsRun(tool string) bool { return tool == "stop" || tool == "continue" }
+
+// describeCall renders a call: a command in its own words, a call that names a
+// file by that name, any other by its arguments.
+func describeCall(c ToolCall) string {
+	var args struct{ Cmd, Cwd, Path string }
+	if err := json.Unmarshal([]byte(c.Arguments), &args); err == nil {
+		switch {
+		case c.Name == "bash" && args.Cwd != "":
+			return "(in " + args.Cwd + ") $ " + strings.TrimSpace(args.Cmd)
+		case c.Name == "bash" && args.Cmd != "":
+			return "$ " + strings.TrimSpace(args.Cmd)
+		case args.Path != "":
+			return c.Name + " " + args.Path
+		}
+	}
+	return c.Name + " " + cut.Head(c.Arguments, 200)
+}

@@ -1,6 +1,6 @@
 // Package console is a plain conversation with somebody: what they type is read
 // line by line, what happens is written as text, and questions are answered only
-// by a person who has read them. Interactive sessions are held on it, and the
+// by a person who has read them. Interactive sessions are a [Talk] on it, and the
 // command asks on it.
 package console
 
@@ -114,6 +114,6 @@ var (
 	ErrLongLine = fmt.Errorf("the line is longer than %d bytes; put the text in a file", maxLine)
 	// ErrCutLine is what becomes of a line that the terminal may have cut.
 	ErrCutLine = errors.New("the terminal cuts lines of this length; put the text in a file")
-	// ErrInterrupted ends a wait for a line.
+	// ErrInterrupted is the cause with which Ctrl-C ends something.
 	ErrInterrupted = errors.New("interrupted by the user")
 )

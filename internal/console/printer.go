@@ -31,10 +31,11 @@ type Printer struct {
 // Text is what a [Printer] has written so far. It is for the function that
 // [Printer.News] calls, while that runs.
 type Text struct {
-	screen  *screen.Screen
-	writes  int   // how often something was written
-	midLine bool  // the last thing written did not end its line
-	err     error // the first of the screen
+	screen   *screen.Screen
+	writes   int   // how often something was written
+	midLine  bool  // the last thing written did not end its line
+	streamed bool  // some of the answer that is being given was written
+	err      error // the first of the screen
 }
 
 // NewPrinter returns a printer that makes control characters visible.

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,6 +97,26 @@ func judgeContainer(self *owner.Self, c container.Summary) (l sandbox.Leftover, 
 		l.Sure, l.Why = false, whyRuns
 	}
 	return l, left
+}
+
+// Prune removes leftovers that somebody has chosen, as [Remove] does. It connects
+// to the engine for the first that is there, and goes on after an error.
+func Prune(ctx context.Context, self *owner.Self, chosen []sandbox.Leftover, connect func(context.Context) (*client.Client, error)) error {
+	var engine *client.Client
+	var failed error
+	for _, l := range chosen {
+		if l.Kind != sandbox.Directory && engine == nil {
+			var err error
+			if engine, err = connect(ctx); err != nil {
+				return errors.Join(failed, err)
+			}
+			defer engine.Close() // once: the next ones use it too
+		}
+		if err := Remove(ctx, engine, self, l); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("remove %s %s: %w", l.Kind, owner.Printable(l.Name), err))
+		}
+	}
+	return failed
 }
 
 // sweptEngines are the engines, by address, that this process has swept: what was

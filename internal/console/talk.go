@@ -1,0 +1,139 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Talk is a conversation with somebody on a [Console]: their messages, each of
+// which is acted upon before the next one is read. Make one with [NewTalk], and
+// Open it. Its own methods are for one goroutine.
+type Talk struct {
+	*Console
+	interrupts chan os.Signal
+	warned     bool     // they were told that another Ctrl-C leaves
+	options    []string // what may be answered by its number
+}
+
+// ErrLeave ends the conversation when acting on a message returns it.
+var ErrLeave = errors.New("leave the session")
+
+// NewTalk returns a conversation on a console.
+func NewTalk(c *Console) *Talk { return &Talk{Console: c, interrupts: make(chan os.Signal, 2)} }
+
+// Open is [Console.Open], and takes over Ctrl-C until end is called.
+func (t *Talk) Open(ctx context.Context) (end func()) {
+	signal.Notify(t.interrupts, os.Interrupt)
+	restore := t.Console.Open(ctx)
+	return func() {
+		restore()
+		signal.Stop(t.interrupts)
+	}
+}
+
+// Hold passes every message to act until ctx or the input ends, act returns
+// [ErrLeave], or Ctrl-C is pressed twice. Ctrl-C ends the context of act. Errors of
+// act are shown.
+func (t *Talk) Hold(ctx context.Context, act func(ctx context.Context, message string) error) error {
+	for {
+		message, err := t.next(ctx)
+		if errors.Is(err, ErrLeave) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !t.Do(ctx, func(ctx context.Context) error { return act(ctx, message) }) {
+			return nil
+		}
+	}
+}
+
+// next returns the next message that is not empty, or [ErrLeave] where there is
+// none.
+func (t *Talk) next(ctx context.Context) (string, error) {
+	for {
+		if err := t.Err(); err != nil {
+			return "", err
+		}
+		text, err := t.Ask(ctx, "> ", t.interrupts)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, ErrInterrupted) && t.warned:
+			return "", ErrLeave
+		case errors.Is(err, ErrInterrupted):
+			t.warned = true
+			t.Say("(Ctrl-C again, or /exit, to leave)")
+		case errors.Is(err, ErrLongLine), errors.Is(err, ErrCutLine):
+			t.Say("error: %v", err)
+		case err != nil:
+			return "", fmt.Errorf("read the input: %w", err)
+		}
+		if text = strings.TrimSpace(text); err == nil && text != "" {
+			t.warned = false
+			return text, nil
+		}
+	}
+}
+
+// Do calls f with a context that Ctrl-C ends, and shows its error. It reports
+// whether the conversation goes on.
+func (t *Talk) Do(ctx context.Context, f func(context.Context) error) bool {
+	err := t.interruptible(ctx, f)
+	if errors.Is(err, ErrLeave) {
+		return false
+	}
+	if err != nil && ctx.Err() == nil {
+		t.Say("error: %v", err)
+	}
+	return true
+}
+
+// interruptible calls f with a context that Ctrl-C ends. That f was interrupted
+// is no error.
+func (t *Talk) interruptible(outer context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(outer)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		select {
+		case <-t.interrupts:
+			cancel(ErrInterrupted)
+		case <-ctx.Done():
+		}
+	})
+	defer watcher.Wait()
+	defer cancel(nil)
+	err := f(ctx)
+	if err != nil && ctx.Err() != nil && outer.Err() == nil {
+		t.Say("(interrupted)")
+		return nil
+	}
+	return err
+}
+
+// Offer asks a question whose answer is the next message: one of the options,
+// which may be given by its number, or other words. Offering nothing takes back
+// what was offered.
+func (t *Talk) Offer(question string, options ...string) {
+	if question != "" {
+		t.Say("? %s", question)
+	}
+	t.options = options
+	for i, option := range options {
+		t.Say("  %d. %s", i+1, option)
+	}
+}
+
+// Chosen returns the option whose number a message is, or the message itself.
+func (t *Talk) Chosen(message string) string {
+	if n, err := strconv.Atoi(message); err == nil && n >= 1 && n <= len(t.options) {
+		return t.options[n-1]
+	}
+	return message
+}
