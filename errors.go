@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/settings"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -175,3 +177,69 @@ func (e *ToolError) Error() string { return fmt.Sprintf("tool %s: %v", e.Tool, e
 
 // Unwrap returns the cause.
 func (e *ToolError) Unwrap() error { return e.Err }
+
+// ConfigError is one fault of a configuration.
+type ConfigError struct {
+	Source string // the file's path, "environment" or "-e"
+	Line   int    // in the file, from 1; 0 when there is none
+	Column int    // in bytes, from 1
+	Key    string // the key or variable; empty when the fault is no key's
+	Err    error  // what is wrong
+}
+
+// Error reads like a compiler's: file, line, column, what is wrong.
+func (e *ConfigError) Error() string {
+	where := e.Source
+	if e.Line > 0 {
+		where = fmt.Sprintf("%s:%d:%d", e.Source, e.Line, e.Column)
+	}
+	if e.Key != "" {
+		where += ": " + e.Key
+	}
+	return where + ": " + e.Err.Error()
+}
+
+// Unwrap returns what is wrong.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// maxConfigErrors is how many faults one error tells.
+const maxConfigErrors = 20
+
+// configErrors returns the faults as one error, or nil if there are none.
+func configErrors(faults []*settings.Fault) error {
+	var errs []error
+	for _, f := range faults[:min(len(faults), maxConfigErrors)] {
+		errs = append(errs, (*ConfigError)(f))
+	}
+	if more := len(faults) - maxConfigErrors; more > 0 {
+		errs = append(errs, fmt.Errorf("and %d faults more", more))
+	}
+	return errors.Join(errs...)
+}
+
+// Secret is a text that must not be seen: a key, or a header's value. However
+// it is printed, logged or encoded, it says "[redacted]"; convert it to string
+// to use it.
+type Secret string
+
+const redacted = "[redacted]"
+
+// String says that the secret is there, not what it is.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// Format prints the same for every verb, so that none gives the secret away.
+func (s Secret) Format(f fmt.State, verb rune) {
+	// An error of f is fmt's own to keep.
+	_, _ = fmt.Fprint(f, s.String())
+}
+
+// LogValue is what log/slog shows.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText is what encoders write, JSON among them.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

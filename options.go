@@ -34,10 +34,6 @@ import (
 // zero is the default and [NoLimit] is none.
 type Option interface{ setAgent(*options) }
 
-// NoLimit is what a limit is given, in options and in structs, for there to be
-// none. Where a task has none of its own, that of its parent's run holds.
-const NoLimit = -1
-
 // option is an option of the agent itself.
 type option func(*options)
 
@@ -385,25 +381,6 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	o.maxReplies = limitOr(o.maxReplies, defaultMaxReplies)
 	o.MaxTokens, o.StepTimeout, o.MaxTime = max(o.MaxTokens, 0), max(o.StepTimeout, 0), max(o.MaxTime, 0)
 	return o, nil
-}
-
-// limitOr returns a limit of a number, which is the default where nothing is said.
-func limitOr(limit, byDefault int) int {
-	switch limit {
-	case 0:
-		return byDefault
-	case NoLimit:
-		return math.MaxInt
-	}
-	return limit
-}
-
-// checkLimit refuses values that are no limits.
-func checkLimit[T int | int64 | time.Duration](name string, limit T) error {
-	if limit < NoLimit {
-		return fmt.Errorf("%s: want a positive number, 0 for the default, or NoLimit, and not %v", name, limit)
-	}
-	return nil
 }
 
 // MaxSteps limits the steps of a run: model calls with the tool calls that

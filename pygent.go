@@ -44,3 +44,104 @@
 //
 // Package pygenttest helps to test programs that use this one.
 package pygent
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+)
+
+// NoLimit is what a limit is given, in options and in structs, for there to be
+// none. Where a task has none of its own, that of its parent's run holds.
+const NoLimit = -1
+
+// Limits bounds a run, or a task that is delegated. A zero field is one that
+// nobody set: what is more general holds, and then the default. In JSON times are
+// numbers of seconds, with fractions.
+type Limits struct {
+	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20, of the command 100
+	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default as [MaxToolCalls] says
+	MaxTokens    int64         `json:"max_tokens,omitempty"`     // prompts and answers; default none, of a task a share of the run's: see [TaskManager]
+	StepTimeout  time.Duration `json:"-"`                        // of a step; default none, of a task 5 minutes; in JSON step_timeout_seconds
+	MaxTime      time.Duration `json:"-"`                        // default none, of a task, its start included, 20 minutes; in JSON max_time_seconds
+}
+
+// MarshalJSON gives the limits of time in seconds.
+func (l Limits) MarshalJSON() ([]byte, error) {
+	type plain Limits
+	return json.Marshal(struct {
+		plain
+		StepTimeout jsonSeconds `json:"step_timeout_seconds,omitempty"`
+		MaxTime     jsonSeconds `json:"max_time_seconds,omitempty"`
+	}{plain(l), jsonSeconds(l.StepTimeout), jsonSeconds(l.MaxTime)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (l *Limits) UnmarshalJSON(data []byte) error {
+	type plain Limits
+	in := struct {
+		*plain
+		StepTimeout *jsonSeconds `json:"step_timeout_seconds"`
+		MaxTime     *jsonSeconds `json:"max_time_seconds"`
+	}{(*plain)(l), (*jsonSeconds)(&l.StepTimeout), (*jsonSeconds)(&l.MaxTime)}
+	return json.Unmarshal(data, &in)
+}
+
+// or fills the fields of l that are zero with those of m.
+func (l Limits) or(m Limits) Limits {
+	return Limits{
+		MaxSteps:     cmp.Or(l.MaxSteps, m.MaxSteps),
+		MaxToolCalls: cmp.Or(l.MaxToolCalls, m.MaxToolCalls),
+		MaxTokens:    cmp.Or(l.MaxTokens, m.MaxTokens),
+		StepTimeout:  cmp.Or(l.StepTimeout, m.StepTimeout),
+		MaxTime:      cmp.Or(l.MaxTime, m.MaxTime),
+	}
+}
+
+func (l Limits) check() error {
+	return cmp.Or(
+		checkLimit("MaxSteps", l.MaxSteps),
+		checkLimit("MaxToolCalls", l.MaxToolCalls),
+		checkLimit("MaxTokens", l.MaxTokens),
+		checkLimit("StepTimeout", l.StepTimeout),
+		checkLimit("MaxTime", l.MaxTime),
+	)
+}
+
+// option turns the limits into an option of a run.
+func (l Limits) option() RunOption {
+	return runOption(func(o *runOptions) { o.Limits = l.or(o.Limits) })
+}
+
+// limitOr returns a limit of a number, which is the default where nothing is said.
+func limitOr(limit, byDefault int) int {
+	switch limit {
+	case 0:
+		return byDefault
+	case NoLimit:
+		return math.MaxInt
+	}
+	return limit
+}
+
+// checkLimit refuses values that are no limits.
+func checkLimit[T int | int64 | time.Duration](name string, limit T) error {
+	if limit < NoLimit {
+		return fmt.Errorf("%s: want a positive number, 0 for the default, or NoLimit, and not %v", name, limit)
+	}
+	return nil
+}
+
+// withDefaultLimits returns the configuration with the limits that it has by default
+// where nothing was said. Zero is then what has no limit at all.
+func (c Config) withDefaultLimits() Config {
+	l := &c.Limits
+	l.MaxSteps = cmp.Or(l.MaxSteps, defaultMaxSteps)
+	l.MaxToolCalls = cmp.Or(l.MaxToolCalls, toolCallsFor(l.MaxSteps))
+	l.StepTimeout = cmp.Or(l.StepTimeout, DefaultTaskStepTimeout) // which steps of tasks have
+	c.MaxTasks = cmp.Or(c.MaxTasks, DefaultMaxTasks)
+	c.TaskLimits.MaxTime = cmp.Or(c.TaskLimits.MaxTime, DefaultTaskMaxTime)
+	return c
+}

@@ -172,3 +172,16 @@ func WithLocalEnv(names ...string) RuntimeOption {
 // process: debuggers cannot attach, and there are no core dumps. It has no effect
 // on systems other than Linux.
 func HardenProcess() { supervise.Harden() }
+
+// LocalConfig says what commands may reach where they run on this machine.
+type LocalConfig struct {
+	Protection Protection `json:"protection,omitzero"` // default [ProtectionAuto]
+	Readable   []string   `json:"readable,omitempty"`  // more paths to read and execute
+	Writable   []string   `json:"writable,omitempty"`  // more paths to write
+	Env        []string   `json:"env,omitempty"`       // names of more variables to inherit
+}
+
+func (c LocalConfig) options() []RuntimeOption {
+	opts := []RuntimeOption{WithLocalReadable(c.Readable...), WithLocalWritable(c.Writable...), WithLocalEnv(c.Env...)}
+	return given(opts, c.Protection, WithLocalProtection)
+}

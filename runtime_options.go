@@ -427,3 +427,8 @@ func (o *runtimeOptions) checkNetwork() error {
 	}
 	return nil
 }
+
+// WritableDirs returns the directories of this machine that commands can write to
+// and that stay: the workspace, and what else they were given. Files of a program
+// that lie there may become links at any time. The error is one of the settings.
+func (c Config) WritableDirs() ([]string, error) { return writableDirs(c.RuntimeOptions()) }

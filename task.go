@@ -389,3 +389,10 @@ func (e *errorOfTask) Error() string { return fmt.Sprintf("task %s: %v", e.id, e
 
 // Unwrap returns the cause.
 func (e *errorOfTask) Unwrap() error { return e.err }
+
+// SendOption adjusts a message to a task.
+type SendOption func(*taskInput)
+
+// WithMessageID names a message: sending a second one of the same name to the task
+// does nothing, so that a failed Send can be repeated safely.
+func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }

@@ -1,11 +1,13 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -434,4 +436,12 @@ func alive(ctx context.Context) error {
 		return guard.ContextError(ctx)
 	}
 	return nil
+}
+
+// logger returns where a manager logs: as the agents do that work on its tasks.
+func (o *taskManagerOptions) logger() *slog.Logger {
+	if o.owner != nil {
+		return o.owner.log
+	}
+	return cmp.Or(applyOptions(o.agent).logger, slog.New(slog.DiscardHandler))
 }

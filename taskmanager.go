@@ -240,13 +240,6 @@ func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
 // logger implements [taskHost].
 func (m *TaskManager) logger() *slog.Logger { return m.log }
 
-// SendOption adjusts a message to a task.
-type SendOption func(*taskInput)
-
-// WithMessageID names a message: sending a second one of the same name to the task
-// does nothing, so that a failed Send can be repeated safely.
-func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
-
 // Send has a task at rest go on with a message, such as the answer to its
 // question. It needs room like a new task. The error matches [ErrTaskRunning]
 // for one that is at work.
@@ -403,14 +396,6 @@ func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error)
 	}
 	o.maxTasks, o.depth = limitOr(o.maxTasks, DefaultMaxTasks), limitOr(o.depth, DefaultTaskDepth)
 	return o, nil
-}
-
-// logger returns where a manager logs: as the agents do that work on its tasks.
-func (o *taskManagerOptions) logger() *slog.Logger {
-	if o.owner != nil {
-		return o.owner.log
-	}
-	return cmp.Or(applyOptions(o.agent).logger, slog.New(slog.DiscardHandler))
 }
 
 // MaxTasks sets how many tasks run at once. Default: [DefaultMaxTasks]; for an
