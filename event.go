@@ -338,6 +338,35 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 	return handled
 }
 
+// eventsHandled waits until the agent's own handler has seen all events so far,
+// or ctx ends.
+func (a *Agent) eventsHandled(ctx context.Context) {
+	if a.listeners.always == nil {
+		return
+	}
+	select {
+	case <-a.listeners.always.Handled():
+	case <-ctx.Done():
+	}
+}
+
+// emit tells what happens in the run, and waits until everybody who listens has
+// handled it, or the time of the step is over. So the run goes in step with who
+// follows it.
+func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
+
+// emitLast tells the end of the run. Who listens is waited for, but no longer
+// than [guard.Grace] once the run's time is over.
+func (r *run) emitLast(e Event) {
+	handled := r.agent.emit(e)
+	if feed.Await(handled, r.patience) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
+	defer cancel()
+	feed.Await(handled, ctx.Done())
+}
+
 // logStart says with what the agent begins, and what was not as asked for.
 func (a *Agent) logStart() {
 	for _, warning := range a.opts.warnings {
@@ -405,35 +434,6 @@ func tokensInLog(u *Usage) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.Int64("tokens", u.Total())
-}
-
-// eventsHandled waits until the agent's own handler has seen all events so far,
-// or ctx ends.
-func (a *Agent) eventsHandled(ctx context.Context) {
-	if a.listeners.always == nil {
-		return
-	}
-	select {
-	case <-a.listeners.always.Handled():
-	case <-ctx.Done():
-	}
-}
-
-// emit tells what happens in the run, and waits until everybody who listens has
-// handled it, or the time of the step is over. So the run goes in step with who
-// follows it.
-func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
-
-// emitLast tells the end of the run. Who listens is waited for, but no longer
-// than [guard.Grace] once the run's time is over.
-func (r *run) emitLast(e Event) {
-	handled := r.agent.emit(e)
-	if feed.Await(handled, r.patience) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
-	defer cancel()
-	feed.Await(handled, ctx.Done())
 }
 
 // jsonSeconds is the form of durations in JSON.

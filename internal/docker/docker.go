@@ -82,6 +82,7 @@ func New(ctx context.Context, engine *client.Client, config Config) (*sandbox.Sa
 	c.begin()
 	c.wg.Go(func() { sweepEngine(c.life, engine, config) })
 	c.mu.Unlock()
-	config.Env = append(containerEnv(config), config.Env...)
-	return sandbox.New(sandbox.Parts{Workspace: w, Files: c.files, Commands: c, Network: network, GitTrust: "*"}, config.Config)
+	inside := config.Config // a copy: the sweep reads config at the same time
+	inside.Env = append(containerEnv(config), config.Env...)
+	return sandbox.New(sandbox.Parts{Workspace: w, Files: c.files, Commands: c, Network: network, GitTrust: "*"}, inside)
 }
