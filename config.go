@@ -311,8 +311,7 @@ func hosts(at *[]string) settings.Value {
 // it is opened for the copy, below that directory. Files that the user named are
 // not confined.
 func (c *Config) confineInitialFiles(project string) error {
-	c.projectFiles = nil
-	if project == "" {
+	if c.projectFiles = nil; project == "" {
 		return nil
 	}
 	c.projectFiles = make(map[string]sandbox.InitialFile)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -196,11 +197,39 @@ type panicky struct{ nowhere }
 func (panicky) Start(context.Context) error                 { panic("in start") }
 func (panicky) Describe(context.Context) pygent.RuntimeInfo { panic("in describe") }
 
+// awaited is what a session shows. It does something when that holds a text.
+type awaited struct {
+	mu    sync.Mutex
+	shown strings.Builder
+	text  string
+	then  func()
+}
+
+func (a *awaited) await(text string, then func()) { a.text, a.then = text, then }
+
+func (a *awaited) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shown.Write(p)
+	if a.then != nil && strings.Contains(a.shown.String(), a.text) {
+		go a.then()
+		a.then = nil
+	}
+	return len(p), nil
+}
+
+func (a *awaited) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shown.String()
+}
+
 func TestSessionSurvivesItsRuntime(t *testing.T) {
-	var out strings.Builder
-	agent := newAgentOn(t, panicky{}, pygenttest.NewScriptedModel(), pygent.WithIO(strings.NewReader("hi\n"), &out))
+	in, user := io.Pipe()
+	var out awaited
+	out.await("! commands cannot run: panic: in start", func() { fmt.Fprintln(user, "hi"); user.Close() })
+	agent := newAgentOn(t, panicky{}, pygenttest.NewScriptedModel(), pygent.WithIO(in, &out))
 	require.NoError(t, agent.RunInteractive(t.Context()))
-	require.Contains(t, out.String(), "! commands cannot run: panic: in start")
 	require.Contains(t, out.String(), "error: system message: panic: in describe")
 }
 

@@ -318,7 +318,7 @@ func TestForkBombEnds(t *testing.T) {
 	for _, image := range []func(testing.TB) string{debianImage, busyboxImage} {
 		c := container(t, image(t), containerOptions{pids: 128}).client
 		start := time.Now()
-		r := runCommand(t, c, guest.Command{Script: "b() { b | b & }; b; sleep 600", Timeout: time.Second})
+		r := runCommand(t, c, guest.Command{Script: "b() { b | b & }; b & exec sleep 600", Timeout: time.Second})
 		t.Logf("over after %v", time.Since(start)-time.Second)
 		require.True(t, r.TimedOut)
 		require.Zero(t, r.Survivors)
