@@ -16,4 +16,4 @@ eval "$(scripts/remote.sh env)"
 
 [ $# -gt 0 ] || set -- ./...
 export PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_REQUIRE_AIMOCK=1 PYGENT_TEST_REQUIRE_TOOLS=1
-go test -race -count=1 -timeout 20m -v "$@" 2>&1 | awk -f scripts/test.awk
+go test -race -count=1 -timeout 40m -v "$@" 2>&1 | awk -f scripts/test.awk
