@@ -87,7 +87,7 @@ func (o *runtimeOptions) dockerConfig() docker.Config {
 		Network:      o.network,
 		Hosts:        o.hostsConfig(),
 		Memory:       max(o.memory, 0),
-		CPUs:         o.cpus,
+		CPUs:         max(o.cpus, 0),
 		Pids:         o.pids,
 		User:         o.user,
 		Capabilities: o.capabilities,

@@ -264,3 +264,10 @@ func TestDockerContainerEndsWithItsProcess(t *testing.T) {
 	require.Error(t, holder.Wait())
 	require.Eventually(t, func() bool { return len(containersOf(t, engine, dir)) == 0 }, 30*time.Second, 10*time.Millisecond)
 }
+
+func TestContainersMayHaveNoLimits(t *testing.T) {
+	requireDocker(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()),
+		pygent.WithMemory(pygent.NoLimit), pygent.WithCPUs(pygent.NoLimit), pygent.MaxPids(pygent.NoLimit))
+	require.Equal(t, "fine\n", bash(t, r, "echo fine").Output)
+}

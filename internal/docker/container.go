@@ -93,19 +93,25 @@ func newContainerSpec(c Config) containerSpec {
 			ReadonlyRootfs: c.ReadOnlyRoot,
 			ReadonlyPaths:  readOnlyProc,
 			Mounts:         bindMounts(c.Mounts),
-			Resources: container.Resources{
-				Memory:     c.Memory,
-				MemorySwap: c.Memory, // memory and swap together: no swap
-				NanoCPUs:   int64(c.CPUs * 1e9),
-				PidsLimit:  &c.Pids,
-			},
+			Resources:      resources(c),
 		},
 	}
-	s.host.DeviceRequests, _ = gpuRequests(c.GPUs) // checked with the options
 	if c.ReadOnlyRoot {
 		s.host.Tmpfs = map[string]string{"/tmp": "mode=1777"}
 	}
 	return s
+}
+
+// resources are what the containers of a sandbox may use.
+func resources(c Config) container.Resources {
+	gpus, _ := gpuRequests(c.GPUs) // checked with the options
+	return container.Resources{
+		Memory:         c.Memory,
+		MemorySwap:     c.Memory, // memory and swap together: no swap
+		NanoCPUs:       int64(c.CPUs * 1e9),
+		PidsLimit:      &c.Pids,
+		DeviceRequests: gpus,
+	}
 }
 
 // bindMounts uses the API's Mounts: unlike Binds they refuse a source that

@@ -112,17 +112,11 @@ func startChild(env []string, policy *confine.Policy) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socketpair", err)
-	}
-	ours, theirs := os.NewFile(uintptr(pair[0]), "guest"), os.NewFile(uintptr(pair[1]), "guest")
-	defer ours.Close()
-	defer theirs.Close()
-	conn, err := net.FileConn(ours)
+	conn, theirs, err := connectedPair()
 	if err != nil {
 		return nil, err
 	}
+	defer theirs.Close()
 	if env == nil {
 		env = []string{}
 	}
@@ -152,6 +146,22 @@ func startChild(env []string, policy *confine.Policy) (*child, error) {
 		c.failed = c.cmd.ProcessState.ExitCode() > 0
 	}()
 	return c, nil
+}
+
+// connectedPair returns the two ends of a connection: ours, and the one that a
+// child inherits.
+func connectedPair() (net.Conn, *os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), "guest"), os.NewFile(uintptr(pair[1]), "guest")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, nil, errors.Join(err, theirs.Close())
+	}
+	return conn, theirs, nil
 }
 
 // errSupervisors tells that commands of a guest that has ended may still run.
