@@ -101,7 +101,7 @@ func (c *commander) Shell(ctx context.Context) string {
 }
 
 // drop gives up a container in which no command can be started. The next start
-// sees to its end.
+// makes sure that it ends.
 func (c *commander) drop(box *Container) {
 	box.lose(nil)
 	_ = box.hangUp()
@@ -125,8 +125,8 @@ func (c *commander) Park() (remove func()) {
 	return func() { _ = s.container.discard() } // what the engine keeps is found by its labels
 }
 
-// Close returns an error that matches [ErrCleanupIncomplete] where nothing is
-// lost but tidiness.
+// Close returns an error that matches [ErrCleanupIncomplete] when something stays
+// on the engine but no file is lost.
 func (c *commander) Close() error {
 	err := c.save()
 	saved := err == nil
@@ -166,9 +166,9 @@ func (c *commander) Close() error {
 // fails the volume stays, and the error names it.
 func (c *commander) save() error {
 	c.files.mu.RLock()
-	seated := c.files.seated
+	inside := c.files.inside
 	c.files.mu.RUnlock()
-	if !seated || !c.keep {
+	if !inside || !c.keep {
 		return nil
 	}
 	c.mu.Lock()
@@ -213,9 +213,9 @@ func (c *commander) awaitStart(s *containerStart) {
 	}
 }
 
-// bringBackTime bounds the copying of a workspace out of a volume. It is long,
-// because a guest that does not get on with it is given up much sooner, and is
-// there for one that sends a byte now and then.
+// bringBackTime bounds the copying of a workspace out of a volume. It can be long:
+// a guest that sends nothing is given up much sooner. The bound is for a guest that
+// sends a byte now and then.
 const bringBackTime = time.Hour
 
 func (c *commander) bringBack(client *guest.Client) error {

@@ -32,13 +32,13 @@ import (
 // shell from replacing itself by cat, which would not wait for orphans.
 const idleScript = "cat >/dev/null; exit 0"
 
-// hostSilence is after how long without a sign of us a guest ends what it runs:
-// its engine may have lost us, and keep its stream open. It is longer than a
-// guest is waited for, so that no link is lost at one end only, and long enough
-// for a process that a person or a debugger has stopped for a while.
+// hostSilence is how long a guest runs on without hearing from us. Its engine may
+// have lost us and still keep the stream open. It is longer than we wait for a
+// guest, so that both ends give up a link, and long enough for a process of ours
+// that a person or a debugger has stopped for a while.
 const hostSilence = 5 * time.Minute
 
-// errDiedAtStart tells that a container ended before its guest had said a word.
+// errDiedAtStart is the error of a container that ended before its guest answered.
 var errDiedAtStart = errors.New("the container ended at its start")
 
 // errContainerGone is the error of a command that could not begin because its
@@ -195,8 +195,8 @@ func startContainer(ctx context.Context, engine *client.Client, spec containerSp
 	return b, nil
 }
 
-// tellNew notes in the first result of a container that came after another one
-// what went with that: the model may count on it.
+// tellNew tells the model, in the first result of a new container, what was lost
+// with the last one.
 func (b *Container) tellNew(res *sandbox.Result) {
 	if !b.second.Swap(false) {
 		return
@@ -231,8 +231,8 @@ func (b *Container) discard() error {
 	return b.remove(ctx)
 }
 
-// greet makes the container ready for commands: through its guest, or by plain
-// exec where it has none.
+// greet makes the container ready for commands, which run under its guest, or by
+// plain exec where it has none.
 func (b *Container) greet(ctx context.Context, p place) error {
 	if p.program == nil {
 		b.commands = &execCommander{box: b}
@@ -271,8 +271,8 @@ func (b *Container) create(ctx context.Context) error {
 	return nil
 }
 
-// createOnce does not let go of a request half way: the engine would go on,
-// and leave a container of which nobody knows.
+// createOnce does not give up a request half way. The engine would go on, and
+// leave a container that nobody knows of.
 func (b *Container) createOnce(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

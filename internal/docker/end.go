@@ -23,7 +23,7 @@ const (
 	// ownEndTime is how long a container whose connection has ended may take to
 	// end by itself, before it is ended.
 	ownEndTime = 3 * time.Second
-	// askAgain is the pause between attempts to learn whether one has ended.
+	// askAgain is the pause before the engine is asked again whether one has ended.
 	askAgain = 200 * time.Millisecond
 	// discardTime is how long it is tried to remove a container that nobody uses.
 	// What is left then is swept later.
@@ -86,7 +86,7 @@ func (b *Container) takeEnd(ctx context.Context) error {
 
 func (b *Container) giveEnd() { <-b.end.asking }
 
-// runs asks the engine whether the container runs, paused or not.
+// runs asks the engine whether the container runs. A paused one does.
 func (b *Container) runs(ctx context.Context) (bool, error) {
 	info, err := b.engine.ContainerInspect(ctx, b.name)
 	if errdefs.IsNotFound(err) {

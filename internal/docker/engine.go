@@ -26,7 +26,7 @@ const (
 	sendTimeout    = 5 * time.Minute  // one that sends much, perhaps over a slow line
 )
 
-// errEngineSilent tells that an engine takes requests and does not answer them.
+// errEngineSilent is the error of an engine that takes requests but does not answer.
 var errEngineSilent = errors.New("the engine does not answer")
 
 // ask makes a request to an engine, which has engineTimeout to answer it.
@@ -44,8 +44,8 @@ func askFor(ctx context.Context, within time.Duration, request func(context.Cont
 	return err
 }
 
-// engineWords is an error of a request that was bounded by ctx. The end of that
-// time is no time limit of a caller's.
+// engineWords rewords the error of a request that ctx bounded. Otherwise the end of
+// that time would look like a time limit of the caller's.
 func engineWords(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
 		return errEngineSilent

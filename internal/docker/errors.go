@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent/internal/sandbox"
 )
 
-// startError marks an error that a further attempt would meet again.
+// startError marks an error that trying again would not mend.
 func startError(err error) error {
 	if err == nil || passing(err) || errors.Is(err, sandbox.ErrStart) {
 		return err
@@ -47,8 +47,8 @@ func passing(err error) bool {
 	return false
 }
 
-// remedies are what to do about words of an engine. Those that a path or a name
-// in the error may hold as well come last.
+// remedies say what to do when an engine's error has certain words. Words that may
+// also be part of a path or a name in the error come last.
 var remedies = []struct{ words, remedy string }{
 	{"pull image", ""}, // says it itself
 	{"bind source path", "the source of a mount has to exist on the engine's machine"},

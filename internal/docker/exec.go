@@ -22,9 +22,9 @@ import (
 	"github.com/x/pygent/internal/sandbox"
 )
 
-// stdinScript runs the script on its standard input, which is no argument
-// because those are limited to 128 KiB. The script itself reads /dev/null. The
-// space keeps eval from taking a leading dash for an option.
+// stdinScript runs the script on its standard input. The script is not passed as
+// an argument, because arguments are limited to 128 KiB. The script itself reads
+// /dev/null. The space keeps eval from taking a leading dash for an option.
 const stdinScript = `eval " $(cat)" </dev/null`
 
 // execScript runs the script on its standard input, between two lines that
@@ -288,7 +288,7 @@ const (
 	streamEnded                     // nothing: the last line was read
 )
 
-// errStreamEnded ends the copying to a stream that has all it wants.
+// errStreamEnded ends the copying to a stream that has read its last line.
 var errStreamEnded = errors.New("the command has ended")
 
 // maxStatus is the longest text after a mark: a space, a number, a newline.

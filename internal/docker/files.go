@@ -26,9 +26,9 @@ type files struct {
 	copyLimit int64 // bytes that bringBack may copy
 
 	mu     sync.RWMutex // held while the directory is used, and for writing while the files move
-	seated bool         // the guest has the files
+	inside bool         // the guest has the files
 
-	// seeded are the names of what went into the volume. It is set by seat and
+	// seeded are the names of what went into the volume. It is set by moveInside and
 	// read by bringBack, which comes after it.
 	seeded map[string]bool
 }
@@ -36,7 +36,7 @@ type files struct {
 // at calls f with the files where they are now.
 func (d *files) at(ctx context.Context, f func(sandbox.Files) error) error {
 	d.mu.RLock()
-	if !d.seated {
+	if !d.inside {
 		defer d.mu.RUnlock()
 		return f(sandbox.HostFiles{Tree: d.tree})
 	}
@@ -48,12 +48,12 @@ func (d *files) at(ctx context.Context, f func(sandbox.Files) error) error {
 	return f(sandbox.GuestFiles{Client: client, Tree: d.tree})
 }
 
-// seat hands the files over to the guest. With a volume that is new, the
-// content of the directory goes with them.
-func (d *files) seat(ctx context.Context, client *guest.Client, volume bool) error {
+// moveInside hands the files over to the guest. Into a new volume it copies the
+// content of the directory.
+func (d *files) moveInside(ctx context.Context, client *guest.Client, volume bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.seated {
+	if d.inside {
 		return nil
 	}
 	if volume {
@@ -70,13 +70,13 @@ func (d *files) seat(ctx context.Context, client *guest.Client, volume bool) err
 			return fmt.Errorf("copy the workspace to the engine: %w", err)
 		}
 	}
-	d.seated = true
+	d.inside = true
 	return nil
 }
 
-// bringBack makes the directory what the volume is, once all of that is on this
-// machine. Of what the directory holds, only that goes which came into the volume
-// and is no longer there: a file that somebody else has put into the directory
+// bringBack makes the directory equal to the volume, once the volume's content is
+// all on this machine. It removes only files that were copied into the volume and
+// are no longer there. A file that somebody else has put into the directory
 // meanwhile stays.
 func (d *files) bringBack(ctx context.Context, client *guest.Client) error {
 	root, err := os.OpenRoot(d.tree.Dir())

@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent/internal/sandbox"
 )
 
-// boxedGuest is the guest of a container, which may die with it.
+// boxedGuest is the guest of a container. It dies with the container.
 type boxedGuest struct {
 	sandbox.GuestCommander
 	box     *Container
@@ -39,7 +39,7 @@ func (g *boxedGuest) Run(ctx context.Context, spec sandbox.Command) (sandbox.Res
 	return res, err
 }
 
-// errSurvivors is why a container is given up in which processes do not end.
+// errSurvivors is why a container is given up when processes in it do not end.
 var errSurvivors = errors.New("processes that cannot be killed")
 
 // starved reports whether a command could not begin because the guest has no

@@ -25,8 +25,8 @@ const (
 	whyWorkspace = "it holds a workspace that was not brought back"
 )
 
-// judge tells what is to become of something of a kind, by its labels. It is not
-// left over while its owner lives.
+// judge decides by its labels whether something is left over, and whether it may
+// be removed without being asked for. Nothing is left over while its owner lives.
 func judge(self *owner.Self, kind, name string, labels map[string]string) (l sandbox.Leftover, left bool) {
 	l = sandbox.Leftover{Kind: kind, Name: name, Owner: labels[owner.LabelOwner]}
 	state := self.StateOf(l.Owner)
@@ -119,8 +119,8 @@ func Prune(ctx context.Context, self *owner.Self, chosen []sandbox.Leftover, con
 	return failed
 }
 
-// sweptEngines are the engines, by address, that this process has swept: what was
-// left over then is all there is.
+// sweptEngines are the engines, by address, that this process has swept. Once is
+// enough: what it leaves itself is not left over while it lives.
 var sweptEngines sync.Map
 
 // sweepTime bounds how long a sweep of an engine goes on.

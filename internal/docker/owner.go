@@ -130,7 +130,8 @@ func giveBack(ctx context.Context, engine *client.Client, c Config, claim *owner
 	return errors.Join(box.giveBack(ctx), box.discard())
 }
 
-// giveBack does it if the container sees the very directory that was claimed.
+// giveBack gives the files back if the container sees the very directory that was
+// claimed.
 func (b *Container) giveBack(ctx context.Context) error {
 	client, err := b.commands.Guest(ctx)
 	if errors.Is(err, sandbox.ErrNoGuest) {

@@ -26,7 +26,7 @@ const (
 	guestPath = guestDir + "/guest"
 )
 
-// errNotShared tells that the engine does not see our file system.
+// errNotShared is the error of an engine that does not see our file system.
 var errNotShared = errors.New("the engine does not share this machine's file system")
 
 // place is how a container gets its workspace and its guest. An engine that
@@ -125,8 +125,8 @@ func (p *place) leaveNonce() (remove func() error, err error) {
 }
 
 // newVolume makes the volume of a workspace, which anyone in the container may
-// write, as with a mounted workspace. It does not let go of the request half
-// way, which would leave a volume of which nobody knows.
+// write, as with a mounted workspace. It does not give up the request half way,
+// which would leave a volume that nobody knows of.
 func (c *commander) newVolume(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -130,8 +130,8 @@ func (c *commander) tellFailure(err error) {
 	}
 }
 
-// clear sees to it that the container from before runs no longer, whatever
-// became of the connection to it: two must not work in one workspace.
+// clear makes sure that the container from before no longer runs, whatever became
+// of the connection to it. Two containers must not work in one workspace.
 func (c *commander) clear(s *containerStart) error {
 	if c.last == nil {
 		return nil
@@ -250,7 +250,7 @@ func (c *commander) mountFiles(ctx context.Context, box *Container, volume bool)
 		return box, box.openWay(ctx, c.way) // the files stay in the directory, which the container mounts
 	}
 	if err == nil {
-		err = c.files.seat(ctx, client, volume)
+		err = c.files.moveInside(ctx, client, volume)
 	}
 	if err == nil {
 		err = box.openWay(ctx, c.way)

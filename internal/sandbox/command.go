@@ -76,8 +76,8 @@ func (s Command) Deadline(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeoutCause(ctx, s.Timeout, ErrTimeLimit)
 }
 
-// Unanswered is the result of a command, begun at a time, of which nothing more
-// will be known.
+// Unanswered is the result of a command that began at the given time, and whose
+// end nobody will hear of.
 func (s Command) Unanswered(begun time.Time) Result {
 	took := time.Since(begun)
 	return Result{ExitCode: -1, Duration: took, TimedOut: s.Timeout >= 0 && took >= s.Timeout}
@@ -86,8 +86,8 @@ func (s Command) Unanswered(begun time.Time) Result {
 // ErrTimeLimit is the cause of a context that ended at a command's time limit.
 var ErrTimeLimit = fmt.Errorf("time limit of the command: %w", context.DeadlineExceeded)
 
-// commandEnv are the variables that every command gets. Nobody answers a
-// question and nobody pages: programs that would ask are told not to.
+// commandEnv are the variables that every command gets. They keep programs from
+// asking questions and from starting a pager, since nobody would answer.
 func commandEnv() []string {
 	return []string{
 		"TERM=dumb",

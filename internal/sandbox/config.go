@@ -32,7 +32,7 @@ func (c Config) Self() *owner.Self {
 }
 
 // Pace are waiting times around a guest, as in [guest.Config]. Zero is the
-// default; tests are less patient.
+// default. Tests set shorter ones.
 type Pace struct {
 	Patience  time.Duration
 	KeepAlive time.Duration

@@ -14,8 +14,8 @@ import (
 	"github.com/x/pygent/internal/workspace"
 )
 
-// PackTree has take read the archive of a file or directory. It needs no path of
-// this machine, which a link could lead astray.
+// PackTree calls take with an archive of a file or directory to read. It needs no
+// path of this machine, so no link can lead it astray.
 func (r *Sandbox) PackTree(ctx context.Context, path string, take func(io.Reader) error) error {
 	ctx, done, err := r.begin(ctx)
 	if err != nil {
@@ -25,8 +25,8 @@ func (r *Sandbox) PackTree(ctx context.Context, path string, take func(io.Reader
 	return r.errorOf(ctx, r.files.Pack(ctx, path, take))
 }
 
-// UnpackTree puts a file at dest, or into the directory dest, and what is in a
-// directory below dest. The limits of the archive are its reader's.
+// UnpackTree unpacks an archive. A file goes to dest, or into the directory dest;
+// the content of a directory goes below dest. The reader limits the archive.
 func (r *Sandbox) UnpackTree(ctx context.Context, dest string, in *tree.Reader) error {
 	ctx, done, err := r.begin(ctx)
 	if err != nil {
@@ -47,8 +47,7 @@ func unpackFiles(ctx context.Context, f Files, dest string, in *tree.Reader) err
 	return f.Unpack(ctx, dir, func(w io.Writer) error { return tree.Copy(w, in, as) })
 }
 
-// placeOf returns where a file goes that is copied to dest: the directory, and
-// the name there.
+// placeOf returns the directory and the name under which a file is copied to dest.
 func placeOf(ctx context.Context, f Files, dest, base string) (dir, as string, err error) {
 	dest = cmp.Or(filepath.ToSlash(dest), base)
 	isDir, err := f.IsDir(ctx, dest)

@@ -3,8 +3,8 @@ package sandbox
 import "errors"
 
 var (
-	// ErrStart is the error of a sandbox that cannot start as it is configured. A
-	// further attempt would meet it again.
+	// ErrStart is the error of a sandbox that cannot start as it is configured.
+	// Trying again would not help.
 	ErrStart = errors.New("the runtime cannot start")
 	// ErrClosed is returned after Cleanup.
 	ErrClosed = errors.New("the runtime is closed")

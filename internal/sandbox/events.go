@@ -26,7 +26,7 @@ const (
 	Pull        EventKind = "pull"     // an image is being pulled
 	Started     EventKind = "started"  // the container runs
 	Lost        EventKind = "lost"     // the container died, or does not answer
-	Limited     EventKind = "limited"  // there is less hold of commands than elsewhere
+	Limited     EventKind = "limited"  // commands are contained less than elsewhere
 	Failed      EventKind = "failed"   // the container cannot start
 	NetworkUsed EventKind = "network"  // commands reached a host, or were refused
 )
@@ -111,8 +111,8 @@ func (q *Events) deliver(idle chan struct{}) {
 	q.queue, q.idle = nil, nil
 }
 
-// Close has no further event come. It waits for the goroutine unless that calls
-// the consumer: it may be the consumer that closes.
+// Close ends the events. It waits for the goroutine, unless that is calling the
+// consumer: the consumer itself may have called Close.
 func (q *Events) Close() {
 	q.mu.Lock()
 	q.closed = true

@@ -23,8 +23,8 @@ type Files interface {
 	// isDir reports whether name is a directory; links are followed inside the
 	// workspace.
 	IsDir(ctx context.Context, name string) (bool, error)
-	// pack has take read the archive of a file or directory, and unpack unpacks
-	// the one that fill writes below a directory: see package tree.
+	// pack calls take with an archive of a file or directory to read. unpack calls
+	// fill to write an archive, and unpacks it below a directory. See package tree.
 	Pack(ctx context.Context, name string, take func(io.Reader) error) error
 	Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error
 	// directory returns a directory's path relative to the workspace.

@@ -69,7 +69,7 @@ func (s Command) guestCommand() guest.Command {
 	}
 }
 
-// note says what a result's other fields do not.
+// note returns what the model should know besides a result's other fields.
 func (g *GuestCommander) note(r guest.Result) string {
 	var notes []string
 	if r.Spill != "" && r.SpillSize < r.Total {
@@ -115,7 +115,7 @@ func (g *GuestCommander) LastWords() string {
 	return "; the guest said: " + strings.ToValidUTF8(words[:min(len(words), shownWords)], "")
 }
 
-// TellLimits tells where a guest has less hold of commands than elsewhere.
+// TellLimits sends an event about what a guest cannot contain here.
 func (g *GuestCommander) TellLimits(emit func(Event)) {
 	if limits := g.Client.Info().Limits; limits != "" {
 		emit(Event{Kind: Limited, Text: limits})

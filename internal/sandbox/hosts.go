@@ -20,7 +20,7 @@ func newHostApproval(c NetworkConfig) *hostApproval {
 	return &hostApproval{Broker: hostask.New(c.Ask), canAsk: c.CanAsk}
 }
 
-// notAllowed is why a host is refused about which nobody can be asked.
+// notAllowed is why a host is refused when nobody can be asked about it.
 const notAllowed = "it is not an allowed host"
 
 // permit reports whether a host may be reached, asking if need be, and why not.
@@ -33,7 +33,7 @@ func (h *hostApproval) permit(ctx context.Context, host string, port int) (ok bo
 	return h.Permit(ctx, host, port)
 }
 
-// close has nobody asked any more. A nil hostApproval asks nobody.
+// close ends the asking. A nil hostApproval asks nobody.
 func (h *hostApproval) close() {
 	if h != nil {
 		h.Close()

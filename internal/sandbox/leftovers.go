@@ -71,8 +71,8 @@ func DirectoriesLeft(self *owner.Self) []Leftover {
 	return found
 }
 
-// swept tells that this process has swept: what was left over then is all there
-// is.
+// swept reports whether this process has swept. Once is enough: what it leaves
+// itself is not left over while it lives.
 var swept atomic.Bool
 
 // sweepDirectories removes the workspaces that are surely left over here.

@@ -136,11 +136,11 @@ func (c *localCommander) ready(ctx context.Context) (*GuestCommander, error) {
 	return c.current, nil
 }
 
-// errLocalLeft is returned once for a guest that ended and left something. The
-// next command runs beside it.
+// errLocalLeft is returned once when a guest ended and left processes behind. The
+// next command runs beside them.
 var errLocalLeft = errors.New("commands from before may still run in the workspace")
 
-// localStartError marks an error that a further attempt would meet again.
+// localStartError marks an error that trying again would not mend.
 func localStartError(ctx context.Context, err error) error {
 	for _, passing := range []error{guest.ErrProcesses, guest.ErrClosed, syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		if errors.Is(err, passing) || ctx.Err() != nil {
@@ -180,8 +180,7 @@ const (
 	guestDied   = "the guest that runs commands died while the command ran, along"
 )
 
-// abandon waits for the end of a guest of which what is known, and says what
-// became of its commands.
+// abandon waits for the end of a guest, and says what became of its commands.
 func (c *localCommander) abandon(g *GuestCommander, what string) (note string) {
 	if err := g.Close(); errors.Is(err, guest.ErrLeft) {
 		return what + "; the command may still run: " + err.Error()
@@ -199,8 +198,8 @@ func (c *localCommander) Close() error {
 	return c.shut()
 }
 
-// shut ends the current guest, and removes the long outputs that one which
-// was killed could not remove itself. The caller has the turn.
+// shut ends the current guest. It also removes the files with long outputs, which
+// a killed guest leaves behind. The caller has the turn.
 func (c *localCommander) shut() error {
 	if c.current == nil {
 		return nil

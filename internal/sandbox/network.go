@@ -22,16 +22,15 @@ type NetworkConfig struct {
 	Connect func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error)
 }
 
-// Network is the way out, by permission, of commands that have no network of
-// their own. A nil Network is that of commands which have one.
+// Network lets commands without a network of their own reach the hosts that are
+// allowed. It is nil for commands that have a network.
 type Network struct {
 	allowed []string // as given
 	hosts   *hostApproval
 	way     *egress.Proxy // nil where nothing can be allowed
 }
 
-// OpenNetwork makes the way out of commands that have no network of their own.
-// Whoever calls it closes its Way.
+// OpenNetwork makes a Network. Its caller closes its Way.
 func OpenNetwork(c NetworkConfig, events *Events) (*Network, error) {
 	n := &Network{allowed: c.Allowed, hosts: newHostApproval(c)}
 	if len(c.Allowed) == 0 && n.hosts == nil {
@@ -80,7 +79,7 @@ func (n *Network) kept() []string {
 	return n.hosts.kept()
 }
 
-// stopAsking has nobody asked about hosts any more.
+// stopAsking ends the questions about hosts.
 func (n *Network) stopAsking() {
 	if n != nil {
 		n.hosts.close()

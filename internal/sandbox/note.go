@@ -10,9 +10,9 @@ import (
 	"github.com/x/pygent/internal/offline"
 )
 
-// note says of a command that failed what it lacked of the network, and
-// how the user can allow it; "" where it lacked nothing. Missed are hosts that are
-// allowed and could not be reached.
+// note explains a command that failed for want of the network, and how the user
+// can allow it. It is empty when the command lacked nothing. missed are hosts that
+// are allowed but could not be reached.
 func (n *Network) note(res Result, missed []egress.Use) string {
 	if n == nil || res.ExitCode == 0 && !res.TimedOut {
 		return ""

@@ -123,7 +123,7 @@ type confined struct {
 	temp   string          // removed when the guest has ended; may be empty
 }
 
-// confineGuest prepares the start of a guest. What it makes is for remove.
+// confineGuest prepares the start of a guest. Its caller calls remove at the end.
 func (c *localCommander) confineGuest() (confined, error) {
 	if c.level == confine.None {
 		return confined{env: c.env}, nil
@@ -154,7 +154,7 @@ func (c *localCommander) confineGuest() (confined, error) {
 	return confined{env: env, policy: policy, temp: temp}, nil
 }
 
-// errMoved is the error of a workspace whose path leads to something else.
+// errMoved is the error when a workspace's path no longer leads to the workspace.
 var errMoved = errors.New("the workspace is not the directory any more that it was")
 
 // remove removes the temporary files.

@@ -303,8 +303,8 @@ type Parker interface{ Park() func() }
 // nobody uses at the moment. The workspace stays, and the next call starts anew.
 func (r *Sandbox) Park() { r.Detach()() }
 
-// Detach takes away what Park is to end, and returns a function that ends it.
-// The lock is not held that long: it is every call's.
+// Detach takes away what Park is to end, and returns a function that ends it. It
+// does not hold the lock until then, since every call needs it.
 func (r *Sandbox) Detach() (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
