@@ -1,4 +1,5 @@
-// Package bench measures pygent against the floors that DESIGN.md names.
+// Package bench measures what pygent itself costs: steps, histories, requests,
+// tasks, and what goes through the proxy. Commands are measured in bench/runtimes.
 package bench
 
 import (

@@ -14,7 +14,7 @@ type figure struct {
 	show    func(float64) string
 }
 
-// figures are those of the design, with what was measured.
+// figures are all figures to reach, with what was measured.
 func (r *report) figures() []figure {
 	list := append(r.commandFigures(), r.floodFigures()...)
 	list = append(list, r.endFigures()...)

@@ -1,6 +1,6 @@
 // Command runtimes measures in one run what commands and files cost in
 // pygent's runtimes and in the ways that there are without them, and compares
-// that with the figures that the design names:
+// that with the figures to reach, which figures.go has:
 //
 //	go run ./bench/runtimes
 //

@@ -31,7 +31,7 @@ type Commander interface {
 	Shell(ctx context.Context) string
 
 	// Guest returns the guest that commands run under, starting it if need be.
-	// Without one the error matches errors.ErrUnsupported.
+	// Without one, for good, the error is [ErrNoGuest].
 	Guest(ctx context.Context) (*guest.Client, error)
 
 	// Close stops what runs and releases everything. No run is in progress and
