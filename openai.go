@@ -227,6 +227,10 @@ func (o *openAIOptions) limits() error {
 		}
 		*limit.value = max(cmp.Or(*limit.value, limit.byDefault), 0)
 	}
+	if err := checkLimit("OpenAIMaxTokens", o.MaxTokens); err != nil {
+		return fmt.Errorf("option %w", err)
+	}
+	o.MaxTokens = max(o.MaxTokens, 0) // leaves it to the server
 	return nil
 }
 

@@ -58,6 +58,7 @@ func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
 		"MaxCopyBytes":        func(n int) pygent.Option { return pygent.MaxCopyBytes(int64(n)) },
 		"MaxNetworkBytes":     func(n int) pygent.Option { return pygent.MaxNetworkBytes(int64(n)) },
 		"OpenAIAnswerTime":    func(n int) pygent.Option { return pygent.OpenAIAnswerTime(time.Duration(n)) },
+		"OpenAIMaxTokens":     func(n int) pygent.Option { return pygent.OpenAIMaxTokens(n) },
 		"OpenAIStallTimeouts": func(n int) pygent.Option { return pygent.OpenAIStallTimeouts(time.Duration(n), time.Duration(n)) },
 	} {
 		t.Run(name, func(t *testing.T) {
