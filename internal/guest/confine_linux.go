@@ -23,7 +23,7 @@ import (
 const tryTime = 10 * time.Second
 
 var tried struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   bool
 	support confine.Support
 }

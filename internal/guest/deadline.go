@@ -70,7 +70,7 @@ type watch struct {
 	time    time.Duration
 	expired func()
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	timer   *time.Timer
 	due     time.Time
 	running bool

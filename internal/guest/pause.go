@@ -9,7 +9,7 @@ import (
 // pauses stops and restarts the time limits of commands. The zero value is ready
 // to use.
 type pauses struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	holders int        // how many callers want the limits paused
 	runs    map[*pausable]bool
 }
