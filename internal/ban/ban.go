@@ -1,13 +1,14 @@
-// Package ban tells whether a shell script runs a command that is banned.
+// Package ban finds out whether a shell script runs a command that is banned.
 //
-// Scripts are parsed, not searched: a command is seen in a list, a pipe, a
-// substitution, a function, behind env, sudo, xargs, find -exec and the like,
-// and in what is handed to eval and to a shell by -c, a here-document or a
-// here-string; a mere word, as in "echo do not rm", is none. What cannot be
-// decided, such as a command whose name is in a variable, is refused.
+// A script is parsed, not searched. A command is found in a list, a pipe, a
+// substitution or a function, and behind env, sudo, xargs, find -exec and the
+// like. It is also found in the argument of eval, and in what a shell gets by
+// -c, a here-document or a here-string. A mere word, as in "echo do not rm", is
+// no command. Whatever cannot be decided, such as a command whose name is in a
+// variable, is refused.
 //
-// It is a guard-rail against mistakes, and no boundary: a script file, a
-// makefile or a program of another language is not looked into.
+// The package guards against mistakes. It is no security boundary: it does not
+// look into script files, makefiles, or programs in other languages.
 package ban
 
 import (
@@ -22,9 +23,10 @@ import (
 
 const (
 	// maxScript is the longest script that is checked, in bytes. The parser's
-	// stack grows with the nesting, and Go cannot recover when it overflows.
+	// stack grows with the nesting of the script, and Go cannot recover from a
+	// stack overflow.
 	maxScript = 64 << 10
-	// maxDepth is how deep scripts may be handed to shells within scripts.
+	// maxDepth is how deep scripts may be nested in other scripts, as by sh -c.
 	maxDepth = 8
 )
 
@@ -34,22 +36,23 @@ type List struct {
 	programs []string
 }
 
-// command is a command that is banned: a program with some of its arguments.
+// command is a banned command: a program with some of its arguments.
 type command struct {
 	text    string // as it was given
 	program string
-	flags   []string // single letters, and long names without the dashes
+	flags   []string // single letters, and long names without their dashes
 	words   []string
 }
 
-// New reads what is banned.
+// New parses the lists of banned commands and programs.
 //
-// A command is the name of a program, with or without its directory, which does
-// not count. Flags after it ban the program only with all of them, in any order
-// and combination; -r, -R and -f stand for --recursive and --force too. Words
-// after it have to stand among the arguments in this order.
+// A command begins with the name of a program; a directory in the name is
+// ignored. If flags follow, the program is banned only with all of these flags,
+// in any order and combination; -r, -R and -f also match --recursive and
+// --force. If words follow, they must occur among the arguments in the same
+// order.
 //
-// A program may be neither run nor named by any word of a script.
+// A banned program may not be run, and no word of a script may name it.
 func New(commands, programs []string) (*List, error) {
 	l := &List{}
 	for _, text := range commands {
@@ -79,13 +82,13 @@ func New(commands, programs []string) (*List, error) {
 	return l, nil
 }
 
-// shellSyntax are characters that join or quote words. Who writes them means
-// more than the words that are compared here, and would ban nothing; so would
-// a list of names in one text.
+// shellSyntax has the characters that join or quote words. A command with one
+// of them would never match, because only plain words are compared. The same is
+// true of several names in one text.
 const shellSyntax = "|&;<>()$`\"'\\"
 
 // base returns the name of a program without its directory, and without the
-// .exe that Windows may give it.
+// .exe that it may have on Windows.
 func base(program string) string {
 	if program == "" {
 		return ""
@@ -100,7 +103,8 @@ func base(program string) string {
 	return name
 }
 
-// wholeFlags are programs whose flags have one dash and several letters.
+// wholeFlags are programs whose flags have one dash and several letters, as in
+// -name.
 var wholeFlags = []string{"find", "go", "java", "openssl", "terraform", "ffmpeg", "convert", "magick"}
 
 func (b command) flagsOf(arg string) []string {
@@ -111,8 +115,8 @@ func (b command) flagsOf(arg string) []string {
 	return names
 }
 
-// flagsOf returns the names of the flags that an argument sets: of -rf the
-// letters, of --force=x the word. It is nil for an argument that is no flag.
+// flagsOf returns the names of the flags that an argument sets: the letters of
+// -rf, the name in --force=x. It returns nil if the argument is no flag.
 func flagsOf(arg string) []string {
 	if name, ok := strings.CutPrefix(arg, "--"); ok && name != "" {
 		name, _, _ = strings.Cut(name, "=")
@@ -125,11 +129,12 @@ func flagsOf(arg string) []string {
 	return strings.Split(letters, "")
 }
 
-// longNames are the long names that the usual flags have nearly everywhere.
+// longNames maps common short flags to the long names that nearly all programs
+// give them.
 var longNames = map[string]string{"r": "recursive", "R": "recursive", "f": "force"}
 
-// sets reports whether a flag that an argument sets is the one that is banned.
-// Long names may be cut short, as most programs let them be.
+// sets reports whether the flag given is the banned one. A long name may be
+// abbreviated, as most programs allow.
 func sets(given, banned string) bool {
 	long := banned
 	if name, ok := longNames[banned]; ok {
@@ -143,8 +148,8 @@ func sets(given, banned string) bool {
 	return given == banned || len(given) > 1 && len(long) > 1 && strings.HasPrefix(long, given)
 }
 
-// Check returns an error that says why a script is refused, nil for one that
-// may run.
+// Check returns an error that says why a script is refused, or nil if it may
+// run.
 func (l *List) Check(script string) (err error) {
 	if len(l.commands)+len(l.programs) == 0 {
 		return nil
@@ -158,13 +163,14 @@ func (l *List) Check(script string) (err error) {
 	return c.script(script)
 }
 
-// checker checks one script, and those that it hands to shells.
+// checker checks one script, and the scripts that it passes to shells.
 type checker struct {
 	list  *List
 	depth int
 }
 
-// undecided is the error of what cannot be told before it runs.
+// undecided returns the error for something that cannot be known before the
+// script runs.
 func undecided(format string, args ...any) error {
 	return fmt.Errorf("some commands are banned here, and %s", fmt.Sprintf(format, args...))
 }
@@ -184,7 +190,7 @@ func (c *checker) script(text string) error {
 	return c.walk(file)
 }
 
-// parse reads a script as bash does, or else as a POSIX shell does.
+// parse parses a script as bash, or if that fails as a POSIX shell.
 func parse(text string) (*syntax.File, error) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err == nil {
@@ -196,7 +202,7 @@ func parse(text string) (*syntax.File, error) {
 	return nil, err
 }
 
-// run checks a command that is run: its name and its arguments.
+// run checks a command that is executed: its name and its arguments.
 func (c *checker) run(args []word, in stdin) error {
 	if len(args) == 0 {
 		return nil
@@ -230,7 +236,7 @@ const (
 	matches
 )
 
-// match compares the arguments of the program with those that are banned.
+// match compares the arguments of a program with the banned ones.
 func (b command) match(args []word) verdict {
 	missing := slices.Clone(b.flags)
 	words := b.words
@@ -239,7 +245,7 @@ func (b command) match(args []word) verdict {
 		text, known := arg.literal()
 		switch {
 		case !known:
-			// Text at its start says that it is no flag.
+			// A word that begins with known text other than a dash is no flag.
 			mayBeFlag := !onlyWords && (arg.prefix() == "" || arg.prefix()[0] == '-')
 			unknown = unknown || mayBeFlag && len(missing) > 0 || first && len(words) > 0
 			first = false
@@ -265,5 +271,6 @@ func (b command) match(args []word) verdict {
 	return differs
 }
 
-// errNoScript is the reason for a shell that reads what cannot be seen here.
+// errNoScript is the reason to refuse a shell whose input cannot be seen in the
+// script.
 var errNoScript = errors.New("some commands are banned here, and what a shell reads from a pipe cannot be checked for them; put it into a script with -c")

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// stdin is where a command reads its input from.
+// stdin is the source of a command's input.
 type stdin struct {
 	piped bool
 	doc   *syntax.Word // a here-document or a here-string
@@ -38,8 +38,8 @@ func (c *checker) walk(file *syntax.File) error {
 	return failed
 }
 
-// feed notes the input of the commands within a statement. Walk comes to the
-// inner statements later, so the nearest input is the one that counts.
+// feed records the input of the commands within a statement. Walk visits the
+// inner statements later, so the innermost input is the one that remains.
 func feed(in map[*syntax.CallExpr]stdin, stmt *syntax.Stmt, from stdin) {
 	syntax.Walk(stmt, func(n syntax.Node) bool {
 		if call, ok := n.(*syntax.CallExpr); ok {

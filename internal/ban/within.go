@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// runner is a program that runs the command in its arguments.
+// runner describes a program that runs the command in its arguments.
 type runner struct {
 	valued  string   // letters of the flags that take a value
 	long    []string // long names of those
-	skip    int      // arguments before the command, such as a duration
+	skip    int      // number of arguments before the command, such as a duration
 	assigns bool     // NAME=value may stand before the command
-	input   bool     // arguments that it reads elsewhere are added
+	input   bool     // the program adds arguments that it reads from its input
 	script  string   // letters of the flags whose value is a script
 	scripts []string // long names of those
 }
@@ -52,13 +52,13 @@ var runners = map[string]runner{
 // shells read their script from -c, from a file or from their input.
 var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash"}
 
-// within checks the commands that a program runs for its caller.
+// within checks the commands that a program runs on behalf of its caller.
 func (c *checker) within(name string, args []word, in stdin) error {
 	switch {
 	case slices.Contains(shells, name):
 		return c.shell(args, in)
 	case name == "command" && len(args) > 0 && (args[0].prefix() == "-v" || args[0].prefix() == "-V"):
-		return nil // it only asks what a name stands for
+		return nil // it only looks the name up and runs nothing
 	case name == "eval":
 		return c.eval(args)
 	case name == "trap":
@@ -84,7 +84,8 @@ func (c *checker) within(name string, args []word, in stdin) error {
 	return nil
 }
 
-// scriptFlag checks the script that -c or --command gives, wherever it stands.
+// scriptFlag checks the scripts in the flags -c and --command, wherever they
+// stand.
 func (c *checker) scriptFlag(args []word) error {
 	r := runner{script: "c", scripts: []string{"command", "session-command"}}
 	for i := range args {
@@ -98,7 +99,7 @@ func (c *checker) scriptFlag(args []word) error {
 	return nil
 }
 
-// runner checks the command in the arguments of a program that runs it.
+// runner checks the command in the arguments of such a program.
 func (c *checker) runner(r runner, args []word, in stdin) error {
 	rest, scripts := r.split(args)
 	for _, s := range scripts {
@@ -127,8 +128,8 @@ func (c *checker) runner(r runner, args []word, in stdin) error {
 	return c.run(rest, in)
 }
 
-// split parts the arguments of a runner from the command, and returns the
-// values of its flags that are scripts.
+// split separates the arguments of a runner itself from the command that
+// follows. It also returns the values of flags that are scripts.
 func (r runner) split(args []word) (rest, scripts []word) {
 	for len(args) > 0 {
 		text := args[0].prefix()
@@ -136,7 +137,7 @@ func (r runner) split(args []word) (rest, scripts []word) {
 			return args[1:], scripts
 		}
 		names := flagsOf(text)
-		if names == nil && text != "-" { // which env takes for -i
+		if names == nil && text != "-" { // env treats it like -i
 			return args, scripts
 		}
 		flag, value := args[0], args[1:]
@@ -155,8 +156,9 @@ func (r runner) split(args []word) (rest, scripts []word) {
 	return nil, scripts
 }
 
-// value says of a flag whether it takes a value, whether that is a script, and
-// how many bytes of the argument stand before a value that is attached to it.
+// value describes the value of a flag: whether the flag takes one, whether it
+// is a script, and how many bytes of the argument come before it if it is
+// attached to the flag.
 func (r runner) value(text string, names []string) (takes, script bool, attached *int) {
 	if strings.HasPrefix(text, "--") {
 		script = slices.Contains(r.scripts, names[0])
@@ -191,7 +193,7 @@ func (w word) after(n int) word {
 	return out
 }
 
-// text checks a word that is run as a script.
+// text checks a word that is executed as a script.
 func (c *checker) text(w word) error {
 	script, known := w.literal()
 	if !known {
@@ -200,8 +202,8 @@ func (c *checker) text(w word) error {
 	return c.script(script)
 }
 
-// shell checks what a shell is given to run: a script by -c, or its input.
-// Files are not looked into.
+// shell checks the script that a shell gets by -c or as its input. It does not
+// look into files.
 func (c *checker) shell(args []word, in stdin) error {
 	flags, rest, err := shellFlags(args)
 	switch {
@@ -222,8 +224,8 @@ func (c *checker) shell(args []word, in stdin) error {
 	return nil
 }
 
-// shellFlags returns the letters of a shell's flags, and the arguments that
-// follow the flags.
+// shellFlags returns the letters of a shell's flags, and the arguments after
+// them.
 func shellFlags(args []word) (flags string, rest []word, err error) {
 	for len(args) > 0 {
 		text, known := args[0].literal()
@@ -250,7 +252,7 @@ func shellFlags(args []word) (flags string, rest []word, err error) {
 	return flags, nil, nil
 }
 
-// eval checks the words that eval joins to a script.
+// eval checks the script that eval makes by joining its arguments.
 func (c *checker) eval(args []word) error {
 	var script []string
 	for _, arg := range args {
@@ -263,7 +265,7 @@ func (c *checker) eval(args []word) error {
 	return c.script(strings.Join(script, " "))
 }
 
-// trap checks the command of a trap.
+// trap checks the command that trap sets for a signal.
 func (c *checker) trap(args []word) error {
 	if len(args) > 0 && args[0].prefix() == "--" {
 		args = args[1:]
@@ -274,7 +276,7 @@ func (c *checker) trap(args []word) error {
 	return c.text(args[0])
 }
 
-// alias checks the commands that get another name.
+// alias checks the commands for which alias sets another name.
 func (c *checker) alias(args []word) error {
 	for _, arg := range args {
 		if at := strings.IndexByte(arg.prefix(), '='); at >= 0 {
@@ -286,7 +288,7 @@ func (c *checker) alias(args []word) error {
 	return nil
 }
 
-// find checks the commands that find runs for the files that it finds.
+// find checks the commands that find executes for the files that it finds.
 func (c *checker) find(args []word) error {
 	for i, arg := range args {
 		text, _ := arg.literal()
@@ -309,14 +311,16 @@ func (c *checker) find(args []word) error {
 	return nil
 }
 
-// placeholder reports whether a program puts a name into the word for {}. In a
-// script, which has white space, the name is one of its words.
+// placeholder reports whether a program replaces {} in the word by a file name.
+// In a script, that is a word with white space, the file name is one of several
+// words.
 func placeholder(w word) bool {
 	return strings.Contains(w.prefix(), "{}") && !strings.ContainsAny(w.prefix(), " \t\n")
 }
 
-// found is a word in which find puts the path of a file for {}. The path begins
-// with what find was told to search, so a word that is {} is no flag.
+// found returns a word in which find has replaced {} by a path. The path begins
+// with a directory that find was told to search, so a word that is just {} is
+// never a flag.
 func found(w word) word {
 	before, _, _ := strings.Cut(w.prefix(), "{}")
 	if before == "" {
@@ -325,8 +329,8 @@ func found(w word) word {
 	return word{parts: []part{{text: before}, {unknown: true}}, raw: w.raw}
 }
 
-// joined checks a program that joins its arguments to a script. What follows
-// ::: is the input of parallel.
+// joined checks a program that joins its arguments to a script. The arguments
+// after ::: are the input of parallel.
 func (c *checker) joined(args []word) error {
 	rest, _ := runner{valued: "njaIN", long: []string{"interval", "jobs", "arg-file", "max-args"}}.split(args)
 	if end := slices.IndexFunc(rest, func(w word) bool { return strings.HasPrefix(w.prefix(), ":::") }); end >= 0 {

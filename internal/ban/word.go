@@ -7,20 +7,22 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is a word of a script: its parts in order, each a text or unknown.
+// word is a word of a script. Its parts are in order; each is either known text
+// or unknown.
 type word struct {
 	parts []part
-	raw   string // as a person reads it
+	raw   string // as a person would read it
 }
 
 type part struct {
 	text    string
 	unknown bool
-	splits  bool // of what is unknown: it may be several words, or none
-	special bool // of text: it has characters that the shell expands to file names
+	splits  bool // unknown only: may become several words, or none
+	special bool // text only: has characters that the shell expands to file names
 }
 
-// unknownWord stands for arguments that a program reads elsewhere.
+// unknownWord stands for arguments that a program reads from its input or a
+// file.
 var unknownWord = word{parts: []part{{unknown: true}}, raw: "its input"}
 
 func wordOf(w *syntax.Word) word {
@@ -56,7 +58,7 @@ func (w *word) add(p syntax.WordPart, quoted bool) {
 		text := unescape(p.Value, quoted)
 		w.parts = append(w.parts, part{text: text, special: !quoted && expandsNames(p.Value)})
 	case *syntax.SglQuoted:
-		// $'…' has escapes of its own.
+		// $'…' has its own escapes, which are not decoded here.
 		w.parts = append(w.parts, part{text: p.Value, unknown: p.Dollar && strings.Contains(p.Value, `\`)})
 	case *syntax.DblQuoted:
 		for _, inner := range p.Parts {
@@ -67,24 +69,25 @@ func (w *word) add(p syntax.WordPart, quoted bool) {
 	}
 }
 
-// mayBeSeveral reports whether the shell may make several words of w, or none.
+// mayBeSeveral reports whether the shell may turn w into several words, or
+// none.
 func (w word) mayBeSeveral() bool {
 	return slices.ContainsFunc(w.parts, func(p part) bool { return p.splits })
 }
 
-// expandsBraces reports whether the shell makes several words of an unquoted
-// text.
+// expandsBraces reports whether brace expansion makes several words of an
+// unquoted text.
 func expandsBraces(text string) bool {
 	return strings.Contains(text, "{") && strings.Contains(text, "}") && (strings.Contains(text, ",") || strings.Contains(text, ".."))
 }
 
-// expandsNames reports whether the shell replaces an unquoted text by the names
-// of files.
+// expandsNames reports whether the shell replaces an unquoted text by file
+// names.
 func expandsNames(text string) bool {
 	return strings.ContainsAny(text, "*?") || strings.Contains(text, "[") && strings.Contains(text, "]")
 }
 
-// unescape takes the backslashes out of a text as the shell does.
+// unescape removes backslashes from a text as the shell does.
 func unescape(text string, quoted bool) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -105,7 +108,7 @@ func (w word) literal() (string, bool) {
 	return text, !slices.ContainsFunc(w.parts, func(p part) bool { return p.unknown })
 }
 
-// prefix returns the text of a word up to what is unknown in it.
+// prefix returns the known text at the beginning of a word.
 func (w word) prefix() string {
 	text := ""
 	for _, p := range w.parts {
@@ -117,8 +120,8 @@ func (w word) prefix() string {
 	return text
 }
 
-// program returns the name of the program that the word runs, without its
-// directory, which need not be known.
+// program returns the name, without its directory, of the program that the word
+// runs. The directory need not be known.
 func (w word) program() (string, bool) {
 	text, known, special := "", true, false
 	for _, p := range w.parts {
@@ -130,7 +133,7 @@ func (w word) program() (string, bool) {
 		special = special || p.special
 	}
 	if known && text == "." {
-		return text, true // the command of this name
+		return text, true // a command of this name exists
 	}
 	known = known || strings.Contains(text, "/")
 	name := base(text)

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// reach is how far an address is from this machine.
+// reach says who may reach an address.
 type reach int
 
-// Who may name an address. The zero value is the strictest.
+// Who may reach an address, from the strictest on; the zero value is the
+// strictest.
 const (
-	never     reach = iota // nobody: it leads to another one, to many, or nowhere
-	linkLocal              // only by itself with its port: where clouds tell their secrets
-	private                // only with its port
+	never     reach = iota // nobody: it stands for another address, for many, or for none
+	linkLocal              // only if a pattern has this address with its port; cloud providers serve credentials there
+	private                // only if a pattern has the host with its port
 	public
 )
 
-// The ranges that are private in the sense of being of this machine or its
-// network.
+// privateRanges are the addresses of this machine and of its network.
 var privateRanges = prefixes(
 	"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "100.64.0.0/10", "198.18.0.0/15",
 	"::1/128", "fc00::/7",
@@ -27,8 +27,9 @@ var privateRanges = prefixes(
 
 var linkLocalRanges = prefixes("169.254.0.0/16", "fe80::/10")
 
-// The ranges of which only what is left is public. Of IPv6 only 2000::/3 is given
-// out, so that NAT64 (64:ff9b::/32) and what is yet to be invented are none.
+// An address is public only if it is in givenOut, and neither in special nor in
+// one of the ranges above. Of IPv6 only 2000::/3 has been assigned, so that NAT64
+// (64:ff9b::/32) and future ranges are not public.
 var (
 	givenOut = prefixes("0.0.0.0/0", "2000::/3")
 	special  = prefixes(
@@ -50,7 +51,7 @@ func within(addr netip.Addr, ranges []netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// reachOf says how far an address is.
+// reachOf returns who may reach an address.
 func reachOf(addr netip.Addr) reach {
 	addr = addr.Unmap().WithZone("")
 	switch {
@@ -65,8 +66,8 @@ func reachOf(addr netip.Addr) reach {
 	}
 }
 
-// isOwn reports whether an address is one of this machine's interfaces, of
-// whatever range.
+// isOwn reports whether an address belongs to an interface of this machine. It
+// may be in any range.
 func isOwn(addr netip.Addr) (bool, error) {
 	own, err := net.InterfaceAddrs()
 	return slices.ContainsFunc(own, func(a net.Addr) bool {
@@ -75,8 +76,8 @@ func isOwn(addr netip.Addr) (bool, error) {
 	}), err
 }
 
-// reachFromHere is reachOf for this machine: an address of its own is private.
-// Where its addresses cannot be listed none is public.
+// reachFromHere is like reachOf, but treats this machine's own addresses as
+// private. If these cannot be listed, no address is public.
 func reachFromHere(addr netip.Addr) reach {
 	reach := reachOf(addr)
 	if reach == private || reach == linkLocal {
@@ -93,15 +94,16 @@ func reachFromHere(addr netip.Addr) reach {
 	}
 }
 
-// privateAddress is in the reason of every refusal for the sake of an address.
+// privateAddress is part of the reason whenever a host is refused because of
+// its address.
 const privateAddress = "a private or special address"
 
-// NeedsPort reports whether the host was refused for its address, so that it would
-// have to be allowed with its port.
+// NeedsPort reports whether the host was refused because of its address. The
+// user would have to allow it together with its port.
 func (u Use) NeedsPort() bool { return strings.Contains(u.Reason, privateAddress) }
 
 // checkAddress returns why a target may not be reached at an address, or nil.
-// exactly tells that the target is named with its port.
+// exactly means that a pattern names the target with its port.
 func checkAddress(t Target, addr netip.Addr, exactly bool) error {
 	reach := reachFromHere(addr)
 	switch {
@@ -116,7 +118,8 @@ func checkAddress(t Target, addr netip.Addr, exactly bool) error {
 	}
 }
 
-// refusal is the error of a target that must not be reached, as its reason.
+// refusal is the error for a target that must not be reached. Its text is the
+// reason.
 type refusal string
 
 // Error returns the reason.

@@ -16,15 +16,16 @@ import (
 	"time"
 )
 
-// Limits of what makes a connection.
+// Limits for making a connection.
 const (
 	dialTime = 30 * time.Second
-	// maxAnswer bounds the answer of a company's proxy to CONNECT.
+	// maxAnswer is the longest answer to CONNECT that is accepted from an
+	// upstream proxy.
 	maxAnswer = 64 << 10
 )
 
-// dial connects to a target. Each address is checked where it is dialled, so that
-// no second look-up can lead elsewhere.
+// dial connects to a target. Each address is checked at the moment when it is
+// dialled, so that a second DNS look-up cannot lead to an unchecked address.
 func (p *Proxy) dial(ctx context.Context, t Target) (net.Conn, error) {
 	exactly := p.rules.exactly(t)
 	dialer := net.Dialer{
@@ -44,8 +45,8 @@ func (p *Proxy) dial(ctx context.Context, t Target) (net.Conn, error) {
 	return newMeteredConn(conn, &p.meter), nil
 }
 
-// dialName connects to what the environment of this process names, a company's
-// proxy, and checks nothing.
+// dialName connects to an upstream proxy without any checks: its name comes
+// from the environment of this process.
 func (p *Proxy) dialName(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTime}
 	conn, err := dialer.DialContext(ctx, network, address)
@@ -55,12 +56,14 @@ func (p *Proxy) dialName(ctx context.Context, network, address string) (net.Conn
 	return newMeteredConn(conn, &p.meter), nil
 }
 
-// upstream returns the proxy through which a target is reached, or nil.
+// upstream returns the proxy through which a target is reached, or nil for
+// none.
 func (p *Proxy) upstream(scheme string, t Target) (*url.URL, error) {
 	return p.config.Upstream(&url.URL{Scheme: scheme, Host: t.String()})
 }
 
-// connect connects to a target for a tunnel: by itself, or through a proxy.
+// connect connects to a target for a tunnel, directly or through an upstream
+// proxy.
 func (p *Proxy) connect(ctx context.Context, t Target) (net.Conn, error) {
 	via, err := p.upstream("https", t)
 	if err != nil {
@@ -76,7 +79,7 @@ func (p *Proxy) connect(ctx context.Context, t Target) (net.Conn, error) {
 	return conn, nil
 }
 
-// tunnelThrough has a proxy connect to a target.
+// tunnelThrough connects to a target through an upstream proxy.
 func (p *Proxy) tunnelThrough(ctx context.Context, via *url.URL, t Target) (net.Conn, error) {
 	ports := map[string]string{"http": "80", "https": "443"}
 	port, known := ports[via.Scheme]
@@ -104,8 +107,8 @@ func (p *Proxy) tunnelThrough(ctx context.Context, via *url.URL, t Target) (net.
 	return &bufferedConn{Conn: conn, reader: reader}, conn.SetDeadline(time.Time{})
 }
 
-// askProxy sends the CONNECT of a tunnel, and returns a reader of what follows the
-// answer.
+// askProxy sends the CONNECT request of a tunnel, and returns a reader of what
+// follows the answer.
 func askProxy(conn net.Conn, via *url.URL, t Target) (*bufio.Reader, error) {
 	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: t.String()}, Host: t.String(), Header: http.Header{}}
 	if user := via.User; user != nil {
@@ -129,7 +132,8 @@ func askProxy(conn net.Conn, via *url.URL, t Target) (*bufio.Reader, error) {
 	return reader, nil
 }
 
-// bufferedConn is a connection of which the beginning has been read.
+// bufferedConn is a connection whose beginning has already been read into a
+// buffer.
 type bufferedConn struct {
 	net.Conn
 	reader io.Reader
@@ -138,7 +142,7 @@ type bufferedConn struct {
 // Read implements net.Conn.
 func (c *bufferedConn) Read(p []byte) (int, error) { return c.reader.Read(p) }
 
-// CloseWrite ends one direction, where the connection can.
+// CloseWrite ends the sending direction, if the connection supports that.
 func (c *bufferedConn) CloseWrite() error {
 	if half, ok := c.Conn.(closeWriter); ok {
 		return half.CloseWrite()

@@ -1,16 +1,16 @@
-// Package egress lets the commands of a container that has no network reach the
-// hosts that a user named, and no others. A [Proxy] runs on the host and speaks
-// HTTP with programs inside, over connections that somebody else accepts there:
-// requests with an absolute URL, and CONNECT for everything that is encrypted,
-// which passes through untouched.
+// Package egress lets the commands of a container without a network reach the
+// hosts that a user has allowed, and no others. A [Proxy] runs on the host and
+// speaks HTTP with programs inside, over connections that its caller accepts
+// there. It takes requests with an absolute URL. For everything that is
+// encrypted it takes CONNECT, and passes the bytes on unchanged.
 //
-// What a request asks for is brought into one spelling first ([Target]) and
-// compared with the patterns; only then is a name looked up. The addresses that
-// come of it are checked where they are dialled: those of this machine and its
-// network are reached only when a pattern names them with their port.
+// The target of a request is first normalised ([Target]) and compared with the
+// patterns. Its name is looked up only after that. The resulting addresses are
+// checked when they are dialled: addresses of this machine and its network are
+// reached only if a pattern names them with their port.
 //
-// Programs inside are hostile: headers, connections, bytes and time are bounded,
-// and so is what is told of the hosts that they ask for.
+// Programs inside are treated as hostile. Headers, connections, bytes and time
+// are limited, and so is the number of hosts that are reported.
 package egress
 
 import (
@@ -29,26 +29,28 @@ import (
 
 // Config says what a proxy allows.
 type Config struct {
-	// Allow are patterns as [ParsePattern] takes them.
+	// Allow has patterns in the form that [ParsePattern] accepts.
 	Allow []string
-	// Ask is asked, by any number of goroutines, about a target that no pattern
-	// allows, on the ports 80 for HTTP and 443 for tunnels. Nil refuses. The reason
-	// is that of a refusal. A private address is refused even so.
+	// Ask is asked about a target that no pattern allows, on port 80 for HTTP
+	// and 443 for tunnels. It may be called by several goroutines at once.
+	// reason says why it refuses. Nil refuses every such target. A private
+	// address is refused even if Ask allows its host.
 	Ask func(ctx context.Context, host string, port int) (ok bool, reason string)
-	// Tell hears of each host once while commands run. It must not wait. May be nil.
+	// Tell is called once for each host while commands run. It must not block.
+	// It may be nil.
 	Tell func(Use)
-	// Limit is how many bytes may go through, both ways together; none when
-	// negative.
+	// Limit is the largest number of bytes that may pass through, in both
+	// directions together. A negative value means no limit.
 	Limit int64
-	// Connect connects to "host:port" with a dialer that checks addresses. Default
-	// that of the dialer.
+	// Connect connects to "host:port" with a dialer that checks addresses. The
+	// default is the dialer's own DialContext.
 	Connect func(ctx context.Context, d *net.Dialer, address string) (net.Conn, error)
-	// Upstream returns the proxy through which this machine reaches a URL, or nil.
-	// Default that of the environment.
+	// Upstream returns the proxy through which this machine reaches a URL, or
+	// nil for none. The default uses the proxy variables of the environment.
 	Upstream func(*url.URL) (*url.URL, error)
 }
 
-// Limits of what programs inside send.
+// Limits for what programs inside send.
 const (
 	maxConns   = 64
 	maxHeader  = 64 << 10
@@ -56,18 +58,19 @@ const (
 	waitTime   = 2 * time.Minute // between two requests on one connection
 )
 
-// Proxy is the way out of one runtime, whatever becomes of its containers.
+// Proxy is the only way out of one runtime. It outlives the runtime's
+// containers.
 type Proxy struct {
 	config  Config
 	rules   rules
 	meter   meter
 	ledger  ledger
 	direct  *http.Transport // checks addresses
-	chained *http.Transport // through the proxy of this machine
+	chained *http.Transport // goes through the upstream proxy of this machine
 	forward *httputil.ReverseProxy
 }
 
-// New returns a proxy.
+// New returns a proxy. It fails if a pattern is not valid.
 func New(config Config) (*Proxy, error) {
 	if config.Upstream == nil {
 		config.Upstream = httpproxy.FromEnvironment().ProxyFunc()
@@ -89,7 +92,7 @@ func New(config Config) (*Proxy, error) {
 	p.forward = &httputil.ReverseProxy{
 		Rewrite:       rewrite,
 		Transport:     roundTripper(p.roundTrip),
-		FlushInterval: -1, // what comes is passed on at once
+		FlushInterval: -1, // pass on data at once
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { answerError(w, err) },
 	}
@@ -106,12 +109,12 @@ func newTransport() *http.Transport {
 	}
 }
 
-// Watch begins to remember what is refused, and what is allowed but cannot be
-// reached. The function that it returns ends that, and returns the targets, some
-// of them when there were many.
+// Watch starts to record the targets that are refused, and those that are
+// allowed but cannot be reached. The returned function ends the recording and
+// returns the targets. If there are many, only some are recorded.
 func (p *Proxy) Watch() (end func() (refused, missed []Use)) { return p.ledger.begin() }
 
-// Allowed returns the patterns in their one spelling.
+// Allowed returns the patterns in normalised form.
 func (p *Proxy) Allowed() []string {
 	var all []string
 	for _, pattern := range p.rules {
@@ -120,29 +123,30 @@ func (p *Proxy) Allowed() []string {
 	return all
 }
 
-// Close gives back what is kept for further requests. Serve has ended.
+// Close closes idle connections. Call it when Serve has returned.
 func (p *Proxy) Close() {
 	p.direct.CloseIdleConnections()
 	p.chained.CloseIdleConnections()
 }
 
-// inside are the names of a machine for itself.
+// inside has the names by which a machine refers to itself.
 const inside = "localhost,127.0.0.1,::1"
 
-// Environment are the variables that lead programs to the proxy at a port inside.
-// Both cases are in use: curl does not read HTTP_PROXY, and others only that.
+// Environment returns the variables that make programs use the proxy at a port
+// inside. The variables are set in lower and in upper case, because curl
+// ignores HTTP_PROXY while other programs read nothing else.
 func Environment(port int) []string {
 	address := (&url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}).String()
 	return []string{
 		"http_proxy=" + address, "https_proxy=" + address, "no_proxy=" + inside,
 		"HTTP_PROXY=" + address, "HTTPS_PROXY=" + address, "NO_PROXY=" + inside,
-		"NODE_USE_ENV_PROXY=1", // node reads the others only then
+		"NODE_USE_ENV_PROXY=1", // without it, node ignores the other variables
 	}
 }
 
-// GitRewrites are settings of git, as names and values, that have it reach the
-// named hosts by HTTPS where a repository is named as for ssh, which has no way
-// out.
+// GitRewrites returns settings of git, as pairs of name and value. With them
+// git uses HTTPS for the allowed hosts even if a repository has an ssh address,
+// because ssh cannot use the proxy.
 func (p *Proxy) GitRewrites() [][2]string {
 	settings := [][2]string{{"url.https://.insteadOf", "ssh://git@"}}
 	for _, pattern := range p.rules {

@@ -5,41 +5,41 @@ import (
 	"sync"
 )
 
-// Use tells of a host that a command wanted to reach.
+// Use describes the attempt of a command to reach a host.
 type Use struct {
-	Host    string // empty when further hosts are not told
+	Host    string // empty if there are more hosts than are reported
 	Port    int
 	Allowed bool
-	Reason  string // why it was refused, or cannot be reached
+	Reason  string // why the host was refused, or could not be reached
 }
 
-// Bounds of what is told, for a command may ask for a million names.
+// Limits of what is reported, because a command may ask for a million names.
 const (
-	maxTold    = 100 // hosts while commands run
-	maxRefused = 16  // hosts of one command, and as many that cannot be reached
+	maxTold    = 100 // hosts reported while commands run
+	maxRefused = 16  // refused hosts recorded for one command, and as many unreachable ones
 )
 
-// ledger tells of each host once while commands run, and remembers for each
-// command what was refused meanwhile, and what could not be reached.
+// ledger reports each host once while commands run. It also records, for each
+// command, which hosts were refused and which could not be reached.
 type ledger struct {
 	tell func(Use) // may be nil
 
-	mu      sync.Mutex // guards what follows, and the order of calls of tell
+	mu      sync.Mutex // guards the fields below, and the order of calls of tell
 	told    map[toldKey]bool
 	watches map[*watch]bool
 }
 
-// toldKey is what makes two uses the same.
+// toldKey identifies uses that are reported only once.
 type toldKey struct {
 	host    string
 	port    int
 	allowed bool
 }
 
-// watch is what one command did without.
+// watch records what one command could not reach.
 type watch struct{ refused, missed []Use }
 
-// begin opens a watch. The function that it returns closes it.
+// begin opens a watch. The returned function closes it.
 func (l *ledger) begin() (end func() (refused, missed []Use)) {
 	w := &watch{}
 	l.mu.Lock()
@@ -56,7 +56,7 @@ func (l *ledger) begin() (end func() (refused, missed []Use)) {
 	}
 }
 
-// note takes down a use.
+// note records a use.
 func (l *ledger) note(u Use) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *ledger) note(u Use) {
 	l.tell(u)
 }
 
-// miss takes down that a host which may be reached could not be.
+// miss records that an allowed host could not be reached.
 func (l *ledger) miss(u Use) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// minIdle is how long nothing has gone through a connection that is closed for
-// another one.
+// minIdle is how long a connection must have been idle before it may be closed
+// to make room for another one.
 const minIdle = time.Second
 
-// boundedListener accepts no more than a number of connections at once. What
-// comes beyond waits to be accepted, until one of them ends or has been idle for
-// a while: commands could keep everybody else out by connections that they do
+// boundedListener accepts a limited number of connections at once. Further
+// connections wait until one ends, or has been idle for a while and is closed.
+// Without that, commands could block the proxy with connections that they do
 // not use.
 type boundedListener struct {
 	net.Listener
-	free   chan struct{} // a token for each further connection
+	free   chan struct{} // holds one token for each connection that may still be accepted
 	closed chan struct{}
 	once   sync.Once
 
-	mu    sync.Mutex // guards what follows, and used and busy of its connections
+	mu    sync.Mutex // guards the fields below, and the fields used and busy of its connections
 	conns map[*boundedConn]bool
 }
 
@@ -72,8 +72,8 @@ func (b *boundedListener) room() error {
 	}
 }
 
-// closeIdle closes the connection that has been idle for longest, if that is long
-// enough, and returns when to look again.
+// closeIdle closes the connection that has been idle for the longest time, if
+// that time is long enough. It returns how long to wait before the next look.
 func (b *boundedListener) closeIdle() (again time.Duration) {
 	idlest, since := b.idlest()
 	if idlest == nil {
@@ -86,7 +86,8 @@ func (b *boundedListener) closeIdle() (again time.Duration) {
 	return minIdle
 }
 
-// idlest returns the connection that has been idle for longest, and since when.
+// idlest returns the connection that has been idle for the longest time, and
+// since when.
 func (b *boundedListener) idlest() (idlest *boundedConn, since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,8 +109,8 @@ func (b *boundedListener) Close() error {
 type boundedConn struct {
 	net.Conn
 	listener *boundedListener
-	used     time.Time // when bytes went through last
-	busy     bool      // somebody works on its request
+	used     time.Time // the last time when bytes went through
+	busy     bool      // a request of this connection is being handled
 }
 
 // Read implements net.Conn.
@@ -134,7 +135,8 @@ func (c *boundedConn) use(n int) {
 	}
 }
 
-// work keeps the connection from being closed as idle, or ends that.
+// work marks the connection as busy, so that it is not closed as idle, or ends
+// that.
 func (c *boundedConn) work(busy bool) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
@@ -149,7 +151,8 @@ func (c *boundedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// forget reports whether the connection was open.
+// forget removes the connection from its listener. It reports whether it was
+// still there.
 func (c *boundedConn) forget() bool {
 	b := c.listener
 	b.mu.Lock()
@@ -159,7 +162,7 @@ func (c *boundedConn) forget() bool {
 	return open
 }
 
-// CloseWrite ends one direction, where the connection can.
+// CloseWrite ends the sending direction, if the connection supports that.
 func (c *boundedConn) CloseWrite() error {
 	if half, ok := c.Conn.(closeWriter); ok {
 		return half.CloseWrite()

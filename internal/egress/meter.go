@@ -11,11 +11,11 @@ import (
 
 // How long a connection to a host may last.
 const (
-	idleTime  = 5 * time.Minute // without a byte
+	idleTime  = 5 * time.Minute // without any byte
 	totalTime = 4 * time.Hour
 )
 
-// meter counts the bytes of all connections against a limit.
+// meter counts the bytes of all connections, and has a limit for them.
 type meter struct {
 	limit int64 // none when negative
 	used  atomic.Int64
@@ -24,7 +24,7 @@ type meter struct {
 // take counts n bytes.
 func (m *meter) take(n int) { m.used.Add(int64(n)) }
 
-// spent returns why no more bytes may go through, or nil.
+// spent returns an error if no more bytes may pass, or nil.
 func (m *meter) spent() error {
 	if m.limit < 0 || m.used.Load() < m.limit {
 		return nil
@@ -32,8 +32,8 @@ func (m *meter) spent() error {
 	return refusal(fmt.Sprintf("the limit of %s for this runtime is reached", units.BytesSize(float64(m.limit))))
 }
 
-// meteredConn is a connection to a host. It ends at the limit of bytes, and when
-// nothing has gone through it for long.
+// meteredConn is a connection to a host. It ends when the limit of bytes is
+// reached, or when it has been idle for too long.
 type meteredConn struct {
 	net.Conn
 	meter *meter
@@ -73,7 +73,7 @@ func (c *meteredConn) took(n int) {
 	}
 }
 
-// CloseWrite ends one direction, where the connection can.
+// CloseWrite ends the sending direction, if the connection supports that.
 func (c *meteredConn) CloseWrite() error {
 	if half, ok := c.Conn.(closeWriter); ok {
 		return half.CloseWrite()
@@ -88,5 +88,5 @@ func (c *meteredConn) Close() error {
 	return c.Conn.Close()
 }
 
-// closeWriter is a connection whose directions end one by one.
+// closeWriter is a connection whose two directions can be closed separately.
 type closeWriter interface{ CloseWrite() error }

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Pattern is a host, or all below a domain, that commands may reach.
+// Pattern is a host, or all hosts below a domain, that commands may reach.
 type Pattern struct {
 	host  string // a name, or an address
-	below bool   // what is below host, and not host itself
-	port  int    // 0 for HTTP on 80 and HTTPS on 443
+	below bool   // the pattern means the hosts below host, and not host itself
+	port  int    // 0 means HTTP on port 80 and HTTPS on port 443
 	addr  netip.Addr
 }
 
-// ParsePattern parses "example.org", "*.example.org", an address, or one of these
-// with a port. Names may hold letters of any script. A private address has to come
-// with its port.
+// ParsePattern parses "example.org", "*.example.org" or an address, each with
+// or without a port. Names may have letters of any script. A private address
+// must have a port.
 func ParsePattern(s string) (Pattern, error) {
 	p, err := parsePattern(s)
 	if err != nil {
@@ -60,8 +60,8 @@ func parsePattern(s string) (Pattern, error) {
 	return p, nil
 }
 
-// splitPort takes a pattern apart. The port is 0 where there is none, and the
-// brackets of an IPv6 address are gone.
+// splitPort separates the port from a pattern. The port is 0 if there is none.
+// The brackets of an IPv6 address are removed.
 func splitPort(s string) (host string, port int, err error) {
 	host = s
 	if colon := strings.LastIndexByte(s, ':'); colon > strings.LastIndexByte(s, ']') && !isIPv6(s) {
@@ -90,18 +90,19 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r > 0x7f }) < 0
 }
 
-// isLocalName reports whether a name means the machine itself everywhere.
+// isLocalName reports whether a name means the local machine everywhere.
 func isLocalName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// IsInside reports whether programs that follow [Environment] take the host for
-// the machine that they run on, and do not ask the proxy for it.
+// IsInside reports whether the pattern's host is one that programs with the
+// variables of [Environment] connect to directly, without the proxy, because it
+// is their own machine.
 func (p Pattern) IsInside() bool {
 	return !p.below && slices.Contains(strings.Split(inside, ","), p.host)
 }
 
-// Allows reports whether the pattern lets a host be reached on a port.
+// Allows reports whether the pattern allows a host on a port.
 func (p Pattern) Allows(host string, port int) bool {
 	name, addr, err := parseHost(host)
 	return err == nil && p.matches(Target{Host: name, Port: port, addr: addr})
@@ -114,7 +115,7 @@ func (p Pattern) matches(t Target) bool {
 	return p.names(t)
 }
 
-// names reports whether the pattern is about the target's host, whatever its
+// names reports whether the pattern matches the target's host, whatever the
 // port.
 func (p Pattern) names(t Target) bool {
 	if p.below {
@@ -123,7 +124,7 @@ func (p Pattern) names(t Target) bool {
 	return p.host == t.Host
 }
 
-// String returns the one spelling of the pattern.
+// String returns the normalised form of the pattern.
 func (p Pattern) String() string {
 	s := p.host
 	if p.below {
@@ -135,7 +136,7 @@ func (p Pattern) String() string {
 	return s
 }
 
-// rules are the patterns of a proxy. They do not change.
+// rules are the patterns of a proxy. They never change.
 type rules []Pattern
 
 func parseRules(patterns []string) (rules, error) {
@@ -150,8 +151,8 @@ func parseRules(patterns []string) (rules, error) {
 	return r, nil
 }
 
-// allow reports whether a target may be reached, and whether its host is named at
-// all, on other ports.
+// allow reports whether a target may be reached, and whether its host is in any
+// pattern at all, perhaps with other ports.
 func (r rules) allow(t Target) (allowed, named bool) {
 	for _, p := range r {
 		named = named || p.names(t)
@@ -162,8 +163,8 @@ func (r rules) allow(t Target) (allowed, named bool) {
 	return false, named
 }
 
-// exactly reports whether a target itself is named with its port. Only then may
-// it be private.
+// exactly reports whether a pattern names exactly this host, with its port.
+// Only such a target may have a private address.
 func (r rules) exactly(t Target) bool {
 	for _, p := range r {
 		if p.port == t.Port && !p.below && p.host == t.Host {
@@ -173,7 +174,8 @@ func (r rules) exactly(t Target) bool {
 	return false
 }
 
-// portNamed reports whether a pattern that allows the target names its port.
+// portNamed reports whether a pattern that allows the target has an explicit
+// port.
 func (r rules) portNamed(t Target) bool {
 	for _, p := range r {
 		if p.port == t.Port && p.names(t) {

@@ -143,7 +143,7 @@ func TestAddressesAreChecked(t *testing.T) {
 	require.Error(t, check("a.test:80", "::ffff:127.0.0.1", false))
 }
 
-// An address of this machine is private, of whatever range it is.
+// An address of this machine is private, whatever range it is in.
 func TestOwnAddressesArePrivate(t *testing.T) {
 	own, err := net.InterfaceAddrs()
 	require.NoError(t, err)
@@ -155,8 +155,8 @@ func TestOwnAddressesArePrivate(t *testing.T) {
 	require.Equal(t, public, reachFromHere(netip.MustParseAddr("8.8.8.8")))
 }
 
-// FuzzTargets has whatever a program asks for be one spelling of one host, or
-// nothing.
+// FuzzTargets checks that everything a program asks for is either refused or
+// has exactly one spelling.
 func FuzzTargets(f *testing.F) {
 	for _, s := range []string{"example.org:80", "[::1]:80", "0177.0.0.1:1", "a.b.:443", "[::ffff:1.2.3.4]:8", "*.a:1", "xn--a:2", "a:b:c", "[a]:1", ":80", "%61:1"} {
 		f.Add(s)
@@ -182,7 +182,8 @@ func FuzzTargets(f *testing.F) {
 	})
 }
 
-// FuzzPatterns has every pattern mean the same in its one spelling.
+// FuzzPatterns checks that the normalised form of a pattern has the same
+// meaning.
 func FuzzPatterns(f *testing.F) {
 	for _, s := range []string{"example.org", "*.example.net:80", "[::1]:5", "bücher.example", "10.0.0.5:8080", "ß.de", "a。b"} {
 		f.Add(s)

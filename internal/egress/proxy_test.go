@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// names is a server of DNS that remembers what it was asked for.
+// names is a DNS server that records the names it was asked for.
 type names struct {
 	t         *testing.T
 	addresses map[string]string
@@ -37,7 +37,7 @@ type names struct {
 	asked []string
 }
 
-// connect dials with names looked up here.
+// connect dials, and looks names up at this server.
 func (n *names) connect(ctx context.Context, d *net.Dialer, address string) (net.Conn, error) {
 	d.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -104,7 +104,7 @@ func (n *names) lookedUp() []string {
 	return slices.Clone(n.asked)
 }
 
-// way is a proxy that is served on a port of this machine.
+// way is a proxy that listens on a port of this machine.
 type way struct {
 	*Proxy
 	address string
@@ -174,7 +174,7 @@ func (w *way) send(t *testing.T, request string) (status int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// client is one that uses the proxy.
+// client returns an HTTP client that uses the proxy.
 func (w *way) client(t *testing.T) *http.Client {
 	transport := &http.Transport{
 		Proxy:           func(*http.Request) (*url.URL, error) { return &url.URL{Scheme: "http", Host: w.address}, nil },
@@ -184,7 +184,7 @@ func (w *way) client(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// site is a server of the test that remembers its requests.
+// site starts a web server that records its requests.
 func site(t *testing.T, secure bool) (address string, requests func() []*http.Request) {
 	var mu sync.Mutex
 	var all []*http.Request
@@ -410,7 +410,7 @@ func TestUpgradesPass(t *testing.T) {
 	require.Equal(t, "hello\n", line)
 }
 
-// echo is a server of the test that sends back what it gets.
+// echo starts a server that sends back what it receives.
 func echo(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -431,7 +431,7 @@ func echo(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// tunnelTo opens a tunnel.
+// tunnelTo opens a tunnel through the proxy.
 func (w *way) tunnelTo(t *testing.T, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", w.address)
@@ -506,8 +506,8 @@ func accept(t *testing.T, l net.Listener) *boundedConn {
 	return conn.(*boundedConn)
 }
 
-// TestIdleConnectionsGiveWay has one connection in use, one idle and one that
-// waits for a request to be answered.
+// TestIdleConnectionsGiveWay opens one connection that is in use, one that is
+// idle, and one whose request is waiting for an answer.
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &onceListener{conn: make(chan net.Conn, 4), closed: make(chan struct{})}
@@ -537,8 +537,8 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsKeepNobodyOut makes more connections than there may be, some
-// silent and some tunnels, and then one that asks for something.
+// TestIdleConnectionsKeepNobodyOut opens more connections than are allowed,
+// some of them silent and some of them tunnels, and then one with a request.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	address, _ := site(t, false)
 	w := open(t, Config{Allow: []string{address}})
@@ -645,7 +645,7 @@ func TestSlowHeadersEnd(t *testing.T) {
 	})
 }
 
-// onceListener has connections of the test accepted.
+// onceListener is a listener that accepts the connections of the test.
 type onceListener struct {
 	conn   chan net.Conn
 	once   sync.Once
@@ -689,7 +689,8 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 	require.Len(t, w.uses(), maxTold+1)
 	require.Equal(t, Use{}, w.uses()[maxTold], "the last one tells that there are more")
 
-	// The next command begins anew, and two at once share what is refused.
+	// The next command starts with an empty record. Two commands at the same
+	// time share what is refused.
 	first, second := w.Watch(), w.Watch()
 	w.send(t, "CONNECT h1.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 	w.send(t, "CONNECT h1.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -710,7 +711,7 @@ func TestSomebodyMayBeAsked(t *testing.T) {
 	n := &names{t: t, addresses: map[string]string{"yes.test": "127.0.0.1", "inside.test": "10.0.0.1"}}
 	connect := func(ctx context.Context, d *net.Dialer, target string) (net.Conn, error) {
 		if target == "yes.test:80" {
-			d.Control = nil // stands for a server elsewhere
+			d.Control = nil // as if the server were on another machine
 			return d.DialContext(ctx, "tcp", address)
 		}
 		return n.connect(ctx, d, target)

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Serve answers the connections of one listener until it fails or is closed, and
-// then ends them. pause is called while somebody is asked about a host; it may be
-// nil.
+// Serve handles the connections of one listener until the listener fails or is
+// closed, and then ends them. pause is called while the user is being asked
+// about a host, so that time limits stop; it may be nil.
 func (p *Proxy) Serve(l net.Listener, pause func() (resume func())) {
 	life, end := context.WithCancel(context.Background())
 	defer end()
@@ -29,7 +29,7 @@ func (p *Proxy) Serve(l net.Listener, pause func() (resume func())) {
 		DisableGeneralOptionsHandler: true,
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {
-			case http.StateNew: // before Serve can return
+			case http.StateNew: // added before Serve can return
 				conns.Add(1)
 			case http.StateClosed, http.StateHijacked:
 				conns.Done()
@@ -44,30 +44,30 @@ func (p *Proxy) Serve(l net.Listener, pause func() (resume func())) {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
-	_ = server.Serve(newBoundedListener(l, maxConns)) // why it failed is known to whoever owns the listener
+	_ = server.Serve(newBoundedListener(l, maxConns)) // the owner of the listener knows why it failed
 	end()
 	_ = server.Close()
 	conns.Wait()
 	s.wait()
 }
 
-// connKey is the key of a request's connection in its context.
+// connKey is the context key for the connection of a request.
 type connKey struct{}
 
-// working keeps the connection of a request from being closed as idle, or ends
-// that.
+// working marks the connection of a request as busy, so that it is not closed
+// as idle, or ends that.
 func working(r *http.Request, busy bool) {
 	if c, ok := r.Context().Value(connKey{}).(*boundedConn); ok {
 		c.work(busy)
 	}
 }
 
-// serving is the handler of the connections of one listener.
+// serving handles the connections of one listener.
 type serving struct {
 	proxy *Proxy
 	pause func() (resume func())
 
-	mu      sync.Mutex // guards ended, and running against growing after that
+	mu      sync.Mutex // guards ended, and keeps running from growing after ended is set
 	ended   bool
 	running sync.WaitGroup
 }
@@ -107,7 +107,7 @@ func (s *serving) enter() bool {
 	return !s.ended
 }
 
-// wait lets no further request begin, and waits for those that run.
+// wait refuses new requests and waits for those that run.
 func (s *serving) wait() {
 	s.mu.Lock()
 	s.ended = true
@@ -115,11 +115,12 @@ func (s *serving) wait() {
 	s.running.Wait()
 }
 
-// errForm tells a program that talks to the proxy as to a server.
+// errForm is the answer to a program that talks to the proxy as if it were a
+// server.
 var errForm = errors.New("this is a proxy for http://host/ and CONNECT host:port")
 
-// targetOf returns where a request wants to go. The request's line alone says it,
-// never the Host header.
+// targetOf returns the target of a request. It is taken only from the request
+// line, never from the Host header.
 func targetOf(r *http.Request, plain bool) (Target, error) {
 	switch {
 	case !plain:
@@ -131,7 +132,8 @@ func targetOf(r *http.Request, plain bool) (Target, error) {
 	}
 }
 
-// judge returns why a target may not be reached, or nil.
+// judge returns why a target may not be reached, or nil. It asks the user if
+// need be.
 func (p *Proxy) judge(ctx context.Context, t Target, plain bool, pause func() func()) error {
 	if err := p.meter.spent(); err != nil {
 		return err
@@ -168,7 +170,7 @@ func (p *Proxy) ask(ctx context.Context, t Target, pause func() func()) error {
 	return refusal(reason)
 }
 
-// answerError tells a program why it gets nothing: it may not, or it cannot.
+// answerError tells a program that its request was refused or has failed.
 func answerError(w http.ResponseWriter, err error) {
 	status := http.StatusBadGateway
 	var no refusal
@@ -178,7 +180,7 @@ func answerError(w http.ResponseWriter, err error) {
 	http.Error(w, "pygent: "+err.Error(), status)
 }
 
-// tunnel connects a program with a host, byte by byte.
+// tunnel connects a program with a host and copies bytes in both directions.
 func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request, t Target) {
 	host, err := p.connect(r.Context(), t)
 	if err = p.noted(r.Context(), t, err); err != nil {
@@ -197,19 +199,20 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request, t Target) {
 	if _, err := io.WriteString(program, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 		return
 	}
-	working(r, false) // from here on bytes tell
+	working(r, false) // from here on the bytes show whether it is idle
 	join(&bufferedConn{Conn: program, reader: afterHijack(buffered.Reader, program)}, host)
 }
 
-// afterHijack reads what the server has read too far, and then the connection
-// itself: the end of it, seen through the server's reader, would end the context
-// of the request, and so the other direction.
+// afterHijack returns a reader of the bytes that the server has buffered,
+// followed by the connection itself. The server's own reader is not used to the
+// end: at an end of file it would cancel the request's context, and with it the
+// other direction.
 func afterHijack(buffered *bufio.Reader, conn net.Conn) io.Reader {
 	ahead, _ := buffered.Peek(buffered.Buffered())
 	return io.MultiReader(bytes.NewReader(bytes.Clone(ahead)), conn)
 }
 
-// join copies both ways until both have ended, or one has broken.
+// join copies in both directions until both have ended, or one has failed.
 func join(a, b net.Conn) {
 	var back sync.WaitGroup
 	pass := func(to, from net.Conn) {
@@ -224,8 +227,8 @@ func join(a, b net.Conn) {
 	back.Wait()
 }
 
-// noted takes down what became of an attempt to connect: a refusal of its address,
-// a use, or a failure.
+// noted records the outcome of an attempt to connect: a refused address, a use,
+// or a failure.
 func (p *Proxy) noted(ctx context.Context, t Target, err error) error {
 	var no refusal
 	switch {
@@ -234,13 +237,14 @@ func (p *Proxy) noted(ctx context.Context, t Target, err error) error {
 		return no
 	case err == nil:
 		p.ledger.note(Use{Host: t.Host, Port: t.Port, Allowed: true})
-	case ctx.Err() == nil: // else the program has given up
+	case ctx.Err() == nil: // else the program itself has given up
 		p.ledger.miss(Use{Host: t.Host, Port: t.Port, Allowed: true, Reason: failure(err)})
 	}
 	return err
 }
 
-// failure says why a host could not be reached, in no words of the host.
+// failure returns why a host could not be reached. The text contains nothing
+// that the host has sent.
 func failure(err error) string {
 	var lookup *net.DNSError
 	if errors.As(err, &lookup) {
@@ -253,11 +257,12 @@ func failure(err error) string {
 	return "the connection failed"
 }
 
-// targetKey is the key of a request's target in its context.
+// targetKey is the context key for the target of a request.
 type targetKey struct{}
 
-// rewrite makes the request to the host. Its target decides where it goes, and is
-// all that the host hears of it; hop-by-hop headers have gone.
+// rewrite makes the request for the host. It is addressed to the target only,
+// and the Host header is the target too. The hop-by-hop headers have been
+// removed already.
 func rewrite(r *httputil.ProxyRequest) {
 	t := r.In.Context().Value(targetKey{}).(Target)
 	host := t.String()
@@ -268,7 +273,7 @@ func rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 }
 
-// hostOnly is the target in a URL where the port goes without saying.
+// hostOnly returns the target as it appears in a URL, without a default port.
 func hostOnly(t Target) string {
 	if t.addr.Is6() {
 		return "[" + t.Host + "]"
@@ -276,16 +281,17 @@ func hostOnly(t Target) string {
 	return t.Host
 }
 
-// roundTripper is a function that carries requests.
+// roundTripper is a function that implements http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// viaKey is the key of the proxy through which a request goes.
+// viaKey is the context key for the upstream proxy of a request.
 type viaKey struct{}
 
-// chainedProxy returns the proxy that was found for a request, and never none.
+// chainedProxy returns the upstream proxy that was chosen for a request. It
+// fails if there is none.
 func chainedProxy(r *http.Request) (*url.URL, error) {
 	via, ok := r.Context().Value(viaKey{}).(*url.URL)
 	if !ok {
@@ -294,8 +300,8 @@ func chainedProxy(r *http.Request) (*url.URL, error) {
 	return via, nil
 }
 
-// roundTrip carries a request to its target, by itself or through the proxy of
-// this machine.
+// roundTrip sends a request to its target, directly or through the upstream
+// proxy.
 func (p *Proxy) roundTrip(r *http.Request) (*http.Response, error) {
 	t := r.Context().Value(targetKey{}).(Target)
 	via, err := p.upstream("http", t)
@@ -314,7 +320,7 @@ func (p *Proxy) roundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// dialChecked connects for a transport.
+// dialChecked connects for an HTTP transport, and checks the address.
 func (p *Proxy) dialChecked(ctx context.Context, _, address string) (net.Conn, error) {
 	t, err := parseTarget(address, 0)
 	if err != nil {

@@ -9,27 +9,29 @@ import (
 	"strings"
 )
 
-// Ports that a pattern without one opens: the first for HTTP, the second for
-// tunnels.
+// Ports that a pattern without a port allows: the first for HTTP, the second
+// for tunnels.
 const (
 	portHTTP  = 80
 	portHTTPS = 443
 )
 
-// errHost tells that something is no host.
+// errHost means that a text is not a host.
 var errHost = errors.New("not the name or address of a host")
 
-// Target is where a request wants to go. Two spellings of one host are equal.
+// Target is the destination of a request. It is normalised: two spellings of
+// the same host are equal.
 type Target struct {
 	Host string // a name in lower case without a trailing dot, or an address
 	Port int
-	addr netip.Addr // valid where Host is an address
+	addr netip.Addr // valid if Host is an address
 }
 
 // String returns the target as "host:port".
 func (t Target) String() string { return net.JoinHostPort(t.Host, strconv.Itoa(t.Port)) }
 
-// parseTarget parses "host:port", or a host alone where there is a default port.
+// parseTarget parses "host:port". The port may be missing if there is a default
+// port.
 func parseTarget(s string, port int) (Target, error) {
 	host, number := s, ""
 	if bracket := strings.LastIndexByte(s, ']'); strings.LastIndexByte(s, ':') > bracket {
@@ -53,7 +55,8 @@ func parseTarget(s string, port int) (Target, error) {
 	return Target{Host: name, Port: port, addr: addr}, nil
 }
 
-// parsePort takes digits alone: no sign, no space, no name of a service.
+// parsePort parses a port. It accepts only digits: no sign, no space, no
+// service name.
 func parsePort(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n == 0 || s[0] == '0' {
@@ -62,9 +65,10 @@ func parsePort(s string) (int, error) {
 	return int(n), nil
 }
 
-// parseHost returns the one spelling of a host. Programs differ in how they read
-// the old forms of IPv4 addresses (0177.0.0.1, 0x7f.1, 2130706433), so whatever
-// ends in a number is an address in the usual form or no host at all.
+// parseHost returns the normalised form of a host. Programs differ in how they
+// read old forms of IPv4 addresses (0177.0.0.1, 0x7f.1, 2130706433). So a name
+// whose last label is a number must be an address in the usual form; else it is
+// refused.
 func parseHost(s string) (string, netip.Addr, error) {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		if addr.Zone() != "" {
@@ -80,7 +84,7 @@ func parseHost(s string) (string, netip.Addr, error) {
 	return name, netip.Addr{}, nil
 }
 
-// isName reports whether s is a name of DNS, in ASCII.
+// isName reports whether s is a valid DNS name in ASCII.
 func isName(s string) bool {
 	labels := strings.Split(s, ".")
 	for _, label := range labels {
@@ -97,7 +101,7 @@ func isName(s string) bool {
 	return strings.Trim(last, "0123456789") != "" && !isHex(last)
 }
 
-// isHex reports whether a label is a number as in 0x7f.
+// isHex reports whether a label is a hexadecimal number such as 0x7f.
 func isHex(label string) bool {
 	digits, ok := strings.CutPrefix(label, "0x")
 	return ok && strings.Trim(digits, "0123456789abcdef") == ""

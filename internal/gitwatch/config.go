@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// plain are the settings that git itself writes as one works, with values that
-// can do nothing: a new branch is no news.
+// plain are settings that git itself writes during normal work, with values
+// that cannot cause harm. For example, a new branch is not reported.
 var plain = map[string]map[string]*regexp.Regexp{
 	"core": {
 		"repositoryformatversion": word, "filemode": word, "bare": word, "logallrefupdates": word,
@@ -25,16 +25,18 @@ var (
 	section = regexp.MustCompile(`^\[([A-Za-z]+)(?: "[^"\[\]]*")?\]$`)
 	setting = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*) *= *(.*)$`)
 
-	// pointing are settings whose value is a path to what git obeys or runs.
+	// pointing matches settings whose value is the path of a file or directory
+	// that git reads or executes.
 	pointing = regexp.MustCompile(`(?im)^[^#;\n]*\b(?:path|hookspath|fsmonitor|attributesfile)[ \t]*=[ \t]*"?([^"#;\r\n]+)`)
 )
 
-// maxPointers bounds how many paths of a configuration are followed.
+// maxPointers is how many paths of one configuration are followed.
 const maxPointers = 20
 
-// readConfig returns what of a configuration can steer git, and the relative
-// paths that it names. Whatever is not certainly plain steers: this reads less
-// than git's grammar, and a text that continues lines counts as a whole.
+// readConfig returns the parts of a configuration that can make git do
+// something else, and the relative paths that it names. Everything that is not
+// certainly plain is such a part. The function understands less than git's full
+// grammar; a text with continued lines is taken as one part.
 func readConfig(data []byte) (steering []byte, pointers []string) {
 	for _, m := range pointing.FindAllSubmatch(data, maxPointers) {
 		name := strings.TrimSpace(string(m[1]))
@@ -45,7 +47,7 @@ func readConfig(data []byte) (steering []byte, pointers []string) {
 	if bytes.ContainsAny(data, "\\\r\x00") {
 		return data, pointers
 	}
-	var in map[string]*regexp.Regexp // what is plain in the section
+	var in map[string]*regexp.Regexp // the plain settings of the current section
 	var header string
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSpace(line)
@@ -58,7 +60,7 @@ func readConfig(data []byte) (steering []byte, pointers []string) {
 		}
 		m := setting.FindStringSubmatch(line)
 		if m == nil {
-			in = nil // whatever this is, git may take what follows for something else
+			in = nil // unknown syntax: git may read what follows differently
 		} else if allowed := in[strings.ToLower(m[1])]; allowed != nil && allowed.MatchString(m[2]) {
 			continue
 		}

@@ -1,9 +1,10 @@
-// Package gitwatch tells what changed of the files by which git repositories
-// have programs run: their configuration, which can name programs for nearly
-// everything git does, hooks, attributes, and what these point to. Whoever
-// writes one of them runs a program of his at the next git status of somebody
-// else. The package never runs git, and reads below a directory only, whatever
-// links there are. It finds changes and prevents none.
+// Package gitwatch detects changes of the files that make git run programs: the
+// configuration of repositories, which can name programs for nearly everything
+// that git does, their hooks and attributes, and the files that these refer to.
+// Whoever writes one of them can make the next git status of another user run a
+// program. The package never runs git. It reads only below the given
+// directories, whatever symbolic links there are. It reports changes and
+// prevents none.
 package gitwatch
 
 import (
@@ -18,21 +19,22 @@ import (
 	"strings"
 )
 
-// Steers reports whether a path leads into a repository's own files: whether
-// one of its names is .git, in any spelling that a file system takes for it.
+// Steers reports whether a path leads into the files of a repository itself. It
+// does if one of its elements is .git, in any spelling that some file system
+// accepts.
 func Steers(name string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(name, func(r rune) bool { return r == '/' || r == '\\' }), isGit)
 }
 
-// Leads reports whether a path below a directory [Steers], or does so once links
-// are followed.
+// Leads reports whether a path below a directory [Steers], as it is or once its
+// symbolic links are followed.
 func Leads(dir, name string) bool {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return true // nothing is known of it
+		return true // to be safe: the path cannot be resolved
 	}
 	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsAbs(name) {
-		name = rel // what lies above dir is of no concern
+		name = rel // elements above dir do not matter
 	}
 	if Steers(filepath.ToSlash(name)) {
 		return true
@@ -41,14 +43,15 @@ func Leads(dir, name string) bool {
 	return err == nil && Steers(filepath.ToSlash(rel))
 }
 
-// resolve follows the links of an absolute path, also those that lead to what is
-// not there yet. ".." is the directory above the one that a link led to.
+// resolve follows the symbolic links of an absolute path, even if its end does
+// not exist yet. As in the kernel, ".." after a link is the parent of the
+// link's target.
 func resolve(name string) string {
 	const mostLinks = 255
 	links := 0
 	at, todo := rootOf(name), names(name)
 	for len(todo) > 0 {
-		next := filepath.Join(at, todo[0]) // at has no links, so that Join may take ".." away
+		next := filepath.Join(at, todo[0]) // at has no symbolic links, so Join may simplify ".."
 		todo = todo[1:]
 		target, err := os.Readlink(next)
 		if err != nil || links == mostLinks {
@@ -66,14 +69,14 @@ func resolve(name string) string {
 
 func rootOf(name string) string { return filepath.VolumeName(name) + string(filepath.Separator) }
 
-// names are the parts of a path behind its volume, as they are written.
+// names returns the elements of a path after its volume, as they are written.
 func names(name string) []string {
 	return strings.Split(filepath.ToSlash(name[len(filepath.VolumeName(name)):]), "/")
 }
 
-// isGit reports whether a name is .git for some file system: Windows ignores
-// case, dots and spaces at the end, a stream's name, and has short names; macOS
-// ignores case and characters of no width.
+// isGit reports whether some file system takes a name for .git. Windows ignores
+// case, dots and spaces at the end and the name of a stream, and has short
+// names. macOS ignores case and characters of zero width.
 func isGit(name string) bool {
 	name, _, _ = strings.Cut(name, ":")
 	name = strings.Map(func(r rune) rune {
@@ -86,14 +89,14 @@ func isGit(name string) bool {
 	return name == ".git" || strings.HasPrefix(name, "git~")
 }
 
-// Snapshot is what the files were like at a time.
+// Snapshot is the state of the watched files at one time.
 type Snapshot struct {
-	files map[string]string // by path: what the file was like
-	Cut   bool              // there was more to look at than the bounds allow
+	files map[string]string // the state of each file, by path
+	Cut   bool              // the limits were reached before everything was looked at
 }
 
-// Take looks at all repositories in some directories, and below. A directory
-// that cannot be read has none.
+// Take looks at all repositories in the given directories and below. A
+// directory that cannot be read counts as empty.
 func Take(ctx context.Context, dirs ...string) Snapshot {
 	s := Snapshot{files: map[string]string{}}
 	for _, dir := range dirs {
@@ -110,13 +113,14 @@ func Take(ctx context.Context, dirs ...string) Snapshot {
 	return s
 }
 
-// Change is a file that is not what it was.
+// Change is a file that differs between two snapshots.
 type Change struct {
 	Path string
 	How  string // "new", "changed" or "removed"
 }
 
-// String describes the change. A name cannot break out of its quotes.
+// String describes the change. The path is quoted and escaped, so that it
+// cannot pretend to be other text.
 func (c Change) String() string { return fmt.Sprintf("%q is %s", c.Path, c.How) }
 
 // Changes returns what is different in a later snapshot, sorted by path.
@@ -138,18 +142,19 @@ func (s Snapshot) Changes(later Snapshot) []Change {
 	return all
 }
 
-// late are directories that hold much and seldom a repository: they are looked
-// at last, so that they do not use up what is allowed.
+// late are directories that are usually large and seldom hold a repository.
+// They are looked at last, so that they do not use up the limits.
 var late = map[string]bool{
 	"node_modules": true, "vendor": true, ".venv": true, "venv": true, "site-packages": true,
 	"target": true, "__pycache__": true, ".cache": true,
 }
 
-// unwatched are the directories of a repository that hold data alone.
+// unwatched are the directories of a repository that hold only data. Hooks are
+// handled separately.
 var unwatched = map[string]bool{"objects": true, "refs": true, "logs": true, "hooks": true, "lfs": true}
 
-// isRepository reports whether a directory is a repository's own: git takes any
-// for one that has these names in it, whatever it is called.
+// isRepository reports whether a directory is a repository's own directory. Its
+// name does not matter: git accepts any directory with these entries.
 func isRepository(dir string, names map[string]bool) bool {
 	return isGit(path.Base(dir)) || names["head"] && (names["objects"] || names["commondir"])
 }

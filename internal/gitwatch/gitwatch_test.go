@@ -17,7 +17,7 @@ import (
 
 const ownConfig = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n[remote \"origin\"]\n\turl = https://example.org/a.git\n"
 
-// write makes a file with its directories.
+// write writes a file and makes its directories.
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -25,7 +25,7 @@ func write(t *testing.T, dir, name, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
-// repository makes the bones of a repository.
+// repository makes the minimal files of a repository.
 func repository(t *testing.T, dir, name string) {
 	t.Helper()
 	for _, sub := range []string{"objects/ab", "refs/heads", "hooks"} {
@@ -45,7 +45,7 @@ func TestChanges(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*testing.T, dir)
-		want   []string // path and how
+		want   []string // path and kind of change
 	}{
 		{"nothing", func(*testing.T, dir) {}, nil},
 		{"work", func(t *testing.T, d dir) {
@@ -154,7 +154,7 @@ func TestTakeHoldsItsTimeWithinARepository(t *testing.T) {
 	d := t.TempDir()
 	var config strings.Builder
 	config.WriteString("[core]\n")
-	for i := range maxPointers { // each is another name of 200 MB of hooks
+	for i := range maxPointers { // each is a different name for 200 MB of hooks
 		link := "links/" + strconv.Itoa(i)
 		config.WriteString("hooksPath = " + link + "\n")
 		require.NoError(t, os.MkdirAll(filepath.Join(d, "links"), 0o755))
@@ -195,7 +195,7 @@ func TestSteers(t *testing.T) {
 }
 
 func TestLeads(t *testing.T) {
-	d := filepath.Join(t.TempDir(), "odd.git", ".git") // of no concern: it lies above
+	d := filepath.Join(t.TempDir(), "odd.git", ".git") // does not matter, because it is above the watched directory
 	repository(t, d, ".git")
 	require.NoError(t, os.Symlink(".git", filepath.Join(d, "link")))
 	require.NoError(t, os.Symlink("sub/.git/config", filepath.Join(d, "dangling")))

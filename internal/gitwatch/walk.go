@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// The bounds of a walk.
+// Limits of a walk.
 const (
 	maxEntries = 100_000 // names that are looked at
 	maxFiles   = 5_000   // files that are read
@@ -21,15 +21,15 @@ const (
 	maxInDir   = 200     // files of a directory of hooks
 )
 
-// walk looks for repositories below a directory, level by level, so that the
-// bounds cut off what is deep.
+// walk looks for repositories below a directory, breadth first, so that what
+// the limits leave out is deep in the tree.
 type walk struct {
 	ctx     context.Context
 	root    *os.Root
 	files   map[string]string
-	hooked  map[string]bool // directories of hooks that were looked at
+	hooked  map[string]bool // directories of hooks that have been looked at
 	queue   []string
-	last    []string // what is looked at when the queue is empty
+	last    []string // directories to look at when the queue is empty
 	entries int
 	cut     bool
 }
@@ -42,7 +42,7 @@ func newWalk(ctx context.Context, dir string) (*walk, error) {
 	return &walk{ctx: ctx, root: root, files: map[string]string{}, hooked: map[string]bool{}, queue: []string{"."}}, nil
 }
 
-// run looks at everything that the bounds allow.
+// run looks at everything that the limits allow.
 func (w *walk) run() {
 	defer w.root.Close()
 	for len(w.queue)+len(w.last) > 0 {
@@ -58,7 +58,7 @@ func (w *walk) run() {
 	}
 }
 
-// full reports whether the bounds allow no more.
+// full reports whether a limit has been reached.
 func (w *walk) full() bool {
 	if w.entries >= maxEntries || len(w.files) >= maxFiles || w.ctx.Err() != nil {
 		w.cut = true
@@ -67,7 +67,7 @@ func (w *walk) full() bool {
 	return false
 }
 
-// directory looks at one directory, and queues those in it.
+// directory looks at one directory and queues its subdirectories.
 func (w *walk) directory(dir string) {
 	entries := w.list(dir, maxEntries-w.entries)
 	w.entries += len(entries) + 1
@@ -83,7 +83,7 @@ func (w *walk) directory(dir string) {
 		name := path.Join(dir, e.Name())
 		switch {
 		case !e.IsDir():
-			if isGit(e.Name()) { // a file that names the repository's directory, or a link to it
+			if isGit(e.Name()) { // a file with the path of the repository's directory, or a link to that
 				w.note(name)
 			}
 		case repository && unwatched[strings.ToLower(e.Name())]:
@@ -97,7 +97,7 @@ func (w *walk) directory(dir string) {
 	}
 }
 
-// repository notes the files of a repository that have programs run.
+// repository records the files of a repository that make git run programs.
 func (w *walk) repository(dir string) {
 	w.hooks(path.Join(dir, "hooks"))
 	w.note(path.Join(dir, "info", "attributes"))
@@ -115,20 +115,21 @@ func (w *walk) repository(dir string) {
 	}
 }
 
-// pointer notes what a configuration names, which it takes as relative to the
-// repository or to the directory that this is in.
+// pointer records the file or directory that a configuration names. A relative
+// name is resolved both from the repository's own directory and from its
+// parent.
 func (w *walk) pointer(dir, name string) {
 	for _, base := range []string{dir, path.Dir(dir)} {
 		at := path.Join(base, name)
 		w.note(at)
 		w.hooks(at)
-		if path.Base(at) == "_" { // as husky has it: programs that run those beside them
+		if path.Base(at) == "_" { // the layout of husky: its hooks run the programs in the parent directory
 			w.hooks(path.Dir(at))
 		}
 	}
 }
 
-// hooks notes the files of a directory, but for the samples that git makes.
+// hooks records the files in a directory of hooks, except git's own samples.
 func (w *walk) hooks(dir string) {
 	if w.hooked[dir] || w.full() {
 		return
@@ -144,8 +145,8 @@ func (w *walk) hooks(dir string) {
 	}
 }
 
-// note keeps what a file is like. One that is not there is not noted. Many
-// configurations may name the same large file, which is read once.
+// note records the state of a file, if it exists. Many configurations may name
+// the same large file, which is then read only once.
 func (w *walk) note(name string) {
 	if _, known := w.files[name]; known || w.full() {
 		return
@@ -155,8 +156,9 @@ func (w *walk) note(name string) {
 	}
 }
 
-// read returns the content of a file, and what else there is to it; nothing for
-// what is neither a file nor a link.
+// read returns the content of a file, and a description of its other
+// properties. It returns nothing for something that is neither a file nor a
+// link.
 func (w *walk) read(name string) (data []byte, state string) {
 	if target, err := w.root.Readlink(name); err == nil {
 		state = "link to " + target + " "
@@ -181,14 +183,14 @@ func (w *walk) read(name string) (data []byte, state string) {
 	return data, state
 }
 
-// list returns at most n entries of a directory, and none of anything else.
+// list returns at most n entries of a directory, or none if it is no directory.
 func (w *walk) list(dir string, n int) []fs.DirEntry {
 	f, err := w.open(dir)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(n + 1) // what was read before an error counts
+	entries, _ := f.ReadDir(n + 1) // the entries that were read before an error are used
 	if len(entries) > n {
 		w.cut = true
 		entries = entries[:n]
@@ -196,12 +198,12 @@ func (w *walk) list(dir string, n int) []fs.DirEntry {
 	return entries
 }
 
-// open opens a file below the root without waiting: it may be a pipe by now.
+// open opens a file below the root. It does not block on a named pipe.
 func (w *walk) open(name string) (*os.File, error) {
 	return w.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// fingerprint tells states of a file apart.
+// fingerprint returns a text that differs for different states of a file.
 func fingerprint(state string, data []byte) string {
 	return fmt.Sprintf("%s %x", state, sha256.Sum256(data))
 }

@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// lookTime bounds a look at the repositories.
+	// lookTime is how long one look at the repositories may take.
 	lookTime = 10 * time.Second
-	// shown bounds how many changes are named.
+	// shown is how many changes are reported by name.
 	shown = 10
 )
 
-// Watch tells what changed since it began, each change once. It is safe for
-// concurrent use. Agents have one for the directories of the user's machine that
-// their tools can write.
+// Watch reports what has changed since it began, each change once. It is safe
+// for concurrent use. An agent has a Watch for those directories of the user's
+// machine that its tools can write.
 type Watch struct {
 	dirs  []string
 	acted atomic.Bool // something may have changed since the last look
 
-	mu      sync.Mutex    // guards what follows
-	ready   chan struct{} // closed when before is there; nil until Begin
-	before  Snapshot      // the goroutine of Begin has it until then
-	toldCut bool          // that the bounds cut a look short
+	mu      sync.Mutex    // guards the fields below
+	ready   chan struct{} // closed once before is set; nil until Begin
+	before  Snapshot      // written by the goroutine of Begin before ready is closed
+	toldCut bool          // it was already reported that a look was incomplete
 }
 
-// NewWatch returns a watch over directories. Without any it does nothing.
+// NewWatch returns a watch over directories. With none, it does nothing.
 func NewWatch(dirs ...string) *Watch { return &Watch{dirs: dirs} }
 
-// Begin looks at the repositories for the first time, in a goroutine. Nothing
-// that can change them may run before [Watch.Before] returned. To begin again does
-// nothing.
+// Begin takes the first look at the repositories, in a goroutine. Nothing that
+// can change them may run before [Watch.Before] has returned. Further calls of
+// Begin do nothing.
 func (w *Watch) Begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,14 +43,14 @@ func (w *Watch) Begin() {
 	}
 	ready := make(chan struct{})
 	w.ready = ready
-	go func() { // waited for by whoever reads before
+	go func() { // waitReady waits for it
 		defer close(ready)
 		w.before = w.look()
 	}()
 }
 
-// Before waits for the first look. It returns an error when ctx ends meanwhile.
-// writes says that what runs next may change something.
+// Before waits for the first look. It returns an error if ctx ends before that.
+// writes means that what runs next may change something.
 func (w *Watch) Before(ctx context.Context, writes bool) error {
 	if w.waitReady(ctx) && writes {
 		w.acted.Store(true)
@@ -61,8 +61,8 @@ func (w *Watch) Before(ctx context.Context, writes bool) error {
 // Acted reports whether something may have changed since the last look.
 func (w *Watch) Acted() bool { return w.acted.Load() }
 
-// waitReady waits for the first look, which is bounded. It reports false where
-// there is none, or ctx ends before.
+// waitReady waits for the first look, which has a time limit. It reports false
+// if Begin was not called or ctx ends first.
 func (w *Watch) waitReady(ctx context.Context) (begun bool) {
 	w.mu.Lock()
 	ready := w.ready
@@ -84,9 +84,9 @@ func (w *Watch) look() Snapshot {
 	return Take(ctx, w.dirs...)
 }
 
-// News says in words what changed since the last time: a warning of it, and a
-// notice, once, that not everything could be looked at. Both are empty when there
-// is nothing to say.
+// News describes what has changed since the last call. warning is about the
+// changes. notice is given once, if not everything could be looked at. Each is
+// empty if there is nothing to say.
 func (w *Watch) News() (notice, warning string) {
 	if !w.waitReady(context.Background()) {
 		return "", ""

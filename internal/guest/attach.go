@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// Attached is the stream of a container's attached stdin and stdout, with the
-// engine's framing of the latter undone. It also keeps the last words on
-// stderr, which tell why a guest did not start.
+// Attached is the stream of a container's attached stdin and stdout. Reading
+// removes the framing that the engine puts around stdout. It also keeps the last
+// output on stderr, which says why a guest did not start.
 type Attached struct {
 	r io.Reader
 	w io.WriteCloser
@@ -19,9 +19,9 @@ type Attached struct {
 	words  lastWords
 }
 
-// Attach returns the stream of a container without a terminal: r is the
-// engine's answer to attaching stdout and stderr, w the connection that takes
-// stdin, which Close closes.
+// Attach returns the stream of a container without a terminal. r is the engine's
+// answer to attaching stdout and stderr. w is the connection for stdin; Close
+// closes it.
 func Attach(r io.Reader, w io.WriteCloser) *Attached { return &Attached{r: r, w: w} }
 
 // Read returns what the container wrote to stdout.
@@ -71,7 +71,7 @@ func (a *Attached) next() error {
 	return nil
 }
 
-// Stderr returns the last words that the container wrote to stderr.
+// Stderr returns the last bytes that the container wrote to stderr.
 func (a *Attached) Stderr() string { return a.words.String() }
 
 // Write writes to the container's stdin.

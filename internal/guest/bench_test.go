@@ -12,8 +12,8 @@ import (
 	"github.com/x/pygent/internal/guest"
 )
 
-// BenchmarkTrue compares the shortest command in a guest with the floor: a
-// local fork and exec of a shell.
+// BenchmarkTrue compares the shortest command in a guest with the lower limit:
+// a local fork and exec of a shell.
 func BenchmarkTrue(b *testing.B) {
 	b.Run("floor", func(b *testing.B) {
 		median(b, func() { require.NoError(b, exec.Command("sh", "-c", "true").Run()) })
@@ -31,7 +31,7 @@ func benchmarkTrue(b *testing.B, c *guest.Client) {
 	median(b, func() { run(b, c, "true") })
 }
 
-// median reports the median time of f besides the mean.
+// median reports the median time of f in addition to the mean.
 func median(b *testing.B, f func()) {
 	var times []time.Duration
 	for b.Loop() {
@@ -59,8 +59,9 @@ func BenchmarkFortyAtOnce(b *testing.B) {
 	b.Run("docker", func(b *testing.B) { each(b, container(b, debianImage(b), containerOptions{}).client) })
 }
 
-// BenchmarkDeadline measures how long after deadline and grace the result of
-// a command comes whose processes try to get away. They are gone then.
+// BenchmarkDeadline measures how long after its deadline and grace the result
+// of a command arrives, if the command's processes try to escape. All of them
+// are gone by then.
 func BenchmarkDeadline(b *testing.B) {
 	const timeout, grace = 400 * time.Millisecond, 50 * time.Millisecond
 	each := func(b *testing.B, c *guest.Client) {
@@ -79,8 +80,8 @@ func BenchmarkDeadline(b *testing.B) {
 	b.Run("docker", func(b *testing.B) { each(b, container(b, debianImage(b), containerOptions{}).client) })
 }
 
-// BenchmarkStart measures from the creation of a container to its first
-// result.
+// BenchmarkStart measures the time from the creation of a container to its
+// first result.
 func BenchmarkStart(b *testing.B) {
 	median(b, func() {
 		r := startContainer(b, debianImage(b), containerOptions{})

@@ -1,15 +1,15 @@
-// Package guest is the host's side of the guest: a small static program that
-// is PID 1 of a container, or a child of this process, and that runs commands
-// and handles files there at the speed of a local fork.
+// Package guest is the host's side of the guest. The guest is a small static
+// program that is either PID 1 of a container or a child of this process. It runs
+// commands and handles files there about as fast as a local fork.
 //
-// A [Client] speaks to it over one byte stream: the attached stdin and stdout
-// of a container ([Attach] undoes the engine's framing of the latter), or the
-// socket of a child ([StartLocal]). The program itself is in package binary;
-// started in a container without arguments, it waits for a client, and it
-// ends, with all that it started, when the stream does.
+// A [Client] speaks to it over one byte stream: the attached stdin and stdout of
+// a container (see [Attach]), or the socket of a child (see [StartLocal]). The
+// program itself is in package binary. Started in a container without arguments,
+// it waits for a client. When the stream ends, it kills everything that it
+// started and exits.
 //
-// Everything that comes from the guest is bounded and taken for hostile: a
-// command inside may have taken it over.
+// Everything that comes from the guest is bounded and treated as hostile, because
+// a command inside may have taken the guest over.
 package guest
 
 import (
@@ -30,29 +30,29 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// Errors that callers branch on, to be tested with errors.Is. Errors about
-// files match those of package fs besides.
+// Errors that callers branch on, with errors.Is. Errors about files also match
+// those of package fs.
 var (
 	ErrClosed     = errors.New("the guest is gone")
 	ErrEscapes    = wire.ErrEscapes    // a path leads out of the workspace
 	ErrNotRegular = wire.ErrNotRegular // a directory or device where a file is wanted
 	ErrNoJob      = wire.ErrNoJob      // no job has this id
-	ErrProcesses  = wire.ErrProcesses  // the limit of processes is reached
+	ErrProcesses  = wire.ErrProcesses  // a limit on the number of processes is reached
 	ErrRefused    = wire.ErrRefused    // nothing listens on the port
 	ErrVersion    = wire.ErrVersion    // the guest is of another version
 
-	// ErrUnresponsive tells that the guest was given up because it did not
-	// answer. What it ran may still run. It matches ErrClosed.
+	// ErrUnresponsive means that the session was abandoned because the guest did
+	// not answer. What the guest ran may still be running. It matches ErrClosed.
 	ErrUnresponsive = fmt.Errorf("%w: it did not answer", ErrClosed)
-	// ErrUnsent tells that a request was never sent, because the guest had
-	// gone before. It matches ErrClosed.
+	// ErrUnsent means that a request was never sent, because the guest was
+	// already gone. It matches ErrClosed.
 	ErrUnsent = fmt.Errorf("%w: nothing was sent to it", ErrClosed)
 	// ErrLeft is returned by Close of a local guest when processes of its
 	// commands may still run.
 	ErrLeft = errors.New("processes of the guest may still run")
 )
 
-// Config is what a session begins with.
+// Config holds the settings of a session.
 type Config struct {
 	// Workspace is the directory, as the guest sees it, where commands start
 	// and to which file operations are confined.
@@ -63,41 +63,44 @@ type Config struct {
 	// order of preference. Default: the temporary directory, /var/tmp,
 	// /dev/shm.
 	SpillDirs []string
-	// Confine is what a local guest may reach. Nil for everything.
+	// Confine is what a local guest may reach; nil means everything.
 	Confine *confine.Policy
-	// Nonce is the path, in the workspace, of a file of which [Info] then
-	// tells whether the guest sees it, and what it holds.
+	// Nonce is the path of a file in the workspace. [Info] says whether the guest
+	// sees this file, and what is in it. Empty means that none is looked for.
 	Nonce string
-	// Own gives what file operations make to the owner of the workspace.
+	// Own makes the guest give the files that it makes to the owner of the
+	// workspace.
 	Own bool
-	// Owner is who that is, where an earlier guest said it. Commands may have
-	// given the workspace's directory away since.
+	// Owner is that owner as an earlier guest reported it. It is needed because a
+	// command may have changed the owner of the workspace's directory since then.
 	Owner Owner
-	// HostOwner is who that is as this machine numbers users. It goes before, where
-	// the guest sees the very directory under this machine's kernel.
+	// HostOwner is that owner in the user ids of this machine. It takes
+	// precedence over Owner if the guest sees the very same directory under the
+	// same kernel.
 	HostOwner HostOwner
-	// Patience is how long an answer may take beyond the time that the request
-	// itself may take. Default [DefaultPatience].
+	// Patience is how long an answer may take in addition to the time that the
+	// request itself may take. Default [DefaultPatience].
 	Patience time.Duration
-	// KeepAlive is how often the guest is called, also when nothing goes on. It
-	// is given up when it has left more than three calls without an answer. Default
-	// [DefaultKeepAlive].
+	// KeepAlive is the interval at which the guest is pinged, even when the
+	// session is idle. A guest that leaves more than three pings unanswered is
+	// given up. Default [DefaultKeepAlive].
 	KeepAlive time.Duration
-	// Silence is after how long without a sign of the host the guest ends what
-	// it runs, and exits. 0 for never: where the stream surely ends with the
-	// host.
+	// Silence is the time without a sign of the host after which the guest ends
+	// what it runs and exits. 0 means never, which is right where the stream
+	// certainly ends with the host.
 	Silence time.Duration
 }
 
-// What a guest cannot do where the kernel does not help it.
+// What a guest cannot do without the kernel's help.
 const (
 	unsupervised = "commands run in process groups, which a process can leave: the kernel refuses PR_SET_CHILD_SUBREAPER"
 	setidStays   = "commands can make files with the setuid bit, which are taken from them at the end only: "
 	setidRefused = "what sets the setuid bit fails, as package managers may: the kernel does not let the guest drop the bit instead"
 )
 
-// limitsOf tells why a guest does less than elsewhere. Where it gives files to
-// the workspace's owner, they may have been made by another user.
+// limitsOf says why a guest does less than it would elsewhere. With own, files
+// are given to the workspace's owner, so that setuid files may have been made by
+// a different user.
 func limitsOf(w *wire.Welcome, own bool) string {
 	var limits []string
 	if w.OS == "linux" && !w.Supervised {
@@ -118,47 +121,47 @@ type Info struct {
 	OS, Arch   string // as Go names them
 	Kernel     string // release of its kernel
 	UID, GID   int
-	Init       bool   // it is PID 1
-	Supervised bool   // no process of a command can get away from it
-	Limits     string // why the guest does less than elsewhere; empty where it does not
-	Spill      string // directory of long outputs; empty when there is no room
-	SpillNote  string // why there is none
-	NonceSeen  bool   // the file of Config.Nonce is there
+	Init       bool   // the guest is PID 1
+	Supervised bool   // no process of a command can escape
+	Limits     string // why the guest does less than elsewhere; empty if it does everything
+	Spill      string // directory of long outputs; empty if there is none
+	SpillNote  string // why there is no such directory
+	NonceSeen  bool   // the file named by Config.Nonce exists
 	Nonce      string // its first bytes
-	Setid      string // what becomes of setuid and setgid bits that commands set: "stripped", "refused", or empty when they stay
+	Setid      string // what happens to setuid and setgid bits that commands set: "stripped", "refused", or empty if they stay
 	SetidNote  string // why they stay
 	Owner      Owner  // of the workspace, with Config.Own
-	HostOwner  bool   // it is the one of Config.HostOwner
+	HostOwner  bool   // Owner was taken from Config.HostOwner
 }
 
-// Owner is who a file belongs to, as the guest's machine numbers it.
+// Owner is the owner of a file, in the user and group ids of the guest's machine.
 type Owner = wire.Owner
 
-// HostOwner is whom a directory belongs to, as this machine numbers users.
+// HostOwner is the owner of a directory, in the user and group ids of this
+// machine.
 type HostOwner = wire.HostOwner
 
-// Client is the host's side of a session. Its methods may be called from any
-// goroutine, and any number at once.
+// Client is the host's side of a session. It is safe for concurrent use.
 type Client struct {
 	session  *yamux.Session
 	info     Info
 	patience time.Duration
-	every    time.Duration // how often the guest is called
+	every    time.Duration // the interval of the pings
 	heard    *lastHeard
-	kill     func() error   // ends the guest where closing the stream may not; may be nil
+	kill     func() error   // kills the guest if closing the stream may not do so; may be nil
 	pending  sync.WaitGroup // goroutines that may outlive the call that started them
 	calls    keepAlive
 	pauses   pauses
-	words    func() string // what the guest wrote to stderr; may be nil
+	words    func() string // returns what the guest wrote to stderr; may be nil
 
-	mu       sync.Mutex // guards what follows, and pending against growing after closed
+	mu       sync.Mutex // guards the fields below, and keeps pending from growing once closed is set
 	closed   bool
 	deserted bool     // the guest was given up
-	env      []string // of every command
+	env      []string // added to the environment of every command
 }
 
-// Connect begins a session over conn, which the client then owns, also when
-// Connect fails.
+// Connect begins a session over conn. The client owns conn from then on, even
+// when Connect fails.
 func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Client, error) {
 	c := &Client{
 		patience: cmp.Or(config.Patience, DefaultPatience),
@@ -200,22 +203,24 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, config Config) (*Clie
 	return c, nil
 }
 
-// SetEnv sets variables of every command from now on, besides those of its session
-// and below its own.
+// SetEnv sets variables for every command that starts from now on. They override
+// those of the session and are overridden by the command's own.
 func (c *Client) SetEnv(env []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.env = slices.Clone(env)
 }
 
-// withEnv puts the variables of every command before those of one.
+// withEnv returns env, the variables of one command, after those that SetEnv has
+// set for all.
 func (c *Client) withEnv(env []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Concat(c.env, env)
 }
 
-// LastWords returns what the guest wrote to stderr, which tells why it ended.
+// LastWords returns the end of what the guest wrote to stderr, which says why it
+// ended.
 func (c *Client) LastWords() string {
 	if c.words == nil {
 		return ""
@@ -223,7 +228,7 @@ func (c *Client) LastWords() string {
 	return c.words()
 }
 
-// Info returns what the guest said about itself.
+// Info returns what the guest said about itself at the start of the session.
 func (c *Client) Info() Info { return c.info }
 
 // Done returns a channel that is closed when the session has ended, for
@@ -234,7 +239,7 @@ func (c *Client) Done() <-chan struct{} { return c.session.CloseChan() }
 // nor been given up.
 func (c *Client) Alive() bool { return c.Err() == nil }
 
-// Err returns why no request can be sent any more, or nil.
+// Err returns why requests can no longer be sent, or nil if they can.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,8 +253,9 @@ func (c *Client) Err() error {
 	}
 }
 
-// Close ends the session. The guest then kills everything it started, removes
-// its long outputs and exits; closing the stream does not wait for that.
+// Close ends the session. The guest then kills everything that it started,
+// removes its long outputs and exits. Closing a container's stream does not wait
+// for that.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -260,7 +266,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// desert gives up a guest that does not answer.
+// desert abandons a guest that does not answer.
 func (c *Client) desert() {
 	c.mu.Lock()
 	c.deserted = true
@@ -273,8 +279,8 @@ func (c *Client) desert() {
 	})
 }
 
-// spawn runs f in a goroutine that Close waits for, or reports false when
-// that is too late.
+// spawn runs f in a goroutine that Close waits for. It reports false, and does
+// not run f, when the client is already closed.
 func (c *Client) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

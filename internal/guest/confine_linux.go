@@ -19,18 +19,18 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// tryTime bounds how long trying out a confinement may take.
+// tryTime is how long one attempt to confine a child may take.
 const tryTime = 10 * time.Second
 
 var tried struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   bool
 	support confine.Support
 }
 
-// Confinement tells how far a local guest can be confined here, by trying it
-// out with a child. It does that once in the life of this process, unless the
-// reason of a failure was of the moment.
+// Confinement returns how far a local guest can be confined on this machine. It
+// finds out by confining a child. The result is kept for the life of this
+// process, unless the attempt failed for a temporary reason.
 func Confinement(ctx context.Context) confine.Support {
 	tried.mu.Lock()
 	defer tried.mu.Unlock()
@@ -42,8 +42,8 @@ func Confinement(ctx context.Context) confine.Support {
 	return support
 }
 
-// try tries one level after the other. The error is that of the levels that
-// are not to be had.
+// try tries one level after the other. The error says why the higher levels are
+// not available.
 func try(ctx context.Context) (confine.Support, error) {
 	version, full := tryLevel(ctx, confine.Full)
 	if full == nil {
@@ -57,7 +57,7 @@ func try(ctx context.Context) (confine.Support, error) {
 	return confine.Support{Why: fmt.Sprintf("%v; %v", files, full)}, err
 }
 
-// passing reports whether an error may not be met again.
+// passing reports whether an error may be temporary.
 func passing(err error) bool {
 	for _, errno := range []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, context.DeadlineExceeded} {
 		if errors.Is(err, errno) {
@@ -67,7 +67,8 @@ func passing(err error) bool {
 	return false
 }
 
-// tryLevel has a child confine itself, and returns the version of Landlock.
+// tryLevel makes a child confine itself, and returns the version of Landlock that
+// it reports.
 func tryLevel(ctx context.Context, level confine.Level) (version int, err error) {
 	program, err := program()
 	if err != nil {
@@ -77,7 +78,7 @@ func tryLevel(ctx context.Context, level confine.Level) (version int, err error)
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(temp) // it may hold places to mount on
+	defer os.RemoveAll(temp) // the child may have made mount points in it
 	var policy, stdout bytes.Buffer
 	if err := wire.WriteFrame(&policy, wire.KindConfine, NewPolicy(level, temp)); err != nil {
 		return 0, err
@@ -107,14 +108,14 @@ func tryLevel(ctx context.Context, level confine.Level) (version int, err error)
 	return version, nil
 }
 
-// NewPolicy returns a policy for this process's user that allows nothing but
-// the system and a directory for temporary files.
+// NewPolicy returns a policy for the user of this process. It allows only the
+// system's paths and temp, a directory for temporary files.
 func NewPolicy(level confine.Level, temp string) *confine.Policy {
 	uid := os.Geteuid()
 	return &confine.Policy{Level: level, Temp: temp, MapUser: uid != 0, UID: uid, GID: os.Getegid()}
 }
 
-// confinedAttr says how a child is started that confines itself.
+// confinedAttr returns how to start a child that confines itself.
 func confinedAttr(level confine.Level) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{}
 	if level == confine.Full {
@@ -124,7 +125,7 @@ func confinedAttr(level confine.Level) *syscall.SysProcAttr {
 	return attr
 }
 
-// confinedName is the name under which a child is started that confines itself.
+// confinedName returns the name (argv[0]) of a child that confines itself.
 func confinedName(level confine.Level) string {
 	if level == confine.Files {
 		return confine.Keeper

@@ -13,14 +13,14 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// Conn is a connection with a process inside. It keeps every promise of
-// net.Conn: deadlines can be renewed after they have passed, and Close ends what
-// waits. CloseWrite ends one direction.
+// Conn is a connection with a process inside. It behaves as net.Conn demands: a
+// deadline can be renewed after it has passed, and Close ends blocked calls.
+// CloseWrite ends one direction only.
 type Conn struct {
 	client        *Client
 	stream        *yamux.Stream
 	local, remote address
-	gone          func() // called when the guest has closed its end too; may be nil
+	gone          func() // called once the guest has closed its end too; may be nil
 
 	read sync.Mutex // guards body
 	body *wire.BodyReader
@@ -28,14 +28,14 @@ type Conn struct {
 	write sync.Mutex // guards out
 	out   *wire.Packets
 
-	mu      sync.Mutex // guards what follows, and the stream's deadlines
+	mu      sync.Mutex // guards the fields below, and the stream's deadlines
 	closed  bool
 	readBy  time.Time
 	writeBy time.Time
 }
 
 // newConn takes over the stream of an exchange that became a connection. It
-// reports false when the exchange was cancelled before.
+// reports false if the exchange was cancelled before.
 func newConn(x *exchange, local, remote address) (*Conn, bool) {
 	x.watch.stop()
 	if !x.stop() { // From here on deadlines are the caller's.
@@ -81,8 +81,8 @@ func (c *Conn) CloseWrite() error {
 	return c.errorOf(c.out.CloseWrite())
 }
 
-// usable returns why a call cannot even begin. The stream itself looks at its
-// deadline only when it has to wait.
+// usable returns why a call cannot even begin, or nil. It is needed because the
+// stream itself checks its deadline only when it has to wait.
 func (c *Conn) usable(by *time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *Conn) usable(by *time.Time) error {
 	return nil
 }
 
-// errorOf puts an error of the stream in terms of package net.
+// errorOf translates an error of the stream to the errors of package net.
 func (c *Conn) errorOf(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -121,7 +121,7 @@ func (c *Conn) Close() error {
 	c.mu.Lock()
 	closed := c.closed
 	c.closed = true
-	_ = c.stream.SetDeadline(time.Unix(1, 0)) // ends what waits
+	_ = c.stream.SetDeadline(time.Unix(1, 0)) // ends blocked calls
 	c.mu.Unlock()
 	if closed {
 		return net.ErrClosed
@@ -133,8 +133,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// drain drops what the guest still sends until it has closed its end. The session
-// ends that after a while by itself.
+// drain discards what the guest still sends until the guest has closed its end.
+// If the guest does not, the session ends the stream after a while.
 func (c *Conn) drain() {
 	defer c.gone()
 	c.read.Lock()
@@ -174,7 +174,7 @@ func (c *Conn) setDeadline(by *time.Time, t time.Time, set func(time.Time) error
 	return set(t)
 }
 
-// address is an end of a connection.
+// address is one end of a connection.
 type address string
 
 // Network implements net.Addr.

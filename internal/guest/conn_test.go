@@ -17,8 +17,8 @@ import (
 	"github.com/x/pygent/internal/guest"
 )
 
-// dialled connects to a server of the test through the guest. Both ends are
-// closed by stop.
+// dialled connects to a server of the test through the guest. stop closes both
+// ends.
 func dialled(c *guest.Client) (ours, theirs net.Conn, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,7 +161,7 @@ func TestListenersEnd(t *testing.T) {
 	})
 }
 
-// Many connections, one after the other, are no more than a few at once.
+// Many connections in succession must count as only a few at once.
 func TestListenersForgetConnectionsThatAreClosed(t *testing.T) {
 	l, err := local(t).Listen(t.Context(), 0)
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestListenersForgetConnectionsThatAreClosed(t *testing.T) {
 	for range 600 {
 		ours, theirs, stop, err := accepted(l)
 		require.NoError(t, err)
-		_, err = theirs.Write(make([]byte, 1000)) // which nobody reads
+		_, err = theirs.Write(make([]byte, 1000)) // nobody reads this
 		require.NoError(t, err)
 		require.NoError(t, ours.Close())
 		stop()

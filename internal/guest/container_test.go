@@ -49,7 +49,7 @@ func TestDialReachesAServerWithoutNetwork(t *testing.T) {
 	defer cancel()
 	_, err := c.Dial(ctx, 8080)
 	require.ErrorIs(t, err, guest.ErrRefused)
-	// The server answers once the client has ended its own direction.
+	// The server answers once the client has closed its sending direction.
 	job, err := c.Start(ctx, guest.Command{Script: `exec python3 -u -c '
 import socket
 s = socket.create_server(("127.0.0.1", 8080))
@@ -155,11 +155,12 @@ func TestOutOfMemoryKillsTheCommandAlone(t *testing.T) {
 	require.Equal(t, "fine\n", output(run(t, c, "echo fine")))
 }
 
-// hostProcess, in the environment, makes the test's program a host that is to
-// be killed: it starts a guest in the workspace named by it and waits.
+// hostProcess is an environment variable. If it is set, the test's program is a
+// host that is going to be killed: it starts a guest in the workspace that the
+// variable names, and waits.
 const hostProcess = "PYGENT_TEST_HOST"
 
-// actAsHost starts a guest with a command, and waits for its own end.
+// actAsHost starts a guest with a command, and waits until it is killed.
 func actAsHost(workspace string) {
 	c, err := guest.StartLocal(context.Background(), os.Environ(), guest.Config{Workspace: workspace})
 	if err == nil {

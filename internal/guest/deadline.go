@@ -7,38 +7,39 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// How long a guest that does not answer is waited for. Every request has a
-// limit here, for a guest that was stopped, or whose engine was, keeps none of
-// its own.
+// How long an answer of the guest is waited for. The host limits every request by
+// itself, because a guest that was stopped, or whose engine was, keeps none of
+// its own limits.
 const (
-	// DefaultPatience is how long an answer may take beyond the time that the
-	// request itself may take. It is more than the guest needs to find that
-	// processes cannot be killed.
+	// DefaultPatience is how long an answer may take in addition to the time that
+	// the request itself may take. It exceeds the time in which the guest finds
+	// out that processes cannot be killed.
 	DefaultPatience = 3 * time.Second
-	// answerTime is how long the guest may take for what it does at once.
+	// answerTime is how long the guest may take for requests that it answers at
+	// once.
 	answerTime = 20 * time.Second
-	// fileTime is how long it may take to get on with a file: disks can be slow,
-	// and others may come first.
+	// fileTime is how long a file request may go without progress: disks can be
+	// slow, and other requests may come first.
 	fileTime = 60 * time.Second
-	// dialTime is how long a connection inside may take to come about.
+	// dialTime is how long the guest may take to open a connection inside.
 	dialTime = 10 * time.Second
 )
 
 // limit is how long the guest may take for a request.
 type limit struct {
-	time  time.Duration // 0 for as long as it shows that it lives
-	fatal bool          // it is given up past that
+	time  time.Duration // 0 for as long as the keepalive hears from it
+	fatal bool          // the guest is given up after that time
 }
 
-// timeFor returns the limit of a request. Past that of a command the guest is
-// given up, because what it runs must not run any longer; a file that takes
-// its time, by contrast, may be no fault of the guest.
+// timeFor returns the limit of a request. When the limit of a command passes, the
+// guest is given up, because the command must not run any longer. A slow file
+// request does not end the guest, since it may not be the guest's fault.
 func (c *Client) timeFor(kind wire.Kind, request wire.Message) limit {
 	switch kind {
 	case wire.KindOwn, wire.KindRemove:
-		return limit{} // a whole tree, about which nothing is said before the end
+		return limit{} // a whole tree: no progress is reported before the end
 	case wire.KindAccept:
-		return limit{} // answered when somebody connects
+		return limit{} // answered only when somebody connects
 	case wire.KindRead, wire.KindWrite, wire.KindStat, wire.KindList, wire.KindMkdir, wire.KindTarIn, wire.KindTarOut:
 		return limit{time: fileTime}
 	case wire.KindDial:
@@ -62,38 +63,39 @@ func (c *Client) timeFor(kind wire.Kind, request wire.Message) limit {
 	return limit{time: own + c.patience, fatal: true}
 }
 
-// watch calls a function when a time has passed. It can be paused, and it does
-// not count time in which this process itself was stopped: what came meanwhile
-// has yet to be read.
+// watch calls a function when a time has passed. It can be paused. Time in which
+// this process itself was stopped does not count, because what arrived in that
+// time has not been read yet.
 type watch struct {
 	time    time.Duration
 	expired func()
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	timer   *time.Timer
 	due     time.Time
 	running bool
 	ended   bool
 }
 
-// lateness is by how much a timer of ours is late when we were stopped.
+// lateness is how late a timer may fire before we conclude that this process was
+// stopped.
 const lateness = 500 * time.Millisecond
 
-// newWatch starts a watch. With no time to pass it never calls expired.
+// newWatch starts a watch. If d is 0, it never calls expired.
 func newWatch(d time.Duration, expired func()) *watch {
 	w := &watch{time: d, expired: expired}
 	w.restart()
 	return w
 }
 
-// restart gives the whole time anew.
+// restart starts the full time again.
 func (w *watch) restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.arm(w.time)
 }
 
-// arm has the timer fire after d. The caller holds mu.
+// arm sets the timer to d from now. The caller holds mu.
 func (w *watch) arm(d time.Duration) {
 	if w.time <= 0 || w.ended {
 		return
@@ -137,7 +139,7 @@ func (w *watch) fire() {
 	case over:
 		w.running = false
 	case w.running && late >= lateness:
-		w.arm(lateness) // under the lock: a stop must not be undone
+		w.arm(lateness) // under the lock, so that it does not undo a stop
 	}
 	w.mu.Unlock()
 	if over {

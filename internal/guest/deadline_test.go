@@ -27,8 +27,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestWatchDoesNotCountTimeInWhichWeWereStopped has a timer that is late, as all
-// are when a process goes on.
+// TestWatchDoesNotCountTimeInWhichWeWereStopped uses a timer that fires late,
+// as all timers do when a stopped process continues.
 func TestWatchDoesNotCountTimeInWhichWeWereStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var expired atomic.Int64

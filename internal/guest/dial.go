@@ -9,7 +9,7 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// Dial connects to a TCP port that a process inside listens on, also where
+// Dial connects to a TCP port that a process inside listens on. It works even if
 // the container has no network. The connection outlives ctx.
 func (c *Client) Dial(ctx context.Context, port int) (*Conn, error) {
 	x, err := c.open(ctx, wire.KindDial, &wire.Dial{Port: port})
@@ -23,7 +23,8 @@ func (c *Client) Dial(ctx context.Context, port int) (*Conn, error) {
 	return conn, nil
 }
 
-// connection waits for the stream of an exchange to become a connection.
+// connection waits until the guest has turned the stream of an exchange into a
+// connection.
 func (x *exchange) connection(local, remote address) (*Conn, error) {
 	if err := x.check(wire.ReadReply(x.stream, nil)); err != nil {
 		x.close()

@@ -21,7 +21,7 @@ import (
 	"github.com/x/pygent/internal/guest/binary"
 )
 
-// containerOptions say how a test's container differs from the default.
+// containerOptions are the differences of a test's container from the default.
 type containerOptions struct {
 	user     string
 	readonly bool
@@ -45,7 +45,8 @@ func busyboxImage(t testing.TB) string {
 	return image(t, cmp.Or(os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE"), "pygent-test/busybox:latest"))
 }
 
-// engine returns a client of the engine, or nil and the reason.
+// engine returns a client of the engine, or nil and the reason why there is
+// none.
 var engine = sync.OnceValues(func() (*client.Client, error) {
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -57,7 +58,8 @@ var engine = sync.OnceValues(func() (*client.Client, error) {
 	return c, err
 })
 
-// image returns the name of an image, and skips the test without it.
+// image returns the name of an image. It skips the test if the image is
+// missing.
 func image(t testing.TB, name string) string {
 	t.Helper()
 	c, err := engine()
@@ -121,8 +123,8 @@ func startContainer(t testing.TB, image string, options containerOptions) *runni
 	return r
 }
 
-// container starts a guest in a container and waits, at the end of the test,
-// until the container is gone by itself.
+// container starts a guest in a container. At the end of the test it waits
+// until the container has disappeared by itself.
 func container(t testing.TB, image string, options containerOptions) *running {
 	t.Helper()
 	r := startContainer(t, image, options)

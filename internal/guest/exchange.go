@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// call makes a request with one answer.
+// call makes a request that has a single answer.
 func (c *Client) call(ctx context.Context, kind wire.Kind, request, reply wire.Message) error {
 	x, err := c.open(ctx, kind, request)
 	if err != nil {
@@ -23,8 +23,8 @@ func (c *Client) call(ctx context.Context, kind wire.Kind, request, reply wire.M
 	return x.check(wire.ReadReply(x.stream, reply))
 }
 
-// exchange is one request on its stream. When its context ends, or the guest
-// lets its time pass, what waits on the stream ends too.
+// exchange is one request on its own stream. When its context ends, or its time
+// limit passes, calls that wait on the stream return.
 type exchange struct {
 	client *Client
 	ctx    context.Context
@@ -59,9 +59,9 @@ func (c *Client) open(ctx context.Context, kind wire.Kind, request wire.Message)
 	return x, nil
 }
 
-// openStream opens a stream and sends the request on it. Where the guest does
-// not take what we send, both block for as long as the session waits; ctx
-// does not.
+// openStream opens a stream and sends the request on it. If the guest does not
+// take the request, opening and sending both block as long as the session does;
+// they run in a goroutine, so that the end of ctx is noticed.
 func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Message) (*yamux.Stream, error) {
 	type opened struct {
 		stream *yamux.Stream
@@ -98,7 +98,7 @@ func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Me
 	}
 }
 
-// close gives the stream back.
+// close closes the stream.
 func (x *exchange) close() {
 	x.watch.stop()
 	x.stop()
@@ -106,7 +106,7 @@ func (x *exchange) close() {
 	_ = x.stream.Close()
 }
 
-// check puts an error of the stream in terms of its cause.
+// check replaces an error of the stream by its cause.
 func (x *exchange) check(err error) error {
 	var failure *wire.Failure
 	switch {
@@ -130,9 +130,9 @@ func (x *exchange) check(err error) error {
 	}
 }
 
-// body is the stream of an exchange while a body goes through it. The guest has
-// its time anew for every piece, and what our side does in between is not
-// counted.
+// body is the stream of an exchange while a body goes through it. The time limit
+// starts again with every piece. Time that our side spends between two pieces
+// does not count.
 type body struct{ *exchange }
 
 // Read implements io.Reader.

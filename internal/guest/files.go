@@ -17,16 +17,16 @@ type FileInfo struct {
 	Size    int64
 	Mode    fs.FileMode
 	ModTime time.Time
-	Target  string // of a symbolic link; only from Stat
+	Target  string // where a symbolic link leads; only from Stat
 }
 
 func infoOf(m *wire.Info) FileInfo {
 	return FileInfo{Name: path.Base(m.Name), Size: m.Size, Mode: m.Mode, ModTime: m.ModTime, Target: m.Target}
 }
 
-// ReadFile copies a file's content to w: at most limit bytes from offset on,
-// or all when limit is negative. It returns the description of the whole file
-// as it was when the reading began.
+// ReadFile copies the content of a file to w: at most limit bytes from offset on,
+// or everything if limit is negative. It returns the description of the whole
+// file at the time when reading began.
 func (c *Client) ReadFile(ctx context.Context, name string, w io.Writer, offset, limit int64) (FileInfo, error) {
 	x, err := c.open(ctx, wire.KindRead, &wire.Path{Name: name, Offset: max(offset, 0), Limit: limit})
 	if err != nil {
@@ -47,9 +47,9 @@ func (c *Client) ReadFile(ctx context.Context, name string, w io.Writer, offset,
 	return infoOf(m), nil
 }
 
-// WriteFile replaces a file by what r holds, at once or not at all, and makes
-// its directories. An existing file keeps its mode; a new one gets mode, 0644
-// when that is 0.
+// WriteFile replaces a file by the content of r. The file is replaced as a whole
+// or not at all. Missing parent directories are made. An existing file keeps its
+// mode; a new one gets mode, or 0644 if mode is 0.
 func (c *Client) WriteFile(ctx context.Context, name string, r io.Reader, mode fs.FileMode) error {
 	err := c.upload(ctx, wire.KindWrite, &wire.Write{Name: name, Mode: mode}, func(w io.Writer) error {
 		_, err := io.Copy(w, r)
@@ -68,8 +68,8 @@ func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Messag
 		return err
 	}
 	defer x.close()
-	// The guest may answer before it has everything, and then take no more.
-	// The answer alone tells why, and it ends the sending.
+	// The guest may answer before it has received everything, and then reads no
+	// more. Its answer says why, and ends the sending.
 	answer := make(chan error, 1)
 	if !c.spawn(func() {
 		err := wire.ReadReply(x.stream, nil)
@@ -87,7 +87,7 @@ func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Messag
 		return failed
 	}
 	if sent != nil {
-		// Without an answer to come, the wait for one would not end.
+		// If the guest has not answered, it may never do so: do not wait for it.
 		select {
 		case err := <-answer:
 			return x.check(err)
@@ -100,7 +100,7 @@ func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Messag
 	return x.check(<-answer)
 }
 
-// Stat describes a file. A symbolic link is described itself.
+// Stat describes a file. It does not follow a symbolic link.
 func (c *Client) Stat(ctx context.Context, name string) (FileInfo, error) {
 	m := &wire.Info{}
 	if err := c.call(ctx, wire.KindStat, &wire.Path{Name: name}, m); err != nil {
@@ -109,8 +109,8 @@ func (c *Client) Stat(ctx context.Context, name string) (FileInfo, error) {
 	return infoOf(m), nil
 }
 
-// List describes what is in a directory, in order of names. More tells that
-// there are too many to list.
+// List describes the content of a directory, sorted by name. more means that the
+// directory has more entries than can be listed.
 func (c *Client) List(ctx context.Context, name string) (files []FileInfo, more bool, err error) {
 	m := &wire.Infos{}
 	if err := c.call(ctx, wire.KindList, &wire.Path{Name: name}, m); err != nil {
@@ -122,19 +122,20 @@ func (c *Client) List(ctx context.Context, name string) (files []FileInfo, more 
 	return files, m.More, nil
 }
 
-// Mkdir makes a directory and its parents. It may exist.
+// Mkdir makes a directory and its parents. It is no error if the directory
+// exists.
 func (c *Client) Mkdir(ctx context.Context, name string) error {
 	return c.onPath(ctx, "make directory", wire.KindMkdir, &wire.Path{Name: name})
 }
 
-// Remove removes a file or an empty directory, or with all a directory and
-// what is in it.
+// Remove removes a file or an empty directory. With all it also removes a
+// directory with its content.
 func (c *Client) Remove(ctx context.Context, name string, all bool) error {
 	return c.onPath(ctx, "remove", wire.KindRemove, &wire.Path{Name: name, All: all})
 }
 
-// Own gives a file, or a directory and what is in it, to the owner of the
-// workspace. It takes a guest that runs as root.
+// Own gives a file, or a directory with its content, to the owner of the
+// workspace. The guest must run as root.
 func (c *Client) Own(ctx context.Context, name string) error {
 	return c.onPath(ctx, "give to the owner", wire.KindOwn, &wire.Path{Name: name})
 }
@@ -146,8 +147,8 @@ func (c *Client) onPath(ctx context.Context, what string, kind wire.Kind, reques
 	return nil
 }
 
-// Unpack unpacks the archive of a tree, which fill writes, below a directory of
-// the workspace, which is made if it does not exist. See package tree.
+// Unpack unpacks the archive that fill writes into a directory of the workspace,
+// and makes the directory if need be. See package tree for the format.
 func (c *Client) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
 	if err := c.upload(ctx, wire.KindTarIn, &wire.Path{Name: dir}, fill); err != nil {
 		return fmt.Errorf("unpack into %s: %w", dir, err)
@@ -155,14 +156,15 @@ func (c *Client) Unpack(ctx context.Context, dir string, fill func(io.Writer) er
 	return nil
 }
 
-// Pack has take read the archive of a file or directory of the workspace. It is
-// the guest's word: read it with package tree alone.
+// Pack calls take with the archive of a file or directory of the workspace. The
+// archive comes from the guest and is not to be trusted: read it only with
+// package tree.
 func (c *Client) Pack(ctx context.Context, name string, take func(io.Reader) error) error {
 	err := c.download(ctx, name, func(body io.Reader) error {
 		if err := take(body); err != nil {
 			return err
 		}
-		_, err := io.Copy(io.Discard, io.LimitReader(body, 1<<20)) // padding, and how the packing ended
+		_, err := io.Copy(io.Discard, io.LimitReader(body, 1<<20)) // the padding of the archive, and the result of the packing
 		return err
 	})
 	if err != nil {
@@ -171,7 +173,7 @@ func (c *Client) Pack(ctx context.Context, name string, take func(io.Reader) err
 	return nil
 }
 
-// download requests an archive and has take read it.
+// download requests an archive and calls take to read it.
 func (c *Client) download(ctx context.Context, name string, take func(io.Reader) error) error {
 	x, err := c.open(ctx, wire.KindTarOut, &wire.Path{Name: name})
 	if err != nil {

@@ -23,8 +23,8 @@ type place struct {
 	start func(t testing.TB) *guest.Client
 }
 
-// places are a guest beside the test and guests in containers: each case of
-// these tests holds in all of them.
+// places are a guest beside the test, and guests in containers. Each test of
+// this file that uses everywhere must pass in all of them.
 var places = []place{
 	{"local", local},
 	{"debian", func(t testing.TB) *guest.Client { return container(t, debianImage(t), containerOptions{}).client }},
@@ -189,7 +189,8 @@ func TestFloodDoesNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-// breakaway starts processes that try to get away and then waits.
+// breakaway is a script that starts processes which try to escape, and then
+// waits.
 const breakaway = `
 trap '' TERM
 for i in 1 2 3 4 5 6; do
@@ -210,7 +211,7 @@ func TestDeadlineLeavesNoDescendant(t *testing.T) {
 	})
 }
 
-// sleepers returns the processes that sleep in the workspace of c.
+// sleepers returns the sleep processes whose directory is the workspace of c.
 func sleepers(t *testing.T, c *guest.Client) string {
 	t.Helper()
 	return output(run(t, c, `for p in /proc/[0-9]*; do

@@ -11,7 +11,7 @@ import (
 	"github.com/x/pygent/internal/guest"
 )
 
-// testTime bounds every request of a test.
+// testTime is the time limit of every request of a test.
 const testTime = 30 * time.Second
 
 // local returns the client of a guest beside the test, in a workspace of its
@@ -30,7 +30,7 @@ func localIn(t testing.TB, workspace string, config guest.Config) *guest.Client 
 	return c
 }
 
-// run runs a script that must work.
+// run runs a script that must succeed.
 func run(t testing.TB, c *guest.Client, script string) guest.Result {
 	t.Helper()
 	r := runCommand(t, c, guest.Command{Script: script})
@@ -47,5 +47,5 @@ func runCommand(t testing.TB, c *guest.Client, cmd guest.Command) guest.Result {
 	return r
 }
 
-// output returns what a result kept of the output.
+// output returns the part of the output that a result has kept.
 func output(r guest.Result) string { return string(r.Head) + string(r.Tail) }

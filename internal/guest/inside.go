@@ -11,8 +11,8 @@ import (
 )
 
 // startInside starts a guest inside this process and connects to it. The
-// commands' environment is env alone, and config.Env. They run in process
-// groups or jobs.
+// environment of its commands is env and config.Env, and nothing else. They run
+// in process groups, or on Windows in job objects.
 func startInside(ctx context.Context, env []string, config Config) (*Client, error) {
 	ours, theirs := net.Pipe()
 	l := &inside{Conn: ours, done: make(chan struct{})}

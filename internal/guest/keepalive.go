@@ -11,25 +11,25 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// DefaultKeepAlive is how often a guest is called.
+// DefaultKeepAlive is the default interval of the pings to a guest.
 const DefaultKeepAlive = 5 * time.Second
 
-// maxMissed is how many calls a guest may leave without an answer.
+// maxMissed is how many pings in a row a guest may leave unanswered.
 const maxMissed = 3
 
-// keepAlive calls the guest from time to time. It has no goroutine while it
-// waits, so that an idle client costs next to nothing.
+// keepAlive pings the guest regularly. It uses no goroutine between two pings, so
+// that an idle client costs next to nothing.
 type keepAlive struct {
 	pulse  *wire.Pulse
 	every  time.Duration
-	missed int // belongs to the beat that goes on
+	missed int // used only by the beat that is running
 
 	mu      sync.Mutex // guards timer and stopped
 	timer   *time.Timer
 	stopped bool
 }
 
-// beginCalls begins to call the guest.
+// beginCalls starts the pings.
 func (c *Client) beginCalls(pulse *wire.Pulse) {
 	k := &c.calls
 	k.mu.Lock()
@@ -38,10 +38,10 @@ func (c *Client) beginCalls(pulse *wire.Pulse) {
 	k.timer = time.AfterFunc(c.every, func() { c.spawn(c.beat) })
 }
 
-// beat gives the guest up when it has missed too many calls, and else calls it.
-// The answer is heard by the next beat, as is anything else that comes. Beats
-// are counted, not time: a process that was stopped itself finds one of them due
-// when it goes on.
+// beat sends a ping, or gives the guest up if too many have gone unanswered. The
+// next beat checks whether anything has arrived since. The limit is a number of
+// beats and not a time, because a process that was itself stopped finds only one
+// beat due when it continues.
 func (c *Client) beat() {
 	k := &c.calls
 	if k.missed++; k.pulse.Heard() {
@@ -55,7 +55,7 @@ func (c *Client) beat() {
 	_, _ = c.session.Ping()
 }
 
-// again has the next beat come.
+// again schedules the next beat.
 func (k *keepAlive) again() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,7 +64,7 @@ func (k *keepAlive) again() {
 	}
 }
 
-// stop lets no further beat come.
+// stop ends the beats.
 func (k *keepAlive) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,7 +74,7 @@ func (k *keepAlive) stop() {
 	}
 }
 
-// lastHeard is a byte stream that remembers when something came last.
+// lastHeard is a byte stream that remembers when it last received something.
 type lastHeard struct {
 	io.ReadWriteCloser
 	base time.Time
@@ -90,12 +90,13 @@ func (h *lastHeard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ago is how long nothing has come.
+// ago returns how long ago something was last received.
 func (h *lastHeard) ago() time.Duration { return time.Since(h.base) - time.Duration(h.last.Load()) }
 
-// greetAgain calls a guest that was not heard for long, because this process was
-// stopped say. It may have gone meanwhile, and a request would be lost of which
-// nobody could tell whether it was carried out. The error matches ErrUnsent.
+// greetAgain pings a guest from which nothing has come for a long time, for
+// example because this process was stopped. The guest may have gone in the
+// meantime. A request would then be lost, and nobody could tell whether it was
+// carried out. The error matches ErrUnsent.
 func (c *Client) greetAgain() error {
 	if c.heard.ago() <= 2*c.every {
 		return nil
@@ -112,11 +113,11 @@ func (c *Client) greetAgain() error {
 }
 
 // unheard is the error of a request that was not sent because the guest did not
-// answer.
+// answer the ping before it.
 type unheard struct{}
 
-// Error is that of ErrUnresponsive.
+// Error returns the text of ErrUnresponsive.
 func (unheard) Error() string { return ErrUnresponsive.Error() }
 
-// Unwrap has it match both.
+// Unwrap makes it match both ErrUnsent and ErrUnresponsive.
 func (unheard) Unwrap() []error { return []error{ErrUnsent, ErrUnresponsive} }

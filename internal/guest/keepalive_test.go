@@ -13,13 +13,14 @@ import (
 	"github.com/x/pygent/internal/guest/supervise"
 )
 
-// late is a connection of a host that was stopped while its guest went away: it
-// takes what is written, and tells of the end only then.
+// late is the connection of a host that was stopped while its guest
+// disappeared. Writes succeed, and the end of the stream is seen only after a
+// write.
 type late struct {
 	net.Conn
-	gone  chan struct{} // closed when the guest has gone
-	tried chan struct{} // closed when something was written since
-	ended chan struct{} // closed when all that the guest sent was read
+	gone  chan struct{} // closed when the guest has disappeared
+	tried chan struct{} // closed when something was written after that
+	ended chan struct{} // closed when everything that the guest sent was read
 	once  sync.Once
 	last  sync.Once
 }
@@ -57,7 +58,7 @@ func TestGuestThatWasNotHeardForLongIsCalledFirst(t *testing.T) {
 			require.NoError(t, err)
 			close(conn.gone)
 			require.NoError(t, theirs.Close())
-			<-conn.ended // what comes late is heard, too
+			<-conn.ended // data that arrives late is received, too
 			c.heard.last.Store(-int64(tc.silence))
 			_, err = c.Run(t.Context(), Command{Script: "true"})
 			require.ErrorIs(t, err, ErrClosed)

@@ -39,7 +39,7 @@ func TestGuestTellsWhatTheKernelKeepsItFrom(t *testing.T) {
 	}
 }
 
-// greeted returns what a client learns from a guest's welcome.
+// greeted returns the Info of a client whose guest has sent this welcome.
 func greeted(t *testing.T, w *wire.Welcome, own bool) guest.Info {
 	t.Helper()
 	ours, theirs := net.Pipe()

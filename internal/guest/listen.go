@@ -9,23 +9,23 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// maxAccepted is how many connections of a listener may be open, or closed here
-// and not yet by the guest. A guest that was taken over could otherwise leave a
-// full buffer with us for each of a million.
+// maxAccepted is how many connections of a listener may exist at once. A
+// connection counts until both sides have closed it. Otherwise a hostile guest
+// could make the host keep a full buffer for each of a million connections.
 const maxAccepted = 256
 
 // Listener accepts the connections that processes inside make to a port of
-// 127.0.0.1 there, also where the container has no network. The guest opens no
-// stream for that: it answers the one on which Accept waits.
+// 127.0.0.1. It works even if the container has no network. The guest opens no
+// stream for a connection; it answers on the stream on which Accept waits.
 type Listener struct {
-	x    *exchange // its stream keeps the port
+	x    *exchange // its stream keeps the port open
 	life context.Context
 	end  context.CancelCauseFunc
 	port int
-	open chan struct{} // a token for each connection
+	open chan struct{} // holds one token for each open connection
 }
 
-// Listen listens on a port inside, on any free one when port is 0. The listener
+// Listen listens on a port inside, or on any free one if port is 0. The listener
 // outlives ctx.
 func (c *Client) Listen(ctx context.Context, port int) (*Listener, error) {
 	l := &Listener{open: make(chan struct{}, maxAccepted)}
@@ -93,7 +93,8 @@ func (l *Listener) accept() (*Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections that were accepted stay.
+// Close implements net.Listener. Connections that were already accepted stay
+// open.
 func (l *Listener) Close() error {
 	l.end(net.ErrClosed)
 	l.x.close()
@@ -106,9 +107,9 @@ func (l *Listener) Addr() net.Addr { return portInside(l.port) }
 // Port returns the port inside.
 func (l *Listener) Port() int { return l.port }
 
-// acceptError is an error of the guest that does not end the listener: it may
-// have had no descriptor left. Servers of package net/http wait for a moment and
-// accept again.
+// acceptError is an error of the guest that does not end the listener, such as
+// running out of descriptors. A server of package net/http waits for a moment
+// after it and accepts again.
 type acceptError struct{ *wire.Failure }
 
 // Timeout implements net.Error.

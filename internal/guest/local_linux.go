@@ -22,21 +22,22 @@ import (
 )
 
 const (
-	// exitPatience is how long a local guest may take to end what it started.
+	// exitPatience is how long a local guest may take to end everything that it
+	// started.
 	exitPatience = 10 * time.Second
-	// killPatience is how long killing is tried.
+	// killPatience is how long we keep trying to kill it.
 	killPatience = 2 * time.Second
 )
 
-// StartLocal starts a guest as a child of this process and connects to it.
-// The commands' environment is env alone, and config.Env. Closing the client
-// waits until the guest has ended everything it started.
+// StartLocal starts a guest as a child of this process and connects to it. The
+// environment of its commands is env and config.Env, and nothing else. Closing
+// the client waits until the guest has ended everything that it started.
 //
-// With config.Confine, the guest and its commands are confined, or it does not
-// start.
+// With config.Confine, either the guest and its commands are confined, or
+// StartLocal fails.
 //
-// Where the system cannot run the program, as under a user-mode emulator or on
-// a processor that it is not made for, the guest is inside this process, and
+// If the system cannot run the guest's program, for example under a user-mode
+// emulator or on another processor, the guest runs inside this process, and
 // [Info] says why.
 func StartLocal(ctx context.Context, env []string, config Config) (*Client, error) {
 	client, err := startOutside(ctx, env, config)
@@ -51,7 +52,7 @@ func StartLocal(ctx context.Context, env []string, config Config) (*Client, erro
 	return client, nil
 }
 
-// errUnable marks errors of a machine that cannot run the program.
+// errUnable means that this machine cannot run the guest's program.
 var errUnable = errors.New("the guest cannot run here as a process of its own")
 
 func startOutside(ctx context.Context, env []string, config Config) (*Client, error) {
@@ -72,7 +73,8 @@ func startOutside(ctx context.Context, env []string, config Config) (*Client, er
 	return nil, err
 }
 
-// connectChild tells a child how to confine itself, and connects to it.
+// connectChild sends a child its policy, if it is to confine itself, and connects
+// to it.
 func connectChild(ctx context.Context, conn *child, config Config) (*Client, error) {
 	if config.Confine != nil {
 		if err := wire.WriteFrame(conn, wire.KindConfine, config.Confine); err != nil {
@@ -82,10 +84,10 @@ func connectChild(ctx context.Context, conn *child, config Config) (*Client, err
 	return Connect(ctx, conn, config)
 }
 
-// errStart marks errors that another attempt may not meet.
+// errStart marks an error that another attempt may not meet.
 var errStart = errors.New("start the guest")
 
-// startError tells errors of the machine's kind from those of the moment.
+// startError tells lasting errors of this machine from temporary ones.
 func startError(err error) error {
 	for _, errno := range []error{unix.ENOEXEC, unix.ENOENT, unix.ENOSYS, unix.EACCES, unix.EPERM, unix.EINVAL, binary.ErrPlatform} {
 		if errors.Is(err, errno) {
@@ -95,14 +97,14 @@ func startError(err error) error {
 	return errStart
 }
 
-// child is a guest as a child of this process, and its stream.
+// child is a guest that runs as a child of this process, with its stream.
 type child struct {
 	net.Conn
 	cmd    *exec.Cmd
 	words  *lastWords    // of the guest
 	exited chan struct{} // closed when the guest and its supervisors have ended
 	waited error         // written before exited is closed
-	failed bool          // it ended with an error; likewise
+	failed bool          // the guest ended with an error; written before exited is closed
 	once   sync.Once
 	err    error
 }
@@ -123,8 +125,9 @@ func startChild(env []string, policy *confine.Policy) (*child, error) {
 	c := &child{Conn: conn, words: &lastWords{}, exited: make(chan struct{})}
 	c.cmd = &exec.Cmd{
 		Path: program, Args: []string{confine.Confined}, Env: env,
-		// Supervisors inherit stderr and commands do not: it ends when nothing
-		// is left that could still kill the processes of a command.
+		// The supervisors inherit stderr, the commands do not. So stderr ends
+		// when no process is left that could still kill the processes of a
+		// command.
 		Stdin: theirs, Stdout: theirs, Stderr: c.words,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		WaitDelay:   exitPatience,
@@ -164,11 +167,11 @@ func connectedPair() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-// errSupervisors tells that commands of a guest that has ended may still run.
+// errSupervisors means that the guest has ended, but its commands may still run.
 var errSupervisors = fmt.Errorf("%w: the guest has ended, but not what supervises its commands", ErrLeft)
 
-// Close closes the stream, upon which the guest ends, and waits for that, and
-// for the end of all that it ran.
+// Close closes the stream, which makes the guest end. It waits until the guest
+// and everything that it ran have ended.
 func (c *child) Close() error {
 	c.once.Do(func() {
 		c.err = c.Conn.Close()
@@ -185,18 +188,18 @@ func (c *child) Close() error {
 	return c.err
 }
 
-// Stderr returns the last words of the guest.
+// Stderr returns the end of what the guest wrote to stderr.
 func (c *child) Stderr() string { return c.words.String() }
 
-// endedByItself reports whether a guest that was closed had ended with an error
-// of its own.
+// endedByItself reports whether the guest had already ended with an error of its
+// own when it was closed.
 func (c *child) endedByItself() bool {
 	<-c.exited
 	return c.failed
 }
 
-// Kill ends a guest that does not answer, with all that it runs. Its
-// supervisors may have been stopped as well, so that they are killed first.
+// Kill kills a guest that does not answer, with everything that it runs. The
+// supervisors are killed first, because they may have been stopped as well.
 func (c *child) Kill() error {
 	select {
 	case <-c.exited:
@@ -210,16 +213,17 @@ func (c *child) Kill() error {
 	return errors.Join(err, c.cmd.Process.Kill())
 }
 
-// program returns a path by which children of this process can execute the
-// guest. It is unpacked once, into memory, where no file of it stays behind.
+// program returns a path by which children of this process can execute the guest.
+// The guest is unpacked once, into an anonymous file in memory, so that no file
+// is left behind.
 var program = sync.OnceValues(func() (string, error) {
 	b, err := binary.Bytes(runtime.GOARCH)
 	if err != nil {
 		return "", err
 	}
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	// Without its last flag, a machine may make files that cannot be executed
-	// (vm.memfd_noexec); a kernel before 6.3 does not know it.
+	// Without MFD_EXEC, the setting vm.memfd_noexec may make the file
+	// non-executable. Kernels before 6.3 do not know this flag.
 	fd, err := unix.MemfdCreate("pygent-guest", flags|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) {
 		fd, err = unix.MemfdCreate("pygent-guest", flags)
@@ -244,8 +248,9 @@ var program = sync.OnceValues(func() (string, error) {
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 })
 
-// programFile puts the guest into the user's cache, where there are no files in
-// memory. What is executed is the very file whose content was compared.
+// programFile puts the guest into the user's cache directory, for systems without
+// anonymous files. The descriptor is the one through which the content was
+// compared.
 func programFile(why error) (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -255,7 +260,7 @@ func programFile(why error) (string, error) {
 	if err != nil {
 		return "", errors.Join(why, err)
 	}
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // for as long as this process lives
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) // stays open as long as this process lives
 	if err = errors.Join(os.NewSyscallError("fcntl", err), f.Close()); err != nil {
 		return "", errors.Join(why, err)
 	}

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runWithOwnTemp runs the tests with a temporary directory of their own: guests
-// that they kill cannot remove what they keep there.
+// runWithOwnTemp runs the tests with a temporary directory of their own,
+// because guests that the tests kill cannot clean up.
 func runWithOwnTemp(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "guest")
 	if err != nil {

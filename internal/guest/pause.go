@@ -6,25 +6,25 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// pauses has the time limits of commands stand still. Its zero value is ready to
-// use.
+// pauses stops and restarts the time limits of commands. The zero value is ready
+// to use.
 type pauses struct {
-	mu      sync.Mutex // guards what follows
-	holders int        // how many want them to
+	mu      sync.Mutex // guards the fields below
+	holders int        // how many callers want the limits paused
 	runs    map[*pausable]bool
 }
 
-// pausable is a command that is waited for.
+// pausable is a command that a caller waits for.
 type pausable struct {
 	x *exchange
 
-	mu   sync.Mutex // guards told, and the order of what is sent
-	told bool       // the guest was told to pause it
+	mu   sync.Mutex // guards told, and keeps the messages in order
+	told bool       // the guest was told to pause the limit
 }
 
-// Pause has the time limits of the commands that are waited for, and of those
-// that begin meanwhile, stand still until resume is called, once. Jobs in the
-// background are not concerned.
+// Pause stops the time limits of all commands that are being waited for, and of
+// those that begin later, until resume is called. resume must be called exactly
+// once. Background jobs are not affected.
 func (c *Client) Pause() (resume func()) {
 	c.changePauses(1)
 	return func() { c.changePauses(-1) }
@@ -43,7 +43,7 @@ func (c *Client) changePauses(by int) {
 	}
 }
 
-// pausable begins to look after a command. The function that it returns ends that.
+// pausable registers a command with the pauses. The returned function removes it.
 func (c *Client) pausable(x *exchange) (end func()) {
 	p, run := &c.pauses, &pausable{x: x}
 	p.mu.Lock()
@@ -62,8 +62,8 @@ func (c *Client) pausable(x *exchange) (end func()) {
 	}
 }
 
-// tellPause tells the guest what holds now: between a change and this one there
-// may have been others.
+// tellPause tells the guest the current state. Other changes may have happened
+// since the one that led to this call, so the state is read here.
 func (c *Client) tellPause(run *pausable) {
 	run.mu.Lock()
 	defer run.mu.Unlock()

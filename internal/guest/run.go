@@ -25,10 +25,10 @@ type Command struct {
 	// Head and Tail are how many bytes of the output are kept at most, 16 KiB
 	// each by default.
 	Head, Tail int
-	// OnOutput, if set, gets the output while it comes, in order; offset is
-	// where data begins in the whole. What comes faster than it is taken may
-	// be left out. It is called by the goroutine of Run, and not in the
-	// background.
+	// OnOutput, if set, is called with the output as it arrives, in order. offset
+	// is the position of data in the whole output. Output that arrives faster
+	// than it is consumed may be left out. Run calls it from its own goroutine;
+	// Start never calls it.
 	OnOutput func(offset int64, data []byte)
 }
 
@@ -43,30 +43,30 @@ type Result struct {
 	ExitCode  int    // the shell's status; 128+n when signal n ended it; -1 when unknown
 	Signal    int    // the signal that ended the shell, or 0
 	TimedOut  bool   // ended at its time limit
-	Cancelled bool   // ended because ctx ended
+	Cancelled bool   // ended because ctx was cancelled
 	Head      []byte // the first bytes of the output
-	Tail      []byte // the last bytes, after Omitted others
+	Tail      []byte // the last bytes; Omitted bytes before them were left out
 	Omitted   int64
 	Total     int64  // bytes of output in all
-	Spill     string // file inside with the first SpillSize bytes of the output, if any were omitted
+	Spill     string // path inside of a file with the first SpillSize bytes of the output, if any were omitted
 	SpillSize int64
 	Duration  time.Duration
-	// Left are processes that the command left behind, 64 at most; LeftCount
-	// says how many there are. The job named Job holds them.
+	// Left are at most 64 of the processes that the command left running.
+	// LeftCount is the number of all of them. The job with the id Job owns them.
 	Left      []Process
 	LeftCount int
 	Job       string
-	// Survivors is how many processes could not be killed. Only the end of
-	// the container ends them.
+	// Survivors is the number of processes that could not be killed. Only the end
+	// of the container ends them.
 	Survivors int
 }
 
-// Run runs a command and waits for it. When ctx ends, the command is killed,
-// and Run returns what is known with the cause of ctx. A guest that does not
-// answer when the command must have ended is given up, as [ErrUnresponsive]
-// tells.
+// Run runs a command and waits for it. When ctx ends, the command is killed, and
+// Run returns what is known together with the cause of ctx. If the guest does not
+// answer although the command must have ended, it is given up and the error is
+// [ErrUnresponsive].
 func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
-	// The exchange outlives ctx by the time it takes to kill the command.
+	// The exchange outlives ctx by the time that it takes to kill the command.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	if ctx.Err() != nil {
@@ -100,9 +100,9 @@ func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 	}
 }
 
-// cancelWith has the command killed when ctx ends, and the exchange given up
-// when the guest does not answer even then. The function it returns waits
-// until none of that goes on.
+// cancelWith has the guest kill the command when ctx ends, and gives the exchange
+// up if the guest does not answer even then. The returned function ends this and
+// waits for its goroutines.
 func (c *Client) cancelWith(ctx context.Context, x *exchange, giveUp func(), grace time.Duration) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	stopFunc := context.AfterFunc(ctx, func() {
@@ -125,7 +125,7 @@ func (c *Client) cancelWith(ctx context.Context, x *exchange, giveUp func(), gra
 	}
 }
 
-// request returns the command as it goes over the wire.
+// request returns the command as a message of the protocol.
 func (cmd *Command) request() *wire.Run {
 	grace := cmd.Grace
 	if grace == 0 {
@@ -140,7 +140,7 @@ func (cmd *Command) request() *wire.Run {
 
 func clamp(n int) int { return min(max(n, 0), wire.MaxKept) }
 
-// result reads a command's output and result.
+// result reads the output and the result of a command.
 func (x *exchange) result(onOutput func(int64, []byte)) (Result, error) {
 	for {
 		kind, payload, err := wire.ReadFrame(x.stream, wire.MaxReply)
@@ -181,19 +181,21 @@ func processes(procs []wire.Proc) []Process {
 	return list
 }
 
-// Job is a command in the background, or what a command left behind.
+// Job is a command in the background, or the processes that a command left
+// behind.
 type Job struct {
 	ID       string
 	Command  string // the beginning of its script
-	Running  bool   // the shell or another process is alive, or output is on its way
-	Exited   bool   // the shell has ended, and ExitCode and Signal tell how
+	Running  bool   // the shell or another process is alive, or output is still arriving
+	Exited   bool   // the shell has ended; ExitCode and Signal say how
 	ExitCode int
 	Signal   int
 	TimedOut bool
 	Total    int64 // bytes of output so far
 	Duration time.Duration
-	Spill    string // file inside with the whole output, once it is long
-	// Processes are those alive, 64 at most; Count says how many there are.
+	Spill    string // path inside of a file with the whole output; set once the output is long
+	// Processes are at most 64 of the processes that are alive. Count is the
+	// number of all of them.
 	Processes []Process
 	Count     int
 }
@@ -206,8 +208,8 @@ func jobOf(m *wire.Job) Job {
 	}
 }
 
-// Start starts a command in the background. It ends with the guest at the
-// latest, and at its time limit if it has one.
+// Start starts a command in the background. It ends at its time limit, if it has
+// one, and with the guest at the latest.
 func (c *Client) Start(ctx context.Context, cmd Command) (Job, error) {
 	request := cmd.request()
 	request.Env = c.withEnv(request.Env)
@@ -219,7 +221,7 @@ func (c *Client) Start(ctx context.Context, cmd Command) (Job, error) {
 	return jobOf(m), nil
 }
 
-// Jobs returns the jobs that run and the last ones that ran, the oldest
+// Jobs returns the running jobs and the most recently ended ones, the oldest
 // first.
 func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
 	m := &wire.Jobs{}
@@ -236,13 +238,13 @@ func (c *Client) Jobs(ctx context.Context) ([]Job, error) {
 // Output is a piece of a job's output.
 type Output struct {
 	Data    []byte
-	Next    int64 // where to go on
-	Skipped int64 // bytes before Data that are no longer kept
-	Job     Job   // its state; no more output comes once it is not Running and Data is empty
+	Next    int64 // the offset of the next piece
+	Skipped int64 // bytes before Data that are no longer available
+	Job     Job   // the job's state; once it is not Running and Data is empty, no more output comes
 }
 
-// Output returns at most limit bytes (1 MiB when 0) of a job's output from
-// offset on. It waits for something new for as long as wait says.
+// Output returns at most limit bytes (1 MiB if 0) of a job's output from offset
+// on. If there is nothing new, it waits for at most wait.
 func (c *Client) Output(ctx context.Context, job string, offset int64, limit int, wait time.Duration) (Output, error) {
 	m := &wire.Output{}
 	request := &wire.OutputRequest{Job: job, Offset: max(offset, 0), Limit: max(limit, 0), Wait: max(wait, 0)}
@@ -257,8 +259,9 @@ func (c *Client) Output(ctx context.Context, job string, offset int64, limit int
 	}, nil
 }
 
-// Kill ends a job with all its processes: TERM, the grace ([DefaultGrace]
-// when 0, none when negative), then KILL. It returns when they are gone.
+// Kill ends a job with all its processes. It sends TERM, waits for the grace
+// ([DefaultGrace] if 0, none if negative) and then sends KILL. It returns when
+// the processes are gone.
 func (c *Client) Kill(ctx context.Context, job string, grace time.Duration) (Job, error) {
 	if grace == 0 {
 		grace = DefaultGrace
@@ -270,8 +273,8 @@ func (c *Client) Kill(ctx context.Context, job string, grace time.Duration) (Job
 	return jobOf(m), nil
 }
 
-// unexpected turns an end of the stream into an error that is not mistaken
-// for a proper end.
+// unexpected turns io.EOF into an error that nobody can mistake for a regular
+// end.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -24,8 +24,8 @@ import (
 //go:embed testdata/setid.py
 var setidScript []byte
 
-// setidErrors are the attempts of the script that fail. All others succeed,
-// without the bit.
+// setidErrors are the attempts of the script that must fail. All others must
+// succeed, but without the bit.
 var setidErrors = map[string]string{
 	"a link itself":                     "ENOTSUP",
 	"through /proc/self/cwd":            "ELOOP",
@@ -73,7 +73,7 @@ func TestNoWayToASetuidFileInAContainer(t *testing.T) {
 			r := container(t, debianImage(t), containerOptions{user: user})
 			require.Equal(t, "stripped", r.client.Info().Setid, r.client.Info().SetidNote)
 			checkSetid(t, trySetid(t, r.client, r.workspace), func(attempt string) []string {
-				if user != "" { // who may not even look at what belongs to root
+				if user != "" { // it may not even look at files that belong to root
 					return map[string][]string{"a directory of the user's": {"EPERM"}}[attempt]
 				}
 				return nil
@@ -99,19 +99,20 @@ func TestNoWayToASetuidFileBesideUs(t *testing.T) {
 	checkSetid(t, trySetid(t, c, workspace), func(attempt string) []string {
 		return map[string][]string{
 			"a process that nobody may look into": {"ok"},
-			"a creation in another group":         {"ok"},              // of a process that changed it itself
-			"the guest's program":                 {"ELOOP", "EACCES"}, // another process's, here
+			"a creation in another group":         {"ok"},              // made by a process that has changed its group itself
+			"the guest's program":                 {"ELOOP", "EACCES"}, // here it belongs to another process
 			"what the guest has open":             {"ELOOP", "EACCES"},
 		}[attempt]
 	})
 }
 
-// A command may stop the guest that runs beside us. Its calls wait, then.
+// A command may stop the guest that runs beside it. Calls of commands then
+// wait.
 func TestStoppedGuestLetsNoBitThrough(t *testing.T) {
 	workspace := t.TempDir()
 	c := localIn(t, workspace, guest.Config{})
 	if c.Info().Setid == "" {
-		return // TestNoWayToASetuidFileBesideUs tells of it
+		return // TestNoWayToASetuidFileBesideUs checks that
 	}
 	job, err := c.Start(context.Background(), guest.Command{Script: `touch f; read -r _ _ _ guest _ </proc/$PPID/stat
 until [ -e go ]; do sleep 0.01; done
@@ -146,8 +147,8 @@ mv pid.new pid; chmod 4755 f; echo over $? >over; ls -l f >>over`})
 	require.Contains(t, string(over), "over 0\n-rwxr-xr-x")
 }
 
-// checkSetid checks the results of the script. What other returns for an attempt
-// goes before the usual.
+// checkSetid checks the results of the script. If other returns results for an
+// attempt, they take the place of the usual ones.
 func checkSetid(t *testing.T, results map[string]*string, other func(attempt string) []string) {
 	t.Helper()
 	require.Greater(t, len(results), 50)
@@ -162,8 +163,8 @@ func checkSetid(t *testing.T, results map[string]*string, other func(attempt str
 	}
 }
 
-// trySetid runs the script in a workspace, and looks from outside for files with
-// one of the bits.
+// trySetid runs the script in a workspace. It then looks from outside for files
+// with one of the bits.
 func trySetid(t *testing.T, c *guest.Client, workspace string) map[string]*string {
 	t.Helper()
 	untouchable, shared := filepath.Join(workspace, "untouchable"), filepath.Join(workspace, "shared")

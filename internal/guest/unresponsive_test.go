@@ -22,11 +22,11 @@ import (
 	"github.com/x/pygent/internal/guest/supervise"
 )
 
-// impatient is a guest that is given up soon: by its keepalive, and by the
-// limits of calls.
+// impatient returns a guest that is given up soon, either by its keepalive or
+// by the time limits of calls.
 func impatient(t *testing.T) (c *guest.Client, pid int) { return called(t, 100*time.Millisecond) }
 
-// slowly is a guest whose limits alone end a call.
+// slowly returns a guest for which only the time limits can end a call.
 func slowly(t *testing.T) (c *guest.Client, pid int) { return called(t, time.Hour) }
 
 func called(t *testing.T, every time.Duration) (c *guest.Client, pid int) {
@@ -58,7 +58,7 @@ func suspend(t *testing.T, pid int) {
 	}, testTime, time.Millisecond)
 }
 
-// requireGone waits until a process has gone, or is a zombie that nobody reaps.
+// requireGone waits until a process has disappeared or is a zombie.
 func requireGone(t *testing.T, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -68,7 +68,8 @@ func requireGone(t *testing.T, pid int) {
 	}, testTime, time.Millisecond)
 }
 
-// beginning returns what a command writes to a file of the workspace once it runs.
+// beginning waits for the process ids that a command writes to a file of the
+// workspace when it starts.
 func beginning(t *testing.T, path string) (pids []int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -191,8 +192,8 @@ func TestCancelledCommandOfAStoppedGuestEnds(t *testing.T) {
 	requireGone(t, pids[0])
 }
 
-// TestGuestEndsWhenItsHostIsSilent keeps the stream open, as an engine does
-// whose client has gone.
+// TestGuestEndsWhenItsHostIsSilent keeps the stream open, like an engine whose
+// client has disappeared.
 func TestGuestEndsWhenItsHostIsSilent(t *testing.T) {
 	dir := t.TempDir()
 	c, err := guest.StartLocal(t.Context(), os.Environ(), guest.Config{
@@ -208,8 +209,8 @@ func TestGuestEndsWhenItsHostIsSilent(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// TestDeadGuestGetsNothingMore asks at the moment at which a command learns of
-// the end of its guest.
+// TestDeadGuestGetsNothingMore sends a request just when a command learns that
+// its guest has ended.
 func TestDeadGuestGetsNothingMore(t *testing.T) {
 	for range 20 {
 		c, pid := slowly(t)
@@ -223,8 +224,8 @@ func TestDeadGuestGetsNothingMore(t *testing.T) {
 	}
 }
 
-// TestIdleHostCallsItsGuest has the host call without being asked to, which is
-// how the guest knows that it is there.
+// TestIdleHostCallsItsGuest checks that an idle host sends pings, from which
+// the guest knows that the host is alive.
 func TestIdleHostCallsItsGuest(t *testing.T) {
 	ours, theirs := net.Pipe()
 	served := make(chan error, 1)
@@ -241,7 +242,7 @@ func TestIdleHostCallsItsGuest(t *testing.T) {
 	require.NoError(t, <-served)
 }
 
-// counted tells of each write to a connection once the session has begun.
+// counted signals each write to a connection after the start of the session.
 type counted struct {
 	net.Conn
 	greeted atomic.Bool

@@ -10,8 +10,8 @@ import (
 // maxWords is how many bytes of a guest's stderr are kept.
 const maxWords = 8 << 10
 
-// lastWords keeps the end of what a guest writes to stderr, which tells why it
-// did not start.
+// lastWords keeps the end of what a guest writes to stderr, which says why it did
+// not start.
 type lastWords struct {
 	mu   sync.Mutex // guards text
 	text []byte
@@ -28,8 +28,8 @@ func (l *lastWords) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadFrom implements io.ReaderFrom, with a small buffer: an idle guest is to
-// cost little.
+// ReadFrom implements io.ReaderFrom with a small buffer, so that an idle guest
+// costs little memory.
 func (l *lastWords) ReadFrom(r io.Reader) (int64, error) {
 	buf := make([]byte, 512)
 	for total := int64(0); ; {

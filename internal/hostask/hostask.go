@@ -1,7 +1,8 @@
-// Package hostask has somebody decide about the hosts that commands want to
-// reach. Commands make connections, often many at once to one host, and retry
-// them; whoever decides is asked once, about several hosts together where they
-// are wanted together, and no oftener than a person bears.
+// Package hostask asks a user, or whoever decides in their place, about the
+// hosts that commands want to reach. Commands often make many connections to
+// one host at the same time, and retry them. The package asks about each host
+// only once, combines hosts that are wanted at the same time into one question,
+// and limits how often it asks.
 package hostask
 
 import (
@@ -15,75 +16,77 @@ import (
 	"time"
 )
 
-// Bounds of what somebody is asked. Names are chosen by commands, which may be
-// hostile.
+// Limits of the questions. Commands choose the names, and may be hostile.
 const (
-	// MaxTogether is how many hosts one question is about.
+	// MaxTogether is the largest number of hosts in one question.
 	MaxTogether = 8
-	// MaxHosts is how many hosts are asked about while commands run, until all
-	// of them have ended.
+	// MaxHosts is how many hosts are asked about. The count starts again when
+	// no command runs any more.
 	MaxHosts = 24
-	// maxRefused is how many hosts are remembered as refused. Past it, nobody
-	// is asked any more.
+	// maxRefused is how many refused hosts are remembered. Once it is reached,
+	// no more questions are asked.
 	maxRefused = 256
 
 	// collectTime is how long a question waits for further hosts.
 	collectTime = 150 * time.Millisecond
-	// answerTime is how long an answer is waited for.
+	// answerTime is how long to wait for an answer.
 	answerTime = 5 * time.Minute
-	// MaxTime is how long answers are waited for in all while commands run, until
-	// all of them have ended. Time limits stand still meanwhile.
+	// MaxTime is how long answers are waited for in total. The time limits of
+	// commands are paused meanwhile. The count starts again when no command
+	// runs any more.
 	MaxTime = 10 * time.Minute
 )
 
-// Answer is what somebody decided. The zero Answer refuses.
+// Answer is a decision about hosts. The zero Answer refuses.
 type Answer struct {
 	Allow  bool
-	Keep   bool   // for as long as the broker lives; without, until the commands that run have ended
-	Reason string // of a refusal
+	Keep   bool   // valid as long as the broker lives; else until the running commands have ended
+	Reason string // why it was refused
 }
 
-// AskFunc asks about hosts, named as [Name] does. It is called by one goroutine
-// at a time and must honour ctx, which ends when nobody wants to know any more.
+// AskFunc asks about hosts, each in the form of [Name]. Only one call runs at a
+// time. It must return when ctx ends, which happens when the answer is no
+// longer needed.
 type AskFunc func(ctx context.Context, hosts []string) (Answer, error)
 
-// Broker takes what commands want to the one who decides, and remembers the
-// answers. Make one with [New], and Close it. It is safe for concurrent use.
+// Broker passes requests of commands for hosts on to an AskFunc, and remembers
+// the answers. Make one with [New], and Close it at the end. It is safe for
+// concurrent use.
 //
-// A goroutine asks. It exists while hosts are waited for, and Close waits for
-// it.
+// The questions are asked by one goroutine. It exists only while requests are
+// waiting, and Close waits for it.
 type Broker struct {
 	ask  AskFunc
 	life context.Context
 	end  context.CancelFunc
 	wg   sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows, and the fields of every want
+	mu       sync.Mutex // guards the fields below, and the fields of every want
 	closed   bool
 	working  bool             // the goroutine exists
-	commands int              // that run
-	asked    int              // hosts, since no command ran
-	waited   time.Duration    // for answers, likewise
-	since    time.Time        // the open question was asked
-	wanted   map[string]*want // not decided yet
-	queue    []*want          // those that no question is about yet, the oldest first
-	open     []*want          // those that the open question is about
+	commands int              // number of running commands
+	asked    int              // number of hosts asked about since no command ran
+	waited   time.Duration    // time spent waiting for answers since no command ran
+	since    time.Time        // when the open question was asked
+	wanted   map[string]*want // hosts that are not decided yet
+	queue    []*want          // those that are in no question yet, the oldest first
+	open     []*want          // those in the open question
 	withdraw context.CancelFunc
 	kept     map[string]bool // allowed for good
 	once     map[string]bool // allowed until no command runs
 	refused  map[string]string
 }
 
-// want is a host that is waited for.
+// want is a host that connections are waiting for.
 type want struct {
 	host    string
 	waiters int
 	done    chan struct{} // closed once it is decided
-	allowed bool          // ok to read when done is closed, as reason is
+	allowed bool          // valid once done is closed, like reason
 	reason  string
 }
 
-// New returns a broker that asks ask.
+// New returns a broker that uses ask for its questions.
 func New(ask AskFunc) *Broker {
 	b := &Broker{
 		ask:    ask,
@@ -93,8 +96,8 @@ func New(ask AskFunc) *Broker {
 	return b
 }
 
-// Name names a host as questions do: with its port, unless that is one of the
-// web's.
+// Name returns the name of a host as it is used in questions: with its port,
+// unless the port is 80 or 443.
 func Name(host string, port int) string {
 	switch {
 	case port != 80 && port != 443:
@@ -105,7 +108,8 @@ func Name(host string, port int) string {
 	return host
 }
 
-// Close refuses what is waited for, and waits until nobody is asked any more.
+// Close refuses all hosts that are waiting, and waits until no question is
+// open.
 func (b *Broker) Close() {
 	b.mu.Lock()
 	b.closed = true
@@ -114,8 +118,9 @@ func (b *Broker) Close() {
 	b.wg.Wait()
 }
 
-// Command says that a command runs until end is called. A question that is open
-// then is withdrawn unless a connection still waits for it.
+// Command tells the broker that a command runs, until end is called. When it
+// ends, the open question is withdrawn, unless a connection still waits for the
+// answer.
 func (b *Broker) Command() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,7 +136,7 @@ func (b *Broker) Command() (end func()) {
 	}
 }
 
-// Kept returns the hosts that were allowed for good, sorted.
+// Kept returns the hosts that are allowed permanently, sorted.
 func (b *Broker) Kept() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,7 +156,8 @@ func (b *Broker) Refused(host string) bool {
 	return refused
 }
 
-// Permit reports whether a host may be reached, asking if need be, and why not.
+// Permit reports whether a host may be reached, and if not, why. It asks if
+// need be, and waits for the answer.
 func (b *Broker) Permit(ctx context.Context, host string, port int) (allowed bool, reason string) {
 	w, allowed, reason := b.join(Name(host, port))
 	if w == nil {
@@ -166,7 +172,8 @@ func (b *Broker) Permit(ctx context.Context, host string, port int) (allowed boo
 	}
 }
 
-// join returns what is known of a host, or else the want to wait for.
+// join returns the decision about a host if there is one, else the want to wait
+// for.
 func (b *Broker) join(host string) (w *want, allowed bool, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +205,7 @@ func (b *Broker) join(host string) (w *want, allowed bool, reason string) {
 	return w, false, ""
 }
 
-// leave notes that one connection waits no longer.
+// leave records that one connection no longer waits.
 func (b *Broker) leave(w *want) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,7 +214,7 @@ func (b *Broker) leave(w *want) {
 }
 
 // dropUnwanted withdraws the open question if nobody wants any of its hosts.
-// While a command runs it may come back to a host that it has given up: programs
+// While a command runs it is kept even if the command has given up: programs
 // try again. The caller holds mu.
 func (b *Broker) dropUnwanted() {
 	if b.withdraw != nil && !slices.ContainsFunc(b.open, b.isWanted) {
@@ -217,7 +224,7 @@ func (b *Broker) dropUnwanted() {
 
 func (b *Broker) isWanted(w *want) bool { return b.commands > 0 || w.waiters > 0 }
 
-// work asks until no host is waited for.
+// work asks until no host is waiting.
 func (b *Broker) work() {
 	for {
 		b.collect()
@@ -226,7 +233,7 @@ func (b *Broker) work() {
 			return
 		}
 		answer, err := Answer{}, errUnanswered
-		if ctx.Err() == nil { // else it was closed meanwhile
+		if ctx.Err() == nil { // else the broker was closed in the meantime
 			answer, err = b.ask(ctx, hosts)
 		}
 		if ctx.Err() != nil {
@@ -236,13 +243,15 @@ func (b *Broker) work() {
 	}
 }
 
-// errUnanswered is why a host is refused about which nobody decided.
+// errUnanswered is the reason to refuse a host that nobody has decided about.
 var errUnanswered = errors.New("there was no answer")
 
-// errTooLong is why nobody is asked any more while commands run.
+// errTooLong is the reason why no more questions are asked while the commands
+// run.
 var errTooLong = fmt.Errorf("questions about hosts have held up commands for %d minutes, and no more are asked before these have ended", MaxTime/time.Minute)
 
-// collect waits a moment for hosts that are wanted together.
+// collect waits a moment for further hosts, so that they are in the same
+// question.
 func (b *Broker) collect() {
 	timer := time.NewTimer(collectTime)
 	defer timer.Stop()
@@ -252,8 +261,8 @@ func (b *Broker) collect() {
 	}
 }
 
-// take makes a question of the hosts that wait. Without any, the goroutine has
-// nothing to do any more.
+// take makes a question of the hosts that are waiting. It returns no hosts if
+// none is; the goroutine then ends.
 func (b *Broker) take() (ctx context.Context, hosts []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -280,7 +289,7 @@ func (b *Broker) take() (ctx context.Context, hosts []string) {
 	return ctx, hosts
 }
 
-// settle decides the hosts of the open question.
+// settle applies an answer to the hosts of the open question.
 func (b *Broker) settle(answer Answer, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -306,7 +315,8 @@ func (b *Broker) settle(answer Answer, err error) {
 	b.open, b.withdraw = nil, nil
 }
 
-// decide has those who wait for a host go on. The caller holds mu.
+// decide records a decision and wakes those who wait for the host. The caller
+// holds mu.
 func (b *Broker) decide(w *want, allowed bool, reason string) {
 	if w.allowed = allowed; !allowed {
 		w.reason = reason

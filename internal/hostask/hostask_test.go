@@ -25,7 +25,8 @@ func (q *questions) note(hosts []string) {
 	q.asked = append(q.asked, slices.Sorted(slices.Values(hosts)))
 }
 
-// answering returns a broker whose questions get one answer after a minute.
+// answering returns a broker whose questions all get the same answer after a
+// minute.
 func answering(a Answer, err error) (*Broker, *questions) {
 	q := &questions{}
 	return New(func(ctx context.Context, hosts []string) (Answer, error) {
@@ -39,7 +40,8 @@ func answering(a Answer, err error) (*Broker, *questions) {
 	}), q
 }
 
-// connections asks for each host at once, and returns which were permitted.
+// connections asks for all hosts at once, and returns those that were
+// permitted.
 func connections(b *Broker, hosts ...string) []string {
 	permitted := make([]bool, len(hosts))
 	var wg sync.WaitGroup
@@ -90,7 +92,7 @@ func TestHowLongAnswersHold(t *testing.T) {
 		name      string
 		answer    Answer
 		err       error
-		again     int // questions after a second command has asked again
+		again     int // number of questions once a second command has asked
 		permitted bool
 		kept      []string
 	}{
@@ -235,8 +237,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestQuestionsHoldCommandsUpForATime has a command ask for one host after the
-// other, while nobody answers.
+// TestQuestionsHoldCommandsUpForATime runs a command that asks for one host
+// after the other, while nobody answers.
 func TestQuestionsHoldCommandsUpForATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(func(ctx context.Context, _ []string) (Answer, error) {
@@ -265,7 +267,7 @@ func TestQuestionsHoldCommandsUpForATime(t *testing.T) {
 	})
 }
 
-// TestAQuestionHoldsUpNoLaterCommand has a command end while a question is open.
+// TestAQuestionHoldsUpNoLaterCommand ends a command while a question is open.
 func TestAQuestionHoldsUpNoLaterCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(func(ctx context.Context, _ []string) (Answer, error) {

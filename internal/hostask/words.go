@@ -2,8 +2,8 @@ package hostask
 
 import "strings"
 
-// Words says what somebody is asked about hosts: which they are, and which answers
-// there are. always offers to keep the answer.
+// Words returns the text of a question about hosts, and the prompt with the
+// possible answers. always adds the answer that allows the hosts permanently.
 func Words(hosts []string, always bool) (text, prompt string) {
 	names := make([]string, len(hosts))
 	for i, host := range hosts {
@@ -19,8 +19,8 @@ func Words(hosts []string, always bool) (text, prompt string) {
 	return strings.Join(names, ", "), which + " [y]es, for this command, for this [s]ession, " + keep + "[n]o, or say why not: "
 }
 
-// describe shows a host. Names in other scripts are shown as they travel, since
-// letters of one script look like those of another.
+// describe returns a host for display. International names are shown in their
+// ASCII form, because letters of different scripts can look the same.
 func describe(host string) string {
 	if strings.HasPrefix(host, "xn--") || strings.Contains(host, ".xn--") {
 		return host + " (punycode: another script)"

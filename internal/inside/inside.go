@@ -1,5 +1,6 @@
-// Package inside finds out whether a file of the user's lies where others may
-// write: below a workspace, or below what is mounted into a container.
+// Package inside finds out whether a file of the user lies where other programs
+// may write: in a workspace, or in a directory that is mounted into a
+// container.
 package inside
 
 import (
@@ -11,12 +12,13 @@ import (
 	"strings"
 )
 
-// Of returns the directory among dirs that path is in, and the path as it begins
-// with that directory. Both are empty when it is in none.
+// Of returns the directory among dirs that holds path. It also returns the path
+// itself, spelled so that it begins with that directory. Both are empty if no
+// directory holds the path.
 //
-// The path is gone down from its top, through links of the user's own, and ends
-// at the first of the directories: what is below is theirs who write there, and
-// is not asked where it leads.
+// The path is followed from its top, through the user's own symbolic links, and
+// the walk ends at the first of the directories. What lies below may have been
+// written by others, so links there are not followed.
 func Of(dirs []string, path string) (dir, name string, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return "", "", err
@@ -31,17 +33,18 @@ func Of(dirs []string, path string) (dir, name string, err error) {
 	return follow(infos, path)
 }
 
-// maxLinks bounds the symbolic links on the way to a file.
+// maxLinks is the largest number of symbolic links that are followed for one
+// path.
 const maxLinks = 40
 
 const separator = string(filepath.Separator)
 
-// follow goes down an absolute path, link by link, to the first of the
+// follow walks down an absolute path, link by link, to the first of the
 // directories.
 func follow(dirs []os.FileInfo, path string) (dir, name string, err error) {
 	at, rest := split(path)
 	for links := 0; len(rest) > 0; {
-		next := filepath.Join(at, rest[0]) // also for "..": at holds no links
+		next := filepath.Join(at, rest[0]) // safe also for "..", since at has no symbolic links
 		rest = rest[1:]
 		info, err := os.Lstat(next)
 		switch {
@@ -72,18 +75,18 @@ func follow(dirs []os.FileInfo, path string) (dir, name string, err error) {
 	return "", "", nil
 }
 
-// split splits a path into its beginning and the elements below.
+// split returns the top of a path and its elements below the top.
 func split(path string) (top string, elements []string) {
 	volume := filepath.VolumeName(path)
 	elements = strings.Split(filepath.ToSlash(path[len(volume):]), "/")
 	return volume + separator, slices.DeleteFunc(elements, func(e string) bool { return e == "" || e == "." })
 }
 
-// leaves reports whether the elements of a path lead out of where it begins.
+// leaves reports whether the elements of a relative path lead out of its start.
 func leaves(elements []string) bool { return len(elements) > 0 && elements[0] == ".." }
 
-// infosOf returns what the directories are. One that does not exist holds no
-// file yet, and is made so that it is known when it does.
+// infosOf returns what identifies the directories. A directory that does not
+// exist is made: it holds no file yet, but must be recognised when it does.
 func infosOf(dirs []string) ([]os.FileInfo, error) {
 	infos := make([]os.FileInfo, 0, len(dirs))
 	for _, dir := range dirs {
@@ -99,8 +102,7 @@ func infosOf(dirs []string) ([]os.FileInfo, error) {
 	return infos, nil
 }
 
-// firstAmong returns the topmost directory on the way to path that is one of
-// those.
+// firstAmong returns the topmost parent of path that is one of dirs.
 func firstAmong(dirs []os.FileInfo, path string) string {
 	parent := filepath.Dir(path)
 	if parent != path {
@@ -123,7 +125,8 @@ func among(dirs []os.FileInfo, info os.FileInfo) bool {
 }
 
 // OpenFile opens the file at path as os.OpenFile does. Below one of dirs it
-// follows no link: neither in the place of the file, nor out of the directory.
+// follows no symbolic link as the last element, and none that leads out of the
+// directory.
 func OpenFile(dirs []string, path string, flag int, perm os.FileMode) (*os.File, error) {
 	dir, name, err := Of(dirs, path)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package offline recognises, in what a command printed, that it failed for want
-// of a network. It knows the words of resolvers, package managers and other
-// common programs.
+// Package offline finds out, from the output of a command, whether the command
+// failed because it had no network. It knows the error messages of resolvers,
+// package managers and other common programs.
 package offline
 
 import (
@@ -11,19 +11,20 @@ import (
 )
 
 const (
-	// MaxHosts is how many hosts Hosts returns.
+	// MaxHosts is the largest number of hosts that Hosts returns.
 	MaxHosts = 5
-	// maxRead is how much of the end of an output is looked at, in bytes: what
-	// made a command fail stands there.
+	// maxRead is how many bytes at the end of an output are searched. The
+	// reason why a command failed is usually there.
 	maxRead = 64 << 10
 	// maxName is the longest name of a host.
 	maxName = 253
 )
 
-// name is what a host is called, with quotes of many kinds around it.
+// name matches a host name, with an opening quote of any kind before it.
 const name = "[\"'`‘“]?([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
 
-// phrases are what programs say, with the host where they name it.
+// phrases match error messages. Where the message has the host, a group
+// captures it.
 var phrases = compile(
 	`could not resolve (?:host|hostname|proxy):? `+name, // curl, git, cargo, ssh
 	`could not resolve '([a-z0-9-]+\.[a-z0-9.-]+)'`,     // apt
@@ -52,8 +53,9 @@ func compile(patterns ...string) []*regexp.Regexp {
 	return list
 }
 
-// Hosts returns the hosts that an output says could not be reached, in their
-// order, and reports whether it speaks of a missing network at all.
+// Hosts returns the hosts that could not be reached according to an output, in
+// order of appearance. offline reports whether the output mentions a missing
+// network at all.
 func Hosts(output string) (hosts []string, offline bool) {
 	output = output[max(0, len(output)-maxRead):]
 	for line := range strings.Lines(output) {
@@ -74,8 +76,8 @@ func Hosts(output string) (hosts []string, offline bool) {
 	return hosts, offline
 }
 
-// isRemote reports whether a word is the name of a host elsewhere. A word
-// without a dot is as likely one of the sentence.
+// isRemote reports whether a word is the name of another host. A word without a
+// dot may as well be an ordinary word of the message.
 func isRemote(host string) bool {
 	address, err := netip.ParseAddr(host)
 	if err == nil {

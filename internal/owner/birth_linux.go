@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// birth tells when a file was made. It is empty where that is not known.
+// birth returns the time at which a file was made, or "" if that is unknown.
 func birth(path string) string {
 	settle(path)
 	var stat unix.Statx_t
@@ -17,11 +17,12 @@ func birth(path string) string {
 	return fmt.Sprintf("%d.%09d", stat.Btime.Sec, stat.Btime.Nsec)
 }
 
-// settle has an overlay make its own copy of a directory of a lower layer, as it
-// does at the first change: that copy has a birth of its own.
+// settle makes an overlay file system copy a directory of a lower layer. The
+// overlay would do so at the first change anyway, and the copy has a birth time
+// of its own, so this must happen before birth is read.
 func settle(path string) {
 	var fs unix.Statfs_t
 	if unix.Statfs(path, &fs) == nil && fs.Type == unix.OVERLAYFS_SUPER_MAGIC {
-		_ = unix.Lchown(path, -1, -1) // changes nothing else
+		_ = unix.Lchown(path, -1, -1) // changes nothing, but makes the overlay copy the directory
 	}
 }

@@ -2,5 +2,6 @@
 
 package owner
 
-// birth returns nothing: the device tells directories apart here.
+// birth returns nothing: on this system the device number tells directories
+// apart.
 func birth(string) string { return "" }

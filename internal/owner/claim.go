@@ -11,28 +11,29 @@ import (
 	"time"
 )
 
-// Claim says whom a workspace belongs to. Root of a container may give the
-// workspace's directory to anybody, and this process may be killed before it has
-// given it back: so the owner is recorded before the first container starts, and
-// the record counts for every later claim until one has ended in good order.
+// Claim records the owner of a workspace. Root of a container may give the
+// workspace's directory to any user, and this process may be killed before it
+// has given the directory back. So the owner is recorded before the first
+// container starts. The record then applies to every later claim, until a claim
+// has ended properly.
 //
-// Whoever claims a workspace holds its record open under a shared lock, which
-// goes with the process. The last one to end removes the record.
+// A process that claims a workspace keeps its record open with a shared lock,
+// which ends with the process. The last claim to end removes the record.
 type Claim struct {
 	Path     string // of the directory, without symbolic links
 	UID, GID int    // of its owner
 	Dev, Ino uint64 // of the directory, as it is mounted now
 
-	now    [2]int   // its owner as the file system has it
-	file   *os.File // the record; nil where none can be kept
-	record string   // its name
+	now    [2]int   // the owner that the file system reports now
+	file   *os.File // the record; nil if none can be kept
+	record string   // the name of the record
 	state  *state
-	fresh  int64 // the size of the record, if nobody had recorded the workspace before
+	fresh  int64 // the size of the record if this claim made it; else 0
 }
 
-// Claim takes a workspace. The claim is good also with an error, unless it is nil:
-// the error then says why it is not recorded. A nil claim without an error stands
-// for a system on which files have no owners.
+// Claim claims a workspace. If it returns both a claim and an error, the claim
+// can be used, and the error says why it was not recorded. It returns neither
+// on a system where files have no owners.
 func (s *Self) Claim(dir string) (*Claim, error) {
 	c, err := lookAt(dir)
 	if c == nil || err != nil {
@@ -47,8 +48,9 @@ func (s *Self) Claim(dir string) (*Claim, error) {
 	return c, nil
 }
 
-// Fresh reports whether nobody else has recorded the workspace, before or since:
-// whoever joins may have been killed.
+// Fresh reports whether no other process has recorded the workspace, before
+// this claim or since. A process that joined later may have been killed, and
+// then the record still counts.
 func (c *Claim) Fresh() bool {
 	if c == nil || c.file == nil || c.fresh == 0 {
 		return false
@@ -57,11 +59,12 @@ func (c *Claim) Fresh() bool {
 	return err == nil && info.Size() == c.fresh
 }
 
-// Lost reports whether the directory was somebody else's when it was claimed.
+// Lost reports whether the directory belonged to somebody else when it was
+// claimed.
 func (c *Claim) Lost() bool { return c.now != [2]int{c.UID, c.GID} }
 
-// Release ends the claim. The record is removed with the last claim, if the files
-// are the owner's again.
+// Release ends the claim. If this is the last claim, and restored says that the
+// files are the owner's again, the record is removed.
 func (c *Claim) Release(restored bool) error {
 	if c == nil || c.file == nil {
 		return nil
@@ -75,15 +78,16 @@ func (c *Claim) Release(restored bool) error {
 	return err
 }
 
-// Abandoned claims the workspaces whose claims ended with their processes.
-// Records of directories that have not been seen for long are removed.
+// Abandoned claims the workspaces whose processes have ended without releasing
+// them. It removes the records of directories that have been missing for a long
+// time.
 func (s *Self) Abandoned() []*Claim {
 	if s.state == nil {
 		return nil
 	}
 	entries, err := fs.ReadDir(s.state.root.FS(), claimsDir)
 	if err != nil {
-		return nil // there is none then
+		return nil // the directory does not exist
 	}
 	var found []*Claim
 	for _, e := range entries {
@@ -94,13 +98,15 @@ func (s *Self) Abandoned() []*Claim {
 	return found
 }
 
-// claimsDir holds the records of workspaces, named by their directories' ids.
+// claimsDir holds the records of workspaces. A record is named after the id of
+// its directory.
 const claimsDir = "workspaces"
 
-// onDevice is in the names of records that may be those of later directories too.
+// onDevice is part of a record's name if a later directory may get the same
+// name.
 const onDevice = "-dev"
 
-// newClaim begins the names of records that are not complete.
+// newClaim begins the names of records that are not complete yet.
 const newClaim = "new-"
 
 // claim finds or makes the record of a workspace.
@@ -120,10 +126,10 @@ func (s *state) claim(c *Claim) error {
 	}
 }
 
-// errMoved tells that another process was faster.
+// errMoved means that another process has changed the record in the meantime.
 var errMoved = errors.New("the record has changed")
 
-// join takes the owner from a record that is there.
+// join takes over the owner from an existing record.
 func (s *state) join(c *Claim) error {
 	f, err := s.open(c.record)
 	if err != nil {
@@ -132,25 +138,27 @@ func (s *state) join(c *Claim) error {
 	if err = lockShared(f); err == nil && !s.leadsTo(c.record, f) {
 		err = errMoved
 	}
-	if err == nil && c.read(f) != nil { // the machine went down before all of it was on the disk
+	if err == nil && c.read(f) != nil { // the machine crashed before the whole record was on the disk
 		err = errors.Join(errMoved, s.root.Remove(c.record))
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	_, _ = f.WriteString(joined) // behind what was read; a full disk is no reason to do without the record
+	_, _ = f.WriteString(joined) // at the end of the record; a full disk is no reason not to use the record
 	c.file = f
 	return nil
 }
 
-// joined is added to a record by each who joins, see [Claim.Fresh].
+// joined is appended to a record by each process that joins; see [Claim.Fresh].
 const joined = "+"
 
-// maxRecord is more than any record has, in bytes.
+// maxRecord is a limit for the size of a record, in bytes. No valid record
+// reaches it.
 const maxRecord = 64 << 10
 
-// open opens a record. What is none has come there by mistake, and is removed: a
-// pipe would be waited for, and a link never found to be the record.
+// open opens a record. Anything else in its place is there by mistake, and is
+// removed: opening a pipe would block, and a link would never be accepted as
+// the record.
 func (s *state) open(record string) (*os.File, error) {
 	info, err := s.root.Lstat(record)
 	if err != nil {
@@ -165,7 +173,8 @@ func (s *state) open(record string) (*os.File, error) {
 	return s.root.OpenFile(record, os.O_RDWR, 0)
 }
 
-// begin makes the record. It has its name only when it is whole and locked.
+// begin makes the record. The record gets its name only once it is complete and
+// locked.
 func (s *state) begin(c *Claim) error {
 	temp := claimsDir + "/" + newClaim + rand.Text()
 	f, err := s.root.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -178,11 +187,11 @@ func (s *state) begin(c *Claim) error {
 	}
 	if err == nil {
 		err = s.root.Link(temp, c.record)
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) { // it was taken for abandoned
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) { // another process took it for abandoned
 			err = errMoved
 		}
 	}
-	_ = s.root.Remove(temp) // is abandoned with this process
+	_ = s.root.Remove(temp) // if this fails, the file is removed as abandoned later
 	if err == nil {
 		err = s.confirm(c)
 	}
@@ -193,8 +202,8 @@ func (s *state) begin(c *Claim) error {
 	return nil
 }
 
-// confirm looks at the directory again once its record is there: only then no
-// claim of others can begin and end between the two.
+// confirm looks at the directory again once its record exists. From then on, no
+// other claim can begin and end unnoticed.
 func (s *state) confirm(c *Claim) error {
 	again, err := lookAt(c.Path)
 	switch {
@@ -224,7 +233,7 @@ func parseClaim(f *os.File) (uid, gid int, path string, err error) {
 	return uid, gid, path, err
 }
 
-// leadsTo reports whether a file still has its name.
+// leadsTo reports whether name still is the name of the open file f.
 func (s *state) leadsTo(name string, f *os.File) bool {
 	there, err := s.root.Lstat(name)
 	if err != nil {
@@ -234,7 +243,8 @@ func (s *state) leadsTo(name string, f *os.File) bool {
 	return err == nil && os.SameFile(there, info)
 }
 
-// abandoned claims the workspace of a record that nobody holds, or returns nil.
+// abandoned claims the workspace of a record that no process holds. It returns
+// nil if some process holds it.
 func (s *state) abandoned(record string) *Claim {
 	f, err := s.open(record)
 	if err != nil {
@@ -247,7 +257,7 @@ func (s *state) abandoned(record string) *Claim {
 	c, err := s.lookUp(record, f)
 	if err != nil {
 		if s.leadsTo(record, f) && (!errors.Is(err, errAway) || old(f)) {
-			_ = s.root.Remove(record) // one too many is looked at again
+			_ = s.root.Remove(record) // if this fails, the record is looked at again later
 		}
 		return nil
 	}
@@ -257,11 +267,11 @@ func (s *state) abandoned(record string) *Claim {
 	return c
 }
 
-// errAway tells that a directory is not where it was. It may come back: its disk is
-// not mounted, or it has another name.
+// errAway means that a directory is not where it was. It may come back: its
+// disk may not be mounted, or it may have been renamed.
 var errAway = errors.New("the directory is not there")
 
-// awayTime is how long the record of such a directory is kept.
+// awayTime is how long the record of a missing directory is kept.
 const awayTime = 90 * 24 * time.Hour
 
 func old(f *os.File) bool {
@@ -269,8 +279,8 @@ func old(f *os.File) bool {
 	return err == nil && time.Since(info.ModTime()) > awayTime
 }
 
-// lookUp finds the directory of a record. It returns nil where that cannot be
-// looked at, and an error where there is none.
+// lookUp finds the directory of a record. It returns nil if the directory
+// cannot be looked at, and an error if it does not exist.
 func (s *state) lookUp(record string, f *os.File) (*Claim, error) {
 	if strings.HasPrefix(filepath.Base(record), newClaim) {
 		return nil, errMoved
@@ -283,7 +293,7 @@ func (s *state) lookUp(record string, f *os.File) (*Claim, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && c != nil && claimsDir+"/"+c.record != record:
 		if strings.Contains(record, onDevice) {
-			return nil, errMoved // the next directory may get its number
+			return nil, errMoved // a later directory may get the same inode number
 		}
 		return nil, errAway
 	case err != nil || c == nil:

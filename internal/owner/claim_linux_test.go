@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOwnerOutlivesACopyOfAnOverlay has the workspace lie in a lower layer, of
-// which the overlay makes a copy as soon as it is given away.
+// TestOwnerOutlivesACopyOfAnOverlay uses a workspace in a lower layer of an
+// overlay. The overlay copies the directory as soon as its owner changes.
 func TestOwnerOutlivesACopyOfAnOverlay(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount, and give a directory away")

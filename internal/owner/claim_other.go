@@ -4,10 +4,10 @@ package owner
 
 import "os"
 
-// lookAt returns nothing: files have no such owners here.
+// lookAt returns nothing: files have no such owners on this system.
 func lookAt(string) (*Claim, error) { return nil, nil }
 
-// GiveBack has nothing to do.
+// GiveBack does nothing.
 func (c *Claim) GiveBack() error { return nil }
 
 func lockShared(*os.File) error { return nil }

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookAt looks at a directory. Its record is named by what no container can change,
-// and no later directory shares: where the file system knows it, the time at
-// which the directory was made takes the place of the device, whose number may
-// change with every start of the machine.
+// lookAt returns a claim for a directory, with the name of its record. The name
+// is made of properties that no container can change: the inode number, and the
+// time at which the directory was made, which no later directory shares. If the
+// file system does not know that time, the device number is used, although it
+// may change with every boot.
 func lookAt(dir string) (*Claim, error) {
 	path, err := filepath.Abs(dir)
 	if err == nil {
@@ -42,8 +43,9 @@ func lookAt(dir string) (*Claim, error) {
 	return c, nil
 }
 
-// GiveBack gives the directory itself to its owner, if this process may do that. What
-// others have put in its place is left alone.
+// GiveBack gives the directory itself back to its owner, if this process has
+// the right to do so. If another directory is in its place, GiveBack leaves it
+// alone.
 func (c *Claim) GiveBack() error {
 	dir, err := os.OpenFile(c.Path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -60,12 +62,12 @@ func (c *Claim) GiveBack() error {
 	return dir.Chown(c.UID, c.GID)
 }
 
-// errReplaced tells of a directory that is not the one that was claimed.
+// errReplaced means that another directory is in the place of the claimed one.
 var errReplaced = errors.New("another directory is in its place")
 
 func lockShared(f *os.File) error { return flock(f, unix.LOCK_SH) }
 
-// lockAlone reports whether nobody else has the file locked.
+// lockAlone reports whether no other process holds a lock of the file.
 func lockAlone(f *os.File) bool { return flock(f, unix.LOCK_EX|unix.LOCK_NB) == nil }
 
 func unlock(f *os.File) error { return flock(f, unix.LOCK_UN) }

@@ -16,8 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claims is a user's state with a workspace. Its directory is stolen by writing
-// another owner into the record: only root could change that of the directory.
+// claims is the state of a user and a workspace. The tests simulate a directory
+// that was given away by writing another owner into its record, because only
+// root could change the owner of the directory itself.
 type claims struct {
 	t    *testing.T
 	self *Self
@@ -52,8 +53,8 @@ func (c claims) records() []string {
 	return names
 }
 
-// crash leaves the record of a process that was killed, when the directory was
-// that of others.
+// crash leaves the record of a process that was killed while the directory
+// belonged to somebody else.
 func (c claims) crash(uid, gid int) {
 	c.t.Helper()
 	require.NoError(c.t, c.claim().Release(false))
@@ -165,7 +166,7 @@ func TestClaimWithoutAStateIsGood(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestClaimOfAKilledProcess has a process take a workspace and die.
+// TestClaimOfAKilledProcess lets a process claim a workspace and die.
 func TestClaimOfAKilledProcess(t *testing.T) {
 	if dir := os.Getenv("PYGENT_TEST_CLAIM"); dir != "" {
 		_, err := Open(os.Getenv("PYGENT_TEST_STATE"), place()).Claim(dir)
@@ -211,8 +212,8 @@ func TestClaimsAtOnce(t *testing.T) {
 	require.LessOrEqual(t, len(c.records()), 1)
 }
 
-// TestOnlyTheClaimedDirectoryIsGivenBack has another directory, or a link to one,
-// come into the place of the claimed one before that is given back.
+// TestOnlyTheClaimedDirectoryIsGivenBack puts another directory, or a link to
+// one, in the place of the claimed directory before it is given back.
 func TestOnlyTheClaimedDirectoryIsGivenBack(t *testing.T) {
 	mine := [2]int{os.Geteuid(), os.Getegid()}
 	for name, replace := range map[string]func(c claims, other string) error{
@@ -227,7 +228,7 @@ func TestOnlyTheClaimedDirectoryIsGivenBack(t *testing.T) {
 			require.NoError(t, os.Mkdir(other, 0o700))
 			require.NoError(t, os.Rename(c.dir, c.dir+"-old"))
 			require.NoError(t, replace(c, other))
-			claim.UID, claim.GID = mine[0], mine[1] // what everybody may do with their own
+			claim.UID, claim.GID = mine[0], mine[1] // every user may give a file to themselves
 			require.Error(t, claim.GiveBack())
 		})
 	}
@@ -243,8 +244,9 @@ func TestOnlyTheClaimedDirectoryIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestOwnerOutlivesThePlace has a workspace's directory be away when others look
-// for what was left: on a disk that is not mounted, or by another name.
+// TestOwnerOutlivesThePlace makes the directory of a workspace disappear for a
+// time, as on a disk that is not mounted or under another name, while other
+// processes look for abandoned workspaces.
 func TestOwnerOutlivesThePlace(t *testing.T) {
 	c := newClaims(t)
 	c.crash(4242, 4243)
@@ -255,8 +257,8 @@ func TestOwnerOutlivesThePlace(t *testing.T) {
 	require.True(t, claims{t, c.self, c.dir + "-away"}.claim().Lost())
 }
 
-// TestOwnerOutlivesAProcessThatDidNothing has one process begin first and run
-// nothing, and another be killed that did.
+// TestOwnerOutlivesAProcessThatDidNothing starts two processes: the first runs
+// nothing, and the second runs something and is killed.
 func TestOwnerOutlivesAProcessThatDidNothing(t *testing.T) {
 	c := newClaims(t)
 	first := c.claim()
@@ -265,8 +267,8 @@ func TestOwnerOutlivesAProcessThatDidNothing(t *testing.T) {
 	require.Len(t, c.records(), 1)
 }
 
-// TestWhatIsNoRecordIsRemoved has something else be in the place of one, at which
-// nobody may wait.
+// TestWhatIsNoRecordIsRemoved puts something else in the place of a record.
+// Opening it must not block.
 func TestWhatIsNoRecordIsRemoved(t *testing.T) {
 	for name, make := range map[string]func(record string) error{
 		"pipe":     func(record string) error { return unix.Mkfifo(record, 0o600) },

@@ -18,8 +18,8 @@ func ownedBy(info fs.FileInfo, uid int) bool {
 	return ok && int(stat.Uid) == uid
 }
 
-// Secluded returns an error unless nobody but this user and root can put another
-// file in the place of one with this path, in which there is no link.
+// Secluded returns an error unless only this user and root can replace the file
+// at path. The path must not contain symbolic links.
 func Secluded(path string) error {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(dir)

@@ -5,36 +5,36 @@ import (
 	"strings"
 )
 
-// Labels of what pygent makes on an engine.
+// Labels of the objects that pygent makes on an engine.
 const (
-	LabelRuntime      = "pygent.runtime"      // the runtime's id, which is in every name
-	LabelOwner        = "pygent.owner"        // the process that made it
-	LabelInstallation = "pygent.installation" // whose key proves it
+	LabelRuntime      = "pygent.runtime"      // the runtime's id, which is also part of every name
+	LabelOwner        = "pygent.owner"        // the process that made the object
+	LabelInstallation = "pygent.installation" // the id of the user's key, with which the proof was made
 	LabelHolds        = "pygent.holds"        // see Holds
-	LabelProof        = "pygent.proof"        // over its kind, its name and these labels
+	LabelProof        = "pygent.proof"        // the proof, over the object's kind, its name and these labels
 )
 
-// Kinds of things on an engine.
+// Kinds of objects on an engine.
 const (
 	Container = "container"
 	Volume    = "volume"
 )
 
-// Holds says what is lost with a thing.
+// Holds says what would be lost with an object.
 type Holds string
 
-// What things hold.
+// Values of Holds.
 const (
-	HoldsNothing   Holds = "nothing"   // that its owner's death has not made useless
-	HoldsWorkspace Holds = "workspace" // that is to be kept, and has to be brought back first
+	HoldsNothing   Holds = "nothing"   // nothing that is still of use once the owner is dead
+	HoldsWorkspace Holds = "workspace" // a workspace that must be copied back before the object is removed
 )
 
-// NamePrefix begins the names of what pygent makes on an engine; the id of the
-// runtime follows.
+// NamePrefix begins the names of the objects that pygent makes on an engine.
+// The id of the runtime follows.
 const NamePrefix = "pygent-"
 
-// Labels returns the labels of a thing that this process makes, but for the proof,
-// which takes its name.
+// Labels returns the labels of an object that this process makes. The proof is
+// not among them, because it also covers the name; see [Self.Prove].
 func (s *Self) Labels(runtime string, holds Holds) map[string]string {
 	return map[string]string{
 		LabelRuntime:      runtime,
@@ -44,16 +44,17 @@ func (s *Self) Labels(runtime string, holds Holds) map[string]string {
 	}
 }
 
-// Prove returns labels with a proof for a thing of that kind and name.
+// Prove returns the labels together with a proof for an object of that kind and
+// name.
 func (s *Self) Prove(kind, name string, labels map[string]string) map[string]string {
 	proved := maps.Clone(labels)
 	proved[LabelProof] = s.Proof(labelFacts(kind, name, labels)...)
 	return proved
 }
 
-// Proved reports whether the thing of that kind and name was made with these
-// labels by this user's pygent. Labels that something inherits, from an image
-// say, are of another name.
+// Proved reports whether this user's pygent made the object of that kind and
+// name with these labels. Labels that an object inherits, for example from an
+// image, do not prove it, because they were made for another name.
 func (s *Self) Proved(kind, name string, labels map[string]string) bool {
 	runtime := labels[LabelRuntime]
 	return runtime != "" && strings.HasPrefix(name, NamePrefix+runtime) &&

@@ -1,12 +1,13 @@
-// Package owner tells which process something belongs to, and proves it, so
-// that what a dead process left behind can be told from what a living one uses,
-// and what pygent made from what merely looks like it.
+// Package owner records which process something belongs to, and proves it. So
+// what a dead process has left behind can be told from what a living process
+// uses, and what pygent made from what only looks like it.
 //
-// Three questions are apart. Was it made by this user's pygent? A proof says
-// so: a code over its name and what it tells of itself, made with a key that
-// only this user can read. Was it made on this machine? The name of its owner
-// says so. Is its owner dead? The kernel says so. Whatever cannot be answered
-// is unknown, and unknown is never dead.
+// It answers three separate questions. Did this user's pygent make it? A proof
+// answers that: a message authentication code over its name and its properties,
+// made with a key that only this user can read. Was it made on this machine?
+// The name of its owner says so. Is its owner dead? The kernel knows. If a
+// question cannot be answered, the owner's state is unknown, and an owner in an
+// unknown state is never treated as dead.
 package owner
 
 import (
@@ -16,12 +17,12 @@ import (
 	"strings"
 )
 
-// State says whether an owner lives.
+// State says whether an owner is alive.
 type State int
 
 // The states of an owner.
 const (
-	Unknown State = iota // it belongs to another machine, or cannot be looked at from here
+	Unknown State = iota // it belongs to another machine, or cannot be seen from here
 	Alive
 	Dead
 )
@@ -31,19 +32,20 @@ func (s State) String() string {
 	return [...]string{"unknown", "alive", "dead"}[s]
 }
 
-// Place is where a process runs. Empty fields are not known.
+// Place is where a process runs. An empty field is unknown.
 type Place struct {
-	Host      string // the machine's name, which other machines may have as well
+	Host      string // the machine's name; other machines may have the same one
 	Machine   string // the machine's id
-	Boot      string // changes with every start of the machine
-	Namespace string // in which process ids and start times mean something
+	Boot      string // changes at every boot of the machine
+	Namespace string // the namespaces in which process ids and start times are valid
 }
 
-// maxName bounds the name of an owner: anybody may have written it.
+// maxName is the longest accepted name of an owner. The name may come from
+// anybody.
 const maxName = 512
 
-// process names a process in its place. The start time tells it from a later
-// process with the same number.
+// process identifies a process in its place. The start time distinguishes it
+// from a later process with the same id.
 type process struct {
 	Place
 	pid   int
@@ -54,7 +56,7 @@ func (p process) String() string {
 	return strings.Join([]string{p.Host, p.Machine, p.Boot, p.Namespace, strconv.Itoa(p.pid), p.start}, "/")
 }
 
-// parse reads the name of an owner.
+// parse parses the name of an owner.
 func parse(name string) (process, bool) {
 	fields := strings.Split(name, "/")
 	if len(name) > maxName || len(fields) != 6 {
@@ -64,20 +66,21 @@ func parse(name string) (process, bool) {
 	return process{Place{fields[0], fields[1], fields[2], fields[3]}, pid, fields[5]}, err == nil && pid > 0
 }
 
-// Describe tells people of the owner with a name. The name may be anybody's: what
-// cannot be printed is escaped, and the length is bounded.
+// Describe describes the owner with the given name for people. The name may
+// come from anybody, so unprintable characters are escaped and the length is
+// limited.
 func Describe(name string) string {
 	if p, ok := parse(name); ok {
 		return fmt.Sprintf("process %d on %s", p.pid, Printable(p.Host))
 	}
-	if old := strings.Split(name, "/"); len(old) == 5 && len(name) <= maxName { // of earlier versions
+	if old := strings.Split(name, "/"); len(old) == 5 && len(name) <= maxName { // a name from an earlier version
 		return fmt.Sprintf("process %s on %s", Printable(old[3]), Printable(old[0]))
 	}
 	return `an owner that says "` + Printable(name) + `"`
 }
 
-// Printable returns a text on one line and of bounded length, in which what is
-// not printed as it is, is escaped.
+// Printable returns a text on one line and with limited length. Unprintable
+// characters are escaped.
 func Printable(text string) string {
 	const most = 200
 	cut := ""
@@ -88,7 +91,7 @@ func Printable(text string) string {
 	return quoted[1:len(quoted)-1] + cut
 }
 
-// ThisPlace is where this process runs.
+// ThisPlace returns the place of this process.
 func ThisPlace() Place {
 	p := Place{Machine: machineID(), Boot: bootID(), Namespace: namespace()}
 	if host, err := os.Hostname(); err == nil && !strings.ContainsAny(host, "/\n") {
@@ -97,8 +100,8 @@ func ThisPlace() Place {
 	return p
 }
 
-// stateOf looks at a process from a place. wasHere tells whether this machine was
-// seen running at an earlier boot.
+// stateOf returns the state of a process as seen from a place. wasHere reports
+// whether this machine was seen running in an earlier boot.
 func (p process) stateOf(from Place, wasHere func(boot string) bool) State {
 	if p.Boot == "" || from.Boot == "" {
 		return Unknown
@@ -106,7 +109,7 @@ func (p process) stateOf(from Place, wasHere func(boot string) bool) State {
 	if p.Boot != from.Boot {
 		same := p.Machine != "" && p.Machine == from.Machine && p.Host == from.Host
 		if same && wasHere(p.Boot) {
-			return Dead // the machine has been started anew since
+			return Dead // the machine has been rebooted since
 		}
 		return Unknown
 	}

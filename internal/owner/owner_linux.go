@@ -14,7 +14,7 @@ import (
 )
 
 // machineID returns an id of this installation of the system. The system's own
-// is not to be told to others, see machine-id(5), but what is made of it is.
+// id should not be shown to others, see machine-id(5), so a hash of it is used.
 func machineID() string {
 	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
 		data, err := os.ReadFile(name)
@@ -28,7 +28,7 @@ func machineID() string {
 	return ""
 }
 
-// bootID changes with every start of the machine.
+// bootID returns an id that changes at every boot of the machine.
 func bootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -37,8 +37,8 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// namespace names the namespaces of process ids and of clocks. It is empty where
-// /proc shows processes by other ids than ours.
+// namespace returns the ids of the PID namespace and of the time namespace. It
+// is empty if /proc belongs to another PID namespace.
 func namespace() string {
 	self, err := os.Readlink("/proc/self")
 	if err != nil || self != strconv.Itoa(os.Getpid()) {
@@ -50,30 +50,33 @@ func namespace() string {
 	}
 	clocks, err := os.Readlink("/proc/self/ns/time")
 	if err != nil {
-		clocks = "time" // a kernel that has one alone
+		clocks = "time" // the kernel has only one
 	}
 	return ids + "," + clocks
 }
 
 // startTime returns when a process started, in clock ticks since the boot, and
-// whether it still runs. See proc(5): state, num_threads and starttime of stat.
+// whether it still runs. It uses the fields state, num_threads and starttime of
+// /proc/pid/stat; see proc(5).
 func startTime(pid int) (start string, runs bool, err error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", false, err
 	}
-	// The name of the program, in parentheses, may hold anything.
+	// The program's name is in parentheses and may contain anything.
 	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
 	if len(fields) < 20 {
 		return "", false, errors.New("stat is too short")
 	}
-	// A process lives on whose first thread alone has ended.
+	// A process whose main thread has ended still runs as long as it has other
+	// threads.
 	ended := (fields[0] == "Z" || fields[0] == "X") && fields[17] == "1"
 	return fields[19], !ended, nil
 }
 
-// look tells whether the process with an id is the one that started then. A
-// process may be hidden from us: only the kernel's word counts that there is none.
+// look returns the state of the process with the given id and start time. A
+// process may be hidden from us, so it counts as dead only if the kernel says
+// that there is no such process.
 func look(pid int, start string) State {
 	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
 		return Dead
@@ -92,6 +95,6 @@ func look(pid int, start string) State {
 // current returns the id and the start time of this process.
 func current() (pid int, start string) {
 	pid = os.Getpid()
-	start, _, _ = startTime(pid) // empty: nobody can tell whether it lives
+	start, _, _ = startTime(pid) // if it is empty, nobody can tell whether this process is alive
 	return pid, start
 }

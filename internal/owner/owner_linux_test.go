@@ -61,13 +61,14 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestMachinesWithEqualNames has two machines with one host name, as two laptops
-// or a machine and its clone may be. Neither takes the other's for dead.
+// TestMachinesWithEqualNames uses two machines with the same host name, such as
+// two laptops, or a machine and its clone. Neither may take processes of the
+// other for dead.
 func TestMachinesWithEqualNames(t *testing.T) {
 	at := func(machine, boot string) Place {
 		return Place{Host: "laptop", Machine: machine, Boot: boot, Namespace: "pid:[1]"}
 	}
-	home := t.TempDir() // shared, so that not even the key tells them apart
+	home := t.TempDir() // shared, so that both machines even have the same key
 	a, b := Open(home, at("a", "1")), Open(home, at("b", "2"))
 	require.Equal(t, Unknown, b.StateOf(a.Name()))
 	require.Equal(t, Unknown, a.StateOf(b.Name()))

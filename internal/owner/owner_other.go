@@ -4,7 +4,8 @@ package owner
 
 import "os"
 
-// Without /proc owners cannot be told apart: all are unknown.
+// Without /proc the state of owners cannot be determined, so all of them are
+// unknown.
 func machineID() string { return "" }
 
 func bootID() string { return "" }

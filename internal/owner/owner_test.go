@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// place is where the tests run, with a machine of its own in any case.
+// place returns the place of this process. If the machine has no id, it gets
+// one.
 func place() Place {
 	p := ThisPlace()
 	p.Host, p.Machine = "host", "machine"

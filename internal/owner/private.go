@@ -8,12 +8,12 @@ import (
 	"runtime"
 )
 
-// ErrShared is returned for a directory that others may change, or that belongs
+// ErrShared means that other users may change a directory, or that it belongs
 // to another user.
 var ErrShared = errors.New("others may change it")
 
-// OpenPrivate opens a directory that only this user can change. It is made where
-// there is none.
+// OpenPrivate opens a directory that only this user can change. It makes the
+// directory if it does not exist.
 func OpenPrivate(dir string) (*os.Root, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func OpenPrivate(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// Private reports whether a file is this user's, and others have none of the
-// permissions.
+// Private reports whether a file belongs to this user and gives other users
+// none of the permissions in others.
 func Private(info fs.FileInfo, others fs.FileMode) bool {
 	return ownedByUs(info) && (runtime.GOOS == "windows" || info.Mode().Perm()&others == 0)
 }

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Rescue returns the shell command that copies what is in a volume into a new
-// directory of the same name. It takes a container of any image, in which nothing
-// runs. Host is the engine's address, empty for the one that docker finds by itself.
+// Rescue returns a shell command that copies the content of a volume into a new
+// directory of the same name. The command makes a container of the given image,
+// which may be any image because nothing runs in the container. host is the
+// engine's address; if it is empty, docker uses its default.
 func Rescue(host, image, volume string) string {
 	docker := "docker"
 	if host != "" {
@@ -18,7 +19,7 @@ func Rescue(host, image, volume string) string {
 		name, docker, name, quoted(image), docker, name, docker)
 }
 
-// quoted returns a word of a shell's command.
+// quoted quotes a word for a shell.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)

@@ -12,16 +12,17 @@ import (
 	"sync"
 )
 
-// Self is this process as an owner, with the means to prove what is its own and
-// to check the proofs of others. It may be used by several goroutines.
+// Self is this process as an owner. It can prove what belongs to it, and check
+// the proofs of others. It is safe for concurrent use.
 type Self struct {
 	process
 	key   []byte
-	state *state // nil when the key is of this process alone
+	state *state // nil if the key is only of this process
 	err   error
 }
 
-// Here is this process, with the key and the records of its user.
+// Here returns this process, with the key and the records of its user. Every
+// call returns the same Self.
 var Here = sync.OnceValue(func() *Self {
 	dir, err := stateDir()
 	if err != nil {
@@ -30,9 +31,10 @@ var Here = sync.OnceValue(func() *Self {
 	return Open(dir, ThisPlace())
 })
 
-// Open returns this process in a place, with what is kept in a directory, which
-// is made. Where that cannot be trusted, or written, the process has a key of
-// its own, so that nothing of others is proved to it, and [Self.Err] says why.
+// Open returns this process in the given place. Its key and records are kept in
+// dir, which is made if need be. If dir cannot be trusted or written, the
+// process uses a key that nobody else has. Then nothing that other processes
+// made can be proved, and [Self.Err] says why.
 func Open(dir string, at Place) *Self {
 	kept, err := openState(dir)
 	if err != nil {
@@ -53,19 +55,20 @@ func Open(dir string, at Place) *Self {
 
 func alone(at Place, err error) *Self {
 	s := &Self{key: make([]byte, keySize), err: fmt.Errorf("nothing can be proved to be this user's: %w", err)}
-	_, _ = rand.Read(s.key) // it does not fail
+	_, _ = rand.Read(s.key) // never fails
 	s.Place = at
 	s.pid, s.start = current()
 	return s
 }
 
-// Err tells why nothing that another process made is proved to this one.
+// Err returns why nothing that other processes made can be proved, or nil if it
+// can.
 func (s *Self) Err() error { return s.err }
 
-// Name names this process as an owner.
+// Name returns the name of this process as an owner.
 func (s *Self) Name() string { return s.process.String() }
 
-// StateOf tells of an owner with a name whether it lives.
+// StateOf returns the state of the owner with the given name.
 func (s *Self) StateOf(name string) State {
 	p, ok := parse(name)
 	if !ok {
@@ -76,44 +79,46 @@ func (s *Self) StateOf(name string) State {
 	})
 }
 
-// Installation is an id of this user's key. It proves nothing.
+// Installation returns an id of this user's key. It proves nothing.
 func (s *Self) Installation() string { return s.Proof("installation")[:16] }
 
-// Proof returns a code over facts that nobody can make without the key.
+// Proof returns an authentication code over facts. It cannot be made without
+// the key.
 func (s *Self) Proof(facts ...string) string {
 	code := hmac.New(sha256.New, s.key)
 	for _, fact := range facts {
-		code.Write(binary.AppendUvarint(nil, uint64(len(fact)))) // so that no two lists read the same
+		code.Write(binary.AppendUvarint(nil, uint64(len(fact)))) // so that no two lists have the same encoding
 		code.Write([]byte(fact))
 	}
 	return hex.EncodeToString(code.Sum(nil))
 }
 
-// Proves reports whether a proof is of these facts and made with this user's key.
+// Proves reports whether proof was made over these facts with this user's key.
 func (s *Self) Proves(proof string, facts ...string) bool {
 	return hmac.Equal([]byte(proof), []byte(s.Proof(facts...)))
 }
 
-// fileFacts are what the proof of a file names.
+// fileFacts returns the facts that the proof in a note covers.
 func fileFacts(name, owner string) []string { return []string{"file", name, owner} }
 
-// Note returns what a file says that makes a directory with a name this process's.
+// Note returns the content of a file that marks the directory with the given
+// name as this process's.
 func (s *Self) Note(name string) []byte {
 	return []byte(s.Name() + "\n" + s.Proof(fileFacts(name, s.Name())...) + "\n")
 }
 
-// MaxNote bounds what a note may be long, in bytes.
+// MaxNote is the largest size of a note, in bytes.
 const MaxNote = maxName + 128
 
-// ReadNote returns the owner that a note in a directory with a name tells of, and
-// whether it is proved.
+// ReadNote returns the owner that a note in the directory with the given name
+// states, and whether that is proved.
 func (s *Self) ReadNote(note []byte, name string) (owner string, proved bool) {
 	owner, proof, _ := strings.Cut(string(note), "\n")
 	return owner, s.Proves(strings.TrimSuffix(proof, "\n"), fileFacts(name, owner)...)
 }
 
-// MarkSaved records that nothing is lost with a volume, which could not be
-// removed.
+// MarkSaved records that a volume holds nothing of value any more. It is used
+// if such a volume could not be removed.
 func (s *Self) MarkSaved(volume string) error {
 	if s.state == nil {
 		return s.err
@@ -121,7 +126,7 @@ func (s *Self) MarkSaved(volume string) error {
 	return s.state.mark(savedDir, volume)
 }
 
-// Saved reports whether nothing is lost with a volume.
+// Saved reports whether MarkSaved was called for a volume.
 func (s *Self) Saved(volume string) bool { return s.state != nil && s.state.marked(savedDir, volume) }
 
 // Forget removes the record of a volume that is no more.

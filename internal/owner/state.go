@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// What is in the directory of a user's records.
+// Names in the directory of a user's records.
 const (
 	keyFile  = "key"
 	bootsDir = "boots" // empty files, named by machine and boot
-	savedDir = "saved" // empty files, named by volumes with which nothing is lost
+	savedDir = "saved" // empty files, named after volumes that hold nothing of value
 
 	keySize  = 32
 	maxBoots = 64
@@ -26,14 +26,14 @@ const (
 // state is a directory of records that only its user can change.
 type state struct{ root *os.Root }
 
-// stateDir is where a user's programs keep what is to last and is not to be
-// taken to other machines.
+// stateDir returns the directory where programs of this user keep data that
+// should last but should not be copied to other machines.
 func stateDir() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "pygent"), nil
 	}
 	if runtime.GOOS == "windows" {
-		dir, err := os.UserCacheDir() // the one that does not roam
+		dir, err := os.UserCacheDir() // this directory does not roam
 		return filepath.Join(dir, "pygent", "state"), err
 	}
 	home, err := os.UserHomeDir()
@@ -57,8 +57,8 @@ func openState(dir string) (*state, error) {
 	return &state{root}, nil
 }
 
-// mayMake refuses to make a directory of root's in another user's home, as sudo
-// may have us do: that user could not use it afterwards.
+// mayMake refuses to let root make a directory in another user's home, which
+// could happen under sudo. That user could not use the directory afterwards.
 func mayMake(dir string) error {
 	if runtime.GOOS == "windows" || os.Geteuid() != 0 {
 		return nil
@@ -74,7 +74,7 @@ func mayMake(dir string) error {
 	}
 }
 
-// key returns the user's key, which is made where there is none.
+// key returns the user's key, and makes it if it does not exist.
 func (s *state) key() ([]byte, error) {
 	key, err := s.readKey()
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -97,11 +97,11 @@ func (s *state) readKey() ([]byte, error) {
 	return s.root.ReadFile(keyFile)
 }
 
-// makeKey makes the key unless another process is faster. It has its name only
-// when it is whole.
+// makeKey makes the key unless another process is faster. The key's file gets
+// its name only once it is complete.
 func (s *state) makeKey() error {
 	key := make([]byte, keySize)
-	_, _ = rand.Read(key) // it does not fail
+	_, _ = rand.Read(key) // never fails
 	temp := keyFile + "-" + rand.Text()
 	f, err := s.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *state) makeKey() error {
 	return errors.Join(err, s.root.Remove(temp))
 }
 
-// recordBoot records that this machine was seen running at its present boot.
+// recordBoot records that this machine has run in its current boot.
 func (s *state) recordBoot(at Place) error {
 	if at.Machine == "" || at.Boot == "" || s.hasBoot(at) {
 		return nil
@@ -133,7 +133,7 @@ func (s *state) hasBoot(at Place) bool { return s.marked(bootsDir, bootName(at))
 
 func bootName(at Place) string { return at.Machine + "-" + at.Boot }
 
-// forgetBoots removes the oldest records when there are many.
+// forgetBoots removes the oldest records of boots if there are many.
 func (s *state) forgetBoots() error {
 	entries, err := fs.ReadDir(s.root.FS(), bootsDir)
 	if err != nil || len(entries) <= maxBoots {
@@ -185,7 +185,8 @@ func (s *state) unmark(dir, name string) {
 	}
 }
 
-// markPath refuses names that lead out of the directory: they are told by engines.
+// markPath refuses names that lead out of the directory. The names come from
+// engines and are not trusted.
 func markPath(dir, name string) (string, error) {
 	path := dir + "/" + name
 	if !fs.ValidPath(path) || strings.ContainsAny(name, `/\`) {

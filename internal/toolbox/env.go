@@ -1,7 +1,7 @@
-// Package toolbox says what the programs of a developer's machine need to work
-// where they are kept from the rest of it: which variables of the environment,
-// which directories besides the system's, and which settings, so that what they
-// keep for later is kept apart from what the user runs.
+// Package toolbox determines what the tools of a developer's machine need in
+// order to work when they are confined: environment variables, directories
+// besides those of the system, and settings. The settings keep what the tools
+// store for later apart from what the user runs.
 package toolbox
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// passed are the variables that commands may see. What is not named here may be
-// anything, a credential for example: their names follow no rule.
+// passed are the variables that commands may see. All others are withheld,
+// because they may be credentials, whose names follow no rule.
 var passed = names(`
 	PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM COLORTERM TMPDIR MANPATH INFOPATH CI SOURCE_DATE_EPOCH
 	XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_DATA_DIRS XDG_CONFIG_DIRS WSL_DISTRO_NAME
@@ -48,7 +48,8 @@ var passed = names(`
 	HOMEBREW_PREFIX HOMEBREW_CELLAR HOMEBREW_REPOSITORY NIX_PATH NIX_PROFILES GUIX_PROFILE
 `)
 
-// passedOnWindows are those without which programs of Windows do not work.
+// passedOnWindows are further variables without which programs on Windows do
+// not work.
 var passedOnWindows = names(`
 	ALLUSERSPROFILE APPDATA COMMONPROGRAMFILES COMMONPROGRAMFILES(X86) COMMONPROGRAMW6432 COMPUTERNAME COMSPEC
 	DRIVERDATA HOMEDRIVE HOMEPATH LOCALAPPDATA MSYSTEM NUMBER_OF_PROCESSORS OS PATHEXT PROCESSOR_ARCHITECTURE
@@ -65,16 +66,16 @@ func names(list string) map[string]bool {
 	return set
 }
 
-// credentials finds the user of an address, who comes with a password or is
-// one.
+// credentials matches the user part of a URL. It contains a password, or may be
+// a token itself.
 var credentials = regexp.MustCompile(`://[^/\s@]*@`)
 
-// proxies are the variables whose addresses need no scheme.
+// proxies are the variables whose addresses may lack a scheme.
 var proxies = names(`HTTP_PROXY HTTPS_PROXY FTP_PROXY ALL_PROXY`)
 
 // Inherited returns the variables of env that commands may see: those that
-// tools need, unless an address in the value holds credentials, and those that
-// the user names.
+// tools need, and those that the user names. A variable that tools need is left
+// out if a URL in its value has credentials.
 func Inherited(env, named []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
@@ -88,7 +89,7 @@ func Inherited(env, named []string) []string {
 
 func known(name string) bool {
 	return passed[name] || strings.HasPrefix(name, "LC_") ||
-		runtime.GOOS == "windows" && (passedOnWindows[name] || strings.HasPrefix(name, "=")) // "=C:" is a drive's directory
+		runtime.GOOS == "windows" && (passedOnWindows[name] || strings.HasPrefix(name, "=")) // "=C:" has the current directory of a drive
 }
 
 // lookup returns the value of a variable, or "".

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// maxIncludes bounds the files of git's configuration.
+	// maxIncludes is the largest number of files of git's configuration that
+	// are read.
 	maxIncludes = 50
-	// gitTime bounds reading one of them.
+	// gitTime is how long reading one of these files may take.
 	gitTime = 5 * time.Second
 )
 
-// git adds the user's configuration of git, and the files that it names. Where
-// passwords are stored, or keys, is not among them.
+// git adds the user's configuration of git and the files that it names, except
+// files in which passwords or keys are stored.
 func (f *finder) git() {
 	if f.home == "" {
 		return
@@ -37,7 +38,7 @@ func (f *finder) git() {
 }
 
 // gitNames returns the files that a file of git's configuration includes, and
-// adds the other ones that it names.
+// adds the other files that it names.
 func (f *finder) gitNames(file string) (includes []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTime)
 	defer cancel()
@@ -46,7 +47,7 @@ func (f *finder) gitNames(file string) (includes []string) {
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, git, "config", "--no-includes", "--null", "--list", "--file", file)
-	// This file alone: a mistake in another one is no reason not to read it.
+	// Read only this file, so that a mistake in another file does no harm.
 	cmd.Env = []string{"HOME=" + f.home, "PATH=" + path, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull}
 	cmd.Dir = "/"
 	out, err := cmd.Output()
@@ -66,10 +67,11 @@ func (f *finder) gitNames(file string) (includes []string) {
 	return includes
 }
 
-// program returns where a program is that this process, which is not confined,
-// may run: commands cannot have made it, nor what it finds in path. With a
-// virtual environment of the workspace in PATH they could. That of the system
-// comes first, since one in the home may be the work of another agent.
+// program returns the path of a program that this process, which is not
+// confined, may run, and the PATH for it. Commands must not have been able to
+// make the program, nor the programs in that PATH. A virtual environment of the
+// workspace in PATH would allow that. The system's program is preferred, since
+// one in the home may have been made by another agent.
 func (f *finder) program(name string) (file, path string) {
 	dirs := append([]string{"/usr/bin", "/usr/local/bin"}, filepath.SplitList(lookup(f.env, "PATH"))...)
 	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) || !f.trusts(dir) })
@@ -83,7 +85,7 @@ func (f *finder) program(name string) (file, path string) {
 	return "", path
 }
 
-// gitPath returns the path that a value in a file means.
+// gitPath returns the path that a value in a configuration file means.
 func (f *finder) gitPath(file, value string) string {
 	if rest, ok := strings.CutPrefix(value, "~/"); ok {
 		return filepath.Join(f.home, rest)

@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 )
 
-// Program returns where a program is that this process may run: the first in the
-// list of directories that commands can neither write nor choose. What lies in
-// the owned directories they can, and a relative directory may be one of them.
+// Program returns the path of a program that this process may run. It searches
+// path, a list of directories, but uses only a program that commands can
+// neither write nor choose. They can write everything in the owned directories,
+// and a relative directory may be one of those.
 func Program(name, path string, owned ...string) (string, error) {
 	f := finder{}
 	for _, dir := range owned {

@@ -83,7 +83,7 @@ func TestFindFollowsTheIncludesOfGit(t *testing.T) {
 	}
 	want := []string{
 		write(".gitconfig", "[include]\n\tpath = a/one\n[includeIf \"gitdir:~/work/\"]\n\tpath = ~/two\n[core]\n\texcludesFile = ~/ignored\n[credential]\n\thelper = store --file ~/passwords\n"),
-		write("a/one", "[include]\n\tpath = three\n\tpath = one\n"), // and itself, for ever
+		write("a/one", "[include]\n\tpath = three\n\tpath = one\n"), // one includes itself without end
 		write("a/three", "[user]\n\tname = x\n"),
 		write("two", ""),
 		write("ignored", ""),
@@ -108,20 +108,20 @@ func TestFindTakesModulesFromTheUsersCache(t *testing.T) {
 	require.Contains(t, tools.Env, "GOPROXY=file://"+downloads+",https://corp")
 	require.Subset(t, tools.Read, []string{downloads, settings})
 
-	// A password in the settings is not for commands.
+	// Commands must not see a password in the settings.
 	require.NoError(t, os.WriteFile(settings, []byte("GOPROXY=https://u:password@corp\nGOFLAGS=-v\n"), 0o600))
 	tools = toolbox.Find(env, "/cache")
 	require.Contains(t, tools.Env, "GOPROXY=file://"+downloads+",https://proxy.golang.org,direct")
 	require.NotContains(t, tools.Read, settings)
 
-	// The name of a private module is told to no proxy.
+	// No proxy may learn the name of a private module.
 	private := toolbox.Find(append(env, "GOPRIVATE=corp.test/*"), "/cache").Env
 	require.Contains(t, private, "GOPROXY=file://"+downloads+",direct")
 	require.Contains(t, private, "GONOPROXY=none")
 }
 
 // TestFindRunsNoProgramOfTheWorkspace has a git in a virtual environment of the
-// workspace, which commands can write.
+// workspace, where commands can write.
 func TestFindRunsNoProgramOfTheWorkspace(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Tools is what the tools of a user need.
+// Tools is what a user's tools need in order to work when confined.
 type Tools struct {
-	Read []string // paths to read and execute
-	Env  []string // settings, to be added to the environment
+	Read []string // paths that they must be able to read and execute
+	Env  []string // settings that must be added to the environment
 }
 
-// Find looks for the tools that env leads to. What they keep for later, such as
-// what they have downloaded, is to be in the directory cache: the user's own
-// caches and programs are only read, so that no command can put into them what
-// the user runs later. Settings in the owned directories are not read: commands
-// can write them.
+// Find finds the tools that the variables in env lead to. What the tools store
+// for later, such as downloads, goes to the directory cache. The user's own
+// caches and programs can only be read, so that no command can plant in them
+// something that the user runs later. Settings in the owned directories are
+// ignored, because commands can write them.
 func Find(env []string, cache string, owned ...string) Tools {
 	f := finder{env: env, home: home(env)}
 	if f.home != "" {
@@ -38,7 +38,7 @@ func Find(env []string, cache string, owned ...string) Tools {
 	return f.tools
 }
 
-// home returns the user's home, or "".
+// home returns the user's home directory, or "" if there is none.
 func home(env []string) string {
 	if dir := lookup(env, "HOME"); filepath.IsAbs(dir) {
 		return filepath.Clean(dir)
@@ -46,7 +46,8 @@ func home(env []string) string {
 	return ""
 }
 
-// resolved returns a path without symbolic links, if it exists.
+// resolved returns a path with all symbolic links resolved, or "" if it does
+// not exist.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
@@ -57,12 +58,12 @@ func resolved(path string) string {
 type finder struct {
 	env   []string
 	home  string
-	homes []string // home, also without symbolic links
-	owned []string // by commands, without symbolic links
+	homes []string // the home directory, as it is named and without symbolic links
+	owned []string // directories that commands own, without symbolic links
 	tools Tools
 }
 
-// read adds a path, but neither the home nor what holds it.
+// read adds a path, unless it is the home directory or a parent of it.
 func (f *finder) read(path string) {
 	if !filepath.IsAbs(path) {
 		return
@@ -84,11 +85,13 @@ func (f *finder) set(name, value string) {
 	f.tools.Env = append(f.tools.Env, name+"="+value)
 }
 
-// maxLinks bounds the symbolic links on the way to a file.
+// maxLinks is the largest number of symbolic links that are followed for one
+// path.
 const maxLinks = 40
 
-// trusts reports whether a file exists and is not one that commands can write or
-// choose: neither it, nor any link on the way to it, lies in what they own.
+// trusts reports whether a file exists and commands can neither write it nor
+// choose it: neither the file nor any symbolic link on its path is in a
+// directory that they own.
 func (f *finder) trusts(file string) bool {
 	for range maxLinks {
 		if !f.foreign(file) {
@@ -106,7 +109,8 @@ func (f *finder) trusts(file string) bool {
 	return false
 }
 
-// foreign reports whether a path lies in nothing that commands own.
+// foreign reports whether a path is outside of all directories that commands
+// own.
 func (f *finder) foreign(path string) bool {
 	return !slices.ContainsFunc(f.owned, func(dir string) bool {
 		rel, err := filepath.Rel(dir, path)
@@ -114,7 +118,8 @@ func (f *finder) foreign(path string) bool {
 	})
 }
 
-// nextLink returns an absolute path with its first symbolic link followed.
+// nextLink returns an absolute path in which the first symbolic link is
+// resolved.
 func nextLink(path string) (string, error) {
 	path = filepath.Clean(path)
 	for at := 1; at <= len(path); at++ {
@@ -140,7 +145,8 @@ func nextLink(path string) (string, error) {
 	return path, nil
 }
 
-// searchPath adds the directories of programs, and of the libraries beside.
+// searchPath adds the directories in PATH, and the directories with libraries
+// beside them.
 func (f *finder) searchPath() {
 	for _, dir := range filepath.SplitList(lookup(f.env, "PATH")) {
 		f.read(dir)
@@ -153,7 +159,7 @@ func (f *finder) searchPath() {
 	}
 }
 
-// roots adds the directories that variables name.
+// roots adds the directories that environment variables name.
 func (f *finder) roots() {
 	for name := range strings.FieldsSeq(`
 		PYENV_ROOT RUSTUP_HOME NVM_DIR N_PREFIX VOLTA_HOME FNM_DIR PNPM_HOME DENO_INSTALL BUN_INSTALL NODENV_ROOT
@@ -170,7 +176,7 @@ func (f *finder) roots() {
 	f.read(lookup(f.env, "PIP_FIND_LINKS"))
 }
 
-// certificates adds the files of authorities.
+// certificates adds the files with the certificates of authorities.
 func (f *finder) certificates() {
 	for name := range strings.FieldsSeq(`SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE
 		NODE_EXTRA_CA_CERTS GIT_SSL_CAINFO GIT_SSL_CAPATH PIP_CERT NIX_SSL_CERT_FILE CARGO_HTTP_CAINFO`) {
@@ -178,7 +184,8 @@ func (f *finder) certificates() {
 	}
 }
 
-// underHome adds where tools are by themselves.
+// underHome adds the directories in the home where tools are installed by
+// default.
 func (f *finder) underHome() {
 	if f.home == "" {
 		return
@@ -192,7 +199,7 @@ func (f *finder) underHome() {
 	}
 }
 
-// settings keeps what tools store in the cache.
+// settings makes tools store their data in the cache directory.
 func (f *finder) settings(cache string) {
 	in := func(elem ...string) string { return filepath.Join(append([]string{cache}, elem...)...) }
 	f.set("XDG_CACHE_HOME", cache)
@@ -201,9 +208,9 @@ func (f *finder) settings(cache string) {
 	f.set("npm_config_userconfig", in("npmrc"))
 	f.set("PNPM_HOME", in("pnpm"))
 	f.set("YARN_GLOBAL_FOLDER", in("yarn"))
-	if !strings.ContainsAny(cache, " \t\n") { // for which mvn has no quotes
+	if !strings.ContainsAny(cache, " \t\n") { // there is no way to quote white space for mvn
 		f.set("MAVEN_ARGS", "-Dmaven.repo.local="+in("m2"))
-		f.set("MAVEN_OPTS", strings.TrimSpace(lookup(f.env, "MAVEN_OPTS")+" -Dmaven.repo.local="+in("m2"))) // before 3.9
+		f.set("MAVEN_OPTS", strings.TrimSpace(lookup(f.env, "MAVEN_OPTS")+" -Dmaven.repo.local="+in("m2"))) // for versions before 3.9
 	}
 	f.set("GRADLE_USER_HOME", in("gradle"))
 	f.set("NUGET_PACKAGES", in("nuget"))
@@ -217,8 +224,8 @@ func (f *finder) settings(cache string) {
 	f.set("PATH", strings.Join([]string{path, in("go", "bin"), in("cargo", "bin")}, string(filepath.ListSeparator)))
 }
 
-// Temporary returns settings of the tools that do not ask TMPDIR where temporary
-// files are to be, for machines where they cannot be in /tmp.
+// Temporary returns settings for tools that ignore TMPDIR, so that their
+// temporary files are in dir. It is for machines where they cannot be in /tmp.
 func Temporary(env []string, dir string) []string {
 	java := `-Djava.io.tmpdir="` + dir + `"`
 	if given := lookup(env, "JAVA_TOOL_OPTIONS"); given != "" {
@@ -227,7 +234,7 @@ func Temporary(env []string, dir string) []string {
 	return []string{"TMUX_TMPDIR=" + dir, "JAVA_TOOL_OPTIONS=" + java}
 }
 
-// goModules has Go take modules from the user's own cache where it holds them.
+// goModules makes Go take modules from the user's own cache if they are in it.
 func (f *finder) goModules(cache string) {
 	variables := f.goEnv()
 	root, _, _ := strings.Cut(variables["GOPATH"], string(filepath.ListSeparator))
@@ -242,8 +249,8 @@ func (f *finder) goModules(cache string) {
 	f.read(downloads)
 	rest := cmp.Or(variables["GOPROXY"], "https://proxy.golang.org,direct")
 	if variables["GOPRIVATE"] != "" || variables["GONOPROXY"] != "" {
-		// Private modules may be in the cache, too, but must be asked for
-		// nowhere else than at their origin.
+		// The cache may also have private modules. Modules that it lacks must
+		// then be requested only from their origin.
 		rest = "direct"
 		f.set("GONOPROXY", "none")
 	}
@@ -251,14 +258,15 @@ func (f *finder) goModules(cache string) {
 	f.set("GOPROXY", proxy.String()+","+rest)
 }
 
-// goEnv returns the settings of Go: the variables, and what "go env -w" wrote.
+// goEnv returns Go's settings: the environment variables, and those set by "go
+// env -w".
 func (f *finder) goEnv() map[string]string {
 	settings := make(map[string]string)
 	path := lookup(f.env, "GOENV")
 	if config := f.configHome(); path == "" && config != "" {
 		path = filepath.Join(config, "go", "env")
 	}
-	if f.trusts(path) { // before it is opened: it could be a pipe
+	if f.trusts(path) { // checked before it is opened, because it could be a pipe
 		secret := false
 		data, _ := os.ReadFile(path)
 		for line := range strings.Lines(string(data)) {
@@ -281,7 +289,8 @@ func (f *finder) goEnv() map[string]string {
 	return settings
 }
 
-// configHome is where the settings of programs are, or "".
+// configHome returns the directory of the settings of programs, or "" if there
+// is none.
 func (f *finder) configHome() string {
 	if dir := lookup(f.env, "XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return dir

@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// blocks returns how many bytes of the disk a file takes.
+// blocks returns the space that a file takes on the disk, in bytes.
 func blocks(info fs.FileInfo) int64 { return info.Sys().(*syscall.Stat_t).Blocks * 512 }

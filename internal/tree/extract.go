@@ -14,29 +14,33 @@ import (
 	"time"
 )
 
-// ExtractOptions adjust [Extract].
+// ExtractOptions are the options of [Extract].
 type ExtractOptions struct {
 	Limits Limits
-	// As names the file that the tree must be; empty for the archive's own word.
+	// As is the name under which a tree that is a file is written. If it is
+	// set, the tree must be a file. Empty means the name in the archive, and
+	// allows a directory.
 	As string
 	// NoLinks refuses symbolic links.
 	NoLinks bool
-	// Open keeps write permissions of the group and of others that the umask of
-	// this process takes from new files.
+	// Open keeps the permissions to write for the group and others, which the
+	// umask of this process would remove from new files.
 	Open bool
 	// Chown, if set, is called for every file, directory and link that is made.
 	Chown func(root *os.Root, name string)
 }
 
-// maxModes bounds the names of directories that are held until their modes can
-// be set, in bytes.
+// maxModes limits the memory for directories whose modes are still to be set:
+// it is the total size of their names, in bytes.
 const maxModes = 64 << 20
 
-// Extract unpacks an archive below root, where the tree is put together beside
-// its place and moved there when it is complete: after an error nothing of it is
-// left, unless the error is that of the moving. Permission bits, but for those to
-// write that the umask forbids, times of files and symbolic links are kept; links may lead anywhere, and nothing is written
-// through them. Files and links in the way are replaced, directories merged.
+// Extract unpacks an archive below root. The tree is first built in a temporary
+// directory, and moved to its place when it is complete. After an error nothing
+// of it is left, unless moving it has failed. Extract keeps permission bits
+// (except write permissions that the umask forbids), the modification times of
+// files, and symbolic links. A link may lead anywhere; nothing is written
+// through it. Existing files and links with the same names are replaced, and
+// directories are merged.
 func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 	s, err := Stage(r, root, o)
 	if err != nil {
@@ -45,15 +49,16 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 	return s.Commit()
 }
 
-// Staged is a tree that is complete, and not in its place yet.
+// Staged is a tree that is complete but not in its place yet.
 type Staged struct {
 	x    *extractor
 	root *os.Root
-	name string // of the directory that holds it
+	name string // the temporary directory that holds it
 	lock *os.File
 }
 
-// Stage does the first half of [Extract].
+// Stage does the first half of [Extract]: it unpacks the archive, but does not
+// move the tree to its place.
 func Stage(r io.Reader, root *os.Root, o ExtractOptions) (*Staged, error) {
 	in, err := NewReader(r, NewBudget(o.Limits))
 	if err != nil {
@@ -62,8 +67,8 @@ func Stage(r io.Reader, root *os.Root, o ExtractOptions) (*Staged, error) {
 	return in.Stage(root, o)
 }
 
-// Stage does what the function does, with an archive that is being read. Limits
-// are the reader's.
+// Stage is like the function [Stage], for an archive that is already being
+// read. The reader's limits apply.
 func (t *Reader) Stage(root *os.Root, o ExtractOptions) (*Staged, error) {
 	if o.As != "" && t.IsDir() {
 		return nil, fmt.Errorf("%s: a directory now, and no file", o.As)
@@ -93,7 +98,7 @@ func (s *Staged) Commit() error {
 	return s.x.setModes(s.root)
 }
 
-// Discard removes what is not in its place.
+// Discard removes what is not in its place yet.
 func (s *Staged) Discard() error {
 	err := errors.Join(Remove(s.root, s.name), closeLock(s.lock))
 	s.lock = nil
@@ -102,12 +107,12 @@ func (s *Staged) Discard() error {
 
 // extractor is one run of [Extract].
 type extractor struct {
-	root    *os.Root // where the tree is put together
+	root    *os.Root // where the tree is built
 	in      *Reader
 	options ExtractOptions
 	modes   map[string]fs.FileMode // of directories, set at the end
 	held    int                    // bytes of the names in modes
-	parent  string                 // a directory that is known to be one, all the way down
+	parent  string                 // a directory that is known to exist, without links on its path
 	buf     []byte
 }
 
@@ -121,7 +126,7 @@ func (x *extractor) unpack() error {
 			return err
 		}
 		if isTop(h) {
-			continue // the directory is there, and its mode its owner's
+			continue // the directory exists, and keeps its mode
 		}
 		if err := x.entry(h); err != nil {
 			return fmt.Errorf("unpack %q: %w", h.Name, err)
@@ -163,8 +168,8 @@ func (x *extractor) chown(name string) {
 	}
 }
 
-// parents makes the directories above name that are not there. A file or link
-// in the place of one is replaced.
+// parents makes the missing directories above name. A file or link in the place
+// of such a directory is replaced.
 func (x *extractor) parents(name string) error {
 	dir := filepath.Dir(name)
 	if dir == "." || dir == x.parent {
@@ -180,7 +185,7 @@ func (x *extractor) parents(name string) error {
 	return nil
 }
 
-// makeDir makes a directory, or keeps the one that is there.
+// makeDir makes a directory, or keeps an existing one.
 func (x *extractor) makeDir(name string) error {
 	if info, err := x.root.Lstat(name); err == nil && info.IsDir() {
 		return nil
@@ -205,13 +210,14 @@ func (x *extractor) directory(name string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	// Its mode may forbid what is still to be put into it, so it comes last.
+	// The directory's mode may forbid to write into it, so it is set at the
+	// end.
 	x.modes[name] = x.mode(permissions(h), info)
 	return nil
 }
 
-// mode returns the mode of a file or directory that was made with all
-// permissions to write, of which the umask has left those in made.
+// mode returns the mode for a file or directory. It was made with all write
+// permissions, and made shows which of them the umask has left.
 func (x *extractor) mode(wanted fs.FileMode, made fs.FileInfo) fs.FileMode {
 	const writable = 0o022
 	if x.options.Open {
@@ -220,8 +226,8 @@ func (x *extractor) mode(wanted fs.FileMode, made fs.FileInfo) fs.FileMode {
 	return wanted &^ (writable &^ made.Mode())
 }
 
-// inPlace makes something new, in the place of a file or link that the archive
-// had there before.
+// inPlace makes something new. It replaces a file or link that an earlier entry
+// of the archive has made under the same name.
 func (x *extractor) inPlace(name string, create func() error) error {
 	err := create()
 	if !errors.Is(err, fs.ErrExist) {
@@ -247,7 +253,7 @@ func (x *extractor) file(name string, h *tar.Header) error {
 	}
 	var file *os.File
 	err = x.inPlace(name, func() (err error) {
-		file, err = x.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o622) // nobody else gets into the stage
+		file, err = x.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o622) // only this process can reach it in the stage
 		return err
 	})
 	if err != nil {
@@ -264,14 +270,14 @@ func (x *extractor) file(name string, h *tar.Header) error {
 		return err
 	}
 	if h.ModTime.Unix() > 0 {
-		// A file system that keeps no times is no reason to fail.
+		// Some file systems keep no times, which is no reason to fail.
 		_ = x.root.Chtimes(name, time.Time{}, h.ModTime)
 	}
 	return nil
 }
 
-// merge moves what is in the directory dir of a stage to the same names below
-// root.
+// merge moves the content of the directory dir of a stage to the same names
+// below root.
 func merge(root *os.Root, stage, dir string) error {
 	f, err := root.Open(filepath.Join(stage, dir))
 	if err != nil {
@@ -295,7 +301,7 @@ func merge(root *os.Root, stage, dir string) error {
 	return nil
 }
 
-// moveFile replaces a file or link by the one of the stage.
+// moveFile moves a file or link from the stage, and replaces an existing one.
 func moveFile(root *os.Root, stage, name string) error {
 	err := root.Rename(filepath.Join(stage, name), name)
 	if err == nil {
@@ -307,8 +313,8 @@ func moveFile(root *os.Root, stage, name string) error {
 	return err
 }
 
-// moveDir moves a directory of the stage, or what is in it where there is one
-// already. A file or link in its place is removed.
+// moveDir moves a directory from the stage. If the directory exists already,
+// only its content is moved. A file or link in its place is removed.
 func moveDir(root *os.Root, stage, name string) error {
 	there, err := root.Lstat(name)
 	switch {
@@ -323,11 +329,12 @@ func moveDir(root *os.Root, stage, name string) error {
 	return root.Rename(filepath.Join(stage, name), name)
 }
 
-// setModes sets the modes of directories. One that was replaced meanwhile by a
-// later entry has none to set.
+// setModes sets the modes of directories. It leaves out a directory that a
+// later entry of the archive has replaced.
 func (x *extractor) setModes(root *os.Root) error {
 	var result error
-	// The deepest first: a mode may take away the way to what is below.
+	// Start with the deepest directories: a mode may make what is below
+	// unreachable.
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(x.modes))) {
 		if info, err := root.Lstat(name); err == nil && info.IsDir() {
 			result = errors.Join(result, root.Chmod(name, x.modes[name]))

@@ -4,5 +4,5 @@ package tree
 
 import "syscall"
 
-// nonblock keeps an open from waiting for the other end of a pipe.
+// nonblock keeps an open from blocking on a named pipe.
 const nonblock = syscall.O_NONBLOCK

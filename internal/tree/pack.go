@@ -14,17 +14,18 @@ import (
 	"time"
 )
 
-// PackOptions adjust [Pack].
+// PackOptions are the options of [Pack].
 type PackOptions struct {
 	Limits Limits
-	As     string // what a file is called in the archive; default its base name
+	As     string // the name of a file in the archive; default is its base name
 }
 
-// Pack writes an archive of the file or directory name below root. A link by
-// that name is what it leads to, below root; links below it are links. What is
-// neither file, directory nor link is left out there, and so is what vanishes
-// meanwhile, and what [Extract] has not completed: a directory may be copied
-// into itself. A file that shrinks meanwhile is filled up with zeros.
+// Pack writes an archive of the file or directory name below root. If name is a
+// symbolic link, it is followed, but not out of root; links below it are packed
+// as links. Pack leaves out everything that is not a file, directory or link.
+// It also leaves out what disappears in the meantime, and the temporary
+// directories of [Extract], so that a directory can be copied into itself. A
+// file that shrinks in the meantime is padded with zeros.
 func Pack(w io.Writer, root *os.Root, name string, o PackOptions) error {
 	name = filepath.FromSlash(name)
 	info, err := root.Stat(name)
@@ -69,7 +70,7 @@ func (p *packer) directory(root *os.Root, name string) error {
 	return Walk(top, p.add)
 }
 
-// single packs the file that the whole tree is.
+// single packs a tree that is a single file.
 func (p *packer) single(root *os.Root, name, as string) error {
 	file, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -78,7 +79,7 @@ func (p *packer) single(root *os.Root, name, as string) error {
 	defer file.Close()
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w", name, ErrNotRegular) // it has just become something else
+		err = fmt.Errorf("%s: %w", name, ErrNotRegular) // something else has just taken its place
 	}
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (p *packer) single(root *os.Root, name, as string) error {
 	return p.content(file, headerOf(cmp.Or(as, path.Base(filepath.ToSlash(name))), info, tar.TypeReg))
 }
 
-// add packs what a walk has found.
+// add packs one entry that a walk has found.
 func (p *packer) add(e Entry) error {
 	if strings.HasPrefix(e.Base, stagePrefix) && e.Info.IsDir() {
 		return fs.SkipDir
@@ -130,14 +131,14 @@ func (p *packer) file(e Entry) error {
 	return p.content(file, headerOf(e.Name, info, tar.TypeReg))
 }
 
-// behindLink reports whether an entry that was a file is none any more.
+// behindLink reports whether an entry that was a file no longer is one.
 func behindLink(e Entry) bool {
 	now, err := e.Dir.Lstat(e.Base)
 	return err != nil || !now.Mode().IsRegular()
 }
 
-// unlessReplaced makes no error of a file that has vanished, or in whose place
-// something else is now.
+// unlessReplaced ignores an error about a file that has disappeared, or in
+// whose place something else is now.
 func unlessReplaced(e Entry, err error) error {
 	if behindLink(e) {
 		return nil
@@ -145,7 +146,8 @@ func unlessReplaced(e Entry, err error) error {
 	return fmt.Errorf("%s: %w", e.Name, err)
 }
 
-// content packs an open file: the parts of it that hold data.
+// content packs the content of an open file. Only the parts that hold data are
+// written.
 func (p *packer) content(file *os.File, h *tar.Header) error {
 	parts := dataOf(file, h.Size)
 	bytes := parts.bytes()
@@ -172,8 +174,8 @@ func (p *packer) part(file *os.File, part extent) error {
 	return err
 }
 
-// headerOf describes a file for an archive. The time of a file alone is kept:
-// that of a directory changes while it is filled.
+// headerOf describes a file for an archive. It has a modification time only for
+// files: that of a directory changes while the directory is filled.
 func headerOf(name string, info fs.FileInfo, kind byte) *tar.Header {
 	h := &tar.Header{Typeflag: kind, Name: name, Mode: int64(info.Mode().Perm()), Format: tar.FormatPAX, ModTime: time.Unix(0, 0)}
 	switch kind {
@@ -185,14 +187,14 @@ func headerOf(name string, info fs.FileInfo, kind byte) *tar.Header {
 	return h
 }
 
-// onlyWriter hides other methods, so that the buffer given to io.CopyBuffer
-// is used.
+// onlyWriter hides other methods such as ReadFrom, so that io.CopyBuffer uses
+// the given buffer.
 type onlyWriter struct{ io.Writer }
 
 // onlyReader does the same for a source.
 type onlyReader struct{ io.Reader }
 
-// zeros is a reader of zeros without end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 // Read implements io.Reader.

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Reader reads the archive of a tree from somebody who is not trusted. What it
-// lets through has proper names below the top, is a file, a directory or a
-// symbolic link, and is within the limits.
+// Reader reads the archive of a tree from a source that is not trusted. Every
+// entry that it returns has a proper name below the top, is a file, a directory
+// or a symbolic link, and is within the limits.
 type Reader struct {
 	tr     *tar.Reader
 	budget *Budget
-	first  *tar.Header // nil once it was taken
+	first  *tar.Header // nil once next has returned it
 	dir    bool
 }
 
-// NewReader begins to read an archive.
+// NewReader starts to read an archive. The entries are taken off budget.
 func NewReader(r io.Reader, budget *Budget) (*Reader, error) {
 	t := &Reader{tr: tar.NewReader(r), budget: budget}
 	h, err := t.tr.Next()
@@ -49,8 +49,8 @@ func (t *Reader) Name() string {
 	return path.Base(path.Clean(t.first.Name))
 }
 
-// next returns the next entry. Of a directory the first is its own, called ".".
-// The end is io.EOF.
+// next returns the next entry. If the tree is a directory, its first entry is
+// ".", the directory itself. At the end, next returns io.EOF.
 func (t *Reader) next() (*tar.Header, error) {
 	if h := t.first; h != nil {
 		t.first = nil
@@ -70,7 +70,7 @@ func (t *Reader) next() (*tar.Header, error) {
 	return h, t.check(h)
 }
 
-// check looks at one entry, and counts it.
+// check checks one entry and takes it off the budget.
 func (t *Reader) check(h *tar.Header) error {
 	if _, err := localName(h.Name); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (t *Reader) check(h *tar.Header) error {
 	return t.budget.entry(h.Name, 0)
 }
 
-// brokenArchive tells that an archive cannot be read further: it is cut, or its
-// packer says why it ends.
+// brokenArchive describes why an archive cannot be read any further: it is
+// truncated, or its packer has reported an error.
 func brokenArchive(err error) error {
 	if errors.Is(err, ErrTooLarge) {
 		return err
@@ -107,18 +107,18 @@ func brokenArchive(err error) error {
 	return fmt.Errorf("read archive: %w", err)
 }
 
-// Writer puts trees together into the archive of one directory. It leaves out
-// times, so that equal trees give equal bytes.
+// Writer combines trees into the archive of one directory. It leaves out times,
+// so that equal trees give identical bytes.
 type Writer struct{ tw *tar.Writer }
 
-// NewWriter begins an archive.
+// NewWriter starts an archive.
 func NewWriter(w io.Writer) (*Writer, error) {
 	t := &Writer{tw: tar.NewWriter(w)}
 	return t, t.tw.WriteHeader(plainHeader(&tar.Header{Typeflag: tar.TypeDir, Mode: 0o755}, "./"))
 }
 
-// Add copies a tree below the given name, "." for the top of the archive. What
-// was added before is replaced where both have the same names.
+// Add copies a tree to the given name in the archive, "." for the top. Where
+// the names are the same, the tree replaces what was added before.
 func (w *Writer) Add(name string, from *Reader) error {
 	for {
 		h, err := from.next()
@@ -144,7 +144,8 @@ func (w *Writer) Add(name string, from *Reader) error {
 // Close ends the archive.
 func (w *Writer) Close() error { return w.tw.Close() }
 
-// Copy writes the archive that is being read to w, a file under the name as.
+// Copy writes the archive that is being read to w. If it is a file, it gets the
+// name as.
 func Copy(w io.Writer, from *Reader, as string) error {
 	out, err := &Writer{tw: tar.NewWriter(w)}, error(nil)
 	if from.dir {
@@ -176,7 +177,8 @@ func copyEntry(tw *tar.Writer, from *Reader, h *tar.Header, as string) error {
 	return nil
 }
 
-// plainHeader returns of a header what this package knows.
+// plainHeader returns a copy of a header with only the fields that this package
+// knows.
 func plainHeader(h *tar.Header, name string) *tar.Header {
 	plain := &tar.Header{
 		Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Size: h.Size,

@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// openAtOnce is how many directories, one in the other, are open while a
-	// tree is removed.
+	// openAtOnce is how many nested directories are open at the same time while
+	// a tree is removed.
 	openAtOnce = 64
-	// maxMoved ends a removal that somebody works against.
+	// maxMoved ends a removal if another process keeps adding to the tree.
 	maxMoved = 1 << 20
 )
 
-// Remove removes a file, or a directory and all that is in it, below root. Links
-// are removed and not followed. It takes itself the right to directories that
-// deny it, needs neither deep recursion nor long paths, and goes on after an
-// error. That name does not exist is no error.
+// Remove removes a file, or a directory with its content, below root. Symbolic
+// links are removed and not followed. Remove changes the mode of directories if
+// it needs to. It works for trees of any depth, with bounded recursion and
+// short paths, and continues after an error. It is no error if name does not
+// exist.
 func Remove(root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	if err == nil && info.IsDir() {
@@ -36,7 +37,8 @@ func Remove(root *os.Root, name string) error {
 	return err
 }
 
-// Empty removes what is in a directory below root, as [Remove] does.
+// Empty removes the content of a directory below root, in the same way as
+// [Remove].
 func Empty(root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -58,11 +60,12 @@ func Empty(root *os.Root, name string) error {
 type remover struct {
 	top   *os.Root
 	moved int   // directories moved to the top
-	err   error // the first
+	err   error // the first one
 }
 
-// empty removes what is in dir, which lies at the given path below the top. What
-// is too deep for now is moved to the top, for the next look at that.
+// empty removes the content of dir, which lies at the given path below the top.
+// A directory that is too deep is moved to the top and removed from there
+// later.
 func (r *remover) empty(dir *os.Root, at string, depth int) {
 	names, err := namesIn(dir)
 	r.note(err)
@@ -71,7 +74,7 @@ func (r *remover) empty(dir *os.Root, at string, depth int) {
 	}
 }
 
-// remove removes one name of dir.
+// remove removes the entry name of dir.
 func (r *remover) remove(dir *os.Root, at, name string, depth int) {
 	err := dir.Remove(name)
 	if err == nil {
@@ -96,7 +99,8 @@ func (r *remover) remove(dir *os.Root, at, name string, depth int) {
 	r.note(err)
 }
 
-// toTop moves a directory to the top. It must be writable: its ".." changes.
+// toTop moves a directory to the top. The directory must be writable, because
+// its ".." changes.
 func (r *remover) toTop(dir *os.Root, at, name string) {
 	makeWritable(dir, name)
 	to := ".pygent-deep-" + strconv.FormatUint(rand.Uint64(), 36)
@@ -107,16 +111,17 @@ func (r *remover) toTop(dir *os.Root, at, name string) {
 	r.moved++
 }
 
-// note keeps the first error. What somebody else has removed meanwhile is none:
-// it would be taken for the end of the whole.
+// note keeps the first error. It ignores that something has already been
+// removed by somebody else, because that error would look as if the whole tree
+// did not exist.
 func (r *remover) note(err error) {
 	if r.err == nil && !errors.Is(err, fs.ErrNotExist) {
 		r.err = err
 	}
 }
 
-// openWritable opens a directory that was seen to be one, to remove what is in
-// it.
+// openWritable opens a directory for removing its content. info is what was
+// seen under that name before.
 func openWritable(root *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 	if info.Mode().Perm()&0o700 != 0o700 {
 		makeWritable(root, name)
@@ -131,5 +136,5 @@ func openWritable(root *os.Root, name string, info fs.FileInfo) (*os.Root, error
 	return dir, nil
 }
 
-// makeWritable gives the owner of a directory all rights to it, if that can be.
+// makeWritable tries to give the owner of a directory all permissions for it.
 func makeWritable(root *os.Root, name string) { _ = root.Chmod(name, 0o700) }

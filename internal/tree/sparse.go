@@ -10,28 +10,30 @@ import (
 	"strings"
 )
 
-// An entry of a sparse file has only its data, and two records that say what
-// the file is: its size, and where the data belongs.
+// An archive holds only the data of a sparse file. Two records of the entry
+// describe the file: its size, and where the data belongs.
 const (
 	recordSize = "PYGENT.size"
 	recordData = "PYGENT.data" // "offset+length,offset+length"
 )
 
 const (
-	// maxExtents bounds the parts of a file that are told apart. A file of more
-	// has its rest copied as it is, zeros included.
+	// maxExtents is the largest number of parts of a file that are recorded. If
+	// a file has more, the rest of it is copied as it is, with its zeros.
 	maxExtents = 4096
-	// minHole is how much a file must have in holes for an archive to say so.
+	// minHole is how many bytes of holes a file must have to be packed as a
+	// sparse file.
 	minHole = 64 << 10
 )
 
 // extent is a part of a file that holds data.
 type extent struct{ offset, length int64 }
 
-// extents are the parts of a file in their order. A file without holes is one.
+// extents are the parts of a file with data, in order. A file without holes is
+// one extent.
 type extents []extent
 
-// bytes returns how much data there is.
+// bytes returns the total size of the data.
 func (x extents) bytes() int64 {
 	var sum int64
 	for _, e := range x {
@@ -40,7 +42,8 @@ func (x extents) bytes() int64 {
 	return sum
 }
 
-// describe makes a header of a whole file one of its parts.
+// describe turns the header of a whole file into that of a sparse file with
+// these extents.
 func (x extents) describe(h *tar.Header) {
 	data := x.bytes()
 	if h.Size == data {
@@ -57,8 +60,8 @@ func (x extents) describe(h *tar.Header) {
 	h.Size = data
 }
 
-// extentsOf returns what a header says of its file: its size, and where its data
-// belongs.
+// extentsOf returns the size of the file that a header describes, and where its
+// data belongs.
 func extentsOf(h *tar.Header) (int64, extents, error) {
 	if h.Size < 0 || foreignSparse(h) {
 		return 0, nil, fmt.Errorf("%w: the size of %q is not what it says", ErrHostile, h.Name)
@@ -106,7 +109,7 @@ func parseExtent(s string) (extent, error) {
 	return extent{from, n}, err
 }
 
-// number reads a number that is not negative.
+// number parses a number that is not negative.
 func number(s string) (int64, error) {
 	n, err := strconv.ParseUint(s, 10, 63)
 	if err != nil {
@@ -115,8 +118,9 @@ func number(s string) (int64, error) {
 	return int64(n), nil
 }
 
-// foreignSparse reports whether an entry is a sparse file as other packers write
-// it: its size would say nothing of what unpacking it takes.
+// foreignSparse reports whether an entry is a sparse file in the format of
+// another packer. The size of such an entry does not tell how much space the
+// file needs.
 func foreignSparse(h *tar.Header) bool {
 	if h.Typeflag == tar.TypeGNUSparse {
 		return true
@@ -129,8 +133,8 @@ func foreignSparse(h *tar.Header) bool {
 	return false
 }
 
-// fill writes a file of the given size to a new file: the data of r where it
-// belongs, and holes else, also for data that is all zeros.
+// fill writes a file of the given size. It puts the data of r where it belongs
+// and leaves holes elsewhere, and also where the data is all zeros.
 func fill(file *os.File, r io.Reader, size int64, x extents, buf []byte) error {
 	var end int64
 	for _, e := range x {
@@ -150,12 +154,12 @@ func fill(file *os.File, r io.Reader, size int64, x extents, buf []byte) error {
 	return file.Truncate(size)
 }
 
-// sparseWriter writes to a new file and leaves holes for pieces that are all
+// sparseWriter writes to a new file, and leaves holes for pieces that are all
 // zeros.
 type sparseWriter struct {
 	file *os.File
 	at   int64 // where the next piece belongs
-	end  int64 // of what was written
+	end  int64 // the end of the data written so far
 }
 
 // Write implements io.Writer.
@@ -170,6 +174,6 @@ func (w *sparseWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// allZero reports whether p holds nothing but zeros: its first byte is one,
-// and each of the others is what the one before is.
+// allZero reports whether p has only zeros. That is so if the first byte is
+// zero and every other byte equals the one before it.
 func allZero(p []byte) bool { return len(p) == 0 || p[0] == 0 && bytes.Equal(p[1:], p[:len(p)-1]) }

@@ -6,21 +6,21 @@ import (
 	"syscall"
 )
 
-// Of lseek, which package syscall does not name.
+// Values for lseek that package syscall does not define.
 const (
 	seekData = 3
 	seekHole = 4
 )
 
-// dataOf returns the parts of a file of the given size that hold data. A file
-// whose holes are small, or cannot be told, is one part.
+// dataOf returns the parts of a file of the given size that hold data. If the
+// holes are small or cannot be determined, the whole file is one part.
 func dataOf(file *os.File, size int64) extents {
 	whole := extents{{0, size}}
 	var x extents
 	for at := int64(0); at < size; {
 		from, err := file.Seek(at, seekData)
 		if errors.Is(err, syscall.ENXIO) || err == nil && from >= size {
-			break // nothing but a hole follows
+			break // only a hole follows
 		}
 		if err != nil {
 			return whole

@@ -4,5 +4,5 @@ package tree
 
 import "os"
 
-// dataOf returns the whole file: where its holes are is not known here.
+// dataOf returns the whole file: on this system the holes are not known.
 func dataOf(_ *os.File, size int64) extents { return extents{{0, size}} }

@@ -8,20 +8,22 @@ import (
 	"strings"
 )
 
-// stagePrefix begins the names of trees that are not complete yet. What follows
-// are two random numbers in base 36, which are hardly ever short.
+// stagePrefix begins the names of temporary directories for trees that are not
+// complete yet. Two random numbers in base 36 follow, which are hardly ever
+// short.
 const (
 	stagePrefix    = ".pygent-stage-"
 	minStageSuffix = 16
 	maxStageSuffix = 26
 )
 
-// newStage makes a directory below root, for a tree that is not complete yet. It
-// is locked, so that others see that somebody is at it.
+// newStage makes a temporary directory below root for a tree that is not
+// complete yet. The directory is locked, so that other processes see that it is
+// in use.
 func newStage(root *os.Root) (name string, lock *os.File, err error) {
 	for {
-		// The generator is seeded from the kernel's, and Mkdir refuses a name that
-		// is taken: package crypto/rand would add nothing but its size.
+		// math/rand is seeded by the kernel, and Mkdir refuses a name that
+		// exists. So crypto/rand would only make the program larger.
 		name = stagePrefix + strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36)
 		if err := root.Mkdir(name, 0o700); err != nil {
 			return "", nil, err
@@ -37,7 +39,8 @@ func newStage(root *os.Root) (name string, lock *os.File, err error) {
 	return name, lock, nil
 }
 
-// errAbandoned tells that a stage was taken for one that nobody is at.
+// errAbandoned means that another process has removed the stage because it took
+// it for abandoned.
 var errAbandoned = errors.New("the tree was taken for abandoned")
 
 func closeLock(lock *os.File) error {
@@ -47,8 +50,8 @@ func closeLock(lock *os.File) error {
 	return lock.Close()
 }
 
-// RemoveStages removes the trees in a directory that somebody began to put
-// together and did not live to finish. Those below it stay.
+// RemoveStages removes the temporary directories of processes that did not
+// complete their trees. It looks only in root itself, not below.
 func RemoveStages(root *os.Root) error {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -67,7 +70,7 @@ func RemoveStages(root *os.Root) error {
 	return err
 }
 
-// isStage reports whether a name is one that newStage gives.
+// isStage reports whether newStage may have made a directory of this name.
 func isStage(name string) bool {
 	suffix, ok := strings.CutPrefix(name, stagePrefix)
 	other := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') }

@@ -4,8 +4,8 @@ package tree
 
 import "os"
 
-// hold holds nothing: directories have no locks here.
+// hold does nothing: directories cannot be locked on this system.
 func hold(*os.Root, string) (*os.File, error) { return nil, nil }
 
-// take takes nothing, as it cannot be told what is held.
+// take fails, because it is unknown whether a stage is in use.
 func take(*os.Root, string) (*os.File, bool) { return nil, false }

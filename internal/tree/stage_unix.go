@@ -12,8 +12,8 @@ import (
 
 const stageFlags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// hold locks a stage for as long as the file is open. A file system without locks
-// is no reason to fail.
+// hold locks a stage for as long as the file is open. If the file system has no
+// locks, the stage is used without one.
 func hold(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, stageFlags, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,8 +29,9 @@ func hold(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// take locks a stage that nobody holds. A directory that others may enter is
-// somebody's with such a name: none is made so.
+// take locks a stage that no process uses. A directory that other users may
+// enter is not a stage, but somebody's directory with a similar name, because
+// stages are private.
 func take(root *os.Root, name string) (lock *os.File, ok bool) {
 	f, err := root.OpenFile(name, stageFlags, 0)
 	if err != nil {

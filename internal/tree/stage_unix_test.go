@@ -13,8 +13,8 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// TestStagesOfTheDeadAreRemoved has a stage that is still being put together, one
-// that somebody was killed at, and what only looks like one.
+// TestStagesOfTheDeadAreRemoved makes a stage that is in use, a stage whose
+// process was killed, and a directory that only looks like a stage.
 func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(from, "f"), []byte("x"), 0o600))

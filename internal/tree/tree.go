@@ -1,16 +1,17 @@
-// Package tree copies trees of files that nobody vouches for, and removes them.
+// Package tree copies and removes file trees that are not trusted.
 //
-// A tree travels as a tar archive. It is either one file, which is the
-// archive's only entry, or a directory, whose first entry is "./" and the others
-// relative to it. [Pack] writes such an archive, [Extract] unpacks it, and
-// [Reader] checks and bounds one on its way from one place to another.
+// A tree is transferred as a tar archive. It is either a single file, the only
+// entry of the archive, or a directory. The first entry of a directory is "./";
+// the names of the others are relative to it. [Pack] writes such an archive,
+// and [Extract] unpacks it. [Reader] checks an archive and limits its size on
+// its way from one place to another.
 //
-// All work below an os.Root, and every directory is opened relative to the open
-// directory that holds it. So no name and no symbolic link leads out, also while
-// somebody changes the tree. Symbolic links below the top are copied as links
-// and never followed.
+// All functions work below an os.Root, and open every directory relative to its
+// open parent. So no name and no symbolic link leads out of the root, even if
+// somebody changes the tree at the same time. Symbolic links below the top are
+// copied as links and never followed.
 //
-// Holes of files stay holes: an archive has only the data of a sparse file, and
+// Sparse files stay sparse: the archive has only the data of such a file, and
 // says where it belongs.
 package tree
 
@@ -25,46 +26,47 @@ import (
 	"strings"
 )
 
-// Errors of this package, to be tested with errors.Is.
+// Errors of this package, for use with errors.Is.
 var (
-	// ErrHostile is returned for an archive that no honest packer makes.
+	// ErrHostile is returned for an archive that no honest packer would make.
 	ErrHostile = errors.New("hostile archive")
-	// ErrTooLarge is returned for a tree beyond the limits.
+	// ErrTooLarge is returned for a tree that exceeds the limits.
 	ErrTooLarge = errors.New("too large to be copied")
-	// ErrNotRegular is returned for a file that is named and is neither a
+	// ErrNotRegular is returned if a file that was asked for is neither a
 	// regular file nor a directory.
 	ErrNotRegular = errors.New("not a regular file")
-	// ErrLink is returned for a symbolic link where none may be.
+	// ErrLink is returned for a symbolic link where links are not allowed.
 	ErrLink = errors.New("a symbolic link, which cannot be copied to here")
 )
 
-// Limits bound a tree. The zero value means the defaults.
+// Limits limit the size of a tree. The zero value means the defaults.
 type Limits struct {
-	Bytes   int64 // of data in all files together, holes left out; default 64 GiB
+	Bytes   int64 // of the data of all files together, without holes; default 64 GiB
 	Entries int64 // files, directories and links; default 1,000,000
 }
 
-// Bounds of a name in a tree.
+// Limits for names in a tree.
 const (
 	maxNameLength = 4096
-	// MaxDepth is how deep a tree may be that is copied.
+	// MaxDepth is how many levels a tree may have to be copied.
 	MaxDepth = 256
 )
 
-// Budget is what is left of [Limits]. Trees that share one are bounded together.
+// Budget is the remaining part of [Limits]. Trees that share a budget are
+// limited together.
 type Budget struct {
 	of             Limits
 	bytes, entries int64
 }
 
-// NewBudget returns a budget of which nothing is spent.
+// NewBudget returns a budget with all of l remaining.
 func NewBudget(l Limits) *Budget {
 	l.Bytes = cmp.Or(l.Bytes, 64<<30)
 	l.Entries = cmp.Or(l.Entries, 1_000_000)
 	return &Budget{of: l, bytes: l.Bytes, entries: l.Entries}
 }
 
-// entry takes one entry, and the bytes that it brings, off the budget.
+// entry takes one entry, and the number of bytes in it, off the budget.
 func (b *Budget) entry(name string, bytes int64) error {
 	if b.entries--; b.entries < 0 {
 		return fmt.Errorf("%w: more than %d files", ErrTooLarge, b.of.Entries)
@@ -77,7 +79,7 @@ func (b *Budget) entry(name string, bytes int64) error {
 	return nil
 }
 
-// size writes a number of bytes for people.
+// size formats a number of bytes for people.
 func size(n int64) string {
 	const units = "KMGTPE"
 	if n < 1<<10 {
@@ -90,8 +92,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%.4g %ciB", value, units[unit])
 }
 
-// localName returns the name of an entry for the local system, if it is a
-// proper one below the root.
+// localName returns the name of an entry in the form of the local system. It
+// fails if the name is not a proper one below the root.
 func localName(name string) (string, error) {
 	clean := path.Clean(name)
 	local := filepath.FromSlash(clean)
@@ -117,7 +119,7 @@ func hasParent(name string) bool {
 	return false
 }
 
-// linkTarget checks where a symbolic link leads, which may be anywhere.
+// linkTarget checks the target of a symbolic link. It may lead anywhere.
 func linkTarget(h *tar.Header) error {
 	if h.Linkname == "" || len(h.Linkname) > maxNameLength || strings.ContainsRune(h.Linkname, 0) {
 		return fmt.Errorf("%w: a link to a name of %d bytes", ErrHostile, len(h.Linkname))
@@ -125,12 +127,12 @@ func linkTarget(h *tar.Header) error {
 	return nil
 }
 
-// isTop reports whether an entry stands for the whole tree, which then is a
-// directory.
+// isTop reports whether an entry stands for the whole tree, which is a
+// directory then.
 func isTop(h *tar.Header) bool {
 	return h.Typeflag == tar.TypeDir && path.Clean(h.Name) == "."
 }
 
-// permissions are the bits of a mode that are copied. Those by which a file
-// runs as its owner are not.
+// permissions returns the mode bits that are copied. The setuid and setgid bits
+// are not among them.
 func permissions(h *tar.Header) fs.FileMode { return fs.FileMode(h.Mode).Perm() }

@@ -52,7 +52,7 @@ func tarOf(t testing.TB, entries ...entry) []byte {
 	return buf.Bytes()
 }
 
-// top is the first entry of a directory.
+// top is the first entry of the archive of a directory.
 var top = entry{Header: tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755}}
 
 type entry struct {
@@ -172,7 +172,7 @@ func TestLinksAreRefusedWhereNoneMayBe(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// requireUntouched requires that only dest below parent has changed.
+// requireUntouched requires that nothing below parent but dest has changed.
 func requireUntouched(t *testing.T, parent string) {
 	t.Helper()
 	entries, err := os.ReadDir(parent)
@@ -253,7 +253,7 @@ func TestTruncatedArchivesAreErrors(t *testing.T) {
 }
 
 // FuzzExtract requires that nothing outside of the destination changes,
-// whatever is unpacked.
+// whatever the archive.
 func FuzzExtract(f *testing.F) {
 	f.Add(tarOf(f, file("a/b", "x"), link(tar.TypeSymlink, "l", ".."), file("l/secret", "y")))
 	f.Add(tarOf(f, link(tar.TypeLink, "h", "../secret"), file("../secret", "z")))
@@ -272,7 +272,7 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// sparse is an entry of a sparse file, as a packer writes it.
+// sparse returns an entry for a sparse file in the packer's format.
 func sparse(name, size, data, content string) entry {
 	return entry{tar.Header{Name: name, Format: tar.FormatPAX, PAXRecords: map[string]string{"PYGENT.size": size, "PYGENT.data": data}}, content}
 }

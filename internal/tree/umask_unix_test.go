@@ -16,8 +16,8 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// TestTheUmaskForbidsWriting has an archive with files that everybody may write,
-// as a hostile container sends it.
+// TestTheUmaskForbidsWriting unpacks an archive with files that everybody may
+// write, which a hostile container could send.
 func TestTheUmaskForbidsWriting(t *testing.T) {
 	for _, tt := range []struct {
 		umask           int
@@ -25,7 +25,7 @@ func TestTheUmaskForbidsWriting(t *testing.T) {
 		dir, file, tool os.FileMode
 	}{
 		{0o022, false, 0o755, 0o644, 0o755},
-		{0o077, false, 0o755, 0o644, 0o755}, // reading is not its business
+		{0o077, false, 0o755, 0o644, 0o755}, // the umask does not restrict reading
 		{0o002, false, 0o775, 0o664, 0o775},
 		{0, false, 0o777, 0o666, 0o777},
 		{0o022, true, 0o777, 0o666, 0o777},

@@ -12,16 +12,16 @@ import (
 
 // Entry is a file, directory or link that [Walk] has found.
 type Entry struct {
-	Dir  *os.Root // the open directory that holds it
-	Base string   // its name there
-	Name string   // its slash-separated name from where the walk began
+	Dir  *os.Root // the open directory that holds the entry
+	Base string   // the name in that directory
+	Name string   // the slash-separated path from the start of the walk
 	Info fs.FileInfo
 }
 
-// Walk calls visit for everything below dir, a directory before what is in it
-// and in order of names. Links are visited and never followed. What vanishes
-// meanwhile is left out. It ends at the first error, and visit may return
-// [fs.SkipDir] for a directory.
+// Walk calls visit for everything below dir, sorted by name, and for a
+// directory before its content. Links are visited and never followed. What
+// disappears in the meantime is left out. Walk stops at the first error. visit
+// may return [fs.SkipDir] for a directory.
 func Walk(dir *os.Root, visit func(Entry) error) error {
 	return walk(dir, "", 1, visit)
 }
@@ -56,7 +56,7 @@ func walk(dir *os.Root, name string, depth int, visit func(Entry) error) error {
 	return nil
 }
 
-// descend walks the directory of an entry.
+// descend walks through the directory of an entry.
 func descend(e Entry, depth int, visit func(Entry) error) error {
 	if depth >= MaxDepth {
 		return fmt.Errorf("%w: directories are nested deeper than %d", ErrTooLarge, MaxDepth)
@@ -69,8 +69,8 @@ func descend(e Entry, depth int, visit func(Entry) error) error {
 	return walk(sub, e.Name, depth+1, visit)
 }
 
-// openDir opens the directory of an entry, or returns nil when something else
-// has taken its place: os.Root would follow a link to another directory of dir.
+// openDir opens the directory of an entry. It returns nil if something else has
+// taken the directory's place, because os.Root would follow a link there.
 func openDir(e Entry) (*os.Root, error) {
 	sub, err := e.Dir.OpenRoot(e.Base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,11 +88,11 @@ func openDir(e Entry) (*os.Root, error) {
 	return sub, nil
 }
 
-// maxNames bounds the names of one directory that are held at once.
+// maxNames is how many names of one directory are held in memory at once.
 const maxNames = 1 << 21
 
-// namesIn returns the names in a directory as they are, in order. They need not
-// be UTF-8.
+// namesIn returns the names in a directory, unchanged and sorted. They need not
+// be valid UTF-8.
 func namesIn(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
 	if err != nil {

@@ -16,33 +16,34 @@ import (
 	"github.com/x/pygent/internal/workspace"
 )
 
-// Bounds of what is copied at once.
+// Limits of what is copied at once.
 const (
 	maxBytes   = 1 << 30 // of data, without holes
 	maxEntries = 100_000 // files, directories and links
 )
 
-// Place is a workspace that files are copied from and to.
+// Place is a workspace from which and to which files are copied.
 type Place struct {
-	// Workspace returns where the workspace is, as the paths of its commands have
-	// it; empty when that is not known.
+	// Workspace returns the path of the workspace as its commands see it, or ""
+	// if that is unknown.
 	Workspace func(ctx context.Context) string
-	// Pack has take read the archive of a file or directory.
+	// Pack calls take with the archive of a file or directory.
 	Pack func(ctx context.Context, path string, take func(io.Reader) error) error
-	// Unpack puts a file at dest, or into the directory dest, and what is in a
-	// directory below dest.
+	// Unpack copies the archive into the workspace. A file becomes dest, or
+	// goes into dest if that is a directory. The content of a directory goes
+	// below dest.
 	Unpack func(ctx context.Context, dest string, in *tree.Reader) error
 }
 
 // Copier copies files and directories of a workspace from and to paths of this
-// machine, and knows no other way.
+// machine. It is for runtimes that offer nothing else.
 type Copier interface {
 	ExportFile(ctx context.Context, src, dest string) error
 	UploadFile(ctx context.Context, src, dest string) error
 }
 
-// ByPath returns the place of a [Copier]. It is given paths in directories of
-// their own only, where nothing lies that could lead it astray.
+// ByPath returns the place of a [Copier]. The copier gets only paths in
+// temporary directories of its own, in which nothing can mislead it.
 func ByPath(c Copier, workspace func(ctx context.Context) string) Place {
 	return Place{
 		Workspace: workspace,
@@ -60,11 +61,11 @@ func (p Place) CopyTo(ctx context.Context, w io.Writer, name string) error {
 		if err != nil {
 			return err
 		}
-		return tree.Copy(w, in, path.Base(path.Clean(filepath.ToSlash(name)))) // not as the archive calls it
+		return tree.Copy(w, in, path.Base(path.Clean(filepath.ToSlash(name)))) // the archive's own name for it is not used
 	})
 }
 
-// CopyFrom copies what an archive holds into the place, below dest.
+// CopyFrom copies the content of an archive into the place, below dest.
 func (p Place) CopyFrom(ctx context.Context, r io.Reader, dest string) error {
 	in, err := tree.NewReader(r, newBudget())
 	if err != nil {
@@ -73,8 +74,8 @@ func (p Place) CopyFrom(ctx context.Context, r io.Reader, dest string) error {
 	return p.Unpack(ctx, dest, in)
 }
 
-// Receive copies into the place the archive that export writes. The error is
-// the export's, if it has one.
+// Receive copies the archive that export writes into the place. If export
+// fails, its error is returned.
 func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest string) error {
 	r, w := io.Pipe()
 	var wg sync.WaitGroup
@@ -84,7 +85,7 @@ func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest
 		w.CloseWithError(exported)
 	})
 	err := p.CopyFrom(ctx, r, dest)
-	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // so that the export cannot hang
+	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // unblocks export
 	wg.Wait()
 	return sayRemedy(cmp.Or(exported, err))
 }
@@ -116,9 +117,9 @@ func (p Place) Rel(ctx context.Context, name string) (string, error) {
 	return clean, nil
 }
 
-// SamePath returns where a file of another workspace goes when nothing is said:
-// to the same path. Where the place has no such path, since the workspaces have
-// different names, that is the path's base.
+// SamePath returns the default destination of a file from another workspace:
+// the same path. If that path is not in this workspace, because the two have
+// different names, it is the base name.
 func (p Place) SamePath(ctx context.Context, name string) (string, error) {
 	rel, err := p.Rel(ctx, name)
 	if clean := path.Clean(filepath.ToSlash(name)); err != nil && path.IsAbs(clean) && clean != "/" {
@@ -127,12 +128,13 @@ func (p Place) SamePath(ctx context.Context, name string) (string, error) {
 	return rel, err
 }
 
-// newBudget bounds what one delegation or collection copies.
+// newBudget returns the budget for the files of one delegation or collection.
 func newBudget() *tree.Budget {
 	return tree.NewBudget(tree.Limits{Bytes: maxBytes, Entries: maxEntries})
 }
 
-// sayRemedy adds what can be done about files that are too large.
+// sayRemedy adds to an error about files that are too large what can be done
+// about it.
 func sayRemedy(err error) error {
 	if errors.Is(err, tree.ErrTooLarge) {
 		return fmt.Errorf("%w; name only the files that are needed, or pack them smaller", err)
@@ -162,7 +164,7 @@ func packByPath(ctx context.Context, c Copier, p string, take func(io.Reader) er
 	return workspace.Pipe(ctx, func(w io.Writer) error { return src.Pack(w, base, limits) }, take)
 }
 
-// unpackByPath refuses links: the copier might follow them.
+// unpackByPath refuses links, because the copier might follow them.
 func unpackByPath(ctx context.Context, c Copier, in *tree.Reader, dest string) (err error) {
 	dir, err := workspace.MakeTemp(false)
 	if err != nil {

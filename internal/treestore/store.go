@@ -1,8 +1,8 @@
-// Package treestore carries files from one workspace to another. A [Place] is a
-// workspace that files come from and go to, a [Store] keeps what is on its way:
-// archives that are named by their content, so that the same files are kept
-// once. Nothing is unpacked on this machine but for runtimes that know no other
-// way. Package pygent gives tasks their files with it.
+// Package treestore copies files from one workspace to another. A [Place] is a
+// workspace that files come from or go to. A [Store] keeps files in between, as
+// archives that are named after their content, so that the same files are
+// stored only once. Files are unpacked on this machine only for runtimes that
+// can copy in no other way. Package pygent uses it to give files to tasks.
 package treestore
 
 import (
@@ -23,20 +23,20 @@ import (
 // ErrClosed is returned by a store after Close.
 var ErrClosed = errors.New("the store of files is closed")
 
-// scheme begins the reference of an archive.
+// scheme begins the reference of every archive.
 const scheme = "sha256:"
 
-// Store keeps sets of files until nobody needs them any more. The zero Store is
+// Store keeps sets of files until they are no longer needed. The zero Store is
 // empty and ready to use. It is safe for concurrent use.
 type Store struct {
 	mu     sync.Mutex
-	dir    string         // made at the first use
-	refs   map[string]int // by reference, how many have yet to unpack it
+	dir    string         // made when it is first used
+	refs   map[string]int // by reference: how many calls of Collect still need it
 	closed bool
 }
 
 // Collect copies files and directories of a place into the store and returns
-// their reference. Release it when it is not needed.
+// their reference. Call Release when they are no longer needed.
 func (s *Store) Collect(ctx context.Context, from Place, paths []string) (ref string, err error) {
 	dir, err := s.open()
 	if err != nil {
@@ -45,7 +45,8 @@ func (s *Store) Collect(ctx context.Context, from Place, paths []string) (ref st
 	return s.put(dir, func(w io.Writer) error { return pack(ctx, from, paths, w) })
 }
 
-// pack writes the archive of several files and directories, each under its path.
+// pack writes one archive of several files and directories, each under its own
+// path.
 func pack(ctx context.Context, from Place, paths []string, w io.Writer) error {
 	out, err := tree.NewWriter(w)
 	if err != nil {
@@ -81,12 +82,12 @@ func (s *Store) open() (string, error) {
 	if s.dir != "" {
 		return s.dir, nil
 	}
-	dir, err := workspace.MakeTemp(false) // found and removed when this process dies
+	dir, err := workspace.MakeTemp(false) // if this process dies, it is found and removed
 	s.dir = dir
 	return dir, err
 }
 
-// put keeps the archive that fill writes.
+// put stores the archive that fill writes.
 func (s *Store) put(dir string, fill func(io.Writer) error) (string, error) {
 	f, err := os.CreateTemp(dir, "tar-")
 	if err != nil {
@@ -112,7 +113,7 @@ func (s *Store) put(dir string, fill func(io.Writer) error) (string, error) {
 }
 
 // Unpack copies the files of a reference to the top of a place. An empty
-// reference has none.
+// reference means no files.
 func (s *Store) Unpack(ctx context.Context, to Place, ref string) error {
 	if ref == "" {
 		return nil
@@ -125,7 +126,7 @@ func (s *Store) Unpack(ctx context.Context, to Place, ref string) error {
 	return to.CopyFrom(ctx, f, ".")
 }
 
-// Release says that one of those who collected the files needs them no longer.
+// Release says that one call of Collect no longer needs its files.
 func (s *Store) Release(ref string) {
 	if ref == "" {
 		return
@@ -134,7 +135,7 @@ func (s *Store) Release(ref string) {
 	defer s.mu.Unlock()
 	if s.refs[ref]--; s.refs[ref] <= 0 {
 		delete(s.refs, ref)
-		_ = os.Remove(filepath.Join(s.dir, strings.TrimPrefix(ref, scheme))) // Close removes it at the latest
+		_ = os.Remove(filepath.Join(s.dir, strings.TrimPrefix(ref, scheme))) // if this fails, Close removes it
 	}
 }
 
@@ -144,7 +145,7 @@ func (s *Store) path(ref string) string {
 	return filepath.Join(s.dir, filepath.Base(strings.TrimPrefix(ref, scheme)))
 }
 
-// Close removes the store.
+// Close removes the store with all its files.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -63,7 +63,7 @@ func TestPathsOfAPlace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		place     Place
 		path      string
-		rel, same string // empty where there is none
+		rel, same string // empty if there is none
 	}{
 		"relative":          {place, "a/../b", "b", "b"},
 		"the workspace":     {place, "/work/", ".", "."},

@@ -14,16 +14,16 @@ import (
 
 // Source is a file or directory of this machine that is to be copied.
 type Source struct {
-	Base string // the name that it was given by
+	Base string // the base name that the caller used
 	Dir  bool
 
 	root *os.Root
-	name string // below root
+	name string // the name below root
 	path string
 }
 
-// OpenSource opens what its caller names. A link by that name, or on the way to
-// it, is what it leads to; links below it are links.
+// OpenSource opens a file or directory. Symbolic links in path, also as its
+// last element, are followed; links below it are copied as links.
 func OpenSource(path string) (*Source, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -42,8 +42,9 @@ func OpenSource(path string) (*Source, error) {
 	return s, nil
 }
 
-// OpenSourceIn opens what somebody names who may only name what is in dir: no
-// link leads out of it. The error of one that does matches [ErrOutside].
+// OpenSourceIn opens a file or directory in dir on behalf of somebody who may
+// not use anything else. No symbolic link may lead out of dir; the error then
+// matches [ErrOutside].
 func OpenSourceIn(dir, name string) (*Source, error) {
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("%s: %w", name, ErrOutside)
@@ -74,8 +75,8 @@ func openSource(dir, name string) (*Source, error) {
 	return &Source{Dir: info.IsDir(), root: root, name: name}, nil
 }
 
-// Pack writes the archive of the source, as package tree makes it. As is what a
-// file is to be called.
+// Pack writes the archive of the source; see package tree. as is the name of a
+// file in the archive.
 func (s *Source) Pack(w io.Writer, as string, limits tree.Limits) error {
 	if err := tree.Pack(w, s.root, s.name, tree.PackOptions{As: as, Limits: limits}); err != nil {
 		return fmt.Errorf("%s: %w", s.path, cause(err))
@@ -86,20 +87,21 @@ func (s *Source) Pack(w io.Writer, as string, limits tree.Limits) error {
 // Close releases the source.
 func (s *Source) Close() error { return s.root.Close() }
 
-// Destination is where on this machine a copy goes.
+// Destination is the place on this machine where a copy goes.
 type Destination struct {
-	into *os.Root // the directory that the copy goes into
-	as   string   // the file's name there; empty for a directory's content
+	into *os.Root // the directory into which the copy goes
+	as   string   // the name of the file there; empty for the content of a directory
 
-	parent *os.Root // of a directory that was made for the copy, else nil
+	parent *os.Root // the parent of a directory that was made for the copy, else nil
 	made   string
 	filled bool // the copy is complete
 }
 
-// OpenDestination opens the place of a copy of a file or directory: a directory
-// at path is filled, and takes a file under its base name; else path becomes
-// that directory or file. The way to path is the caller's. What is at path may
-// be somebody else's: a link there is replaced by a file, and refused where it
+// OpenDestination opens the destination of a copy. If path is a directory, the
+// content of a copied directory goes into it, and a copied file goes there
+// under base. Otherwise path itself becomes the directory or file. The caller
+// is responsible for the directories above path. What is at path may belong to
+// somebody else: a symbolic link there is replaced by a file, and refused if it
 // leads to a directory.
 func OpenDestination(path, base string, dir bool) (*Destination, error) {
 	abs, err := filepath.Abs(path)
@@ -149,7 +151,7 @@ func openDestination(parent *os.Root, name, base string, dir, intoDir bool) (*De
 	return &Destination{into: parent, as: name}, nil
 }
 
-// makeDestination makes the directory that a copy goes into.
+// makeDestination makes the directory into which a copy goes.
 func makeDestination(parent *os.Root, name, base string, dir bool) (*Destination, error) {
 	if err := parent.Mkdir(name, 0o777); err != nil {
 		return nil, err
@@ -172,21 +174,21 @@ func (d *Destination) Unpack(r io.Reader, o tree.ExtractOptions) error {
 	return err
 }
 
-// Close releases the destination. What was made for a copy that did not come is
-// gone then.
+// Close releases the destination. If the copy was not completed, it removes the
+// directory that was made for it.
 func (d *Destination) Close() error {
 	err := d.into.Close()
 	if d.parent == nil {
 		return err
 	}
 	if !d.filled {
-		_ = d.parent.Remove(d.made) // stays where it is no longer empty
+		_ = d.parent.Remove(d.made) // fails, as it should, if the directory is not empty
 	}
 	return errors.Join(err, d.parent.Close())
 }
 
 // splitHost splits an absolute path into a directory and a name in it. The root
-// of a file system is its own directory.
+// of a file system is split into itself and ".".
 func splitHost(path string) (dir, name string) {
 	dir, name = filepath.Split(filepath.Clean(path))
 	if name == "" {

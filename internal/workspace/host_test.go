@@ -35,8 +35,8 @@ func TestNothingAtADestinationIsWrittenThrough(t *testing.T) {
 	victim := filepath.Join(outside, "file")
 	require.NoError(t, os.WriteFile(victim, []byte("old"), 0o644))
 	for name, tt := range map[string]struct {
-		link, target string // what is at the destination before
-		what, dest   string // what is exported to where
+		link, target string // what exists at the destination beforehand
+		what, dest   string // what is exported, and to where
 		err          string
 	}{
 		"a file in place of a link":             {"file", victim, "tree/file", "file", ""},

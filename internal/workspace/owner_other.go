@@ -2,5 +2,5 @@
 
 package workspace
 
-// Owner returns false: files have no such owners here.
+// Owner always returns false: files have no such owners on this system.
 func (t *Tree) Owner() (uid, gid int, ok bool) { return 0, 0, false }

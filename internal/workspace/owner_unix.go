@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Owner returns whom the tree's directory belongs to, and false where that is
+// Owner returns the owner of the tree's directory. ok is false if it is
 // unknown.
 func (t *Tree) Owner() (uid, gid int, ok bool) {
 	info, err := t.root.Stat(".")

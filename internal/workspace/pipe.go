@@ -7,12 +7,12 @@ import (
 	"io"
 )
 
-// errTaken tells a writer that nobody reads any more, for a reason of the
-// reader's own.
+// errTaken tells the writer that the reader has stopped for a reason of its
+// own.
 var errTaken = errors.New("the reader has stopped")
 
-// Pipe has take read what fill writes, and waits for both. The end of ctx ends
-// both, unless take had what it wanted by then. The error is that of the one who
+// Pipe lets take read what fill writes, and waits for both. If ctx ends, both
+// end, unless take has finished by then. Pipe returns the error of the one that
 // failed first.
 func Pipe(ctx context.Context, fill func(io.Writer) error, take func(io.Reader) error) error {
 	if err := ctx.Err(); err != nil {
@@ -28,7 +28,7 @@ func Pipe(ctx context.Context, fill func(io.Writer) error, take func(io.Reader) 
 		filled <- err
 	}()
 	taken := take(r)
-	late := taken == nil && !stop() // so that ctx can only have cut off padding
+	late := taken == nil && !stop() // so that only padding can be lost to the end of ctx
 	if taken == nil {
 		_, taken = io.Copy(io.Discard, r) // padding
 	}

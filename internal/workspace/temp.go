@@ -14,17 +14,18 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// Names of temporary workspaces, which lie in the directory for temporary files
-// like those of other programs: only the note tells whose a directory is.
+// Names of temporary workspaces. They are in the directory for temporary files,
+// like those of other programs; only the note says whose a directory is.
 const (
-	tempPrefix = "pygent-"   // of the parent's name
-	tempDir    = "workspace" // in the parent
-	noteFile   = "owner"     // beside it, made by [owner.Self.Note]
+	tempPrefix = "pygent-"   // begins the parent's name
+	tempDir    = "workspace" // the workspace, in the parent
+	noteFile   = "owner"     // the note beside it, made by [owner.Self.Note]
 )
 
-// MakeTemp makes a temporary workspace and returns its path. Its parent is
-// private to the caller, so that a workspace which any user of a container may
-// write (open) is still closed to the other users of this machine.
+// MakeTemp makes a temporary workspace and returns its path. With open, any
+// user of a container may write the workspace. Its parent is private to the
+// calling user, so that other users of this machine cannot reach the workspace
+// even then.
 func MakeTemp(open bool) (string, error) {
 	parent, err := os.MkdirTemp("", tempPrefix)
 	if err != nil {
@@ -36,7 +37,7 @@ func MakeTemp(open bool) (string, error) {
 		err = os.Mkdir(dir, 0o700)
 	}
 	if err == nil && open {
-		err = os.Chmod(dir, 0o777) // past the umask
+		err = os.Chmod(dir, 0o777) // regardless of the umask
 	}
 	if err != nil {
 		os.RemoveAll(parent)
@@ -45,21 +46,22 @@ func MakeTemp(open bool) (string, error) {
 	return dir, nil
 }
 
-// Temp is a temporary workspace that was found.
+// Temp is a temporary workspace that FindTemps has found.
 type Temp struct {
-	Path   string // of the parent
-	Owner  string // the process that made it
-	Proved bool   // this user's pygent made it under that name
+	Path   string // of the parent directory
+	Owner  string // the name of the process that made it
+	Proved bool   // it is proved that this user's pygent made it under that name
 	Made   time.Time
 }
 
-// FindTemps lists the temporary workspaces of this user, also of earlier
-// versions, which prove nothing. Directories of other programs are left out.
+// FindTemps lists the temporary workspaces of this user. Those of earlier
+// versions are included, but have no proof. Directories of other programs are
+// left out.
 func FindTemps() []Temp {
 	dir := os.TempDir()
 	names, err := readNames(dir)
 	if err != nil {
-		return nil // there is none then
+		return nil // the directory does not exist
 	}
 	var found []Temp
 	for _, name := range names {
@@ -85,18 +87,18 @@ func readNames(dir string) ([]string, error) {
 	return names, err
 }
 
-// errNoTemp tells that a directory is not a temporary workspace of this user.
+// errNoTemp means that a directory is not a temporary workspace of this user.
 var errNoTemp = errors.New("not a temporary workspace of pygent")
 
-// openTemp opens the parent of a temporary workspace and looks at it through
-// nothing but the opened directory, so that nobody can put another in its place.
+// openTemp opens the parent of a temporary workspace. It examines the parent
+// only through the opened directory, so that nobody can exchange it meanwhile.
 func openTemp(parent string) (_ *os.Root, t Temp, err error) {
 	before, err := os.Lstat(parent)
 	if err != nil {
 		return nil, t, err
 	}
 	if !before.IsDir() {
-		return nil, t, errNoTemp // a link leads elsewhere
+		return nil, t, errNoTemp // a link, which leads elsewhere
 	}
 	root, err := os.OpenRoot(parent)
 	if err != nil {
@@ -138,8 +140,9 @@ func readNote(root *os.Root, name string) (by string, proved bool, err error) {
 	return by, proved, nil
 }
 
-// likeEarlier refuses a directory that does not look as pygent makes them: there
-// is nothing in it but a workspace and the owner's name.
+// likeEarlier checks a directory without a proof. It refuses one that does not
+// look like those of pygent: they contain only a workspace and the owner's
+// note.
 func likeEarlier(root *os.Root, by string) error {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -152,8 +155,8 @@ func likeEarlier(root *os.Root, by string) error {
 	return nil
 }
 
-// RemoveFound removes a temporary workspace that FindTemps found. One whose
-// owner lives stays.
+// RemoveFound removes a temporary workspace that FindTemps has found. It
+// refuses if the workspace's owner is alive.
 func RemoveFound(parent string) error {
 	root, t, err := openTemp(parent)
 	if errors.Is(err, fs.ErrNotExist) && isGone(parent) {
@@ -170,8 +173,8 @@ func RemoveFound(parent string) error {
 
 var errInUse = errors.New("it is in use")
 
-// RemoveTemp removes a workspace that this process made with MakeTemp, read-only
-// directories included.
+// RemoveTemp removes a workspace that this process made with MakeTemp.
+// Read-only directories in it are removed too.
 func RemoveTemp(dir string) error {
 	parent := filepath.Dir(dir)
 	root, t, err := openTemp(parent)
@@ -192,9 +195,9 @@ func isGone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// removeTemp removes what is in an opened parent, and the parent. What tells
-// whom it belongs to goes last, so that a removal that is cut short is finished
-// by whoever finds it.
+// removeTemp removes the content of an opened parent, and the parent. The note
+// with the owner is removed last. So if the removal is interrupted, whoever
+// finds the directory can finish it.
 func removeTemp(root *os.Root, parent string) error {
 	err := tree.Remove(root, tempDir)
 	if err == nil {
@@ -204,5 +207,5 @@ func removeTemp(root *os.Root, parent string) error {
 	if err != nil {
 		return err
 	}
-	return os.Remove(parent) // of an empty directory: nothing else goes
+	return os.Remove(parent) // removes only an empty directory
 }

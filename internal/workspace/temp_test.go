@@ -32,11 +32,11 @@ func TestTemporaryWorkspaceTellsItsOwner(t *testing.T) {
 	require.NoError(t, workspace.RemoveFound(filepath.Dir(dir)))
 }
 
-// earlier is what earlier versions wrote of a process that is no more.
+// earlier is what an earlier version wrote for a process that no longer exists.
 const earlier = "host/boot/pid:[4026531836]/1/1"
 
-// spoiled are the ways in which a directory is not, or no longer, one that
-// pygent made there.
+// spoiled are ways in which a directory can fail to be one that pygent made
+// there.
 var spoiled = map[string]func(t *testing.T, parent string) (moved string){
 	"renamed to keep it": func(t *testing.T, parent string) string {
 		require.NoError(t, os.Rename(parent, parent+"-kept"))
@@ -57,7 +57,8 @@ var spoiled = map[string]func(t *testing.T, parent string) (moved string){
 	},
 }
 
-// foreign are directories that only share the beginning of a name with ours.
+// foreign are directories that share only the beginning of their name with
+// ours.
 var foreign = map[string]func(t *testing.T, parent string){
 	"empty":              func(t *testing.T, parent string) { require.NoError(t, os.RemoveAll(parent)); mkdir(t, parent) },
 	"nothing but a file": func(t *testing.T, parent string) { require.NoError(t, os.Remove(filepath.Join(parent, "owner"))) },
@@ -98,8 +99,8 @@ func mkdir(t *testing.T, dir string) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 }
 
-// TestOnlyWhatIsProvedIsTakenForOurs has temporary workspaces that were moved or
-// changed: they are found, as they may be ours, but prove nothing.
+// TestOnlyWhatIsProvedIsTakenForOurs moves or changes temporary workspaces.
+// They are still found, because they may be ours, but they are not proved.
 func TestOnlyWhatIsProvedIsTakenForOurs(t *testing.T) {
 	for name, spoil := range spoiled {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +136,8 @@ func TestDirectoriesOfOtherProgramsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// tempWithWork makes a temporary workspace with a file, in a directory of its own.
+// tempWithWork makes a temporary workspace with a file in it, in a directory of
+// its own.
 func tempWithWork(t *testing.T) string {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
@@ -154,8 +156,8 @@ func TestWhatIsInUseIsNotRemoved(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "work"))
 }
 
-// TestWorkspaceOfAnotherProcessIsNotRemovedAsOurs has one that this user's pygent
-// made, in another process.
+// TestWorkspaceOfAnotherProcessIsNotRemovedAsOurs uses a workspace that another
+// process of this user's pygent made.
 func TestWorkspaceOfAnotherProcessIsNotRemovedAsOurs(t *testing.T) {
 	dir := tempWithWork(t)
 	parent := filepath.Dir(dir)

@@ -1,9 +1,10 @@
-// Package workspace holds confined file trees: directories whose files are
-// read, written and copied such that no path and no symbolic link leads out.
+// Package workspace gives access to confined file trees: directories whose
+// files are read, written and copied in such a way that no path and no symbolic
+// link leads out.
 //
-// The confinement is that of [os.Root], which resolves every path component by
-// component below one open directory. It holds while commands change the tree
-// at the same time.
+// The confinement relies on [os.Root], which resolves every element of a path
+// relative to an open directory. It holds even if commands change the tree at
+// the same time.
 package workspace
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// Errors of a Tree, to be tested with errors.Is.
+// Errors of a Tree, for use with errors.Is.
 var (
 	// ErrOutside is returned for a path that leads out of the tree.
 	ErrOutside = errors.New("path is outside the workspace")
@@ -30,18 +31,18 @@ var (
 	ErrTooLarge = errors.New("the file is too large to read at once")
 )
 
-// Tree is a directory with everything below it. Paths given to its methods
-// are slash-separated and relative to the directory; absolute ones are
-// accepted where they start with the directory itself or with the mount point
-// under which commands see it. All methods are safe for concurrent use.
+// Tree is a directory with everything below it. Its methods take
+// slash-separated paths relative to the directory. Absolute paths are accepted
+// if they begin with the directory itself or with a mount point under which
+// commands see it. All methods are safe for concurrent use.
 type Tree struct {
 	root   *os.Root
 	dir    string   // absolute, without symbolic links
-	mounts []string // other absolute names of dir, slash-separated
+	mounts []string // other absolute paths of dir, slash-separated
 }
 
-// Open returns the tree of an existing directory, which commands see at the
-// given mount points as well.
+// Open returns the tree of an existing directory. mounts are further paths
+// under which commands see the directory.
 func Open(dir string, mounts ...string) (*Tree, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -62,21 +63,23 @@ func Open(dir string, mounts ...string) (*Tree, error) {
 	return t, nil
 }
 
-// escapes reports whether an error of root says that a path leads out of it. The
-// standard library does not export that error: it is provoked.
+// escapes reports whether an error of root says that a path leads out of it.
+// The standard library does not export that error, so it is provoked here for
+// comparison.
 func escapes(root *os.Root, err error) bool {
 	_, escape := root.Lstat("..")
 	return errors.Is(err, cause(escape))
 }
 
-// Dir is the absolute path of the tree's directory, free of symbolic links.
+// Dir returns the absolute path of the tree's directory, without symbolic
+// links.
 func (t *Tree) Dir() string { return t.dir }
 
 // Close releases the directory. It removes nothing.
 func (t *Tree) Close() error { return t.root.Close() }
 
 // Rel returns name as a clean path relative to the tree, "." for the tree
-// itself. It looks at the name only, never at the disk.
+// itself. It examines only the name and does not access the disk.
 func (t *Tree) Rel(name string) (string, error) {
 	clean := path.Clean(filepath.ToSlash(name))
 	if path.IsAbs(clean) || filepath.IsAbs(name) {
@@ -96,7 +99,7 @@ func (t *Tree) Rel(name string) (string, error) {
 	return clean, nil
 }
 
-// Stat describes the file or directory at name; symbolic links are followed
+// Stat describes the file or directory at name. Symbolic links are followed
 // inside the tree.
 func (t *Tree) Stat(name string) (fs.FileInfo, error) {
 	rel, err := t.Rel(name)
@@ -110,8 +113,8 @@ func (t *Tree) Stat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// ReadFile returns the content of a regular file of at most limit bytes;
-// larger ones give [ErrTooLarge].
+// ReadFile returns the content of a regular file. If it has more than limit
+// bytes, the error is [ErrTooLarge].
 func (t *Tree) ReadFile(name string, limit int64) ([]byte, error) {
 	f, info, err := t.open(name)
 	if err != nil {
@@ -121,7 +124,7 @@ func (t *Tree) ReadFile(name string, limit int64) ([]byte, error) {
 	if info.Size() > limit {
 		return nil, fmt.Errorf("%s: %w: %d bytes, the limit is %d", name, ErrTooLarge, info.Size(), limit)
 	}
-	// The file may grow while it is read, and files of /proc have no size.
+	// The file may grow while it is read, and files in /proc report no size.
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, t.errorAt(name, err)
@@ -132,7 +135,8 @@ func (t *Tree) ReadFile(name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// ReadRange returns at most limit bytes from offset on, and the file's size.
+// ReadRange returns at most limit bytes from offset on, and the size of the
+// whole file.
 func (t *Tree) ReadRange(name string, offset, limit int64) ([]byte, int64, error) {
 	if offset < 0 || limit < 0 {
 		return nil, 0, fmt.Errorf("%s: negative offset or limit", name)
@@ -149,9 +153,10 @@ func (t *Tree) ReadRange(name string, offset, limit int64) ([]byte, int64, error
 	return data, info.Size(), nil
 }
 
-// WriteFile creates or replaces a file, with the directories it needs. A new
-// file takes its place at once, so that no reader sees half of it. The mode of
-// an existing file is kept; a symbolic link is written through, inside the tree.
+// WriteFile creates or replaces a file, and makes missing parent directories.
+// The new content appears all at once, so that no reader sees half of it. An
+// existing file keeps its mode. A symbolic link is followed inside the tree, so
+// that its target is written.
 func (t *Tree) WriteFile(name string, data []byte) error {
 	rel, err := t.Rel(name)
 	if err != nil {
@@ -188,14 +193,14 @@ func (t *Tree) write(rel string, data []byte) error {
 		return err
 	})
 	if !begun && errors.Is(err, fs.ErrPermission) && info != nil {
-		return t.overwrite(rel, data) // the directory is read-only, the file may not be
+		return t.overwrite(rel, data) // only the directory may be read-only, and not the file
 	}
 	return err
 }
 
-// ReplaceFile puts a file in place of dest when fill has completed it, and
-// leaves dest as it is when that fails. The file begins with the mode perm,
-// less the umask.
+// ReplaceFile lets fill write a new file, and then puts the file in the place
+// of dest. If fill fails, dest stays as it is. The mode of the new file is perm
+// without the bits of the umask.
 func ReplaceFile(root *os.Root, dest string, perm fs.FileMode, fill func(*os.File) error) error {
 	temp := path.Join(path.Dir(dest), ".pygent-"+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
@@ -211,7 +216,8 @@ func ReplaceFile(root *os.Root, dest string, perm fs.FileMode, fill func(*os.Fil
 	return err
 }
 
-// overwrite replaces the content of what rel leads to, keeping the file itself.
+// overwrite replaces the content of the file to which rel leads, and keeps the
+// file itself.
 func (t *Tree) overwrite(rel string, data []byte) error {
 	f, err := t.root.OpenFile(rel, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
 	if err != nil {
@@ -230,11 +236,12 @@ func (t *Tree) overwrite(rel string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// RemoveStages removes what copies that were killed left in the tree's directory.
+// RemoveStages removes the temporary directories of interrupted copies from the
+// tree's directory.
 func (t *Tree) RemoveStages() error { return tree.RemoveStages(t.root) }
 
-// Pack has take read the archive of the file or directory name, as package tree
-// makes it. A link by that name is followed inside the tree.
+// Pack calls take with the archive of the file or directory name; see package
+// tree. If name is a symbolic link, it is followed inside the tree.
 func (t *Tree) Pack(ctx context.Context, name string, take func(io.Reader) error) error {
 	rel, err := t.Rel(name)
 	if err != nil {
@@ -244,8 +251,8 @@ func (t *Tree) Pack(ctx context.Context, name string, take func(io.Reader) error
 	return t.copyError(name, err)
 }
 
-// Unpack unpacks the archive of a tree, which fill writes, below the directory
-// dir, which is made if it does not exist.
+// Unpack unpacks the archive that fill writes into the directory dir, and makes
+// dir if need be.
 func (t *Tree) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
 	rel, err := t.Rel(dir)
 	if err != nil {
@@ -265,7 +272,7 @@ func (t *Tree) Unpack(ctx context.Context, dir string, fill func(io.Writer) erro
 
 var errNotRegular = errors.New("not a regular file")
 
-// open opens a regular file. It never blocks, also not on a named pipe.
+// open opens a regular file. It never blocks, not even on a named pipe.
 func (t *Tree) open(name string) (*os.File, fs.FileInfo, error) {
 	rel, err := t.Rel(name)
 	if err != nil {
@@ -290,7 +297,8 @@ func (t *Tree) open(name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// errorAt names the path as the caller wrote it, and tells escapes apart.
+// errorAt adds the path as the caller wrote it, and turns an escape into
+// ErrOutside.
 func (t *Tree) errorAt(name string, err error) error {
 	if escapes(t.root, err) {
 		return fmt.Errorf("%s: %w", name, ErrOutside)
@@ -298,8 +306,8 @@ func (t *Tree) errorAt(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, cause(err))
 }
 
-// copyError is errorAt for the error of a whole tree, which may name a file
-// below name.
+// copyError is like errorAt for the error of a whole tree, which may name a
+// file below name.
 func (t *Tree) copyError(name string, err error) error {
 	if err == nil {
 		return nil
@@ -310,8 +318,8 @@ func (t *Tree) copyError(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// cause strips the path from an error of the os package, whose paths are
-// relative to some root and would puzzle the reader.
+// cause removes the path from an error of package os. It is relative to some
+// root and would confuse the reader.
 func cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// state is where owners of the tests keep their key.
+// state is the directory where the owners of the tests keep their key.
 var state string
 
 func TestMain(m *testing.M) {

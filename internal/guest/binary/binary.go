@@ -1,5 +1,5 @@
-// Package binary holds the guest's program for the platforms of containers,
-// compressed. Nothing is unpacked before it is asked for.
+// Package binary embeds the guest's program, compressed, for the platforms on
+// which containers run. It is unpacked only when it is asked for.
 package binary
 
 import (

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestEmbeddedBytesAreWhatTheSourceBuilds fails where the source was changed
-// without go generate.
+// TestEmbeddedBytesAreWhatTheSourceBuilds fails if the source was changed and
+// go generate was not run.
 func TestEmbeddedBytesAreWhatTheSourceBuilds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds two programs")

@@ -14,11 +14,11 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// File puts the guest into dir, if it is not there, and returns its path. The
-// directory is made, and must be one that nobody else can change or replace, as
-// others will open the path: an engine does. The name carries a checksum of the
-// content, so that versions do not meet. It may be called at the same time by
-// several processes.
+// File writes the guest into dir, unless it is there already, and returns its
+// path. It makes the directory if need be. The directory must be one that nobody
+// else can change or replace, because another program (an engine) opens the path
+// later. The file name holds a checksum of the content, so that different
+// versions do not collide. Several processes may call File at the same time.
 func File(dir, arch string) (string, error) {
 	f, err := Open(dir, arch)
 	if err != nil {
@@ -37,8 +37,9 @@ func File(dir, arch string) (string, error) {
 	return path, nil
 }
 
-// Open returns the file of [File], open for reading. Its content was compared
-// through this file, so that what executes it executes the guest.
+// Open returns the file of [File], open for reading. The content was compared
+// through this very descriptor, so whoever executes the descriptor executes the
+// guest.
 func Open(dir, arch string) (*os.File, error) {
 	packed, err := pack(arch)
 	if err != nil {
@@ -67,11 +68,11 @@ func Open(dir, arch string) (*os.File, error) {
 	return openEqual(root, name, want)
 }
 
-// errDiffers tells that a file is not the one that is wanted.
+// errDiffers means that a file does not have the expected content.
 var errDiffers = errors.New("it is another file")
 
-// openEqual opens a file of this user's that others cannot change, and that has a
-// content.
+// openEqual opens a file that belongs to this user, that others cannot change,
+// and that has the given content.
 func openEqual(root *os.Root, name string, want []byte) (*os.File, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -101,7 +102,7 @@ func openEqual(root *os.Root, name string, want []byte) (*os.File, error) {
 	return f, nil
 }
 
-// install puts the guest into its place, whatever is there.
+// install puts the guest in its place and replaces whatever is there.
 func install(root *os.Root, name string, content []byte) error {
 	temp := name + "-" + rand.Text() + ".tmp"
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)

@@ -34,8 +34,8 @@ func TestFileIsMadeOnceAndRepaired(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// TestOnlyOurFileIsTaken has files in the cache that are not what they should be,
-// and are replaced.
+// TestOnlyOurFileIsTaken puts wrong files into the cache, and expects that they
+// are replaced.
 func TestOnlyOurFileIsTaken(t *testing.T) {
 	want, err := binary.Bytes("amd64")
 	require.NoError(t, err)
@@ -71,8 +71,8 @@ func TestOnlyOurFileIsTaken(t *testing.T) {
 	}
 }
 
-// TestCacheOfOthersIsRefused has directories in which others could change or
-// replace the file after it was looked at.
+// TestCacheOfOthersIsRefused uses directories in which other users could change
+// or replace the file after it was checked.
 func TestCacheOfOthersIsRefused(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of Unix")

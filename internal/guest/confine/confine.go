@@ -1,23 +1,24 @@
-// Package confine shuts the guest of the local runtime, and with it every
-// command, off from the rest of the machine. It is done once, before the guest
-// begins: what is confined then executes the guest, and nothing costs a command
-// any time.
+// Package confine cuts the guest of the local runtime, and with it every command,
+// off from the rest of the machine. This happens once, before the guest starts: a
+// process confines itself and then executes the guest. A single command therefore
+// costs no extra time.
 //
-// There are two levels. [Files] is Landlock: files outside of the [Policy] can
-// be neither read nor changed, but their names, modes and times can, and unix
-// sockets and other processes can be reached. [Full] adds namespaces: a root
-// directory in which nothing else exists, processes that see only each other,
-// and no capability but those of a container.
+// There are two levels. [Files] uses Landlock. The content of files outside of
+// the [Policy] can be neither read nor changed. Their names, modes and times can
+// be seen, modes and times can be changed, and Unix sockets and other processes
+// can be reached. [Full] adds namespaces: a root directory that holds nothing
+// else, processes that see only each other, and no capabilities but those of a
+// container.
 //
-// Neither restricts the network.
+// Neither level restricts the network.
 package confine
 
 import "github.com/x/pygent/internal/guest/wire"
 
-// Level says how far a guest is confined.
+// Level is how far a guest is confined.
 type Level int
 
-// The levels, each of which holds more than the one before.
+// The levels, from the weakest to the strongest. Each includes the one before.
 const (
 	None Level = iota
 	Files
@@ -36,18 +37,19 @@ func (l Level) String() string {
 	}
 }
 
-// Names (argv[0]) by which the guest's program knows what to be.
+// Names (argv[0]) that tell the guest's program which role it has.
 const (
-	// Name is a guest that is still to be confined: it reads a frame with its
-	// [Policy] from stdin, and then executes itself as Confined.
+	// Name is a guest that is not confined yet. It reads a frame with its
+	// [Policy] from stdin, confines itself, and executes itself as Confined.
 	Name = "pygent-confine"
-	// TryName tries out a policy of its own, and writes to stdout the version
-	// of Landlock that the kernel has.
+	// TryName tests whether a policy can be applied. It writes the kernel's
+	// version of Landlock to stdout.
 	TryName = "pygent-try"
-	// Keeper is what stays outside when a guest is confined without namespaces:
-	// it starts the guest as Name, and kills what outlives it.
+	// Keeper is the process that stays outside when a guest is confined without
+	// namespaces. It starts the guest as Name, and kills the processes that
+	// outlive it.
 	Keeper = "pygent-keeper"
-	// Confined is a guest on the host's own machine.
+	// Confined is a guest that runs on the host's own machine.
 	Confined = "pygent-guest"
 )
 
@@ -58,19 +60,20 @@ const (
 	MaxPolicy = 1 << 20
 )
 
-// Policy is what a guest may reach besides the system's programs, libraries and
-// settings. Paths are absolute. Those that do not exist are left out.
+// Policy is what a guest may reach in addition to the system's programs,
+// libraries and settings. Paths are absolute. Paths that do not exist are
+// ignored.
 type Policy struct {
 	Level Level
 	Read  []string // may be read and executed
-	Write []string // may be written as well
+	Write []string // may also be written
 
-	// Temp is a private directory for temporary files, which may be written.
-	// Where there are namespaces it also is /tmp.
+	// Temp is a private directory for temporary files, which may be written. With
+	// namespaces it is also mounted at /tmp.
 	Temp string
 
-	// MapUser says that the guest is in a user namespace of its own, in which
-	// it makes itself UID and GID.
+	// MapUser means that the guest is in a user namespace of its own and maps
+	// itself to UID and GID there.
 	MapUser  bool
 	UID, GID int
 }
@@ -86,29 +89,30 @@ func (p *Policy) Fields(c *wire.Codec) {
 	c.Small(&p.GID)
 }
 
-// Support is what the kernel, and its administrator, allow.
+// Support is what the kernel and the machine's administrator allow.
 type Support struct {
 	Level    Level
-	Landlock int    // the version of Landlock; 0 where there is none
-	Why      string // there is not more; empty for Full
+	Landlock int    // the version of Landlock; 0 if there is none
+	Why      string // why no higher level is available; empty for Full
 }
 
-// Usable is the first version of Landlock that does, for moving files between
-// directories can be allowed; the others are the first that restrict something.
+// Versions of Landlock. Usable is the first that is good enough: older ones
+// forbid to move files between directories. Each of the others is the first that
+// restricts one more thing.
 const (
 	Usable    = 2
 	truncates = 3
-	scopes    = 6 // signals and abstract sockets
-	sockets   = 9 // unix sockets that have a path
+	scopes    = 6 // signals and abstract Unix sockets
+	sockets   = 9 // Unix sockets with a path
 )
 
-// Sure reports whether no command can get away: what kills the last of them is
-// out of their reach.
+// Sure reports whether no command can escape. It is so when no command can reach
+// the process that kills those left over.
 func (s Support) Sure() bool {
 	return s.Level == Full || s.Level == Files && s.Landlock >= scopes
 }
 
-// Gaps names what the level leaves open besides the network.
+// Gaps names what the level leaves open, apart from the network.
 func (s Support) Gaps() []string {
 	var gaps []string
 	add := func(open bool, what string) {

@@ -1,2 +1,2 @@
-// Package ownership gives trees of files to their owner.
+// Package ownership changes the owner of whole directory trees.
 package ownership

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree gives a directory, and everything below it, to a user and a group, and
-// takes from files the bits by which they would run as somebody else. It goes
-// on after errors, and returns the first of them with their number. What is on
-// a read-only mount stays as it is.
+// Tree gives a directory, and everything below it, to a user and a group. It also
+// clears the setuid and setgid bits of files. It continues after errors, and
+// returns the first of them with their number. Files on a read-only mount stay as
+// they are.
 //
-// Whoever made the tree may have made it to stop this: names need not be text,
-// and paths may be longer than the kernel takes. So Tree goes down and up by
-// single steps, and knows one directory at a time.
+// The tree may have been made to defeat this: names need not be valid text, and
+// paths may be longer than the kernel accepts. So Tree moves up and down by
+// single steps, and knows only the current directory.
 func Tree(dir *os.File, uid, gid int) error {
 	fd, err := unix.Openat(int(dir.Fd()), ".", directoryFlags, 0)
 	if err != nil {
@@ -43,25 +43,25 @@ func Tree(dir *os.File, uid, gid int) error {
 	}
 }
 
-// directoryFlags open a directory to be read, and no link to one.
+// directoryFlags open a directory for reading, and refuse a symbolic link.
 const directoryFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// walk is on its way through a tree.
+// walk is the state of a walk through a tree.
 type walk struct {
 	uid, gid int
 	fd       int    // the current directory
-	above    []step // from the beginning to the parent of the current directory
+	above    []step // from the start to the parent of the current directory
 	failed   int
 	errs     []error // the first ones
 }
 
-// step is a directory on the way to the current one.
+// step is a directory on the path to the current one.
 type step struct {
 	id      fileID
-	pending []string // directories in it that are still to be visited
+	pending []string // its subdirectories that are still to be visited
 }
 
-// fileID tells a file from others.
+// fileID identifies a file.
 type fileID struct{ dev, ino uint64 }
 
 func idOf(fd int) (fileID, error) {
@@ -70,8 +70,8 @@ func idOf(fd int) (fileID, error) {
 	return fileID{uint64(stat.Dev), stat.Ino}, err
 }
 
-// visit settles the files of the current directory, and returns the names of
-// its directories.
+// visit settles the files of the current directory and returns the names of its
+// subdirectories.
 func (w *walk) visit() (directories []string) {
 	dup, err := unix.FcntlInt(uintptr(w.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func (w *walk) visit() (directories []string) {
 	}
 }
 
-// settle gives a file to the owner, or reports that it is a directory: those
-// are given away once nothing is left to do in them.
+// settle gives a file to the owner. It reports whether the file is a directory: a
+// directory is given away only after everything in it.
 func (w *walk) settle(name string) (isDirectory bool) {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(w.fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -118,7 +118,7 @@ func (w *walk) settle(name string) (isDirectory bool) {
 	return false
 }
 
-// strip takes the bits from a file.
+// strip clears the setuid and setgid bits of a file.
 func (w *walk) strip(name string) error {
 	fd, err := unix.Openat(w.fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -142,8 +142,9 @@ func (w *walk) settleCurrent() {
 	w.note(".", err)
 }
 
-// enter goes down into a directory and returns the names of its directories.
-// One that cannot be entered is given away as it is, and pending is returned.
+// enter moves down into a directory and returns the names of its subdirectories.
+// A directory that cannot be entered is given away as it is, and pending is
+// returned.
 func (w *walk) enter(name string, pending []string) []string {
 	id, err := idOf(w.fd)
 	below := -1
@@ -161,11 +162,11 @@ func (w *walk) enter(name string, pending []string) []string {
 	return w.visit()
 }
 
-// errMoved tells that a directory is no longer where the walk came from.
+// errMoved means that a directory on the path back up was moved during the walk.
 var errMoved = errors.New("a directory was moved meanwhile")
 
-// leave gives away the current directory, goes up, and returns what is pending
-// there.
+// leave gives the current directory away, moves up, and returns the pending
+// subdirectories there.
 func (w *walk) leave() ([]string, error) {
 	last := w.above[len(w.above)-1]
 	up, err := unix.Openat(w.fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -182,12 +183,13 @@ func (w *walk) leave() ([]string, error) {
 }
 
 const (
-	maxErrors    = 5   // told in full
+	maxErrors    = 5   // errors that are reported in full
 	maxErrorName = 100 // bytes of a name
 )
 
-// note keeps an error about a file of the current directory. One that vanished
-// meanwhile is nobody's, and on a read-only mount nothing can have been made.
+// note records an error about a file of the current directory. Two kinds are
+// ignored: the file has vanished, or it is on a read-only mount, where no command
+// can have made anything.
 func (w *walk) note(name string, err error) {
 	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EROFS) {
 		return

@@ -14,7 +14,8 @@ import (
 	"github.com/x/pygent/internal/guest/ownership"
 )
 
-// give gives a tree to nobody, or where the test has no right to, to this user.
+// give gives a tree to the user nobody, or to this user if the test lacks the
+// rights for that.
 func give(t *testing.T, dir string) (uid int, err error) {
 	t.Helper()
 	if uid = os.Getuid(); uid == 0 {
@@ -36,7 +37,7 @@ func requireOwned(t *testing.T, uid int, file string) {
 	}
 }
 
-// setuid makes a file with the bit.
+// setuid makes a file with the setuid bit.
 func setuid(t *testing.T, file string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(file, nil, 0o755))
@@ -65,8 +66,8 @@ func TestTreeWithNamesThatAreNoText(t *testing.T) {
 	requireOwned(t, 0, "/etc/passwd")
 }
 
-// The kernel takes the bits from what is given away, but not from what is the
-// owner's already.
+// The kernel clears the bits of a file when its owner changes, but not if the
+// file already belongs to the new owner.
 func TestTreeTakesEachBitFromTheOwnersFiles(t *testing.T) {
 	dir := t.TempDir()
 	uid := os.Getuid()
@@ -89,7 +90,8 @@ func TestTreeTakesEachBitFromTheOwnersFiles(t *testing.T) {
 	}
 }
 
-// A chain that is deeper than a path can be long, and than descriptors suffice.
+// The chain of directories is deeper than the longest path, and deeper than the
+// number of descriptors that may be open.
 func TestTreeThatIsDeep(t *testing.T) {
 	const depth = 4_200
 	dir := t.TempDir()
@@ -119,7 +121,8 @@ func TestTreeThatIsDeep(t *testing.T) {
 	climb(t, fd, depth)
 }
 
-// climb removes a chain of directories from below, since no path reaches it.
+// climb removes a chain of directories from the deepest one up, since no path
+// reaches that one.
 func climb(t *testing.T, fd, depth int) {
 	t.Helper()
 	require.NoError(t, unix.Unlinkat(fd, "f", 0))
@@ -133,7 +136,7 @@ func climb(t *testing.T, fd, depth int) {
 	unix.Close(fd)
 }
 
-// What cannot be given away is told, and the rest is given away.
+// What cannot be given away is reported, and the rest is given away.
 func TestTreeGoesOnAfterErrors(t *testing.T) {
 	if os.Getuid() != 0 {
 		require.Error(t, giveAsUser(t, t.TempDir()))
@@ -172,7 +175,8 @@ func giveAsUser(t *testing.T, dir string) error {
 	return ownership.Tree(d, 0, 0)
 }
 
-// setImmutable makes a file one that not even root changes.
+// setImmutable sets or clears the attribute that keeps even root from changing
+// a file.
 func setImmutable(t *testing.T, file string, on bool) {
 	t.Helper()
 	const immutable = 0x10

@@ -7,6 +7,6 @@ import (
 	"os"
 )
 
-// Tree gives a directory, and everything below it, to a user and a group. Only
-// the guests of containers are asked for that, which run on Linux.
+// Tree always fails here. Only the guests of containers change owners, and these
+// run on Linux.
 func Tree(*os.File, int, int) error { return errors.ErrUnsupported }

@@ -6,21 +6,22 @@ import (
 	"sync"
 )
 
-// capture takes a command's output and keeps a bounded part of it: the head
-// and the tail in memory, and the whole, up to a limit, in a file once it no
-// longer fits. Writing never fails and never waits for a reader.
+// capture collects a command's output and keeps a bounded part of it. The head
+// and the tail stay in memory. Once they do not suffice, the whole output, up
+// to a limit, goes to a file as well. Writing never fails and never waits for a
+// reader.
 type capture struct {
-	spill func() (*spillFile, error) // makes the file when it is needed; may be nil
+	spill func() (*spillFile, error) // makes the file on demand; may be nil
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	head    []byte     // the first bytes, at most headCap
 	headCap int
-	ring    []byte // the last bytes; a ring once it is tailCap long
+	ring    []byte // the last bytes; a ring buffer once it is tailCap long
 	tailCap int
 	start   int // where the ring begins once it is full
 	total   int64
 	file    *spillFile
-	spilled bool // a file was asked for
+	spilled bool // spill was called
 	closed  bool
 	changed chan struct{} // closed at the next write or at the end; nil while nobody waits
 }
@@ -29,7 +30,7 @@ func newCapture(head, tail int, spill func() (*spillFile, error)) *capture {
 	return &capture{headCap: head, tailCap: max(tail, 1), spill: spill}
 }
 
-// Write takes a piece of output.
+// Write adds a piece of output.
 func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +52,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// keepTail puts p at the end of the ring.
+// keepTail appends p to the ring.
 func (c *capture) keepTail(p []byte) {
 	if len(p) > c.tailCap {
 		p = p[len(p)-c.tailCap:]
@@ -68,8 +69,8 @@ func (c *capture) keepTail(p []byte) {
 	}
 }
 
-// openSpill makes the file and puts in what came so far. Up to here nothing
-// was dropped.
+// openSpill makes the file and writes the output so far into it. Nothing has
+// been dropped up to this point.
 func (c *capture) openSpill() {
 	c.spilled = true
 	if c.spill == nil {
@@ -102,8 +103,8 @@ func (c *capture) notify() {
 	}
 }
 
-// after returns a channel that is closed when there is output beyond offset
-// or when no more comes.
+// after returns a channel that is closed when there is output beyond offset, or
+// when the output has ended.
 func (c *capture) after(offset int64) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,14 +119,15 @@ func (c *capture) after(offset int64) <-chan struct{} {
 	return c.changed
 }
 
-// size returns how much output there was.
+// size returns the number of bytes written so far.
 func (c *capture) size() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.total
 }
 
-// kept returns head and tail, and the file with the whole if there is one.
+// kept returns the head and the tail, and the path of the file with the whole
+// output if there is one.
 func (c *capture) kept() (head, tail []byte, total int64, path string, size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +141,8 @@ func (c *capture) tail() []byte {
 	return append(append(make([]byte, 0, len(c.ring)), c.ring[c.start:]...), c.ring[:c.start]...)
 }
 
-// read returns at most limit bytes from offset on. Where these were dropped,
-// it goes on with the first byte after them that is still there.
+// read returns at most limit bytes from offset on. If those bytes were dropped,
+// it continues at the next byte that is still available.
 func (c *capture) read(offset int64, limit int) (at int64, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,14 +164,14 @@ func clone(p []byte, limit int) []byte {
 	return append([]byte(nil), p[:min(len(p), max(limit, 0))]...)
 }
 
-// spillFile is a file that takes output up to a limit. Its methods are called
-// by one capture, under its mutex.
+// spillFile is a file that stores output up to a limit. A capture calls its
+// methods with its mutex held.
 type spillFile struct {
 	name  string
 	file  *os.File
 	limit int64
 	size  int64
-	full  bool // at its limit, or no room left on the device
+	full  bool // the limit is reached, or the device has no room left
 }
 
 func (f *spillFile) append(p []byte) {
@@ -186,7 +188,7 @@ func (f *spillFile) append(p []byte) {
 	}
 }
 
-// finish closes the file, which stays for those who read on.
+// finish ends the writing. The file stays, so that it can still be read.
 func (f *spillFile) finish() {
 	if f.file != nil {
 		_ = f.file.Close()
@@ -194,8 +196,8 @@ func (f *spillFile) finish() {
 	}
 }
 
-// read returns a part of the file, or nothing where it cannot be read: it
-// lies where commands can remove it.
+// read returns a part of the file. It returns nothing if the file cannot be
+// read: commands can remove it.
 func (f *spillFile) read(offset int64, limit int) []byte {
 	file, err := os.Open(f.name)
 	if err != nil {

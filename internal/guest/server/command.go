@@ -18,22 +18,23 @@ import (
 
 // How long things may take after a command's shell has ended.
 const (
-	// quietTime without output ends the wait for what is left behind.
+	// quietTime without any output ends the wait for processes that are left.
 	quietTime = 20 * time.Millisecond
-	// quietLimit ends it in any case.
+	// quietLimit ends that wait in any case.
 	quietLimit = 50 * time.Millisecond
-	// killLimit is how long after the grace a killed process may take to go.
-	// The host gives up a second later.
+	// killLimit is how long after the grace a killed process may take to
+	// disappear. The host gives up one second later.
 	killLimit = 2 * time.Second
-	// goneLimit is how long output may take to end when no process is left: a
-	// stranger may hold the other end.
+	// goneLimit is how long output may take to end when no process of the
+	// command is left. An unrelated process may hold the other end of the pipe.
 	goneLimit = 100 * time.Millisecond
 )
 
-// defaultKept is how much of an output's head and tail is kept by default.
+// defaultKept is how many bytes of the output's head, and as many of its tail,
+// are kept by default.
 const defaultKept = 16 << 10
 
-// run starts a command and, in the foreground, waits for it.
+// run starts a command. If the command is in the foreground, run waits for it.
 func (s *Server) run(ctx context.Context, st *state, stream *yamux.Stream, payload []byte) error {
 	m := &wire.Run{}
 	if err := wire.Decode(payload, m); err != nil {
@@ -67,7 +68,6 @@ func (s *Server) run(ctx context.Context, st *state, stream *yamux.Stream, paylo
 	return wire.WriteFrame(stream, wire.KindReply, result)
 }
 
-// start starts a command.
 func (s *Server) start(st *state, m *wire.Run) (*job, error) {
 	spec, err := st.spec(m)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Server) start(st *state, m *wire.Run) (*job, error) {
 	return j, nil
 }
 
-// spec returns how to run a command's script under the shell.
+// spec returns how to run a command's script with the shell.
 func (st *state) spec(m *wire.Run) (supervise.Spec, error) {
 	if st.noShell != nil {
 		return supervise.Spec{}, st.noShell
@@ -132,9 +132,9 @@ func kept(n int) int {
 	return min(n, wire.MaxKept)
 }
 
-// handOver returns what a shell takes as its command for a script to run: the
-// script itself, or one that reads it from a file. A file that is returned is to
-// be the command's descriptor 3.
+// handOver returns the argument of the shell's -c for a script: the script
+// itself, or a command that reads the script from a file. If a file is
+// returned, it must become descriptor 3 of the command.
 func handOver(script []byte) (file *os.File, command string, err error) {
 	if throughArg(script) {
 		return nil, string(script), nil
@@ -143,11 +143,12 @@ func handOver(script []byte) (file *os.File, command string, err error) {
 	return file, ". " + quote(path), err
 }
 
-// quote makes one word of a text for a shell.
+// quote quotes a text as one word for a shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// throughArg reports whether a script can go through argv. One that looks for
-// processes by their arguments must not find itself, and so may not.
+// throughArg reports whether a script can be passed in argv. A script that
+// searches for processes by their arguments must not find itself, so such a
+// script goes through a file.
 func throughArg(script []byte) bool {
 	if len(script) > maxArg {
 		return false
@@ -156,8 +157,9 @@ func throughArg(script []byte) bool {
 	return !strings.ContainsRune(text, 0) && !strings.Contains(text, "pkill") && !strings.Contains(text, "pgrep")
 }
 
-// live sends a command's output while it comes. What the host does not take
-// in time is left out. The function it returns stops it and waits.
+// live sends a command's output while it is produced. Output that the host does
+// not take in time is left out. The returned function stops the sending and
+// waits until it has ended.
 func live(w io.Writer, j *job) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -181,8 +183,8 @@ func live(w io.Writer, j *job) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// await waits for the command's shell, ends the command where it must, and
-// says what came of it.
+// await waits for the command's shell, ends the command if it must end, and
+// returns the result.
 func (j *job) await(ctx context.Context, gaveUp <-chan struct{}) *wire.Result {
 	select {
 	case <-j.proc.Exited():
@@ -210,8 +212,8 @@ func (j *job) failed() error {
 	}
 }
 
-// awaitGone waits until nothing of a stopped command is left, or has proved
-// not to be killable.
+// awaitGone waits until no process of a stopped command is left, or until it is
+// clear that some cannot be killed.
 func (j *job) awaitGone() {
 	limit := time.NewTimer(j.grace + killLimit)
 	defer limit.Stop()
@@ -222,7 +224,7 @@ func (j *job) awaitGone() {
 	}
 }
 
-// awaitOutput waits for the end of the output of a command of which nothing
+// awaitOutput waits until the output of a command has ended of which no process
 // is left.
 func (j *job) awaitOutput() {
 	limit := time.NewTimer(goneLimit)
@@ -233,8 +235,9 @@ func (j *job) awaitOutput() {
 	}
 }
 
-// settle gives a command whose shell has ended the time to write what it has
-// left to write. The deadline no longer counts.
+// settle waits a moment after the end of a command's shell, so that its
+// remaining processes can write their last output. The time limit no longer
+// counts.
 func (j *job) settle() {
 	j.limit.end()
 	limit := time.NewTimer(quietLimit)
@@ -255,7 +258,7 @@ func (j *job) settle() {
 	}
 }
 
-// result says what came of a command.
+// result returns the outcome of a command.
 func (j *job) result() *wire.Result {
 	r := &wire.Result{ExitCode: -1, Duration: time.Since(j.started)}
 	r.TimedOut, r.Cancelled = j.why()
@@ -273,7 +276,7 @@ func (j *job) result() *wire.Result {
 	return r
 }
 
-// title returns the beginning of a script, for people.
+// title returns the beginning of a script, to be shown to people.
 func title(script []byte) string {
 	text := strings.ToValidUTF8(string(script[:min(len(script), 160)]), "")
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")

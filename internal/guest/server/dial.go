@@ -12,16 +12,16 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// dialPatience is how long a connection may take to come about.
+// dialPatience is how long the guest tries to connect.
 const dialPatience = 10 * time.Second
 
-// duplex is a connection whose directions end one by one.
+// duplex is a connection whose two directions can be closed separately.
 type duplex interface {
 	io.ReadWriteCloser
 	CloseWrite() error
 }
 
-// dial connects the stream with a port of this machine.
+// dial connects the stream to a TCP port of this machine.
 func (s *Server) dial(ctx context.Context, stream *yamux.Stream, payload []byte) error {
 	m := &wire.Dial{}
 	if err := wire.Decode(payload, m); err != nil {
@@ -37,8 +37,8 @@ func (s *Server) dial(ctx context.Context, stream *yamux.Stream, payload []byte)
 	return joined(ctx, stream, conn)
 }
 
-// pipe copies both ways until both have ended, or one has broken. The end of
-// one direction is passed on and leaves the other open.
+// pipe copies in both directions until both have ended, or one has failed. The
+// end of one direction is passed on and does not end the other.
 func pipe(stream *yamux.Stream, conn duplex) {
 	var in sync.WaitGroup
 	in.Go(func() {

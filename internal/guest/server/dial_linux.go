@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a connected socket. Package net would do as well, but its dialer
-// brings a resolver along, a sixth of the guest's program.
+// socket is a connected TCP socket. Package net is not used, because its dialer
+// includes a resolver, which would be a sixth of the guest's program.
 type socket struct{ *os.File }
 
-// dialLoopback connects to a port of this machine, by IPv4 or else by IPv6.
-// The error is that of the former.
+// dialLoopback connects to a port of this machine by IPv4, or by IPv6 if that
+// fails. If both fail, it returns the error of IPv4.
 func dialLoopback(ctx context.Context, port int) (duplex, error) {
 	conn, err := connect(ctx, unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 	if err == nil {
@@ -32,7 +32,7 @@ func connect(ctx context.Context, family int, address unix.Sockaddr) (*socket, e
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	// As package net does: what is small is not held back.
+	// Package net sets this option too: small writes are sent at once.
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	err = unix.Connect(fd, address)
 	if err != nil && err != unix.EINPROGRESS && err != unix.EINTR {
@@ -50,7 +50,7 @@ func connect(ctx context.Context, family int, address unix.Sockaddr) (*socket, e
 	return s, nil
 }
 
-// await waits until the connection has come about.
+// await waits until the connection is established.
 func (s *socket) await(ctx context.Context) error {
 	if err := s.SetWriteDeadline(time.Now().Add(dialPatience)); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *socket) await(ctx context.Context) error {
 	}
 }
 
-// connected reports whether the attempt to connect has ended, and how.
+// connected reports whether the attempt to connect is over, and its error.
 func connected(fd int) (done bool, err error) {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil {
@@ -88,7 +88,7 @@ func connected(fd int) (done bool, err error) {
 	if code != 0 {
 		return true, unix.Errno(code)
 	}
-	// No error may also mean no answer yet.
+	// No error may also mean that there is no result yet.
 	_, err = unix.Getpeername(fd)
 	return err != unix.ENOTCONN, err
 }

@@ -8,8 +8,8 @@ import (
 	"net"
 )
 
-// dialLoopback connects to a port of this machine, by IPv4 or else by IPv6.
-// The error is that of the former.
+// dialLoopback connects to a port of this machine by IPv4, or by IPv6 if that
+// fails. If both fail, it returns the error of IPv4.
 func dialLoopback(ctx context.Context, port int) (duplex, error) {
 	dialer := net.Dialer{Timeout: dialPatience}
 	conn, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))

@@ -6,8 +6,9 @@ import (
 	"github.com/x/pygent/internal/guest/shell"
 )
 
-// mergeEnv puts lists of variables together. Of several values the last
-// counts: programs differ in which of two they take.
+// mergeEnv joins lists of variables. If a variable occurs more than once, only
+// its last value is kept, because programs differ in which of two values they
+// take.
 func mergeEnv(lists ...[]string) []string {
 	at := make(map[string]int)
 	var env []string

@@ -20,8 +20,8 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// answerFile handles a request about files. All of them go through the
-// workspace's os.Root, which no path and no symbolic link leads out of.
+// answerFile handles a request about files. All access goes through the
+// workspace's os.Root, so that no path and no symbolic link leads out of it.
 func (s *Server) answerFile(st *state, stream *yamux.Stream, kind wire.Kind, payload []byte) error {
 	switch kind {
 	case wire.KindRead:
@@ -68,7 +68,7 @@ func pathRequest(st *state, payload []byte, handle func(name string, m *wire.Pat
 	return handle(name, m)
 }
 
-// pathReply does the same and sends the answer.
+// pathReply decodes a request about a path, handles it and sends the answer.
 func pathReply(st *state, w io.Writer, payload []byte, handle func(name string, m *wire.Path) (wire.Message, error)) error {
 	return pathRequest(st, payload, func(name string, m *wire.Path) error {
 		reply, err := handle(name, m)
@@ -79,7 +79,7 @@ func pathReply(st *state, w io.Writer, payload []byte, handle func(name string, 
 	})
 }
 
-// local returns the name of a path within the workspace.
+// local returns a path relative to the workspace.
 func (st *state) local(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
 		return "", fmt.Errorf("%q: %w", name, fs.ErrInvalid)
@@ -98,8 +98,8 @@ func (st *state) local(name string) (string, error) {
 	return p, nil
 }
 
-// openRegular opens a file for reading, and never waits for the other end of
-// a pipe.
+// openRegular opens a regular file for reading. It does not block on a named
+// pipe.
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	file, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -116,7 +116,8 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return file, nil
 }
 
-// read sends a file's description and then the part of it that was asked for.
+// read sends the description of a file and then the requested part of its
+// content.
 func (st *state) read(stream *yamux.Stream, name string, m *wire.Path) error {
 	file, err := openRegular(st.root, name)
 	if err != nil {
@@ -141,8 +142,8 @@ func (st *state) read(stream *yamux.Stream, name string, m *wire.Path) error {
 	return nil
 }
 
-// abandon makes writes to the stream end once the host has closed it. The
-// function it returns is to be called when all is written.
+// abandon makes writes to the stream fail once the host has closed it. The
+// returned function must be called when everything is written.
 func abandon(stream *yamux.Stream) (done func()) {
 	watched := make(chan struct{})
 	go func() {
@@ -158,7 +159,8 @@ func abandon(stream *yamux.Stream) (done func()) {
 	}
 }
 
-// write replaces a file by the body that follows, at once or not at all.
+// write replaces a file by the body that follows. The file is replaced as a
+// whole or not at all.
 func (st *state) write(stream *yamux.Stream, payload []byte) error {
 	m := &wire.Write{}
 	if err := wire.Decode(payload, m); err != nil {
@@ -177,13 +179,13 @@ func (st *state) write(stream *yamux.Stream, payload []byte) error {
 	return wire.WriteFrame(stream, wire.KindReply, nil)
 }
 
-// target follows symbolic links of the last element, so that writing to a
-// link changes the file it names.
+// target follows symbolic links in the last element of a path, so that writing
+// to a link changes the file that it names.
 func (st *state) target(name string) (string, error) {
 	for range 16 {
 		info, err := st.root.Lstat(name)
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			return name, nil // Its absence is for the caller to find.
+			return name, nil // the caller finds out that it does not exist
 		}
 		to, err := st.root.Readlink(name)
 		if err != nil {
@@ -199,7 +201,7 @@ func (st *state) target(name string) (string, error) {
 	return "", fmt.Errorf("%s: too many symbolic links: %w", name, fs.ErrInvalid)
 }
 
-// replace writes a new file beside the old one and puts it in its place.
+// replace writes a new file in the same directory and renames it to name.
 func (st *state) replace(name string, mode fs.FileMode, body io.Reader) error {
 	if mode = mode.Perm(); mode == 0 {
 		mode = 0o644
@@ -219,8 +221,8 @@ func (st *state) replace(name string, mode fs.FileMode, body io.Reader) error {
 	if err := st.mkdirAll(filepath.Dir(name)); err != nil {
 		return err
 	}
-	// The runtime seeds this generator from the kernel's, and O_EXCL refuses a
-	// name that is taken: package crypto/rand would add nothing but its size.
+	// math/rand is seeded by the kernel, and O_EXCL refuses a name that exists.
+	// So crypto/rand would only make the program larger.
 	temp := filepath.Join(filepath.Dir(name), ".pygent-"+strconv.FormatUint(rand.Uint64(), 36)+strconv.FormatUint(rand.Uint64(), 36))
 	file, err := st.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
@@ -240,12 +242,12 @@ func (st *state) replace(name string, mode fs.FileMode, body io.Reader) error {
 	return err
 }
 
-// onlyWriter hides that a file could read by itself, so that the buffer given
-// to io.CopyBuffer is used.
+// onlyWriter hides the file's ReadFrom method, so that io.CopyBuffer uses the
+// given buffer.
 type onlyWriter struct{ io.Writer }
 
-// mkdirAll makes a directory and its parents, and gives what it made to the
-// owner.
+// mkdirAll makes a directory and its parents, and gives the new directories to
+// the owner.
 func (st *state) mkdirAll(name string) error {
 	if name == "." {
 		return nil
@@ -266,8 +268,8 @@ func (st *state) mkdirAll(name string) error {
 	return err
 }
 
-// give changes the owner of a new file. Where that is not allowed, the file
-// stays with the guest's user.
+// give changes the owner of a new file. If that is not allowed, the file keeps
+// the guest's user.
 func (st *state) give(name string, o *owner) {
 	if o != nil {
 		_ = st.root.Lchown(name, o.UID, o.GID)
@@ -299,7 +301,7 @@ func (st *state) own(name string) error {
 	return ownership.Tree(dir, o.UID, o.GID)
 }
 
-// stat describes a file; a symbolic link is described itself.
+// stat describes a file without following a symbolic link.
 func (st *state) stat(name string) (*wire.Info, error) {
 	info, err := st.root.Lstat(name)
 	if err != nil {
@@ -316,10 +318,11 @@ func describe(info fs.FileInfo) *wire.Info {
 	return &wire.Info{Name: info.Name(), Size: info.Size(), Mode: info.Mode(), ModTime: info.ModTime()}
 }
 
-// maxListed bounds the bytes of a listing's names, so that it fits a reply.
+// maxListed is the largest total size of the names in a listing, in bytes, so
+// that the listing fits into a reply.
 const maxListed = 4 << 20
 
-// list describes what is in a directory, in order of names.
+// list describes the content of a directory, sorted by name.
 func (st *state) list(name string) (*wire.Infos, error) {
 	dir, err := st.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -350,8 +353,8 @@ func (st *state) list(name string) (*wire.Infos, error) {
 	return m, nil
 }
 
-// remove removes a file, or with all a directory and what is in it. The
-// workspace itself stays, and is only emptied.
+// remove removes a file or an empty directory; with all, a directory and its
+// content. The workspace itself is only emptied.
 func (st *state) remove(name string, all bool) error {
 	switch {
 	case name == "." && all:
@@ -383,8 +386,8 @@ func (st *state) tarIn(stream *yamux.Stream, name string, m *wire.Path) error {
 	if err := tree.Extract(body, dir, options); err != nil {
 		return err
 	}
-	// What follows the archive's end is padding; the body's own end tells
-	// whether the host was content.
+	// After the end of the archive there may be padding. The end of the body
+	// says whether the host has sent everything.
 	_, err = io.Copy(io.Discard, body)
 	return err
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// ownerOnHost returns the owner whom the host names, as users are numbered here.
-// The name means something where the workspace is the directory that the host has
-// looked at.
+// ownerOnHost translates the owner that the host names to the ids of this user
+// namespace. That works only if the workspace is the very directory that the
+// host has looked at.
 func ownerOnHost(root *os.Root, h wire.HostOwner) (*owner, bool) {
 	return ownerMapped(root, h, "/proc/self")
 }
 
-// ownerMapped does it with the maps of a process.
+// ownerMapped does the same with the id maps of the given process.
 func ownerMapped(root *os.Root, h wire.HostOwner, process string) (*owner, bool) {
 	if !h.Known || h.Boot == "" || h.Boot != bootID() {
 		return nil, false
@@ -36,7 +36,8 @@ func ownerMapped(root *os.Root, h wire.HostOwner, process string) (*owner, bool)
 		return nil, false
 	}
 	o := &owner{UID: uid, GID: gid}
-	// The maps are those from the namespace above, which need not be the host's.
+	// The maps translate from the parent namespace, which need not be the
+	// host's.
 	mapped := !plainUsers || !plainGroups
 	if mapped && h.Sure && *o != (owner{UID: int(stat.Uid), GID: int(stat.Gid)}) {
 		return nil, false
@@ -44,7 +45,7 @@ func ownerMapped(root *os.Root, h wire.HostOwner, process string) (*owner, bool)
 	return o, true
 }
 
-// bootID is an id of the kernel since its start.
+// bootID identifies the current boot of the kernel.
 func bootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -53,8 +54,8 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// idHere returns what an id of the namespace above is in this one, and whether all
-// ids are the same in both.
+// idHere translates an id of the parent namespace to this one. same means that
+// all ids are equal in both.
 func idHere(file string, above int64) (id int, same, ok bool) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -36,8 +36,8 @@ func TestIDsOfTheHostAreTranslated(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The host says whom the workspace belongs to, if it speaks of this directory:
-// what the directory says itself may be the work of an earlier command.
+// The host says to whom the workspace belongs, if it means this very directory.
+// The directory's own owner may have been changed by an earlier command.
 func TestHostSaysWhomTheWorkspaceBelongsTo(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

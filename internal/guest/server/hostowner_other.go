@@ -8,5 +8,5 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// ownerOnHost knows nothing: containers run Linux.
+// ownerOnHost always fails here: the guests that need it run on Linux.
 func ownerOnHost(*os.Root, wire.HostOwner) (*owner, bool) { return nil, false }

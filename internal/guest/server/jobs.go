@@ -14,7 +14,7 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// maxEnded is how many jobs that have ended are remembered.
+// maxEnded is how many ended jobs are remembered.
 const maxEnded = 64
 
 // job is a command with its output.
@@ -28,7 +28,7 @@ type job struct {
 	expired chan struct{} // closed when the time limit has passed
 	limit   *timeLimit
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	id        string
 	timedOut  bool
 	cancelled bool
@@ -45,7 +45,7 @@ func newJob(proc supervise.Process, output *capture, m *wire.Run) *job {
 	return j
 }
 
-// expire stops the job at its time limit.
+// expire stops the job because its time limit has passed.
 func (j *job) expire() {
 	j.mu.Lock()
 	j.timedOut = true
@@ -73,7 +73,7 @@ func (j *job) stopped() bool {
 	return timedOut || cancelled
 }
 
-// status says how the job is.
+// status returns the current state of the job.
 func (j *job) status() *wire.Job {
 	s := &wire.Job{Command: j.title, Duration: time.Since(j.started), Total: j.output.size()}
 	j.mu.Lock()
@@ -103,19 +103,19 @@ func (j *job) status() *wire.Job {
 	return s
 }
 
-// jobs holds the commands that nobody waits for, and all goroutines that take
-// output.
+// jobs holds the commands that nobody waits for, and tracks all goroutines that
+// read output.
 type jobs struct {
 	readers sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	count int
 	all   []*job // in the order of their ids
 }
 
 func newJobs() *jobs { return &jobs{} }
 
-// watch takes a job's output from read until it ends.
+// watch reads a job's output until it ends.
 func (s *jobs) watch(j *job, read *os.File) {
 	s.readers.Go(func() {
 		defer close(j.drained)
@@ -129,16 +129,16 @@ func (s *jobs) watch(j *job, read *os.File) {
 		j.mu.Lock()
 		j.ended = time.Now()
 		j.mu.Unlock()
-		// What is in the pipe now is all that the job wrote. A stranger that
-		// holds the other end must not keep it open for ever.
+		// Everything that the job wrote is in the pipe by now. An unrelated
+		// process that holds the other end must not keep it open for ever.
 		_ = read.SetReadDeadline(time.Now().Add(goneLimit))
 	})
 }
 
-// onlyReader hides that a file could be spliced.
+// onlyReader hides the file's WriteTo method, so that the file is not spliced.
 type onlyReader struct{ io.Reader }
 
-// add keeps a job and gives it an id.
+// add registers a job and gives it an id.
 func (s *jobs) add(j *job) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *jobs) add(j *job) string {
 	return id
 }
 
-// forget drops the oldest jobs that have ended when they are too many.
+// forget removes the oldest ended jobs when there are too many.
 func (s *jobs) forget() {
 	ended := 0
 	for i := len(s.all) - 1; i >= 0; i-- {
@@ -189,8 +189,8 @@ func (s *jobs) list() *wire.Jobs {
 	return m
 }
 
-// output returns what a job wrote from an offset on, and waits for something
-// new if asked to.
+// output returns a job's output from an offset on. If asked to, it waits for
+// something new.
 func (s *jobs) output(ctx context.Context, m *wire.OutputRequest) (*wire.Output, error) {
 	j, err := s.find(m.Job)
 	if err != nil {
@@ -209,14 +209,15 @@ func (s *jobs) output(ctx context.Context, m *wire.OutputRequest) (*wire.Output,
 	if limit <= 0 || limit > wire.MaxRead {
 		limit = wire.MaxRead
 	}
-	// The state first: a job that has ended writes no more, so that whoever
-	// sees its end in the state has seen all of its output.
+	// The status must be read before the output: a job that has ended writes no
+	// more, so whoever sees the end in the status has received all of the
+	// output.
 	status := j.status()
 	at, data := j.output.read(m.Offset, limit)
 	return &wire.Output{Chunk: wire.Chunk{Offset: at, Data: data}, Job: *status}, nil
 }
 
-// kill ends a job and waits for its end.
+// kill ends a job and waits until it has ended.
 func (s *jobs) kill(ctx context.Context, m *wire.Kill) (*wire.Job, error) {
 	j, err := s.find(m.Job)
 	if err != nil {
@@ -236,5 +237,5 @@ func (s *jobs) kill(ctx context.Context, m *wire.Kill) (*wire.Job, error) {
 	return j.status(), nil
 }
 
-// wait waits for the goroutines of all jobs.
+// wait waits for all goroutines that read output.
 func (s *jobs) wait() { s.readers.Wait() }

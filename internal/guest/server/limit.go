@@ -8,17 +8,17 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// timeLimit calls a function when a time has passed that can stand still. It
-// belongs to one command.
+// timeLimit calls a function when a time has passed. The time can be paused.
+// Each command has a timeLimit of its own.
 type timeLimit struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	timer  *time.Timer
-	left   time.Duration // at since, or while it stands still
+	left   time.Duration // time left at since, or while paused
 	since  time.Time
 	paused bool
 }
 
-// newTimeLimit starts a limit; with no time to pass it never calls expired.
+// newTimeLimit starts a limit. If d is 0, it never calls expired.
 func newTimeLimit(d time.Duration, expired func()) *timeLimit {
 	l := &timeLimit{left: d, since: time.Now()}
 	if d > 0 {
@@ -27,7 +27,7 @@ func newTimeLimit(d time.Duration, expired func()) *timeLimit {
 	return l
 }
 
-// pause has the time stand still.
+// pause stops the time.
 func (l *timeLimit) pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *timeLimit) pause() {
 	l.paused = true
 }
 
-// resume has it go on.
+// resume lets the time run again.
 func (l *timeLimit) resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,8 @@ func (l *timeLimit) resume() {
 	l.timer.Reset(max(l.left, time.Millisecond))
 }
 
-// end ends the limit: expired is not called any more, unless it is being called.
+// end ends the limit. expired is not called after that, but a call may still be
+// running.
 func (l *timeLimit) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +60,7 @@ func (l *timeLimit) end() {
 	}
 }
 
-// heed does what the host says of a command while it runs. It returns when the
+// heed obeys the host's messages about a running command. It returns when the
 // host no longer wants the command.
 func (j *job) heed(r io.Reader) {
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// listeners are the ports on which the host wants to be called.
+// listeners holds the ports on which the host wants to accept connections.
 type listeners struct {
 	mu     sync.Mutex // guards byPort
 	byPort map[int]*listener
@@ -54,17 +54,18 @@ func (s *Server) listenOn(stream *yamux.Stream, payload []byte) (err error) {
 	s.listeners.add(l)
 	defer func() {
 		s.listeners.remove(l)
-		err = errors.Join(err, l.Close()) // and with it every accept that waits
+		err = errors.Join(err, l.Close()) // this also ends every waiting accept
 	}()
 	if err := wire.WriteFrame(stream, wire.KindReply, &wire.Listen{Port: l.port}); err != nil {
 		return nil
 	}
-	_, _, _ = wire.ReadFrame(stream, 0) // the end of the stream
+	_, _, _ = wire.ReadFrame(stream, 0) // returns when the host closes the stream
 	return nil
 }
 
-// accept answers when a process of this machine connects to a port on which the
-// host listens, and makes the stream the connection.
+// accept waits until a process of this machine connects to a port on which the
+// host listens. It then answers the host, and turns the stream into the
+// connection.
 func (s *Server) accept(ctx context.Context, stream *yamux.Stream, payload []byte) error {
 	m := &wire.Listen{}
 	if err := wire.Decode(payload, m); err != nil {
@@ -81,7 +82,8 @@ func (s *Server) accept(ctx context.Context, stream *yamux.Stream, payload []byt
 	return joined(ctx, stream, conn)
 }
 
-// joined tells the host that there is a connection, and makes the stream it.
+// joined tells the host that the connection exists, and copies between it and
+// the stream.
 func joined(ctx context.Context, stream *yamux.Stream, conn duplex) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })

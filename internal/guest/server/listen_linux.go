@@ -6,17 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backlog is how many connections wait for the host to take them. What comes
-// beyond waits in the kernel's queue of the one who connects.
+// backlog is how many connections may wait for the host to accept them. Further
+// clients wait in the kernel until there is room.
 const backlog = 128
 
-// listener is a listening socket, without package net as [socket] is.
+// listener is a listening TCP socket. Like [socket], it does without package
+// net.
 type listener struct {
 	*os.File
 	port int
 }
 
-// listenLoopback listens on a port of 127.0.0.1, on any free one when it is 0.
+// listenLoopback listens on a port of 127.0.0.1, or on any free one if port is
+// 0.
 func listenLoopback(port int) (*listener, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -45,7 +47,7 @@ func (l *listener) open(fd, port int) error {
 	return nil
 }
 
-// accept waits for a connection, or for Close.
+// accept waits for a connection. Close ends the wait.
 func (l *listener) accept() (duplex, error) {
 	raw, err := l.SyscallConn()
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// listener does not exist here: only containers listen for the host.
+// listener does nothing here: only the guests of containers listen for the
+// host.
 type listener struct{ port int }
 
 func listenLoopback(port int) (*listener, error) {

@@ -12,7 +12,7 @@ import (
 // nonblock has no meaning here.
 const nonblock = 0
 
-// owner is who a file belongs to. Files have no such owners here.
+// owner is the owner of a file. Files have no such owners here.
 type owner struct{ UID, GID int }
 
 func workspaceOwner(*os.Root, *wire.Hello) (*owner, bool) { return nil, false }
@@ -21,7 +21,7 @@ func ownerOf(*os.Root) *owner { return nil }
 
 func ownerOfInfo(fs.FileInfo) *owner { return nil }
 
-// checkDir gives the reason why a command cannot start in dir.
+// checkDir returns why a command cannot start in dir, or nil.
 func checkDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

@@ -11,14 +11,14 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// nonblock keeps an open from waiting for the other end of a pipe.
+// nonblock keeps an open from blocking on a named pipe.
 const nonblock = syscall.O_NONBLOCK
 
-// owner is who a file belongs to.
+// owner is the owner of a file.
 type owner struct{ UID, GID int }
 
-// workspaceOwner returns whom the workspace belongs to, or nil where it is unknown,
-// and whether that is the host's word.
+// workspaceOwner returns the owner of the workspace, or nil if it is unknown.
+// hosts means that the host has named this owner.
 func workspaceOwner(root *os.Root, m *wire.Hello) (o *owner, hosts bool) {
 	if o, ok := ownerOnHost(root, m.HostOwner); ok {
 		return o, true
@@ -29,7 +29,8 @@ func workspaceOwner(root *os.Root, m *wire.Hello) (o *owner, hosts bool) {
 	return ownerOf(root), false
 }
 
-// ownerOf returns the owner of the workspace, or nil where it is unknown.
+// ownerOf returns the owner of the workspace's directory, or nil if it is
+// unknown.
 func ownerOf(root *os.Root) *owner {
 	info, err := root.Stat(".")
 	if err != nil {
@@ -46,8 +47,8 @@ func ownerOfInfo(info fs.FileInfo) *owner {
 	return &owner{UID: int(stat.Uid), GID: int(stat.Gid)}
 }
 
-// checkDir gives the reason why a command cannot start in dir, which is hard
-// to tell from the error of starting it.
+// checkDir returns why a command cannot start in dir, or nil. The error of
+// starting the command would not say it clearly.
 func checkDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// tempScript returns the path of a file with the script, whose first words
-// remove it.
+// tempScript writes the script to a temporary file and returns its path. The
+// first command in the file removes the file.
 func tempScript(script []byte) (string, error) {
 	file, err := os.CreateTemp("", "pygent-script-*")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package server is the guest's side of the protocol: it runs commands and
-// handles files where it runs, for the host at the other end of one stream.
+// Package server is the guest's side of the protocol. It runs commands and
+// handles files for the host, which is at the other end of one stream.
 package server
 
 import (
@@ -20,42 +20,42 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// maxFileRequests bounds how many requests touch the file system at once:
-// each may block a thread, and under a limit of processes a new thread cannot
-// be had.
+// maxFileRequests is how many requests may access the file system at the same
+// time. Each may block a thread, and under a limit on processes a new thread
+// may not be available.
 const maxFileRequests = 4
 
 // Server serves one session.
 type Server struct {
-	// Setid says what becomes of setuid and setgid bits that commands set, and
-	// SetidNote, where it is empty, why they stay. The host is told.
+	// Setid says what happens to setuid and setgid bits that commands set. If
+	// it is empty, SetidNote says why the bits stay. Both are sent to the host.
 	Setid, SetidNote string
 
 	supervisor supervise.Supervisor
 	environ    []string
 	jobs       *jobs
 	listeners  listeners
-	files      chan struct{} // a token for each request that touches files
+	files      chan struct{} // holds one token for each request that accesses files
 
 	mu    sync.Mutex // guards state
-	state *state     // nil before the hello
+	state *state     // nil before the host's hello
 
-	greeted chan time.Duration // buffered; gets the host's longest silence
+	greeted chan time.Duration // buffered; receives how long the host may be silent
 }
 
-// state is what the hello of the host settles. It does not change after.
+// state holds what the host's hello decides. It does not change afterwards.
 type state struct {
 	workspace string
 	root      *os.Root
-	owner     *owner // who gets what file requests make; nil for nobody else
+	owner     *owner // the owner of files that requests make; nil to leave it alone
 	shell     string
-	noShell   error // why there is none
+	noShell   error // why there is no shell
 	env       []string
-	spills    *spills // nil where there is no room
+	spills    *spills // nil if no directory has room
 }
 
-// New returns a server whose commands run under supervisor, which Serve
-// closes, with environ as their environment.
+// New returns a server that runs commands under supervisor, with environ as
+// their environment. Serve closes the supervisor.
 func New(supervisor supervise.Supervisor, environ []string) *Server {
 	return &Server{
 		supervisor: supervisor,
@@ -66,9 +66,9 @@ func New(supervisor supervise.Supervisor, environ []string) *Server {
 	}
 }
 
-// Serve answers the host until the stream ends. When it returns, nothing that
-// it started is left: no process, file or goroutine. It closes conn. An
-// ordinary end of the stream is no error.
+// Serve answers the host's requests until the stream ends, and closes conn.
+// When it returns, nothing that it started is left: no process, file or
+// goroutine. It returns nil if the stream ended in the normal way.
 func (s *Server) Serve(conn io.ReadWriteCloser) error {
 	pulse := &wire.Pulse{ReadWriteCloser: conn}
 	session, err := wire.NewGuest(pulse)
@@ -95,12 +95,13 @@ func (s *Server) Serve(conn io.ReadWriteCloser) error {
 	return errors.Join(err, s.close())
 }
 
-// silentTicks is in how many parts the host's silence is measured. A guest that
-// was stopped for a while finds one part over when it goes on, and not all.
+// silentTicks is the number of parts into which the host's longest silence is
+// divided. The parts are counted. So a guest that was stopped for a while finds
+// only one part over when it continues, and not the whole time.
 const silentTicks = 6
 
-// listen ends the session when the host has been silent for too long: an
-// engine may keep the stream open although nobody is left at its other end.
+// listen ends the session when the host has been silent for too long. An engine
+// may keep the stream open although the host is gone.
 func (s *Server) listen(session *yamux.Session, pulse *wire.Pulse) {
 	var silence time.Duration
 	select {
@@ -123,7 +124,7 @@ func (s *Server) listen(session *yamux.Session, pulse *wire.Pulse) {
 	_ = session.Close()
 }
 
-// close gives back what the hello took.
+// close releases what the hello acquired.
 func (s *Server) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +138,7 @@ func (s *Server) close() error {
 	return err
 }
 
-// serve answers the request of one stream.
+// serve handles the request of one stream.
 func (s *Server) serve(ctx context.Context, stream *yamux.Stream) {
 	kind, payload, err := wire.ReadFrame(stream, wire.MaxFrame)
 	if err != nil {
@@ -148,7 +149,8 @@ func (s *Server) serve(ctx context.Context, stream *yamux.Stream) {
 	}
 }
 
-// answer handles a request. An error it returns becomes the answer.
+// answer handles a request. If it returns an error, the error is sent as the
+// answer.
 func (s *Server) answer(ctx context.Context, stream *yamux.Stream, kind wire.Kind, payload []byte) error {
 	if kind == wire.KindHello {
 		return request(stream, payload, s.hello)
@@ -196,7 +198,7 @@ func request[Q any, PQ interface {
 	return wire.WriteFrame(w, wire.KindReply, r)
 }
 
-// hello settles the session.
+// hello handles the first request of the session.
 func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	if m.Version != wire.Version {
 		return nil, fmt.Errorf("%w: %d and %d", wire.ErrVersion, wire.Version, m.Version)
@@ -237,13 +239,13 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	w.Nonce, w.NonceOK = readNonce(root, m.Nonce)
 	s.state = st
 	if m.Silence > 0 {
-		s.greeted <- m.Silence // once: a second hello is refused
+		s.greeted <- m.Silence // does not block: a second hello is refused
 	}
 	return w, nil
 }
 
-// readNonce returns the beginning of the file by which the host recognises
-// its workspace.
+// readNonce reads the beginning of the file by which the host recognises its
+// workspace.
 func readNonce(root *os.Root, name string) (string, bool) {
 	if name == "" {
 		return "", false

@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// inside serves in this process, as where no child can be the guest.
+// inside serves in this process, as on machines where no child process can be
+// the guest.
 func inside(t *testing.T, config guest.Config) *guest.Client {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -127,7 +128,7 @@ func TestIdleSessionsAreSmall(t *testing.T) {
 	require.Less(t, each, int64(64<<10))
 }
 
-// FuzzServer feeds the guest's side what a host may send.
+// FuzzServer sends the guest's side anything that a host could send.
 func FuzzServer(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 3, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -2,11 +2,12 @@
 
 package server
 
-// maxArg is the largest script that goes through argv.
+// maxArg is the largest script that is passed in argv, in bytes.
 const maxArg = 96 << 10
 
-// forShell returns a script as the shell is to read it.
+// forShell converts a script for the shell; here nothing needs to be done.
 func forShell(script []byte) []byte { return script }
 
-// workingDir tells programs the directory by the name that we know it by.
+// workingDir returns the variables that tell programs the name of their working
+// directory as the workspace has it, without resolving symbolic links.
 func workingDir(dir string) []string { return []string{"PWD=" + dir} }

@@ -2,13 +2,15 @@ package server
 
 import "bytes"
 
-// maxArg is the largest script that goes through argv. A command line is at
-// most 32,767 characters long, and quoting may double those of the script.
+// maxArg is the largest script that is passed in argv, in bytes. A command line
+// has at most 32,767 characters, and quoting may double the length of the
+// script.
 const maxArg = 12 << 10
 
-// forShell returns a script as the shell is to read it: bash takes the carriage
-// return at the end of a line for a part of its last word.
+// forShell converts the line endings of a script, because bash takes a carriage
+// return at the end of a line as a part of the last word.
 func forShell(script []byte) []byte { return bytes.ReplaceAll(script, []byte("\r\n"), []byte("\n")) }
 
-// workingDir is for the shell to tell: it has its own way to write paths.
+// workingDir returns nothing: the shell sets PWD itself, in its own notation
+// for paths.
 func workingDir(string) []string { return nil }

@@ -9,26 +9,27 @@ import (
 	"sync"
 )
 
-// Bounds of what is kept of long outputs.
+// Limits of the space for long outputs.
 const (
 	maxSpill      = 16 << 20  // bytes of one output
 	maxSpills     = 128 << 20 // bytes of all outputs
-	maxShmSpills  = 32 << 20  // the same where the directory is memory
+	maxShmSpills  = 32 << 20  // bytes of all outputs if the directory is in memory
 	maxSpillFiles = 256
 )
 
-// spills is the directory of the files that hold long outputs. It is private
-// to the guest's user and lies outside the workspace.
+// spills is the directory with the files of long outputs. It is private to the
+// guest's user and lies outside of the workspace.
 type spills struct {
 	dir   string
 	limit int64
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	count int
 	files []string // the oldest first
 }
 
-// newSpills makes a directory in the first of the candidates that takes one.
+// newSpills makes a directory in the first of the candidates where that is
+// possible.
 func newSpills(candidates []string, workspace string) (*spills, error) {
 	if len(candidates) == 0 {
 		candidates = []string{os.TempDir(), "/var/tmp", "/dev/shm"}
@@ -55,7 +56,7 @@ func newSpills(candidates []string, workspace string) (*spills, error) {
 	return nil, fmt.Errorf("no directory takes long outputs: %w", errors.Join(tried, os.ErrPermission))
 }
 
-// probe makes sure that the directory can hold a file.
+// probe checks that files can be written in the directory.
 func probe(dir string) error {
 	name := filepath.Join(dir, "probe")
 	err := os.WriteFile(name, []byte("x"), 0o600)
@@ -72,8 +73,8 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// create makes a file for one output, and removes the oldest ones where all
-// together could grow too large.
+// create makes a file for one output. It removes the oldest files if all
+// together could become too large.
 func (s *spills) create() (*spillFile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel returns the release of the kernel.
+// kernel returns the kernel's release.
 func kernel() string {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
@@ -16,8 +16,8 @@ func kernel() string {
 	return unix.ByteSliceToString(name.Release[:])
 }
 
-// outputPipe returns a pipe whose reading end waits in the poller. The
-// writing end blocks, as programs expect of their output.
+// outputPipe returns a pipe. The reading end is non-blocking and uses the
+// runtime's poller. The writing end blocks, as programs expect of their output.
 func outputPipe() (read, write *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -31,9 +31,10 @@ func outputPipe() (read, write *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "output"), os.NewFile(uintptr(fds[1]), "output"), nil
 }
 
-// scriptFile returns a file in memory with the script, and the path by which
-// the command finds it as its descriptor 3. The script closes the descriptor
-// first. Where there are no files in memory, it is one on disk.
+// scriptFile returns an anonymous file in memory that holds the script, and the
+// path under which the command finds the file as its descriptor 3. The script
+// closes that descriptor first. If the system has no such files, scriptFile
+// makes a file on disk.
 func scriptFile(script []byte) (*os.File, string, error) {
 	fd, err := unix.MemfdCreate("script", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -8,7 +8,7 @@ func kernel() string { return "" }
 
 func outputPipe() (read, write *os.File, err error) { return os.Pipe() }
 
-// scriptFile returns the path of a file with the script.
+// scriptFile writes the script to a temporary file and returns its path.
 func scriptFile(script []byte) (*os.File, string, error) {
 	path, err := tempScript(script)
 	return nil, path, err

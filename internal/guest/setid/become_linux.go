@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// become calls f on a thread that has another's rights to files meanwhile, and no
-// others. What this process cannot become is refused. The thread is used again, as
-// a new one cannot always be had, unless it does not become what it was.
+// become calls f on a thread that has exactly the file access rights of other
+// for that time. It fails if this process cannot take on that identity. The
+// thread is used again afterwards, because a new one is not always available.
+// It ends if it cannot be given its old identity back.
 func (i identity) become(other identity, f func() error) error {
 	done := make(chan error)
 	go func() {
@@ -20,23 +21,24 @@ func (i identity) become(other identity, f func() error) error {
 	return <-done
 }
 
-// lend does it on this thread, to which its goroutine is locked.
+// lend does the same on this thread, to which the goroutine is locked.
 func (i identity) lend(other identity, f func() error) error {
 	defer keepDumpable()()
 	err := other.take()
 	if err == nil {
 		err = f()
 	}
-	// Whatever else changes the identity takes capabilities.
+	// The capabilities come first, because the other changes need them.
 	if i.takeCapabilities() == nil && i.take() == nil {
 		runtime.UnlockOSThread()
 	}
 	return err
 }
 
-// besideMainThread calls f locked to a thread that is not the process's first: that
-// one has a part in what the process is to others, as in the signal at the end of
-// its parent. It is for f to unlock the thread.
+// besideMainThread calls f on a thread that is not the process's main thread,
+// and locks the goroutine to it. The main thread is left alone because the rest
+// of the system looks at it, for example for the signal at its parent's end. f
+// must unlock the thread.
 func besideMainThread(f func() error) error {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -48,8 +50,9 @@ func besideMainThread(f func() error) error {
 	return <-done
 }
 
-// keepDumpable returns a function that undoes what a change of identity makes of
-// whether others may look into this process.
+// keepDumpable returns a function that restores the process's dumpable flag. A
+// change of identity resets the flag, which decides whether other processes may
+// look into this one.
 func keepDumpable() (restore func()) {
 	was, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	return func() {
@@ -59,13 +62,13 @@ func keepDumpable() (restore func()) {
 	}
 }
 
-// take gives this thread the identity. The capabilities come last: they are what
-// the rest takes.
+// take gives this thread the identity. The capabilities are set last, because
+// the other steps need them.
 func (i identity) take() error {
 	if i.takeGroups() != nil {
 		return unix.EPERM
 	}
-	// These two tell of no error, but what it was before.
+	// These two calls report no error, but the previous id.
 	_, _ = unix.SetfsgidRetGid(i.gid)
 	_, _ = unix.SetfsuidRetUid(i.uid)
 	gid, _ := unix.SetfsgidRetGid(-1)
@@ -76,8 +79,8 @@ func (i identity) take() error {
 	return nil
 }
 
-// takeGroups sets the supplementary groups of this thread alone: the function of
-// package syscall sets those of all.
+// takeGroups sets the supplementary groups of this thread only. The function of
+// package syscall would set those of all threads.
 func (i identity) takeGroups() error {
 	var groups []uint32
 	for text := range strings.FieldsSeq(i.groups) {
@@ -95,8 +98,8 @@ func (i identity) takeGroups() error {
 	return nil
 }
 
-// takeCapabilities makes those of the identity the effective ones. That fails for
-// one that this process does not have itself.
+// takeCapabilities sets the effective capabilities of this thread. It fails for
+// a capability that this process does not have itself.
 func (i identity) takeCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData

@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity is what the kernel goes by when it decides what a thread may do to
-// files.
+// identity is everything that the kernel looks at when it decides what a thread
+// may do with files.
 type identity struct {
-	uid, gid  int    // those for files
-	groups    string // supplementary
-	effective uint64 // capabilities
-	users     string // the user namespace in which they count
+	uid, gid  int    // the user and group ids for file access
+	groups    string // the supplementary groups
+	effective uint64 // the effective capabilities
+	users     string // the user namespace in which the capabilities count
 	mounts    string // the mount namespace
 	umask     uint32
 }
 
-// identify returns the identity of a thread.
+// identify returns the complete identity of a thread.
 func identify(thread int) (identity, error) {
 	i, err := credentials(thread)
 	if err == nil {
@@ -30,7 +30,8 @@ func identify(thread int) (identity, error) {
 	return i, err
 }
 
-// credentials returns the part of it that is told to anybody.
+// credentials returns the part of a thread's identity that any process may
+// read.
 func credentials(thread int) (i identity, err error) {
 	status, err := os.ReadFile(procPath(thread, "status"))
 	if err != nil {
@@ -59,8 +60,8 @@ func credentials(thread int) (i identity, err error) {
 	return i, nil
 }
 
-// findNamespaces completes it. The kernel tells this to those alone who may look
-// into the thread.
+// findNamespaces adds the namespaces. The kernel shows them only to processes
+// that may look into the thread.
 func (i *identity) findNamespaces(thread int) (err error) {
 	if i.users, err = os.Readlink(procPath(thread, "ns/user")); err == nil {
 		i.mounts, err = os.Readlink(procPath(thread, "ns/mnt"))
@@ -68,13 +69,13 @@ func (i *identity) findNamespaces(thread int) (err error) {
 	return err
 }
 
-// lastID returns the last of the ids in a line: that for files.
+// lastID returns the last id in a line, which is the one for file access.
 func lastID(value string) (int, error) {
 	return strconv.Atoi(value[strings.LastIndexByte(value, '\t')+1:])
 }
 
-// same reports whether other may do with files exactly what i may, if they are in
-// one user namespace.
+// same reports whether other may do exactly the same with files as i, provided
+// that both are in the same user namespace.
 func (i identity) same(other identity) bool {
 	return i.uid == other.uid && i.gid == other.gid && i.groups == other.groups && i.effective == other.effective
 }
@@ -83,7 +84,7 @@ func procPath(thread int, name string) string {
 	return "/proc/" + strconv.Itoa(thread) + "/" + name
 }
 
-// caller is the thread that waits for an answer.
+// caller is the thread whose system call waits for an answer.
 type caller struct {
 	thread int
 	identity
@@ -112,8 +113,9 @@ func (c *caller) text(address uint64) (string, error) {
 	}
 }
 
-// open opens a handle on what a path means to the caller; it has to be closed.
-// With nofollow a symbolic link at its end is meant itself.
+// open opens a file as an O_PATH descriptor, by a path as the caller would see
+// it. The descriptor must be closed. With nofollow, a symbolic link at the end
+// of the path is not followed.
 func (c *caller) open(dir int32, path string, nofollow bool) (int, error) {
 	if fd, ok := ownDescriptor(path); ok && !nofollow {
 		return c.descriptor(fd)
@@ -130,15 +132,15 @@ func (c *caller) open(dir int32, path string, nofollow bool) (int, error) {
 	return from.open(path, how)
 }
 
-// base is a directory where a caller begins with a path.
+// base is the directory at which a caller's path starts.
 type base struct {
 	fd    int
-	scope uint64 // what keeps the path where the caller may go
+	scope uint64 // flags of openat2 that keep the path where the caller may go
 }
 
-// base opens the directory where the caller would begin with a path. In another
-// root than ours, a relative path must stay below its beginning, because
-// nothing else keeps its links within that root.
+// base opens the directory at which the caller's path starts. If the caller has
+// a different root directory, a relative path must stay below its start,
+// because nothing else would keep its symbolic links within the caller's root.
 func (c *caller) base(dir int32, path string) (base, error) {
 	if path == "" {
 		return base{}, unix.ENOENT
@@ -161,11 +163,12 @@ func (c *caller) base(dir int32, path string) (base, error) {
 
 func (b base) close() { unix.Close(b.fd) }
 
-// attempts is how often a path is looked up that changes meanwhile.
+// attempts is how often the lookup of a path is tried when the path changes
+// meanwhile.
 const attempts = 16
 
-// open opens a path as the caller would. Links of /proc lead nowhere: they
-// would lead to what this process has.
+// open opens a path as the caller would. Magic links of /proc are not followed:
+// they would lead to files that this process has open.
 func (b base) open(path string, how unix.OpenHow) (int, error) {
 	how.Resolve = b.scope | unix.RESOLVE_NO_MAGICLINKS
 	for range attempts {
@@ -173,7 +176,7 @@ func (b base) open(path string, how unix.OpenHow) (int, error) {
 		switch err {
 		case nil:
 			return fd, nil
-		case unix.EAGAIN, unix.EINTR: // something on the way was renamed
+		case unix.EAGAIN, unix.EINTR: // a directory on the path was renamed
 		case unix.EXDEV:
 			return -1, unix.EPERM
 		default:
@@ -183,7 +186,7 @@ func (b base) open(path string, how unix.OpenHow) (int, error) {
 	return -1, unix.EPERM
 }
 
-// directory opens a handle on the caller's directory with a descriptor.
+// directory opens the caller's directory with a given descriptor.
 func (c *caller) directory(dir int32) (int, error) {
 	if dir == unix.AT_FDCWD {
 		return c.handle("cwd")
@@ -191,7 +194,7 @@ func (c *caller) directory(dir int32) (int, error) {
 	return c.descriptor(dir)
 }
 
-// descriptor opens a handle on a file that the caller has open.
+// descriptor opens a file that the caller has open, by its descriptor.
 func (c *caller) descriptor(fd int32) (int, error) {
 	handle, err := c.handle("fd/" + strconv.Itoa(int(fd)))
 	if err == unix.ENOENT {
@@ -204,7 +207,8 @@ func (c *caller) handle(name string) (int, error) {
 	return unix.Open(procPath(c.thread, name), unix.O_PATH|unix.O_CLOEXEC, 0)
 }
 
-// sharesRoot reports whether the caller's root is also this process's.
+// sharesRoot reports whether the caller has the same root directory as this
+// process.
 func (c *caller) sharesRoot(root int) bool {
 	var theirs, ours unix.Stat_t
 	if unix.Fstat(root, &theirs) != nil || unix.Stat("/", &ours) != nil {
@@ -214,8 +218,9 @@ func (c *caller) sharesRoot(root int) bool {
 	return err == nil && mounts == c.mounts && theirs.Dev == ours.Dev && theirs.Ino == ours.Ino
 }
 
-// ownDescriptor tells which of its descriptors a process means by a path. It is
-// how the C library sets the mode of a file that it must not follow.
+// ownDescriptor returns the descriptor that a process means by a path such as
+// /proc/self/fd/3. The C library uses such paths to set the mode of a file
+// without following a symbolic link.
 func ownDescriptor(path string) (int32, bool) {
 	for _, dir := range []string{"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"} {
 		if name, ok := strings.CutPrefix(path, dir); ok {

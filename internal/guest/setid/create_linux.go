@@ -2,23 +2,24 @@ package setid
 
 import "golang.org/x/sys/unix"
 
-// creation is a call that makes a file and opens it.
+// creation is a system call that makes a file and opens it.
 type creation struct {
 	dir     int32
-	address uint64 // of the path
+	address uint64 // address of the path in the caller's memory
 	flags   uint64
 	mode    uint32
 }
 
-// openFlags are those that a new file can be opened with. Others mean nothing
-// then.
+// openFlags are the flags that are honoured for a new file. The others mean
+// nothing for one.
 const openFlags = unix.O_ACCMODE | unix.O_CREAT | unix.O_EXCL | unix.O_TRUNC | unix.O_APPEND |
 	unix.O_NONBLOCK | unix.O_SYNC | unix.O_DIRECT | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NOATIME | unix.O_TMPFILE
 
-// tmpfile is the part of O_TMPFILE that no other flag has.
+// tmpfile is the bit that only O_TMPFILE has.
 const tmpfile = unix.O_TMPFILE &^ unix.O_DIRECTORY
 
-// creationOf returns what a call wants. False stands for one that makes no file.
+// creationOf decodes a call that makes a file. It reports false for any other
+// call.
 func creationOf(a abi, c call) (creation, bool) {
 	arg := func(i int) uint32 { return uint32(c.args[i]) }
 	switch int64(c.nr) {
@@ -34,8 +35,9 @@ func creationOf(a abi, c call) (creation, bool) {
 	}
 }
 
-// create makes a file and hands it to the caller. Only a new one: opening what
-// exists may take for ever, and is refused with these bits.
+// create makes a file and gives the caller a descriptor of it. The file must be
+// new: opening an existing one may block for ever, so with these bits it is
+// refused.
 func (d *deputy) create(c call, from *caller, want creation) error {
 	if want.flags&unix.O_PATH != 0 {
 		return unix.EPERM
@@ -49,7 +51,8 @@ func (d *deputy) create(c call, from *caller, want creation) error {
 		return err
 	}
 	defer begin.close()
-	// Only now is it sure that all of this was the caller's.
+	// Only a call that still waits proves that everything read so far belonged
+	// to the caller.
 	if !d.notify.waits(c.id) {
 		return unix.ESRCH
 	}
@@ -62,13 +65,13 @@ func (d *deputy) create(c call, from *caller, want creation) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if err := unix.Fchmod(fd, uint32(how.Mode)); err != nil { // past the umask of this process
+	if err := unix.Fchmod(fd, uint32(how.Mode)); err != nil { // the umask of this process must not apply
 		return err
 	}
 	return d.notify.give(c.id, fd, want.flags&unix.O_CLOEXEC != 0)
 }
 
-// how returns the way in which the file is made.
+// how returns how to open the new file.
 func (want creation) how(umask uint32) unix.OpenHow {
 	how := unix.OpenHow{
 		Flags: want.flags&openFlags&^unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_LARGEFILE | unix.O_NOCTTY,

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deputy makes calls in the place of commands, without the bits.
+// deputy makes system calls in place of commands, without the setuid and setgid
+// bits.
 type deputy struct {
 	self   identity
 	notify *listener
@@ -16,16 +17,16 @@ type deputy struct {
 // change is a call that changes the mode of a file.
 type change struct {
 	dir     int32
-	address uint64 // of the path
-	bare    bool   // there is no path: dir is the file
+	address uint64 // address of the path in the caller's memory
+	bare    bool   // there is no path; dir is the file itself
 	flags   uint64
 	mode    uint32
 }
 
-// modeMask is what a mode consists of; calls ignore the rest.
+// modeMask covers the bits of a mode. System calls ignore all others.
 const modeMask = 0o7777
 
-// answer makes a call, and tells its caller how it went.
+// answer makes a call and sends the caller its result.
 func (d *deputy) answer(c call) {
 	a := abis[runtime.GOARCH]
 	err := error(unix.EPERM)
@@ -34,13 +35,14 @@ func (d *deputy) answer(c call) {
 	} else if want, ok := creationOf(a, c); ok {
 		err = d.as(c, func(from *caller) error { return d.create(c, from, want) })
 		if err == nil {
-			return // the descriptor was the answer
+			return // the descriptor was sent, and that is the answer
 		}
 	}
 	d.notify.send(answer{id: c.id, errno: -int32(errnoOf(err))})
 }
 
-// changeOf returns what a call wants. False stands for one that changes no mode.
+// changeOf decodes a call that changes a mode. It reports false for any other
+// call.
 func changeOf(a abi, c call) (change, bool) {
 	arg := func(i int) uint32 { return uint32(c.args[i]) }
 	switch int64(c.nr) {
@@ -67,18 +69,19 @@ func (d *deputy) chmod(c call, from *caller, want change) error {
 		return err
 	}
 	defer unix.Close(file)
-	// Only now is it sure that all of this was the caller's: the number of a
-	// thread that has ended is given to another one.
+	// Only a call that still waits proves that everything read so far belonged
+	// to the caller: the id of a thread that has ended may be given to a new
+	// one.
 	if !d.notify.waits(c.id) {
 		return unix.ESRCH
 	}
 	return setMode(file, want.mode)
 }
 
-// as calls do where the kernel lets it do with files exactly what it lets the
-// caller: so it is the kernel that decides, and nothing is asked that could have
-// changed since. Callers in another user namespace are refused, and those that
-// nobody with their own rights may look into.
+// as calls do with exactly the file access rights of the caller. So the kernel
+// itself decides what is allowed, and no separate check can be out of date. It
+// refuses callers in another user namespace, and callers that even a process
+// with their own rights may not look into.
 func (d *deputy) as(c call, do func(*caller) error) error {
 	if c.thread == 0 {
 		return unix.EPERM
@@ -100,7 +103,7 @@ func (d *deputy) as(c call, do func(*caller) error) error {
 	return d.self.become(from.identity, act)
 }
 
-// file opens a handle on the file that a change is for.
+// file opens the file whose mode is to change.
 func (c *caller) file(want change) (int, error) {
 	if want.bare {
 		return c.descriptor(want.dir)
@@ -115,8 +118,9 @@ func (c *caller) file(want change) (int, error) {
 	return c.open(want.dir, path, want.flags&unix.AT_SYMLINK_NOFOLLOW != 0)
 }
 
-// setMode changes the mode of a file behind a handle. Directories keep the bits
-// that they have: they let nobody run anything, and are the user's own.
+// setMode changes the mode of an open file. A directory keeps the setuid and
+// setgid bits that it has: they do not make anything run with other rights, and
+// they belong to the user.
 func setMode(file int, mode uint32) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(file, &stat); err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A caller that no longer waits may be another thread by now.
+// The thread of a caller that no longer waits may be a different one by now.
 func TestCallThatNobodyWaitsForChangesNothing(t *testing.T) {
 	g := newGuard(t)
 	if g == nil {
@@ -69,7 +69,8 @@ func TestOnlyEqualRightsAreTheSame(t *testing.T) {
 	}
 }
 
-// Directories keep the bits that they have, if those are asked for.
+// Directories keep the setuid and setgid bits that they have, if the new mode
+// has them as well.
 func TestDirectoriesKeepTheirBitsAndFilesDoNot(t *testing.T) {
 	for name, tt := range map[string]struct {
 		directory       bool
@@ -102,8 +103,8 @@ func TestDirectoriesKeepTheirBitsAndFilesDoNot(t *testing.T) {
 	}
 }
 
-// What is made is new, whatever the caller asked for: a file that exists is not
-// opened in its place.
+// Only new files are made, whatever the caller asked for: an existing file is
+// not opened instead.
 func TestFilesAreMadeAndNotOpened(t *testing.T) {
 	for name, tt := range map[string]struct{ flags, want uint64 }{
 		"plain":             {unix.O_CREAT | unix.O_WRONLY, unix.O_CREAT | unix.O_WRONLY | unix.O_EXCL},

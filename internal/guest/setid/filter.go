@@ -6,28 +6,28 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// bits are those that no file gets.
+// bits are the setuid and setgid bits, which no file may get.
 const bits = 0o6000
 
-// Flags of open with which it makes a file. Without them its mode is ignored,
-// and may be anything.
+// createFlags are the flags with which open makes a file. Without them the
+// kernel ignores the mode, which may then have any value.
 const createFlags = 0o100 | 0o20000000 // O_CREAT, __O_TMPFILE
 
-// What the filter answers, as seccomp(2) has it.
+// Results of the filter; see seccomp(2).
 const (
 	retAllow  = 0x7fff0000
 	retNotify = 0x7fc00000
 	retErrno  = 0x00050000
 )
 
-// Numbers of errors, the same on every architecture of this package.
+// Error numbers. They are the same on all architectures of this package.
 const (
 	errPerm  = 1
 	errBusy  = 16
 	errNoSys = 38
 )
 
-// Where the filter finds what it looks at, in bytes. Of arguments it takes the
+// Byte offsets in the data of the filter. Of each argument the filter reads the
 // lower half, which comes first on the architectures of this package.
 const (
 	offsetCall = 0
@@ -35,23 +35,23 @@ const (
 	offsetArgs = 16
 )
 
-// noCall is the number of a call that a tracer has made none.
+// noCall is the number of a call that a tracer has cancelled.
 const noCall = 0xffffffff
 
-// lastCall is the newest call whose rights are known here: listns of Linux
-// 6.19. None of those since openat2 sets modes, but fchmodat2.
+// lastCall is the newest system call whose effect is known here: listns of
+// Linux 6.19. Of the calls added after openat2, only fchmodat2 sets modes.
 const lastCall = 470
 
-// abi is the system calls of an architecture. A number below zero stands for a
-// call that it does not have.
+// abi has the system call numbers of an architecture. A negative number means
+// that the architecture does not have the call.
 type abi struct {
-	arch                                uint32 // as AUDIT_ARCH_ has it
+	arch                                uint32 // AUDIT_ARCH_* of the architecture
 	open, openat, creat, mknod, mknodat int64
 	chmod, fchmod, fchmodat             int64
 	seccomp                             int64
 }
 
-// Calls with the same number everywhere.
+// System calls that have the same number on all architectures.
 const (
 	callIOUringSetup    = 425
 	callIOUringEnter    = 426
@@ -60,7 +60,7 @@ const (
 	callFchmodat2       = 452
 )
 
-// abis are the architectures by their names in Go.
+// abis has the architectures by their names in Go.
 var abis = map[string]abi{
 	"amd64": {
 		arch: 0xc000003e,
@@ -76,9 +76,9 @@ var abis = map[string]abi{
 	},
 }
 
-// program returns the filter of an architecture. What asks for a file with a
-// bit meets trap. Calls of which the number alone decides come out of the
-// kernel's cache and cost nothing.
+// program returns the filter of an architecture. Calls that set one of the bits
+// get the result trap. Calls for which the number alone decides are answered
+// from the kernel's cache and cost nothing.
 func program(arch string, trap uint32) ([]bpf.Instruction, error) {
 	a, ok := abis[arch]
 	if !ok {
@@ -94,8 +94,8 @@ func program(arch string, trap uint32) ([]bpf.Instruction, error) {
 	return append(p, bpf.RetConstant{Val: retAllow}), nil
 }
 
-// known answers calls of another architecture, and such as the filter does not
-// know. It leaves the number of the call in the register.
+// known decides calls of another architecture and calls that the filter does
+// not know. It leaves the number of the call in the register.
 func known(arch uint32) []bpf.Instruction {
 	return []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
@@ -104,19 +104,21 @@ func known(arch uint32) []bpf.Instruction {
 		bpf.LoadAbsolute{Off: offsetCall, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: noCall, SkipFalse: 1},
 		bpf.RetConstant{Val: retAllow},
-		// The second interface of amd64, x32, has numbers beyond that too.
+		// The numbers of x32, the second interface of amd64, are also greater
+		// than this.
 		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: lastCall, SkipFalse: 1},
 		bpf.RetConstant{Val: retErrno | errNoSys},
 	}
 }
 
-// rule answers one call. Every way through its block ends with an answer.
+// rule decides one system call. Every path through its block ends with a
+// result.
 type rule struct {
 	call  int64
 	block []bpf.Instruction
 }
 
-// rules are in the order of how often their calls are made.
+// rules are sorted by how often their calls are made, the most frequent first.
 func rules(a abi, trap uint32) []rule {
 	absent := []bpf.Instruction{bpf.RetConstant{Val: retErrno | errNoSys}}
 	return []rule{
@@ -142,7 +144,7 @@ func argument(i int) bpf.Instruction {
 	return bpf.LoadAbsolute{Off: offsetArgs + 8*uint32(i), Size: 4}
 }
 
-// withMode answers trap if the mode in an argument has one of the bits.
+// withMode returns trap if the mode in an argument has one of the bits.
 func withMode(mode int, trap uint32) []bpf.Instruction {
 	return []bpf.Instruction{
 		argument(mode),
@@ -152,7 +154,7 @@ func withMode(mode int, trap uint32) []bpf.Instruction {
 	}
 }
 
-// creating does the same for a call that has a mode only with some flags.
+// creating does the same for a call that has a mode only with certain flags.
 func creating(flags, mode int, trap uint32) []bpf.Instruction {
 	return append([]bpf.Instruction{
 		argument(flags),
@@ -161,9 +163,9 @@ func creating(flags, mode int, trap uint32) []bpf.Instruction {
 	}, withMode(mode, trap)...)
 }
 
-// listening refuses filters that hand calls to another process: it could have
-// the kernel go on with them. A kernel that allows one listener for a process
-// refuses them by itself.
+// listening refuses to install another filter with a listener. Such a listener
+// could tell the kernel to continue a call that this filter would catch.
+// Kernels that allow only one listener for a process refuse that by themselves.
 func listening() []bpf.Instruction {
 	const setModeFilter, newListener = 1, 8
 	return []bpf.Instruction{

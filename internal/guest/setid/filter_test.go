@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// Numbers of calls, apart from those of the filter.
+// System call numbers, written down separately from those of the filter.
 const (
 	none = -1 // the architecture has no such call
 	trap = retNotify
@@ -17,7 +17,7 @@ const (
 	busy = retErrno | errBusy
 )
 
-// filterCases are calls by their number on amd64 and on arm64.
+// filterCases are system calls with their numbers on amd64 and arm64.
 var filterCases = map[string]struct {
 	amd64, arm64 int64
 	args         [6]uint64
@@ -69,7 +69,7 @@ var filterCases = map[string]struct {
 	"seccomp listener of all threads":  {317, 277, [6]uint64{1, 0x19}, busy},
 }
 
-// Where nobody answers calls, the filter refuses what it would hand over.
+// If nobody answers calls, the filter refuses those that it would hand over.
 func TestFilterOfEachArchitecture(t *testing.T) {
 	for _, handed := range []uint32{trap, perm} {
 		for arch, a := range abis {
@@ -103,7 +103,8 @@ func TestFilterKnowsNoOtherArchitecture(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnsupported)
 }
 
-// A chmod whose mode has one of the bits never passes, whatever else it has.
+// A chmod whose mode has one of the bits never passes, whatever other bits it
+// has.
 func TestFilterLooksAtEveryBitOfAMode(t *testing.T) {
 	for arch, a := range abis {
 		vm := machine(t, arch, retNotify)
@@ -117,7 +118,7 @@ func TestFilterLooksAtEveryBitOfAMode(t *testing.T) {
 	}
 }
 
-// machine runs a filter as the kernel does.
+// machine returns a virtual machine that runs the filter like the kernel.
 func machine(t *testing.T, arch string, trap uint32) *bpf.VM {
 	t.Helper()
 	p, err := program(arch, trap)
@@ -127,8 +128,8 @@ func machine(t *testing.T, arch string, trap uint32) *bpf.VM {
 	return vm
 }
 
-// decide returns what a filter answers to a call. The machine reads numbers as
-// they are in packets, the kernel as they are in memory.
+// decide returns the filter's result for a call. The machine reads numbers in
+// network byte order, but the kernel reads them in the machine's byte order.
 func decide(t *testing.T, vm *bpf.VM, arch, nr uint32, args [6]uint64) uint32 {
 	t.Helper()
 	data := binary.BigEndian.AppendUint32(nil, nr)

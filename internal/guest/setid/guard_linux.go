@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Guard is a thread under the filter, and what answers the calls that the
-// filter hands over. Only processes that the thread starts are under it.
+// Guard is a thread under the filter, together with the code that answers the
+// calls that the filter hands over. Only processes started by that thread are
+// under the filter.
 type Guard struct {
 	level  Level
 	work   chan func()
 	ended  chan struct{} // closed when the thread has ended
-	notify *listener     // nil when the filter refuses
+	notify *listener     // nil if the filter refuses the calls instead
 
 	once   sync.Once
 	closed error
 }
 
-// Start makes a guard. It matches [ErrUnsupported] where the kernel refuses
-// the filter; as a user without CAP_SYS_ADMIN, one needs no_new_privs to be set
-// before.
+// Start makes a guard. The error matches [ErrUnsupported] if the kernel refuses
+// the filter. A user without CAP_SYS_ADMIN must set no_new_privs first.
 func Start() (*Guard, error) {
 	g := &Guard{work: make(chan func()), ended: make(chan struct{})}
 	ready := make(chan error)
@@ -38,11 +38,11 @@ func Start() (*Guard, error) {
 	return g, nil
 }
 
-// Level tells what becomes of the bits.
+// Level returns what happens to the bits.
 func (g *Guard) Level() Level { return g.level }
 
-// Do runs f on the thread, and returns when f has. Processes that f starts, and
-// their descendants, are under the filter.
+// Do runs f on the thread, and returns when f has returned. Processes that f
+// starts, and their descendants, are under the filter.
 func (g *Guard) Do(f func()) {
 	done := make(chan struct{})
 	g.work <- func() {
@@ -52,8 +52,8 @@ func (g *Guard) Do(f func()) {
 	<-done
 }
 
-// Close ends the thread. Calls that are handed over after that fail. Do must
-// not be called any more.
+// Close ends the thread. Calls that the filter hands over later fail. Do must
+// not be called after Close.
 func (g *Guard) Close() error {
 	g.once.Do(func() {
 		close(g.work)
@@ -65,8 +65,9 @@ func (g *Guard) Close() error {
 	return g.closed
 }
 
-// thread installs the filter on a thread, and runs there what it is given. The
-// thread ends with the goroutine, which is still locked to it.
+// thread installs the filter on a new thread, and runs functions on it. The
+// thread ends together with the goroutine, because the goroutine stays locked
+// to it.
 func (g *Guard) thread(ready chan<- error) {
 	defer close(g.ended)
 	runtime.LockOSThread()
@@ -80,7 +81,7 @@ func (g *Guard) thread(ready chan<- error) {
 	}
 }
 
-// install installs the best filter that the kernel takes.
+// install installs the best filter that the kernel accepts.
 func (g *Guard) install() error {
 	if self, able := standIn(); able {
 		for _, flags := range []uintptr{unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, 0} {
@@ -103,9 +104,10 @@ func (g *Guard) install() error {
 	return nil
 }
 
-// standIn reports whether this process can make calls in a command's place, and
-// as whom. It needs openat2 to stay where the command may go, and the /proc of
-// its own namespace, where the numbers of threads are those that it is told.
+// standIn reports whether this process can make calls in place of a command,
+// and returns its own identity. It needs openat2, to stay where the command may
+// go. It also needs the /proc of its own PID namespace, so that thread ids from
+// the kernel are the same as in /proc.
 func standIn() (self identity, able bool) {
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(unix.AT_FDCWD, "/", how)

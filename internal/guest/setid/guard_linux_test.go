@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children are what this program does as a child: it changes modes, and writes
-// how that went.
+// children has what the test's program does as a child process: it changes
+// modes and reports the results.
 var children = map[string]func(){
 	"closed": func() {
 		_, _ = os.Stdin.Read(make([]byte, 1))
@@ -42,7 +42,7 @@ var children = map[string]func(){
 	},
 }
 
-// tell changes the modes of files, and writes the numbers of the errors.
+// tell changes the modes of files and writes the error numbers.
 func tell(names ...string) {
 	results := map[string]syscall.Errno{}
 	for _, name := range names {
@@ -67,7 +67,7 @@ func newGuard(t *testing.T) *Guard {
 	return g
 }
 
-// child returns this program as a child that does one of the above in dir.
+// child returns a command that runs this program as one of children, in dir.
 func child(what, dir string) (*exec.Cmd, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	cmd := exec.Command("/proc/self/exe")
@@ -97,8 +97,8 @@ func requireMode(t *testing.T, want fs.FileMode, file string) {
 	require.Equal(t, want, info.Mode(), file)
 }
 
-// What calls are handed to may end before the commands: they fail, and do not
-// wait.
+// The process that answers the calls may end before the commands do. Their
+// calls then fail and do not block.
 func TestCallsFailOnceTheGuardHasEnded(t *testing.T) {
 	g := newGuard(t)
 	if g == nil {
@@ -118,8 +118,8 @@ func TestCallsFailOnceTheGuardHasEnded(t *testing.T) {
 	requireMode(t, 0o644, filepath.Join(dir, "f"))
 }
 
-// What a path means is the caller's business: in another root, a link to /f is
-// not ours.
+// A path is resolved as the caller would: if the caller has another root
+// directory, a link to /f leads to a different file.
 func TestPathsAreThoseOfTheCallersRoot(t *testing.T) {
 	g := newGuard(t)
 	if g == nil {
@@ -145,7 +145,7 @@ func TestPathsAreThoseOfTheCallersRoot(t *testing.T) {
 	requireMode(t, 0o644, filepath.Join(outside, "f"))
 }
 
-// Root of another user namespace looks like root, and may do less.
+// Root of another user namespace looks like root, but may do less.
 func TestCapabilitiesOfAnotherNamespaceAreNone(t *testing.T) {
 	g := newGuard(t)
 	if g == nil {
@@ -163,7 +163,8 @@ func TestCapabilitiesOfAnotherNamespaceAreNone(t *testing.T) {
 	requireMode(t, 0o644, filepath.Join(dir, "f"))
 }
 
-// There can be one that answers for a process. A guard below another refuses.
+// Only one listener can exist for a process. A guard below another one refuses
+// calls.
 func TestGuardBelowAnotherRefuses(t *testing.T) {
 	g := newGuard(t)
 	if g == nil {
@@ -181,7 +182,7 @@ func TestGuardBelowAnotherRefuses(t *testing.T) {
 	requireMode(t, 0o644, filepath.Join(dir, "f"))
 }
 
-// The guest makes files itself, and is not to be kept from anything.
+// The guest itself makes files, and must not be restricted.
 func TestOnlyTheThreadIsUnderTheFilter(t *testing.T) {
 	g := newGuard(t)
 	if g == nil {

@@ -12,10 +12,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// childVariable makes the test's program a process under the filter.
+// childVariable is the environment variable that makes the test's program run
+// as a child under the filter.
 const childVariable = "PYGENT_TEST_SETID"
 
-// actAsChild does what a test asks of its child.
+// actAsChild does what a test wants its child to do.
 func actAsChild() {
 	if what := os.Getenv(childVariable); what != "" {
 		children[what]()

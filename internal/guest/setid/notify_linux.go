@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is a system call that waits for an answer: struct seccomp_notif.
+// call is a system call that waits for an answer (struct seccomp_notif).
 type call struct {
 	id     uint64
-	thread uint32 // of the caller, as this process numbers it; 0 where it does not see it
+	thread uint32 // id of the caller's thread in this process's PID namespace; 0 if it is not visible
 	flags  uint32
 	nr     int32
 	arch   uint32
@@ -21,8 +21,9 @@ type call struct {
 	args   [6]uint64
 }
 
-// answer is struct seccomp_notif_resp. Its flags stay 0: they would have the
-// kernel go on with what the caller may have changed since.
+// answer is struct seccomp_notif_resp. Its flags are always 0. Another value
+// could make the kernel continue the original call, whose arguments in memory
+// the caller may have changed since.
 type answer struct {
 	id    uint64
 	value int64
@@ -30,18 +31,20 @@ type answer struct {
 	flags uint32
 }
 
-// listener receives calls, one after the other.
+// listener receives the calls, one after the other.
 type listener struct {
 	file    *os.File
 	raw     syscall.RawConn
-	in, out []byte // what the kernel reads and writes, in its own sizes
+	in, out []byte // what the kernel reads and writes, in the kernel's own sizes
 	served  sync.WaitGroup
 }
 
-// errStopped tells that calls were refused since some time before the end.
+// errStopped means that the listener had stopped early, so that calls were
+// refused since then.
 var errStopped = errors.New("the listener for system calls had stopped")
 
-// newListener owns the descriptor. Waiting for it costs no thread.
+// newListener takes ownership of the descriptor. Waiting for it does not block
+// a thread.
 func newListener(fd int) (*listener, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
@@ -63,8 +66,9 @@ func newListener(fd int) (*listener, error) {
 	return l, nil
 }
 
-// start has d answer calls until the listener is closed. It closes it itself
-// where it cannot go on: nobody shall wait for an answer that never comes.
+// start makes d answer calls until the listener is closed. If the listener
+// fails, start closes it, so that no caller waits for an answer that never
+// comes.
 func (l *listener) start(d *deputy) {
 	l.served.Go(func() {
 		defer l.file.Close()
@@ -78,7 +82,7 @@ func (l *listener) start(d *deputy) {
 	})
 }
 
-// close ends the wait for calls. Those under way, and later ones, fail.
+// close ends the wait for calls. Pending and later calls fail.
 func (l *listener) close() error {
 	err := l.file.Close()
 	l.served.Wait()
@@ -88,12 +92,12 @@ func (l *listener) close() error {
 	return err
 }
 
-// receive waits for a call.
+// receive waits for the next call.
 func (l *listener) receive() (call, error) {
 	for {
 		received := false
 		err := l.raw.Read(func(fd uintptr) bool {
-			// Receiving blocks where nothing waits.
+			// Receiving would block if no call is pending, so check first.
 			ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 			if n, err := unix.Poll(ready, 0); err != nil || n == 0 || ready[0].Revents&unix.POLLIN == 0 {
 				return errors.Is(err, unix.EINTR)
@@ -113,14 +117,14 @@ func (l *listener) receive() (call, error) {
 	}
 }
 
-// send answers a call. Its caller may be gone.
+// send answers a call. The caller may be gone already.
 func (l *listener) send(a answer) {
 	clear(l.out)
 	*(*answer)(unsafe.Pointer(&l.out[0])) = a
 	_, _ = l.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&l.out[0]))
 }
 
-// errnoOf returns the number of an error, 0 for none.
+// errnoOf returns the error number of err, 0 for nil.
 func errnoOf(err error) unix.Errno {
 	var errno unix.Errno
 	if err != nil && !errors.As(err, &errno) {
@@ -138,8 +142,8 @@ type grant struct {
 	newFlags uint32
 }
 
-// give answers a call with a descriptor of a file that is open here. Kernels
-// before 5.14 take the descriptor and the answer one after the other.
+// give answers a call with a copy of an open descriptor. Kernels before 5.14
+// need two steps for it: one for the descriptor, one for the answer.
 func (l *listener) give(id uint64, fd int, closeOnExec bool) error {
 	g := &grant{id: id, flags: unix.SECCOMP_ADDFD_FLAG_SEND, source: uint32(fd)}
 	if closeOnExec {
@@ -157,8 +161,8 @@ func (l *listener) give(id uint64, fd int, closeOnExec bool) error {
 	return err
 }
 
-// waits reports whether a call still waits for its answer, so that its thread
-// is still the one that made it.
+// waits reports whether a call still waits for its answer. If it does, its
+// thread still is the one that made the call.
 func (l *listener) waits(id uint64) bool {
 	_, err := l.control(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id))
 	return err == nil

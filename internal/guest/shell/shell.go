@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// ErrNone is the error of a machine without a shell. It says what to do.
+// ErrNone means that the machine has no shell. Its text says what to do.
 var ErrNone = errors.New("no shell: " + remedy)
 
-// Find returns the path of bash where the machine has it, else of sh. env is
-// the environment in which commands will run. The directories in more are looked
-// into after those of PATH; Windows has its own.
+// Find returns the path of bash if the machine has it, else of sh. env is the
+// environment of the commands. The directories in more are searched after those
+// of PATH; Windows ignores them.
 func Find(env []string, more ...string) (string, error) {
 	for _, path := range candidates(env, more) {
 		if filepath.IsAbs(path) && usable(path) {
@@ -24,13 +24,14 @@ func Find(env []string, more ...string) (string, error) {
 	return "", ErrNone
 }
 
-// usable reports whether a path is that of a program.
+// usable reports whether path is an executable program.
 func usable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0)
 }
 
-// lookup returns the value of a variable. Of several values the last counts.
+// lookup returns the value of a variable. If there are several, the last one
+// counts.
 func lookup(env []string, name string) string {
 	for i := len(env) - 1; i >= 0; i-- {
 		if n, value, ok := strings.Cut(env[i], "="); ok && VariableName(n) == VariableName(name) {
@@ -40,8 +41,8 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// VariableName returns the form of a variable's name by which it is told from
-// others. Windows takes Path and PATH for one.
+// VariableName returns a variable's name in the form in which names are
+// compared. On Windows Path and PATH are the same variable.
 func VariableName(name string) string {
 	if runtime.GOOS == "windows" {
 		return strings.ToUpper(name)
@@ -49,7 +50,7 @@ func VariableName(name string) string {
 	return name
 }
 
-// in returns the paths of a program in each of some directories.
+// in returns the path that program would have in each of the directories.
 func in(dirs []string, program string) []string {
 	var paths []string
 	for _, dir := range dirs {

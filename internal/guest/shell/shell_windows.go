@@ -10,8 +10,8 @@ import (
 
 const remedy = "install Git for Windows, which brings bash (https://gitforwindows.org), or put another bash.exe in PATH"
 
-// candidates are the paths where a shell may be, the best one first. Git's
-// setup puts git.exe into PATH and usually not bash.exe, which lies beside it.
+// candidates returns the paths where a shell may be, the best one first. The
+// setup of Git puts git.exe into PATH, but usually not the bash.exe beside it.
 func candidates(env, _ []string) []string {
 	dirs := slices.DeleteFunc(filepath.SplitList(lookup(env, "PATH")), func(dir string) bool { return foreign(env, dir) })
 	paths := in(dirs, "bash.exe")
@@ -27,8 +27,8 @@ func candidates(env, _ []string) []string {
 }
 
 // foreign reports whether a directory holds the bash.exe of the Windows
-// Subsystem for Linux, which runs commands in another file system, or the
-// stand-in for one that is not installed.
+// Subsystem for Linux, which runs commands in a different file system, or the
+// placeholder that Windows has if the subsystem is not installed.
 func foreign(env []string, dir string) bool {
 	dir = strings.ToLower(filepath.Clean(dir))
 	system := strings.ToLower(filepath.Clean(lookup(env, "SystemRoot")))
@@ -37,13 +37,13 @@ func foreign(env []string, dir string) bool {
 		slices.Contains([]string{"system32", "sysnative", "syswow64"}, filepath.Base(dir))
 }
 
-// gitShells are the directories of bash.exe in an installation of Git. That of
-// the first prepares PATH for the programs that come with it.
+// gitShells returns the directories of bash.exe in an installation of Git. The
+// bash.exe in the first one sets PATH for the programs that come with it.
 func gitShells(root string) []string {
 	return []string{filepath.Join(root, "bin"), filepath.Join(root, "usr", "bin")}
 }
 
-// gitRoots are the directories where Git for Windows may be installed.
+// gitRoots returns the directories where Git for Windows may be installed.
 func gitRoots(env []string) []string {
 	var roots []string
 	for _, key := range []registry.Key{registry.CURRENT_USER, registry.LOCAL_MACHINE} {
@@ -62,7 +62,8 @@ func gitRoots(env []string) []string {
 	return roots
 }
 
-// installPath is where the setup of Git for Windows says that it put it.
+// installPath returns the directory that the setup of Git for Windows has
+// recorded.
 func installPath(root registry.Key) string {
 	key, err := registry.OpenKey(root, `SOFTWARE\GitForWindows`, registry.QUERY_VALUE|registry.WOW64_64KEY)
 	if err != nil {

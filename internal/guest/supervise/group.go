@@ -9,36 +9,36 @@ import (
 )
 
 // Groups is the supervisor for processes that have other children, and for
-// systems that refuse what a [Pool] needs. Each command is a process group, or
-// on Windows a job, which ends with all its processes when this process dies.
-// A process can leave a group, but no job.
+// systems that lack what a [Pool] needs. Each command is a process group, or on
+// Windows a job object. A job object ends with all its processes when this
+// process dies. A process can leave a group, but not a job object.
 type Groups struct {
 	launch Launcher // of commands
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	closed  bool
 	running map[*groupProcess]struct{}
 }
 
-// maxKills is how often a group is killed before nothing is left to wait for.
+// maxKills is how often a group is killed before the supervisor gives up.
 const maxKills = 10
 
-// How often a group is looked at: after the first process has ended, and
-// between two attempts to kill what is left.
+// How long to wait between two looks at a group: after the first process has
+// ended, and between two attempts to kill the rest.
 const (
 	groupTick = 20 * time.Millisecond
 	killTick  = 10 * time.Millisecond
 )
 
-// NewGroups returns a supervisor by process groups or jobs.
+// NewGroups returns a supervisor that uses process groups or job objects.
 func NewGroups() *Groups { return NewGroupsVia(directly) }
 
-// NewGroupsVia is [NewGroups] with commands that a launcher starts.
+// NewGroupsVia is [NewGroups] with a launcher that starts the commands.
 func NewGroupsVia(launch Launcher) *Groups {
 	return &Groups{launch: launch, running: make(map[*groupProcess]struct{})}
 }
 
-// groupProcess is a command in a process group.
+// groupProcess is a command that runs in a group.
 type groupProcess struct {
 	cmd    *exec.Cmd
 	group  *group
@@ -48,7 +48,7 @@ type groupProcess struct {
 	stop   chan time.Duration
 	exit   Exit // written before exited is closed
 
-	mu     sync.Mutex // keeps the group open while it is looked at
+	mu     sync.Mutex // keeps the group open while it is inspected
 	closed bool
 }
 
@@ -103,7 +103,7 @@ func (g *Groups) Close() error {
 	return nil
 }
 
-// wait notes the end of the first process.
+// wait waits for the end of the first process and records it.
 func (p *groupProcess) wait() {
 	err := p.cmd.Wait()
 	p.exit = groupExit(p.cmd.ProcessState)
@@ -114,7 +114,8 @@ func (p *groupProcess) wait() {
 	close(p.exited)
 }
 
-// watch ends the group when it is told to, and notes its end.
+// watch stops the group when it is told to, and records when the group has
+// ended.
 func (p *groupProcess) watch() {
 	defer func() {
 		p.owner.mu.Lock()
@@ -143,15 +144,15 @@ func (p *groupProcess) watch() {
 			exited = nil
 		case <-tick.C:
 		}
-		// A killed orphan counts as alive until init reaps it, which may take
-		// its time.
+		// A killed orphan counts as alive until init has reaped it, which may
+		// take some time.
 		if exited == nil && (kills > maxKills || !p.group.alive()) {
 			return
 		}
 	}
 }
 
-// shut gives back what the group holds.
+// shut releases the resources of the group.
 func (p *groupProcess) shut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

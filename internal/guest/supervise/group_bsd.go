@@ -7,12 +7,13 @@ import "syscall"
 // terminate asks the processes of a group to end.
 func (g *group) terminate() { _ = syscall.Kill(-g.leader, syscall.SIGTERM) }
 
-// kill makes them.
+// kill forces the processes of a group to end.
 func (g *group) kill() { _ = syscall.Kill(-g.leader, syscall.SIGKILL) }
 
-// alive reports whether the group has a process left. The group keeps the
-// number of its leader from being given to another process.
+// alive reports whether the group has a process left. As long as it has, the
+// system does not reuse the group's number as a process id.
 func (g *group) alive() bool { return syscall.Kill(-g.leader, 0) == nil }
 
-// procs tells of the leader only: a group does not tell of whom it consists.
+// procs returns only the leader: the system does not list the members of a
+// group.
 func (g *group) procs(int) ([]Proc, int) { return []Proc{{PID: g.leader}}, 1 }

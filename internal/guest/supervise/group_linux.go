@@ -10,12 +10,14 @@ import (
 // terminate asks the processes of a command to end.
 func (g *group) terminate() { g.signal(unix.SIGTERM) }
 
-// kill makes them. Those that left the session are found as long as they have
-// a living parent among the command's processes.
+// kill forces the processes of a command to end. Processes that left the
+// session are found only as long as their parent is alive and is one of the
+// command's processes.
 func (g *group) kill() { g.signal(unix.SIGKILL) }
 
-// signal reaches the process group all at once: a shell whose child was ended
-// first would go on with its next command.
+// signal signals the whole process group in one call. If it signalled one
+// process after the other, a shell whose child ended first would start its next
+// command.
 func (g *group) signal(sig unix.Signal) {
 	all := append(descendants(g.leader), g.members()...)
 	_ = unix.Kill(-g.leader, sig)
@@ -37,8 +39,9 @@ func (g *group) procs(limit int) ([]Proc, int) {
 	return procs, len(members)
 }
 
-// members returns the living processes of the session, whose number nobody else
-// gets while one of them lives. PID 1 reaps the dead ones that were left to it.
+// members returns the living processes of the session. The number of a session
+// is not reused while one of them lives. Dead processes whose parent has ended
+// are reaped by PID 1.
 func (g *group) members() []int {
 	names, err := readNames("/proc/")
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/x/pygent/internal/guest/supervise"
 )
 
-// newGroups returns groups of a process that reaps only what it starts.
+// newGroups returns Groups for a process that reaps only the children that it
+// starts.
 func newGroups(t *testing.T) *supervise.Groups {
 	t.Helper()
 	g := supervise.NewGroups()
@@ -32,8 +33,9 @@ func TestGroupTellsHowCommandsEnd(t *testing.T) {
 	}
 }
 
-// A child in a session of its own is found while its parent lives, and a job of
-// the shell although it is in a process group of its own.
+// A child with a session of its own is found while its parent lives. A
+// background job of the shell is found although it has a process group of its
+// own.
 func TestGroupKillsWhatLeftTheProcessGroup(t *testing.T) {
 	for _, script := range []string{
 		"setsid sh -c 'echo up; exec sleep 600' & wait",
@@ -48,7 +50,7 @@ func TestGroupKillsWhatLeftTheProcessGroup(t *testing.T) {
 		require.NotZero(t, count)
 		p.Stop(0)
 		<-p.Gone()
-		_, err = io.ReadAll(out) // it ends: nobody holds the other end
+		_, err = io.ReadAll(out) // this returns, because nobody holds the other end
 		require.NoError(t, err)
 	}
 }
@@ -66,7 +68,8 @@ func TestGroupEndsAtTermWithinTheGrace(t *testing.T) {
 	require.Contains(t, string(rest), "bye")
 }
 
-// Where the kernel refuses, as under user-mode emulators, the pool says so.
+// If the kernel does not support subreapers, as under user-mode emulators,
+// NewPool says so.
 func TestGroupsAreThereWhereAPoolIsNot(t *testing.T) {
 	if unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == nil {
 		require.NoError(t, newPool(t).Close())

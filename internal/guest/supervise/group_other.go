@@ -9,7 +9,7 @@ import (
 
 const groupsAreSure = false
 
-// group is the first process of a command: there are no groups here.
+// group is only the first process of a command: this system has no groups.
 type group struct{ leader *os.Process }
 
 func startGroup(cmd *exec.Cmd) (*group, error) {
@@ -23,7 +23,7 @@ func (g *group) terminate() { _ = g.leader.Kill() }
 
 func (g *group) kill() { _ = g.leader.Kill() }
 
-// alive is asked after the first process has ended.
+// alive is called after the first process has ended.
 func (g *group) alive() bool { return false }
 
 func (g *group) procs(int) ([]Proc, int) { return []Proc{{PID: g.leader.Pid}}, 1 }

@@ -11,7 +11,8 @@ import (
 // A process can leave its group.
 const groupsAreSure = false
 
-// group is the processes of a command: a process group, which is a session.
+// group is the processes of a command: a process group that is a session as
+// well.
 type group struct{ leader int }
 
 func startGroup(cmd *exec.Cmd) (*group, error) {

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// No process can leave a job that does not allow it.
+// No process can leave a job object that does not allow it.
 const groupsAreSure = true
 
-// group is the processes of a command: a job object. Its only handle is ours,
-// so that the system ends the job when this process ends, however it ends.
+// group is the processes of a command: a job object. This process has the only
+// handle, so the system ends the job when this process ends for any reason.
 type group struct{ job windows.Handle }
 
-// startGroup starts a command inside a job. It is suspended until it is in, so
-// that it cannot start anything outside.
+// startGroup starts a command inside a job. The command is suspended until it
+// is in the job, so that it cannot start a process outside.
 func startGroup(cmd *exec.Cmd) (_ *group, err error) {
 	job, err := newJob()
 	if err != nil {
@@ -41,7 +41,7 @@ func startGroup(cmd *exec.Cmd) (_ *group, err error) {
 	return &group{job: job}, nil
 }
 
-// newJob makes a job that ends with its last handle.
+// newJob makes a job that ends when its last handle is closed.
 func newJob() (windows.Handle, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -66,8 +66,8 @@ func enter(job windows.Handle, p *os.Process) error {
 	return errors.Join(err, entered)
 }
 
-// resume lets a process run that was started suspended. Its one thread has to
-// be looked up: package os closes the handle of it.
+// resume continues a process that was started suspended. Its only thread must
+// be looked up, because package os closes the thread's handle.
 func resume(pid uint32) error {
 	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
 	if err != nil {
@@ -93,12 +93,12 @@ func resumeThread(id uint32) error {
 	return os.NewSyscallError("ResumeThread", err)
 }
 
-// terminate does nothing: a job cannot be asked to end. Its processes have the
-// grace to end by themselves.
+// terminate does nothing: a job cannot be asked to end. Its processes may still
+// end by themselves during the grace.
 func (g *group) terminate() {}
 
-// killedExit is the status of processes that were killed: 128 and the number of
-// the signal elsewhere.
+// killedExit is the exit status of killed processes. It is the one that a shell
+// reports elsewhere: 128 plus the number of the signal.
 const killedExit = 128 + 9
 
 // kill ends every process of the job.
@@ -109,14 +109,15 @@ func (g *group) alive() bool {
 	return count > 0
 }
 
-// jobProcesses is JOBOBJECT_BASIC_PROCESS_ID_LIST with room for some.
+// jobProcesses is JOBOBJECT_BASIC_PROCESS_ID_LIST with room for a limited
+// number of processes.
 type jobProcesses struct {
 	assigned uint32
 	listed   uint32
 	ids      [128]uintptr
 }
 
-// procs tells how many processes the job has, and the numbers of some.
+// procs returns at most limit processes of the job, and the number of all.
 func (g *group) procs(limit int) ([]Proc, int) {
 	var list jobProcesses
 	err := windows.QueryInformationJobObject(g.job, windows.JobObjectBasicProcessIdList,
@@ -131,7 +132,7 @@ func (g *group) procs(limit int) ([]Proc, int) {
 	return procs, int(list.assigned)
 }
 
-// processName returns the name of a process's program, or "".
+// processName returns the name of a process's program, or "" if it is unknown.
 func processName(pid uint32) string {
 	process, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, pid)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package supervise
 
-// Harden does nothing: processes cannot be closed like this here.
+// Harden does nothing: there is no such protection on this system.
 func Harden() {}

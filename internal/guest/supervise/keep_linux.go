@@ -11,22 +11,24 @@ import (
 )
 
 const (
-	// hostPatience is how long a program that is kept may take to end after its
-	// host is gone.
+	// hostPatience is how long the program that Keep runs may take to end after
+	// the host is gone.
 	hostPatience = 10 * time.Second
-	// keeperThreads suffice for the two waits of Keep, and for killing.
+	// keeperThreads is enough threads for the two waits of Keep, and for
+	// killing.
 	keeperThreads = 4
 )
 
-// Keep runs this program once more, by another name, and waits for it. What that
-// leaves behind when it ends, or is killed, becomes a child of this process and
-// is killed. Keep returns the program's exit status, or 0 after a signal.
+// Keep runs this program once more, under another name, and waits for it. When
+// the program ends or is killed, the processes that it leaves become children
+// of this process and are killed. Keep returns the program's exit status, or 0
+// if a signal ended it.
 //
-// It is for a program that is confined without a namespace of its own: what it
-// runs can kill it with all its supervisors, but not this process, which is not
-// confined.
+// Keep is meant for a program that is confined without a PID namespace of its
+// own. What the program runs can kill it with all its supervisors, but it
+// cannot kill this process, which is not confined.
 func Keep(name string) (status int, err error) {
-	runtime.LockOSThread() // the program is killed when this thread ends
+	runtime.LockOSThread() // the kernel kills the program when this thread ends
 	Harden()
 	Threads(keeperThreads)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -52,9 +54,9 @@ func Keep(name string) (status int, err error) {
 }
 
 // killWithoutHost kills a program that does not end although the other end of
-// stdin was closed. A command may have stopped it.
+// stdin was closed. A command may have stopped the program.
 func killWithoutHost(p *os.Process) {
-	stdin := []unix.PollFd{{Fd: 0}} // a hang-up is always reported
+	stdin := []unix.PollFd{{Fd: 0}} // poll always reports a hang-up
 	for stdin[0].Revents&unix.POLLHUP == 0 {
 		if _, err := unix.Poll(stdin, -1); err != nil && !errors.Is(err, unix.EINTR) {
 			return

@@ -13,26 +13,26 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// What goes over the socket between the pool and a supervisor.
+// Kinds of messages between the pool and a supervisor.
 const (
 	orderRun     = iota + 1 // an order, with descriptors
 	orderStop               // a stop
-	eventStarted            // nothing: the command runs; sent where it was asked for
-	eventFailed             // a number: errno
+	eventStarted            // empty: the command runs; sent only if it was asked for
+	eventFailed             // a number: the errno
 	eventExited             // an exited
-	eventGone               // nothing: no descendant is left
+	eventGone               // empty: no descendant is left
 )
 
-// order is a command as its supervisor gets it, with the descriptors of its
-// output and, if script is set, of its script.
+// order is a command to run. The descriptors of its output and, if script is
+// set, of its script are sent with it.
 type order struct {
 	path   string
 	args   []string
 	env    []string
 	dir    string
 	script bool
-	// confirm asks for an event of the command's start, and not only of its
-	// end or failure.
+	// confirm asks for an event when the command has started. Without it only
+	// failure and end are reported.
 	confirm bool
 }
 
@@ -46,7 +46,7 @@ func (o *order) Fields(c *wire.Codec) {
 	c.Bool(&o.confirm)
 }
 
-// stop is the order to end what runs.
+// stop is the order to end the running command.
 type stop struct{ grace time.Duration }
 
 // Fields implements wire.Message.
@@ -58,10 +58,10 @@ type number struct{ n int }
 // Fields implements wire.Message.
 func (m *number) Fields(c *wire.Codec) { c.Small(&m.n) }
 
-// exited is the event of the end of a command's first process.
+// exited is the event that a command's first process has ended.
 type exited struct {
 	exit Exit
-	gone bool // and nothing is left besides
+	gone bool // no other process of the command is left either
 }
 
 // Fields implements wire.Message.
@@ -77,15 +77,16 @@ const (
 	maxOrderFDs = 2
 )
 
-// link is one end of the socket. Messages are a kind, a length and a payload;
-// descriptors come with the first byte. The pool's ends wait in the poller,
-// for a thread each would be too many; a supervisor's end blocks.
+// link is one end of the socket between the pool and a supervisor. A message is
+// a kind, a length and a payload; descriptors are sent with the first byte. The
+// pool's ends use the runtime's poller, because a blocked thread for each would
+// be too many. A supervisor's end blocks.
 type link struct {
 	file *os.File
-	raw  syscall.RawConn // nil where calls block
+	raw  syscall.RawConn // nil if calls block
 }
 
-// newLink returns the link on a socket. It owns the descriptor.
+// newLink returns the link on a socket, and takes ownership of the descriptor.
 func newLink(fd int, blocking bool) (*link, error) {
 	if err := unix.SetNonblock(fd, !blocking); err != nil {
 		unix.Close(fd)
@@ -103,7 +104,7 @@ func newLink(fd int, blocking bool) (*link, error) {
 	return l, nil
 }
 
-// Close closes the socket; the other end sees its end.
+// Close closes the socket. The other end then reads an end of file.
 func (l *link) Close() error { return l.file.Close() }
 
 func (l *link) send(kind byte, m wire.Message, fds ...int) error {
@@ -170,8 +171,8 @@ func (l *link) readFull(p []byte, fds []int) ([]int, error) {
 	return fds, nil
 }
 
-// call makes a system call on the socket, again after a signal, and once the
-// socket is ready where it does not block.
+// call makes a system call on the socket. It repeats the call after a signal,
+// and waits until a non-blocking socket is ready.
 func (l *link) call(write bool, f func(fd int) error) error {
 	if l.raw == nil {
 		for {

@@ -16,49 +16,51 @@ import (
 // workerSocket is the descriptor of a supervisor's socket.
 const workerSocket = 3
 
-// How many idle supervisors are kept, and for how long when they are more
-// than one.
+// How many idle supervisors are kept, and for how long if there is more than
+// one.
 const (
 	maxIdle  = 16
 	idleTime = 10 * time.Second
-	// unresponsive is how long a supervisor may take for what it does at once,
-	// such as killing after the grace, before the pool does without it.
+	// unresponsive is how long a supervisor may take for something that it does
+	// at once, such as killing after the grace. After that the pool does it
+	// without the supervisor.
 	unresponsive = 500 * time.Millisecond
 )
 
-// Pool is the supervisor of Linux. It must be the only user of children in
-// its process, for it reaps them all.
+// Pool is the supervisor of Linux. It must be the only code in its process that
+// has children, because it reaps all of them.
 type Pool struct {
 	program string
-	launch  Launcher // of supervisors
+	launch  Launcher // starts the supervisors
 	init    bool     // this process is PID 1 of its namespace
 	signals chan os.Signal
 	done    chan struct{}  // closed when Close begins
 	running sync.WaitGroup // the goroutines of the pool
 
-	mu      sync.Mutex // guards what follows; held while a supervisor is started
+	mu      sync.Mutex // guards the fields below; held while a supervisor is started
 	closed  bool
-	workers map[int]*supervisor // by process, until it is reaped
-	idle    []*supervisor       // the last one was used last
+	workers map[int]*supervisor // by process id, until the process is reaped
+	idle    []*supervisor       // the most recently used one is the last
 }
 
-// supervisor is the pool's side of a worker.
+// supervisor is the pool's side of a supervisor process; [worker] is the
+// process's own side.
 type supervisor struct {
 	pool *Pool
 	pid  int
 	link *link
-	dead chan struct{} // closed when it was reaped
-	idle time.Time     // since when it has nothing to do
+	dead chan struct{} // closed when the process was reaped
+	idle time.Time     // the time since when it has nothing to do
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	current *process
-	closed  bool // the socket
+	closed  bool // the socket is closed
 }
 
-// process is a command under a supervisor.
+// process is a command that runs under a supervisor.
 type process struct {
 	sup     *supervisor
-	started chan error // buffered; gets the event of the start, if one comes
+	started chan error // buffered; receives the event of the start, if one comes
 	exited  chan struct{}
 	gone    chan struct{}
 
@@ -66,18 +68,18 @@ type process struct {
 	exit Exit
 }
 
-// ErrNoSubreaper tells that the system does not make this process the owner of
-// its descendants: user-mode emulators do not, nor do old kernels. [Groups] do
-// without.
+// ErrNoSubreaper means that this process cannot become the parent of its
+// orphaned descendants. User-mode emulators and old kernels do not support
+// that. [Groups] does not need it.
 var ErrNoSubreaper = errors.New("the system refuses to leave descendants to this process")
 
-// NewPool makes this process the owner of its descendants and starts a first
-// supervisor. The program that calls it must call [Worker] when it is started
-// as [WorkerName].
+// NewPool makes this process a subreaper, that is the new parent of its
+// orphaned descendants, and starts a first supervisor. The calling program must
+// call [Worker] when it is started as [WorkerName].
 func NewPool() (*Pool, error) { return NewPoolVia(directly) }
 
-// NewPoolVia is [NewPool] with supervisors that a launcher starts. Commands
-// inherit from them.
+// NewPoolVia is [NewPool] with a launcher that starts the supervisors. Commands
+// inherit from the supervisors.
 func NewPoolVia(launch Launcher) (*Pool, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoSubreaper, os.NewSyscallError("prctl", err))
@@ -138,8 +140,9 @@ func (p *Pool) Start(spec Spec) (Process, error) {
 	return proc, nil
 }
 
-// confirmed waits until the command runs, or returns why it does not. A command
-// may stop its supervisor before that can tell: it runs, then.
+// confirmed waits until the command runs, or returns why it does not. If the
+// supervisor was stopped before it could answer, the command itself did that,
+// so the command runs.
 func (p *process) confirmed() error {
 	limit := time.NewTimer(unresponsive)
 	defer limit.Stop()
@@ -151,8 +154,8 @@ func (p *process) confirmed() error {
 	}
 }
 
-// Close implements [Supervisor]. As PID 1 it kills every process of the
-// namespace.
+// Close implements [Supervisor]. If this process is PID 1, Close kills every
+// process of the namespace.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -171,8 +174,8 @@ func (p *Pool) Close() error {
 	for _, s := range workers {
 		s.hangUp()
 	}
-	// Each ends what is below it. What is left after a while, because a
-	// supervisor was stopped, is killed from here.
+	// Each supervisor kills its own descendants. What is left after a while,
+	// because a supervisor was stopped, is killed here.
 	awaitDead(workers, 2*unresponsive)
 	killTree(unix.Getpid(), nil, killPatience, nil)
 	close(p.done)
@@ -180,7 +183,8 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// awaitDead waits until all supervisors have ended, or patience runs out.
+// awaitDead waits until all supervisors have ended, but no longer than
+// patience.
 func awaitDead(workers []*supervisor, patience time.Duration) {
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
@@ -193,7 +197,7 @@ func awaitDead(workers []*supervisor, patience time.Duration) {
 	}
 }
 
-// take returns a supervisor that has nothing to do.
+// take returns an idle supervisor, or starts one.
 func (p *Pool) take() (*supervisor, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,8 +214,8 @@ func (p *Pool) take() (*supervisor, error) {
 	return p.startWorker()
 }
 
-// startWorker starts a supervisor. The mutex is held, so that it cannot be reaped
-// before it is known.
+// startWorker starts a supervisor. The caller holds the mutex, so that the new
+// process is not reaped before it is registered.
 func (p *Pool) startWorker() (*supervisor, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -240,18 +244,18 @@ func (p *Pool) startWorker() (*supervisor, error) {
 	return s, nil
 }
 
-// fork starts the program of a supervisor on its end of the socket.
+// fork starts the program of a supervisor with its end of the socket.
 func (p *Pool) fork(null, socket int) (pid int, err error) {
 	return syscall.ForkExec(p.program, []string{WorkerName}, &syscall.ProcAttr{
-		// A supervisor mostly waits, and its threads count against the limit
-		// of processes.
+		// A supervisor mostly waits, and its threads count against the limit on
+		// processes.
 		Env:   []string{"GOMAXPROCS=1", "GOGC=off", "GOMEMLIMIT=12MiB"},
 		Files: []uintptr{uintptr(null), uintptr(null), 2, uintptr(socket)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 }
 
-// release takes back a supervisor that has nothing to do.
+// release takes back a supervisor that is idle again.
 func (p *Pool) release(s *supervisor) {
 	p.mu.Lock()
 	keep := !p.closed && len(p.idle) < maxIdle
@@ -265,7 +269,7 @@ func (p *Pool) release(s *supervisor) {
 	}
 }
 
-// trim lets go of supervisors that have been idle for a while, but one.
+// trim ends all but one of the supervisors that have been idle for a while.
 func (p *Pool) trim() {
 	tick := time.NewTicker(idleTime)
 	defer tick.Stop()
@@ -293,7 +297,8 @@ func (p *Pool) stale() []*supervisor {
 	return old
 }
 
-// hangUp ends a supervisor: it kills what is below it and exits.
+// hangUp closes the socket of a supervisor, which makes it kill its descendants
+// and exit.
 func (s *supervisor) hangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -303,7 +308,7 @@ func (s *supervisor) hangUp() {
 	}
 }
 
-// listen takes the events of a supervisor until it ends.
+// listen handles the events of a supervisor until the supervisor ends.
 func (s *supervisor) listen() {
 	defer s.lost()
 	for {
@@ -314,7 +319,7 @@ func (s *supervisor) listen() {
 	}
 }
 
-// handle takes one event and reports whether it made sense.
+// handle handles one event. It reports false for an invalid event.
 func (s *supervisor) handle(kind byte, payload []byte) bool {
 	s.mu.Lock()
 	proc := s.current
@@ -350,8 +355,8 @@ func (s *supervisor) handle(kind byte, payload []byte) bool {
 	return true
 }
 
-// free gives the supervisor back before its command's end is told, so that
-// the next command finds it.
+// free gives the supervisor back to the pool. This happens before the end of
+// the command is reported, so that the next command can use the supervisor.
 func (s *supervisor) free() {
 	s.mu.Lock()
 	s.current = nil
@@ -359,9 +364,8 @@ func (s *supervisor) free() {
 	s.pool.release(s)
 }
 
-// lost ends a supervisor's side of the pool. Where the supervisor was killed,
-// what was below it has become a child of this process, and is killed by
-// [Pool.strays].
+// lost cleans up after a supervisor that has ended. If it was killed, its
+// children are now children of this process, and [Pool.strays] kills them.
 func (s *supervisor) lost() {
 	s.hangUp()
 	<-s.dead
@@ -380,14 +384,14 @@ func (s *supervisor) lost() {
 	proc.end(Exit{Code: 128 + int(unix.SIGKILL), Signal: int(unix.SIGKILL)}, true)
 }
 
-// fail notes that the command could not be started.
+// fail records that the command could not be started.
 func (p *process) fail(errno unix.Errno) {
 	err := os.NewSyscallError("exec", errno)
 	p.started <- err
 	p.end(Exit{Code: -1, Err: err}, true)
 }
 
-// end notes what is known of a command's end.
+// end records what is known about the end of a command.
 func (p *process) end(exit Exit, gone bool) {
 	p.once.Do(func() {
 		p.exit = exit
@@ -407,9 +411,8 @@ func (p *process) Exit() Exit { return p.exit }
 // Gone implements [Process].
 func (p *process) Gone() <-chan struct{} { return p.gone }
 
-// Stop implements [Process]. The supervisor does the work; where it does not
-// come to it, because it was stopped itself, it is killed with all that is
-// below it.
+// Stop implements [Process]. The supervisor does the killing. If it does not,
+// because it was stopped itself, it is killed with all its descendants.
 func (p *process) Stop(grace time.Duration) {
 	s := p.sup
 	s.mu.Lock()
@@ -421,7 +424,7 @@ func (p *process) Stop(grace time.Duration) {
 	s.pool.running.Go(func() { p.insist(grace + unresponsive) })
 }
 
-// insist kills what a supervisor did not.
+// insist kills the processes that the supervisor has not killed in time.
 func (p *process) insist(patience time.Duration) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -16,8 +16,8 @@ import (
 	"github.com/x/pygent/internal/guest/supervise"
 )
 
-// actAsWorker makes the test's program its own supervisor. The pool reaps all
-// children, so that the tests of this package start none by other means.
+// actAsWorker makes the test's program run as a supervisor. The pool reaps all
+// children, so the tests of this package start processes only through it.
 func actAsWorker() {
 	if os.Args[0] == supervise.WorkerName {
 		if err := supervise.Worker(); err != nil {
@@ -36,7 +36,7 @@ func newPool(t *testing.T) *supervise.Pool {
 	return p
 }
 
-// start starts a script and returns what it writes.
+// start starts a script and returns the pipe with its output.
 func start(t *testing.T, s supervise.Supervisor, script string) (supervise.Process, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -91,8 +91,8 @@ func TestPoolKeepsWhatIsLeftBehind(t *testing.T) {
 		procs, count := p.Procs(10)
 		return count == 1 && procs[0] == supervise.Proc{PID: pid, Name: "sleep"}
 	}, 10*time.Second, time.Millisecond)
-	// The next command has a supervisor of its own, and its end does not
-	// touch what is left behind.
+	// The next command has a supervisor of its own. Its end does not affect the
+	// processes that were left behind.
 	other, _ := start(t, pool, "true")
 	<-other.Gone()
 	require.NoError(t, syscall.Kill(pid, 0))
@@ -138,8 +138,9 @@ func pidsOf(t *testing.T, r io.Reader) (pids []int) {
 	return pids
 }
 
-// TestStoppedSupervisorsTreeIsKilled looks at the moment in which the tree is
-// dead and the supervisor is not: it has killed nothing, nor was it killed.
+// TestStoppedSupervisorsTreeIsKilled checks that at the moment when the tree is
+// dead the supervisor is still alive: it was stopped and has not done the
+// killing, and it was not killed either.
 func TestStoppedSupervisorsTreeIsKilled(t *testing.T) {
 	pool := newPool(t)
 	p, r := start(t, pool, "setsid sleep 600 >/dev/null 2>&1 & echo $! $PPID; kill -STOP $PPID; trap '' TERM; sleep 600")
@@ -151,8 +152,8 @@ func TestStoppedSupervisorsTreeIsKilled(t *testing.T) {
 	<-p.Gone()
 }
 
-// TestCloseKillsDescendantsOfStoppedSupervisors has several supervisors that do
-// not see that they are hung up on.
+// TestCloseKillsDescendantsOfStoppedSupervisors stops several supervisors, so
+// that they do not notice that their sockets were closed.
 func TestCloseKillsDescendantsOfStoppedSupervisors(t *testing.T) {
 	pool, err := supervise.NewPool()
 	require.NoError(t, err)

@@ -9,19 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchSignals takes every signal, because those that Go handles by itself
-// would end PID 1, which no process inside may do. Signals that are only
-// caught, unlike ignored ones, are at their defaults again in commands.
+// watchSignals catches every signal. Go's default handling of some of them
+// would end PID 1, and no process inside may be able to do that. In commands
+// the signals have their default actions again, because caught signals, unlike
+// ignored ones, are reset by exec.
 func (p *Pool) watchSignals() {
 	if p.init {
 		all := make(chan os.Signal, 1)
-		signal.Notify(all) // Nobody listens: what does not fit is dropped.
+		signal.Notify(all) // nobody reads the channel: signals that do not fit are dropped
 	}
 	signal.Notify(p.signals, unix.SIGCHLD)
 }
 
-// reap removes dead children: supervisors, and what was left to this process
-// by supervisors that were killed.
+// reap reaps dead children. These are supervisors, and processes that killed
+// supervisors have left behind.
 func (p *Pool) reap() {
 	defer signal.Stop(p.signals)
 	for {
@@ -35,8 +36,8 @@ func (p *Pool) reap() {
 	}
 }
 
-// reapLast waits for the supervisors that were killed. One whose first thread
-// has ended looks dead, but cannot be reaped before its other threads have too.
+// reapLast waits for the killed supervisors. A supervisor whose main thread has
+// ended looks dead, but cannot be reaped before its other threads have ended.
 func (p *Pool) reapLast() {
 	tick := time.NewTicker(maxKillPause)
 	defer tick.Stop()
@@ -80,8 +81,8 @@ func (p *Pool) reapAll() {
 	}
 }
 
-// strays kills every child that is no supervisor: it belonged to a command
-// whose supervisor is dead.
+// strays kills every child that is not a supervisor. Such a child belonged to a
+// command whose supervisor is dead.
 func (p *Pool) strays() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

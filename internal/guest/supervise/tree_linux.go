@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxTree bounds how many processes one walk looks at.
+// maxTree is the largest number of processes that one walk looks at.
 const maxTree = 1 << 16
 
-// children returns the processes whose parent is pid.
+// children appends the processes whose parent is pid to into.
 func children(pid int, into []int) []int {
 	tasks := "/proc/" + strconv.Itoa(pid) + "/task/"
 	threads, err := readNames(tasks)
@@ -34,13 +34,15 @@ func children(pid int, into []int) []int {
 	return into
 }
 
-// hasChildrenFiles reports whether the kernel was built with the files that
-// list children. The file of this process exists as long as it runs.
+// hasChildrenFiles reports whether the kernel was built with the files in /proc
+// that list children. It looks for the file of this process, which exists as
+// long as this process runs.
 func hasChildrenFiles() bool {
 	return unix.Access("/proc/self/task/"+strconv.Itoa(unix.Getpid())+"/children", unix.F_OK) == nil
 }
 
-// childrenByScan finds children on kernels without the files that list them.
+// childrenByScan finds the children by looking at every process, for kernels
+// without the files that list them.
 func childrenByScan(pid int, into []int) []int {
 	names, err := readNames("/proc/")
 	if err != nil {
@@ -63,8 +65,9 @@ func descendants(pid int) []int {
 	return tree
 }
 
-// parent returns the parent of pid, or 0 when there is no such process. The
-// name in the file may hold anything, so fields are counted from its end.
+// parent returns the parent of pid, or 0 if there is no such process. The
+// process name in the file may contain anything, so the fields are counted from
+// the end of the name.
 func parent(pid int) int {
 	fields := statFields(pid)
 	if len(fields) < 2 {
@@ -74,14 +77,14 @@ func parent(pid int) int {
 	return ppid
 }
 
-// alive reports whether pid is a process that still does something: neither
-// gone nor waiting to be reaped.
+// alive reports whether pid still runs: it has neither disappeared nor become a
+// zombie.
 func alive(pid int) bool {
 	fields := statFields(pid)
 	return len(fields) > 0 && fields[0][0] != 'Z' && fields[0][0] != 'X'
 }
 
-// statFields returns the fields of a process's state from the third on.
+// statFields returns the fields of /proc/pid/stat from the third one on.
 func statFields(pid int) [][]byte {
 	stat, err := readProc("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -90,16 +93,16 @@ func statFields(pid int) [][]byte {
 	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 }
 
-// signalChild signals child if its parent still is ppid. Between looking it
-// up and signalling it, a number may have passed to a stranger; the
-// descriptor holds on to the process that was checked.
+// signalChild signals child if its parent still is ppid. The id may have passed
+// to an unrelated process since it was looked up. A pidfd keeps referring to
+// the process that was checked.
 func signalChild(child, ppid int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(child, 0)
 	if err != nil {
 		if errors.Is(err, unix.ESRCH) {
 			return
 		}
-		// Old kernels and strict seccomp profiles know no descriptors.
+		// Old kernels and strict seccomp profiles do not have pidfds.
 		if parent(child) == ppid {
 			_ = unix.Kill(child, sig)
 		}
@@ -115,7 +118,7 @@ func signalChild(child, ppid int, sig unix.Signal) {
 }
 
 // signalTree signals every descendant of root, parents first, and returns how
-// many there were. Processes in skip, and what is below them, are left alone.
+// many there were. It leaves out the processes in skip and their descendants.
 func signalTree(root int, sig unix.Signal, skip map[int]bool) int {
 	type link struct{ pid, ppid int }
 	var queue []link
@@ -128,8 +131,8 @@ func signalTree(root int, sig unix.Signal, skip map[int]bool) int {
 	}
 	add(root)
 	for i := 0; i < len(queue) && i < maxTree; i++ {
-		// A process with a signal pending finishes no fork, so its children
-		// are complete once it is signalled.
+		// A process with a pending signal completes no fork, so its list of
+		// children is final once it was signalled.
 		if sig == unix.SIGTERM {
 			add(queue[i].pid)
 			signalChild(queue[i].pid, queue[i].ppid, sig)
@@ -142,9 +145,9 @@ func signalTree(root int, sig unix.Signal, skip map[int]bool) int {
 	return len(queue)
 }
 
-// killPass kills every descendant of root that it finds. It stops them first,
-// so that the last ones cannot fork faster than they are killed. What appears
-// meanwhile is for the next pass.
+// killPass kills every descendant of root that it finds. It stops all of them
+// first, so that they cannot fork faster than they are killed. Processes that
+// appear in the meantime are left to the next pass.
 func killPass(root int, skip map[int]bool) {
 	seen := 0
 	for range 50 {
@@ -157,15 +160,15 @@ func killPass(root int, skip map[int]bool) {
 	signalTree(root, unix.SIGKILL, skip)
 }
 
-// KillTree kills every descendant of a process until none is alive or patience
-// runs out, and returns how many are alive then. The process itself is left
-// alone, and holds on to those of its descendants that lose their parents if it
-// is their subreaper.
+// KillTree kills all descendants of a process, repeatedly, until none is alive
+// or patience has passed. It returns how many are still alive. The process
+// itself is not killed. If it is a subreaper, it remains the ancestor of
+// descendants whose parents die.
 func KillTree(root int, patience time.Duration) int { return killTree(root, nil, patience, nil) }
 
-// killTree kills every descendant of root until none is alive or patience
-// runs out, and returns how many are alive then. reap, if set, is called to
-// remove dead children of this process.
+// killTree kills all descendants of root, repeatedly, until none is alive or
+// patience has passed. It returns how many are still alive. reap may be nil; it
+// is called to reap dead children of this process.
 func killTree(root int, skip map[int]bool, patience time.Duration, reap func()) int {
 	deadline := time.Now().Add(patience)
 	for pause := minKillPause; ; pause = min(2*pause, maxKillPause) {
@@ -214,8 +217,8 @@ func name(pid int) string {
 	return string(bytes.ToValidUTF8(bytes.TrimSuffix(comm, []byte("\n")), []byte("?")))
 }
 
-// readProc reads a file of /proc with plain system calls: package os would
-// have the poller try it first.
+// readProc reads a file of /proc with plain system calls. Package os would
+// first try to use the poller.
 func readProc(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -14,38 +14,41 @@ import (
 )
 
 // WorkerName is the name (argv[0]) under which a program that uses [NewPool]
-// starts itself as a supervisor. Its main function must call [Worker] then,
-// before anything else.
+// starts itself as a supervisor. Under that name, its main function must call
+// [Worker] before anything else.
 const WorkerName = "pygent-supervisor"
 
 const (
-	// killPatience is how long killing is tried where somebody waits for it.
+	// killPatience is how long killing is tried while somebody waits for it.
 	killPatience = 3 * time.Second
-	// reapPause is how long a dead descendant may wait to be reaped. Most are
-	// at once, for their end interrupts the wait; it may just miss it.
+	// reapPause is the longest time that a dead descendant waits to be reaped.
+	// Most are reaped at once, because their end interrupts the wait. It can
+	// happen just before the wait begins, and is then missed.
 	reapPause = 50 * time.Millisecond
-	// Killing is repeated after a pause that doubles between these.
+	// The pause between two attempts to kill doubles from the first to the
+	// second of these.
 	minKillPause = 200 * time.Microsecond
 	maxKillPause = 10 * time.Millisecond
 )
 
-// worker is a supervisor: it runs one command at a time and owns whatever the
-// command starts. It is one loop in one goroutine, because its threads count
-// against the limit of processes of those it supervises.
+// worker is the supervisor process itself. It runs one command at a time and is
+// the subreaper of everything that the command starts. It is a single loop in a
+// single goroutine, because its threads count against the limit on processes of
+// what it supervises.
 type worker struct {
 	link *link
 	null *os.File
 
-	root     int       // the command's first process; 0 when it has been reaped
-	pidfd    int       // tells the end of it; -1 when there is none
-	busy     bool      // a descendant may be left
-	stopping bool      // the command is to end
-	killAt   time.Time // when the next attempt to kill is due, while stopping
+	root     int       // the command's first process; 0 once it is reaped
+	pidfd    int       // readable when that process ends; -1 if there is none
+	busy     bool      // a descendant may still be alive
+	stopping bool      // the command is being ended
+	killAt   time.Time // when the next attempt to kill is due, if stopping
 	pause    time.Duration
 }
 
-// Worker is the main function of a supervisor. It returns when the pool
-// closed the socket, with nothing of its commands left.
+// Worker is the main function of a supervisor. It returns when the pool has
+// closed the socket and no process of its commands is left.
 func Worker() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
@@ -70,17 +73,17 @@ func Worker() error {
 	return nil
 }
 
-// preferForOOM has the kernel, short of memory, kill a command rather than
-// PID 1 of the container. Commands inherit it.
+// preferForOOM makes the kernel prefer to kill a command, and not PID 1 of the
+// container, when memory runs out. Commands inherit the setting.
 func preferForOOM() {
 	if os.Getppid() == 1 {
 		_ = os.WriteFile("/proc/self/oom_score_adj", []byte("300"), 0)
 	}
 }
 
-// Threads makes n threads that wait for work. The Go runtime aborts when it
-// needs a thread and cannot have one, which under a fork bomb is the rule; it
-// never gives up threads it has.
+// Threads makes n idle threads. The Go runtime aborts the program if it needs a
+// new thread and cannot have one, which is likely under a fork bomb. It never
+// gives up threads that it has.
 func Threads(n int) {
 	var started, done sync.WaitGroup
 	started.Add(n)
@@ -95,8 +98,9 @@ func Threads(n int) {
 	done.Wait()
 }
 
-// wait waits for an order, the end of a child, or the time to do something,
-// and reports whether it can go on. The end of a child interrupts it.
+// wait waits for an order, the end of a child, or the next time at which
+// something is due. It reports false when the worker must end. The end of a
+// child interrupts the wait.
 func (w *worker) wait() bool {
 	fds := []unix.PollFd{{Fd: workerSocket, Events: unix.POLLIN}, {Fd: int32(w.pidfd), Events: unix.POLLIN}}
 	var timeout *unix.Timespec
@@ -112,7 +116,8 @@ func (w *worker) wait() bool {
 	return err == nil || errors.Is(err, unix.EINTR)
 }
 
-// obey takes an order if there is one, and reports whether more can come.
+// obey handles an order if there is one. It reports whether more orders can
+// come.
 func (w *worker) obey() bool {
 	ready := []unix.PollFd{{Fd: workerSocket, Events: unix.POLLIN}}
 	if n, err := unix.Poll(ready, 0); n == 0 || err != nil {
@@ -134,7 +139,7 @@ func (w *worker) obey() bool {
 	return true
 }
 
-// run starts a command. The pool gives a supervisor one at a time.
+// run starts a command. The pool gives a supervisor only one command at a time.
 func (w *worker) run(payload []byte, fds []int) {
 	o := &order{}
 	if wire.Decode(payload, o) != nil || len(fds) != 1+boolInt(o.script) {
@@ -171,9 +176,9 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// reap removes dead descendants (those that lost their parents have become
-// children of this process) and tells the pool of the first process's end and
-// of the last one's, in one message where they come together.
+// reap reaps dead descendants; those that lost their parent have become
+// children of this process. It reports the end of the first process and of the
+// last one to the pool, in a single message if both are found at once.
 func (w *worker) reap() {
 	if !w.busy {
 		return
@@ -186,7 +191,7 @@ func (w *worker) reap() {
 			break
 		}
 		if err != nil {
-			w.busy = errors.Is(err, unix.EINTR) // Else no child is left.
+			w.busy = errors.Is(err, unix.EINTR) // any other error means that no child is left
 			continue
 		}
 		if pid == w.root {
@@ -211,7 +216,7 @@ func (w *worker) forgetRoot() {
 	}
 }
 
-// stop begins to end what runs, or shortens the grace.
+// stop begins to end the running command, or shortens the grace.
 func (w *worker) stop(payload []byte) {
 	s := &stop{}
 	if wire.Decode(payload, s) != nil || !w.busy {
@@ -230,8 +235,8 @@ func (w *worker) stop(payload []byte) {
 	}
 }
 
-// advance kills what is left when the grace is over, again and again until
-// nothing is.
+// advance kills what is left once the grace is over, repeatedly until nothing
+// is left.
 func (w *worker) advance() {
 	for w.busy && w.stopping && !time.Now().Before(w.killAt) {
 		killPass(unix.Getpid(), nil)
@@ -241,7 +246,7 @@ func (w *worker) advance() {
 	}
 }
 
-// reapAny removes dead children.
+// reapAny reaps dead children.
 func reapAny() {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WALL|unix.WNOHANG, nil)

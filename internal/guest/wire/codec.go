@@ -7,33 +7,34 @@ import (
 	"time"
 )
 
-// ErrMalformed is matched by every error of a decoder: what the other side
-// sent is not a message of this protocol.
+// ErrMalformed is matched by every error of a decoder. It means that the other
+// side sent something that is not a message of this protocol.
 var ErrMalformed = errors.New("malformed message")
 
-// Message is anything that goes over the wire in one frame. Its Fields method
-// names each field once, with its bound, for encoding and decoding alike, so
-// that the two cannot drift apart.
+// Message is anything that is sent in one frame. Its Fields method names each
+// field once, with its limit, for both encoding and decoding, so that the two
+// cannot diverge.
 type Message interface{ Fields(c *Codec) }
 
-// Codec writes the fields of a message to a buffer or reads them from one. An
-// error sticks: the calls after it do nothing, and [Decode] or [Encode]
-// reports it. The zero value encodes.
+// Codec either writes the fields of a message to a buffer or reads them from
+// one. After the first error, all further calls do nothing; [Decode] or
+// [Encode] returns that error. The zero value encodes.
 type Codec struct {
 	buf      []byte
 	decoding bool
 	err      error
 }
 
-// Encode returns the bytes of m appended to dst. It fails when a field is
-// beyond its bound, so that this side never sends what the other must refuse.
+// Encode appends the encoding of m to dst. It fails if a field exceeds its
+// limit, so that this side never sends what the other must reject.
 func Encode(dst []byte, m Message) ([]byte, error) {
 	c := &Codec{buf: dst}
 	m.Fields(c)
 	return c.buf, c.err
 }
 
-// Decode fills m from exactly the bytes of src and keeps no reference to them.
+// Decode fills m from src. The message must take up all of src. m keeps no
+// reference to src.
 func Decode(src []byte, m Message) error {
 	c := &Codec{buf: src, decoding: true}
 	m.Fields(c)
@@ -43,7 +44,7 @@ func Decode(src []byte, m Message) error {
 	return c.err
 }
 
-// Int codes a signed number.
+// Int codes a signed integer.
 func (c *Codec) Int(v *int64) {
 	if !c.decoding {
 		c.buf = binary.AppendVarint(c.buf, *v)
@@ -56,7 +57,7 @@ func (c *Codec) Int(v *int64) {
 	*v = n
 }
 
-// Small codes a number that fits an int, such as a count or a status.
+// Small codes an integer that fits an int, such as a count or a status.
 func (c *Codec) Small(v *int) {
 	n := int64(*v)
 	c.Int(&n)
@@ -70,7 +71,7 @@ func (c *Codec) Small(v *int) {
 // Duration codes a length of time.
 func (c *Codec) Duration(v *time.Duration) { c.Int((*int64)(v)) }
 
-// Bool codes a truth value.
+// Bool codes a boolean.
 func (c *Codec) Bool(v *bool) {
 	n := int64(0)
 	if *v {
@@ -84,7 +85,7 @@ func (c *Codec) Bool(v *bool) {
 	*v = n == 1
 }
 
-// Bytes codes at most limit bytes.
+// Bytes codes a byte slice of at most limit bytes.
 func (c *Codec) Bytes(v *[]byte, limit int) {
 	n := c.length(len(*v), limit)
 	if c.err != nil {
@@ -117,8 +118,9 @@ func (c *Codec) Strings(v *[]string, count, limit int) {
 	List(c, v, count, func(c *Codec, s *string) { c.String(s, limit) })
 }
 
-// List codes at most count elements with one function for each. Every element
-// takes at least a byte, so a short message cannot claim a long list.
+// List codes a list of at most count elements; element codes one of them. Every
+// element takes at least one byte, so a short message cannot claim to hold a
+// long list.
 func List[T any](c *Codec, v *[]T, count int, element func(*Codec, *T)) {
 	n := c.length(len(*v), count)
 	if c.err != nil {
@@ -139,8 +141,8 @@ func List[T any](c *Codec, v *[]T, count int, element func(*Codec, *T)) {
 	}
 }
 
-// length codes a length and checks it against the bound and, when decoding,
-// against what is there.
+// length codes a length. It checks the length against the limit and, when
+// decoding, against the number of bytes that are left.
 func (c *Codec) length(n, limit int) int {
 	c.Small(&n)
 	switch {
@@ -153,7 +155,7 @@ func (c *Codec) length(n, limit int) int {
 	return n
 }
 
-// took advances past a decoded number of the given size.
+// took skips a decoded integer of the given size.
 func (c *Codec) took(size int) bool {
 	if c.err != nil {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// Errors that a [Failure] stands for besides those of package fs.
+// Errors, in addition to those of package fs, that a [Failure] can stand for.
 var (
 	ErrEscapes    = errors.New("path leads out of the workspace")
 	ErrNotRegular = tree.ErrNotRegular
@@ -22,22 +22,23 @@ var (
 	ErrVersion    = errors.New("guest and host are of different versions")
 )
 
-// failures gives each error that crosses the wire its code: its index plus 1.
-// A code that is not listed means an error with no identity but its text.
+// failures lists the errors that keep their identity over the wire. The code of
+// an error is its index plus 1. Any other code means an error of which only the
+// text is known.
 var failures = []error{
 	fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid,
 	ErrEscapes, ErrNotRegular, ErrNoJob, ErrProcesses, ErrRefused, ErrLimit, ErrVersion,
 	ErrMalformed, context.Canceled, tree.ErrTooLarge,
 }
 
-// Failure is an error as it crosses the wire. errors.Is finds what it stands
-// for.
+// Failure is an error as it is sent over the wire. errors.Is finds the error
+// that it stands for.
 type Failure struct {
 	Code int
 	Text string
 }
 
-// AsFailure returns err as it goes over the wire, with its text cut to fit.
+// AsFailure converts err for the wire. Its text is cut if it is too long.
 func AsFailure(err error) *Failure {
 	f := &Failure{Text: strings.ToValidUTF8(err.Error(), "\uFFFD")}
 	if len(f.Text) > maxText {
@@ -53,8 +54,8 @@ func AsFailure(err error) *Failure {
 	return f
 }
 
-// identify adds the meaning of errors that the standard library does not
-// export as values.
+// identify wraps errors that the standard library does not export, so that
+// errors.Is finds their meaning.
 func identify(err error) error {
 	var call *os.SyscallError
 	dialled := errors.As(err, &call) && call.Syscall == "connect"
@@ -70,10 +71,10 @@ func identify(err error) error {
 	}
 }
 
-// Error returns the other side's words.
+// Error returns the text that the other side sent.
 func (f *Failure) Error() string { return f.Text }
 
-// Unwrap returns what the failure stands for, or nil.
+// Unwrap returns the error that the failure stands for, or nil.
 func (f *Failure) Unwrap() error {
 	if f.Code < 1 || f.Code > len(failures) {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// Kind says what a frame holds. On every stream the host sends one request
-// first; the frames after it depend on the request.
+// Kind says what a frame contains. On every stream the host sends exactly one
+// request first. The frames after it depend on the request.
 type Kind byte
 
-// The requests of the host.
+// Requests of the host.
 const (
 	KindHello Kind = iota + 1
 	KindRun
@@ -28,33 +28,33 @@ const (
 	KindTarOut
 	KindOwn
 	KindDial
-	KindConfine // before the session: what a guest that confines itself may reach
+	KindConfine // sent before the session: what a guest that confines itself may reach
 	KindListen
 	KindAccept
 )
 
-// What follows a request, in either direction.
+// Frames after the request, in either direction.
 const (
 	KindReply  Kind = iota + 64 // the answer; its message depends on the request
 	KindError                   // a [Failure] in place of the answer
 	KindData                    // a piece of a body
-	KindEnd                     // the end of a body; a [Failure] tells why it is not whole
+	KindEnd                     // the end of a body; a [Failure] in it says why the body is incomplete
 	KindChunk                   // a [Chunk] of a running command's output
 	KindCancel                  // the host no longer wants the command to run
-	KindPause                   // the command's time limit stands still from now on
-	KindResume                  // and goes on
+	KindPause                   // stop the command's time limit
+	KindResume                  // let the time limit run again
 )
 
-// MaxFrame is the largest payload of a frame, in bytes.
+// MaxFrame is the largest payload of any frame, in bytes.
 const MaxFrame = MaxScript + MaxEnv*2 + 64<<10
 
-// maxData is the largest payload of a frame of a body.
+// maxData is the largest payload of one frame of a body, in bytes.
 const maxData = 64 << 10
 
-// headerSize is a kind and a length.
+// headerSize is the size of a kind and a length, in bytes.
 const headerSize = 5
 
-// WriteFrame sends m, or an empty payload when m is nil, in one write.
+// WriteFrame sends m in a single write. If m is nil, the payload is empty.
 func WriteFrame(w io.Writer, k Kind, m Message) error {
 	buf := make([]byte, headerSize, 256)
 	if m != nil {
@@ -66,7 +66,7 @@ func WriteFrame(w io.Writer, k Kind, m Message) error {
 	return writeFrame(w, k, buf)
 }
 
-// writeFrame fills in the header that buf has room for.
+// writeFrame fills in the header at the start of buf and sends buf.
 func writeFrame(w io.Writer, k Kind, buf []byte) error {
 	if len(buf)-headerSize > MaxFrame {
 		return fmt.Errorf("%w: frame of %d bytes", ErrMalformed, len(buf))
@@ -77,8 +77,8 @@ func writeFrame(w io.Writer, k Kind, buf []byte) error {
 	return err
 }
 
-// ReadFrame reads one frame of at most limit bytes of payload. It returns
-// io.EOF only where no frame has begun.
+// ReadFrame reads a frame with at most limit bytes of payload. It returns
+// io.EOF only if the stream ends before the first byte of a frame.
 func ReadFrame(r io.Reader, limit int) (Kind, []byte, error) {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
@@ -92,8 +92,8 @@ func ReadFrame(r io.Reader, limit int) (Kind, []byte, error) {
 	return Kind(header[0]), payload, err
 }
 
-// readPayload reads n bytes but takes memory only as they come, so that a
-// length alone costs nothing.
+// readPayload reads n bytes. It allocates memory only as the bytes arrive, so
+// that a large length alone costs nothing.
 func readPayload(r io.Reader, n int) ([]byte, error) {
 	const step = 64 << 10
 	buf := make([]byte, 0, min(n, step))
@@ -107,8 +107,9 @@ func readPayload(r io.Reader, n int) ([]byte, error) {
 	return buf, nil
 }
 
-// ReadReply reads the answer to a request into m, which may be nil where the
-// answer is empty. A [Failure] sent in its place is returned as the error.
+// ReadReply reads the answer to a request into m, which may be nil if the
+// answer is empty. If a [Failure] was sent instead, it is returned as the
+// error.
 func ReadReply(r io.Reader, m Message) error {
 	kind, payload, err := ReadFrame(r, MaxReply)
 	if err != nil {
@@ -117,7 +118,7 @@ func ReadReply(r io.Reader, m Message) error {
 	return DecodeReply(kind, payload, m)
 }
 
-// DecodeReply does the same for a frame that was read.
+// DecodeReply does the same with a frame that has been read already.
 func DecodeReply(kind Kind, payload []byte, m Message) error {
 	switch kind {
 	case KindReply:
@@ -140,7 +141,7 @@ func decodeFailure(payload []byte) error {
 	return f
 }
 
-// BodyWriter sends a body of any length in frames. Close ends it.
+// BodyWriter sends a body of any length in frames. Finish ends it.
 type BodyWriter struct {
 	w   io.Writer
 	buf []byte
@@ -151,7 +152,7 @@ func NewBodyWriter(w io.Writer) *BodyWriter {
 	return &BodyWriter{w: w, buf: make([]byte, headerSize, headerSize+32<<10)}
 }
 
-// Write sends what fills a frame and keeps the rest for later.
+// Write sends complete frames and keeps the rest for later.
 func (b *BodyWriter) Write(p []byte) (int, error) {
 	total := len(p)
 	for len(p) > 0 {
@@ -167,8 +168,8 @@ func (b *BodyWriter) Write(p []byte) (int, error) {
 	return total, nil
 }
 
-// Finish sends what is left and ends the body: well when cause is nil, else
-// with the reason why it is not whole.
+// Finish sends the rest and ends the body. If cause is not nil, it is sent as
+// the reason why the body is incomplete.
 func (b *BodyWriter) Finish(cause error) error {
 	if err := b.flush(); err != nil {
 		return err
@@ -188,14 +189,15 @@ func (b *BodyWriter) flush() error {
 	return err
 }
 
-// BodyReader reads what a [BodyWriter] or [Packets] sent. It returns io.EOF only
-// at a proper end; a [Failure] or a broken stream is another error. After a
-// deadline of the stream has passed, it can be read on.
+// BodyReader reads what a [BodyWriter] or [Packets] has sent. It returns io.EOF
+// only at the proper end of the body. A [Failure] and a broken stream give
+// other errors. After a deadline of the stream has passed, reading can
+// continue.
 type BodyReader struct {
 	r      io.Reader
 	header [headerSize]byte
-	have   int // bytes of header read
-	left   int // bytes of the current frame still to come
+	have   int // bytes of the header that have been read
+	left   int // bytes of the current frame that are still to come
 	err    error
 }
 
@@ -223,12 +225,12 @@ func (b *BodyReader) read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(len(p), b.left)])
 	b.left -= n
 	if n > 0 {
-		return n, nil // an error comes again with the next read
+		return n, nil // the next read returns the error again
 	}
 	return 0, unexpected(err)
 }
 
-// next reads the header of a frame, of which a part may have been read before.
+// next reads the header of a frame, of which a part may already have been read.
 func (b *BodyReader) next() error {
 	for b.have < headerSize {
 		n, err := b.r.Read(b.header[b.have:])
@@ -258,14 +260,15 @@ func (b *BodyReader) next() error {
 	}
 }
 
-// timedOut reports whether an error is that of a deadline, which may be renewed.
+// timedOut reports whether an error comes from a deadline, which may be
+// renewed.
 func timedOut(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// unexpected turns an end of the stream into one that is not mistaken for a
-// proper end.
+// unexpected turns io.EOF into an error that nobody can mistake for a proper
+// end.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -273,19 +276,20 @@ func unexpected(err error) error {
 	return err
 }
 
-// Packets sends the bytes of a connection, each write at once. A write that a
-// deadline cut short leaves a frame that has begun; the next one goes on with it.
+// Packets sends the bytes of a connection; each write is sent at once. If a
+// deadline interrupts a write, a part of a frame has been sent, and the next
+// write continues that frame.
 type Packets struct {
 	w      io.Writer
-	header []byte // what is still to be sent of the frame's header
-	owed   int    // bytes of the frame still to be sent
+	header []byte // the part of the frame's header that is still to be sent
+	owed   int    // bytes of the frame that are still to be sent
 }
 
-// NewPackets returns a writer of a connection's bytes to w. The other side
-// reads them with a [BodyReader].
+// NewPackets returns a writer that sends the bytes of a connection to w. The
+// other side reads them with a [BodyReader].
 func NewPackets(w io.Writer) *Packets { return &Packets{w: w} }
 
-// Write sends p. After an error it tells how much of p was sent.
+// Write sends p. If it fails, it returns how much of p was sent.
 func (k *Packets) Write(p []byte) (total int, err error) {
 	for len(p) > 0 && err == nil {
 		var n int
@@ -296,7 +300,8 @@ func (k *Packets) Write(p []byte) (total int, err error) {
 	return total, err
 }
 
-// write sends the beginning of p as the rest of a frame, or as a new one.
+// write sends the beginning of p, either as the rest of the current frame or as
+// a new one.
 func (k *Packets) write(p []byte) (int, error) {
 	if k.owed == 0 {
 		k.owed = min(len(p), maxData)
@@ -306,7 +311,7 @@ func (k *Packets) write(p []byte) (int, error) {
 	}
 	n, err := k.w.Write(append(k.header, p[:min(len(p), k.owed)]...))
 	if n == 0 && len(k.header) == headerSize {
-		k.header, k.owed = nil, 0 // the frame has not begun
+		k.header, k.owed = nil, 0 // nothing of the frame was sent
 		return 0, err
 	}
 	ofHeader := min(n, len(k.header))
@@ -315,7 +320,8 @@ func (k *Packets) write(p []byte) (int, error) {
 	return n - ofHeader, err
 }
 
-// errCut tells that a frame was cut short, so that the bytes cannot end well.
+// errCut means that the last frame is incomplete, so that the bytes cannot be
+// ended properly.
 var errCut = errors.New("the last write was cut short")
 
 // CloseWrite tells the other side that no more bytes come.

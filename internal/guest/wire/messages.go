@@ -1,10 +1,10 @@
-// Package wire is the protocol between the host and the guest: requests and
-// replies as small frames on the streams of one yamux session.
+// Package wire is the protocol between the host and the guest. Requests and
+// replies are small frames on the streams of one yamux session.
 //
-// The host opens a stream for every request, and the guest opens none. Host
-// and guest are built from the same source, so a version that differs is an
-// error and nothing is negotiated. Both sides take the other for hostile:
-// every length has a bound, and decoding never panics.
+// The host opens a stream for every request. The guest opens none. Host and
+// guest are built from the same source, so a different version is an error, and
+// nothing is negotiated. Each side treats the other as hostile: every length
+// has a limit, and decoding never panics.
 package wire
 
 import (
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Version is the version of the protocol. It changes with every change of a
-// message.
+// Version is the version of the protocol. It must be changed with every change
+// of a message.
 const Version = 6
 
-// Bounds of messages.
+// Limits of messages.
 const (
 	MaxScript = 16 << 20 // bytes of a script
 	MaxEnv    = 1 << 20  // bytes of one variable
@@ -46,11 +46,11 @@ type Hello struct {
 	Workspace string        // directory that file requests are confined to and commands start in
 	SpillDirs []string      // where the guest may keep long outputs, in order of preference
 	Env       []string      // added to the environment of every command
-	Nonce     string        // a file of the workspace, by which the host learns whether it shares it
+	Nonce     string        // path of a file in the workspace, by which the host learns whether it shares the workspace
 	Own       bool          // give what file requests make to the owner of the workspace
-	Owner     Owner         // that, where an earlier guest said it; commands may have changed it since
-	HostOwner HostOwner     // that, as the host knows it, which goes before
-	Silence   time.Duration // the guest ends when it hears nothing for so long; 0 for never
+	Owner     Owner         // the owner as an earlier guest reported it; commands may have changed it since
+	HostOwner HostOwner     // the owner as the host knows it; takes precedence over Owner
+	Silence   time.Duration // the guest exits when it has heard nothing for so long; 0 means never
 }
 
 // Fields implements [Message].
@@ -66,7 +66,7 @@ func (m *Hello) Fields(c *Codec) {
 	c.Duration(&m.Silence)
 }
 
-// Owner is who a file belongs to.
+// Owner is the owner of a file.
 type Owner struct {
 	Known    bool
 	UID, GID int64
@@ -78,13 +78,14 @@ func (o *Owner) fields(c *Codec) {
 	c.Int(&o.GID)
 }
 
-// HostOwner is whom a directory of the host belongs to, as the host numbers users.
-// It means something to a guest that sees that directory under the same kernel.
+// HostOwner is the owner of a directory of the host, in the user ids of the
+// host. It is meaningful to a guest that sees the same directory under the same
+// kernel.
 type HostOwner struct {
 	Owner
-	Sure     bool   // the directory was that owner's when the host looked
+	Sure     bool   // the host saw this owner when it looked at the directory
 	Dev, Ino int64  // of the directory
-	Boot     string // id of the kernel since its start
+	Boot     string // identifies the boot of the kernel
 }
 
 func (o *HostOwner) fields(c *Codec) {
@@ -103,15 +104,15 @@ type Welcome struct {
 	Kernel     string // release of the kernel
 	UID, GID   int
 	Init       bool   // the guest is PID 1 of its namespace
-	Supervised bool   // no descendant of a command can get away
-	Spill      string // directory for long outputs; empty when there is none
-	SpillNote  string // why there is none
-	NonceOK    bool   // the file named by Hello.Nonce is there
+	Supervised bool   // no descendant of a command can escape
+	Spill      string // directory for long outputs; empty if there is none
+	SpillNote  string // why there is no such directory
+	NonceOK    bool   // the file named by Hello.Nonce exists
 	Nonce      string // its content
-	Setid      string // what becomes of setuid and setgid bits that commands set; empty when they stay
+	Setid      string // what happens to setuid and setgid bits that commands set; empty if they stay
 	SetidNote  string // why they stay
 	Owner      Owner  // of the workspace
-	HostOwner  bool   // it is the one of Hello.HostOwner
+	HostOwner  bool   // Owner was taken from Hello.HostOwner
 }
 
 // Fields implements [Message].
@@ -135,8 +136,9 @@ func (m *Welcome) Fields(c *Codec) {
 	c.Bool(&m.HostOwner)
 }
 
-// Run starts a command. In the foreground, [Chunk] frames may come and a
-// [Result] ends it; in the background, a [Job] answers at once.
+// Run starts a command. If it runs in the foreground, [Chunk] frames may
+// follow, and a [Result] ends it. If it runs in the background, the guest
+// answers at once with a [Job].
 type Run struct {
 	Script     []byte
 	Dir        string   // relative to the workspace
@@ -163,7 +165,7 @@ func (m *Run) Fields(c *Codec) {
 
 // Chunk is a piece of a running command's output.
 type Chunk struct {
-	Offset int64 // where Data begins in the whole output
+	Offset int64 // the position of Data in the whole output
 	Data   []byte
 }
 
@@ -184,7 +186,7 @@ func (p *Proc) fields(c *Codec) {
 	c.String(&p.Name, maxName)
 }
 
-// Result is how a command ended.
+// Result is the outcome of a command.
 type Result struct {
 	ExitCode  int // the shell's status; 128+n when signal n ended it; -1 when unknown
 	Signal    int
@@ -196,7 +198,7 @@ type Result struct {
 	Spill     string // file with the whole output, up to SpillSize bytes
 	SpillSize int64
 	Duration  time.Duration
-	Job       string // set when processes were left behind: the job that holds them
+	Job       string // the job that holds the processes left behind; empty if there are none
 	Left      []Proc // some of the processes left behind
 	LeftCount int    // how many were left behind
 	Survivors int    // how many could not be killed
@@ -220,13 +222,13 @@ func (m *Result) Fields(c *Codec) {
 	c.Small(&m.Survivors)
 }
 
-// Job is the state of a command that nobody waits for.
+// Job is the state of a command that runs in the background.
 type Job struct {
 	ID       string
 	Command  string // the beginning of its script
 	Running  bool   // the shell or a process it left behind is alive
 	Exited   bool   // the shell has ended
-	ExitCode int    // as in Result, once Exited
+	ExitCode int    // as in Result; valid once Exited
 	Signal   int
 	TimedOut bool
 	Total    int64 // bytes of output so far
@@ -260,7 +262,7 @@ func (m *Jobs) Fields(c *Codec) {
 	List(c, &m.Jobs, maxJobs, func(c *Codec, j *Job) { j.Fields(c) })
 }
 
-// OutputRequest asks for a job's output from an offset on.
+// OutputRequest asks for the output of a job from an offset on.
 type OutputRequest struct {
 	Job    string
 	Offset int64
@@ -278,7 +280,7 @@ func (m *OutputRequest) Fields(c *Codec) {
 
 // Output answers an [OutputRequest].
 type Output struct {
-	Chunk Chunk // begins later than asked where output was dropped
+	Chunk Chunk // starts after the requested offset if output was dropped
 	Job   Job
 }
 
@@ -288,7 +290,7 @@ func (m *Output) Fields(c *Codec) {
 	m.Job.Fields(c)
 }
 
-// Kill ends a job: TERM, the grace, then KILL. A [Job] answers.
+// Kill ends a job: TERM, the grace, then KILL. The answer is a [Job].
 type Kill struct {
 	Job   string
 	Grace time.Duration
@@ -303,9 +305,9 @@ func (m *Kill) Fields(c *Codec) {
 // Path is a request about one path of the workspace.
 type Path struct {
 	Name    string
-	Offset  int64 // for KindRead: where to begin
+	Offset  int64 // for KindRead: where to start
 	Limit   int64 // for KindRead: how many bytes; negative for all
-	All     bool  // for KindRemove: with what is below
+	All     bool  // for KindRemove: also remove the content of a directory
 	Entries int64 // for KindTarIn: how many entries at most; 0 for the default
 }
 
@@ -358,10 +360,10 @@ func (m *Info) Fields(c *Codec) {
 	}
 }
 
-// Infos is the content of a directory.
+// Infos is the listing of a directory.
 type Infos struct {
 	Infos []Info
-	More  bool // there is more than fits the reply
+	More  bool // there are more entries than fit into the reply
 }
 
 // Fields implements [Message].
@@ -370,18 +372,18 @@ func (m *Infos) Fields(c *Codec) {
 	c.Bool(&m.More)
 }
 
-// Dial asks for a connection to a port inside. After the reply, the stream is
-// the connection.
+// Dial asks for a connection to a port inside. After the reply, the stream
+// carries the bytes of the connection.
 type Dial struct{ Port int }
 
 // Fields implements [Message].
 func (m *Dial) Fields(c *Codec) { c.Small(&m.Port) }
 
-// Listen asks for a port inside to be listened on, any free one when it is 0, for
-// as long as the stream is open. The answer is the same with the port that it
-// became. With KindAccept it asks for one of the connections that processes make
-// to that port: the answer comes when there is one, and the stream is then the
-// connection.
+// Listen asks the guest to listen on a port, or on any free one if Port is 0,
+// for as long as the stream is open. The answer is a Listen with the port that
+// was chosen. With KindAccept, Listen asks for one connection that a process
+// makes to that port. The answer comes when there is a connection; after it the
+// stream carries the bytes of the connection.
 type Listen struct{ Port int }
 
 // Fields implements [Message].

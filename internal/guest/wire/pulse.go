@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Pulse is a byte stream that remembers whether anything has come from the
-// other side. A side that sends nothing, not even the answer to a ping, is
-// gone, whatever the stream in between pretends.
+// Pulse is a byte stream that remembers whether anything has arrived from the
+// other side. A side that sends nothing, not even the answer to a ping, counts
+// as gone, even if the stream in between stays open.
 type Pulse struct {
 	io.ReadWriteCloser
 	heard atomic.Bool
@@ -22,5 +22,5 @@ func (p *Pulse) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Heard reports whether bytes have come since it was called last.
+// Heard reports whether bytes have arrived since the last call.
 func (p *Pulse) Heard() bool { return p.heard.Swap(false) }

@@ -11,12 +11,13 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// errIntrusion is the reason why the host gave up a session.
+// errIntrusion means that the host ended the session because the guest sent
+// something that it must not send.
 var errIntrusion = errors.New("the guest broke the rules of the session")
 
-// config is the setting of both sides. Both have a keepalive of their own, see
-// [Pulse]: that of yamux ends a session whose answers are late, also when other
-// bytes still come.
+// config returns the yamux configuration of both sides. yamux's own keepalive
+// is off, because it ends a session when an answer is late, even if other bytes
+// still arrive. Both sides use [Pulse] for a keepalive of their own.
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive = false
@@ -27,8 +28,8 @@ func config() *yamux.Config {
 	return c
 }
 
-// NewHost starts the host's side of a session over conn. The session owns
-// conn and closes it.
+// NewHost starts the host's side of a session over conn. The session takes
+// ownership of conn and closes it.
 func NewHost(conn io.ReadWriteCloser) (*yamux.Session, error) {
 	return yamux.Client(&transport{
 		joiner: joiner{w: conn},
@@ -55,21 +56,21 @@ func (t *transport) Read(p []byte) (int, error) { return t.r.Read(p) }
 // Close closes the byte stream.
 func (t *transport) Close() error { return t.closer.Close() }
 
-// The header of a yamux frame: version, type, flags (16 bits), stream (32
-// bits), length (32 bits).
+// Layout of the header of a yamux frame: version, type, flags (16 bits), stream
+// (32 bits), length (32 bits).
 const (
 	yamuxHeader     = 12
 	yamuxData       = 0
 	yamuxPing       = 2
 	yamuxSYN        = 1
-	yamuxMaxPayload = 256 << 10 // yamux's initial and our only window
+	yamuxMaxPayload = 256 << 10 // yamux's initial window, which we never enlarge
 )
 
-// joiner sends a frame's header together with what follows it. yamux writes
-// them one by one, and each write costs a trip through the engine's proxies.
-// A header that opens a stream is held back too: the host always writes its
-// request next. yamux writes from one goroutine; the mutex only guards
-// against a change of that.
+// joiner sends the header of a frame together with its body. yamux writes the
+// two separately, and each write costs a trip through the engine's proxies. A
+// header that opens a stream is held back as well, because the host always
+// writes its request next. yamux writes from a single goroutine; the mutex is
+// only a precaution in case that changes.
 type joiner struct {
 	w    io.Writer
 	mu   sync.Mutex
@@ -90,7 +91,7 @@ func (j *joiner) Write(p []byte) (int, error) {
 	j.held = append(j.held, p...)
 	_, err := j.w.Write(j.held)
 	if cap(j.held) > 4<<10 {
-		j.held = nil // An idle session keeps no large buffer.
+		j.held = nil // do not let an idle session keep a large buffer
 	}
 	j.held = j.held[:0]
 	if err != nil {
@@ -99,24 +100,24 @@ func (j *joiner) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// announces reports whether a header has a body.
+// announces reports whether a body follows the header.
 func announces(h []byte) bool {
 	return h[1] == yamuxData && binary.BigEndian.Uint32(h[8:]) > 0
 }
 
-// opens reports whether a header opens a stream and does nothing else.
+// opens reports whether a header opens a stream and has no other effect.
 func opens(h []byte) bool {
 	return h[1] != yamuxPing && binary.BigEndian.Uint16(h[2:]) == yamuxSYN
 }
 
-// guard reads the guest's side of a session and lets through only what our
-// guest sends: it opens no stream and pings nobody. yamux would keep memory
-// for the one and start a goroutine for the other.
+// guard reads the guest's side of a session and checks that the guest opens no
+// stream and sends no ping, as an honest guest does neither. For a stream yamux
+// would allocate memory, and for a ping it would start a goroutine.
 type guard struct {
 	r      io.Reader
 	header [yamuxHeader]byte
-	have   int    // bytes of header read
-	body   uint32 // bytes of the current frame's body still to come
+	have   int    // bytes of the header that have been read
+	body   uint32 // bytes of the current frame's body that are still to come
 	err    error
 }
 
@@ -132,7 +133,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check follows the frames in p.
+// check parses the frames in p.
 func (g *guard) check(p []byte) error {
 	for len(p) > 0 {
 		if g.body > 0 {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// messages returns one of each message, filled.
+// messages returns one message of each type, with all fields set.
 func messages() []wire.Message {
 	job := wire.Job{ID: "1", Command: "sleep", Running: true, ExitCode: -1, Total: 1 << 40, Procs: []wire.Proc{{PID: 7, Name: "sh"}}, Count: 1}
 	return []wire.Message{
@@ -179,7 +179,7 @@ func TestHostGivesUpAGuestThatBreaksTheRules(t *testing.T) {
 	}
 }
 
-// FuzzDecode feeds every decoder of both sides.
+// FuzzDecode feeds the decoders of all messages.
 func FuzzDecode(f *testing.F) {
 	for i, m := range messages() {
 		b, err := wire.Encode(nil, m)
@@ -192,7 +192,7 @@ func FuzzDecode(f *testing.F) {
 		if wire.Decode(b, m) != nil {
 			return
 		}
-		// What was decoded can be sent, and means the same again.
+		// A decoded message can be encoded again, and keeps its meaning.
 		again, err := wire.Encode(nil, m)
 		require.NoError(t, err)
 		require.NoError(t, wire.Decode(again, messages()[int(which)%len(all)]))
@@ -220,7 +220,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzHostSession feeds the host's side of a session what a guest may send.
+// FuzzHostSession sends the host's side of a session anything that a guest
+// could send.
 func FuzzHostSession(f *testing.F) {
 	f.Add([]byte{0, 1, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0})
 	f.Add([]byte{0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 5, 64, 0, 0, 0, 0})

@@ -1,7 +1,7 @@
-// Command guest is PID 1 of pygent's containers and the child that runs the
-// commands of its local runtime. It speaks on stdin and stdout, and ends,
-// with all that it started, when its stdin ends. See package guest for the
-// other side.
+// Command guest is PID 1 of pygent's containers, and the child process that runs
+// the commands of its local runtime. It speaks with the host on stdin and stdout.
+// When stdin ends, it kills everything that it started and exits. Package guest
+// is the other side.
 package main
 
 import (
@@ -22,8 +22,8 @@ import (
 )
 
 // threads is how many threads the guest makes at its start; see
-// [supervise.Threads]. They must suffice for what blocks a thread at a time:
-// requests for files, starts of processes, and the scheduler itself.
+// [supervise.Threads]. There must be enough for everything that blocks a thread
+// at the same time: file requests, starts of processes, and the scheduler itself.
 const threads = 12
 
 func main() {
@@ -44,11 +44,11 @@ func main() {
 	}
 }
 
-// keep runs a guest that is to be confined, and ends with its status.
+// keep runs a guest that is to be confined, and exits with the guest's status.
 func keep() error {
 	status, err := supervise.Keep(confine.Name)
 	if err == nil && status != 0 {
-		os.Exit(status) // the guest has said why
+		os.Exit(status) // the guest has already said why
 	}
 	return err
 }
@@ -58,11 +58,11 @@ func serve() error {
 	supervise.Harden()
 	runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 4))
 	debug.SetMemoryLimit(64 << 20)
-	if os.Getpid() == 1 && os.Args[0] != confine.Confined { // a container's has no umask yet
+	if os.Getpid() == 1 && os.Args[0] != confine.Confined { // PID 1 of a container has no umask yet
 		syscall.Umask(0o022)
 	}
 	supervise.Threads(threads)
-	// What the guest inherited is not for commands.
+	// Commands must not inherit the descriptors that the guest inherited.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	stream, err := takeStdio()
 	if err != nil {
@@ -99,7 +99,8 @@ func newSupervisor(launch supervise.Launcher) (supervise.Supervisor, error) {
 // stdio is the stream to the host.
 type stdio struct{ in, out *os.File }
 
-// takeStdio moves stdin and stdout out of the way of commands.
+// takeStdio moves stdin and stdout to other descriptors, so that commands do not
+// get them.
 func takeStdio() (*stdio, error) {
 	in, err := take(0, "stdin")
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build !linux
 
-// Command guest runs in Linux containers; elsewhere its server runs in the
-// process of the host.
+// Command guest runs only in Linux containers. On other systems the guest's
+// server runs inside the process of the host.
 package main
 
 import (

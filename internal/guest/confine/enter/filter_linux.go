@@ -9,30 +9,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arch is the number of this architecture in a filter, as AUDIT_ARCH_ has it.
+// arch is the number of this architecture in a seccomp filter (AUDIT_ARCH_*).
 var arch = map[string]uint32{"amd64": 0xc000003e, "arm64": 0xc00000b7}[runtime.GOARCH]
 
-// otherABI marks, on amd64, the calls of its second interface, x32.
+// otherABI is the bit that marks calls of x32, the second system call interface
+// of amd64.
 const otherABI = 0x40000000
 
-// Where a filter finds the number of the call and its architecture.
+// Offsets of the call's number and of its architecture in the data of a filter.
 const (
 	offsetCall = 0
 	offsetArch = 4
 )
 
-// leaveKeyrings takes the user's keys in the kernel, such as Kerberos tickets,
-// from the next program. No namespace and no Landlock does: the keyring of the
-// session is inherited, and that of the user can be linked to it.
+// leaveKeyrings makes the next program lose access to the user's keys in the
+// kernel, such as Kerberos tickets. Neither namespaces nor Landlock do that: the
+// session's keyring is inherited, and the user's keyring can be linked to it.
 func leaveKeyrings() error {
-	// A new one for the session. It is no more than a second lock, and there
-	// may be no room for it.
+	// A new session keyring is only a second line of defence, so it may fail, for
+	// example because the quota of keys is used up.
 	_, _ = unix.KeyctlJoinSessionKeyring("")
 	return refuse(unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL)
 }
 
-// refuse has calls of this thread, and of what it executes, fail as in a kernel
-// that does not have them. So do all calls of another architecture.
+// refuse makes system calls of this thread, and of what it executes, fail as if
+// the kernel did not have them. Calls of other architectures fail in the same
+// way.
 func refuse(calls ...uint32) error {
 	const (
 		load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS

@@ -11,11 +11,12 @@ import (
 	"github.com/x/pygent/internal/guest/confine"
 )
 
-// errNoLandlock is the error of a kernel that cannot restrict files.
+// errNoLandlock means that the kernel cannot restrict access to files.
 var errNoLandlock = errors.New("the kernel has no Landlock, or one that is too old")
 
-// devices are the nodes of /dev that programs may expect anywhere. There are
-// others that an ordinary user may open, such as cameras and microphones.
+// devices are the nodes of /dev that programs expect on every machine. Others
+// that an ordinary user may open, such as cameras and microphones, are not among
+// them.
 var devices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx",
 	"/dev/kfd", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset",
@@ -23,12 +24,12 @@ var devices = []string{
 	"/dev/nvidia4", "/dev/nvidia5", "/dev/nvidia6", "/dev/nvidia7",
 }
 
-// deviceDirs are directories of such nodes.
+// deviceDirs are directories of such device nodes.
 var deviceDirs = []string{"/dev/dri", "/dev/nvidia-caps", "/dev/pts"}
 
-// restrict applies Landlock, in one call: a second one would keep files from
-// being moved between directories. Where namespaces hide everything else, a
-// kernel without Landlock will do.
+// restrict applies Landlock in one call, because a second call would forbid to
+// move files between directories. A kernel without Landlock is accepted if
+// namespaces hide everything else.
 func restrict(p *confine.Policy, places []place) error {
 	if landlockVersion() < confine.Usable {
 		if p.Level == confine.Full {
@@ -56,7 +57,7 @@ func rules(p *confine.Policy, places []place) []landlock.Rule {
 		}
 	}
 	if exe, err := os.Readlink(self); err == nil && !strings.HasPrefix(exe, "/memfd:") {
-		list = append(list, landlock.ROFiles(self)) // a file, where memory cannot be executed
+		list = append(list, landlock.ROFiles(self)) // needed where programs in memory cannot be executed: the guest is then a file
 	}
 	for _, place := range places {
 		switch {
@@ -71,8 +72,8 @@ func rules(p *confine.Policy, places []place) []landlock.Rule {
 	return list
 }
 
-// writable allows everything at a path. Nodes of devices can be made by root
-// alone, and not without the capability for it.
+// writable allows everything at a path. That includes making device nodes, which
+// only root can do, and only with a capability that is dropped.
 func writable(path string, dir bool) landlock.Rule {
 	if !dir {
 		return landlock.RWFiles(path).WithIoctlDev().IgnoreIfMissing()

@@ -13,26 +13,26 @@ import (
 
 // place is a file or directory that the guest may reach.
 type place struct {
-	path  string // as it was named
-	real  string // free of symbolic links
+	path  string // as the policy named it
+	real  string // the same without symbolic links
 	write bool
 	dir   bool
 }
 
-// systemPaths are what every program needs, and holds nothing of users.
+// systemPaths are needed by every program and hold no data of users.
 var systemPaths = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sys",
 	"/nix", "/gnu/store", "/run/current-system", "/run/opengl-driver", "/home/linuxbrew/.linuxbrew",
 	"/var/lib/dpkg", "/var/lib/apt/lists", "/var/lib/rpm", "/var/cache/man",
-	// By which names of users and hosts are found.
+	// Sockets and files through which user and host names are looked up.
 	"/run/nscd", "/var/lib/sss/pipes", "/run/systemd/resolve", "/run/resolvconf",
 }
 
-// places returns what a policy names, and the system's own, in the order in
-// which they can be mounted: each after what holds it. The links are what
-// leads to some of it.
+// places returns the paths of a policy and those of the system, in the order in
+// which they can be mounted: a directory comes before what is in it. links are
+// the symbolic links that lead to some of them, by path.
 func places(p *confine.Policy) (list []place, links map[string]string) {
-	var owned []string // by commands, so that a link in there leads wherever they like
+	var owned []string // by commands, which could put a link there that leads anywhere
 	write := append([]string{p.Temp}, p.Write...)
 	slices.SortStableFunc(write, func(a, b string) int { return len(a) - len(b) })
 	for _, path := range write {
@@ -64,9 +64,9 @@ func compareBool(a, b bool) int {
 	}
 }
 
-// find looks for a path. One that leads through what commands own is left out:
-// what it leads to was perhaps their choice, and what is in there can be
-// reached anyway.
+// find looks up a path. It leaves out a path that leads through a directory which
+// commands own: a command may have chosen where it leads, and what is really in
+// that directory can be reached anyway.
 func find(path string, write bool, owned []string) (place, bool) {
 	if !filepath.IsAbs(path) {
 		return place{}, false
@@ -82,11 +82,12 @@ func find(path string, write bool, owned []string) (place, bool) {
 	return place{path: filepath.Clean(path), real: real, write: write, dir: info.IsDir()}, true
 }
 
-// maxLinks bounds the symbolic links on the way to a place.
+// maxLinks is the largest number of symbolic links that are followed for one
+// path.
 const maxLinks = 40
 
-// resolve follows the symbolic links of an absolute path, none of which may lie
-// in an owned directory.
+// resolve follows the symbolic links of an absolute path. It fails if one of them
+// lies in an owned directory.
 func resolve(path string, owned []string) (real string, ok bool) {
 	real = "/"
 	rest := strings.Split(path, "/")
@@ -99,7 +100,7 @@ func resolve(path string, owned []string) (real string, ok bool) {
 		if slices.ContainsFunc(owned, func(dir string) bool { return within(real, dir) }) {
 			return "", false
 		}
-		next := filepath.Join(real, name) // also for "..": real holds no links
+		next := filepath.Join(real, name) // safe also for "..", since real has no symbolic links
 		target, err := os.Readlink(next)
 		if err != nil {
 			real = next
@@ -116,7 +117,7 @@ func resolve(path string, owned []string) (real string, ok bool) {
 	return real, true
 }
 
-// covered reports whether one of the places already gives what p does.
+// covered reports whether one of the places already gives the access of p.
 func covered(p place, by []place) bool {
 	return slices.ContainsFunc(by, func(q place) bool {
 		return within(p.real, q.real) && (q.write || !p.write)
@@ -128,7 +129,7 @@ func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// settings returns what /etc holds for everybody.
+// settings returns the paths of /etc that every user may read.
 func settings() (paths []string, links map[string]string) {
 	s := public{links: make(map[string]string)}
 	if os.Geteuid() != 0 || s.walk("/etc") {
@@ -137,14 +138,15 @@ func settings() (paths []string, links map[string]string) {
 	return append(s.parts, "/etc/resolv.conf"), s.links
 }
 
-// public collects what anybody may read of a directory. Root could read the
-// rest, where keys and passwords are.
+// public collects the parts of a directory that every user may read. Root could
+// also read the rest, where keys and passwords are.
 type public struct {
-	parts []string          // files, and directories of which all is public
-	links map[string]string // symbolic links in other directories
+	parts []string          // files, and directories whose whole content is public
+	links map[string]string // symbolic links in the other directories
 }
 
-// walk reports whether all of a directory is public. If not, it adds what is.
+// walk reports whether the whole content of a directory is public. If it is not,
+// it adds the public parts.
 func (s *public) walk(dir string) (all bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -12,18 +12,19 @@ import (
 	"github.com/x/pygent/internal/guest/confine"
 )
 
-// oldRoot is where the machine's root is while a new one is made.
+// oldRoot is where the machine's root directory is mounted while the new one is
+// set up.
 const oldRoot = "/.old"
 
-// Where programs expect to put temporary files, and to find devices.
+// Where programs expect the directory for temporary files and the devices.
 const (
 	tempDir   = "/tmp"
 	deviceDir = "/dev"
 )
 
-// enterRoot gives this process, which is in a mount namespace of its own, a
-// root directory with nothing but the places in it, at the paths that they have
-// on the machine, and links.
+// enterRoot gives this process a new root directory. The process must be in a
+// mount namespace of its own. The new root holds only the places, at the same
+// paths as on the machine, and the links.
 func enterRoot(p *confine.Policy, places []place, links map[string]string) error {
 	maps.Copy(links, rootLinks())
 	if err := switchRoot(p.Temp); err != nil {
@@ -40,7 +41,8 @@ func enterRoot(p *confine.Policy, places []place, links map[string]string) error
 			return err
 		}
 	}
-	// Much of the machine's kernel is set there, by root without any capability.
+	// /proc is read-only, because it holds settings of the machine's kernel,
+	// which root can change there even without capabilities.
 	if err := seal("/proc", unix.MOUNT_ATTR_RDONLY, 0); err != nil {
 		return err
 	}
@@ -69,8 +71,8 @@ func rootLinks() map[string]string {
 	return links
 }
 
-// switchRoot makes an empty directory in memory the root, in which the old one
-// is at oldRoot. It is mounted over the directory at for a moment.
+// switchRoot makes an empty directory in memory the new root, with the old root
+// at oldRoot. It uses the directory at as the mount point for a moment.
 func switchRoot(at string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return &os.PathError{Op: "make private", Path: "/", Err: err}
@@ -95,8 +97,8 @@ func switchRoot(at string) error {
 	return nil
 }
 
-// mountSystem mounts what is not the machine's: processes, devices, and memory
-// to share.
+// mountSystem mounts the file systems that are not shared with the machine:
+// /proc, /dev, and shared memory.
 func mountSystem() error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if err := mount("proc", "/proc", "proc", flags, ""); err != nil {
@@ -110,7 +112,7 @@ func mountSystem() error {
 	if err := mount("shm", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777"); err != nil {
 		return err
 	}
-	// A new one: those of the user's terminals are not in it.
+	// A new instance does not contain the terminals of the user.
 	if err := mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"); err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func mountSystem() error {
 	return nil
 }
 
-// mountPlaces shows the places at their paths.
+// mountPlaces mounts the places at their paths.
 func mountPlaces(p *confine.Policy, places []place) error {
 	shown := []place{}
 	if !hasPlace(places, tempDir) {
@@ -164,13 +166,13 @@ func mountPlaces(p *confine.Policy, places []place) error {
 	return nil
 }
 
-// mount shows a place.
+// mount mounts one place.
 func (p place) mount() error {
 	if err := bind(p.real, p.real, p.dir); err != nil {
 		return err
 	}
 	flags := uint64(unix.MOUNT_ATTR_NOSUID)
-	if !within(p.real, deviceDir) { // there it is the devices that were named
+	if !within(p.real, deviceDir) { // below /dev there are only the devices that the policy names
 		flags |= unix.MOUNT_ATTR_NODEV
 	}
 	if !p.write {
@@ -179,8 +181,8 @@ func (p place) mount() error {
 	return seal(p.real, flags, unix.AT_RECURSIVE)
 }
 
-// link makes the name by which a place is known lead to it. Where the name is
-// in a place itself, it is there already.
+// link makes the path under which a place was named lead to the place. If that
+// path lies inside of another place, the link exists already.
 func (p place) link() error {
 	if p.path == p.real {
 		return nil
@@ -188,7 +190,7 @@ func (p place) link() error {
 	return makeLink(p.real, p.path)
 }
 
-// makeLink makes a symbolic link where nothing is.
+// makeLink makes a symbolic link, unless something is there already.
 func makeLink(target, name string) error {
 	if _, err := os.Lstat(name); err == nil {
 		return nil
@@ -199,7 +201,7 @@ func makeLink(target, name string) error {
 	return os.Symlink(target, name)
 }
 
-// bind shows a path of the old root in the new one.
+// bind mounts a path of the old root in the new one.
 func bind(from, to string, dir bool) error {
 	if err := makePoint(to, dir); err != nil {
 		return fmt.Errorf("make a place for %s: %w", from, err)
@@ -207,7 +209,7 @@ func bind(from, to string, dir bool) error {
 	return mount(oldRoot+from, to, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// makePoint makes what something can be mounted on.
+// makePoint makes a file or directory to mount something on.
 func makePoint(path string, dir bool) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -228,7 +230,7 @@ func mount(source, target, kind string, flags uintptr, data string) error {
 	return nil
 }
 
-// seal sets attributes of a mount.
+// seal sets attributes of an existing mount.
 func seal(path string, attributes uint64, flags uint) error {
 	attr := &unix.MountAttr{Attr_set: attributes}
 	if err := unix.MountSetattr(unix.AT_FDCWD, path, flags, attr); err != nil {
@@ -237,7 +239,7 @@ func seal(path string, attributes uint64, flags uint) error {
 	return nil
 }
 
-// hasPlace reports whether one of the places is a path, or holds it.
+// hasPlace reports whether path is one of the places, or lies in one.
 func hasPlace(places []place, path string) bool {
 	return slices.ContainsFunc(places, func(p place) bool { return p.real == path || p.real == "/" })
 }

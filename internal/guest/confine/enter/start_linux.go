@@ -1,5 +1,5 @@
-// Package enter makes a process what a [confine.Policy] says. Only the guest's
-// program uses it: it sets up the whole process.
+// Package enter confines the process that calls it to a [confine.Policy]. Only
+// the guest's program uses it, because it changes the whole process.
 package enter
 
 import (
@@ -20,10 +20,10 @@ const self = "/proc/self/exe"
 
 // Start is the main function of a program that was started as [confine.Name]. It
 // confines this process and executes the program again, as [confine.Confined]. It
-// returns only errors.
+// returns only if that fails.
 //
-// What is left in the process's memory from before is gone then, and so are the
-// capabilities that setting up took.
+// The execution also clears the process's memory and drops the capabilities that
+// the setup needed.
 func Start() error {
 	p, err := readPolicy()
 	if err == nil {
@@ -35,8 +35,8 @@ func Start() error {
 	return os.NewSyscallError("exec", unix.Exec(self, []string{confine.Confined}, os.Environ()))
 }
 
-// Try is the main function of a program that was started as [confine.TryName]. It does
-// what Start does but for the execution.
+// Try is the main function of a program that was started as [confine.TryName]. It
+// does the same as Start, except for the execution.
 func Try() error {
 	if _, err := os.Stdout.WriteString(strconv.Itoa(landlockVersion()) + "\n"); err != nil {
 		return err
@@ -60,12 +60,12 @@ func readPolicy() (*confine.Policy, error) {
 	return p, wire.Decode(payload, p)
 }
 
-// apply confines the calling thread, which stays with the caller, and so
-// whatever it executes.
+// apply confines the calling thread and whatever it executes. The caller must be
+// locked to the thread.
 func apply(p *confine.Policy) error {
 	runtime.LockOSThread()
-	// What is made for the new root is for all its users, whatever the umask of
-	// ours. Commands keep that.
+	// The new root is made for all its users, whatever our umask is. Commands
+	// keep the original umask.
 	defer unix.Umask(unix.Umask(0o022))
 	places, links := places(p)
 	if p.Level == confine.Full {
@@ -87,12 +87,11 @@ func apply(p *confine.Policy) error {
 	return restrict(p, places)
 }
 
-// mapUser gives this process the ids in its new user namespace that it has
-// outside of it. Its parent cannot do that when it is closed to other processes
-// of the user.
+// mapUser maps this process's ids to the same ids in its new user namespace. The
+// parent cannot do that if this process is closed to other processes of the user.
 func mapUser(uid, gid int) error {
 	for _, f := range []struct{ name, content string }{
-		{"setgroups", "deny"}, // without which the kernel lets nobody map a group
+		{"setgroups", "deny"}, // without it the kernel lets no ordinary user map a group
 		{"uid_map", fmt.Sprintf("%d %d 1", uid, uid)},
 		{"gid_map", fmt.Sprintf("%d %d 1", gid, gid)},
 	} {
@@ -103,16 +102,16 @@ func mapUser(uid, gid int) error {
 	return nil
 }
 
-// keptCapabilities are those of a container, and the right to listen on any
-// port. An ordinary user has none of them.
+// keptCapabilities are those of a container, and the right to listen on any port.
+// They matter for root only: an ordinary user has none of them.
 var keptCapabilities = map[uintptr]bool{
 	unix.CAP_CHOWN: true, unix.CAP_DAC_OVERRIDE: true, unix.CAP_FOWNER: true,
 	unix.CAP_SETGID: true, unix.CAP_SETUID: true, unix.CAP_KILL: true, unix.CAP_NET_BIND_SERVICE: true,
 }
 
-// dropCapabilities takes away what the next program is not to have. With root's
-// capabilities it could go around everything else: load a module, or make a
-// node of the disk.
+// dropCapabilities removes the capabilities that the next program must not have.
+// With all of root's capabilities it could get around the confinement, for
+// example by loading a kernel module or by making a device node for the disk.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
@@ -121,12 +120,12 @@ func dropCapabilities() error {
 		return os.NewSyscallError("prctl", err)
 	}
 	if os.Geteuid() != 0 {
-		return nil // no capability outlives the execution
+		return nil // an ordinary user's capabilities do not survive the execution
 	}
 	for c := uintptr(0); c <= 63; c++ {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
 		if err != nil {
-			break // there are no more
+			break // the kernel knows no further capabilities
 		}
 		if has == 0 || keptCapabilities[c] {
 			continue
@@ -138,8 +137,7 @@ func dropCapabilities() error {
 	return clearInheritable()
 }
 
-// clearInheritable keeps the next program from getting capabilities by
-// inheritance.
+// clearInheritable keeps the next program from inheriting capabilities.
 func clearInheritable() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
