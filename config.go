@@ -62,6 +62,22 @@ type Config struct {
 	home string
 }
 
+// String is the configuration as JSON, without its secrets.
+func (c Config) String() string {
+	type plain Config // has no methods, and so no recursion
+	data, err := json.Marshal(plain(c))
+	if err != nil {
+		return fmt.Sprintf("configuration: %v", err)
+	}
+	return string(data)
+}
+
+// GoString is the same as String: Go syntax would show addresses only.
+func (c Config) GoString() string { return c.String() }
+
+// LogValue is what log/slog shows: the same as String.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
 // ContainerConfig says where commands run, and how they are confined.
 type ContainerConfig struct {
 	// Docker says whether commands run in a container. A file and a variable say
@@ -83,22 +99,6 @@ type ContainerConfig struct {
 	SharedFiles  *bool      `json:"shared_files,omitempty"`  // whether the engine sees this machine's files; default as its address suggests
 	DockerHost   string     `json:"docker_host,omitempty"`   // the engine's address; default as the docker command
 }
-
-// String is the configuration as JSON, without its secrets.
-func (c Config) String() string {
-	type plain Config // has no methods, and so no recursion
-	data, err := json.Marshal(plain(c))
-	if err != nil {
-		return fmt.Sprintf("configuration: %v", err)
-	}
-	return string(data)
-}
-
-// GoString is the same as String: Go syntax would show addresses only.
-func (c Config) GoString() string { return c.String() }
-
-// LogValue is what log/slog shows: the same as String.
-func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // LoadConfig reads the configuration of this process: the given files, of which
 // later ones override earlier ones, then ./pygent.toml and ~/.pygent.toml where

@@ -1,10 +1,10 @@
 package pygent
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"time"
 
@@ -76,6 +76,20 @@ var (
 
 // errNilContext refuses a nil context, which would only panic later.
 var errNilContext = errors.New("the context is nil")
+
+// errClosing is the cause of the end of a run whose agent is closed.
+var errClosing = fmt.Errorf("the run was cancelled: %w", ErrAgentClosed)
+
+// alive returns an error if ctx is nil or has ended.
+func alive(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case ctx.Err() != nil:
+		return guard.ContextError(ctx)
+	}
+	return nil
+}
 
 // APIError is an error of a model's API. Find it with errors.As. A custom
 // [Model] may return it to have the agent retry.
@@ -217,30 +231,3 @@ func configErrors(faults []*settings.Fault) error {
 	}
 	return errors.Join(errs...)
 }
-
-// Secret is text that must not be shown: a key, or a header's value. However it
-// is printed, logged or encoded, it reads "[redacted]". Convert it to string to
-// use it.
-type Secret string
-
-const redacted = "[redacted]"
-
-// String reports that there is a secret, without showing it.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return redacted
-}
-
-// Format prints the same for every verb, so that no verb shows the secret.
-func (s Secret) Format(f fmt.State, verb rune) {
-	// There is nowhere to report an error of writing to f.
-	_, _ = fmt.Fprint(f, s.String())
-}
-
-// LogValue implements [slog.LogValuer].
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText makes encoders, JSON's among them, write "[redacted]".
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -150,44 +150,6 @@ const (
 	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
 )
 
-// MarshalJSON encodes the command's duration in seconds.
-func (r BashResult) MarshalJSON() ([]byte, error) {
-	type plain BashResult
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(r), jsonobj.Seconds(r.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (r *BashResult) UnmarshalJSON(data []byte) error {
-	type plain BashResult
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
-// MarshalJSON encodes the job's age in seconds.
-func (j Job) MarshalJSON() ([]byte, error) {
-	type plain Job
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(j), jsonobj.Seconds(j.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (j *Job) UnmarshalJSON(data []byte) error {
-	type plain Job
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
 // ErrEventsUsed is the error of ranging a second time over an iterator of
 // [Agent.Events], which stands for a single run.
 var ErrEventsUsed = errors.New("the events of this run were ranged over already; call Events for another run")

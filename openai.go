@@ -189,6 +189,76 @@ func OpenAIEnv(lookup func(name string) (value string, ok bool)) OpenAIOption {
 	return openAIOption{"OpenAIEnv", func(o *openAIOptions) { o.env = lookup }}
 }
 
+// OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
+// any server that speaks them.
+type OpenAIConfig struct {
+	API               OpenAIProtocol    `json:"api,omitempty"` // default [OpenAIAuto]
+	APIKey            Secret            `json:"api_key,omitempty"`
+	BaseURL           string            `json:"base_url,omitempty"` // default https://api.openai.com/v1
+	Organization      string            `json:"organization,omitempty"`
+	Project           string            `json:"project,omitempty"`
+	Headers           map[string]Secret `json:"headers,omitempty"`             // added to each request
+	ExtraBody         map[string]any    `json:"extra_body,omitempty"`          // fields added to each request; no place for secrets
+	CAFile            string            `json:"ca_file,omitempty"`             // PEM certificates to trust besides the system's
+	MaxTokens         int               `json:"max_tokens,omitempty"`          // of one answer; default the server's
+	MaxTokensField    string            `json:"max_tokens_field,omitempty"`    // what the server calls that limit
+	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"` // default the server's
+	StallFirst        time.Duration     `json:"stall_first,omitempty"`         // longest wait for the first byte; default 5m
+	StallBetween      time.Duration     `json:"stall_between,omitempty"`       // longest wait between chunks; default 3m
+	AnswerTime        time.Duration     `json:"answer_time,omitempty"`         // longest time of one answer; default 30m
+	SendReasoning     *bool             `json:"send_reasoning,omitempty"`      // whether reasoning goes back to the model; default true
+}
+
+// MarshalJSON encodes the configuration without its secrets.
+func (c OpenAIConfig) MarshalJSON() ([]byte, error) {
+	type plain OpenAIConfig // has no methods, and so no recursion
+	c.BaseURL = openai.RedactURL(c.BaseURL)
+	return json.Marshal(plain(c))
+}
+
+// String is the configuration as JSON, without its secrets.
+func (c OpenAIConfig) String() string {
+	data, err := c.MarshalJSON()
+	if err != nil {
+		return fmt.Sprintf("configuration: %v", err)
+	}
+	return string(data)
+}
+
+// GoString is the same as String.
+func (c OpenAIConfig) GoString() string { return c.String() }
+
+// LogValue is what log/slog shows: the same as String.
+func (c OpenAIConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+func (c OpenAIConfig) options() []OpenAIOption {
+	var opts []OpenAIOption
+	opts = given(opts, string(c.APIKey), OpenAIKey)
+	opts = given(opts, c.BaseURL, OpenAIBaseURL)
+	opts = given(opts, c.API, OpenAIAPI)
+	opts = given(opts, c.CAFile, OpenAICAFile)
+	opts = given(opts, c.MaxTokens, OpenAIMaxTokens)
+	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)
+	opts = addIfSet(opts, c.ParallelToolCalls, OpenAIParallelToolCalls)
+	opts = addIfSet(opts, c.SendReasoning, OpenAISendReasoning)
+	opts = given(opts, c.AnswerTime, OpenAIAnswerTime)
+	header := func(name string) func(string) OpenAIOption {
+		return func(value string) OpenAIOption { return OpenAIHeader(name, value) }
+	}
+	opts = given(opts, c.Organization, header("OpenAI-Organization"))
+	opts = given(opts, c.Project, header("OpenAI-Project"))
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		opts = append(opts, OpenAIHeader(name, string(c.Headers[name])))
+	}
+	if c.ExtraBody != nil {
+		opts = append(opts, OpenAIExtraBody(c.ExtraBody))
+	}
+	if c.StallFirst != 0 || c.StallBetween != 0 {
+		opts = append(opts, OpenAIStallTimeouts(c.StallFirst, c.StallBetween))
+	}
+	return opts
+}
+
 // NewOpenAIModel returns a model without contacting a server. If there is
 // neither a key nor a base URL, the error matches [ErrNoModel] and says how to
 // set them.
@@ -359,74 +429,4 @@ func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
 		Model: a.Model,
 		ID:    a.ID,
 	}, nil
-}
-
-// OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
-// any server that speaks them.
-type OpenAIConfig struct {
-	API               OpenAIProtocol    `json:"api,omitempty"` // default [OpenAIAuto]
-	APIKey            Secret            `json:"api_key,omitempty"`
-	BaseURL           string            `json:"base_url,omitempty"` // default https://api.openai.com/v1
-	Organization      string            `json:"organization,omitempty"`
-	Project           string            `json:"project,omitempty"`
-	Headers           map[string]Secret `json:"headers,omitempty"`             // added to each request
-	ExtraBody         map[string]any    `json:"extra_body,omitempty"`          // fields added to each request; no place for secrets
-	CAFile            string            `json:"ca_file,omitempty"`             // PEM certificates to trust besides the system's
-	MaxTokens         int               `json:"max_tokens,omitempty"`          // of one answer; default the server's
-	MaxTokensField    string            `json:"max_tokens_field,omitempty"`    // what the server calls that limit
-	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"` // default the server's
-	StallFirst        time.Duration     `json:"stall_first,omitempty"`         // longest wait for the first byte; default 5m
-	StallBetween      time.Duration     `json:"stall_between,omitempty"`       // longest wait between chunks; default 3m
-	AnswerTime        time.Duration     `json:"answer_time,omitempty"`         // longest time of one answer; default 30m
-	SendReasoning     *bool             `json:"send_reasoning,omitempty"`      // whether reasoning goes back to the model; default true
-}
-
-// MarshalJSON encodes the configuration without its secrets.
-func (c OpenAIConfig) MarshalJSON() ([]byte, error) {
-	type plain OpenAIConfig // has no methods, and so no recursion
-	c.BaseURL = openai.RedactURL(c.BaseURL)
-	return json.Marshal(plain(c))
-}
-
-// String is the configuration as JSON, without its secrets.
-func (c OpenAIConfig) String() string {
-	data, err := c.MarshalJSON()
-	if err != nil {
-		return fmt.Sprintf("configuration: %v", err)
-	}
-	return string(data)
-}
-
-// GoString is the same as String.
-func (c OpenAIConfig) GoString() string { return c.String() }
-
-// LogValue is what log/slog shows: the same as String.
-func (c OpenAIConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
-
-func (c OpenAIConfig) options() []OpenAIOption {
-	var opts []OpenAIOption
-	opts = given(opts, string(c.APIKey), OpenAIKey)
-	opts = given(opts, c.BaseURL, OpenAIBaseURL)
-	opts = given(opts, c.API, OpenAIAPI)
-	opts = given(opts, c.CAFile, OpenAICAFile)
-	opts = given(opts, c.MaxTokens, OpenAIMaxTokens)
-	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)
-	opts = addIfSet(opts, c.ParallelToolCalls, OpenAIParallelToolCalls)
-	opts = addIfSet(opts, c.SendReasoning, OpenAISendReasoning)
-	opts = given(opts, c.AnswerTime, OpenAIAnswerTime)
-	header := func(name string) func(string) OpenAIOption {
-		return func(value string) OpenAIOption { return OpenAIHeader(name, value) }
-	}
-	opts = given(opts, c.Organization, header("OpenAI-Organization"))
-	opts = given(opts, c.Project, header("OpenAI-Project"))
-	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		opts = append(opts, OpenAIHeader(name, string(c.Headers[name])))
-	}
-	if c.ExtraBody != nil {
-		opts = append(opts, OpenAIExtraBody(c.ExtraBody))
-	}
-	if c.StallFirst != 0 || c.StallBetween != 0 {
-		opts = append(opts, OpenAIStallTimeouts(c.StallFirst, c.StallBetween))
-	}
-	return opts
 }

@@ -436,6 +436,3 @@ type onEvent func(Event)
 
 func (f onEvent) setAgent(o *options)  { o.onEvent = f }
 func (f onEvent) setRun(o *runOptions) { o.onEvent = f }
-
-// errClosing is the cause of the end of a run whose agent is closed.
-var errClosing = fmt.Errorf("the run was cancelled: %w", ErrAgentClosed)

@@ -407,3 +407,28 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMe
 	m.text = a.prompt(info)
 	return m, nil
 }
+
+// describe returns a description of the agent's runtime, which is incomplete if
+// the runtime cannot describe itself.
+func (a *Agent) describe(ctx context.Context) RuntimeInfo {
+	unknown := RuntimeInfo{Kind: "custom"}
+	d, ok := a.runtime.(Describer)
+	if !ok {
+		return unknown
+	}
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	info, err := guard.Outlive(ctx, func() (RuntimeInfo, error) {
+		defer a.enter(&a.calling, "the runtime's Describe")()
+		return d.Describe(ctx), nil
+	})
+	a.logPanic("description of the runtime", err)
+	if err != nil {
+		return unknown
+	}
+	return info
+}
+
+// describeTimeout bounds how long a banner waits for the description of a
+// runtime.
+const describeTimeout = 3 * time.Second

@@ -3,6 +3,7 @@ package pygent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
 )
@@ -267,6 +268,25 @@ func (r BashResult) String() string {
 	return b.String()
 }
 
+// MarshalJSON encodes the command's duration in seconds.
+func (r BashResult) MarshalJSON() ([]byte, error) {
+	type plain BashResult
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *BashResult) UnmarshalJSON(data []byte) error {
+	type plain BashResult
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
 // ErrUnknownJob is returned for a job that does not exist, or ran long ago.
 var ErrUnknownJob = guest.ErrNoJob
 
@@ -289,6 +309,25 @@ func (j Job) String() string {
 		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
 	}
 	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
+}
+
+// MarshalJSON encodes the job's age in seconds.
+func (j Job) MarshalJSON() ([]byte, error) {
+	type plain Job
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(j), jsonobj.Seconds(j.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (j *Job) UnmarshalJSON(data []byte) error {
+	type plain Job
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
+	return json.Unmarshal(data, &in)
 }
 
 // JobOutput is a piece of a job's output.
@@ -398,28 +437,3 @@ func jobOf(j guest.Job) Job {
 	}
 	return job
 }
-
-// describe returns a description of the agent's runtime, which is incomplete if
-// the runtime cannot describe itself.
-func (a *Agent) describe(ctx context.Context) RuntimeInfo {
-	unknown := RuntimeInfo{Kind: "custom"}
-	d, ok := a.runtime.(Describer)
-	if !ok {
-		return unknown
-	}
-	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
-	defer cancel()
-	info, err := guard.Outlive(ctx, func() (RuntimeInfo, error) {
-		defer a.enter(&a.calling, "the runtime's Describe")()
-		return d.Describe(ctx), nil
-	})
-	a.logPanic("description of the runtime", err)
-	if err != nil {
-		return unknown
-	}
-	return info
-}
-
-// describeTimeout bounds how long a banner waits for the description of a
-// runtime.
-const describeTimeout = 3 * time.Second

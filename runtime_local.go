@@ -88,6 +88,10 @@ func (o *runtimeOptions) checkLocal() error {
 	return nil
 }
 
+// ErrUnprotected is returned where [ProtectionRequired] is set and the machine
+// cannot confine commands. The error also matches [ErrRuntimeStart].
+var ErrUnprotected = sandbox.ErrUnprotected
+
 // Protection says whether the commands of a local runtime are kept from the
 // rest of this machine.
 type Protection int
@@ -98,10 +102,6 @@ const (
 	ProtectionRequired                   // at least "files", or an error
 	ProtectionOff                        // none: commands have the rights of this process
 )
-
-// ErrUnprotected is returned where [ProtectionRequired] is set and the machine
-// cannot confine commands. The error also matches [ErrRuntimeStart].
-var ErrUnprotected = sandbox.ErrUnprotected
 
 // String returns "auto", "required" or "off".
 func (p Protection) String() string {
@@ -167,14 +167,6 @@ func WithLocalEnv(names ...string) RuntimeOption {
 	return runtimeOption{"WithLocalEnv", func(o *runtimeOptions) { o.inherit = append(o.inherit, names...) }}
 }
 
-// HardenProcess keeps other processes of the user from reading this process's
-// memory and environment, where keys are, and from tracing it. A program whose
-// local commands may run unconfined should call it first, as the command pygent
-// does. The library does not do so by itself, because it concerns the whole
-// process: debuggers cannot attach, and there are no core dumps. It has no
-// effect on systems other than Linux.
-func HardenProcess() { supervise.Harden() }
-
 // LocalConfig says what commands may reach where they run on this machine.
 type LocalConfig struct {
 	Protection Protection `json:"protection,omitzero"` // default [ProtectionAuto]
@@ -187,3 +179,11 @@ func (c LocalConfig) options() []RuntimeOption {
 	opts := []RuntimeOption{WithLocalReadable(c.Readable...), WithLocalWritable(c.Writable...), WithLocalEnv(c.Env...)}
 	return given(opts, c.Protection, WithLocalProtection)
 }
+
+// HardenProcess keeps other processes of the user from reading this process's
+// memory and environment, where keys are, and from tracing it. A program whose
+// local commands may run unconfined should call it first, as the command pygent
+// does. The library does not do so by itself, because it concerns the whole
+// process: debuggers cannot attach, and there are no core dumps. It has no
+// effect on systems other than Linux.
+func HardenProcess() { supervise.Harden() }

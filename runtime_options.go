@@ -159,6 +159,37 @@ func (o *runtimeOptions) check() error {
 	return err
 }
 
+// checkContainer refuses invalid GPUs and mounts, and completes the mounts.
+func (o *runtimeOptions) checkContainer() error {
+	if err := docker.CheckGPUs(o.gpus); err != nil {
+		return err
+	}
+	for i, m := range o.mounts {
+		if m.Source == "" || !path.IsAbs(m.Target) {
+			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
+		}
+		source, err := filepath.Abs(m.Source)
+		if err != nil {
+			return fmt.Errorf("mount %q: %w", m.Source, err)
+		}
+		o.mounts[i].Source = source
+	}
+	return nil
+}
+
+// checkNetwork refuses invalid hosts.
+func (o *runtimeOptions) checkNetwork() error {
+	for _, s := range o.allowedHosts {
+		if _, err := egress.ParsePattern(s); err != nil {
+			return err
+		}
+	}
+	if len(o.allowedHosts) > 0 && o.network != noNetwork && o.docker != DockerNever {
+		return fmt.Errorf("the network %q reaches every host: leave it out, or the allowed hosts", o.network)
+	}
+	return nil
+}
+
 // sandboxConfig is what the options say about any sandbox.
 func (o *runtimeOptions) sandboxConfig() sandbox.Config {
 	return sandbox.Config{
@@ -395,37 +426,6 @@ func writableDirs(opts []RuntimeOption) ([]string, error) {
 		return nil, err
 	}
 	return o.writableDirs(true, o.docker != DockerRequired), nil
-}
-
-// checkContainer refuses invalid GPUs and mounts, and completes the mounts.
-func (o *runtimeOptions) checkContainer() error {
-	if err := docker.CheckGPUs(o.gpus); err != nil {
-		return err
-	}
-	for i, m := range o.mounts {
-		if m.Source == "" || !path.IsAbs(m.Target) {
-			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
-		}
-		source, err := filepath.Abs(m.Source)
-		if err != nil {
-			return fmt.Errorf("mount %q: %w", m.Source, err)
-		}
-		o.mounts[i].Source = source
-	}
-	return nil
-}
-
-// checkNetwork refuses invalid hosts.
-func (o *runtimeOptions) checkNetwork() error {
-	for _, s := range o.allowedHosts {
-		if _, err := egress.ParsePattern(s); err != nil {
-			return err
-		}
-	}
-	if len(o.allowedHosts) > 0 && o.network != noNetwork && o.docker != DockerNever {
-		return fmt.Errorf("the network %q reaches every host: leave it out, or the allowed hosts", o.network)
-	}
-	return nil
 }
 
 // WritableDirs returns the lasting directories of this machine that commands

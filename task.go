@@ -373,6 +373,13 @@ func WithTaskProfileName(name string) TaskOption {
 // Without it that is an error.
 func WithTaskQueue() TaskOption { return func(o *taskOptions) { o.queue = true } }
 
+// SendOption adjusts a message to a task.
+type SendOption func(*taskInput)
+
+// WithMessageID names a message. Sending a second one of the same name to the
+// task has no effect, so a failed Send can be repeated safely.
+func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
+
 // taskError names the task in an error.
 func taskError(id string, err error) error {
 	if err == nil {
@@ -393,10 +400,3 @@ func (e *errorOfTask) Error() string { return fmt.Sprintf("task %s: %v", e.id, e
 
 // Unwrap returns the cause.
 func (e *errorOfTask) Unwrap() error { return e.err }
-
-// SendOption adjusts a message to a task.
-type SendOption func(*taskInput)
-
-// WithMessageID names a message. Sending a second one of the same name to the
-// task has no effect, so a failed Send can be repeated safely.
-func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }

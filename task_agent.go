@@ -431,17 +431,6 @@ func (a *Agent) emitTask(ctx context.Context, e Event) {
 	}
 }
 
-// alive returns an error if ctx is nil or has ended.
-func alive(ctx context.Context) error {
-	switch {
-	case ctx == nil:
-		return errNilContext
-	case ctx.Err() != nil:
-		return guard.ContextError(ctx)
-	}
-	return nil
-}
-
 // logger returns the manager's logger, which is that of the agents that work on
 // its tasks.
 func (o *taskManagerOptions) logger() *slog.Logger {
