@@ -36,17 +36,17 @@ type Agent struct {
 	log       *slog.Logger
 	seq       atomic.Int64
 
-	emitMu    sync.Mutex // makes the numbers of events rise in every feed
+	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
 
-	handling callback.Guard // who runs event handlers of the agent
-	calling  callback.Guard // who runs its tools and approvals, or loops over its events
-	foreign  guard.Calls    // the calls of handlers, tools, models and the like that go on
+	handling callback.Guard // knows which goroutines run event handlers of the agent
+	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
+	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
 
-	asking    pause.Gate  // closed while somebody decides about a call, of the agent or of its tasks, or about hosts
+	asking    pause.Gate  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
 	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
 
-	busy   guard.Baton // held by the run that goes on
+	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
 	cancel context.CancelCauseFunc
 	closed bool
@@ -55,7 +55,7 @@ type Agent struct {
 	notices taskNotices
 
 	git         *gitwatch.Watch
-	ranCommands atomic.Bool // a command may have run in the runtime, and left something behind
+	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
@@ -72,8 +72,8 @@ func New(opts ...Option) (*Agent, error) {
 	return newAgent(o)
 }
 
-// resolveOptions applies options to what the environment says, unless they hold
-// a configuration, in which that is included.
+// resolveOptions applies options to the settings of the environment. If the
+// options hold a configuration, that includes the environment already.
 func resolveOptions(opts []Option) (options, error) {
 	o := applyOptions(opts)
 	if o.configured {
@@ -175,14 +175,14 @@ func (o *options) openHistory() (*History, error) {
 	return NewHistory(), nil
 }
 
-// writableDirs returns the directories of this machine that the agent's commands
-// can write to and that stay.
+// writableDirs returns the lasting directories of this machine that the agent's
+// commands can write to.
 func (o *options) writableDirs() ([]string, error) {
 	if rt, ours := o.runtime.(*workspaceRuntime); ours {
 		return append(rt.options.writableDirs(true, rt.options.docker != DockerRequired), rt.Dir()), nil
 	}
 	if o.runtime != nil {
-		return nil, nil // of a runtime of the caller's own it is not known
+		return nil, nil // unknown for a runtime of the caller's own
 	}
 	return writableDirs(o.runtimeOpts)
 }
@@ -199,15 +199,16 @@ func (a *Agent) openRuntime() (Runtime, error) {
 	}))
 	opts = append(opts, a.withHostApproval())
 	rt, err := NewRuntime(context.Background(), opts...)
-	a.eventsHandled(context.Background()) // what New tells is told when it returns
+	a.eventsHandled(context.Background()) // before New returns, the handler has seen its events
 	return rt, err
 }
 
 // Step makes one pass of the loop: it appends msg, asks the model once, and
-// runs the tools it calls. It returns the model's message. An empty msg goes
-// on without a new message of the user. That a limit was reached before there was
-// a message is an error, one of time matches [context.DeadlineExceeded], and so
-// is an answer that says nothing, which matches [ErrNoAnswer].
+// runs the tools it calls. It returns the model's message. With an empty msg it
+// continues without a new message of the user. It is an error when a limit was
+// reached before there was a message; for a time limit the error matches
+// [context.DeadlineExceeded]. An answer without content is an error that
+// matches [ErrNoAnswer].
 func (a *Agent) Step(ctx context.Context, msg string) (Message, error) {
 	result, err := a.run(ctx, msg, nil, []RunOption{MaxSteps(1)})
 	switch {
@@ -217,7 +218,7 @@ func (a *Agent) Step(ctx context.Context, msg string) (Message, error) {
 		return result.Message, nil
 	case result.Status == StatusTimeout:
 		return Message{}, fmt.Errorf("%s: %w", result.Reason, context.DeadlineExceeded)
-	case result.Status == StatusMaxSteps: // which is the one step that it made
+	case result.Status == StatusMaxSteps: // the limit of one step, which Step itself sets
 		return Message{}, ErrNoAnswer
 	}
 	return Message{}, fmt.Errorf("%w: %s", ErrNoAnswer, result.Reason)
@@ -260,7 +261,7 @@ func (a *Agent) isRunning() bool {
 	return a.cancel != nil
 }
 
-// The bounds of what Close waits for. Each part of a run that ends is given
+// The bounds of what Close waits for. Each part of a run that ends gets
 // [guard.Grace] of its own.
 const (
 	runEndsWithin = 30 * time.Second
@@ -286,7 +287,7 @@ func (a *Agent) Close() error {
 	if a.busy.LockContext(ctx) == nil {
 		defer a.busy.Unlock()
 	} else {
-		defer a.foreign.Enter("the run")() // which leftBehind tells
+		defer a.foreign.Enter("the run")() // so that leftBehind names it
 	}
 	if !first {
 		return nil
@@ -299,8 +300,8 @@ func (a *Agent) Close() error {
 	return errors.Join(err, a.leftBehind())
 }
 
-// closesItself reports whether Close is called by what it would wait for: by the
-// agent, or by one of its tasks.
+// closesItself reports whether Close is called by code that it would wait for:
+// code of the agent or of one of its tasks.
 func (a *Agent) closesItself() bool {
 	if a.inCallback() {
 		return true
@@ -322,8 +323,8 @@ func (a *Agent) markClosed() bool {
 	return first
 }
 
-// cleanup cleans up the runtime. Those of this package take a bounded time, the
-// caller's own are not waited for longer than cleanupWithin.
+// cleanup cleans up the runtime. Runtimes of this package take a bounded time.
+// Close waits for the caller's own at most cleanupWithin.
 func (a *Agent) cleanup() error {
 	ctx := context.Background()
 	if _, ours := a.runtime.(*workspaceRuntime); !ours {
@@ -337,14 +338,15 @@ func (a *Agent) cleanup() error {
 	})
 	a.logPanic("cleanup", err)
 	if errors.Is(err, errCleanupSlow) {
-		return nil // leftBehind tells
+		return nil // leftBehind reports it
 	}
 	return err
 }
 
 var errCleanupSlow = errors.New("the clean-up took too long")
 
-// leftBehind names the calls that go on although nothing waits for them.
+// leftBehind returns an error that names the calls that have not returned and
+// that nothing waits for any more.
 func (a *Agent) leftBehind() error {
 	names := a.foreign.Names()
 	if len(names) == 0 {
@@ -363,17 +365,16 @@ func (a *Agent) closeHistory() error {
 	return err
 }
 
-// tellRepairs emits what was repaired in the history's file, or happened to it,
-// since the last time.
+// tellRepairs emits a warning for each repair of the history's file, and each
+// change of it by others, since the last time.
 func (a *Agent) tellRepairs() {
 	for _, repair := range a.history.untold() {
 		a.emit(Event{Type: EventWarning, Text: "history: " + repair})
 	}
 }
 
-// keptDirs returns the directories of this machine that commands of a runtime
-// can write and that are there after it. Of a runtime that is not of this package
-// none are known.
+// keptDirs returns the lasting directories of this machine that commands of a
+// runtime can write to. For a runtime of another package none are known.
 func keptDirs(rt Runtime) []string {
 	r, ours := rt.(*workspaceRuntime)
 	if !ours {
@@ -382,7 +383,7 @@ func keptDirs(rt Runtime) []string {
 	return r.options.writableDirs(r.UseDocker(), !r.UseDocker())
 }
 
-// tellGitChanges warns of what was changed that git obeys on this machine.
+// tellGitChanges warns of changed files that steer git on this machine.
 func (a *Agent) tellGitChanges() {
 	notice, warning := a.git.News()
 	if notice != "" {
@@ -393,8 +394,9 @@ func (a *Agent) tellGitChanges() {
 	}
 }
 
-// steersGit reports whether a file of the workspace is one that git obeys on this
-// machine. A workspace that goes with its runtime, or is not ours, has none.
+// steersGit reports whether a file of the workspace is one that git obeys on
+// this machine. There is none in a temporary workspace, or in one that is not
+// of this package.
 func (a *Agent) steersGit(name string) bool {
 	r, ours := a.runtime.(*workspaceRuntime)
 	switch {
@@ -407,13 +409,13 @@ func (a *Agent) steersGit(name string) bool {
 }
 
 // enter notes that this goroutine runs foreign code for the agent, until it
-// calls leave. So Close can refuse to wait for itself, and name what it leaves
-// behind.
+// calls leave. With this, Close can refuse to wait for its own caller, and can
+// name the code that it leaves behind.
 func (a *Agent) enter(inside *callback.Guard, what string) (leave func()) {
 	return a.enterAs(inside, callback.Self(), what)
 }
 
-// enterAs is enter for a goroutine that knows itself.
+// enterAs is enter for a goroutine that knows its own id.
 func (a *Agent) enterAs(inside *callback.Guard, self callback.ID, what string) (leave func()) {
 	outside, returned := inside.Enter(self), a.foreign.Enter(what)
 	return func() {
@@ -422,7 +424,7 @@ func (a *Agent) enterAs(inside *callback.Guard, self callback.ID, what string) (
 	}
 }
 
-// logPanic logs a panic of what with its stack, if err is one.
+// logPanic logs err with its stack if it is a panic. what names the code.
 func (a *Agent) logPanic(what string, err error) { logPanic(a.log, what, err) }
 
 func logPanic(log *slog.Logger, what string, err error) {

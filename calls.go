@@ -71,7 +71,8 @@ func (r *run) whyNot(ctx context.Context) string {
 	return ""
 }
 
-// noteAfter is what the model has to hear after the last result of a message.
+// noteAfter returns what the model has to be told after the last result of a
+// message.
 func (r *run) noteAfter(last bool) string {
 	if !last {
 		return ""
@@ -84,7 +85,8 @@ func (r *run) skip(call ToolCall, why, note string) error {
 	return r.answer(EventToolSkipped, call, &ToolResult{Content: why, IsError: true}, note)
 }
 
-// answer appends the result of a call, with a note for the model, and tells it.
+// answer appends the result of a call, with a note for the model, and emits its
+// event.
 func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note string) error {
 	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
 		return err
@@ -93,8 +95,8 @@ func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note stri
 	return nil
 }
 
-// runCall runs one call that is due. Whoever hears of it can still keep it from
-// running, by ending ctx.
+// runCall runs one call. A listener that gets the event before it can still
+// prevent the call by ending ctx.
 func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	r.result.ToolCalls++
 	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call})
@@ -109,12 +111,12 @@ func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	return result
 }
 
-// resultBound is how many bytes of a tool's result a model sees, where it is
-// more than of other tools.
+// resultBound returns how many bytes of a tool's result a model sees. Some
+// tools have a larger bound than the others.
 func resultBound(tool string) int {
 	switch tool {
 	case "bash":
-		return maxToolResult + 2*shownCommand // the output is bounded by the runtime; the frame around it comes on top
+		return maxToolResult + 2*shownCommand // the runtime bounds the output; the lines around it come on top
 	case "download_file":
 		return maxFileResult + shownCommand
 	}
@@ -156,7 +158,8 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the
-// runtime. The runtime of a task is another one.
+// runtime any more. It ignores such errors of a task, which has a runtime of
+// its own.
 func (r *run) noteBroken(err error) {
 	var ofTask *errorOfTask
 	if errors.Is(err, ErrRuntimeStart) && !errors.As(err, &ofTask) {
@@ -168,7 +171,7 @@ func (r *run) noteBroken(err error) {
 	}
 }
 
-// finished ends the run when a result says so.
+// finished ends the run when a tool's result asks for it.
 func (r *run) finished(result *ToolResult) bool {
 	switch result.End {
 	case "":
@@ -184,8 +187,8 @@ func (r *run) finished(result *ToolResult) bool {
 	return true
 }
 
-// showImages appends the images of the results just given: in OpenAI's format
-// tool messages carry text only.
+// showImages appends the images of the results just given as a message of the
+// user, because tool messages carry only text in OpenAI's format.
 func (r *run) showImages(urls []string) error {
 	if len(urls) == 0 {
 		return nil
@@ -197,11 +200,13 @@ func (r *run) showImages(urls []string) error {
 	return r.record(msg)
 }
 
-// openWithin bounds how long a run looks for what is open before it stops.
+// openWithin bounds how long a run looks for tasks and jobs at work before it
+// stops.
 const openWithin = 3 * time.Second
 
-// checkStop refuses a stop, once in a run, when a call of the same answer failed,
-// or when tasks or jobs are at work still: the model may not know.
+// checkStop refuses a stop when a call of the same answer failed, or when tasks
+// or jobs are still at work, since the model may not know. It does so once in a
+// run.
 func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string) *ToolResult {
 	if result.End != StatusStopped || r.stopRefused || ctx.Err() != nil {
 		return result
@@ -219,7 +224,7 @@ func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string
 	return &ToolResult{Content: nudge.NotStopped(open), IsError: true}
 }
 
-// openTasks names the delegated tasks that are at work.
+// openTasks names the delegated tasks that are still at work.
 func (r *run) openTasks(ctx context.Context) []string {
 	tasks, err := r.agent.openTasks(ctx)
 	if err != nil {
@@ -232,8 +237,8 @@ func (r *run) openTasks(ctx context.Context) []string {
 	return open
 }
 
-// openJobs names the background jobs that run. A runtime in which no command ran
-// is not asked: that could start it.
+// openJobs names the background jobs that run. It does not ask a runtime in
+// which no command ran, because asking could start it.
 func (r *run) openJobs(ctx context.Context) []string {
 	jobs, ok := r.agent.runtime.(JobRunner)
 	if !ok || !r.agent.ranCommands.Load() {
@@ -254,7 +259,8 @@ func (r *run) openJobs(ctx context.Context) []string {
 	return open
 }
 
-// noteCycle tells a model that goes round in circles, and in the end stops it.
+// noteCycle warns a model that repeats itself, and stops the run if it
+// continues to.
 func (r *run) noteCycle(call ToolCall, result *ToolResult) {
 	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.IsError || result.failed)
 	if !found {
@@ -267,8 +273,8 @@ func (r *run) noteCycle(call ToolCall, result *ToolResult) {
 	}
 }
 
-// refuseCalls answers the calls of an answer that was to sum up. A summary that
-// the model gives by calling stop is taken all the same.
+// refuseCalls answers the calls of an answer that should only have summed up.
+// If the model gave its summary by calling stop, it is taken nevertheless.
 func (r *run) refuseCalls(calls []ToolCall) error {
 	for _, call := range calls {
 		if summary := stopSummary(call); summary != "" {
@@ -281,7 +287,8 @@ func (r *run) refuseCalls(calls []ToolCall) error {
 	return nil
 }
 
-// stopSummary returns what a call of stop gives as the summary, if it is one.
+// stopSummary returns the summary of a call of stop; for other calls it is
+// empty.
 func stopSummary(call ToolCall) string {
 	var in stopInput
 	if call.Name != "stop" || json.Unmarshal([]byte(call.Arguments), &in) != nil {
@@ -290,8 +297,8 @@ func stopSummary(call ToolCall) string {
 	return strings.TrimSpace(in.Summary)
 }
 
-// permit decides whether a call may run. Deny overrides allow, and no answer
-// is no.
+// permit decides whether a call may run. Deny overrides allow, and without an
+// answer the call is denied.
 func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.RawMessage) error {
 	o := &r.agent.opts
 	if call.Name == "bash" {
@@ -299,7 +306,7 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 			return fmt.Errorf("denied: %w", err)
 		}
 	}
-	call.Arguments = string(args) // which is what runs, whatever the model wrote
+	call.Arguments = string(args) // approve exactly what will run, however the model wrote it
 	approve, confirmBash := r.agent.approval()
 	steers := r.agent.changesGit(call)
 	if !steers && !o.needsApproval(tool, confirmBash) && !r.agent.writesUnconfined(call, confirmBash) {
@@ -324,15 +331,15 @@ func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.Ra
 	return nil
 }
 
-// askFor has somebody decide about a call. The time limit of the step stands
-// still meanwhile.
+// askFor has somebody decide about a call. The time limit of the step pauses
+// meanwhile.
 func (r *run) askFor(ctx context.Context, approve ApprovalFunc, call ToolCall) (Decision, error) {
 	defer r.agent.asking.Close()()
 	return callForeign(ctx, r, "the approval", func() (Decision, error) { return approve(ctx, call) })
 }
 
-// needsApproval reports whether calls of a tool need approval: what says so by
-// name, of the tool or of bash, goes before the general rule.
+// needsApproval reports whether calls of a tool need approval. A rule that
+// names the tool, or one for bash, overrides the general rule.
 func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
 	switch {
 	case tool.NeedsApproval, slices.Contains(o.approvalFor, tool.Name), slices.Contains(o.approvalFor, "*"):
@@ -344,20 +351,21 @@ func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
 }
 
 // writesUnconfined reports whether a call writes a file of this machine while
-// commands need approval: one is as good as the other to whoever means harm.
+// commands need approval. Such a write could do the same harm as a command.
 func (a *Agent) writesUnconfined(call ToolCall, confirmBash *bool) bool {
 	_, writes := changeIn(call)
 	return writes && confirmBash != nil && *confirmBash && !a.runtime.UseDocker()
 }
 
-// changesGit reports whether a call writes what git obeys on this machine.
+// changesGit reports whether a call writes a file that steers git on this
+// machine.
 func (a *Agent) changesGit(call ToolCall) bool {
 	change, writes := changeIn(call)
 	return writes && !a.runtime.UseDocker() && a.steersGit(change.path)
 }
 
-// ownApprovalFor returns the names of tools that the agent itself was given. The
-// agent that it works for may have removed a tool since it was created.
+// ownApprovalFor returns the names given to this agent itself. Names that it
+// inherited are not checked: the parent may have removed such a tool since.
 func (o *options) ownApprovalFor() []string {
 	return slices.DeleteFunc(slices.Clone(o.approvalFor), func(name string) bool {
 		return name == "*" || slices.Contains(o.inheritedFor, name)
@@ -373,8 +381,9 @@ func commandOf(args json.RawMessage) string {
 	return in.Cmd
 }
 
-// withHostApproval has the runtime ask about hosts whom its own options name,
-// or else the agent's session. The time limit of the step stands still meanwhile.
+// withHostApproval has the agent's session decide about hosts, unless the
+// runtime's own options name somebody. The time limit of the step pauses
+// meanwhile.
 func (a *Agent) withHostApproval() RuntimeOption {
 	return runtimeOption{"withHostApproval", func(o *runtimeOptions) {
 		given := o.askHosts
@@ -395,16 +404,16 @@ func (a *Agent) withHostApproval() RuntimeOption {
 	}}
 }
 
-// setHostApproval changes who decides about hosts where the runtime's options
-// name nobody.
+// setHostApproval changes who decides about hosts, unless the runtime's options
+// name somebody.
 func (a *Agent) setHostApproval(f HostApprovalFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.opts.approveHosts = f
-	a.system.stale.Store(true) // the model is told whether the user is asked
+	a.system.stale.Store(true) // the system message says whether the user is asked
 }
 
-// hostApproval returns what setHostApproval sets.
+// hostApproval returns what setHostApproval set.
 func (a *Agent) hostApproval() HostApprovalFunc {
 	a.mu.Lock()
 	defer a.mu.Unlock()

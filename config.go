@@ -13,17 +13,16 @@ import (
 	"github.com/x/pygent/internal/settings"
 )
 
-// Config is every setting that files and the environment can give. A zero
-// field means that nothing was said, and the default holds. Config.Options
-// turns it into options of an agent.
+// Config holds every setting that files and the environment can give. A zero
+// field is not set, and the default applies. [Config.Options] turns it into
+// options of an agent.
 //
-// A Config may be printed, logged and encoded: the key, the headers' values
-// and the commands' environment show as "[redacted]", and so does what the base
-// URL has in its query.
+// A Config may be printed, logged and encoded: keys, values of headers, the
+// environment of commands and the query of the base URL show as "[redacted]".
 type Config struct {
 	Model        string    `json:"model,omitempty"`         // default gpt-4.1-mini
 	Persona      Persona   `json:"persona,omitzero"`        // see [DefaultPersona]
-	TaskPersonas []Persona `json:"task_personas,omitempty"` // whom tasks can be delegated to
+	TaskPersonas []Persona `json:"task_personas,omitempty"` // personas that tasks can be delegated to
 
 	Workspace    string   `json:"workspace,omitempty"`     // a directory to keep; default a temporary one
 	InitialFiles []string `json:"initial_files,omitempty"` // copied into the workspace at the start
@@ -43,27 +42,43 @@ type Config struct {
 	OpenAI    OpenAIConfig    `json:"openai,omitzero"`
 
 	MaxTasks   int    `json:"max_tasks,omitempty"`  // delegated tasks at once; default 3
-	TaskLimits Limits `json:"task_limits,omitzero"` // of a delegated task; files and the environment set MaxTime alone
+	TaskLimits Limits `json:"task_limits,omitzero"` // of a delegated task; files and the environment set only MaxTime
 
 	// Env is the environment of commands, by name.
 	Env map[string]Secret `json:"env,omitempty"`
 
-	// Files are the files that were read, the one with the last word last.
+	// Files are the files that were read, in rising precedence.
 	Files []string `json:"files,omitempty"`
-	// Warnings say what was found that has no effect: misspelt variables, and
-	// limits that a project's file would have raised.
+	// Warnings report settings without effect: misspelt variables, and limits
+	// that a project's file tried to raise.
 	Warnings []string `json:"warnings,omitempty"`
 
-	// loaded reports that the environment has been read.
+	// loaded reports whether the environment has been read.
 	loaded bool
-	// projectFiles are those of InitialFiles that a project's file named.
+	// projectFiles are the InitialFiles that a project's file named.
 	projectFiles map[string]sandbox.InitialFile
-	// home is the user's own file, whether it exists or not; empty where none is
-	// read.
+	// home is the path of the user's own file, whether it exists or not. It is
+	// empty where no such file is read.
 	home string
 }
 
-// ContainerConfig says where commands run, and how well they are locked in.
+// String is the configuration as JSON, without its secrets.
+func (c Config) String() string {
+	type plain Config // has no methods, and so no recursion
+	data, err := json.Marshal(plain(c))
+	if err != nil {
+		return fmt.Sprintf("configuration: %v", err)
+	}
+	return string(data)
+}
+
+// GoString is the same as String: Go syntax would show addresses only.
+func (c Config) GoString() string { return c.String() }
+
+// LogValue is what log/slog shows: the same as String.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// ContainerConfig says where commands run, and how they are confined.
 type ContainerConfig struct {
 	// Docker says whether commands run in a container. A file and a variable say
 	// true for [DockerRequired] and false for [DockerNever].
@@ -85,26 +100,10 @@ type ContainerConfig struct {
 	DockerHost   string     `json:"docker_host,omitempty"`   // the engine's address; default as the docker command
 }
 
-// String is the configuration as JSON, without its secrets.
-func (c Config) String() string {
-	type plain Config // has no methods, and so no recursion
-	data, err := json.Marshal(plain(c))
-	if err != nil {
-		return fmt.Sprintf("configuration: %v", err)
-	}
-	return string(data)
-}
-
-// GoString is the same as String: Go syntax would show addresses only.
-func (c Config) GoString() string { return c.String() }
-
-// LogValue is what log/slog shows: the same as String.
-func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
-
-// LoadConfig reads the configuration of this process: the given files, of
-// which later ones go before earlier ones, then ./pygent.toml and
-// ~/.pygent.toml where they exist, all of them overruled by the environment.
-// See [ConfigSources] for what each may say.
+// LoadConfig reads the configuration of this process: the given files, of which
+// later ones override earlier ones, then ./pygent.toml and ~/.pygent.toml where
+// they exist. The environment overrides all files. See [ConfigSources] for what
+// each may contain.
 func LoadConfig(paths ...string) (Config, error) {
 	return ConfigSources{Files: paths}.Load()
 }
@@ -120,20 +119,20 @@ func LoadConfig(paths ...string) (Config, error) {
 //  5. .pygent.toml in Home;
 //  6. the defaults.
 //
-// Banned commands, banned apps and disabled tools add up instead: no source
-// can allow again what another one forbids. Allowed hosts add up as well, but for
-// "none", which takes back what weaker sources allow.
+// Banned commands, banned apps and disabled tools of all sources add up: no
+// source can allow what another one forbids. Allowed hosts add up as well,
+// except that "none" discards the hosts of weaker sources.
 //
-// The project's file was perhaps written by a stranger. It may set personas,
-// bans, initial files inside the project, and limits; anything else in it is an
-// error, unless Files names it. A limit has an effect only where it is lower
-// than the user's, or than the default where the user set none; another one is
-// told in Warnings. Relative paths start
-// at the working directory, those of the project's file at Dir; "~/" is Home.
+// A project's file may have been written by a stranger. It may set personas,
+// bans, initial files inside the project, and limits; any other key in it is an
+// error, unless Files names the file. A limit takes effect only where it is
+// lower than the user's, or than the default where the user set none; a higher
+// one is reported in Warnings. Relative paths start at the working directory,
+// those of the project's file at Dir; "~/" is Home.
 //
 // A misspelt key in a file is an error, and so is a misspelt setting among the
-// overrides. The environment is everybody's: there, a variable that is named
-// PYGENT_… and is no setting is a warning.
+// overrides. In the environment, which other programs share, a variable
+// PYGENT_… that is no setting is only a warning.
 type ConfigSources struct {
 	// Overrides are variables by name. Those named OPENAI_… and PYGENT_… are
 	// settings; the others become the environment of commands.
@@ -157,12 +156,12 @@ type ConfigSources struct {
 	Limits Limits
 }
 
-// Load reads all sources. It changes nothing: not the process's environment
-// either. All that is wrong is reported at once; find the single faults with
+// Load reads all sources. It changes nothing, in particular not the process's
+// environment. It reports all faults at once; find the single ones with
 // errors.As and [*ConfigError].
 func (s ConfigSources) Load() (Config, error) {
 	c := Config{Limits: s.Limits}
-	var inForce Config // with the limits before a project's file lowers them
+	var inForce Config // with the limits as they were before a project's file lowers them
 	set := settings.New(c.settings(&inForce)...)
 	set.Read(settings.Sources{
 		Overrides: s.Overrides,
@@ -189,11 +188,11 @@ func (s ConfigSources) Load() (Config, error) {
 	return c, nil
 }
 
-// environment returns the configuration of an agent or a runtime that was given
-// none: what the environment of this process says.
+// environment returns the configuration that the environment alone gives.
+// Agents and runtimes that were given none use it.
 func environment() (Config, error) { return ConfigSources{NoFiles: true}.Load() }
 
-// settings is the table of all settings: what each is called in a file and in
+// settings returns the table of all settings: the name of each in files and in
 // the environment, and the field that it sets. inForce has the limits that a
 // project's file can only lower.
 func (c *Config) settings(inForce *Config) []settings.Setting {
@@ -286,9 +285,9 @@ func newPersona(name, description string) Persona { return Persona{name, descrip
 
 func newMount(source, target string, readOnly bool) Mount { return Mount{source, target, readOnly} }
 
-// hosts adds to the hosts that commands may reach; "none" takes back what was
-// said before it, in weaker sources and in the same list: a host that the user
-// allows for good is added to it.
+// hosts adds to the hosts that commands may reach. "none" discards all hosts
+// before it, in weaker sources and in the same list. Hosts may follow it: one
+// that the user allows for good is appended to the list.
 func hosts(at *[]string) settings.Value {
 	return settings.EachName(func(host string) error {
 		if host == "none" {
@@ -305,11 +304,11 @@ func hosts(at *[]string) settings.Value {
 	})
 }
 
-// confineInitialFiles refuses initial files of a project's file that are not the
-// project's own, as initial files are copied to where a model reads them. It
-// notes where the others come from: what a name leads to is decided again when
-// it is opened for the copy, below that directory. Files that the user named are
-// not confined.
+// confineInitialFiles refuses initial files of a project's file that lie
+// outside the project, because initial files are copied to where a model reads
+// them. It records where the others come from: when such a name is opened for
+// the copy, it is resolved again, below that directory. Files that the user
+// named are not confined.
 func (c *Config) confineInitialFiles(project string) error {
 	if c.projectFiles = nil; project == "" {
 		return nil
@@ -327,11 +326,11 @@ func (c *Config) confineInitialFiles(project string) error {
 }
 
 // Options turns the configuration into options of [New]. Options given after
-// them go before them. What the configuration does not say is left to the
-// defaults; of a Config that was not loaded, to the environment first.
+// them override them. A field that is not set is left to its default, or, for a
+// Config that was not loaded, first to the environment.
 //
-// Snapshot and LogFile are no options of an agent: read them where sessions are
-// started.
+// Snapshot and LogFile are not options of an agent. Programs read them where
+// they start sessions.
 func (c Config) Options() []Option { return []Option{fromConfig(c.options()...)} }
 
 func (c Config) options() []Option {
@@ -352,8 +351,8 @@ func (c Config) options() []Option {
 	opts = addAll(opts, c.taskOptions())
 	opts = addAll(opts, c.OpenAI.options())
 	if c.loaded {
-		// What of the environment holds is in c: an override may have
-		// taken a variable away.
+		// c already has all that it takes from the environment: an override may
+		// have unset a variable.
 		opts = append(opts, OpenAIEnv(nil), WithPersona(c.Persona.orDefault()))
 	} else if c.Persona != (Persona{}) {
 		opts = append(opts, WithPersona(c.Persona.orDefault()))
@@ -364,7 +363,7 @@ func (c Config) options() []Option {
 	return addIfSet(opts, c.ConfirmBash, WithConfirmBash)
 }
 
-// taskOptions are those of the manager of the agent's tasks.
+// taskOptions are the options for the manager of the agent's tasks.
 func (c Config) taskOptions() []TaskManagerOption {
 	opts := []TaskManagerOption{TaskDefaults(c.TaskLimits)}
 	if c.TaskPersonas != nil {
@@ -373,8 +372,8 @@ func (c Config) taskOptions() []TaskManagerOption {
 	return given(opts, c.MaxTasks, MaxTasks)
 }
 
-// RuntimeOptions turns what the configuration says of the runtime into options
-// of [NewRuntime], for runtimes without an agent. Options holds them too.
+// RuntimeOptions turns the runtime's settings into options of [NewRuntime], for
+// runtimes without an agent. [Config.Options] includes them.
 func (c Config) RuntimeOptions() []RuntimeOption {
 	opts := slices.Concat(c.Container.options(), c.Local.options())
 	opts = append(opts,
@@ -386,7 +385,8 @@ func (c Config) RuntimeOptions() []RuntimeOption {
 	return given(opts, c.Workspace, WithWorkspace)
 }
 
-// initialFiles returns the initial files with what is known of their origin.
+// initialFiles returns the initial files, each with the directory it must not
+// leave, if any.
 func (c *Config) initialFiles() RuntimeOption {
 	files := make([]sandbox.InitialFile, len(c.InitialFiles))
 	for i, path := range c.InitialFiles {
@@ -424,7 +424,7 @@ func (c ContainerConfig) options() []RuntimeOption {
 	return opts
 }
 
-// addAll adds options of a part to those of the agent.
+// addAll appends the options of a part to those of the agent.
 func addAll[O Option](opts []Option, part []O) []Option {
 	for _, opt := range part {
 		opts = append(opts, opt)
@@ -432,7 +432,7 @@ func addAll[O Option](opts []Option, part []O) []Option {
 	return opts
 }
 
-// given adds an option for a value that is not zero.
+// given appends an option for a value that is not zero.
 func given[O any, T comparable](opts []O, value T, option func(T) O) []O {
 	var zero T
 	if value == zero {
@@ -441,7 +441,7 @@ func given[O any, T comparable](opts []O, value T, option func(T) O) []O {
 	return append(opts, option(value))
 }
 
-// addIfSet adds an option for a setting that was given, even as zero.
+// addIfSet appends an option for a setting that was given, even as zero.
 func addIfSet[O, T any](opts []O, value *T, option func(T) O) []O {
 	if value == nil {
 		return opts

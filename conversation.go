@@ -13,16 +13,16 @@ import (
 	"github.com/x/pygent/internal/nudge"
 )
 
-// What stands in a conversation for what was never recorded, or was lost.
+// Texts that replace what was never recorded, or was lost.
 const (
 	interruptedResult = "interrupted; it may have taken effect"
 	lostResult        = "this result is lost: the file of the conversation was damaged; the call may have taken effect"
 	lostCall          = "The file of the conversation was damaged here: the call of this tool is lost. Its result was:"
 )
 
-// conversation is the legal form of a record, built message by message. What it
-// holds is a function of the messages added and of the moments it was settled,
-// and what is in messages once stays as it is.
+// conversation is the legal form of a record, built message by message. It
+// depends only on the messages added and on the moments at which it was
+// settled. An element of messages never changes.
 type conversation struct {
 	messages []Message
 	open     *exchange           // the calls that wait for results, if any
@@ -35,7 +35,7 @@ type exchange struct {
 	calls   []ToolCall       // with their ids in the conversation
 	results []*Message       // of each call, nil as long as it has none
 	waiting map[string][]int // calls without a result, by their ids in the record
-	missing int              // how many calls have no result
+	missing int              // how many calls have no result yet
 }
 
 // add takes the record's next message.
@@ -50,7 +50,8 @@ func (c *conversation) add(m Message) {
 		if len(m.Parts) == 0 && strings.TrimSpace(m.Content) == "" {
 			m.Content = ""
 		}
-		// Clients write null for every field they know, and some servers refuse that.
+		// Clients write null for every field they know, and some servers refuse
+		// null.
 		m.Extra = jsonobj.WithoutNulls(m.Extra)
 		if m.Role != RoleAssistant {
 			m.ToolCalls = nil
@@ -86,8 +87,8 @@ func (c *conversation) begin(m Message) {
 	c.open = e
 }
 
-// answer takes a tool message. One that answers no open call is left out: it is
-// a second result, or comes too late.
+// answer takes a tool message. It leaves out one that answers no open call:
+// that is a second result, or one that comes too late.
 func (c *conversation) answer(m Message) {
 	if c.open == nil {
 		return
@@ -104,8 +105,8 @@ func (c *conversation) answer(m Message) {
 	}
 }
 
-// settle closes the open exchange: results in the order of the calls, made up
-// where there are none, then the images of all of them.
+// settle closes the open exchange: it adds the results in the order of the
+// calls, a stand-in where one is missing, and then the images of all results.
 func (c *conversation) settle() {
 	e := c.open
 	if e == nil {
@@ -134,7 +135,7 @@ func (c *conversation) settle() {
 	}
 }
 
-// settled returns the messages as settle would leave them, and leaves c as it is.
+// settled returns the messages as settle would leave them, without changing c.
 func (c conversation) settled() []Message {
 	c.messages = slices.Clip(c.messages)
 	c.settle()
@@ -165,9 +166,9 @@ func (c *conversation) uniqueID(id string) string {
 	}
 }
 
-// saysNothing reports whether a message that is no result has neither text nor
-// image nor call. A model's reasoning alone is nothing that can be sent back; a
-// refusal is.
+// saysNothing reports whether a message that is not a result has neither text
+// nor image nor call. The model's reasoning alone cannot be sent back, so it
+// counts as nothing; a refusal counts.
 func saysNothing(m Message) bool {
 	if strings.TrimSpace(m.Text()) != "" || m.HasImages() {
 		return false
@@ -179,9 +180,9 @@ func saysNothing(m Message) bool {
 		jsonobj.IsNull(m.Extra["refusal"]) && jsonobj.IsNull(m.Extra["audio"]) && jsonobj.IsNull(m.Extra["function_call"])
 }
 
-// legalToolName returns name as providers accept it, 1 to 64 of the characters
-// a-z, A-Z, 0-9, _ and -: a model that makes up a name must not make every later
-// request fail.
+// legalToolName returns name as providers accept it: 1 to 64 of the characters
+// a-z, A-Z, 0-9, _ and -. Otherwise a model that makes up a name would make
+// every later request fail.
 func legalToolName(name string) string {
 	name = notInToolName.ReplaceAllString(name, "_")
 	return cmp.Or(name[:min(len(name), 64)], "unnamed")
@@ -197,8 +198,8 @@ func textOfResult(m Message) string {
 	return text
 }
 
-// mender brings the messages of a file into a legal order where a provider
-// would refuse them, losing as little as it can.
+// mender puts the messages of a file into an order that providers accept,
+// losing as little as it can.
 type mender struct {
 	out   []Message
 	notes []string
@@ -213,10 +214,11 @@ type openCall struct {
 	answered bool
 }
 
-// mend answers the calls that were left open although the conversation went on,
-// and turns results whose calls are lost into messages of the user. gaps tells
-// before which messages something is missing. Calls that are open at the end
-// stay open: a run may be resumed there. notes tells what was done.
+// mend answers the calls that were left open although the conversation
+// continued, and turns results whose calls are lost into messages of the user.
+// gaps names the messages before which something is missing. Calls that are
+// open at the end stay open, because a run may be resumed there. notes report
+// what was done.
 func mend(msgs []Message, gaps map[int]bool) (_ []Message, notes []string, err error) {
 	r := mender{out: make([]Message, 0, len(msgs))}
 	for i, m := range msgs {
@@ -261,7 +263,7 @@ func (r *mender) take(m Message) {
 	}
 }
 
-// result takes a tool's result. One of a call that is lost stays readable.
+// result takes a tool's result. If its call is lost, its text stays readable.
 func (r *mender) result(m Message) {
 	for i := range r.open {
 		if call := &r.open[i]; call.id == m.ToolCallID && !call.answered {
@@ -310,11 +312,12 @@ var ErrNothingToResume = errors.New("there is no run to resume")
 // [Agent.RunUntilStop], whose result it returns; limits count anew.
 //
 // Every message of the model is in the history before its tools run, and every
-// result before the model is asked again. So what may be missing are results of
-// the last message's calls. Those of tools that are declared Idempotent are run
-// again, such as delegate_task, which finds its task by the same id. All others
-// are answered "interrupted; it may have taken effect", for the model to look.
-// A run that had ended already gives its status without asking the model.
+// result before the model is asked again. So only results of the last message's
+// calls can be missing. Resume runs calls of tools that are declared Idempotent
+// again, such as delegate_task, which finds its task by the same id. It answers
+// all others with "interrupted; it may have taken effect", so that the model
+// looks. For a run that had ended, it returns the status without asking the
+// model.
 func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) {
 	if !slices.ContainsFunc(a.history.view(), func(m Message) bool { return m.Role != RoleSystem }) {
 		return &Result{Status: StatusFailed, Reason: ErrNothingToResume.Error()}, ErrNothingToResume
@@ -322,10 +325,10 @@ func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) 
 	return a.run(ctx, "", nil, append(opts[:len(opts):len(opts)], runOption(func(o *runOptions) { o.resume = true })))
 }
 
-// exchangeAtEnd finds the last message that calls tools, when only results
-// follow it. given has the result of each call, nil for one without.
+// exchangeAtEnd finds the last message that calls tools, if only results follow
+// it. given has the result of each call, nil for a call without one.
 func exchangeAtEnd(record []Message) (at int, given []*Message, ok bool) {
-	results := map[string][]*Message{} // by call, the last first
+	results := map[string][]*Message{} // by call, in reverse order
 	for at = len(record) - 1; at >= 0; at-- {
 		m := &record[at]
 		if m.Role == RoleTool {
@@ -346,15 +349,15 @@ func exchangeAtEnd(record []Message) (at int, given []*Message, ok bool) {
 	return 0, nil, false
 }
 
-// wasRefused reports whether a call of a tool that ends the run did not end it,
-// as its result says.
+// wasRefused reports whether a call of a tool that ends the run was refused, as
+// its result tells.
 func wasRefused(result *Message) bool {
 	text := result.Text()
 	return nudge.Refuses(text) || strings.HasPrefix(text, "error: ") || text == interruptedResult
 }
 
-// resume answers the calls that were left open, and ends the run if it had
-// ended.
+// resume answers the calls that were left open, or ends the run if it had ended
+// before.
 func (r *run) resume(ctx context.Context) error {
 	record := r.agent.history.view()
 	at, given, ok := exchangeAtEnd(record)
@@ -379,8 +382,9 @@ func (r *run) resume(ctx context.Context) error {
 	return r.broken
 }
 
-// resumeReply takes up a conversation whose last message is a reply, which may
-// have ended the run. A reply that sums up at a limit did not: limits count anew.
+// resumeReply handles a conversation whose last message is a reply, which may
+// have ended the run. A reply that summed up at a limit has not, since limits
+// count anew.
 func (r *run) resumeReply(record []Message) {
 	at := len(record) - 1
 	if record[at].Role != RoleAssistant {
@@ -404,9 +408,9 @@ func toldToGoOn(m Message) bool {
 
 func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls) == 0 }
 
-// resumeCall gives a call of the interrupted message its result, when it has
-// none: by running it again where that is safe. One that has its result counts
-// only when it ended the run. It returns the images of a result that it gave.
+// resumeCall gives a call of the interrupted message its result, if it has
+// none: by running it again where that is safe. A call that has its result
+// matters only if it ended the run. It returns the images of a new result.
 func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) (images []string, err error) {
 	tool, unknown := r.agent.tools.lookup(call.Name)
 	again := unknown == nil && tool.Idempotent
@@ -427,8 +431,8 @@ func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) (im
 	return result.Images, r.answer(EventToolDone, call, result, "")
 }
 
-// interrupted reports whether a conversation was left while it was the model's
-// turn: after a message of the user, or a call that did not end the run.
+// interrupted reports whether the conversation ends where it is the model's
+// turn: after a message of the user, or after a call that did not end the run.
 func interrupted(record []Message) bool {
 	if len(record) == 0 || record[len(record)-1].Role == RoleUser {
 		return len(record) > 0

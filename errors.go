@@ -1,10 +1,10 @@
 package pygent
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"time"
 
@@ -27,13 +27,13 @@ var (
 	// as it is configured: the image is missing, or the engine refuses the
 	// container. Nothing can run there, so an agent's run ends with it.
 	ErrRuntimeStart = sandbox.ErrStart
-	// ErrRuntimeLost is returned while it is not known whether the last container
-	// of a runtime still runs, because its engine does not answer: nothing else
-	// may run in its workspace meanwhile. It can pass.
+	// ErrRuntimeLost is returned while an engine does not answer and so nobody
+	// knows whether the last container of a runtime still runs. Nothing else may
+	// run in its workspace until then. The error may pass.
 	ErrRuntimeLost = docker.ErrLost
 	// ErrCleanupIncomplete is returned by Cleanup when the engine did not remove
-	// what runs there. The workspace is as it should be, and a later process
-	// removes what is left: see [Leftovers].
+	// what it runs. The workspace is complete nevertheless, and a later process
+	// removes the rest: see [Leftovers].
 	ErrCleanupIncomplete = docker.ErrCleanupIncomplete
 	// ErrRuntimeClosed is returned by a runtime after Cleanup.
 	ErrRuntimeClosed = sandbox.ErrClosed
@@ -42,9 +42,9 @@ var (
 	// ErrFileTooLarge is returned for a file above [MaxReadFile].
 	ErrFileTooLarge = workspace.ErrTooLarge
 
-	// ErrCopyTooLarge is returned for files that exceed a limit of copying: in
-	// bytes, which count data on disk and no holes, in their number, or in how deep
-	// their directories are. Nothing of them has been copied then.
+	// ErrCopyTooLarge is returned for files that exceed a limit of copying:
+	// their size in bytes, of which holes do not count, their number, or the
+	// depth of their directories. In that case nothing was copied.
 	ErrCopyTooLarge = tree.ErrTooLarge
 	// ErrAgentBusy is returned when a run is started while another one goes on.
 	ErrAgentBusy = errors.New("the agent is busy with another run")
@@ -57,14 +57,14 @@ var (
 	// ErrLeftBehind is returned by Close when something did not end in time:
 	// code that ignores its context, or a runtime whose Cleanup does not return.
 	ErrLeftBehind = guard.ErrLeftBehind
-	// ErrNoAnswer is returned by [Agent.Step] when the model answered nothing.
+	// ErrNoAnswer is returned by [Agent.Step] when the model's answer is empty.
 	ErrNoAnswer = errors.New("the model gave no answer")
 	// ErrAnswerTooLarge is returned for an answer of a model's server that is
-	// beyond what models write: in bytes, elements or nesting.
+	// larger than models write: in bytes, elements or nesting.
 	ErrAnswerTooLarge = chatstream.ErrTooLarge
-	// ErrRedirected is returned when a model's server sends a request on to where
-	// it does not go by itself, since the key would go with it: another host or
-	// port, or from https to http.
+	// ErrRedirected is returned when a model's server redirects a request to
+	// another host or port, or from https to http. Such a redirect is not
+	// followed, because the key would go along.
 	ErrRedirected = openai.ErrRedirected
 	// ErrNoModel is returned when no model is configured: no key, no base URL.
 	ErrNoModel = errors.New("no model is configured")
@@ -74,16 +74,30 @@ var (
 	ErrToolDisabled = errors.New("the tool is disabled")
 )
 
-// errNilContext refuses a nil context, which would panic later.
+// errNilContext refuses a nil context, which would only panic later.
 var errNilContext = errors.New("the context is nil")
+
+// errClosing is the cause of the end of a run whose agent is closed.
+var errClosing = fmt.Errorf("the run was cancelled: %w", ErrAgentClosed)
+
+// alive returns an error if ctx is nil or has ended.
+func alive(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return errNilContext
+	case ctx.Err() != nil:
+		return guard.ContextError(ctx)
+	}
+	return nil
+}
 
 // APIError is an error of a model's API. Find it with errors.As. A custom
 // [Model] may return it to have the agent retry.
 type APIError struct {
-	Status          int           // HTTP status; 0 when the connection itself broke
+	Status          int           // HTTP status; 0 when there was no answer
 	Code            string        // the provider's code, such as "rate_limit_exceeded"
 	Message         string        // the provider's words
-	RequestID       string        // for asking the provider
+	RequestID       string        // identifies the request when asking the provider for help
 	Retryable       bool          // the same request may succeed later
 	ContextTooLarge bool          // the conversation exceeds the model's window
 	RetryAfter      time.Duration // how long the provider asks to wait; 0 when it does not
@@ -125,8 +139,8 @@ type apiErrorJSON struct {
 	Cause           string          `json:"cause,omitempty"` // the words of Err
 }
 
-// MarshalJSON encodes the error for a log, or another process. Of the cause it
-// keeps the words.
+// MarshalJSON encodes the error for a log or another process. The cause is
+// reduced to its text.
 func (e APIError) MarshalJSON() ([]byte, error) {
 	out := apiErrorJSON{
 		Status:          e.Status,
@@ -183,11 +197,12 @@ type ConfigError struct {
 	Source string // the file's path, "environment" or "-e"
 	Line   int    // in the file, from 1; 0 when there is none
 	Column int    // in bytes, from 1
-	Key    string // the key or variable; empty when the fault is no key's
+	Key    string // the key or variable; empty when the fault concerns none
 	Err    error  // what is wrong
 }
 
-// Error reads like a compiler's: file, line, column, what is wrong.
+// Error has the form of a compiler's message: file, line, column, what is
+// wrong.
 func (e *ConfigError) Error() string {
 	where := e.Source
 	if e.Line > 0 {
@@ -202,7 +217,7 @@ func (e *ConfigError) Error() string {
 // Unwrap returns what is wrong.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// maxConfigErrors is how many faults one error tells.
+// maxConfigErrors is how many faults one error lists.
 const maxConfigErrors = 20
 
 // configErrors returns the faults as one error, or nil if there are none.
@@ -216,30 +231,3 @@ func configErrors(faults []*settings.Fault) error {
 	}
 	return errors.Join(errs...)
 }
-
-// Secret is a text that must not be seen: a key, or a header's value. However
-// it is printed, logged or encoded, it says "[redacted]"; convert it to string
-// to use it.
-type Secret string
-
-const redacted = "[redacted]"
-
-// String says that the secret is there, not what it is.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return redacted
-}
-
-// Format prints the same for every verb, so that none gives the secret away.
-func (s Secret) Format(f fmt.State, verb rune) {
-	// An error of f is fmt's own to keep.
-	_, _ = fmt.Fprint(f, s.String())
-}
-
-// LogValue is what log/slog shows.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText is what encoders write, JSON among them.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

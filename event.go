@@ -25,19 +25,19 @@ import (
 // all. Every tool_call is followed by its tool_done. Durations are seconds in
 // JSON, with fractions, in fields whose names end in "_seconds".
 type Event struct {
-	Seq  int64     `json:"seq"` // rises by at least one from event to event of an agent
+	Seq  int64     `json:"seq"` // rises by at least one with each event of an agent
 	Time time.Time `json:"time"`
 	Type EventType `json:"type"`
-	Task string    `json:"task,omitempty"` // the id of the background task it comes from; empty for the agent itself
+	Task string    `json:"task,omitempty"` // id of the background task it comes from; empty for the agent itself
 	Step int       `json:"step,omitempty"` // the step of the run, from 1
 
-	Text    string        `json:"text,omitempty"`    // a delta, or words for people
+	Text    string        `json:"text,omitempty"`    // a delta, or a text for people
 	Message *Message      `json:"message,omitempty"` // the complete message
 	Call    *ToolCall     `json:"call,omitempty"`    // the tool call
 	Output  *ToolResult   `json:"output,omitempty"`  // the tool's result
 	Usage   *Usage        `json:"usage,omitempty"`   // tokens of the step, or of the run
 	Retry   *RetryInfo    `json:"retry,omitempty"`   // the retry that follows
-	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime tells
+	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime reports
 	Result  *Result       `json:"result,omitempty"`  // the end of the run
 
 	TaskStatus *TaskStatus `json:"task_status,omitempty"` // the task's new state
@@ -57,8 +57,8 @@ const (
 	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
 	EventNotice      EventType = "notice"       // worth knowing: Text
-	EventWarning     EventType = "warning"      // something is not as asked for: Text
-	EventRuntime     EventType = "runtime"      // the runtime tells something: Runtime, Text
+	EventWarning     EventType = "warning"      // something is not as it was asked for: Text
+	EventRuntime     EventType = "runtime"      // the runtime reports something: Runtime, Text
 	EventRunEnd      EventType = "run_end"      // the run is over: Result
 	EventTask        EventType = "task"         // a background task changed its state: Task, TaskStatus, Text
 	EventApproval    EventType = "approval"     // a background task asks whether a call may run: Task, Call
@@ -71,7 +71,7 @@ type RetryInfo struct {
 	Error   string        `json:"error"`   // why the attempt failed
 }
 
-// MarshalJSON gives the pause in seconds.
+// MarshalJSON encodes the pause in seconds.
 func (r RetryInfo) MarshalJSON() ([]byte, error) {
 	type plain RetryInfo
 	return json.Marshal(struct {
@@ -93,19 +93,19 @@ func (r *RetryInfo) UnmarshalJSON(data []byte) error {
 // Result is the outcome of a run.
 type Result struct {
 	Status    Status        `json:"status"`
-	Reason    string        `json:"reason,omitempty"`    // the status in words, where there is more to say
-	APIError  *APIError     `json:"api_error,omitempty"` // what the model's API answered, when the run failed by it
-	Message   Message       `json:"message,omitzero"`    // the last message of the model; zero when it gave none
-	Summary   string        `json:"summary,omitempty"`   // what the model said when it stopped or summed up; else its first reply after the last tool call
+	Reason    string        `json:"reason,omitempty"`    // the status in words, if there is more to say
+	APIError  *APIError     `json:"api_error,omitempty"` // the answer of the model's API that made the run fail
+	Message   Message       `json:"message,omitzero"`    // the model's last message; zero when there is none
+	Summary   string        `json:"summary,omitempty"`   // the model's text when it stopped or summed up; else its first reply after the last tool call
 	Question  *Question     `json:"question,omitempty"`  // what the model asks, when it awaits the user
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
 	Usage     Usage         `json:"usage"`               // of the agent itself
-	TaskUsage Usage         `json:"task_usage,omitzero"` // of tasks it delegated in this run, while it went on
+	TaskUsage Usage         `json:"task_usage,omitzero"` // of the tasks that the agent delegated in this run, up to its end
 	Elapsed   time.Duration `json:"-"`                   // elapsed_seconds in JSON
 }
 
-// MarshalJSON gives the time that the run took in seconds.
+// MarshalJSON encodes the elapsed time in seconds.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result
 	return json.Marshal(struct {
@@ -150,58 +150,20 @@ const (
 	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
 )
 
-// MarshalJSON gives the time that the command took in seconds.
-func (r BashResult) MarshalJSON() ([]byte, error) {
-	type plain BashResult
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(r), jsonobj.Seconds(r.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (r *BashResult) UnmarshalJSON(data []byte) error {
-	type plain BashResult
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
-// MarshalJSON gives the time since the job began in seconds.
-func (j Job) MarshalJSON() ([]byte, error) {
-	type plain Job
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(j), jsonobj.Seconds(j.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (j *Job) UnmarshalJSON(data []byte) error {
-	type plain Job
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
-// ErrEventsUsed is the error of ranging a second time over what [Agent.Events]
-// returned: it stands for one run, which is over.
+// ErrEventsUsed is the error of ranging a second time over an iterator of
+// [Agent.Events], which stands for a single run.
 var ErrEventsUsed = errors.New("the events of this run were ranged over already; call Events for another run")
 
-// Events is [Agent.RunUntilStop] as an iterator over what happens. The run goes
-// in step with the loop that ranges over it: it goes on when the loop asks for
-// the next event, so that a loop left at a tool_call keeps the tool from running.
-// Only deltas are written ahead, and merged. The last event is [EventRunEnd],
-// with the result. The error, if any, comes last, with a zero event.
+// Events is [Agent.RunUntilStop] as an iterator over the run's events. The run
+// advances only when the loop over it asks for the next event, so leaving the
+// loop at a tool_call keeps the tool from running. Only deltas are produced
+// ahead, and merged. The last event is [EventRunEnd], with the result. An error
+// comes after it, with a zero event.
 //
 // Leaving the loop cancels the run and waits for its end. The body may use the
 // agent's runtime, its tasks and its history, but not close the agent. The time
-// that it takes counts: a run whose time limit passes meanwhile ends, and the
-// loop still gets its events. It can be ranged over once.
+// that the body takes counts: a run whose time limit passes meanwhile ends, and
+// the loop still gets its events. An iterator can be used once.
 func (a *Agent) Events(ctx context.Context, msg string, opts ...RunOption) iter.Seq2[Event, error] {
 	var used atomic.Bool
 	return func(yield func(Event, error) bool) {
@@ -215,9 +177,9 @@ func (a *Agent) Events(ctx context.Context, msg string, opts ...RunOption) iter.
 	}
 }
 
-// follow runs the agent and calls yield with every event until it returns false,
-// which cancels the run. It returns the error of a run that was followed to its
-// end.
+// follow runs the agent and calls yield with every event until yield returns
+// false, which cancels the run. It returns the run's error unless the run was
+// cancelled that way.
 func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield func(Event) bool) error {
 	if ctx == nil {
 		return errNilContext
@@ -248,14 +210,15 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 	}
 }
 
-// isDelta reports whether an event is for display alone: a piece of an answer
-// being written, or how far a pull is.
+// isDelta reports whether an event is only for display: a piece of an answer,
+// or the progress of a pull.
 func isDelta(e Event) bool {
 	return e.Type == EventText || e.Type == EventReasoning ||
 		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
 }
 
-// mergeDeltas joins two pieces of the same text. Of a pull the last word counts.
+// mergeDeltas joins two pieces of the same text. For a pull it keeps the last
+// event.
 func mergeDeltas(last, next Event) (Event, bool) {
 	if last.Type != next.Type || last.Task != next.Task || last.Step != next.Step {
 		return last, false
@@ -266,8 +229,8 @@ func mergeDeltas(last, next Event) (Event, bool) {
 	return next, true
 }
 
-// handlerFeed returns a feed for an event handler of the caller's, or nil for
-// none. A handler that panics ends the run that goes on.
+// handlerFeed returns a feed for an event handler that the caller gave, or nil
+// for none. A handler that panics ends the current run.
 func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
 	if f == nil {
 		return nil
@@ -278,11 +241,10 @@ func (a *Agent) handlerFeed(f func(Event)) *feed.Feed[Event] {
 	}, mergeDeltas)
 }
 
-// errHandler is the cause with which a run ends whose event handler panicked.
+// errHandler is the cause of the end of a run whose event handler panicked.
 var errHandler = errors.New("the event handler")
 
-// handlerFailed ends the run that goes on because a handler of its events did
-// not return.
+// handlerFailed ends the current run because a handler of its events panicked.
 func (a *Agent) handlerFailed(err error) {
 	a.logPanic("event handler", err)
 	a.mu.Lock()
@@ -292,14 +254,15 @@ func (a *Agent) handlerFailed(err error) {
 	}
 }
 
-// listeners are who hears the events of an agent.
+// listeners are the feeds that get the events of an agent.
 type listeners struct {
 	always  *feed.Feed[Event]   // of the agent's handler; nil for none
 	session *feed.Feed[Event]   // of the interactive session that goes on
 	run     []*feed.Feed[Event] // of the run that goes on
 }
 
-// listen has feeds hear the events of the run that begins. Nil feeds are left out.
+// listen adds feeds for the events of the run that begins. Nil feeds are left
+// out.
 func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
@@ -311,8 +274,8 @@ func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
 	}
 }
 
-// emit completes an event and hands it to everybody who listens. It does not
-// wait for them: the channels it returns are closed when they have handled it.
+// emit completes an event and hands it to every listener without waiting. Each
+// channel it returns is closed when a listener has handled the event.
 func (a *Agent) emit(e Event) []<-chan struct{} {
 	a.logEvent(e)
 	a.emitMu.Lock()
@@ -350,13 +313,13 @@ func (a *Agent) eventsHandled(ctx context.Context) {
 	}
 }
 
-// emit tells what happens in the run, and waits until everybody who listens has
-// handled it, or the time of the step is over. So the run goes in step with who
-// follows it.
+// emit reports an event of the run and waits until every listener has handled
+// it, or the time of the step is over. This keeps the run in step with its
+// followers.
 func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
 
-// emitLast tells the end of the run. Who listens is waited for, but no longer
-// than [guard.Grace] once the run's time is over.
+// emitLast reports the end of the run. It waits for the listeners, but not
+// longer than [guard.Grace] once the run's time is over.
 func (r *run) emitLast(e Event) {
 	handled := r.agent.emit(e)
 	if feed.Await(handled, r.patience) {
@@ -367,7 +330,8 @@ func (r *run) emitLast(e Event) {
 	feed.Await(handled, ctx.Done())
 }
 
-// logStart says with what the agent begins, and what was not as asked for.
+// logStart logs how the agent is set up, and warns of what is not as it was
+// asked for.
 func (a *Agent) logStart() {
 	for _, warning := range a.opts.warnings {
 		a.log.Warn("configuration", "what", warning)
@@ -376,9 +340,9 @@ func (a *Agent) logStart() {
 		"docker", a.runtime.UseDocker(), "messages", a.history.Len())
 }
 
-// logEvent logs an event unless the log has it from elsewhere: the loop logs
-// its retries, the runtime what it tells, and the agent of a task what the task
-// does. What streams in pieces is left out.
+// logEvent logs an event unless it is logged elsewhere: the loop logs its
+// retries, the runtime its own events, and the agent of a task what the task
+// does. Deltas are not logged.
 func (a *Agent) logEvent(e Event) {
 	ctx := context.Background()
 	if e.Task != "" && e.Type != EventTask || !a.log.Enabled(ctx, slog.LevelError) {
@@ -390,7 +354,8 @@ func (a *Agent) logEvent(e Event) {
 	}
 }
 
-// logEntry is what the log says of an event, which is nothing of some.
+// logEntry returns what the log says about an event; the text is empty for
+// events that are not logged.
 func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 	switch e.Type {
 	case EventStep:
@@ -436,5 +401,5 @@ func tokensInLog(u *Usage) slog.Attr {
 	return slog.Int64("tokens", u.Total())
 }
 
-// jsonSeconds is the form of durations in JSON.
+// jsonSeconds is a duration that JSON has as a number of seconds.
 type jsonSeconds = jsonobj.Seconds

@@ -22,36 +22,38 @@ var (
 	// Such a file is left as it is.
 	ErrNotHistory = errors.New("not a history of chat messages")
 	// ErrHistoryChanged is returned when something else has removed or changed
-	// the file of an open history, and the conversation cannot be written to a
-	// new file either.
+	// the file of an open history, and the conversation could not be written to
+	// a new file either.
 	ErrHistoryChanged = journal.ErrChanged
 	// ErrHistoryClosed is returned for changes to a history after Close.
 	ErrHistoryClosed = errors.New("the history is closed")
-	// ErrHistoryBusy is returned for what would come between the messages of a
-	// run that goes on, such as an append between a call and its result.
+	// ErrHistoryBusy is returned for a change that would come between the
+	// messages of a current run, such as an append between a call and its
+	// result.
 	ErrHistoryBusy = errors.New("a run of an agent goes on with this history")
 )
 
-// History is the record of a conversation. It only grows: an append costs the
-// size of the new messages, however long the record is. A history made by
-// [OpenHistory] is kept in a file as well.
+// History is the record of a conversation. It only grows, and an append costs
+// only the size of the new messages, however long the record is. A history made
+// by [OpenHistory] is also kept in a file.
 //
-// There are two ways to look at it. [History.Messages] is everything that was
-// said. [History.Conversation] is what any provider accepts of it, which is the
-// same for a conversation that went well. Both hand out copies, and Append takes
-// one: what a caller does to a message does not change the history.
+// There are two views of it. [History.Messages] is everything that was said.
+// [History.Conversation] is the form that any provider accepts, which is the
+// same for a conversation without interruptions. Both return copies, and Append
+// copies its arguments: changing a message afterwards does not change the
+// history.
 //
 // A History is safe for concurrent use.
 type History struct {
 	mu       sync.Mutex
-	messages []Message // views share the array: elements in it are never changed
+	messages []Message // views share the array: its elements never change
 	legal    conversation
 	file     *journal.Record[Message] // nil for a history in memory
 	size     int                      // of the messages, in bytes of JSON
 	repairs  []string
-	told     int // how many of the repairs an agent has told
+	told     int // how many of the repairs an agent has reported
 	closed   bool
-	reserved bool // a run goes on, which alone may append
+	reserved bool // a current run has the exclusive right to append
 }
 
 // NewHistory returns a history in memory that begins with msgs. Messages that
@@ -75,25 +77,25 @@ func NewHistory(msgs ...Message) *History {
 //
 // Each append is one write. A process that is killed at any moment loses at
 // most the message it was writing. A damaged file is read around the damage,
-// which costs the messages that it touches. What was found is written to the
-// file again, as a conversation that is legal without what is lost: calls whose
-// results are missing are answered, and results whose calls are missing become
-// messages of the user. [History.Repairs] tells what was done. The file as it
-// was is kept beside it, in path + ".damaged-" and the time, unless it was only
-// cut off in its last message. A file that holds something else is never
-// changed: the error is [ErrNotHistory].
+// which costs the messages that it touches. The rest is written to the file
+// again as a legal conversation: calls whose results are missing are answered,
+// and results whose calls are missing become messages of the user.
+// [History.Repairs] reports what was done. The damaged file is kept beside it
+// as path + ".damaged-" and the time, unless it was only cut off in its last
+// message. A file that holds something else is never changed: the error is
+// [ErrNotHistory].
 //
 // While the history is open, locks on the file, under all its names, and on
 // path + ".lock" keep others out: they get [ErrHistoryInUse]. Systems without
-// flock or LockFileEx do not lock. When something else replaces, removes or
-// changes the file nevertheless, that is noticed before the next change: the
-// history leaves the file as it is and goes on, with all its messages, in a new
-// one beside it, path + ".continued-" and the time. Repairs tells that too.
+// flock or LockFileEx do not lock. If something else replaces, removes or
+// changes the file nevertheless, the history notices before its next change. It
+// leaves the file as it is and continues, with all its messages, in a new one
+// beside it, path + ".continued-" and the time. Repairs reports that too.
 func OpenHistory(path string) (*History, error) { return openHistoryOn(journal.System, path) }
 
 func openHistoryOn(disk journal.Disk, path string) (*History, error) {
 	h := &History{}
-	tell := func(note string) { h.repairs = append(h.repairs, note) } // with the lock held
+	tell := func(note string) { h.repairs = append(h.repairs, note) } // called with the lock held
 	file, msgs, err := journal.OpenRecord(disk, path, historyFormat, tell)
 	if err != nil {
 		return nil, fmt.Errorf("open history %s: %w", path, openError(path, err))
@@ -117,8 +119,8 @@ func openHistoryBeside(dirs []string, path string) (*History, error) {
 	return h, err
 }
 
-// openError is the error of opening the file at path, for messages that have
-// named it already.
+// openError returns the error of opening the file at path, for callers whose
+// messages name the path already.
 func openError(path string, err error) error {
 	var foreign *journal.ForeignError
 	if errors.As(err, &foreign) {
@@ -138,9 +140,8 @@ func openError(path string, err error) error {
 // When the write fails, the error is returned, but the messages are in the
 // record nevertheless, and the next Append, Sync or Close writes them first.
 //
-// While a run of an agent goes on with the history, the error is
-// [ErrHistoryBusy]: a message between a call and its result would have the
-// result lost to the model.
+// While a run of an agent uses the history, the error is [ErrHistoryBusy]: a
+// message between a call and its result would hide the result from the model.
 func (h *History) Append(msgs ...Message) error { return h.append(msgs, false) }
 
 // appendReserved is Append for the run that has reserved the history.
@@ -213,7 +214,7 @@ func (h *History) bytes() int {
 // Messages returns everything that was said, as it was said.
 func (h *History) Messages() []Message { return cloneMessages(h.view()) }
 
-// view is Messages without the copy, for reading.
+// view is Messages without the copy, for code that only reads.
 func (h *History) view() []Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -241,8 +242,8 @@ func (h *History) view() []Message {
 func (h *History) Conversation() []Message { return cloneMessages(h.shownConversation()) }
 
 // shownConversation is Conversation without the copy. It leaves the calls of a
-// run open: the answers that stand in for their results must not take the place
-// of these.
+// current run open, because stand-ins would take the place of their real
+// results.
 func (h *History) shownConversation() []Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -253,8 +254,9 @@ func (h *History) shownConversation() []Message {
 	return slices.Clip(h.legal.messages)
 }
 
-// conversation is what a model is sent, for reading: it costs nothing, however
-// long the record is. Views handed out do not change later.
+// conversation is what a model is sent, for code that only reads. It takes
+// constant time, however long the record is. Slices that it returned earlier do
+// not change.
 func (h *History) conversation() []Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -262,8 +264,8 @@ func (h *History) conversation() []Message {
 	return slices.Clip(h.legal.messages)
 }
 
-// answerOpenCalls appends results for the calls that were interrupted, so that
-// the record is legal before the conversation goes on with something else.
+// answerOpenCalls appends results for the interrupted calls, so that the record
+// is legal before the conversation continues with something else.
 func (h *History) answerOpenCalls() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -329,15 +331,16 @@ func (h *History) Len() int {
 	return len(h.messages)
 }
 
-// Repairs tells in words what loading had to repair, what was lost by it, and
-// what something else did to the file since. It is empty when nothing was wrong.
+// Repairs describes what opening the history repaired, what was lost, and what
+// something else did to the file since. It is empty if nothing was wrong.
 func (h *History) Repairs() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.repairs)
 }
 
-// untold returns the repairs that it has not returned before.
+// untold returns the repairs that it has not returned before, for reporting
+// each once.
 func (h *History) untold() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -346,8 +349,8 @@ func (h *History) untold() []string {
 	return repairs
 }
 
-// Sync writes what could not be written before and has the system put the file
-// on stable storage. Appends alone survive the death of the process, not that of
+// Sync writes what could not be written before and flushes the file to stable
+// storage. Without it, appends survive a crash of the process, but not one of
 // the machine. In memory it does nothing.
 func (h *History) Sync() error {
 	h.mu.Lock()
@@ -400,7 +403,7 @@ func encodeForHistory(m Message) (Message, error) {
 	return m.clone().encoded()
 }
 
-// historyFormat is what a journal has to know of messages.
+// historyFormat tells the journal how to read and write messages.
 var historyFormat = journal.Format[Message]{
 	Element: "message",
 	Whole:   "conversation",
@@ -416,8 +419,8 @@ var historyFormat = journal.Format[Message]{
 	Bytes: func(m Message) []byte { return m.enc.json },
 }
 
-// readHistoryMessage decodes a message of a history's file. One that stands
-// behind a damaged part must have a role that is known.
+// readHistoryMessage decodes a message of a history's file. After a damaged
+// part, where sure is false, the message must have a known role.
 func readHistoryMessage(value []byte, sure bool) (Message, error) {
 	var m Message
 	if err := json.Unmarshal(value, &m); err != nil {

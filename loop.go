@@ -14,37 +14,38 @@ import (
 	"github.com/x/pygent/internal/nudge"
 )
 
-// run is one run of an agent's loop. It belongs to one goroutine.
+// run is one run of an agent's loop. Only one goroutine uses it.
 type run struct {
 	agent   *Agent
 	opts    runOptions
-	specs   []ToolSpec // that the model was given last
+	specs   []ToolSpec // the tools as the model was last given them
 	result  *Result
 	started time.Time
 	cycles  cycle.Finder
 	budget  *taskBudget // shared with the tasks that the run delegates
 	message int         // the index in the history of the message whose calls run
-	release func()      // gives the history back
+	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
 
-	// The causes with which the contexts of the run end at its limits of time. They
-	// are its own: a run in a tool of another run must not take those for its.
+	// The causes with which the contexts of the run end at its time limits. Each
+	// run has its own, so that a run inside a tool of another run cannot mistake
+	// the other's limits for its own.
 	stepOver, timeOver error
 
-	// patience ends the wait for whoever listens to the events: it is closed
-	// when the time of the step, or of the run, is over.
+	// patience ends the wait for listeners to the events: it is closed when the
+	// time of the step, or of the run, is over.
 	patience <-chan struct{}
 
 	replies     int   // replies in a row without a tool call
 	truncated   bool  // the last answer was cut off
 	empty       bool  // the last answer was empty
-	toldLast    bool  // the model knows that it is asked to sum up
-	stopRefused bool  // a stop was refused, as happens once in a run
+	toldLast    bool  // the model knows that it was asked to sum up
+	stopRefused bool  // a stop was refused; this happens once in a run
 	broken      error // why nothing can run in the runtime any more
 }
 
-// run is the one loop behind every way to use an agent. Both the follower, which
-// may be nil, and the run's own handler hear the events of the run.
+// run is the one loop behind every way to use an agent. Both the follower,
+// which may be nil, and the run's own handler get the events of the run.
 func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event], opts []RunOption) (*Result, error) {
 	refused := func(err error) (*Result, error) {
 		return &Result{Status: StatusFailed, Reason: err.Error()}, err
@@ -70,8 +71,8 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	return r.do(ctx, msg)
 }
 
-// begin makes the caller the one run of the agent. The context it returns ends
-// when the agent is closed; end must be called.
+// begin makes the caller the agent's only run. The returned context ends when
+// the agent is closed; end must be called.
 func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err error) {
 	if ctx == nil {
 		return nil, nil, errNilContext
@@ -135,7 +136,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.End()
 	r.result.Elapsed = time.Since(r.started)
-	r.release() // who hears of the end may append
+	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
 	return r.result, err
 }
@@ -163,8 +164,8 @@ func (r *run) steps(ctx context.Context, msg string) error {
 	return nil
 }
 
-// takeUp brings the conversation to where the model can be asked. Calls that were
-// interrupted are answered: those of a run that is resumed by its own rules.
+// takeUp brings the conversation to where the model can be asked: it answers
+// calls that were interrupted, for a resumed run by the rules of Resume.
 func (r *run) takeUp(ctx context.Context, msg string) error {
 	r.agent.tellRepairs()
 	if r.opts.resume {
@@ -202,8 +203,8 @@ func (r *run) step(ctx context.Context) error {
 	return nil
 }
 
-// beginStep starts the clock of a step, which stands still while somebody is
-// asked about a call.
+// beginStep starts the clock of a step, which pauses while somebody is asked
+// about a call.
 func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
 	if r.opts.StepTimeout <= 0 {
 		return ctx, func() {}
@@ -211,7 +212,7 @@ func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
 	step, cancel := r.agent.asking.WithTimeout(ctx, r.opts.StepTimeout, r.stepOver)
 	r.patience = step.Done()
 	return step, func() {
-		if step.Err() == nil { // else the run ends with the step
+		if step.Err() == nil { // else the step ended with the run
 			r.patience = ctx.Done()
 		}
 		cancel()
@@ -219,8 +220,8 @@ func (r *run) beginStep(ctx context.Context) (_ context.Context, done func()) {
 }
 
 // interrupted ends the run because ctx, or the context of its step, ended. A
-// time limit of the run itself is a status; anything else is an error too. A run
-// that had ended already stays as it is.
+// time limit of the run itself is only a status; any other cause is an error as
+// well. A run that had already ended keeps its outcome.
 func (r *run) interrupted(ctx context.Context) error {
 	if r.result.Status != "" {
 		return nil
@@ -243,8 +244,8 @@ func (r *run) interrupted(ctx context.Context) error {
 	return err
 }
 
-// nudge appends what the model has to hear before it is asked again: that tasks
-// ended, and what to do after an answer that called no tool.
+// nudge appends what the model has to be told before it is asked again: which
+// tasks ended, and what to do after an answer without a tool call.
 func (r *run) nudge() error {
 	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies})
 	if say != "" {
@@ -272,7 +273,7 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 	return r.fail(err)
 }
 
-// take appends the model's answer, and ends the run if it does.
+// take appends the model's answer, and ends the run if the answer does.
 func (r *run) take(resp *ChatResponse) error {
 	cutOff := resp.FinishReason == FinishLength
 	if isEmpty(resp.Message) {
@@ -295,16 +296,16 @@ func (r *run) take(resp *ChatResponse) error {
 	return nil
 }
 
-// isEmpty reports whether a message of the model neither says nor calls anything.
+// isEmpty reports whether a message of the model has neither content nor calls.
 func isEmpty(msg Message) bool {
 	return len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == ""
 }
 
-// tookMessage appends an answer that is not empty, and tells it.
+// tookMessage appends an answer that is not empty, and emits its event.
 //
-// The summary is the first reply after the last call of a tool: what a model
-// says when it is told to go on is about that. Only a reply that was cut off
-// gives way to the next one.
+// The summary is the first reply after the last tool call; later replies are
+// only about being told to continue. A reply that was cut off is replaced by
+// the next one.
 func (r *run) tookMessage(resp *ChatResponse) error {
 	msg := resp.Message
 	if err := r.record(msg); err != nil {
@@ -318,8 +319,8 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 	return nil
 }
 
-// tookNothing handles an empty answer, which is never appended: one nudge,
-// then the run ends.
+// tookNothing handles an empty answer, which is never appended: the first is
+// answered by a nudge, the second ends the run.
 func (r *run) tookNothing(resp *ChatResponse, cutOff bool) {
 	reason := "the model answered nothing, twice"
 	if cutOff {
@@ -349,11 +350,11 @@ func (r *run) tookReply(resp *ChatResponse) {
 	}
 }
 
-// limitNote is what the model has to hear of the limit of steps: how many are
-// left, or that it is asked to sum up. It is empty while there are many.
+// limitNote is what the model has to be told about the limit of steps: how many
+// are left, or that it is asked to sum up. It is empty while many are left.
 //
-// After calls it is a line of the last result, since some providers refuse a
-// message of the user right after results.
+// After calls the note is a line of the last result, since some providers
+// refuse a message of the user right after results.
 func (r *run) limitNote() string {
 	left := r.opts.MaxSteps - r.result.Steps
 	switch {
@@ -382,15 +383,15 @@ func (r *run) toolCallLimit() string {
 	return fmt.Sprintf("the limit of %d tool calls is reached", r.opts.MaxToolCalls)
 }
 
-// spent is how many tokens the run and its tasks have used, and those set aside
-// for tasks at work.
+// spent is how many tokens the run and its tasks have used or set aside for
+// tasks at work.
 func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
 
 // budgetSpent reports whether the run has used up its tokens.
 func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r.opts.MaxTokens }
 
-// sumsUp reports whether the run is one that lets the model sum up at a limit.
-// A run of one step is a pass of the caller's own loop.
+// sumsUp reports whether the model may sum up when this run reaches a limit. A
+// run of a single step is a pass of the caller's own loop, and gets no summary.
 func (r *run) sumsUp() bool { return r.opts.MaxSteps > 1 }
 
 // record appends messages to the history. An error ends the run.
@@ -401,7 +402,7 @@ func (r *run) record(msgs ...Message) error {
 	return nil
 }
 
-// end notes how the run ended; the first word counts.
+// end records how the run ended; only the first call counts.
 func (r *run) end(s Status, reason string) {
 	if r.result.Status == "" {
 		r.result.Status, r.result.Reason = s, reason
@@ -414,8 +415,8 @@ func (r *run) fail(err error) error {
 	return err
 }
 
-// callForeign calls f, which is code that the agent was given, as
-// [guard.Outlive] does, but in the goroutine of the run's worker.
+// callForeign calls f, code that the agent was given, as [guard.Outlive] does,
+// but on the goroutine of the run's worker.
 func callForeign[T any](ctx context.Context, r *run, what string, f func() (T, error)) (T, error) {
 	return guard.OutliveIn(ctx, &r.worker, func(self callback.ID) (T, error) {
 		defer r.agent.enterAs(&r.agent.calling, self, what)()

@@ -27,9 +27,9 @@ const (
 // completions API (https://platform.openai.com/docs/api-reference/chat), and
 // fields that this package does not know survive a round trip unchanged.
 //
-// Messages are passed by value, and their slices and maps are shared by the
-// copies. A history takes and hands out messages that share nothing with its
-// own; those that an agent hands to a model or to a handler are to be read only.
+// Messages are passed by value, and the copies share their slices and maps. A
+// history takes and returns copies that share nothing with its own messages. A
+// model or a handler must not modify the messages that an agent gives it.
 type Message struct {
 	Role       Role
 	Content    string     // the text; ignored when Parts is not empty
@@ -50,8 +50,8 @@ type Part struct {
 	Text     string // of a text part
 	ImageURL string // of an image part: an https or data URL
 
-	// The part as it was received, and what it said then: a part that was
-	// changed since is written anew.
+	// The part as it was received, and what its fields were then: a part that
+	// was changed since is encoded anew.
 	raw             json.RawMessage
 	rawText, rawURL string
 }
@@ -129,7 +129,7 @@ func cloneMessages(msgs []Message) []Message {
 type encodedMessage struct {
 	src  Message
 	json []byte
-	sent atomic.Pointer[openai.Message] // what servers with OpenAI's APIs get, once it was sent
+	sent atomic.Pointer[openai.Message] // the message as servers with OpenAI's APIs get it; set when it is first sent
 }
 
 // forOpenAI returns the message as it is sent to servers with OpenAI's APIs.
@@ -141,7 +141,8 @@ func (e *encodedMessage) forOpenAI() *openai.Message {
 	return e.sent.Load()
 }
 
-// encoded returns m with its JSON kept, for messages that are sent many times.
+// encoded returns m with its JSON attached, for messages that are sent many
+// times.
 func (m Message) encoded() (Message, error) {
 	if m.enc != nil && m.enc.src.same(m) {
 		return m, nil
@@ -156,7 +157,7 @@ func (m Message) encoded() (Message, error) {
 }
 
 // same reports whether n encodes to the same JSON as m. It is cheap for a copy
-// of m: equal strings that share their bytes compare in constant time.
+// of m: strings that share their bytes compare in constant time.
 func (m Message) same(n Message) bool {
 	return m.Role == n.Role && m.Content == n.Content &&
 		m.ToolCallID == n.ToolCallID && m.Name == n.Name &&
@@ -179,8 +180,8 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return bytes.Clone(m.enc.json), nil
 }
 
-// marshal encodes m. What servers sent may hold bytes that are no UTF-8, and no
-// reader takes those.
+// marshal encodes m. Servers may send bytes that are not UTF-8; these are
+// replaced, since no reader accepts them.
 func (m Message) marshal() ([]byte, error) {
 	b, err := m.object()
 	if err == nil && !utf8.Valid(b) {

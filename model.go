@@ -23,15 +23,15 @@ import (
 //
 // Chat must honour ctx and may be called by many agents at once. The request
 // and everything it points to belong to the agent: read it, do not modify or
-// keep it. The response is the model's, which may return one more than once. An
-// error that can pass should be an [*APIError] with Retryable set; the agent, and
-// only the agent, repeats the call then.
+// keep it. The response belongs to the model, which may return the same one
+// more than once. A temporary error should be an [*APIError] with Retryable
+// set; then the agent, and only the agent, repeats the call.
 type Model interface {
 	Chat(ctx context.Context, req *ChatRequest) (*ChatResponse, error)
 }
 
-// StreamingModel is a Model that can also hand out its answer while it is
-// being written. The agent uses ChatStream instead of Chat when a model has it.
+// StreamingModel is a Model that can also emit its answer while it is being
+// written. The agent then uses ChatStream instead of Chat.
 //
 // ChatStream calls emit from the calling goroutine only, and returns the same
 // complete response that Chat would. Deltas are for display: nothing is lost
@@ -117,7 +117,7 @@ func (u Usage) Add(v Usage) Usage {
 type Delta struct {
 	Text      string // appended to the message's text
 	Reasoning string // appended to the model's visible reasoning
-	Notice    string // what the model adapter did on the way, for people: "dropped parameter temperature"
+	Notice    string // for people: what the model's adapter changed, such as "dropped parameter temperature"
 }
 
 // defaultModel is the process-wide model that SetDefaultModel installs.
@@ -143,12 +143,12 @@ func getDefaultModel() Model {
 }
 
 // RetryPolicy says how often, and after which pauses, a model call that failed
-// for a passing reason is repeated. Only model calls are ever repeated. A field
-// that is not positive has its default.
+// temporarily is repeated. Only model calls are ever repeated. A field that is
+// not positive has its default.
 type RetryPolicy struct {
 	MaxAttempts int           // calls in all, default 5; 1 never repeats
 	BaseDelay   time.Duration // the pause after the first failure, default 1 s; it doubles each time
-	MaxDelay    time.Duration // the longest pause that the provider did not ask for, default 30 s
+	MaxDelay    time.Duration // the longest pause, unless the provider asks for a longer one; default 30 s
 }
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
@@ -160,7 +160,7 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 }
 
 // maxRetryAfter is the longest wait that a provider may ask for when no time
-// limit is set: past it a person should decide.
+// limit is set. Beyond it, a person should decide.
 const maxRetryAfter = 10 * time.Minute
 
 // next returns the pause after the failed attempt, or an error when the call
@@ -190,7 +190,8 @@ func (p RetryPolicy) next(ctx context.Context, attempt int, err error) (time.Dur
 	return wait, nil
 }
 
-// when says how far away a time is, and when that is, if it is today's concern.
+// when describes how far away a time is, and gives the time of day if that is
+// less than a day away.
 func when(wait time.Duration) string {
 	const day = 24 * time.Hour
 	if wait >= day {
@@ -214,7 +215,7 @@ func (p RetryPolicy) delay(attempt int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// sleep waits for d, or says why ctx ended.
+// sleep waits for d. It returns an error when ctx ends before.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -226,8 +227,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// ask brings the system message up to date and calls the model, which it repeats
-// as the retry policy says. It notes what the answer has used.
+// ask brings the system message up to date, calls the model with the retries of
+// the policy, and counts the tokens that the answer used.
 func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 	specs, err := r.agent.refreshSystem(ctx)
 	if err != nil {
@@ -247,24 +248,26 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 	return resp, nil
 }
 
-// maxConversation is how many bytes of JSON a conversation may have for a model
-// to be asked: more than any provider takes in a request. All of it is in memory,
-// several times while a request is made, and a server that goes wild adds to it
-// with each answer.
+// maxConversation bounds the JSON of a conversation, in bytes, for which a
+// model is asked. It is more than any provider accepts in a request. The whole
+// conversation is in memory, several times while a request is made, and a
+// server that misbehaves could add to it with every answer.
 const maxConversation = 64 << 20
 
 var errConversation = fmt.Errorf("the conversation has more than %d MiB, which no model reads: begin a new one", maxConversation>>20)
 
-// sumUp gives the model one last call when the run ended at its limit of steps or
-// tool calls, so that the user learns how far it came. It changes neither the
-// status nor the error of the run, and does not begin past another limit.
+// sumUp makes one last model call when the run ended at its limit of steps or
+// tool calls, so that the user learns how far the model came. It changes
+// neither the status nor the error of the run, and is skipped when another
+// limit is reached as well.
 //
-// The request still has the tools, and calls are refused: Anthropic's API and
-// Bedrock refuse a conversation with tool calls in it without tools, and a change
-// of the tools would cost the provider's cache of the whole conversation.
+// The request still contains the tools, and calls are refused. Anthropic's API
+// and Bedrock do not accept a conversation with tool calls without tools, and
+// changing the tools would invalidate the provider's cache of the whole
+// conversation.
 func (r *run) sumUp(ctx context.Context) {
 	limited := r.result.Status == StatusMaxSteps || r.result.Status == StatusMaxToolCalls
-	replied := r.replies > 0 && !r.truncated && !r.empty // the last reply is the summary
+	replied := r.replies > 0 && !r.truncated && !r.empty // then the last reply serves as the summary
 	if !limited || !r.sumsUp() || replied || ctx.Err() != nil || r.budgetSpent() {
 		return
 	}
@@ -296,7 +299,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 	return r.refuseCalls(resp.Message.ToolCalls)
 }
 
-// askOften makes a model call until it succeeds, or must not be repeated.
+// askOften makes a model call until one succeeds, or must not be repeated.
 func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
@@ -316,7 +319,7 @@ func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, er
 	}
 }
 
-// askOnce makes one model call. A panic of the model is an error, and a model
+// askOnce makes one model call. A panic of the model becomes an error. A model
 // that ignores the end of its context is left behind.
 func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
 	deltas := guard.NewGate(r.delta)
@@ -334,14 +337,14 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 	case resp == nil:
 		return nil, errors.New("the model returned neither a response nor an error")
 	}
-	own := *resp // a model may return one value each time
+	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant
 	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
 	return &own, nil
 }
 
-// delta turns a piece of an answer into events. Nobody waits for those: the
-// message that follows holds all.
+// delta turns a piece of an answer into events. Nobody waits for those, because
+// the message that follows contains the whole answer.
 func (r *run) delta(d Delta) {
 	for _, e := range []Event{
 		{Type: EventReasoning, Text: d.Reasoning},
@@ -355,9 +358,10 @@ func (r *run) delta(d Delta) {
 	}
 }
 
-// uniqueCalls gives calls without an id, or with the id of another call of the
-// same message, one of their own, so that every call can have its result. at is
-// where the message goes in the history, which is never the same twice.
+// uniqueCalls gives a new id to each call that has none, or that has the id of
+// another call of the same message, so that every call can have its own result.
+// at is the position of the message in the history, which no other message
+// shares.
 func uniqueCalls(calls []ToolCall, at int) []ToolCall {
 	seen := map[string]bool{}
 	var fixed []ToolCall
@@ -381,8 +385,8 @@ func uniqueCalls(calls []ToolCall, at int) []ToolCall {
 	return fixed
 }
 
-// modelInLog names a model. A model that is not ours is named by its type: its
-// fields may hold a key.
+// modelInLog names a model for the log. A model of another package is named by
+// its type, since its fields may hold a key.
 func modelInLog(m Model, name string) string {
 	kind := fmt.Sprintf("%T", m)
 	if openai, ok := m.(*OpenAIModel); ok {
@@ -394,8 +398,8 @@ func modelInLog(m Model, name string) string {
 	return name + " of " + kind
 }
 
-// looksLikeToolCallText reports whether a model wrote a call of one of the tools
-// into its text.
+// looksLikeToolCallText reports whether a model wrote a tool call into its text
+// instead of making it.
 func looksLikeToolCallText(text string, tools []ToolSpec) bool {
 	names := make([]string, len(tools))
 	for i, t := range tools {

@@ -27,18 +27,18 @@ const (
 )
 
 // OpenAIModel is a [StreamingModel] for OpenAI and every server with its chat
-// completions API: OpenRouter, Ollama, llama.cpp, vLLM, Azure and others. Models
-// that want OpenAI's Responses API are spoken to in that; see [OpenAIAPI]. Make
+// completions API: OpenRouter, Ollama, llama.cpp, vLLM, Azure and others. It
+// uses OpenAI's Responses API for models that need it; see [OpenAIAPI]. Make
 // one with [NewOpenAIModel]. It is safe for concurrent use, and one model may
 // serve any number of agents.
 //
-// A call is one attempt: the agent repeats what can pass. But a server that
-// refuses the form of a request is asked again in another one, and that is
-// remembered for the model's name. It may be the other API, another name of a
-// parameter, ids and an order of messages that the server takes; or the request
-// without something optional: a parameter that is not supported (also one of
-// [OpenAIExtraBody]), fields of messages such as reasoning_content, images.
-// Each time is told by [Delta.Notice].
+// A call is one attempt: repeating a temporary failure is the agent's task. But
+// when a server refuses the form of a request, the model asks again in another
+// form, and remembers that for the model's name. It may use the other API,
+// another name of a parameter, or other ids and another order of messages. It
+// may also leave out something optional: an unsupported parameter (even one of
+// [OpenAIExtraBody]), fields of messages such as reasoning_content, or images.
+// [Delta.Notice] reports each such change.
 type OpenAIModel struct {
 	client *openai.Client
 }
@@ -77,10 +77,10 @@ type openAIOptions struct {
 	env func(string) (string, bool)
 }
 
-// OpenAIKey sets the API key, sent as a bearer token. Empty, the default, means
-// OPENAI_API_KEY of the environment; unless [OpenAIHeader] gives credentials
-// itself. Beside a header api-key or x-api-key no bearer token is sent at all.
-// Servers that need no key need none.
+// OpenAIKey sets the API key, which is sent as a bearer token. If it is empty,
+// the default, the key is OPENAI_API_KEY of the environment, unless
+// [OpenAIHeader] gives credentials. With a header api-key or x-api-key no
+// bearer token is sent at all. Servers that need no key need no option.
 func OpenAIKey(key string) OpenAIOption {
 	return openAIOption{"OpenAIKey", func(o *openAIOptions) { o.Key = key }}
 }
@@ -101,22 +101,22 @@ func OpenAIDefaultModel(name string) OpenAIOption {
 	return openAIOption{"OpenAIDefaultModel", func(o *openAIOptions) { o.Model = name }}
 }
 
-// OpenAIAPI sets the API to speak. With OpenAIAuto, the default, it is chat
-// completions, which every server has, and the Responses API for a model that
-// refuses tools in chat completions, or that is not served there at all.
+// OpenAIAPI sets the API to use. The default OpenAIAuto means chat completions,
+// which every server has, and the Responses API for a model that refuses tools
+// in chat completions or is not served there at all.
 //
-// In the Responses API nothing is stored at the server, and the model's
-// reasoning goes back to it in encrypted form, kept in the field
-// "openai_response" of its messages. Parameters are given as for chat
-// completions and translated (reasoning_effort, verbosity, response_format,
-// max_tokens); those that it does not have are errors.
+// In the Responses API nothing is stored on the server. The model's reasoning
+// is sent back to it in encrypted form, and kept in the field "openai_response"
+// of its messages. Give parameters as for chat completions; they are translated
+// (reasoning_effort, verbosity, response_format, max_tokens). Those that the
+// Responses API does not have are errors.
 func OpenAIAPI(api OpenAIProtocol) OpenAIOption {
 	return openAIOption{"OpenAIAPI", func(o *openAIOptions) { o.Protocol = openai.Protocol(api) }}
 }
 
 // OpenAIExtraBody adds top-level fields to every request, such as temperature
-// or reasoning_effort. They win over the fields this package sets, but model,
-// messages, input, tools and stream cannot be given.
+// or reasoning_effort. They override the fields that this package sets. The
+// fields model, messages, input, tools and stream are not allowed.
 func OpenAIExtraBody(fields map[string]any) OpenAIOption {
 	return openAIOption{"OpenAIExtraBody", func(o *openAIOptions) { o.Extra = fields }}
 }
@@ -138,39 +138,41 @@ func OpenAIMaxTokens(n int) OpenAIOption {
 	return openAIOption{"OpenAIMaxTokens", func(o *openAIOptions) { o.MaxTokens = n }}
 }
 
-// OpenAIMaxTokensField names the field of chat completions that
-// [OpenAIMaxTokens] is sent in. The default is max_completion_tokens for OpenAI
-// and Azure, and max_tokens for all others, since some of these ignore the other
-// name. A server that refuses the one gets the other.
+// OpenAIMaxTokensField names the field of chat completions in which
+// [OpenAIMaxTokens] is sent. The default is max_completion_tokens for OpenAI
+// and Azure, and max_tokens for all others, since some of them ignore the other
+// name. A server that refuses one name gets the other.
 func OpenAIMaxTokensField(name string) OpenAIOption {
 	return openAIOption{"OpenAIMaxTokensField", func(o *openAIOptions) { o.MaxTokensField = name }}
 }
 
 // OpenAIParallelToolCalls allows or forbids several tool calls in one answer.
-// By default that is left to the server.
+// By default the server decides.
 func OpenAIParallelToolCalls(allow bool) OpenAIOption {
 	return openAIOption{"OpenAIParallelToolCalls", func(o *openAIOptions) { o.Parallel = &allow }}
 }
 
 // OpenAIStallTimeouts sets how long to wait for the first data of an answer
-// (default 5 minutes) and between two pieces of it (default 3 minutes). Data is text, reasoning or a tool call; comments and empty
-// chunks, by which servers keep a connection open, are none. An answer that is
-// not streamed is not sent before it is complete, so the first limit holds for
-// all of it; and in the Responses API, where an answer begins before the model
-// thinks, for each silence in it.
+// (default 5 minutes) and between two pieces of it (default 3 minutes). Data
+// means text, reasoning or a tool call; comments and empty chunks, with which
+// servers keep a connection open, do not count. An answer that is not streamed
+// comes only when it is complete, so the first limit holds for all of it. In
+// the Responses API an answer begins before the model thinks, so the first
+// limit holds for each silence in it.
 func OpenAIStallTimeouts(first, between time.Duration) OpenAIOption {
 	return openAIOption{"OpenAIStallTimeouts", func(o *openAIOptions) { o.FirstByte, o.BetweenChunks = first, between }}
 }
 
 // OpenAIAnswerTime limits the time of one answer from the request to its end,
-// for servers that send a little for ever. The default is 30 minutes. An answer that takes longer fails and is not asked for again.
+// against servers that never stop sending. The default is 30 minutes. An answer
+// that takes longer fails, and the call is not repeated.
 func OpenAIAnswerTime(limit time.Duration) OpenAIOption {
 	return openAIOption{"OpenAIAnswerTime", func(o *openAIOptions) { o.AnswerTime = limit }}
 }
 
-// OpenAISendReasoning tells whether the reasoning of earlier answers
-// (reasoning_content and its like) goes back to the server with them. The
-// default is true: some models answer worse, or not at all, without.
+// OpenAISendReasoning says whether the reasoning of earlier answers
+// (reasoning_content and similar fields) is sent back to the server. The
+// default is true: without it some models answer worse, or not at all.
 func OpenAISendReasoning(send bool) OpenAIOption {
 	return openAIOption{"OpenAISendReasoning", func(o *openAIOptions) { o.SendReasoning = send }}
 }
@@ -181,14 +183,85 @@ func OpenAIHTTPClient(c *http.Client) OpenAIOption {
 	return openAIOption{"OpenAIHTTPClient", func(o *openAIOptions) { o.HTTP = c }}
 }
 
-// OpenAIEnv sets where settings that no option gives are looked up: the
-// default is os.LookupEnv. Nil means nowhere.
+// OpenAIEnv sets the function that looks up settings which no option gives. The
+// default is os.LookupEnv; nil disables the lookup.
 func OpenAIEnv(lookup func(name string) (value string, ok bool)) OpenAIOption {
 	return openAIOption{"OpenAIEnv", func(o *openAIOptions) { o.env = lookup }}
 }
 
-// NewOpenAIModel returns a model. It contacts nobody. Without a key and a base
-// URL the error matches [ErrNoModel] and says how to set them.
+// OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
+// any server that speaks them.
+type OpenAIConfig struct {
+	API               OpenAIProtocol    `json:"api,omitempty"` // default [OpenAIAuto]
+	APIKey            Secret            `json:"api_key,omitempty"`
+	BaseURL           string            `json:"base_url,omitempty"` // default https://api.openai.com/v1
+	Organization      string            `json:"organization,omitempty"`
+	Project           string            `json:"project,omitempty"`
+	Headers           map[string]Secret `json:"headers,omitempty"`             // added to each request
+	ExtraBody         map[string]any    `json:"extra_body,omitempty"`          // fields added to each request; no place for secrets
+	CAFile            string            `json:"ca_file,omitempty"`             // PEM certificates to trust besides the system's
+	MaxTokens         int               `json:"max_tokens,omitempty"`          // of one answer; default the server's
+	MaxTokensField    string            `json:"max_tokens_field,omitempty"`    // what the server calls that limit
+	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"` // default the server's
+	StallFirst        time.Duration     `json:"stall_first,omitempty"`         // longest wait for the first byte; default 5m
+	StallBetween      time.Duration     `json:"stall_between,omitempty"`       // longest wait between chunks; default 3m
+	AnswerTime        time.Duration     `json:"answer_time,omitempty"`         // longest time of one answer; default 30m
+	SendReasoning     *bool             `json:"send_reasoning,omitempty"`      // whether reasoning goes back to the model; default true
+}
+
+// MarshalJSON encodes the configuration without its secrets.
+func (c OpenAIConfig) MarshalJSON() ([]byte, error) {
+	type plain OpenAIConfig // has no methods, and so no recursion
+	c.BaseURL = openai.RedactURL(c.BaseURL)
+	return json.Marshal(plain(c))
+}
+
+// String is the configuration as JSON, without its secrets.
+func (c OpenAIConfig) String() string {
+	data, err := c.MarshalJSON()
+	if err != nil {
+		return fmt.Sprintf("configuration: %v", err)
+	}
+	return string(data)
+}
+
+// GoString is the same as String.
+func (c OpenAIConfig) GoString() string { return c.String() }
+
+// LogValue is what log/slog shows: the same as String.
+func (c OpenAIConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+func (c OpenAIConfig) options() []OpenAIOption {
+	var opts []OpenAIOption
+	opts = given(opts, string(c.APIKey), OpenAIKey)
+	opts = given(opts, c.BaseURL, OpenAIBaseURL)
+	opts = given(opts, c.API, OpenAIAPI)
+	opts = given(opts, c.CAFile, OpenAICAFile)
+	opts = given(opts, c.MaxTokens, OpenAIMaxTokens)
+	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)
+	opts = addIfSet(opts, c.ParallelToolCalls, OpenAIParallelToolCalls)
+	opts = addIfSet(opts, c.SendReasoning, OpenAISendReasoning)
+	opts = given(opts, c.AnswerTime, OpenAIAnswerTime)
+	header := func(name string) func(string) OpenAIOption {
+		return func(value string) OpenAIOption { return OpenAIHeader(name, value) }
+	}
+	opts = given(opts, c.Organization, header("OpenAI-Organization"))
+	opts = given(opts, c.Project, header("OpenAI-Project"))
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		opts = append(opts, OpenAIHeader(name, string(c.Headers[name])))
+	}
+	if c.ExtraBody != nil {
+		opts = append(opts, OpenAIExtraBody(c.ExtraBody))
+	}
+	if c.StallFirst != 0 || c.StallBetween != 0 {
+		opts = append(opts, OpenAIStallTimeouts(c.StallFirst, c.StallBetween))
+	}
+	return opts
+}
+
+// NewOpenAIModel returns a model without contacting a server. If there is
+// neither a key nor a base URL, the error matches [ErrNoModel] and says how to
+// set them.
 func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	o := openAIOptions{
 		Config: openai.Config{
@@ -211,7 +284,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	return &OpenAIModel{client: client}, nil
 }
 
-// limits checks the limits and fills in the defaults.
+// limits checks the limits and fills in their defaults.
 func (o *openAIOptions) limits() error {
 	for _, limit := range []struct {
 		option    string
@@ -234,7 +307,7 @@ func (o *openAIOptions) limits() error {
 	return nil
 }
 
-// complete fills in from the environment what no option gave.
+// complete fills in from the environment what no option set.
 func (o *openAIOptions) complete() {
 	lookup := func(name string) string {
 		if o.env == nil {
@@ -258,19 +331,18 @@ const howToSetAModel = `Set one of these:
   llama.cpp   OPENAI_BASE_URL=http://localhost:8080/v1
 To see a session without any model, run "pygent demo".`
 
-// String names the model and its server. It shows no key.
+// String names the model and its server. It does not contain the key.
 func (m *OpenAIModel) String() string {
 	return fmt.Sprintf("OpenAIModel(%s at %s)", m.client.Model(), m.client.BaseURL())
 }
 
-// GoString is String, so that no print shows more.
+// GoString is the same as String, so that %#v does not show the key.
 func (m *OpenAIModel) GoString() string { return m.String() }
 
-// LogValue is String, so that no log shows more.
+// LogValue is the same as String, so that logs do not show the key.
 func (m *OpenAIModel) LogValue() slog.Value { return slog.StringValue(m.String()) }
 
-// DefaultModel returns the name of the model that answers requests which name
-// none.
+// DefaultModel returns the name of the model for requests that name none.
 func (m *OpenAIModel) DefaultModel() string { return m.client.Model() }
 
 // CloseIdleConnections closes connections kept for later calls, for programs
@@ -361,74 +433,4 @@ func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
 		Model: a.Model,
 		ID:    a.ID,
 	}, nil
-}
-
-// OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
-// any server that speaks them.
-type OpenAIConfig struct {
-	API               OpenAIProtocol    `json:"api,omitempty"` // default [OpenAIAuto]
-	APIKey            Secret            `json:"api_key,omitempty"`
-	BaseURL           string            `json:"base_url,omitempty"` // default https://api.openai.com/v1
-	Organization      string            `json:"organization,omitempty"`
-	Project           string            `json:"project,omitempty"`
-	Headers           map[string]Secret `json:"headers,omitempty"`             // added to each request
-	ExtraBody         map[string]any    `json:"extra_body,omitempty"`          // fields added to each request; no place for secrets
-	CAFile            string            `json:"ca_file,omitempty"`             // PEM certificates to trust besides the system's
-	MaxTokens         int               `json:"max_tokens,omitempty"`          // of one answer; default the server's
-	MaxTokensField    string            `json:"max_tokens_field,omitempty"`    // what the server calls that limit
-	ParallelToolCalls *bool             `json:"parallel_tool_calls,omitempty"` // default the server's
-	StallFirst        time.Duration     `json:"stall_first,omitempty"`         // longest wait for the first byte; default 5m
-	StallBetween      time.Duration     `json:"stall_between,omitempty"`       // longest wait between chunks; default 3m
-	AnswerTime        time.Duration     `json:"answer_time,omitempty"`         // longest time of one answer; default 30m
-	SendReasoning     *bool             `json:"send_reasoning,omitempty"`      // whether reasoning goes back to the model; default true
-}
-
-// MarshalJSON encodes the configuration without its secrets.
-func (c OpenAIConfig) MarshalJSON() ([]byte, error) {
-	type plain OpenAIConfig // has no methods, and so no recursion
-	c.BaseURL = openai.RedactURL(c.BaseURL)
-	return json.Marshal(plain(c))
-}
-
-// String is the configuration as JSON, without its secrets.
-func (c OpenAIConfig) String() string {
-	data, err := c.MarshalJSON()
-	if err != nil {
-		return fmt.Sprintf("configuration: %v", err)
-	}
-	return string(data)
-}
-
-// GoString is the same as String.
-func (c OpenAIConfig) GoString() string { return c.String() }
-
-// LogValue is what log/slog shows: the same as String.
-func (c OpenAIConfig) LogValue() slog.Value { return slog.StringValue(c.String()) }
-
-func (c OpenAIConfig) options() []OpenAIOption {
-	var opts []OpenAIOption
-	opts = given(opts, string(c.APIKey), OpenAIKey)
-	opts = given(opts, c.BaseURL, OpenAIBaseURL)
-	opts = given(opts, c.API, OpenAIAPI)
-	opts = given(opts, c.CAFile, OpenAICAFile)
-	opts = given(opts, c.MaxTokens, OpenAIMaxTokens)
-	opts = given(opts, c.MaxTokensField, OpenAIMaxTokensField)
-	opts = addIfSet(opts, c.ParallelToolCalls, OpenAIParallelToolCalls)
-	opts = addIfSet(opts, c.SendReasoning, OpenAISendReasoning)
-	opts = given(opts, c.AnswerTime, OpenAIAnswerTime)
-	header := func(name string) func(string) OpenAIOption {
-		return func(value string) OpenAIOption { return OpenAIHeader(name, value) }
-	}
-	opts = given(opts, c.Organization, header("OpenAI-Organization"))
-	opts = given(opts, c.Project, header("OpenAI-Project"))
-	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		opts = append(opts, OpenAIHeader(name, string(c.Headers[name])))
-	}
-	if c.ExtraBody != nil {
-		opts = append(opts, OpenAIExtraBody(c.ExtraBody))
-	}
-	if c.StallFirst != 0 || c.StallBetween != 0 {
-		opts = append(opts, OpenAIStallTimeouts(c.StallFirst, c.StallBetween))
-	}
-	return opts
 }

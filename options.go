@@ -13,25 +13,25 @@ import (
 	"github.com/x/pygent/internal/budget"
 )
 
-// Option configures an [Agent]. What no option sets comes from the
-// environment, as [LoadConfig] describes, and then from the defaults. Of two
-// options for the same thing the later one holds; two that contradict each
-// other, such as [WithRuntime] and [WithImage], are an error of [New].
+// Option configures an [Agent]. What no option sets comes from the environment,
+// as [LoadConfig] describes, and then from the defaults. When two options set
+// the same thing, the later one wins. Two that contradict each other, such as
+// [WithRuntime] and [WithImage], are an error of [New].
 //
-// A nil option, here and wherever options are taken, is left out. An option
-// whose value is nil restores the default.
+// Nil options are ignored, here and wherever options are taken. An option whose
+// value is nil restores the default.
 //
-// The options of the parts that an agent makes are options of the agent too: a
-// [RuntimeOption] configures its runtime, a [RunOption] is where each of its runs
-// starts from, an [OpenAIOption] configures its model, and a [TaskManagerOption]
-// the manager of its tasks:
+// The options of the parts of an agent are options of the agent too: a
+// [RuntimeOption] configures its runtime, a [RunOption] sets a default for each
+// of its runs, an [OpenAIOption] configures its model, and a
+// [TaskManagerOption] the manager of its tasks:
 //
 //	pygent.New(pygent.WithImage("golang:1.26"), pygent.MaxSteps(50), pygent.OpenAIBaseURL(url), pygent.MaxTasks(5))
 //
-// What an option begins with says what it does. With… gives something, or says
-// how it is; Max… and …Timeout are limits; On… is a function that hears; and what
-// only one part knows begins with the part: OpenAI…, Task…, Bash…. Of every limit
-// zero is the default and [NoLimit] is none.
+// The first word of an option's name says what it does. With… provides a part
+// or sets a property; Max… and …Timeout are limits; On… sets a function that
+// gets events. Options of a single part begin with its name: OpenAI…, Task…,
+// Bash…. For every limit zero means the default and [NoLimit] means none.
 type Option interface{ setAgent(*options) }
 
 // option is an option of the agent itself.
@@ -39,19 +39,19 @@ type option func(*options)
 
 func (opt option) setAgent(o *options) { opt(o) }
 
-// The parts of an agent whose options are among its own.
+// The parts of an agent that have options of their own.
 const (
 	partRuntime = "the runtime that the agent makes"
 	partOpenAI  = "the model that the agent makes"
 	partTasks   = "the manager that the agent makes"
 )
 
-// options is what [New] works from. Slices add up, everything else is
-// overwritten by the later option.
+// options is what [New] works from. Options that give a slice add to it; for
+// everything else the later option wins.
 type options struct {
-	configured   bool              // a Config was given, so the environment has been read
+	configured   bool              // a Config was given, which includes the environment
 	warnings     []string          // of the configuration
-	given        map[string]string // the option by which the caller gave a thing or configured a part; see contradictions
+	given        map[string]string // the option with which the caller gave or configured a part; see contradictions
 	model        Model
 	modelName    string
 	openai       []OpenAIOption
@@ -68,24 +68,24 @@ type options struct {
 	banned       []string
 	bannedApps   []string
 	approve      ApprovalFunc
-	approveAll   bool // somebody was given to decide: about all calls, unless approvalFor says which
+	approveAll   bool // approve decides about all calls, unless approvalFor names some
 	approvalFor  []string
-	inheritedFor []string // those of approvalFor that were checked where they were given
-	confirmBash  *bool    // nil: as the session sees fit
+	inheritedFor []string // names in approvalFor that the parent agent has checked already
+	confirmBash  *bool    // nil: the session decides
 	approveHosts HostApprovalFunc
-	homeFile     string // the user's configuration, in which hosts that are always allowed are kept; may be empty
+	homeFile     string // the user's configuration file, to which hosts allowed for good are written; may be empty
 	run          []RunOption
 	retry        RetryPolicy
 	onEvent      func(Event)
 	id           string
-	manager      *TaskManager // whoever gave it closes it
+	manager      *TaskManager // closed by the caller who gave it
 	tasks        []TaskManagerOption
-	task         string // the id of the task the agent works on
-	depth        int    // of that task; 0 for an agent of its own
+	task         string // id of the task that the agent works on
+	depth        int    // of that task; 0 for an agent without one
 	logger       *slog.Logger
 	in           io.Reader
 	out          io.Writer
-	resume       bool // a session begins by resuming
+	resume       bool // a session begins by resuming the last run
 }
 
 func defaultOptions() options {
@@ -96,7 +96,7 @@ func defaultOptions() options {
 	}
 }
 
-// apply applies options, of which some may be nil.
+// apply applies options, some of which may be nil.
 func apply[T any, O ~func(*T)](to *T, opts []O) {
 	for _, opt := range opts {
 		if opt != nil {
@@ -105,7 +105,7 @@ func apply[T any, O ~func(*T)](to *T, opts []O) {
 	}
 }
 
-// setAll is apply for options that are interfaces, by the method that sets them.
+// setAll is apply for options that are interfaces; set calls their method.
 func setAll[T any, O comparable](to *T, opts []O, set func(O, *T)) {
 	var none O
 	for _, opt := range opts {
@@ -115,8 +115,8 @@ func setAll[T any, O comparable](to *T, opts []O, set func(O, *T)) {
 	}
 }
 
-// give notes the option by which the caller gave a thing, unless it is empty, or
-// configured a part.
+// give records the option with which the caller gave or configured a part, if
+// isSet.
 func (o *options) give(what, option string, isSet bool) {
 	if !isSet {
 		return
@@ -130,8 +130,8 @@ func (o *options) give(what, option string, isSet bool) {
 
 func (o *options) isGiven(what string) bool { return o.given[what] != "" }
 
-// contradictions are options of which the second would be ignored without a
-// word: it configures what is made only where the first is not given.
+// contradictions are pairs of options of which the second would silently have
+// no effect: it configures a part that is made only if the first is not given.
 var contradictions = [][2]string{
 	{"WithModel", partOpenAI},
 	{"WithHistory", "WithHistoryFile"},
@@ -139,8 +139,8 @@ var contradictions = [][2]string{
 	{"WithTaskManager", partTasks},
 }
 
-// contradiction returns an error that names two options that do not go together.
-// What a configuration says is no contradiction: options go before it.
+// contradiction returns an error that names two options which contradict each
+// other. Settings of a configuration never do, because options override them.
 func (o *options) contradiction() error {
 	for _, pair := range contradictions {
 		if o.isGiven(pair[0]) && o.isGiven(pair[1]) {
@@ -150,8 +150,8 @@ func (o *options) contradiction() error {
 	return nil
 }
 
-// settle drops what a configuration, or a parent agent, says of things for which
-// the caller has options of their own, and puts defaults where there is nil.
+// settle drops those settings of a configuration, or of a parent agent, that
+// the caller's own options replace, and fills in defaults for nil values.
 func (o *options) settle() {
 	if o.isGiven(partOpenAI) {
 		o.model = nil
@@ -167,7 +167,8 @@ func (o *options) settle() {
 	}
 }
 
-// fromConfig makes one option of those that a configuration stands for.
+// fromConfig makes a single option of all those that a configuration stands
+// for.
 func fromConfig(opts ...Option) Option {
 	return option(func(o *options) {
 		given := o.given
@@ -237,30 +238,30 @@ func WithTools(tools ...Tool) Option {
 }
 
 // WithDisabledTools hides tools from the model and refuses calls of them. A
-// name that is no tool's is an error of [New]; to hide a tool that is
-// registered later, call [Registry.Disable].
+// name that no tool has is an error of [New]; to hide a tool that is registered
+// later, call [Registry.Disable].
 func WithDisabledTools(names ...string) Option {
 	return option(func(o *options) { o.disabled = append(o.disabled, names...) })
 }
 
 // WithBannedCommands has the bash tool refuse scripts that run one of the
-// commands: "rm" bans a program, "rm -rf" the program with these flags, in any
-// order and combination, "git push" with these words among its arguments. The
-// directory of a program does not count. Scripts are parsed, so the command is
-// seen in lists, substitutions and functions, behind sudo, env, xargs, find
-// -exec and their like, and in what is given to eval or to a shell; a mere word
-// is none. What cannot be decided, a command whose name is in a variable say,
-// is refused.
+// commands. "rm" bans a program, "rm -rf" the program with these flags in any
+// order and combination, "git push" the program with these words among its
+// arguments. The directory of a program does not matter. Scripts are parsed, so
+// commands are found in lists, substitutions and functions, behind sudo, env,
+// xargs, find -exec and the like, and in the arguments of eval and of a shell;
+// a word that is not run does not count. A command that cannot be determined,
+// because its name is in a variable for example, is refused.
 //
-// It keeps a model from mistakes and is no boundary against a determined one:
-// script files and programs of other languages are not looked into. The
-// boundary is the container.
+// It protects against a model's mistakes and not against a determined model:
+// script files and programs in other languages are not checked. The boundary
+// for those is the container.
 func WithBannedCommands(commands ...string) Option {
 	return option(func(o *options) { o.banned = append(o.banned, commands...) })
 }
 
 // WithBannedApps has the bash tool refuse scripts that run one of the programs,
-// or name it in any word, as "which curl" does. Otherwise it is like
+// or mention it in any word, as "which curl" does. Otherwise it is like
 // [WithBannedCommands].
 func WithBannedApps(names ...string) Option {
 	return option(func(o *options) { o.bannedApps = append(o.bannedApps, names...) })
@@ -278,31 +279,32 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"` // told to the model when the call is denied
 }
 
-// WithApproval sets who decides about calls: about every call of a tool that is
-// not ReadOnly, unless [WithApprovalFor] says of which tools. [WithConfirmBash]
-// decides for bash. The rules hold for the agent's tasks as well. Without
-// WithApproval, calls that need approval are denied, which those of tools with
-// NeedsApproval do, and those that WithApprovalFor and WithConfirmBash name.
+// WithApproval sets who decides about calls. By default these are all calls of
+// tools that are not ReadOnly; [WithApprovalFor] names the tools instead, and
+// [WithConfirmBash] decides for bash. The same rules apply to the agent's
+// tasks. Without WithApproval, calls that need approval are denied: those of
+// tools with NeedsApproval, and those that WithApprovalFor and WithConfirmBash
+// name.
 func WithApproval(f ApprovalFunc) Option {
 	return option(func(o *options) { o.approve, o.approveAll = f, f != nil })
 }
 
-// WithApprovalFor makes calls of exactly the named tools need approval, besides
-// those whose [Tool] says so. "*" stands for every tool, those that only read
-// included. A name that is no tool's is an error of [New].
+// WithApprovalFor makes calls of the named tools need approval, and of no
+// others except those whose [Tool] requires it. "*" stands for every tool,
+// including those that only read. A name that no tool has is an error of [New].
 func WithApprovalFor(tools ...string) Option {
 	return option(func(o *options) { o.approvalFor = append(o.approvalFor, tools...) })
 }
 
-// WithConfirmBash says whether bash calls need approval, which a terminal
-// session asks the user for. Outside of a container, where writing a file is as
-// good as running a command, true holds for write_file, edit_file and
-// collect_file as well. Default: as [WithApproval] and [WithApprovalFor] say;
-// without them, in terminal sessions on the local runtime only.
+// WithConfirmBash says whether bash calls need approval; a terminal session
+// asks the user for it. Outside of a container, writing a file can do the same
+// as running a command, so there true also applies to write_file, edit_file and
+// collect_file. Default: as [WithApproval] and [WithApprovalFor] say; without
+// them, only in terminal sessions on the local runtime.
 //
-// Whatever is said, those three tools need approval on the local runtime where
-// they write below a .git directory of a workspace that is kept: git runs
-// programs that are named there.
+// Regardless of this option, those three tools need approval on the local
+// runtime when they write below a .git directory of a workspace that is kept,
+// because git runs programs that are named there.
 func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confirmBash = &on }) }
 
 // WithRetry sets how model calls are repeated. Default: the zero policy.
@@ -353,13 +355,14 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
-	resume     bool // see Agent.Resume
+	resume     bool // set by Agent.Resume
 	onEvent    func(Event)
-	account    *budget.Account[Usage] // of a task, when the run is that of one
+	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 }
 
-// The limits of a run for which none was given. toolCallsFor grows with the
-// steps, so that who raises the one does not run into the other.
+// The limits of a run that is given none. The limit of tool calls,
+// toolCallsFor, grows with that of steps, so that raising the one does not lead
+// to reaching the other.
 const (
 	defaultMaxSteps   = 20
 	defaultMaxReplies = 2
@@ -384,9 +387,10 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 }
 
 // MaxSteps limits the steps of a run: model calls with the tool calls that
-// follow. Default 20. The model is told when few are left. At the limit, and at
-// that of [MaxToolCalls], it is asked once more, to sum up without tools, unless
-// MaxTokens or a time limit is reached. A run of one step is not summed up.
+// follow. Default 20. The model is told when few are left. At this limit, and
+// at that of [MaxToolCalls], it is asked once more to sum up without tools,
+// unless MaxTokens or a time limit is reached as well. A run of one step gets
+// no summary.
 func MaxSteps(n int) RunOption { return runOption(func(o *runOptions) { o.MaxSteps = n }) }
 
 // MaxToolCalls limits the tool calls of a run. Default 100, or five times
@@ -417,20 +421,18 @@ func StepTimeout(d time.Duration) RunOption {
 // no limit.
 func MaxTime(d time.Duration) RunOption { return runOption(func(o *runOptions) { o.MaxTime = d }) }
 
-// OnEvent sets a function that sees events: given to [New] every event of the
-// agent, those of the runtime between runs included, and given to a run those of
-// the run, besides. It is called with one event at a time, in their order. It may
-// call the agent, except for Close.
+// OnEvent sets a function that gets events. Given to [New], it gets every event
+// of the agent, including those of the runtime between runs. Given to a run, it
+// gets those of the run, in addition to the agent's function. It is called with
+// one event at a time, in order. It may call the agent's methods, except for
+// Close.
 //
-// A run waits for the function before it goes on, unless the event is a piece of
-// text, or comes from the runtime or a task. When the run's time is over it no
-// longer waits. A panic of the function ends the run with StatusFailed.
+// A run waits for the function before it continues, unless the event is a piece
+// of text, or comes from the runtime or a task. It no longer waits when its
+// time is over. A panic of the function ends the run with StatusFailed.
 func OnEvent(f func(Event)) RunOption { return onEvent(f) }
 
 type onEvent func(Event)
 
 func (f onEvent) setAgent(o *options)  { o.onEvent = f }
 func (f onEvent) setRun(o *runOptions) { o.onEvent = f }
-
-// errClosing is the cause with which a run ends when its agent is closed.
-var errClosing = fmt.Errorf("the run was cancelled: %w", ErrAgentClosed)

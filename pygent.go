@@ -49,26 +49,27 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 )
 
-// NoLimit is what a limit is given, in options and in structs, for there to be
-// none. Where a task has none of its own, that of its parent's run holds.
+// NoLimit switches a limit off, in options and in structs. A task without a
+// limit of its own is still bound by that of its parent's run.
 const NoLimit = -1
 
-// Limits bounds a run, or a task that is delegated. A zero field is one that
-// nobody set: what is more general holds, and then the default. In JSON times are
+// Limits bounds a run, or a task that is delegated. A zero field is not set:
+// the more general setting applies, or else the default. JSON has times as
 // numbers of seconds, with fractions.
 type Limits struct {
-	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20, of the command 100
-	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default as [MaxToolCalls] says
-	MaxTokens    int64         `json:"max_tokens,omitempty"`     // prompts and answers; default none, of a task a share of the run's: see [TaskManager]
-	StepTimeout  time.Duration `json:"-"`                        // of a step; default none, of a task 5 minutes; in JSON step_timeout_seconds
-	MaxTime      time.Duration `json:"-"`                        // default none, of a task, its start included, 20 minutes; in JSON max_time_seconds
+	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20; the command pygent sets 100
+	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default as for [MaxToolCalls]
+	MaxTokens    int64         `json:"max_tokens,omitempty"`     // prompts and answers together; default none; for a task a share of the run's limit: see [TaskManager]
+	StepTimeout  time.Duration `json:"-"`                        // for each step; default none, for a task 5 minutes; step_timeout_seconds in JSON
+	MaxTime      time.Duration `json:"-"`                        // default none, for a task 20 minutes, including its start; max_time_seconds in JSON
 }
 
-// MarshalJSON gives the limits of time in seconds.
+// MarshalJSON encodes the times in seconds.
 func (l Limits) MarshalJSON() ([]byte, error) {
 	type plain Limits
 	return json.Marshal(struct {
@@ -115,7 +116,8 @@ func (l Limits) option() RunOption {
 	return runOption(func(o *runOptions) { o.Limits = l.or(o.Limits) })
 }
 
-// limitOr returns a limit of a number, which is the default where nothing is said.
+// limitOr returns the number that a limit stands for: byDefault where it is not
+// set.
 func limitOr(limit, byDefault int) int {
 	switch limit {
 	case 0:
@@ -134,14 +136,41 @@ func checkLimit[T int | int64 | time.Duration](name string, limit T) error {
 	return nil
 }
 
-// withDefaultLimits returns the configuration with the limits that it has by default
-// where nothing was said. Zero is then what has no limit at all.
+// withDefaultLimits fills in the limits that are not set but have a default. A
+// limit that is zero afterwards does not exist.
 func (c Config) withDefaultLimits() Config {
 	l := &c.Limits
 	l.MaxSteps = cmp.Or(l.MaxSteps, defaultMaxSteps)
 	l.MaxToolCalls = cmp.Or(l.MaxToolCalls, toolCallsFor(l.MaxSteps))
-	l.StepTimeout = cmp.Or(l.StepTimeout, DefaultTaskStepTimeout) // which steps of tasks have
+	l.StepTimeout = cmp.Or(l.StepTimeout, DefaultTaskStepTimeout) // the default for the steps of tasks
 	c.MaxTasks = cmp.Or(c.MaxTasks, DefaultMaxTasks)
 	c.TaskLimits.MaxTime = cmp.Or(c.TaskLimits.MaxTime, DefaultTaskMaxTime)
 	return c
 }
+
+// Secret is text that must not be shown: a key, or a header's value. However it
+// is printed, logged or encoded, it reads "[redacted]". Convert it to string to
+// use it.
+type Secret string
+
+const redacted = "[redacted]"
+
+// String reports that there is a secret, without showing it.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// Format prints the same for every verb, so that no verb shows the secret.
+func (s Secret) Format(f fmt.State, verb rune) {
+	// There is nowhere to report an error of writing to f.
+	_, _ = fmt.Fprint(f, s.String())
+}
+
+// LogValue implements [slog.LogValuer].
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText makes encoders, JSON's among them, write "[redacted]".
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -3,6 +3,7 @@ package pygent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/egress"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
 )
@@ -39,9 +40,9 @@ type Runtime interface {
 	// of an existing file is kept.
 	WriteFile(ctx context.Context, path string, data []byte) error
 
-	// UploadFile copies a file or directory of this machine into the
-	// workspace. An empty dest means the base name of src. A link by the name
-	// of src is what it leads to, so src must be the caller's own word; links
+	// UploadFile copies a file or directory of this machine into the workspace.
+	// An empty dest means the base name of src. If src itself is a link, its
+	// target is copied, so src must not come from an untrusted source; links
 	// below it are copied as links.
 	UploadFile(ctx context.Context, src, dest string) error
 
@@ -60,10 +61,11 @@ type Runtime interface {
 	Cleanup() error
 }
 
-// NewRuntime makes a runtime as [WithDocker] says: in a Docker container, or
-// on this machine. By default it is Docker if an engine answers, and else this
-// machine; that is told by a [RuntimeFallback] event, in the log, and in
-// [RuntimeInfo]. See [NewDockerRuntime] and [NewLocalRuntime] for both.
+// NewRuntime makes a runtime as [WithDocker] says: in a Docker container, or on
+// this machine. By default it uses Docker if an engine answers, and else this
+// machine. That fallback is reported by a [RuntimeFallback] event, in the log,
+// and in [RuntimeInfo]. See [NewDockerRuntime] and [NewLocalRuntime] for both
+// kinds.
 func NewRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -101,24 +103,24 @@ type RuntimeInfo struct {
 	Workspace string `json:"workspace"`       // the workspace's path as commands see it
 	Shell     string `json:"shell,omitempty"` // "bash" or "sh"; empty while unknown
 	Network   bool   `json:"network"`         // whether commands can reach a network freely
-	// AllowedHosts are what commands can reach without a network of their own, as
-	// [WithAllowedHosts] takes them.
+	// AllowedHosts are the hosts that commands can reach without a network of
+	// their own, as [WithAllowedHosts] takes them.
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
-	// AsksHosts says that somebody is asked about hosts that are not among them.
+	// AsksHosts says that somebody is asked about other hosts.
 	AsksHosts bool `json:"asks_hosts,omitempty"`
-	// Temporary says that the workspace goes with the runtime. Then its path
-	// says nothing that lasts.
+	// Temporary says that the workspace is removed with the runtime. Its path is
+	// then of no lasting use.
 	Temporary bool `json:"temporary,omitempty"`
 	// Protection says how far the commands of a local runtime are confined:
 	// "full", "files" or "none"; empty where they do not run on this machine.
 	// See [WithLocalProtection]. With "files" they cannot open other files, but
 	// reach other processes and sockets, such as Docker's.
 	Protection string `json:"protection,omitempty"`
-	// ProtectionNote says what the protection leaves open, and why there is no
-	// more of it.
+	// ProtectionNote says what the protection leaves open, and why it is not
+	// stronger.
 	ProtectionNote string `json:"protection_note,omitempty"`
-	// Fallback says why commands run locally although Docker was asked for
-	// first. Empty when nothing was given up.
+	// Fallback says why commands run locally although Docker was tried first. It
+	// is empty when there was no fallback.
 	Fallback string `json:"fallback,omitempty"`
 }
 
@@ -135,8 +137,8 @@ const (
 	kindLocal  = "local"
 )
 
-// protection tells people of the protection, or nothing where there is no word
-// of it.
+// protection describes the protection for people. It is empty if nothing is
+// known of it.
 func (info RuntimeInfo) protection() string {
 	switch info.Protection {
 	case "":
@@ -147,16 +149,16 @@ func (info RuntimeInfo) protection() string {
 	return "; protection: " + info.Protection + " (" + info.ProtectionNote + ")"
 }
 
-// Describer is implemented by runtimes that can say what they are. The agent
-// then tells the model.
+// Describer is implemented by runtimes that can describe themselves. The agent
+// passes the description on to the model.
 type Describer interface {
-	// Describe may wait a moment for what is not known yet, such as the shell
-	// of an image, but never for a slow start.
+	// Describe may wait a moment for details that are not known yet, such as the
+	// shell of an image, but never for a slow start.
 	Describe(ctx context.Context) RuntimeInfo
 }
 
 // RangeReader is implemented by runtimes that can read a part of a file, so
-// that a large one need not be loaded to show a piece of it.
+// that a piece of a large file can be shown without loading all of it.
 type RangeReader interface {
 	// ReadFileRange returns at most limit bytes from offset on, and the size
 	// of the whole file.
@@ -167,11 +169,11 @@ type RangeReader interface {
 // return from [Runtime.ReadFile].
 const MaxReadFile = 64 << 20
 
-// Starter is implemented by runtimes that can be asked to start before the
-// first command does it. All runtimes of this package are.
+// Starter is implemented by runtimes that can be started before the first
+// command. All runtimes of this package are.
 type Starter interface {
 	// Start waits until commands can run, or returns why they cannot. The error
-	// matches [ErrRuntimeStart] where it would be the same the next time.
+	// matches [ErrRuntimeStart] if trying again would fail as well.
 	Start(ctx context.Context) error
 }
 
@@ -186,12 +188,13 @@ type Dialer interface {
 // JobRunner is implemented by runtimes that can run commands in the
 // background. Jobs end with the runtime at the latest.
 type JobRunner interface {
-	// StartJob starts a command and returns at once. It has no time limit
-	// unless [BashTimeout] sets one. What it prints is kept, the last of it
-	// when it is much.
+	// StartJob starts a command and returns at once. It has no time limit unless
+	// [BashTimeout] sets one. Its output is kept; of a long output, only the
+	// end.
 	StartJob(ctx context.Context, cmd string, opts ...BashOption) (Job, error)
 
-	// Jobs returns the jobs that run and the last ones that ran, the oldest first.
+	// Jobs returns the current jobs and the last ones that ended, the oldest
+	// first.
 	Jobs(ctx context.Context) ([]Job, error)
 
 	// JobOutput returns what a job has printed from offset on, and waits at
@@ -202,19 +205,19 @@ type JobRunner interface {
 	KillJob(ctx context.Context, id string) (Job, error)
 }
 
-// treeRuntime is a runtime that gives and takes files as archives, and so
-// without a path of this machine that a link could lead astray. The limits of an
-// archive are its reader's.
+// treeRuntime is a runtime that sends and receives files as archives. No path
+// of this machine is involved that a link could redirect. The reader of an
+// archive sets its limits.
 type treeRuntime interface {
 	PackTree(ctx context.Context, path string, take func(io.Reader) error) error
-	// UnpackTree puts a file at dest, or into the directory dest, and what is in
-	// a directory below dest.
+	// UnpackTree writes a file to dest, or into it if dest is a directory. The
+	// content of a directory goes below dest.
 	UnpackTree(ctx context.Context, dest string, in *tree.Reader) error
 }
 
 // Limits of a command.
 const (
-	// DefaultBashTimeout is how long a command may run when nothing is said.
+	// DefaultBashTimeout is how long a command may run that sets no timeout.
 	DefaultBashTimeout = 30 * time.Second
 	// MaxBashTimeout is the longest time a model may ask for.
 	MaxBashTimeout = 600 * time.Second
@@ -222,10 +225,10 @@ const (
 	DefaultMaxOutput = 32 << 10
 )
 
-// BashResult is what a command did.
+// BashResult is the outcome of a command.
 type BashResult struct {
 	Command  string        `json:"command"`
-	Output   string        `json:"output"`              // stdout and stderr in their true order; head and tail when Truncated
+	Output   string        `json:"output"`              // stdout and stderr in the order they were written; head and tail when Truncated
 	ExitCode int           `json:"exit_code"`           // the shell's status; 128+n when signal n ended it, -1 when unknown
 	TimedOut bool          `json:"timed_out,omitempty"` // stopped at its time limit
 	Duration time.Duration `json:"-"`                   // duration_seconds in JSON
@@ -233,15 +236,15 @@ type BashResult struct {
 	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
 	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
 	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime can read the whole output
-	Note      string `json:"note,omitempty"`      // what else is worth knowing: processes left behind, a container restarted
+	Note      string `json:"note,omitempty"`      // other remarks: processes left behind, a container restarted
 
-	// Refused are hosts that were refused while the command ran, some of them when
-	// there were many. Commands that run at the same time share them.
+	// Refused are hosts that were refused while the command ran; if there were
+	// many, only some of them. Commands that run at the same time share them.
 	Refused []HostUse `json:"refused_hosts,omitempty"`
 }
 
-// String renders the result as a model sees it: "$ command", the output, and
-// whatever was out of the ordinary.
+// String formats the result for a model: "$ command", the output, and anything
+// unusual.
 func (r BashResult) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "$ %s\n%s", r.Command, r.Output)
@@ -265,13 +268,33 @@ func (r BashResult) String() string {
 	return b.String()
 }
 
+// MarshalJSON encodes the command's duration in seconds.
+func (r BashResult) MarshalJSON() ([]byte, error) {
+	type plain BashResult
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *BashResult) UnmarshalJSON(data []byte) error {
+	type plain BashResult
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
 // ErrUnknownJob is returned for a job that does not exist, or ran long ago.
 var ErrUnknownJob = guest.ErrNoJob
 
-// Job is a command in the background, or processes that a command left there.
+// Job is a command in the background, or a group of processes that a command
+// left running.
 type Job struct {
 	ID        string        `json:"id"`
-	Command   string        `json:"command"`   // its beginning
+	Command   string        `json:"command"`   // the beginning of the command
 	Running   bool          `json:"running"`   // a process of it is alive
 	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
 	Printed   int64         `json:"printed"`   // bytes of output so far
@@ -288,16 +311,35 @@ func (j Job) String() string {
 	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
 }
 
+// MarshalJSON encodes the job's age in seconds.
+func (j Job) MarshalJSON() ([]byte, error) {
+	type plain Job
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(j), jsonobj.Seconds(j.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (j *Job) UnmarshalJSON(data []byte) error {
+	type plain Job
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
 // JobOutput is a piece of a job's output.
 type JobOutput struct {
 	Text    string `json:"text"`
-	Next    int64  `json:"next"`              // the offset to go on at
+	Next    int64  `json:"next"`              // the offset to continue at
 	Skipped int64  `json:"skipped,omitempty"` // bytes before Text that are no longer kept
 	Job     Job    `json:"job"`               // its state
 }
 
-// workspaceRuntime is a [Runtime] of this package: a sandbox, and what the types
-// of this package say of it.
+// workspaceRuntime is a [Runtime] of this package. It wraps a sandbox, and
+// translates between its types and those of this package.
 type workspaceRuntime struct {
 	*sandbox.Sandbox
 	info    RuntimeInfo
@@ -343,7 +385,7 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 	}, err
 }
 
-// command is cmd with its settings.
+// command returns cmd with the settings o.
 func (o BashOptions) command(cmd string) sandbox.Command {
 	return sandbox.Command{Script: cmd, Dir: o.Dir, Env: o.Env, Timeout: o.Timeout, MaxOutput: o.MaxOutput}
 }
@@ -395,26 +437,3 @@ func jobOf(j guest.Job) Job {
 	}
 	return job
 }
-
-// describe says what the agent's runtime is, as far as it can tell.
-func (a *Agent) describe(ctx context.Context) RuntimeInfo {
-	unknown := RuntimeInfo{Kind: "custom"}
-	d, ok := a.runtime.(Describer)
-	if !ok {
-		return unknown
-	}
-	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
-	defer cancel()
-	info, err := guard.Outlive(ctx, func() (RuntimeInfo, error) {
-		defer a.enter(&a.calling, "the runtime's Describe")()
-		return d.Describe(ctx), nil
-	})
-	a.logPanic("description of the runtime", err)
-	if err != nil {
-		return unknown
-	}
-	return info
-}
-
-// describeTimeout bounds how long a banner waits for a runtime to say what it is.
-const describeTimeout = 3 * time.Second

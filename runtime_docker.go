@@ -33,14 +33,14 @@ const noNetwork = "none"
 // defaultCapabilities are what package managers need; all others are dropped.
 var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID", "KILL"}
 
-// NewDockerRuntime makes a runtime whose commands run in a Docker container.
-// It returns an error that matches [ErrDockerUnavailable] when no engine
-// answers. The container itself is started in the background: what goes wrong
-// there is returned by the first command, and the next one tries again.
+// NewDockerRuntime makes a runtime whose commands run in a Docker container. If
+// no engine answers, the error matches [ErrDockerUnavailable]. The container
+// itself is started in the background. If that fails, the first command returns
+// the error, and the next one tries again.
 //
 // ctx bounds the search for an engine and the copying of the initial files.
-// Call Cleanup at the end; when this process dies before, the container ends
-// by itself.
+// Call Cleanup at the end; if this process dies before, the container ends by
+// itself.
 func NewDockerRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -61,7 +61,7 @@ func (o *runtimeOptions) engine(ctx context.Context) (*client.Client, error) {
 	return docker.Connect(ctx, o.dockerHost, o.writableDirs(true, true)...)
 }
 
-// newDockerRuntime takes over the engine's client, in case of an error too.
+// newDockerRuntime takes over the engine's client, even if it returns an error.
 func newDockerRuntime(ctx context.Context, o *runtimeOptions, engine *client.Client) (Runtime, error) {
 	box, err := docker.New(ctx, engine, o.dockerConfig())
 	if err != nil {
@@ -116,7 +116,7 @@ func (o *runtimeOptions) hostsConfig() sandbox.NetworkConfig {
 	return c
 }
 
-// decideHosts has askHosts decide, which is code that the runtime was given.
+// decideHosts asks askHosts, which is a function that the runtime was given.
 func (o *runtimeOptions) decideHosts(ctx context.Context, hosts []string) (hostask.Answer, error) {
 	d, err := guard.Outlive(ctx, func() (HostDecision, error) { return o.askHosts(ctx, HostRequest{Hosts: hosts}) })
 	logPanic(o.logger, "approval of hosts", err)
@@ -195,8 +195,8 @@ func WithNetwork(mode string) RuntimeOption {
 	return runtimeOption{"WithNetwork", func(o *runtimeOptions) { o.network = mode }}
 }
 
-// WithMemory limits the container's memory, in bytes. There is no swap beyond
-// it. The default is [DefaultMemory].
+// WithMemory limits the container's memory, in bytes. There is no additional
+// swap. The default is [DefaultMemory].
 func WithMemory(bytes int64) RuntimeOption {
 	return runtimeOption{"WithMemory", func(o *runtimeOptions) { o.memory = bytes }}
 }
@@ -221,9 +221,10 @@ func WithContainerUser(user string) RuntimeOption {
 
 // WithCapabilities replaces the capabilities that the container keeps. The
 // default is what package managers need: CHOWN, DAC_OVERRIDE, FOWNER, SETGID,
-// SETUID and KILL. WithCapabilities() keeps none. Files of the workspace can
-// carry rights out of a container that has more: SETFCAP lets it give
-// capabilities to programs, MKNOD make devices, and SYS_ADMIN most other things.
+// SETUID and KILL. WithCapabilities() keeps none. With more capabilities, a
+// container can create files in the workspace that give rights outside of it:
+// with SETFCAP programs that have capabilities, with MKNOD devices, and with
+// SYS_ADMIN most other things.
 func WithCapabilities(caps ...string) RuntimeOption {
 	return runtimeOption{"WithCapabilities", func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }}
 }
@@ -234,13 +235,13 @@ func WithReadOnlyRoot(readOnly bool) RuntimeOption {
 	return runtimeOption{"WithReadOnlyRoot", func(o *runtimeOptions) { o.readOnlyRoot = readOnly }}
 }
 
-// WithMounts shows more files and directories to the container.
+// WithMounts mounts more files and directories into the container.
 func WithMounts(mounts ...Mount) RuntimeOption {
 	return runtimeOption{"WithMounts", func(o *runtimeOptions) { o.mounts = append(o.mounts, mounts...) }}
 }
 
-// WithGPUs passes GPUs to the container: "all", a number, or
-// "device=0,1". The default, "", passes none.
+// WithGPUs makes GPUs available to the container: "all", a number, or
+// "device=0,1". The default, "", is none.
 func WithGPUs(gpus string) RuntimeOption {
 	return runtimeOption{"WithGPUs", func(o *runtimeOptions) { o.gpus = gpus }}
 }
@@ -254,25 +255,25 @@ func WithPublish(ports ...string) RuntimeOption {
 }
 
 // WithSharedFiles says whether the engine sees this machine's file system, so
-// that it can mount the workspace. Without, the workspace is a volume of the
-// engine, and a workspace that is kept is brought back at Cleanup. By default
-// it is tried where the engine is behind a local socket.
+// that it can mount the workspace. If not, the workspace is a volume of the
+// engine, and a workspace that is kept is copied back at Cleanup. By default
+// the runtime tests this where the engine has a local socket.
 func WithSharedFiles(shared bool) RuntimeOption {
 	return runtimeOption{"WithSharedFiles", func(o *runtimeOptions) { o.sharedFiles = &shared }}
 }
 
 // WithSweep says whether the runtime removes what earlier processes have left.
-// By default the first temporary workspace of a process does so on this machine,
-// and its first container on the engine, in the background. Removed is what
-// proves by a key, which is kept in the user's state directory, that this user's
-// pygent made it on this machine, whose process has ended, which nothing uses and
-// with which nothing is lost. [Leftovers] lists the rest. Without such a
-// directory nothing is removed.
+// By default the first temporary workspace of a process does so on this
+// machine, and its first container on the engine, in the background. A leftover
+// is removed only if a key in the user's state directory proves that this
+// user's pygent made it on this machine, if its process has ended, if nothing
+// uses it, and if nothing is lost with it. [Leftovers] lists the rest. Without
+// a state directory nothing is removed.
 func WithSweep(sweep bool) RuntimeOption {
 	return runtimeOption{"WithSweep", func(o *runtimeOptions) { o.keepLeftovers = !sweep }}
 }
 
-// HostUse tells of a host that commands wanted to reach.
+// HostUse describes a host that commands tried to reach.
 type HostUse struct {
 	Host    string `json:"host"` // lower case, in ASCII; an address without brackets
 	Port    int    `json:"port"`
@@ -284,24 +285,25 @@ type HostUse struct {
 // with hosts that [WithAllowedHosts] names.
 const DefaultMaxNetworkBytes = 16 << 30
 
-// WithAllowedHosts lets commands in a container without a network reach hosts by
-// HTTP and HTTPS, and no others: "example.org" on the ports 80 (HTTP) and 443
-// (HTTPS), "*.example.net" every name below example.net but not itself,
-// "example.org:8443" that port alone. A private address, of this machine or its
+// WithAllowedHosts lets commands in a container without a network reach hosts
+// by HTTP and HTTPS, and no others: "example.org" on the ports 80 (HTTP) and
+// 443 (HTTPS), "*.example.net" every name below example.net but not itself,
+// "example.org:8443" only that port. A private address, of this machine or its
 // network, is reached only when it is named with its port, as in
-// "10.0.0.5:8080"; link-local addresses only by themselves, not by a name. Calls
-// add up.
+// "10.0.0.5:8080"; a link-local address only when the address itself is named,
+// not by a host name. Calls add up.
 //
-// Commands see a proxy on 127.0.0.1, of which their environment tells
-// (http_proxy, https_proxy and the like). The hosts are dialled from this
-// machine, also when the engine is remote. What is not allowed is not even looked
-// up. TLS passes untouched, so what is behind an allowed name is that server's
-// choice. A proxy that the environment of this process names (HTTPS_PROXY) is
-// used; addresses cannot be checked then, since it looks the names up.
+// Commands reach the hosts through a proxy on 127.0.0.1, which is set in their
+// environment (http_proxy, https_proxy and the like). The connections are made
+// from this machine, even when the engine is remote. Names that are not allowed
+// are not looked up. TLS is not intercepted, so the server behind an allowed
+// name decides what it serves. If the environment of this process names a proxy
+// (HTTPS_PROXY), it is used; addresses cannot be checked then, since that proxy
+// looks the names up.
 //
-// It is an error together with another network than "none", and has no effect on
+// It is an error together with another network than "none". It has no effect on
 // the local runtime, whose commands have the network of this machine; a
-// [RuntimeLimited] event tells so.
+// [RuntimeLimited] event reports that.
 func WithAllowedHosts(patterns ...string) RuntimeOption {
 	return runtimeOption{"WithAllowedHosts", func(o *runtimeOptions) { o.allowedHosts = append(o.allowedHosts, slices.Clone(patterns)...) }}
 }
@@ -320,7 +322,7 @@ type HostRequest struct {
 	Hosts []string
 }
 
-// HostDecision is the answer of a [HostApprovalFunc], for all hosts of the
+// HostDecision is the answer of a [HostApprovalFunc] for all hosts of the
 // request. The zero HostDecision refuses them.
 type HostDecision struct {
 	Allow bool
@@ -332,19 +334,20 @@ type HostDecision struct {
 }
 
 // HostApprovalFunc decides whether commands may reach hosts. An error refuses
-// them. It must honour ctx, which ends when the answer is of no use any more. It
-// is called by one goroutine of the runtime at a time.
+// them. It must honour ctx, which ends when the answer is no longer needed. A
+// runtime calls it from one goroutine at a time.
 type HostApprovalFunc func(ctx context.Context, r HostRequest) (HostDecision, error)
 
-// WithHostApproval sets who decides about hosts that [WithAllowedHosts] does not
-// allow. The connection of a command waits for the answer, as does its time
-// limit. However many connections want a host, it is asked about once, with the
-// others that are wanted at the time. A refusal holds for as long as the runtime
-// lives, and so does an answer with Session. Nobody is asked about private
-// addresses and other ports than the web's: they have to be named in advance.
+// WithHostApproval sets who decides about hosts that [WithAllowedHosts] does
+// not allow. The connection of a command waits for the answer, and so does the
+// command's time limit. Each host is asked about only once, however many
+// connections want it, together with the other hosts that are wanted at the
+// time. A refusal holds for as long as the runtime lives, and so does an answer
+// with Session. Private addresses, and ports other than 80 and 443, are never
+// asked about: they have to be named in advance.
 //
-// The decision concerns this runtime. Those of tasks that an agent delegates
-// may reach what is allowed when they begin, and ask nobody.
+// The decision concerns only this runtime. The runtimes of delegated tasks may
+// reach the hosts that are allowed when they begin, and ask nobody.
 //
 // Default: in a terminal session of an [Agent] the user is asked; otherwise such
 // hosts are refused. It has no effect in a container that was given a network.
@@ -352,28 +355,28 @@ func WithHostApproval(f HostApprovalFunc) RuntimeOption {
 	return runtimeOption{"WithHostApproval", func(o *runtimeOptions) { o.askHosts = f }}
 }
 
-// Leftover is something that says it was made by a runtime, and whose process
-// has ended or cannot be seen from here.
+// Leftover is something that is marked as made by a runtime whose process has
+// ended, or cannot be seen from here.
 type Leftover struct {
 	Kind    string // "container", "volume" or "directory"
 	Name    string // a path, for a directory
 	Owner   string // host, machine, boot, namespace, process id and start time of the process
 	Created time.Time
 
-	// Ours tells that this user's pygent made it on this machine, which it
-	// proves, in a process that has ended.
+	// Ours says that a key proves that this user's pygent made it on this
+	// machine, and that the process has ended.
 	Ours bool
-	// Sure tells besides that nothing uses it and nothing is lost with it. This
-	// is what a runtime removes by itself; see [WithSweep].
+	// Sure says that, in addition, nothing uses it and nothing is lost with it.
+	// Runtimes remove such leftovers by themselves; see [WithSweep].
 	Sure bool
-	// Why says why it is not removed by itself. It is empty when Sure.
+	// Why says why it is not removed automatically. It is empty when Sure.
 	Why string
 
-	id string // of a container: its name may become another's
+	id string // of a container, since its name may be taken by another one
 }
 
-// String describes the leftover in one line, which shows whatever cannot be
-// printed as an escape.
+// String describes the leftover in one line. Characters that cannot be printed
+// are escaped.
 func (l Leftover) String() string { return l.found().String() }
 
 // found is the leftover as it was found.
@@ -395,10 +398,10 @@ func leftoversOf(found []sandbox.Leftover) (all []Leftover) {
 }
 
 // Leftovers lists what dead processes left on the engine and on this machine,
-// and what may be that. It finds things by label and by a file in them, and
-// looks at nothing else. What others or earlier versions made, or what merely
-// carries our labels, is among them and not Ours. Without an engine it lists
-// what is on this machine; with [DockerRequired] that is an error.
+// or may have left. It recognizes things only by their label, or by a file in
+// them. Things that other users or earlier versions made, or that merely carry
+// our label, are listed with Ours false. Without an engine it lists what is on
+// this machine; with [DockerRequired] that is an error.
 func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
@@ -421,10 +424,10 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 	return append(leftoversOf(onEngine), found...), err
 }
 
-// Prune removes leftovers, which [Leftovers] listed, also those that are not
-// Sure: the caller has chosen them. A container that is not Sure is removed even
-// while it runs. What pygent did not make, or a living process uses, stays and is
-// an error, after which Prune goes on.
+// Prune removes leftovers that [Leftovers] listed, including those that are not
+// Sure, since the caller has chosen them. A container that is not Sure is
+// removed even while it runs. What pygent did not make, or a living process
+// uses, is kept and causes an error, and Prune continues with the others.
 func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) error {
 	o, err := newRuntimeOptions(opts)
 	if err != nil {

@@ -36,8 +36,8 @@ func NewLocalRuntime(ctx context.Context, opts ...RuntimeOption) (Runtime, error
 	return newLocalRuntime(ctx, o, "")
 }
 
-// newLocalRuntime makes a runtime on this machine. fallback says why it is none in
-// a container, where that was asked for first.
+// newLocalRuntime makes a runtime on this machine. fallback says why commands
+// do not run in a container, if that was tried first.
 func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (Runtime, error) {
 	box, protection, err := sandbox.NewLocal(ctx, o.sandboxConfig(), o.localConfig())
 	if err != nil {
@@ -58,7 +58,7 @@ func newLocalRuntime(ctx context.Context, o *runtimeOptions, fallback string) (R
 	return &workspaceRuntime{Sandbox: box, info: info, options: o}, nil
 }
 
-// localConfig is what the options say of commands on this machine.
+// localConfig is what the options say about commands on this machine.
 func (o *runtimeOptions) localConfig() sandbox.LocalConfig {
 	return sandbox.LocalConfig{
 		Inherit:     o.inherit,
@@ -70,7 +70,7 @@ func (o *runtimeOptions) localConfig() sandbox.LocalConfig {
 	}
 }
 
-// checkLocal refuses paths for local commands that make no sense, and makes them
+// checkLocal refuses invalid paths for local commands, and makes the others
 // absolute.
 func (o *runtimeOptions) checkLocal() error {
 	for _, paths := range [][]string{o.readable, o.writable} {
@@ -88,20 +88,20 @@ func (o *runtimeOptions) checkLocal() error {
 	return nil
 }
 
+// ErrUnprotected is returned where [ProtectionRequired] is set and the machine
+// cannot confine commands. The error also matches [ErrRuntimeStart].
+var ErrUnprotected = sandbox.ErrUnprotected
+
 // Protection says whether the commands of a local runtime are kept from the
 // rest of this machine.
 type Protection int
 
 // The protections. The zero value is ProtectionAuto.
 const (
-	ProtectionAuto     Protection = iota // as much as this machine allows, which may be nothing; see [RuntimeInfo]
-	ProtectionRequired                   // at least that of files, or an error
+	ProtectionAuto     Protection = iota // as much as this machine supports, possibly nothing; see [RuntimeInfo]
+	ProtectionRequired                   // at least "files", or an error
 	ProtectionOff                        // none: commands have the rights of this process
 )
-
-// ErrUnprotected is the error of a machine that cannot confine commands, where
-// [ProtectionRequired] asks for it. It comes with [ErrRuntimeStart].
-var ErrUnprotected = sandbox.ErrUnprotected
 
 // String returns "auto", "required" or "off".
 func (p Protection) String() string {
@@ -119,7 +119,8 @@ func (p Protection) String() string {
 // MarshalText encodes the protection as its name.
 func (p Protection) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText accepts the names. An empty text is ProtectionAuto.
+// UnmarshalText accepts the names that String returns. An empty text is
+// ProtectionAuto.
 func (p *Protection) UnmarshalText(text []byte) error {
 	switch s := strings.ToLower(strings.TrimSpace(string(text))); s {
 	case "", "auto":
@@ -137,12 +138,12 @@ func (p *Protection) UnmarshalText(text []byte) error {
 // WithLocalProtection says whether the commands of a local runtime are
 // confined. The default is [ProtectionAuto].
 //
-// Confined commands reach their workspace, a directory for temporary files and
-// caches of their own, and may read the system's programs and settings, the
-// tools that PATH and the like lead to, and the configuration of git.
-// [WithLocalReadable] and [WithLocalWritable] add to it. They can gain no rights,
-// as with sudo. The network stays open. On other systems than Linux there is no
-// protection.
+// Confined commands can write to their workspace, and to temporary files and
+// caches of their own. They can read the system's programs and settings, the
+// tools that PATH and similar variables point to, and the configuration of git.
+// [WithLocalReadable] and [WithLocalWritable] add to these. Commands cannot
+// gain rights, as with sudo. The network stays open. On systems other than
+// Linux there is no protection.
 func WithLocalProtection(p Protection) RuntimeOption {
 	return runtimeOption{"WithLocalProtection", func(o *runtimeOptions) { o.protection = p }}
 }
@@ -160,18 +161,11 @@ func WithLocalWritable(paths ...string) RuntimeOption {
 }
 
 // WithLocalEnv lets the commands of a local runtime inherit more variables of
-// this process, by their names. Unlike [WithEnv] it says nothing of containers.
+// this process, by their names. Unlike [WithEnv], it does not affect
+// containers.
 func WithLocalEnv(names ...string) RuntimeOption {
 	return runtimeOption{"WithLocalEnv", func(o *runtimeOptions) { o.inherit = append(o.inherit, names...) }}
 }
-
-// HardenProcess keeps other processes of the user from reading this process's
-// memory and environment, where keys are, and from tracing it. A program whose
-// local commands may not be confined should call it first of all, as the command
-// pygent does. The library does not do it by itself, since it concerns the whole
-// process: debuggers cannot attach, and there are no core dumps. It has no effect
-// on systems other than Linux.
-func HardenProcess() { supervise.Harden() }
 
 // LocalConfig says what commands may reach where they run on this machine.
 type LocalConfig struct {
@@ -185,3 +179,11 @@ func (c LocalConfig) options() []RuntimeOption {
 	opts := []RuntimeOption{WithLocalReadable(c.Readable...), WithLocalWritable(c.Writable...), WithLocalEnv(c.Env...)}
 	return given(opts, c.Protection, WithLocalProtection)
 }
+
+// HardenProcess keeps other processes of the user from reading this process's
+// memory and environment, where keys are, and from tracing it. A program whose
+// local commands may run unconfined should call it first, as the command pygent
+// does. The library does not do so by itself, because it concerns the whole
+// process: debuggers cannot attach, and there are no core dumps. It has no
+// effect on systems other than Linux.
+func HardenProcess() { supervise.Harden() }

@@ -44,7 +44,7 @@ func (opt runtimeOption) setRuntime(o *runtimeOptions) { opt.set(o) }
 
 // runtimeOptions are the settings of a runtime, checked by newRuntimeOptions.
 type runtimeOptions struct {
-	configured    bool // a loaded Config was given, so the environment has been read
+	configured    bool // a loaded Config was given, which includes the environment
 	docker        DockerMode
 	dockerHost    string
 	image         string
@@ -55,7 +55,7 @@ type runtimeOptions struct {
 	allowedHosts  []string
 	networkLimit  int64
 	askHosts      HostApprovalFunc // decides about hosts; nil where nobody does
-	canAskHosts   func() bool      // whether askHosts has anybody to ask now; nil is always
+	canAskHosts   func() bool      // whether there is anybody to ask now; nil means always
 	memory        int64
 	cpus          float64
 	pids          int64
@@ -66,18 +66,18 @@ type runtimeOptions struct {
 	gpus          string
 	publishPorts  []string
 	publish       []sandbox.Publication // publishPorts, parsed
-	sharedFiles   *bool                 // nil: as the engine's address suggests
+	sharedFiles   *bool                 // nil: decided by the engine's address
 	env           []string
 	protection    Protection
 	readable      []string // by confined local commands
 	writable      []string // likewise
-	inherit       []string // variables that local commands get besides
+	inherit       []string // likewise, to write
 	events        func(RuntimeEvent)
 	queue         *sandbox.Events // passes events on
 	logger        *slog.Logger
-	keepLeftovers bool // of earlier processes
+	keepLeftovers bool // do not remove what earlier processes left
 
-	// Tests change what follows.
+	// Only tests set the fields below.
 	pace        sandbox.Pace
 	noGuest     bool                                                                       // commands of a container run by plain exec
 	confinement func(context.Context) confine.Support                                      // what this machine allows; nil asks it
@@ -85,8 +85,9 @@ type runtimeOptions struct {
 	ownedBy     *owner.Self                                                                // nil is this process
 }
 
-// newRuntimeOptions applies opts to what the environment says, unless a Config
-// among them has read it, and to the defaults, and checks the outcome.
+// newRuntimeOptions applies opts to the defaults and to the settings of the
+// environment, which a Config among them includes already. It checks the
+// outcome.
 func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
 	o := applyRuntimeOptions(opts)
 	if !o.configured {
@@ -115,8 +116,7 @@ func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 	return o
 }
 
-// check refuses values that make no sense, and completes paths, ports and the
-// environment.
+// check refuses invalid values, and completes paths, ports and the environment.
 func (o *runtimeOptions) check() error {
 	switch {
 	case o.docker < DockerAuto || o.docker > DockerNever:
@@ -159,7 +159,38 @@ func (o *runtimeOptions) check() error {
 	return err
 }
 
-// sandboxConfig is what the options say of any sandbox.
+// checkContainer refuses invalid GPUs and mounts, and completes the mounts.
+func (o *runtimeOptions) checkContainer() error {
+	if err := docker.CheckGPUs(o.gpus); err != nil {
+		return err
+	}
+	for i, m := range o.mounts {
+		if m.Source == "" || !path.IsAbs(m.Target) {
+			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
+		}
+		source, err := filepath.Abs(m.Source)
+		if err != nil {
+			return fmt.Errorf("mount %q: %w", m.Source, err)
+		}
+		o.mounts[i].Source = source
+	}
+	return nil
+}
+
+// checkNetwork refuses invalid hosts.
+func (o *runtimeOptions) checkNetwork() error {
+	for _, s := range o.allowedHosts {
+		if _, err := egress.ParsePattern(s); err != nil {
+			return err
+		}
+	}
+	if len(o.allowedHosts) > 0 && o.network != noNetwork && o.docker != DockerNever {
+		return fmt.Errorf("the network %q reaches every host: leave it out, or the allowed hosts", o.network)
+	}
+	return nil
+}
+
+// sandboxConfig is what the options say about any sandbox.
 func (o *runtimeOptions) sandboxConfig() sandbox.Config {
 	return sandbox.Config{
 		Workspace:     o.workspace,
@@ -187,9 +218,9 @@ func WithWorkspace(dir string) RuntimeOption {
 	return runtimeOption{"WithWorkspace", func(o *runtimeOptions) { o.workspace = dir }}
 }
 
-// WithInitialFiles copies files and directories into the new workspace. Each
-// is "src", which keeps its base name, or "src:dest". A link by that name is what
-// it leads to; links below it are copied as links.
+// WithInitialFiles copies files and directories into the new workspace. Each is
+// "src", which keeps its base name, or "src:dest". If src itself is a link, its
+// target is copied; links below it are copied as links.
 func WithInitialFiles(paths ...string) RuntimeOption {
 	return runtimeOption{"WithInitialFiles", func(o *runtimeOptions) {
 		for _, path := range paths {
@@ -205,30 +236,31 @@ func WithEnv(env ...string) RuntimeOption {
 	return runtimeOption{"WithEnv", func(o *runtimeOptions) { o.env = append(o.env, env...) }}
 }
 
-// DefaultMaxCopyBytes is how many bytes of data [Runtime.ExportFile], and the
-// bringing back of a workspace from another machine, copy to this one at most.
+// DefaultMaxCopyBytes is how many bytes of data are copied to this machine at
+// most, by [Runtime.ExportFile] or when a workspace is brought back from an
+// engine.
 const DefaultMaxCopyBytes = 4 << 30
 
-// MaxCopyBytes sets how many bytes of data one call of [Runtime.ExportFile],
-// and the bringing back of a workspace, may copy to this machine. Default:
+// MaxCopyBytes limits how many bytes of data one call of [Runtime.ExportFile],
+// or bringing back a workspace, may copy to this machine. Default:
 // [DefaultMaxCopyBytes].
 func MaxCopyBytes(bytes int64) RuntimeOption {
 	return runtimeOption{"MaxCopyBytes", func(o *runtimeOptions) { o.copyLimit = bytes }}
 }
 
-// OnRuntimeEvent calls emit for what happens outside of commands: a fallback,
-// a pull, a start, a loss. Calls come one at a time, in order, from a goroutine
-// of the runtime, and hold nothing up: emit may call the runtime. No call begins
-// once Cleanup has.
+// OnRuntimeEvent calls emit for what happens besides commands: a fallback, a
+// pull, a start, a loss. Calls come one at a time, in order, from a goroutine
+// of the runtime. Nothing waits for them, so emit may call the runtime. No call
+// begins after Cleanup has.
 func OnRuntimeEvent(emit func(RuntimeEvent)) RuntimeOption {
 	return runtimeOption{"OnRuntimeEvent", func(o *runtimeOptions) { o.events = emit }}
 }
 
-// RuntimeEvent is something a runtime tells while it works.
+// RuntimeEvent is something that a runtime reports while it works.
 type RuntimeEvent struct {
 	Kind    RuntimeEventKind `json:"kind"`
 	Text    string           `json:"text,omitempty"`    // for people
-	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it has no measure
+	Current int64            `json:"current,omitempty"` // progress so far, in bytes; 0 when it cannot be measured
 	Total   int64            `json:"total,omitempty"`   // the whole; 0 when unknown
 	Host    *HostUse         `json:"host,omitempty"`    // of RuntimeNetwork
 }
@@ -242,13 +274,13 @@ const (
 	RuntimePull     RuntimeEventKind = "pull"     // an image is being pulled
 	RuntimeStarted  RuntimeEventKind = "started"  // the container runs
 	RuntimeLost     RuntimeEventKind = "lost"     // the container died, or does not answer; the next command gets a new one
-	RuntimeLimited  RuntimeEventKind = "limited"  // this machine or image keeps less hold of commands than others: see Text
+	RuntimeLimited  RuntimeEventKind = "limited"  // commands are confined less than usual on this machine or in this image: see Text
 	RuntimeFailed   RuntimeEventKind = "failed"   // the container cannot start: see [ErrRuntimeStart]
-	RuntimeNetwork  RuntimeEventKind = "network"  // commands reached a host, or were refused: Host. Once for each while commands run
+	RuntimeNetwork  RuntimeEventKind = "network"  // a host was reached or refused: Host. Once for each host while commands run
 )
 
-// newRuntimeEvents returns what logs the events of a runtime and hands them to
-// emit, which may be nil.
+// newRuntimeEvents returns a queue that logs the events of a runtime and hands
+// them to emit, which may be nil.
 func newRuntimeEvents(emit func(RuntimeEvent), logger *slog.Logger) *sandbox.Events {
 	if emit == nil {
 		return sandbox.NewEvents(nil, logger)
@@ -312,9 +344,9 @@ func BashMaxOutput(n int) BashOption {
 	}
 }
 
-// sibling describes how to make a runtime of the same kind and with the same
+// sibling describes how to make a runtime of the same kind with the same
 // limits, but with a temporary workspace of its own and no initial files. The
-// environment may hold secrets, so it comes apart.
+// environment is returned separately, because it may hold secrets.
 func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 	o := r.options
 	c := ContainerConfig{Docker: DockerNever}
@@ -346,9 +378,9 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local}, slices.Clone(o.env)
 }
 
-// options are those of a runtime for a task. Only without a parent do the
-// environment and the task's profile have a say in what it is; its workspace is
-// its own in any case.
+// options returns the options of a runtime for a task. The environment and the
+// task's profile affect them only if there is no parent; the workspace is the
+// task's own in any case.
 func (t TaskRuntime) options(env []string) []RuntimeOption {
 	return slices.Concat(
 		[]RuntimeOption{runtimeOption{"", func(o *runtimeOptions) { o.configured = o.configured || t.Kind != "" }}},
@@ -356,14 +388,14 @@ func (t TaskRuntime) options(env []string) []RuntimeOption {
 		t.Local.options(),
 		[]RuntimeOption{WithEnv(env...), runtimeOption{"", func(o *runtimeOptions) {
 			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
-			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // its parent has swept, or was not to
+			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // the parent has removed leftovers, or must not
 		}}},
 	)
 }
 
-// writableDirs returns the directories of this machine that commands can write
-// to and that stay: the workspace, what is mounted into a container, and what
-// commands without one were given.
+// writableDirs returns the lasting directories of this machine that commands
+// can write to: the workspace, what is mounted into a container, and what local
+// commands were given.
 func (o *runtimeOptions) writableDirs(inContainer, local bool) []string {
 	var dirs []string
 	add := func(name string) {
@@ -381,7 +413,7 @@ func (o *runtimeOptions) writableDirs(inContainer, local bool) []string {
 			add(name)
 		}
 	}
-	// A relative path means what it means now.
+	// A relative path is resolved now, before the working directory can change.
 	if dir, err := filepath.Abs(o.workspace); err == nil && o.workspace != "" {
 		dirs = append(dirs, dir)
 	}
@@ -396,39 +428,8 @@ func writableDirs(opts []RuntimeOption) ([]string, error) {
 	return o.writableDirs(true, o.docker != DockerRequired), nil
 }
 
-// checkContainer refuses GPUs and mounts that make no sense, and completes the
-// mounts.
-func (o *runtimeOptions) checkContainer() error {
-	if err := docker.CheckGPUs(o.gpus); err != nil {
-		return err
-	}
-	for i, m := range o.mounts {
-		if m.Source == "" || !path.IsAbs(m.Target) {
-			return fmt.Errorf("mount %q at %q: want a source, and a target that is an absolute path", m.Source, m.Target)
-		}
-		source, err := filepath.Abs(m.Source)
-		if err != nil {
-			return fmt.Errorf("mount %q: %w", m.Source, err)
-		}
-		o.mounts[i].Source = source
-	}
-	return nil
-}
-
-// checkNetwork refuses hosts that make no sense.
-func (o *runtimeOptions) checkNetwork() error {
-	for _, s := range o.allowedHosts {
-		if _, err := egress.ParsePattern(s); err != nil {
-			return err
-		}
-	}
-	if len(o.allowedHosts) > 0 && o.network != noNetwork && o.docker != DockerNever {
-		return fmt.Errorf("the network %q reaches every host: leave it out, or the allowed hosts", o.network)
-	}
-	return nil
-}
-
-// WritableDirs returns the directories of this machine that commands can write to
-// and that stay: the workspace, and what else they were given. Files of a program
-// that lie there may become links at any time. The error is one of the settings.
+// WritableDirs returns the lasting directories of this machine that commands
+// can write to: the workspace, and others that they were given. A program must
+// expect that commands replace its files there by links. The error is about
+// invalid settings.
 func (c Config) WritableDirs() ([]string, error) { return writableDirs(c.RuntimeOptions()) }

@@ -22,18 +22,20 @@ import (
 )
 
 // RunInteractive talks with the user: it reads messages line by line from
-// standard input, or what [WithIO] set, and shows what the agent does. A reply
-// ends the agent's turn. Lines that begin with "/" are commands: /help lists
-// them. Ctrl-C interrupts the turn, and, when there is none, leaves at the
-// second press. It returns at /exit, at the end of the input, and when ctx ends.
+// standard input, or from what [WithIO] set, and shows what the agent does. A
+// reply ends the agent's turn. Lines that begin with "/" are commands; /help
+// lists them. Ctrl-C interrupts a turn. Between turns, pressing it twice leaves
+// the session. RunInteractive returns at /exit, at the end of the input, and
+// when ctx ends.
 //
-// A person at a terminal is asked about calls that need approval, which on the
-// local runtime all do that run a command or write a file; see [WithConfirmBash].
-// Only a line that is typed half a second after the question is shown, or later,
-// answers it, and "always" covers what the question says, for this session. Where
-// the input is no terminal, nobody is asked, and such calls are denied: what comes
-// through a pipe was written before the question. Where commands cannot run
-// because the container does not start, that is said as soon as it is known.
+// A person at a terminal is asked about calls that need approval. On the local
+// runtime these are all calls that run a command or write a file; see
+// [WithConfirmBash]. Only a line that is typed at least half a second after the
+// question is shown answers it. The answer "always" covers what the question
+// says, for this session. If the input is not a terminal, nobody is asked and
+// such calls are denied, because what comes through a pipe was written before
+// the question. If commands cannot run because the container does not start,
+// the session says so as soon as it is known.
 func (a *Agent) RunInteractive(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -57,8 +59,8 @@ func (a *Agent) RunInteractive(ctx context.Context) error {
 	return s.talk.Hold(ctx, s.act)
 }
 
-// WithResume has [Agent.RunInteractive] begin by going on with the run that the
-// history was left with, as [Agent.Resume] does. In a session, /resume does the
+// WithResume has [Agent.RunInteractive] begin by resuming the run that the
+// history ends with, as [Agent.Resume] does. In a session, /resume does the
 // same.
 func WithResume(resume bool) Option { return option(func(o *options) { o.resume = resume }) }
 
@@ -68,17 +70,17 @@ type Command struct {
 	Summary string // one line for /help
 	Help    string // what /help NAME adds; may be empty
 
-	// Run carries the command out and writes what the user should see to out,
+	// Run carries the command out and writes its output for the user to out,
 	// which makes control characters visible.
 	Run func(ctx context.Context, a *Agent, args string, out io.Writer) error
 }
 
-// commands are those of every session of the process.
+// commands are the commands of every session of the process.
 var commands = slash.New(
 	slash.Command[*Agent]{
 		Name:    "resume",
 		Summary: "go on with a run that was interrupted",
-		Run: func(context.Context, *Agent, string, io.Writer) error { // without arguments, act does it
+		Run: func(context.Context, *Agent, string, io.Writer) error { // act handles /exit without arguments
 			return errors.New("/resume takes no arguments")
 		},
 	},
@@ -108,8 +110,8 @@ type session struct {
 	talk    *console.Talk
 	consent *console.Consent
 	show    func(Event)
-	repairs []string                        // of the history, which the banner tells
-	inTurn  atomic.Pointer[context.Context] // of the turn that goes on; nil between turns
+	repairs []string                        // of the history, for the banner
+	inTurn  atomic.Pointer[context.Context] // the context of the current turn; nil between turns
 }
 
 func newSession(a *Agent) *session {
@@ -130,7 +132,7 @@ func newSession(a *Agent) *session {
 	}
 }
 
-// act does what a message of the user says.
+// act carries out a line of the user.
 func (s *session) act(ctx context.Context, text string) (err error) {
 	switch {
 	case text == "/resume":
@@ -147,8 +149,8 @@ func (s *session) act(ctx context.Context, text string) (err error) {
 	return err
 }
 
-// command carries out a line that begins with a slash. The terminal is as the
-// command expects it.
+// command carries out a line that begins with a slash. Meanwhile the terminal
+// is in its normal mode.
 func (s *session) command(ctx context.Context, text string) error {
 	c, args, err := commands.Find(text)
 	if err != nil {
@@ -181,7 +183,7 @@ func (s *session) turn(ctx context.Context, run func(...RunOption) (*Result, err
 	return nil
 }
 
-// outcome says what the events of the turn did not.
+// outcome shows what the events of the turn did not tell.
 func (s *session) outcome(r *Result) {
 	switch r.Status {
 	case StatusReplied:
@@ -201,8 +203,8 @@ func (s *session) outcome(r *Result) {
 	}
 }
 
-// event shows an event: in a turn every one, and between turns what is worth an
-// interruption. What the banner said is not repeated.
+// event shows an event: every one during a turn, and between turns only those
+// worth an interruption. It does not repeat what the banner said.
 func (s *session) event(e Event) {
 	said := e.Type == EventWarning && slices.ContainsFunc(s.repairs, func(r string) bool { return strings.Contains(e.Text, r) })
 	pulls := e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
@@ -211,8 +213,8 @@ func (s *session) event(e Event) {
 	}
 }
 
-// showEvents has the session hear the agent's events, those between turns
-// included. It returns a function that ends this.
+// showEvents has the session get the agent's events, including those between
+// turns, until the returned function is called.
 func (s *session) showEvents() (end func()) {
 	a := s.agent
 	events := a.handlerFeed(s.event)
@@ -228,7 +230,8 @@ func (s *session) showEvents() (end func()) {
 	}
 }
 
-// tellOfStart says that commands cannot run, once that is known.
+// tellOfStart tells the user that commands cannot run, as soon as that is
+// known.
 func (s *session) tellOfStart(ctx context.Context) {
 	rt, ok := s.agent.runtime.(Starter)
 	if !ok {
@@ -244,8 +247,8 @@ func (s *session) tellOfStart(ctx context.Context) {
 	}
 }
 
-// banner says who answers, where commands run, and with what the conversation
-// begins.
+// banner shows the persona, where commands run, and the state of the
+// conversation.
 func (s *session) banner(ctx context.Context) {
 	info := s.agent.describe(ctx)
 	where := "locally, on this machine"
@@ -267,9 +270,9 @@ func (s *session) banner(ctx context.Context) {
 	}
 }
 
-// askForCommands has the user approve calls, and makes bash ask on the local
-// runtime, where commands are not contained, unless that was decided. It
-// returns a function that restores what was.
+// askForCommands has the user approve calls. On the local runtime, where
+// commands are not contained, it also makes bash calls need approval, unless an
+// option decided that. It returns a function that restores the earlier state.
 func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	approve, confirm := s.agent.approval()
 	asked, ask := approve, confirm
@@ -283,8 +286,8 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	return func() { s.agent.setApproval(approve, confirm) }
 }
 
-// approve asks the user about a call. Only yes is yes; words are the reason for
-// a no, and what may be a slip is asked again.
+// approve asks the user about a call. Only a yes allows it. Other words are the
+// reason for a denial, and a likely typing error is asked about again.
 func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) {
 	if taskOf(ctx) != "" {
 		return Decision{Reason: "the user is not asked about background tasks here; do it yourself"}, nil
@@ -293,7 +296,7 @@ func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) 
 	return Decision{Allow: d.Allow, Reason: d.Reason}, err
 }
 
-// approvalOf says what there is to know of a call before it is allowed.
+// approvalOf describes a call for the question.
 func (s *session) approvalOf(call ToolCall) console.Request {
 	where := "on your machine"
 	if s.agent.runtime.UseDocker() {
@@ -318,8 +321,8 @@ func (s *session) approvalOf(call ToolCall) console.Request {
 	return console.Request{Head: "Allow this call?", Text: words, Always: "this very call", Scope: words}
 }
 
-// askForHosts has the user decide about hosts that commands want to reach, where
-// a person can be asked and commands have no network of their own. It returns a
+// askForHosts has the user decide about hosts that commands want to reach, if a
+// person can be asked and commands have no network of their own. It returns a
 // function that ends this.
 func (s *session) askForHosts() (end func()) {
 	if !s.talk.Person() || !s.agent.runtime.UseDocker() {
@@ -329,11 +332,11 @@ func (s *session) askForHosts() (end func()) {
 	return func() { s.agent.setHostApproval(nil) }
 }
 
-// errBetweenTurns is why nobody is asked about what a background job does while
-// the user writes the next message.
+// errBetweenTurns is the reason for refusing the hosts of a background job
+// while the user writes the next message.
 var errBetweenTurns = errors.New("the user is asked during a turn only")
 
-// approveHosts asks the user about hosts, about all of them together.
+// approveHosts asks the user about all hosts of the request at once.
 func (s *session) approveHosts(ctx context.Context, r HostRequest) (HostDecision, error) {
 	turn := s.inTurn.Load()
 	if turn == nil {
@@ -349,8 +352,8 @@ func (s *session) approveHosts(ctx context.Context, r HostRequest) (HostDecision
 	return HostDecision{Allow: d.Allow, Session: d.Session, Reason: d.Reason}, err
 }
 
-// keepHosts allows hosts for good, in the user's own configuration. Where that
-// cannot be written they are allowed for the session.
+// keepHosts allows hosts permanently in the user's own configuration. If that
+// file cannot be written, they are allowed for the session.
 func (s *session) keepHosts(hosts []string) {
 	path := s.agent.opts.homeFile
 	if path == "" {
@@ -378,8 +381,8 @@ func eventPrinter(to *console.Printer) func(Event) {
 	return func(e Event) { to.News(func(t *console.Text) { printEvent(t, e) }) }
 }
 
-// printEvent writes an event. Of a background task it tells how it comes along,
-// and no more: several at work would write into one another.
+// printEvent writes an event. For a background task it writes only the
+// progress, because the output of several tasks would mix.
 func printEvent(t *console.Text, e Event) {
 	if e.Task != "" {
 		if e.Type == EventTask {
@@ -416,7 +419,7 @@ func printEvent(t *console.Text, e Event) {
 }
 
 // outputShown returns what is shown of a call's result. The command was shown
-// when it began, and how a run ends is said when it did.
+// when it began, and the end of the run is shown when it ends.
 func outputShown(e Event) string {
 	if e.Output.End != "" {
 		return ""
@@ -428,9 +431,9 @@ func outputShown(e Event) string {
 	return text
 }
 
-// printRuntime writes what a runtime tells. It leaves out the progress of a
-// download, since plain text cannot be drawn over, and that the runtime cannot
-// start, which the run reports as its error.
+// printRuntime writes an event of the runtime. It leaves out the progress of a
+// download, since plain text cannot be overwritten, and a failed start, which
+// the run reports as its error.
 func printRuntime(t *console.Text, e Event) {
 	pulls := e.Runtime.Kind == RuntimePull && e.Runtime.Current > 0 && e.Runtime.Current < e.Runtime.Total
 	if !pulls && e.Runtime.Kind != RuntimeFailed {

@@ -21,10 +21,10 @@ var (
 	ErrTaskExists = errors.New("another task has this id")
 	// ErrTooManyTasks is returned when as many tasks run as may run at once.
 	ErrTooManyTasks = crew.ErrNoRoom
-	// ErrTaskDepth is returned when an agent may not delegate because it works on
-	// a task itself.
+	// ErrTaskDepth is returned when an agent that works on a task tries to
+	// delegate and may not.
 	ErrTaskDepth = errors.New("an agent that works on a task may not delegate here")
-	// ErrTaskRunning is returned for what can only be done to a task at rest.
+	// ErrTaskRunning is returned for an operation that requires a task at rest.
 	ErrTaskRunning = crew.ErrRunning
 	// ErrTaskManagerClosed is returned by a manager after Close.
 	ErrTaskManagerClosed = crew.ErrClosed
@@ -33,41 +33,42 @@ var (
 // TaskState is where a task is in its life.
 type TaskState string
 
-// The states of a task. The first two are those of a task at work; in all
-// others it rests, and a message sets it going again.
+// The states of a task. In the first two the task is at work; in all others it
+// is at rest, until a message starts it again.
 const (
 	TaskQueued       TaskState = "queued"        // waits for room
 	TaskRunning      TaskState = "running"       // its agent works
 	TaskAwaitingUser TaskState = "awaiting_user" // its agent asked a question
 	TaskFinished     TaskState = "finished"      // its agent said it is done
-	TaskTimedOut     TaskState = "timed_out"     // a step, or the whole, took too long
+	TaskTimedOut     TaskState = "timed_out"     // a step, or the whole task, took too long
 	TaskCancelled    TaskState = "cancelled"     // by Cancel, Close, or the end of its parent
 	TaskFailed       TaskState = "failed"        // an error, or a limit other than time
 )
 
-// AtRest reports whether nothing happens to the task by itself any more.
+// AtRest reports whether the task's state changes only from outside, as by a
+// message.
 func (s TaskState) AtRest() bool { return s != TaskQueued && s != TaskRunning }
 
-// TaskStatus is what is known of a task at one moment. It is a value: later
-// changes of the task do not show in it.
+// TaskStatus is the status of a task at one moment. It is a value: later
+// changes of the task do not affect it.
 type TaskStatus struct {
 	ID      string    `json:"id"`
 	Parent  string    `json:"parent,omitempty"` // the id of the agent that delegated it
 	State   TaskState `json:"state"`
-	Reason  string    `json:"reason,omitempty"` // the state in words, where there is more to say
+	Reason  string    `json:"reason,omitempty"` // the state in words, if there is more to say
 	Prompt  string    `json:"prompt"`
 	Persona Persona   `json:"persona,omitzero"`
-	Depth   int       `json:"depth"` // 1 for a task of an agent that is no task itself
+	Depth   int       `json:"depth"` // 1 for a task of an agent that does not work on a task itself
 
 	Created time.Time `json:"created"`
 	Started time.Time `json:"started,omitzero"` // of the last run
 	Ended   time.Time `json:"ended,omitzero"`   // of the last run; zero while it goes on
 
-	Runs      int           `json:"runs"` // how often it was set going; messages do so again
+	Runs      int           `json:"runs"` // how often it was started, by messages too
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
 	Usage     Usage         `json:"usage"`
-	Timeout   time.Duration `json:"-"`                // the limit that was reached, when timed out; in JSON timeout_seconds
+	Timeout   time.Duration `json:"-"`                // the limit that was reached, when timed out; timeout_seconds in JSON
 	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
@@ -115,17 +116,17 @@ func (s TaskStatus) Elapsed(now time.Time) time.Duration {
 	return s.Ended.Sub(s.Started)
 }
 
-// errTaskTimeout is the cause with which the context of a task ends at its limit.
+// errTaskTimeout is the cause of the end of a task's context at its time limit.
 var errTaskTimeout = errors.New("the task took too long")
 
-// taskCancelled is the cause with which a cancelled task's context ends.
+// taskCancelled is the cause of the end of a cancelled task's context.
 type taskCancelled struct{ reason string }
 
 // Error says why the task was cancelled.
 func (c *taskCancelled) Error() string { return cmp.Or(c.reason, "the task was cancelled") }
 
-// end turns the end of a run into a state: by its result, the limits it had, why
-// its context ended, and its error.
+// end derives the state from the end of a run: from its result, its limits, the
+// cause of its context's end, and its error.
 func (s *TaskStatus) end(limits Limits, cause, err error) {
 	var cancelled *taskCancelled
 	result := cmp.Or(s.Result, &Result{})
@@ -148,7 +149,7 @@ func (s *TaskStatus) end(limits Limits, cause, err error) {
 	}
 }
 
-// count keeps a status up to date while a run goes on.
+// count updates the status with an event of the current run.
 func (s *TaskStatus) count(e Event) {
 	switch e.Type {
 	case EventText, EventReasoning:
@@ -165,18 +166,18 @@ func (s *TaskStatus) count(e Event) {
 	s.LastEvent = &e
 }
 
-// cancel makes a status that of a task that was cancelled.
+// cancel sets the state of a cancelled task.
 func (s *TaskStatus) cancel(reason string) {
 	s.State, s.Reason, s.Ended = TaskCancelled, reason, time.Now()
 }
 
-// renew begins a further run, of which nothing of the one before is true.
+// renew begins a further run: it clears what belongs to the one before.
 func (s *TaskStatus) renew(state TaskState) {
 	s.State, s.Reason, s.Timeout, s.Result = state, "", 0, nil
 	s.Started, s.Ended = time.Time{}, time.Time{}
 }
 
-// MarshalJSON gives the limit that was reached in seconds.
+// MarshalJSON encodes the timeout in seconds.
 func (s TaskStatus) MarshalJSON() ([]byte, error) {
 	type plain TaskStatus
 	return json.Marshal(struct {
@@ -199,7 +200,7 @@ func (s *TaskStatus) UnmarshalJSON(data []byte) error {
 // versions it does not know.
 const taskSpecVersion = 1
 
-// Limits of a task when nothing is said.
+// Limits of a task that sets none.
 const (
 	// DefaultTaskStepTimeout is how long a step of a task may take.
 	DefaultTaskStepTimeout = 5 * time.Minute
@@ -207,21 +208,22 @@ const (
 	DefaultTaskMaxTime = 20 * time.Minute
 	// DefaultMaxTasks is how many tasks of a manager run at once.
 	DefaultMaxTasks = 3
-	// DefaultTaskDepth is how deep agents delegate: tasks do not.
+	// DefaultTaskDepth is how deep agents delegate: those that work on tasks do
+	// not.
 	DefaultTaskDepth = 1
 )
 
 // TaskSpec describes a task so that it can be carried out elsewhere: it is a
-// small JSON value that holds no functions and no secrets. What only this
-// process has, such as a Model, reaches a task through its profile.
+// small JSON value without functions and secrets. What only this process has,
+// such as a Model, reaches the task through its profile.
 type TaskSpec struct {
 	Version int         `json:"version"`
 	ID      string      `json:"id"`
 	Parent  string      `json:"parent,omitempty"`  // the id of the agent that delegates
-	Profile string      `json:"profile,omitempty"` // see [RegisterTaskProfile]; empty is the manager's own
+	Profile string      `json:"profile,omitempty"` // see [RegisterTaskProfile]; empty means the manager's own
 	Prompt  string      `json:"prompt"`
-	Persona Persona     `json:"persona,omitzero"` // zero is the profile's
-	Model   string      `json:"model,omitempty"`  // a model's name; empty is the profile's
+	Persona Persona     `json:"persona,omitzero"` // zero means the profile's
+	Model   string      `json:"model,omitempty"`  // a model's name; empty means the profile's
 	Depth   int         `json:"depth"`            // of the task's agent, at least 1
 	Files   string      `json:"files,omitempty"`  // "sha256:…" of the tar with the files to begin with
 	Runtime TaskRuntime `json:"runtime,omitzero"`
@@ -234,13 +236,14 @@ type TaskRuntime struct {
 	// Kind is "docker", "local", "custom" for a runtime that only the parent
 	// can make, or empty for the profile's.
 	Kind string `json:"kind,omitempty"`
-	// Container is how the parent's container is made, or that there is none.
+	// Container says how to make the container, as the parent's was made, or
+	// that there is none.
 	Container ContainerConfig `json:"container,omitzero"`
-	// Local is what commands may reach where there is no container.
+	// Local says what commands may reach if there is no container.
 	Local LocalConfig `json:"local,omitzero"`
 }
 
-// taskID is what an id may look like: it becomes part of names and messages.
+// taskID is the form of an id, which becomes part of names and messages.
 var taskID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
 
 // check refuses a spec that no executor could carry out.
@@ -282,13 +285,13 @@ type TaskOption func(*taskOptions)
 type taskOptions struct {
 	taskRequest
 	id      string
-	private []TaskProfile // of this task alone
-	call    *callInfo     // by which an agent delegates the task; nil for none
-	err     error         // of an option that cannot be followed
+	private []TaskProfile // for this task only
+	call    *callInfo     // the tool call by which an agent delegates the task; nil for none
+	err     error         // of an invalid option
 }
 
-// taskRequest is what a task was asked for, but for what cannot be compared:
-// functions, models given as values, and the parent's runtime.
+// taskRequest is the part of a request for a task that can be compared. It
+// leaves out functions, models given as values, and the parent's runtime.
 type taskRequest struct {
 	parent  string // the id of the agent that delegates
 	prompt  string
@@ -302,17 +305,18 @@ type taskRequest struct {
 }
 
 // WithTaskID sets the task's id, 1 to 64 letters, digits, dots, dashes or
-// underscores. Starting a task a second time by the same request changes
-// nothing; another request with its id is refused with [ErrTaskExists].
-// Requests are the same when parent agent, prompt and options are; functions
-// and models given as values, which cannot be compared, do not count. Default:
-// a new id; the delegation tools derive it from the call.
+// underscores. Starting a task again by the same request has no effect; a
+// different request with its id is refused with [ErrTaskExists]. Requests are
+// the same if parent agent, prompt and options are; functions and models given
+// as values cannot be compared and are ignored. Default: a new id; the
+// delegation tools derive it from the call.
 func WithTaskID(id string) TaskOption { return func(o *taskOptions) { o.id = id } }
 
-// WithTaskCall has an agent delegate the task: the one whose tool call ctx is
-// the context of. It is told of the end, the tokens and the time of its run bound
-// the task, and its own depth counts. The delegation tools do so themselves. A
-// context that is not that of a tool call is an error.
+// WithTaskCall makes an agent the one that delegates the task: the agent whose
+// tool call has the context ctx. The agent is told when the task ends, the
+// tokens and the time of its run bound the task, and its own depth counts. The
+// delegation tools use this option. A context that does not belong to a tool
+// call is an error.
 func WithTaskCall(ctx context.Context) TaskOption {
 	return func(o *taskOptions) {
 		if o.call = callOf(ctx); o.call == nil {
@@ -344,8 +348,8 @@ func WithTaskModel(m Model) TaskOption {
 	})
 }
 
-// WithTaskProfile adds a profile for this task alone, after the one it is named.
-// Functions do not leave this process: a task that has to be carried out
+// WithTaskProfile adds a profile for this task only, after the one it names.
+// Functions cannot leave this process: a task that is to be carried out
 // elsewhere needs a profile with a name.
 func WithTaskProfile(p TaskProfile) TaskOption {
 	return func(o *taskOptions) {
@@ -355,19 +359,26 @@ func WithTaskProfile(p TaskProfile) TaskOption {
 	}
 }
 
-// WithTaskLimits bounds the task; fields that are zero keep the manager's.
+// WithTaskLimits bounds the task. Zero fields have the manager's values.
 func WithTaskLimits(l Limits) TaskOption {
 	return func(o *taskOptions) { o.limits = l.or(o.limits) }
 }
 
-// WithTaskProfileName chooses a profile of [RegisterTaskProfile].
+// WithTaskProfileName chooses a profile that [RegisterTaskProfile] added.
 func WithTaskProfileName(name string) TaskOption {
 	return func(o *taskOptions) { o.profile = name }
 }
 
-// WithTaskQueue has the task wait its turn when as many run as may. Without it
-// that is an error.
+// WithTaskQueue has the task wait if the maximum number of tasks is running.
+// Without it that is an error.
 func WithTaskQueue() TaskOption { return func(o *taskOptions) { o.queue = true } }
+
+// SendOption adjusts a message to a task.
+type SendOption func(*taskInput)
+
+// WithMessageID names a message. Sending a second one of the same name to the
+// task has no effect, so a failed Send can be repeated safely.
+func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
 
 // taskError names the task in an error.
 func taskError(id string, err error) error {
@@ -377,8 +388,8 @@ func taskError(id string, err error) error {
 	return &errorOfTask{id: id, err: err}
 }
 
-// errorOfTask is an error that a task had, or that its runtime had: whoever asks
-// about the task may be fine.
+// errorOfTask is an error inside a task or its runtime, as opposed to one of
+// the caller, whose own runtime may work.
 type errorOfTask struct {
 	id  string
 	err error
@@ -389,10 +400,3 @@ func (e *errorOfTask) Error() string { return fmt.Sprintf("task %s: %v", e.id, e
 
 // Unwrap returns the cause.
 func (e *errorOfTask) Unwrap() error { return e.err }
-
-// SendOption adjusts a message to a task.
-type SendOption func(*taskInput)
-
-// WithMessageID names a message: sending a second one of the same name to the task
-// does nothing, so that a failed Send can be repeated safely.
-func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }

@@ -20,11 +20,11 @@ import (
 )
 
 // TaskProfile makes the options of the agent that works on a task: its model,
-// its tools, its rules. It is where functions and secrets of this process come
-// in, because a [TaskSpec] has none. The options are added to those of the
-// manager's agents. What the spec itself says wins: persona, model name,
-// limits; and so does its runtime, unless the profile gives one by
-// [WithRuntime], which the task then owns.
+// its tools, its rules. It provides functions and secrets of this process,
+// which a [TaskSpec] cannot hold. The options are added to those of the
+// manager's agents. The spec's own persona, model name and limits override
+// them. So does its runtime, unless the profile gives one by [WithRuntime],
+// which the task then owns.
 //
 // A profile must honour ctx and may be called by many goroutines.
 type TaskProfile func(ctx context.Context, spec TaskSpec) ([]Option, error)
@@ -36,7 +36,7 @@ var taskProfiles struct {
 }
 
 // RegisterTaskProfile names a profile for the tasks of this process, replacing
-// one of the same name. A process that carries out tasks of others has to
+// one of the same name. A process that carries out tasks for others must
 // register the profiles that they name.
 func RegisterTaskProfile(name string, p TaskProfile) error {
 	if !taskID.MatchString(name) {
@@ -54,7 +54,8 @@ func RegisterTaskProfile(name string, p TaskProfile) error {
 	return nil
 }
 
-// taskProfile returns the profile of the given name; the empty one adds nothing.
+// taskProfile returns the profile with the given name. The empty name is a
+// profile that adds nothing.
 func taskProfile(name string) (TaskProfile, error) {
 	if name == "" {
 		return func(context.Context, TaskSpec) ([]Option, error) { return nil, nil }, nil
@@ -71,10 +72,10 @@ func taskProfile(name string) (TaskProfile, error) {
 	return nil, fmt.Errorf("no task profile %q; the profiles are: %s", name, strings.Join(names, ", "))
 }
 
-// taskPrivate is what a task needs and its spec must not hold.
+// taskPrivate is what a task needs but its spec must not hold.
 type taskPrivate struct {
-	files    string                                     // the reference to the files to begin with; empty once unpacked
-	profiles []TaskProfile                              // of this task alone
+	files    string                                     // the reference to the task's first files; empty once they are unpacked
+	profiles []TaskProfile                              // for this task only
 	env      []string                                   // of the parent's commands
 	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
 }
@@ -86,8 +87,9 @@ type TaskRuntimeMaker interface {
 	NewTaskRuntime(ctx context.Context) (Runtime, error)
 }
 
-// taskRuntimeOf tells how to make runtimes of the parent's kind. It reads the
-// parent's settings only: the parent may be gone when they are used.
+// taskRuntimeOf describes how to make runtimes of the parent's kind. It reads
+// only the parent's settings, because the parent may be gone when they are
+// used.
 func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
 	switch parent := parent.(type) {
 	case nil:
@@ -122,7 +124,7 @@ func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []str
 	return ref, err
 }
 
-// filesOf returns a runtime as a place that files are copied from and to.
+// filesOf returns a runtime as a place to copy files from and to.
 func filesOf(rt Runtime) treestore.Place {
 	workspace := func(ctx context.Context) string {
 		if d, ok := rt.(Describer); ok {
@@ -137,13 +139,13 @@ func filesOf(rt Runtime) treestore.Place {
 }
 
 // taskAgent makes the agent that carries out spec. A profile that panics, or
-// ignores its context, is an error.
+// ignores its context, causes an error.
 func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
 	profile, err := m.profileOptions(ctx, spec, private)
 	if err != nil {
 		return nil, err
 	}
-	// The environment may name a history, but not for several agents at once.
+	// Several agents cannot share the history that the environment may name.
 	fresh := option(func(o *options) { o.historyFile = "" })
 	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by), profile, []Option{m.workingOn(spec, gate)}))
 	if err == nil {
@@ -154,7 +156,7 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, p
 		agent, err = newAgent(o)
 	}
 	if err != nil && o.runtime != nil {
-		err = errors.Join(err, o.runtime.Cleanup()) // which is the task's
+		err = errors.Join(err, o.runtime.Cleanup()) // the runtime belongs to the task
 	}
 	return agent, err
 }
@@ -174,7 +176,7 @@ func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSp
 	return nil
 }
 
-// workingOn makes an agent the one that works on a task.
+// workingOn returns the option that makes an agent work on a task.
 func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 	return option(func(o *options) {
 		o.id, o.task, o.depth, o.manager = spec.ID, spec.ID, spec.Depth, m
@@ -190,7 +192,7 @@ func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 	})
 }
 
-// customTaskRuntime has a parent's runtime make another of its kind.
+// customTaskRuntime has a parent's custom runtime make another of its kind.
 func (m *TaskManager) customTaskRuntime(ctx context.Context, private taskPrivate) (Runtime, error) {
 	if private.fork == nil {
 		return nil, errNoTaskRuntime
@@ -237,19 +239,19 @@ func (m *TaskManager) agentOptions(by *Agent) []Option {
 	return append([]Option{by.inherited()}, m.opts.agent...)
 }
 
-// inherited is what an agent that works for a has of it: its model, its tools
-// and its rules. All else, its conversation, runtime, handlers and limits say,
-// is its own.
+// inherited returns the option by which another agent shares a's model, tools
+// and rules. Everything else, such as conversation, runtime, handlers and
+// limits, is its own.
 func (a *Agent) inherited() Option {
 	a.mu.Lock()
 	from := a.opts
 	a.mu.Unlock()
 	return option(func(o *options) {
-		o.configured = true // the environment was read for a
+		o.configured = true // a has read the environment
 		o.model, o.modelName, o.openai = a.model, from.modelName, slices.Clip(from.openai)
 		o.retry = from.retry
 		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
-		o.registry = a.tools // with those that were added, without those that were disabled
+		o.registry = a.tools // includes added tools and lacks disabled ones
 		o.banned, o.bannedApps = slices.Clip(from.banned), slices.Clip(from.bannedApps)
 		o.approvalFor, o.inheritedFor = slices.Clip(from.approvalFor), from.approvalFor
 		o.approveAll, o.confirmBash = from.approveAll, from.confirmBash
@@ -257,8 +259,8 @@ func (a *Agent) inherited() Option {
 	})
 }
 
-// persona chooses who works on a task: whoever it names, else the next in turn.
-// The turn is 0 when none was taken.
+// persona chooses who works on a task: the persona it names, or the next in
+// turn. turn is 0 if none was taken.
 func (m *TaskManager) persona(q taskRequest) (p Persona, turn int, err error) {
 	switch {
 	case q.persona != nil:
@@ -284,7 +286,7 @@ func (m *TaskManager) giveBack(turn int) {
 	}
 }
 
-// personaNamed finds one of the personas by its name, in any case.
+// personaNamed finds a persona by its name, ignoring case.
 func personaNamed(personas []Persona, name string) (Persona, error) {
 	names := make([]string, len(personas))
 	for i, p := range personas {
@@ -299,16 +301,17 @@ func personaNamed(personas []Persona, name string) (Persona, error) {
 	return Persona{}, fmt.Errorf("no persona %q; the personas are: %s", name, strings.Join(names, ", "))
 }
 
-// lazyTasks is an agent's own task manager, made when it is first needed.
+// lazyTasks is an agent's own task manager, which is made when it is first
+// needed.
 type lazyTasks struct {
 	opts  taskManagerOptions
-	given bool // the manager is the caller's
+	given bool // the manager belongs to the caller
 
 	mu      sync.Mutex // guards manager
 	manager *TaskManager
 }
 
-// prepareTasks checks the options of the manager, which may never be made.
+// prepareTasks checks the options of the manager even if it is never made.
 func (a *Agent) prepareTasks() error {
 	if a.opts.manager != nil {
 		a.tasks.manager, a.tasks.given = a.opts.manager, true
@@ -332,9 +335,9 @@ func (a *Agent) prepareTasks() error {
 	return nil
 }
 
-// Tasks returns the manager of the tasks that the agent delegates: the one that
-// [WithTaskManager] gave, or the agent's own. Tasks started there have the
-// agent as their parent. Close ends the agent's own.
+// Tasks returns the manager of the tasks that the agent delegates: the one of
+// [WithTaskManager], or the agent's own, which Close closes. Tasks started
+// there have the agent as their parent.
 func (a *Agent) Tasks() *TaskManager {
 	t := &a.tasks
 	t.mu.Lock()
@@ -345,8 +348,9 @@ func (a *Agent) Tasks() *TaskManager {
 	return t.manager
 }
 
-// closeTasks closes the agent's own manager. One that is asked for later is
-// closed. No lock is held meanwhile: handlers of the last events may ask for it.
+// closeTasks closes the agent's own manager. If that is made later, it is
+// closed from the start. No lock is held meanwhile, because handlers of the
+// last events may ask for the manager.
 func (a *Agent) closeTasks() error {
 	if a.tasks.given {
 		return nil
@@ -354,8 +358,8 @@ func (a *Agent) closeTasks() error {
 	return a.Tasks().Close()
 }
 
-// openTasks returns the tasks that the agent delegated and that are at work
-// still, the oldest first.
+// openTasks returns the tasks that the agent delegated and that are still at
+// work, the oldest first.
 func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
 	m := a.tasks.made()
 	if m == nil {
@@ -365,7 +369,7 @@ func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
 	return slices.DeleteFunc(all, func(s TaskStatus) bool { return s.State.AtRest() }), err
 }
 
-// made returns the manager, or nil when there was no need of one yet.
+// made returns the manager, or nil if it was not needed yet.
 func (t *lazyTasks) made() *TaskManager {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -399,24 +403,24 @@ func shortHash(text string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// setApproval changes who decides about calls, and whether bash needs it, from
-// the next call on.
+// setApproval changes who decides about calls, and whether bash calls need
+// approval, from the next call on.
 func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.opts.approve, a.opts.confirmBash = f, confirmBash
 }
 
-// approval returns what setApproval sets.
+// approval returns what setApproval set.
 func (a *Agent) approval() (f ApprovalFunc, confirmBash *bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.opts.approve, a.opts.confirmBash
 }
 
-// emitTask passes on an event of a task that the agent delegated, or one of its
-// tasks. It waits for the agent's own handler alone: who follows a run may be
-// waiting for the task.
+// emitTask passes on an event of a task that the agent delegated, or of a task
+// of that one. It waits only for the agent's own handler, because followers of
+// a run may be waiting for the task.
 func (a *Agent) emitTask(ctx context.Context, e Event) {
 	a.mu.Lock()
 	closed := a.closed
@@ -427,18 +431,8 @@ func (a *Agent) emitTask(ctx context.Context, e Event) {
 	}
 }
 
-// alive returns why nothing can be done with ctx, or nil.
-func alive(ctx context.Context) error {
-	switch {
-	case ctx == nil:
-		return errNilContext
-	case ctx.Err() != nil:
-		return guard.ContextError(ctx)
-	}
-	return nil
-}
-
-// logger returns where a manager logs: as the agents do that work on its tasks.
+// logger returns the manager's logger, which is that of the agents that work on
+// its tasks.
 func (o *taskManagerOptions) logger() *slog.Logger {
 	if o.owner != nil {
 		return o.owner.log

@@ -16,27 +16,28 @@ import (
 	"github.com/x/pygent/internal/ledger"
 )
 
-// taskRecord is what a manager knows of a task besides its status. It exists in
-// this process only.
+// taskRecord is what a manager knows about a task besides its status. It exists
+// only in this process.
 type taskRecord = ledger.Record[*taskLinks]
 
-// taskLinks is what ties a task to whoever delegated it, and to who works on it.
+// taskLinks connects a task with whoever delegated it and with the agent that
+// works on it.
 type taskLinks struct {
 	request taskRequest
-	agent   *Agent      // that delegated it; nil for a task of no agent
+	agent   *Agent      // the agent that delegated it; nil for none
 	depth   int         // of the task's own agent
-	budget  *taskBudget // of the run that delegated; nil outside of a run
+	budget  *taskBudget // of the run that delegated it; nil outside of a run
 
-	after int64 // the last event handled; the follower's own
+	after int64 // number of the last event handled; used only by the follower
 
 	// Guarded by the manager's mu.
 	private taskPrivate
-	worker  *Agent               // that works on it; nil until it is made
-	asking  []context.CancelFunc // of decisions about its calls
+	worker  *Agent               // the agent that works on it; nil until it is made
+	asking  []context.CancelFunc // cancel the decisions about its calls that are pending
 }
 
-// newRecord returns the record of a task that an agent delegates by a call, or
-// else the one that owns the manager.
+// newRecord returns the record of a task. Its parent is the agent of the
+// delegating tool call, or else the agent that owns the manager.
 func (m *TaskManager) newRecord(prompt string, o taskOptions) *taskRecord {
 	links := &taskLinks{request: o.taskRequest, agent: m.opts.owner, depth: 1}
 	links.request.prompt = prompt
@@ -51,9 +52,9 @@ func (m *TaskManager) newRecord(prompt string, o taskOptions) *taskRecord {
 	return ledger.NewRecord(o.id, m.tasks.Record(links.agent.opts.task), links)
 }
 
-// claim takes the id of a task for r. When a task of this id was started by the
-// same request, it reports known. Another start of it that goes on is waited
-// for.
+// claim reserves the id of a task for r. It reports known if the same request
+// has already started the task. If another start of the task is in progress,
+// claim waits for it.
 func (m *TaskManager) claim(ctx context.Context, r *taskRecord) (known bool, err error) {
 	for {
 		other := m.tasks.Claim(r)
@@ -74,7 +75,8 @@ func (m *TaskManager) claim(ctx context.Context, r *taskRecord) (known bool, err
 	}
 }
 
-// differs says in what another request is not the same, or nothing.
+// differs names the part in which two requests differ; it is empty if they are
+// the same.
 func (q taskRequest) differs(other taskRequest) string {
 	switch {
 	case q.parent != other.parent:
@@ -87,7 +89,7 @@ func (q taskRequest) differs(other taskRequest) string {
 	return ""
 }
 
-// releaseFiles says that a task needs the files it begins with no longer.
+// releaseFiles notes that a task no longer needs the files it begins with.
 func (m *TaskManager) releaseFiles(r *taskRecord) {
 	m.mu.Lock()
 	ref := r.Value.private.files
@@ -110,7 +112,7 @@ func numbered(e Event, seq int64) Event {
 	return e
 }
 
-// worthOf says which events are kept for those who follow a task late: changes
+// worthOf says how long an event is kept for late followers of a task: changes
 // of its state longest, and deltas only while there is room.
 func worthOf(e Event) eventlog.Worth {
 	switch e.Type {
@@ -126,11 +128,10 @@ func worthOf(e Event) eventlog.Worth {
 // all tasks are over.
 const closeHandlers = 30 * time.Second
 
-// follow sees to it that the task's events are handled until it rests.
+// follow starts handling the task's events until the task rests.
 func (m *TaskManager) follow(id string) { m.tasks.Follow(id, m.wg.Go, m.handleEvents) }
 
-// handleEvents handles the events of a task that were not handled yet, until it
-// rests.
+// handleEvents handles the new events of a task until the task rests.
 func (m *TaskManager) handleEvents(r *taskRecord) {
 	for e, err := range m.exec.events(m.life, r.ID, r.Value.after) {
 		if err != nil {
@@ -144,7 +145,7 @@ func (m *TaskManager) handleEvents(r *taskRecord) {
 	}
 }
 
-// waitHandled waits until the events of a task that rests were handled.
+// waitHandled waits until the events of a task at rest have been handled.
 func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) error {
 	for {
 		more := m.tasks.Unhandled(status.ID, status.Seq)
@@ -159,8 +160,8 @@ func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) error 
 	}
 }
 
-// handle does what an event of a task asks for, and passes it on: to the
-// manager's handler, and to the agents above the task. Each has it once.
+// handle acts on an event of a task and passes it to the manager's handler and
+// to the agents above the task, once each.
 func (m *TaskManager) handle(r *taskRecord, e Event) {
 	switch e.Type {
 	case EventApproval:
@@ -176,7 +177,7 @@ func (m *TaskManager) handle(r *taskRecord, e Event) {
 	}
 }
 
-// changed does what a new state of a task asks for.
+// changed acts on a new state of a task.
 func (m *TaskManager) changed(r *taskRecord, status TaskStatus) {
 	if !status.State.AtRest() {
 		return
@@ -186,7 +187,7 @@ func (m *TaskManager) changed(r *taskRecord, status TaskStatus) {
 	r.Value.asking = nil
 	m.mu.Unlock()
 	for _, cancel := range asking {
-		cancel() // nobody waits for the answer any more
+		cancel() // the answer is no longer needed
 	}
 	if r.Value.agent != nil {
 		r.Value.agent.notices.add(status)
@@ -195,12 +196,12 @@ func (m *TaskManager) changed(r *taskRecord, status TaskStatus) {
 		return
 	}
 	for _, child := range m.tasks.Children(r) {
-		_ = m.cancel(m.life, child, "the task that delegated it is over") // unless it ended already
+		_ = m.cancel(m.life, child, "the task that delegated it is over") // fails if the child has already ended
 	}
 }
 
-// emit calls the manager's event handler. Its panic must not take the process
-// along.
+// emit calls the manager's event handler. A panic of the handler must not end
+// the process.
 func (m *TaskManager) emit(e Event) {
 	if m.opts.onEvent == nil {
 		return
@@ -213,11 +214,11 @@ func (m *TaskManager) emit(e Event) {
 
 // taskInput is what is sent to a task.
 type taskInput struct {
-	ID   string        `json:"id"` // sending the same twice is sending it once
+	ID   string        `json:"id"` // sending an input with the same id twice has no effect
 	Kind taskInputKind `json:"kind"`
 	Text string        `json:"text,omitempty"` // the message, or why the task is cancelled
 
-	Request  int64    `json:"request,omitempty"` // the number of the event that asked for the decision
+	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision
 	Decision Decision `json:"decision,omitzero"`
 }
 
@@ -226,11 +227,11 @@ type taskInputKind string
 const (
 	inputMessage  taskInputKind = "message"  // of the user, to a task at rest
 	inputDecision taskInputKind = "decision" // about a call that needs approval
-	inputCancel   taskInputKind = "cancel"   // a request: the status tells when it is done
+	inputCancel   taskInputKind = "cancel"   // a request to end; the status tells when that is done
 )
 
-// ask has somebody decide about a call of a task, and meanwhile follows on. The
-// question is withdrawn when the task rests.
+// ask starts asking for a decision about a call of a task, without waiting for
+// it. The question is withdrawn when the task rests.
 func (m *TaskManager) ask(r *taskRecord, e Event) {
 	ctx, cancel := context.WithCancel(context.WithValue(m.life, taskKey{}, r.ID))
 	m.mu.Lock()
@@ -238,7 +239,7 @@ func (m *TaskManager) ask(r *taskRecord, e Event) {
 	m.mu.Unlock()
 	m.wg.Go(func() {
 		defer cancel()
-		// A task that ended in the meantime needs no decision.
+		// This fails if the task has ended, and then no decision is needed.
 		_ = m.exec.send(m.life, r.ID, taskInput{
 			ID:       fmt.Sprintf("decision-%d", e.Seq),
 			Kind:     inputDecision,
@@ -248,7 +249,7 @@ func (m *TaskManager) ask(r *taskRecord, e Event) {
 	})
 }
 
-// decide asks about a call of a task. No answer is no.
+// decide asks about a call of a task. Without an answer the call is denied.
 func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) Decision {
 	approve := m.approver(r)
 	if approve == nil {
@@ -271,8 +272,8 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) 
 	return decision
 }
 
-// pauseSteps stops the time limits of the steps in which agents may wait for the
-// task, until the function that it returns is called.
+// pauseSteps pauses the time limits of the steps in which agents may be waiting
+// for the task, until the returned function is called.
 func pauseSteps(r *taskRecord) (goOn func()) {
 	var open []func()
 	for ; r != nil && r.Value.agent != nil; r = r.Up {
@@ -285,15 +286,14 @@ func pauseSteps(r *taskRecord) (goOn func()) {
 	}
 }
 
-// approve asks those who follow the task, by an event, and waits for the
-// decision.
+// approve asks the task's followers by an event, and waits for the decision.
 func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error) {
 	decision := make(chan Decision, 1)
 	t.mu.Lock()
 	if t.decisions == nil {
 		t.decisions = map[int64]chan Decision{}
 	}
-	// Under the lock, so that no decision can come before it is waited for.
+	// The lock keeps a decision from arriving before it is waited for.
 	request := t.log.Append(Event{Time: time.Now(), Type: EventApproval, Task: t.spec.ID, Call: &call})
 	t.decisions[request] = decision
 	t.mu.Unlock()
@@ -320,8 +320,8 @@ func (t *localTask) decide(request int64, d Decision) {
 	}
 }
 
-// approver returns who decides about the calls of a task: whoever the manager
-// was given, else whoever does so for the agent that everything began with.
+// approver returns who decides about the calls of a task: the manager's own
+// function, or else that of the agent at the root of the delegation.
 func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
 	if m.opts.approve != nil {
 		return m.opts.approve
@@ -339,14 +339,14 @@ func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
 // taskKey marks the context of an approval with the task's id.
 type taskKey struct{}
 
-// taskOf returns the task that an approval is asked for; empty for the agent
-// itself.
+// taskOf returns the id of the task that an approval is asked for. It is empty
+// for the agent itself.
 func taskOf(ctx context.Context) string {
 	id, _ := ctx.Value(taskKey{}).(string)
 	return id
 }
 
-// taskBudget is what a run may spend together with the tasks it delegates.
+// taskBudget is the budget of a run together with the tasks it delegates.
 type taskBudget = budget.Run[Usage]
 
 // newTaskBudget returns the budget of a run.
@@ -359,8 +359,8 @@ type taskGrant struct {
 }
 
 // grant sets aside what a run of a task may spend. The first run of a task
-// counts among what the run that delegated it spends; a further one, which a
-// message sets going, only while that run goes on.
+// always spends from the run that delegated it. A further one, started by a
+// message, does so only while that run goes on.
 func (m *TaskManager) grant(spec TaskSpec, first bool) (g taskGrant, err error) {
 	g.timeout = cmp.Or(spec.Limits.MaxTime, DefaultTaskMaxTime)
 	if g.timeout == NoLimit {
@@ -368,7 +368,7 @@ func (m *TaskManager) grant(spec TaskSpec, first bool) (g taskGrant, err error) 
 	}
 	ask := spec.Limits.MaxTokens
 	if ask == NoLimit {
-		ask = math.MaxInt64 // which gets what there is
+		ask = math.MaxInt64 // the account gives what is left
 	}
 	r := m.tasks.Record(spec.ID)
 	if r == nil || r.Value.budget == nil || !first && r.Value.budget.Over() {
@@ -379,7 +379,7 @@ func (m *TaskManager) grant(spec TaskSpec, first bool) (g taskGrant, err error) 
 	return g, err
 }
 
-// closesItself reports whether Close is called by what it would wait for.
+// closesItself reports whether Close is called by code that it would wait for.
 func (m *TaskManager) closesItself() bool {
 	if m.callbacks.Inside() {
 		return true
@@ -391,9 +391,9 @@ func (m *TaskManager) closesItself() bool {
 	return slices.ContainsFunc(agents, (*Agent).inHandler) || slices.ContainsFunc(workers, (*Agent).inCallback)
 }
 
-// waitsForItself reports whether Wait for a task is called by what it would
-// wait for: a handler of its events, or a tool of the task itself or of one
-// that it delegated.
+// waitsForItself reports whether Wait for a task is called by code that it
+// would wait for: a handler of its events, or a tool of the task itself or of
+// one that it delegated.
 func (m *TaskManager) waitsForItself(ctx context.Context, id string) bool {
 	if m.callbacks.Inside() {
 		return true
@@ -429,9 +429,10 @@ func (m *TaskManager) worker(r *taskRecord) *Agent {
 	return r.Value.worker
 }
 
-// inHandler reports whether an event handler of the agent calls. No agent has
-// none.
+// inHandler reports whether the caller is an event handler of the agent. A nil
+// agent has none.
 func (a *Agent) inHandler() bool { return a != nil && a.handling.Inside() }
 
-// inCallback reports the same of an event handler, a tool or an approval.
+// inCallback reports whether the caller is an event handler, a tool or an
+// approval.
 func (a *Agent) inCallback() bool { return a.inHandler() || a != nil && a.calling.Inside() }

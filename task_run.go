@@ -17,44 +17,45 @@ import (
 	"github.com/x/pygent/internal/guard"
 )
 
-// taskExecutor carries out tasks. It is the seam between the [TaskManager],
-// which knows parents, personas and budgets, and where agents run: in this
-// process for now, on a durable workflow engine or another machine later. So
-// everything that crosses it is data. Methods are safe for concurrent use, and
-// their contexts bound the call, never a task.
+// taskExecutor carries out tasks. It separates the [TaskManager], which knows
+// parents, personas and budgets, from the place where agents run: this process
+// for now, perhaps a durable workflow engine or another machine later. So
+// everything that crosses this interface is data. Methods are safe for
+// concurrent use, and their contexts bound the call, never a task.
 type taskExecutor interface {
-	// start sets a task going, or queues it. A task whose id and prompt are
-	// known is left as it is.
+	// start runs a task, or queues it. It has no effect on a task whose id and
+	// prompt are known.
 	start(ctx context.Context, spec TaskSpec) error
-	// status and list tell what is known of one task, and of all.
+	// status and list return the status of one task, and of all.
 	status(ctx context.Context, id string) (TaskStatus, error)
 	list(ctx context.Context) ([]TaskStatus, error)
-	// events gives the task's events with numbers above after, as they come,
-	// until the task rests and there are no more. Old ones may be missing, text
-	// deltas first: the numbers show it.
+	// events returns the task's events with numbers above after, as they come,
+	// until the task rests and there are no more. Old events may be missing, text
+	// deltas first; gaps in the numbers show that.
 	events(ctx context.Context, id string, after int64) iter.Seq2[Event, error]
-	// send hands an input to a task. One whose id was seen does nothing.
+	// send hands an input to a task. An input whose id was seen has no effect.
 	send(ctx context.Context, id string, in taskInput) error
 	// history is the conversation of the task's agent.
 	history(ctx context.Context, id string) ([]Message, error)
-	// export writes the archive of a file or directory of the task's workspace,
-	// as package tree has it.
+	// export writes a file or directory of the task's workspace as an archive of
+	// package tree.
 	export(ctx context.Context, id, path string, w io.Writer) error
-	// remove forgets a task at rest, and its workspace.
+	// remove forgets a task at rest and removes its workspace.
 	remove(ctx context.Context, id string) error
-	// close cancels all tasks, waits for them, and cleans up after them. It does
-	// not wait for ever: its error says what it left behind.
+	// close cancels all tasks, waits for them, and cleans up after them. The
+	// wait is bounded: its error names what it left behind.
 	close() error
 }
 
-// taskHost is what an executor in this process asks of the manager.
+// taskHost is what an executor in this process needs from the manager.
 type taskHost interface {
 	// openAgent makes the agent of a task, with the files that it begins with.
 	openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error)
-	// grant sets aside what a run of the task may spend, its first or a further
-	// one. It does not call back.
+	// grant sets aside what a run of the task may spend; first tells whether it
+	// is the task's first run. It does not call back.
 	grant(spec TaskSpec, first bool) (taskGrant, error)
-	// logger takes what is not for models and people: the stacks of panics.
+	// logger logs what is not for models and people, such as the stacks of
+	// panics.
 	logger() *slog.Logger
 }
 
@@ -82,8 +83,8 @@ func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
 	}))
 }
 
-// sayLimit adds where the limit comes from to the error of a task for which
-// there is no room.
+// sayLimit adds the option to change to the error of a task for which there is
+// no room.
 func sayLimit(err error) error {
 	if errors.Is(err, ErrTooManyTasks) {
 		return fmt.Errorf("%w (PYGENT_MAX_TASKS)", err)
@@ -91,7 +92,7 @@ func sayLimit(err error) error {
 	return err
 }
 
-// task finds a task.
+// task returns a task by its id.
 func (x *localExecutor) task(ctx context.Context, id string) (*localTask, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
@@ -153,7 +154,7 @@ func (x *localExecutor) send(ctx context.Context, id string, in taskInput) error
 		parked, err := x.crew.Cancel(id, in.ID, &taskCancelled{reason: in.Text})
 		select {
 		case <-parked:
-		case <-ctx.Done(): // the task took its input; the container goes on its own
+		case <-ctx.Done(): // the task has its input, and stopping the container continues by itself
 		}
 		return err
 	}
@@ -217,18 +218,18 @@ func (x *localExecutor) close() error {
 	return err
 }
 
-// localTask is a task of a [localExecutor]: an agent, and what became of it.
-// Between runs the agent is kept, for its files and for further messages.
+// localTask is a task of a [localExecutor], with its agent and status. Between
+// runs the agent is kept, for its files and for further messages.
 type localTask struct {
 	spec TaskSpec
 	host taskHost
 	log  *eventlog.Log[Event]
 
 	mu        sync.Mutex // guards what follows
-	abandoned bool       // its run did not end, and is not heard any more
+	abandoned bool       // its run did not end, and is ignored from now on
 	status    TaskStatus
 	agent     *Agent                  // nil until the first run has made it
-	decisions map[int64]chan Decision // that calls wait for, by the number of the event that asked
+	decisions map[int64]chan Decision // calls that wait for a decision, by the number of the event that asked for it
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
@@ -257,11 +258,11 @@ func (t *localTask) worker() *Agent {
 	return t.agent
 }
 
-// change changes the state, and tells so by an event. The caller holds t.mu.
+// change changes the status and emits an event. The caller holds t.mu.
 func (t *localTask) change(f func(*TaskStatus)) {
 	f(&t.status)
 	status := t.status
-	status.LastEvent = nil // an event in an event in an event helps nobody
+	status.LastEvent = nil // avoids nesting events in events
 	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Text: status.String(), TaskStatus: &status})
 }
 
@@ -316,7 +317,7 @@ func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended 
 	defer cancel()
 	before := t.snapshot()
 	guard.Do(func() (*Result, error) { return t.work(ctx, msg, grant) }, func(result *Result, err error) {
-		if p, ok := err.(*guard.PanicError); ok { // one of the agent's own is wrapped, and logged
+		if p, ok := err.(*guard.PanicError); ok { // a panic of the agent's own code is wrapped, and already logged
 			logPanic(t.host.logger(), "task "+t.spec.ID, p)
 		}
 		grant.tokens.Settle()
@@ -335,12 +336,12 @@ func (t *localTask) Refuse(err error) {
 	t.finish(t.snapshot(), nil, func(s *TaskStatus) { s.State, s.Reason = TaskFailed, err.Error() })
 }
 
-// finish notes what became of a run.
+// finish records the outcome of a run.
 func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*TaskStatus)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned {
-		return // Close has said so already
+		return // Close has reported it already
 	}
 	t.change(func(s *TaskStatus) {
 		s.Ended, s.Result = time.Now(), result
@@ -353,7 +354,7 @@ func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*Task
 	})
 }
 
-// work makes the agent, if there is none yet, and has it run.
+// work makes the agent, if there is none yet, and runs it.
 func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (_ *Result, err error) {
 	if ctx.Err() != nil {
 		return nil, guard.ContextError(ctx)
@@ -370,12 +371,12 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (_ *R
 	}
 	account := runOption(func(o *runOptions) { o.account = grant.tokens })
 	limits := t.spec.Limits
-	limits.MaxTokens, limits.MaxTime = 0, 0 // are in the account, and kept by run, which bounds more than this
+	limits.MaxTokens, limits.MaxTime = 0, 0 // tokens are in the account, and run itself keeps the time, which includes more than the agent's run
 	return agent.RunUntilStop(ctx, msg, limits.option(), account, OnEvent(t.record))
 }
 
-// employ keeps the agent for the task. It reports false when the task was let go
-// of while the agent was made.
+// employ keeps the agent for the task. It returns false if the task was
+// abandoned while the agent was made.
 func (t *localTask) employ(agent *Agent) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -385,8 +386,8 @@ func (t *localTask) employ(agent *Agent) bool {
 	return !t.abandoned
 }
 
-// Park ends the container of a task that is over, with what still runs there.
-// Its files stay, and a further message starts it anew.
+// Park stops the container of a task at rest, with everything that runs in it.
+// The files stay, and a further message starts the container again.
 func (t *localTask) Park() {
 	if agent := t.worker(); agent != nil {
 		if rt, ok := agent.Runtime().(*workspaceRuntime); ok {
@@ -395,7 +396,7 @@ func (t *localTask) Park() {
 	}
 }
 
-// noWorkspace says why there are no files of the task.
+// noWorkspace returns an error that says why the task has no files.
 func (t *localTask) noWorkspace() error {
 	if s := t.snapshot(); s.State.AtRest() {
 		return fmt.Errorf("it has no workspace: it ended before it had one (%s)", s)
@@ -403,8 +404,8 @@ func (t *localTask) noWorkspace() error {
 	return errors.New("it has no workspace yet")
 }
 
-// record notes an event of the agent. Those of tasks that the agent delegated
-// are in logs of their own.
+// record records an event of the agent. It leaves out events of tasks that the
+// agent delegated, which have logs of their own.
 func (t *localTask) record(e Event) {
 	if e.Task != "" {
 		return
@@ -419,12 +420,12 @@ func (t *localTask) record(e Event) {
 	t.log.Append(e)
 }
 
-// closeAgent is how long closing an agent, and its runtime, may take. It does not
-// come to that where the agent sees to its own time.
+// closeAgent is how long closing an agent and its runtime may take. An agent
+// that keeps to its own limits needs less.
 const closeAgent = 3 * time.Minute
 
-// Close ends the agent. Its workspace goes with it. What does not end in time is
-// left behind.
+// Close closes the agent, which removes its workspace. What does not end in
+// time is left behind.
 func (t *localTask) Close() error {
 	agent := t.worker()
 	if agent == nil {

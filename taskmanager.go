@@ -19,51 +19,52 @@ import (
 	"github.com/x/pygent/internal/treestore"
 )
 
-// TaskManager has agents work on tasks in the background, each in a runtime
-// and a workspace of its own. Every [Agent] has one, [Agent.Tasks], for its
-// delegation tools; [NewTaskManager] makes one for a program, or one that
-// several agents share.
+// TaskManager has agents work on tasks in the background, each in a runtime and
+// a workspace of its own. Every [Agent] has one for its delegation tools,
+// [Agent.Tasks]. [NewTaskManager] makes one for a program, or for several
+// agents to share.
 //
 // A task is carried out until its agent stops, asks, or reaches a limit. Then
-// it rests: its conversation and its files are kept, to be collected or to go
-// on at the next message, until Remove or Close. Its methods are safe for
-// concurrent use. Close it when done.
+// it rests: its conversation and its files are kept until Remove or Close.
+// Files can be collected, and a further message continues the task. The
+// manager's methods are safe for concurrent use. Close it when done.
 //
-// A task that an agent delegates in a run, by its tools or [WithTaskCall], spends
-// the tokens of that run. When
-// it begins, its share is set aside: [Limits].MaxTokens where the task or
-// [TaskDefaults] say so, else a quarter of the run's limit, but no more than
-// half of what is left. When it ends, the run has back what the task did not
-// spend. So a run and all its tasks, and theirs, spend no more than the run's
-// [MaxTokens], but for the one model call of each that crosses its limit.
+// A task that an agent delegates in a run, by its tools or [WithTaskCall],
+// spends the tokens of that run. When it begins, its share is set aside:
+// [Limits].MaxTokens if the task or [TaskDefaults] set it, else a quarter of
+// the run's limit, but at most half of what is left. When it ends, what it did
+// not spend returns to the run. So a run and all its tasks, and their tasks,
+// together spend no more than the run's [MaxTokens], except for the last model
+// call of each, which may cross its limit.
 //
-// Close and Wait return [ErrInCallback] at once where they would wait for the
-// code that calls them: in a handler of the events that they wait for, and
-// Close also in a tool, an approval or a profile of one of the tasks.
+// Close and Wait return [ErrInCallback] at once where they would wait for their
+// own caller: in a handler of the events that they wait for, and Close also in
+// a tool, an approval or a profile of one of the tasks.
 type TaskManager struct {
-	// Goroutines: each run of a task has one, and each removal, which belong to
-	// the executor. Each task at work has a follower, which handles its events,
-	// and one for each decision that it waits for: these are in wg. Close waits
-	// for the executor first, because the followers end with the tasks.
+	// Goroutines: each run of a task has one, and so does each removal; these
+	// belong to the executor. Each task at work has a follower, which handles
+	// its events, and one goroutine for each decision that it waits for; these
+	// are in wg. Close waits for the executor first, because the followers end
+	// with the tasks.
 	//
-	// Locks: mu guards the turns and the last fields of every taskLinks; approving
-	// is held while somebody is asked, emitting while the event handler runs. The
-	// executor, the records and the files have locks of their own. While mu or one
-	// of theirs is held no other is taken, and nothing of the caller's is called;
-	// but the executor's crew calls its tasks under its own lock, and through them
-	// grant.
+	// Locks: mu guards the turns and the last fields of every taskLinks.
+	// approving is held while somebody is asked, and emitting while the event
+	// handler runs. The executor, the records and the files have locks of their
+	// own. While mu or one of those is held, no other lock is taken and no code
+	// of the caller is called. The exception is the executor's crew, which calls
+	// its tasks under its own lock, and through them grant.
 	opts  taskManagerOptions
 	log   *slog.Logger
 	exec  taskExecutor
 	tasks ledger.Ledger[*taskLinks]
 	files treestore.Store
-	shut  func() error // closes once; later calls return what the first did
+	shut  func() error // closes once; later calls return the first result
 
-	life context.Context // ends when all else is over, and with it the followers
+	life context.Context // ends after everything else, and ends the followers
 	end  context.CancelFunc
 	wg   sync.WaitGroup
 
-	callbacks callback.Guard // who runs the manager's event handler, approvals and profiles
+	callbacks callback.Guard // knows which goroutines run the manager's event handler, approvals and profiles
 	approving sync.Mutex
 	emitting  sync.Mutex
 
@@ -90,12 +91,12 @@ func newTaskManager(o taskManagerOptions) *TaskManager {
 
 // StartTask has an agent work on prompt in the background and returns the
 // task's id. The agent gets a runtime of the same kind as parent, with the same
-// limits and a temporary workspace; with a nil parent it is as the manager's
-// agents have it.
+// limits and a temporary workspace. With a nil parent it gets one from the
+// options of the manager's agents.
 //
-// ctx bounds the start alone, in which parent is read: its settings, and the
-// files to copy. The task is one of the agent whose own manager this is; with
-// [WithTaskCall] any agent delegates it. Errors match [ErrTooManyTasks],
+// ctx bounds only the start, which reads parent's settings and the files to
+// copy. The task belongs to the agent whose own manager this is; with
+// [WithTaskCall] any agent can delegate it. Errors match [ErrTooManyTasks],
 // [ErrTaskDepth] or [ErrTaskExists].
 func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runtime, opts ...TaskOption) (string, error) {
 	var o taskOptions
@@ -164,8 +165,7 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	return m.exec.start(ctx, spec)
 }
 
-// spec puts a task into its JSON form. Persona, runtime and files are still
-// missing.
+// spec returns the JSON form of a task, without persona, runtime and files.
 func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 	return TaskSpec{
 		Version: taskSpecVersion,
@@ -183,11 +183,11 @@ func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 	}
 }
 
-// Personas returns who can work on tasks.
+// Personas returns the personas that can work on tasks.
 func (m *TaskManager) Personas() []Persona { return slices.Clone(m.opts.personas) }
 
-// Status returns what is known of a task. The error matches [ErrUnknownTask]
-// for an id that no task has.
+// Status returns the status of a task. The error matches [ErrUnknownTask] if no
+// task has the id.
 func (m *TaskManager) Status(ctx context.Context, id string) (TaskStatus, error) {
 	status, err := m.exec.status(ctx, id)
 	return status, taskError(id, err)
@@ -199,9 +199,9 @@ func (m *TaskManager) Tasks(ctx context.Context) ([]TaskStatus, error) {
 }
 
 // Wait returns the status of a task once it rests and its events have been
-// handed out. When ctx ends before, it returns the status so far and an error.
-// In an event handler it tells the status of a task at rest, and refuses to
-// wait for another with [ErrInCallback].
+// handled. If ctx ends before, it returns the current status and an error. In
+// an event handler it returns the status of a task at rest; it refuses to wait
+// for another one with [ErrInCallback].
 func (m *TaskManager) Wait(ctx context.Context, id string) (TaskStatus, error) {
 	status, err := m.exec.status(ctx, id)
 	if err == nil && m.waitsForItself(ctx, id) {
@@ -226,9 +226,9 @@ func (m *TaskManager) Wait(ctx context.Context, id string) (TaskStatus, error) {
 	return status, taskError(id, err)
 }
 
-// Cancel asks a task to end; Wait tells when it has. The agents that the task
-// itself delegated to are asked as well. A task at rest stays as it is, except
-// that it waits for the user no more.
+// Cancel asks a task to end; Wait tells when it has. The tasks that it
+// delegated are asked as well. A task at rest keeps its state, unless it waits
+// for the user, which it then no longer does.
 func (m *TaskManager) Cancel(ctx context.Context, id string) error {
 	return m.cancel(ctx, id, "")
 }
@@ -240,9 +240,9 @@ func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
 // logger implements [taskHost].
 func (m *TaskManager) logger() *slog.Logger { return m.log }
 
-// Send has a task at rest go on with a message, such as the answer to its
-// question. It needs room like a new task. The error matches [ErrTaskRunning]
-// for one that is at work.
+// Send has a task at rest continue with a message, such as the answer to its
+// question. Like a new task, it needs room. The error matches [ErrTaskRunning]
+// if the task is at work.
 func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...SendOption) error {
 	in := taskInput{ID: newID(), Kind: inputMessage, Text: message}
 	apply(&in, opts)
@@ -257,8 +257,8 @@ func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...Send
 }
 
 // CollectFile copies a file or directory of a task's workspace into rt, to dest
-// or, when that is empty, to the same path. The task may be at work. An error
-// matches [ErrUnknownTask] also when the task is removed meanwhile.
+// or, if dest is empty, to the same path. The task may be at work. If the task
+// is removed meanwhile, the error matches [ErrUnknownTask].
 func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, dest string) error {
 	_, err := m.collect(ctx, rt, id, path, dest)
 	return taskError(id, err)
@@ -281,16 +281,16 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 	return dest, err
 }
 
-// TaskHistory returns the conversation of a task's agent. The slice is a view
-// for reading. It is empty before the agent was made.
+// TaskHistory returns the conversation of a task's agent. It is empty before
+// the agent was made. Do not modify it.
 func (m *TaskManager) TaskHistory(ctx context.Context, id string) ([]Message, error) {
 	messages, err := m.exec.history(ctx, id)
 	return messages, taskError(id, err)
 }
 
-// Remove forgets a task at rest, and removes its runtime with all its files.
-// When ctx ends before, the task is forgotten and its runtime is still being
-// removed, for which Close then waits.
+// Remove forgets a task at rest, and removes its runtime with all its files. If
+// ctx ends before, the task is forgotten and its runtime is still being
+// removed; Close waits for that.
 func (m *TaskManager) Remove(ctx context.Context, id string) error {
 	r := m.tasks.Record(id)
 	err := m.exec.remove(ctx, id)
@@ -301,9 +301,9 @@ func (m *TaskManager) Remove(ctx context.Context, id string) error {
 	return taskError(id, err)
 }
 
-// Close cancels all tasks, waits for them, and removes their runtimes. It may be
-// called more than once. Code that ignores its context, and a runtime whose
-// Cleanup does not return, are given a minute or so and then left behind: the
+// Close cancels all tasks, waits for them, and removes their runtimes. It may
+// be called more than once. Code that ignores its context, and a runtime whose
+// Cleanup does not return, get about a minute and are then left behind. The
 // error then matches [ErrLeftBehind] and names the tasks.
 func (m *TaskManager) Close() error {
 	if m.closesItself() {
@@ -315,7 +315,7 @@ func (m *TaskManager) Close() error {
 func (m *TaskManager) close() error {
 	m.tasks.Close()
 	err := m.exec.close()
-	// The followers end with the tasks they follow, and after their last events.
+	// The followers end after the last events of their tasks.
 	if !crew.WaitAtMost(closeHandlers, &m.wg) {
 		err = errors.Join(err, fmt.Errorf("the handler of the tasks' events, or an approval, %w", ErrLeftBehind))
 	}
@@ -323,8 +323,8 @@ func (m *TaskManager) close() error {
 	return errors.Join(err, m.files.Close())
 }
 
-// openAgent makes the agent of a task and copies the files in that it begins
-// with. The executor calls it when there is room.
+// openAgent makes the agent of a task and copies in the task's first files. The
+// executor calls it when there is room.
 func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {
 	r := m.tasks.Record(spec.ID)
 	if r == nil {
@@ -381,7 +381,7 @@ type taskManagerOptions struct {
 	agent    []Option
 	approve  ApprovalFunc
 	onEvent  func(Event)
-	owner    *Agent // whose tasks these are, when the agent made the manager itself
+	owner    *Agent // the agent that made the manager itself, and owns the tasks
 }
 
 // newTaskManagerOptions applies opts to the defaults and checks the outcome.
@@ -404,26 +404,26 @@ func MaxTasks(n int) TaskManagerOption {
 	return taskManagerOption{"MaxTasks", func(o *taskManagerOptions) { o.maxTasks = n }}
 }
 
-// MaxTaskDepth sets how deep agents delegate: 1, the default, forbids it to agents
-// that work on a task themselves. An agent that is not to delegate at all has the
-// tools for it disabled: see [WithDisabledTools].
+// MaxTaskDepth sets how deep agents delegate. With 1, the default, agents that
+// work on a task cannot delegate. To keep an agent from delegating at all,
+// disable its tools for it: see [WithDisabledTools].
 func MaxTaskDepth(n int) TaskManagerOption {
 	return taskManagerOption{"MaxTaskDepth", func(o *taskManagerOptions) { o.depth = n }}
 }
 
-// TaskPersonas sets who works on tasks: one after the other, unless a task
-// names one. Default: none, which leaves it to the profile; for an agent's own
+// TaskPersonas sets the personas that work on tasks, in turn unless a task
+// names one. Default: none, so that the profile decides; for an agent's own
 // manager the task personas of the configuration.
 func TaskPersonas(personas ...Persona) TaskManagerOption {
 	return taskManagerOption{"TaskPersonas", func(o *taskManagerOptions) { o.personas = slices.Clone(personas) }}
 }
 
-// TaskDefaults sets the limits of tasks that say nothing of their own.
+// TaskDefaults sets the limits of tasks that set none themselves.
 func TaskDefaults(l Limits) TaskManagerOption {
 	return taskManagerOption{"TaskDefaults", func(o *taskManagerOptions) { o.limits = l.or(o.limits) }}
 }
 
-// TaskAgents sets the options of the agents that work on tasks of no other
+// TaskAgents sets the options of the agents that work on tasks without another
 // profile. A runtime given by [WithRuntime] would be shared by all of them: use
 // [WithTaskProfile] for runtimes of your own. Default: for an agent's own
 // manager the agent's model, tools and rules, else those of [New].
@@ -431,16 +431,16 @@ func TaskAgents(opts ...Option) TaskManagerOption {
 	return taskManagerOption{"TaskAgents", func(o *taskManagerOptions) { o.agent = append(o.agent, opts...) }}
 }
 
-// TaskApproval sets who decides about calls of tasks, as [WithApproval] does for
-// an agent, unless their agents have an [ApprovalFunc] of their own. Default:
-// for an agent's own manager the agent's [ApprovalFunc] with its rules, else
-// nobody, which denies what needs approval. Calls of several tasks are asked
-// for one at a time.
+// TaskApproval sets who decides about calls of tasks, as [WithApproval] does
+// for an agent, unless their agents have an [ApprovalFunc] of their own.
+// Default: for an agent's own manager the agent's [ApprovalFunc] with its
+// rules, else nobody, so that calls that need approval are denied. Questions of
+// several tasks are asked one at a time.
 func TaskApproval(f ApprovalFunc) TaskManagerOption {
 	return taskManagerOption{"TaskApproval", func(o *taskManagerOptions) { o.approve = f }}
 }
 
-// OnTaskEvent sets a function that sees the events of all tasks, each with the
+// OnTaskEvent sets a function that gets the events of all tasks, each with the
 // task's id. It is called by one goroutine at a time and should return soon.
 func OnTaskEvent(f func(Event)) TaskManagerOption {
 	return taskManagerOption{"OnTaskEvent", func(o *taskManagerOptions) { o.onEvent = f }}

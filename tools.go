@@ -20,61 +20,61 @@ import (
 )
 
 // Tool is something a model can call. [NewTool] makes one from a typed
-// function; [RegisterTool] makes one from a function of plain arguments.
+// function, and [RegisterTool] one from a function that takes a map.
 type Tool struct {
 	Name        string // letters, digits, "_" and "-", at most 64
 	Description string // tells the model what the tool does and when to use it; at most 1,024 characters
 	// Parameters is a JSON Schema of type object; nil means no parameters.
-	// Arguments are checked against it. A model is shown the same in a form
-	// that every provider accepts, where bounds and formats stand in the
-	// descriptions; a schema that cannot be brought into it, one that contains
-	// itself say, is an error. Objects of any names and values of any type are
-	// asked for as JSON text in a string, which Run gets parsed. An optional
+	// Arguments are checked against it. The model gets it in a form that every
+	// provider accepts, with bounds and formats moved into the descriptions. A
+	// schema that has no such form, one that contains itself for example, is an
+	// error. The model is asked to give objects with arbitrary names, and values
+	// of any type, as JSON text in a string; Run gets them parsed. An optional
 	// property that a model gives as null is left out.
 	Parameters json.RawMessage
 
-	// Run executes the tool. args is a JSON object that satisfies Parameters.
-	// An error becomes the call's result, for the model to read; so does a
-	// panic. ctx ends at the limits of the run.
+	// Run executes the tool. args is a JSON object that satisfies Parameters. An
+	// error, or a panic, becomes the call's result for the model to read. ctx
+	// ends at the limits of the run.
 	Run func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error)
 
-	// NeedsApproval has every call asked for by the agent's [ApprovalFunc].
+	// NeedsApproval has the agent's [ApprovalFunc] decide about every call.
 	NeedsApproval bool
-	// ReadOnly says that the tool changes nothing, so that an [ApprovalFunc] is
-	// not asked about its calls by default.
+	// ReadOnly says that the tool changes nothing. By default an [ApprovalFunc]
+	// is not asked about its calls.
 	ReadOnly bool
 	// Idempotent says that running a call twice does no harm, so that it can
 	// be repeated when a run is resumed.
 	Idempotent bool
 
 	schema *toolschema.Schema
-	// polls marks a tool that is rightly called again and again with the same
+	// polls marks a tool that is meant to be called repeatedly with the same
 	// arguments, such as one that asks for a status.
 	polls bool
 	// ends marks a tool whose only effect is to end the run.
 	ends bool
 }
 
-// ToolResult is what a tool call gave. The model sees Content and Images; a
-// person may be shown Display instead.
+// ToolResult is the result of a tool call. The model sees Content and Images;
+// Display, if set, is shown to people instead.
 type ToolResult struct {
 	Content string   `json:"content"`
 	Display string   `json:"display,omitempty"` // a shorter or richer rendering for people
 	Images  []string `json:"images,omitempty"`  // https or data URLs
 	IsError bool     `json:"is_error,omitempty"`
 
-	// End ends the run: StatusStopped, with Summary, or StatusAwaitingUser,
-	// with Question. Calls that follow in the same message are skipped. Empty
-	// goes on.
+	// End ends the run: with StatusStopped and Summary, or with
+	// StatusAwaitingUser and Question. Later calls in the same message are
+	// skipped. If it is empty, the run continues.
 	End      Status    `json:"end,omitempty"`
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`
 
-	// failed says that what the call was for failed, although the call itself
-	// is no error: a command that exits with another code than 0.
+	// failed says that the call's purpose failed, although the call itself is no
+	// error: a command that exits with another code than 0.
 	failed bool
-	// compared is what tells the result from another one, where Content has
-	// what differs each time; empty for Content itself.
+	// compared is what identifies equal results, if Content has parts that
+	// differ each time; empty means Content itself.
 	compared string
 }
 
@@ -85,8 +85,8 @@ type ToolFunc func(ctx context.Context, rt Runtime, args map[string]any) (string
 // NewTool makes a tool from a function whose arguments are the struct In. The
 // schema is derived from In: fields are named by their json tags, described by
 // their jsonschema tags, and required unless tagged omitempty or omitzero.
-// Arguments are validated before fn is called. A []byte is asked for as base64,
-// a map, an any and a [json.RawMessage] as JSON text.
+// Arguments are validated before fn is called. The model gives a []byte as
+// base64, and a map, an any or a [json.RawMessage] as JSON text.
 //
 //	type in struct {
 //		City string `json:"city" jsonschema:"the city to look up"`
@@ -102,7 +102,7 @@ func NewTool[In any](name, description string, fn func(ctx context.Context, rt R
 	})
 }
 
-// typedTool is [NewTool] for functions that give a whole [ToolResult].
+// typedTool is [NewTool] for functions that return a whole [ToolResult].
 func typedTool[In any](name, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) (Tool, error) {
 	params, err := toolschema.For(reflect.TypeFor[In]())
 	if err != nil {
@@ -129,8 +129,8 @@ func textResult(text string, err error) (*ToolResult, error) {
 	return &ToolResult{Content: text}, nil
 }
 
-// toolFromFunc makes a tool from a function of plain arguments. parameters is
-// a JSON Schema: a json.RawMessage, or any value that encodes to one.
+// toolFromFunc makes a tool from a function that takes a map. parameters is a
+// JSON Schema: a json.RawMessage, or any value that encodes to one.
 func toolFromFunc(name, description string, parameters any, fn ToolFunc) (Tool, error) {
 	if fn == nil {
 		return Tool{}, fmt.Errorf("tool %s: the function is nil", name)
@@ -156,7 +156,7 @@ func toolFromFunc(name, description string, parameters any, fn ToolFunc) (Tool, 
 	})
 }
 
-// Bounds that providers set.
+// Limits that providers set.
 const (
 	maxDescription = 1024 // characters of a tool's description
 	maxTools       = 128  // in a request
@@ -186,8 +186,9 @@ func newTool(t Tool) (Tool, error) {
 	return t, nil
 }
 
-// call runs the tool with checked arguments; a panic of the tool is an error.
-// The result is the caller's to change: a tool may return one value each time.
+// call runs the tool with checked arguments. A panic of the tool becomes an
+// error. The result is a copy, because a tool may return the same value each
+// time.
 func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
 	result, err := guard.Catch(func() (*ToolResult, error) { return t.Run(ctx, rt, args) })
 	if err != nil {
@@ -271,8 +272,8 @@ func (r *Registry) Clear() {
 	r.version++
 }
 
-// Reset restores the built-in tools, and nothing else: tools that were
-// disabled are no longer.
+// Reset restores the built-in tools and removes all others. No tool is disabled
+// afterwards.
 func (r *Registry) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,8 +281,8 @@ func (r *Registry) Reset() {
 	r.version++
 }
 
-// Disable hides tools from the model and refuses calls of them. Names may be
-// registered later; disabling wins.
+// Disable hides tools from the model and refuses calls of them. A name may also
+// be registered later; it is disabled nevertheless.
 func (r *Registry) Disable(names ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,7 +302,7 @@ func (r *Registry) Tools() []Tool {
 	return r.enabled()
 }
 
-// enabled is called with r.mu held.
+// enabled returns the tools that are not disabled. The caller holds r.mu.
 func (r *Registry) enabled() []Tool {
 	var tools []Tool
 	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
@@ -312,8 +313,8 @@ func (r *Registry) enabled() []Tool {
 	return tools
 }
 
-// Execute runs a tool call on rt. Its errors are all [*ToolError]: unknown or
-// disabled tools, arguments that do not fit, what the tool returned, a panic.
+// Execute runs a tool call on rt. Its errors are all [*ToolError]: for unknown
+// or disabled tools, arguments that do not fit, errors of the tool, and panics.
 func (r *Registry) Execute(ctx context.Context, call ToolCall, rt Runtime) (*ToolResult, error) {
 	t, err := r.lookup(call.Name)
 	if err != nil {
@@ -339,7 +340,7 @@ func (r *Registry) lookup(name string) (Tool, error) {
 	return t, nil
 }
 
-// unknown is called with r.mu held.
+// unknown returns the error for an unknown name. The caller holds r.mu.
 func (r *Registry) unknown(name string) error {
 	var names []string
 	for _, t := range r.enabled() {
@@ -348,8 +349,8 @@ func (r *Registry) unknown(name string) error {
 	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
 }
 
-// known returns an error for the first name that is neither a tool's nor that
-// of a built-in tool that was taken out. what says what the names are for.
+// known returns an error for the first name that no tool has, removed built-in
+// tools included. what says what the names are for.
 func (r *Registry) known(what string, names []string) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -368,8 +369,8 @@ func (r *Registry) known(what string, names []string) error {
 	return nil
 }
 
-// specs returns what a model is told of the tools, and the version of the
-// registry that this is true of.
+// specs returns the descriptions of the tools for a model, and the version of
+// the registry that they belong to.
 func (r *Registry) specs() ([]ToolSpec, int64) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -27,8 +27,8 @@ const (
 	maxFileResult = 256 << 10
 	// maxImage bounds the file that read_image sends, before base64.
 	maxImage = 5 << 20
-	// shownCommand bounds how much of a command is repeated in its result: the
-	// model wrote it and knows it.
+	// shownCommand bounds how much of a command its result repeats, since the
+	// model wrote it.
 	shownCommand = 400
 	// maxJobWait bounds how long job_output waits for something new.
 	maxJobWait = 60 * time.Second
@@ -58,18 +58,19 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 	return tools
 })
 
-// repeatable are the tools that do no harm when they run a second time. An
-// edit is not: it would not find its old text, or find it once more.
+// repeatable are the tools that do no harm when they run a second time.
+// edit_file is not among them: it would not find its old text again, or would
+// replace another occurrence.
 var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "continue": true, "stop": true}
 
-// readOnly are the tools that change nothing, nor do the two that end a run.
+// readOnly are the tools that change nothing, including the two that end a run.
 var readOnly = map[string]bool{
 	"download_file": true, "read_image": true, "job_output": true, "job_list": true,
 	"list_personas": true, "task_status": true, "continue": true, "stop": true,
 }
 
 // builtin makes a tool of this package. Its schema comes from a struct of this
-// package too, so an error is a mistake in the source that every test meets.
+// package too, so an error is a bug that every test would find.
 func builtin[In any](name, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) Tool {
 	t, err := typedTool(name, description, fn)
 	if err != nil {
@@ -78,7 +79,7 @@ func builtin[In any](name, description string, fn func(context.Context, Runtime,
 	return t
 }
 
-// polling marks a tool that is rightly called again and again.
+// polling marks a tool that is meant to be called repeatedly.
 func polling(t Tool) Tool {
 	t.polls = true
 	return t
@@ -99,7 +100,7 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	if in.Timeout < 0 {
 		return nil, errors.New("timeout must not be negative")
 	}
-	// Bounded before it becomes a Duration, which a large number would overflow.
+	// Bounded as a number, since a large one would overflow a Duration.
 	seconds := min(in.Timeout, MaxBashTimeout.Seconds())
 	timeout := time.Duration(seconds * float64(time.Second))
 	if in.Background {
@@ -181,7 +182,7 @@ func downloadFile(ctx context.Context, rt Runtime, in downloadInput) (*ToolResul
 	case len(data) == 0:
 		return &ToolResult{Content: fmt.Sprintf("[%s is empty]", in.Path)}, nil
 	}
-	// A piece may begin and end within a character.
+	// A piece may begin and end inside a character.
 	begin, end := in.Offset, in.Offset+int64(len(data))
 	if begin > 0 {
 		data = cut.TrimStart(data)
@@ -201,7 +202,8 @@ func downloadFile(ctx context.Context, rt Runtime, in downloadInput) (*ToolResul
 	return &ToolResult{Content: text, Display: fmt.Sprintf("read %s (%d bytes)", in.Path, len(data))}, nil
 }
 
-// readRange reads a piece of a file, also where the runtime reads only whole files.
+// readRange reads a piece of a file, even if the runtime can only read whole
+// files.
 func readRange(ctx context.Context, rt Runtime, path string, offset, limit int64) ([]byte, int64, error) {
 	if rr, ok := rt.(RangeReader); ok {
 		return rr.ReadFileRange(ctx, path, offset, limit)
@@ -260,7 +262,7 @@ func stopRun(_ context.Context, _ Runtime, in stopInput) (*ToolResult, error) {
 	return &ToolResult{Content: "stopped", Summary: in.Summary, End: StatusStopped}, nil
 }
 
-// jobRunner returns the runtime as one that runs commands in the background.
+// jobRunner returns the runtime as a [JobRunner], or an error if it is none.
 func jobRunner(rt Runtime) (JobRunner, error) {
 	j, ok := rt.(JobRunner)
 	if !ok {
@@ -349,7 +351,8 @@ func jobKill(ctx context.Context, rt Runtime, in jobKillInput) (*ToolResult, err
 	return &ToolResult{Content: job.String()}, nil
 }
 
-// String renders a command with its directory, for who decides about it.
+// String formats a command with its directory, for the person who decides about
+// it.
 func (in bashInput) String() string {
 	command := "$ " + strings.TrimSpace(in.Cmd)
 	if in.Cwd != "" {
@@ -358,23 +361,25 @@ func (in bashInput) String() string {
 	return command
 }
 
-// commandIn returns what a call of bash runs; false for any other call.
+// commandIn returns the command of a bash call; ok is false for other calls.
 func commandIn(call ToolCall) (in bashInput, ok bool) {
 	ok = call.Name == "bash" && json.Unmarshal([]byte(call.Arguments), &in) == nil
 	return in, ok
 }
 
-// fileChange is what a call does to a file of the workspace.
+// fileChange is the change of a workspace file by a call.
 type fileChange struct {
 	tool string
 	path string // clean
 	what string // the new content, or the difference
 }
 
-// title names the file and what changes it, for who decides about it.
+// title names the file and the tool that changes it, for the person who decides
+// about it.
 func (c fileChange) title() string { return fmt.Sprintf("%s %q", c.tool, c.path) }
 
-// changeIn returns what a call does to a file; false for one that does not.
+// changeIn returns the file change of a call; ok is false if the call changes
+// none.
 func changeIn(call ToolCall) (fileChange, bool) {
 	var name, what string
 	var err error
@@ -404,8 +409,8 @@ func prefixLines(prefix, text string) string {
 // endsRun reports whether a tool is one that ends the run.
 func endsRun(tool string) bool { return tool == "stop" || tool == "continue" }
 
-// describeCall renders a call: a command in its own words, a call that names a
-// file by that name, any other by its arguments.
+// describeCall formats a call for people: a command as it is, a call with a
+// file by the file's name, any other by its arguments.
 func describeCall(c ToolCall) string {
 	var args struct{ Cmd, Cwd, Path string }
 	if err := json.Unmarshal([]byte(c.Arguments), &args); err == nil {

@@ -15,7 +15,7 @@ import (
 
 // Bounds of the delegation tools.
 const (
-	// maxTaskWait is the longest that task_status waits, whatever it is asked.
+	// maxTaskWait is the longest that task_status waits.
 	maxTaskWait = 10 * time.Minute
 	// shownPrompt is how much of its prompt a list of tasks repeats.
 	shownPrompt = 80
@@ -23,8 +23,8 @@ const (
 	noticedSummary = 2000
 )
 
-// delegationTools are the tools with which an agent puts others to work. They
-// work in a run of an agent only, which they find in the context of the call.
+// delegationTools are the tools with which an agent delegates tasks. They work
+// only in a run of an agent, which they find in the context of the call.
 func delegationTools() []Tool {
 	tools := []Tool{
 		builtin("delegate_task", "Start a background agent with a workspace of its own on a task, and return the task's id at once. It knows nothing of this conversation: say in the prompt all that it needs, and name the files to copy into its workspace. You are told when it ends; get its files with collect_file.", delegateTask),
@@ -42,8 +42,8 @@ func delegationTools() []Tool {
 	return tools
 }
 
-// delegating returns the call at hand, and the manager of the agent that made
-// it.
+// delegating returns the current tool call, and the manager of the agent that
+// made it.
 func delegating(ctx context.Context) (*callInfo, *TaskManager, error) {
 	call := callOf(ctx)
 	if call == nil {
@@ -117,8 +117,9 @@ func delegateTask(ctx context.Context, rt Runtime, in delegateInput) (*ToolResul
 	return &ToolResult{Content: fmt.Sprintf("started task %s%s", id, who)}, nil
 }
 
-// secondsOf turns a number of seconds into a duration that cannot overflow. A
-// small one does not become 0, which means that nothing was said.
+// secondsOf converts a number of seconds into a duration without overflow. It
+// does not round a small positive number down to 0, which would mean the
+// default.
 func secondsOf(n float64) time.Duration {
 	if n > 0 {
 		return max(1, time.Duration(min(n, 1e6)*float64(time.Second)))
@@ -183,8 +184,8 @@ func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolRe
 	return &ToolResult{Content: strings.Join(lines, "\n")}, nil
 }
 
-// tasksOf returns the tasks that an agent delegated: one, or all. Those of
-// others it does not learn of.
+// tasksOf returns the tasks that an agent delegated: one, or all. Tasks of
+// other agents are not visible to it.
 func tasksOf(ctx context.Context, tasks *TaskManager, agent *Agent, id string) ([]TaskStatus, error) {
 	if id != "" {
 		s, err := tasks.Status(ctx, id)
@@ -200,8 +201,8 @@ func tasksOf(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 	return slices.DeleteFunc(all, func(s TaskStatus) bool { return s.Parent != agent.id }), err
 }
 
-// waitForNext waits until one of the tasks that are at work rests, or for the
-// given time.
+// waitForNext waits until one of the tasks at work rests, but not longer than
+// wait.
 func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	var wg sync.WaitGroup
@@ -211,7 +212,8 @@ func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait 
 	for _, s := range of {
 		if !s.State.AtRest() {
 			wg.Go(func() {
-				// Whatever it is that ends the wait: the status is asked for next.
+				// An error does not matter here: the caller asks for the status
+				// next.
 				_, _ = tasks.Wait(ctx, s.ID)
 				next <- struct{}{}
 			})
@@ -224,11 +226,12 @@ func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait 
 	}
 }
 
-// sayCannotAnswer tells a model what to do about the question of a task.
+// sayCannotAnswer tells a model what to do about a task's question that it
+// cannot answer.
 const sayCannotAnswer = "you have no tool to answer it: unless the user does, delegate it anew with the answer in the prompt"
 
-// describeTask says all that a model may want to know of a task, the state in
-// words first.
+// describeTask returns the details of a task for a model, beginning with the
+// state.
 func describeTask(s TaskStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n[%s]", s, taskFigures(s))
@@ -323,18 +326,18 @@ func ownTask(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 	return mine[0], nil
 }
 
-// callInfo is what a tool can learn of the call that it serves.
+// callInfo is what a tool can learn about the call that it serves.
 type callInfo struct {
 	agent   *Agent
-	tasks   func() *TaskManager // the agent's; a function, because most calls need none
+	tasks   func() *TaskManager // returns the agent's manager; a function, because most calls do not need one made
 	budget  *taskBudget
-	message int // the index in the history of the message that calls
+	message int // the index in the history of the message with the call
 	index   int // of the call in the message
 }
 
 type callKey struct{}
 
-// withCall marks a context as that of one call of the message at work.
+// withCall marks a context as that of one call of the current message.
 func (r *run) withCall(ctx context.Context, index int) context.Context {
 	return context.WithValue(ctx, callKey{}, &callInfo{
 		agent:   r.agent,
@@ -354,9 +357,9 @@ func callOf(ctx context.Context) *callInfo {
 	return call
 }
 
-// taskID derives the id of the task that the call delegates: a run that is
-// resumed derives the same again. Only messages of the model count, because
-// what the user is told between them is a matter of timing.
+// taskID derives the id of the task that the call delegates, such that a
+// resumed run derives the same id again. It counts only the model's messages,
+// because the number of user messages between them depends on timing.
 func (c *callInfo) taskID() string {
 	nth := 0
 	for _, m := range c.agent.history.view()[:c.message] {
@@ -367,26 +370,28 @@ func (c *callInfo) taskID() string {
 	return shortHash(fmt.Sprintf("%s/%d/%d", c.agent.id, nth, c.index))
 }
 
-// taskNotices is what an agent's model has yet to be told of tasks that ended.
+// taskNotices are the ended tasks that an agent's model has not been told about
+// yet.
 type taskNotices struct{ list notices.List }
 
-// nthEnd counts the ends of a task. One that was cancelled before its first run
-// has ended as well.
+// nthEnd counts the ends of a task. It adds 1 because a task that was cancelled
+// before its first run has ended as well.
 func nthEnd(s TaskStatus) int { return s.Runs + 1 }
 
-// add notes that a task ended, unless the model knows.
+// add records the end of a task, unless the model knows of it.
 func (n *taskNotices) add(s TaskStatus) { n.list.Add(s.ID, nthEnd(s), noticeOf(s)) }
 
-// known notes that the model is told the status now, otherwise than by a notice,
+// known records that the model learns the status now, other than by a notice,
 // and reports whether the end of the task is news to it.
 func (n *taskNotices) known(s TaskStatus) (news bool) {
 	return s.State.AtRest() && n.list.Known(s.ID, nthEnd(s))
 }
 
-// take returns what is to be told now, or an empty text.
+// take returns the notices for the model and forgets them; the text may be
+// empty.
 func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
 
-// noticeOf says in words how a task ended.
+// noticeOf describes how a task ended.
 func noticeOf(s TaskStatus) string {
 	about := lastWords(s)
 	if about != "" {
@@ -395,7 +400,7 @@ func noticeOf(s TaskStatus) string {
 	return fmt.Sprintf("[task %s %s%s]", s.ID, s, about)
 }
 
-// lastWords is what a task that rests has to say: its answer, or what it asks.
+// lastWords is the final text of a task at rest: its answer, or its question.
 func lastWords(s TaskStatus) string {
 	if q := s.Question(); q != nil {
 		return cut.Middle(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayCannotAnswer + ")"

@@ -1,8 +1,9 @@
 // Package budget keeps the account of what a run may spend together with the
 // runs that it starts. Each of those has an account of its own, whose limit is
-// set aside in the account above it, and is settled at its end: what is left
-// goes back. So all of them together never spend more than the first one's
-// limit, but for the call of each that is in flight when it reaches its own.
+// set aside in the account above it. At the end of the run the account is
+// settled: what is left returns to the one above. So all of them together never
+// spend more than the first one's limit, except for the last call of each,
+// which may cross its limit.
 package budget
 
 import (
@@ -10,14 +11,14 @@ import (
 	"sync"
 )
 
-// ErrSpent refuses an account above which nothing is left.
+// ErrSpent refuses to open an account when the one above has nothing left.
 var ErrSpent = errors.New("the budget of the run is spent")
 
-// quarter is the share of a limit that is set aside for an account that asks
-// for nothing in particular.
+// quarter is the divisor for the share of a limit that is set aside for an
+// account that asks for no specific amount.
 const quarter = 4
 
-// Amount is something that is spent. Total is what a limit counts.
+// Amount is something that is spent. Limits apply to its Total.
 type Amount[A any] interface {
 	Add(A) A
 	Total() int64
@@ -34,15 +35,15 @@ type Account[A Amount[A]] struct {
 	settled bool
 }
 
-// New returns an account that is below no other. Limit 0 is none.
+// New returns an account without one above it. A limit of 0 means none.
 func New[A Amount[A]](limit int64) *Account[A] {
 	return &Account[A]{mu: new(sync.Mutex), limit: limit}
 }
 
-// Open sets aside what an account below a may spend: what it asks for, else a
-// quarter of a's limit, but no more than half of what is left. An account that
-// asks for more than there is gets what there is. Settle it when its run ends.
-// When a is settled itself, the account above takes its place.
+// Open sets aside what an account below a may spend: the amount it asks for, or
+// else a quarter of a's limit, but at most half of what is left. An account
+// that asks for more than is left gets what is left. Settle it when its run
+// ends. If a is settled before, the account above a takes its place.
 func (a *Account[A]) Open(ask int64) (*Account[A], error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,8 +65,8 @@ func (a *Account[A]) Open(ask int64) (*Account[A], error) {
 	return b, nil
 }
 
-// Settle closes an account: the one above it notes what it spent, and has the
-// rest back. Accounts below it that are still open go over to the one above.
+// Settle closes an account: the one above it records what was spent and gets
+// back the rest. Accounts below it that are still open move to the one above.
 func (a *Account[A]) Settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,14 +90,14 @@ func (a *Account[A]) adopt(b *Account[A]) {
 	a.open[b], b.above = struct{}{}, a
 }
 
-// Spend notes all that the run itself has spent so far.
+// Spend records the total that the run itself has spent so far.
 func (a *Account[A]) Spend(own A) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.own = own
 }
 
-// Lower lowers the limit to one of the run's own; 0 is none.
+// Lower lowers the limit to the run's own; 0 means the run has none.
 func (a *Account[A]) Lower(limit int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,29 +106,29 @@ func (a *Account[A]) Lower(limit int64) {
 	}
 }
 
-// Limit is what may be spent; 0 is no limit.
+// Limit is the most that may be spent; 0 means no limit.
 func (a *Account[A]) Limit() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.limit
 }
 
-// Left is what may still be spent or set aside. It is not positive when nothing
-// is, and without meaning when there is no limit.
+// Left is how much may still be spent or set aside. It is zero or negative when
+// nothing is left, and meaningless without a limit.
 func (a *Account[A]) Left() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.limit - a.committed()
 }
 
-// Own is what the run itself has spent.
+// Own is how much the run itself has spent.
 func (a *Account[A]) Own() A {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.own
 }
 
-// Below is what the accounts below have spent so far.
+// Below is how much the accounts below have spent so far.
 func (a *Account[A]) Below() A {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,7 +143,7 @@ func (a *Account[A]) spentBelow() A {
 	return sum
 }
 
-// committed is what is spent or set aside. The caller holds mu.
+// committed is the amount spent or set aside. The caller holds mu.
 func (a *Account[A]) committed() int64 {
 	sum := a.own.Total() + a.below.Total()
 	for b := range a.open {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// ErrTime refuses an account in a run whose time is over.
+// ErrTime refuses to open an account in a run whose time is over.
 var ErrTime = errors.New("the time of the run is over")
 
-// Run is what a run may spend together with those that it starts. A nil Run
-// bounds nothing.
+// Run is what a run may spend, in amounts and in time, together with the runs
+// that it starts. A nil Run has no limits.
 type Run[A Amount[A]] struct {
 	*Account[A]
 	Deadline time.Time // zero when it has none; set before the run starts others
@@ -20,8 +20,8 @@ type Run[A Amount[A]] struct {
 }
 
 // NewRun returns the budget of a run with a limit of its own, 0 for none. A run
-// that another one started has an account already, in which that limit counts as
-// well; nil makes one.
+// that another one started brings its account, to which the limit then applies
+// as well; with nil a new account is made.
 func NewRun[A Amount[A]](account *Account[A], limit int64) *Run[A] {
 	if account == nil {
 		account = New[A](0)
@@ -30,13 +30,13 @@ func NewRun[A Amount[A]](account *Account[A], limit int64) *Run[A] {
 	return &Run[A]{Account: account}
 }
 
-// End notes that the run is over.
+// End marks the run as over.
 func (r *Run[A]) End() { r.over.Store(true) }
 
 // Over reports whether the run is over.
 func (r *Run[A]) Over() bool { return r.over.Load() }
 
-// Check returns why the run can start no other one, or nil.
+// Check returns why the run can start no further run, or nil if it can.
 func (r *Run[A]) Check() error {
 	switch {
 	case r == nil:
@@ -57,8 +57,8 @@ func (r *Run[A]) timeLeft() time.Duration {
 	return cmp.Or(time.Until(r.Deadline), -1)
 }
 
-// OpenWithin is Open, and lowers the time that the other run asks for to what is
-// left of this one's.
+// OpenWithin is Open. It also cuts the time that the other run asks for to what
+// this one has left.
 func (r *Run[A]) OpenWithin(ask int64, timeout time.Duration) (*Account[A], time.Duration, error) {
 	if err := r.Check(); err != nil {
 		return nil, timeout, err
@@ -70,7 +70,7 @@ func (r *Run[A]) OpenWithin(ask int64, timeout time.Duration) (*Account[A], time
 	return account, timeout, err
 }
 
-// SpentInWords tells where the tokens are that the run may not spend any more.
+// SpentInWords says where the tokens went that the run can no longer spend.
 func (r *Run[A]) SpentInWords() string {
 	spent, limit := r.Own().Total()+r.Below().Total(), r.Limit()
 	if aside := limit - r.Left() - spent; aside > 0 {

@@ -1,6 +1,6 @@
 // Package callback tells a method whether it was called from within a callback.
-// One that waits for callbacks to return would wait for itself there: with a
-// [Guard] it can refuse at once.
+// A method that waits for callbacks to return would then wait for itself. With
+// a [Guard] it can return an error instead.
 package callback
 
 import (
@@ -12,18 +12,19 @@ import (
 
 // Guard knows which goroutines are in a callback. The zero Guard is ready to
 // use, and safe for concurrent use.
-//
-// A goroutine that the callback starts is not in it: whoever has that one call
-// back, and waits for it, is not found out.
+// A goroutine that the callback starts does not count as inside it. If such a
+// goroutine calls the method, and the callback waits for it, that is not
+// detected.
 type Guard struct {
 	mu      sync.Mutex
 	running map[ID]int // how many callbacks deep
 }
 
-// ID tells goroutines apart. Zero is that of none.
+// ID identifies a goroutine. Zero stands for none.
 type ID uint64
 
-// Enter notes that the goroutine called id runs a callback, until it calls leave.
+// Enter records that the goroutine called id runs a callback, until leave is
+// called.
 func (g *Guard) Enter(id ID) (leave func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -42,7 +43,7 @@ func (g *Guard) leave(id ID) {
 	}
 }
 
-// Inside reports whether the goroutine is in a callback.
+// Inside reports whether the calling goroutine runs a callback.
 func (g *Guard) Inside() bool {
 	g.mu.Lock()
 	none := len(g.running) == 0
@@ -56,9 +57,10 @@ func (g *Guard) Inside() bool {
 	return id != 0 && g.running[id] > 0
 }
 
-// Self returns the goroutine's own ID, which the first line of its stack shows:
-// "goroutine 7 [running]:". Go offers no other way to know, and this one takes
-// some microseconds. It is 0, which is never found inside, if that line changes.
+// Self returns the calling goroutine's ID. It reads the first line of the
+// stack, "goroutine 7 [running]:", which takes some microseconds, because Go
+// offers no other way. If that line ever changes its form, Self returns 0,
+// which is never inside.
 func Self() ID {
 	var b [40]byte
 	line := b[:runtime.Stack(b[:], false)]

@@ -1,8 +1,8 @@
-// Package chatstream puts an answer of a chat completions API together, from
-// the chunks of a stream or from one whole body, by the same rules.
+// Package chatstream assembles an answer of a chat completions API, from the
+// chunks of a stream or from one whole body, by the same rules.
 //
-// Servers disagree about streams more than about anything else, so the rules
-// are stated here, and what the chunks leave open is decided in one place:
+// Streams are where servers differ most. So the rules are stated here, and
+// whatever the chunks leave open is decided in one place:
 //
 //   - Text is kept whatever the chunk's id. It is joined before it is decoded,
 //     so that a character split between chunks comes out whole.
@@ -31,11 +31,11 @@ import (
 	"github.com/x/pygent/internal/jsonwalk"
 )
 
-// Errors of answers that are not one.
+// Errors of incomplete or invalid answers.
 var (
 	// ErrUnfinished is returned for a stream that ended without a finish reason.
 	ErrUnfinished = errors.New("the stream ended without a finish reason")
-	// ErrNoChoice is returned when nothing was answered at all.
+	// ErrNoChoice is returned for an answer without any choice.
 	ErrNoChoice = errors.New("the answer has no choices")
 	// ErrMalformed is wrapped by errors about input that is not a chunk.
 	ErrMalformed = errors.New("malformed answer")
@@ -43,12 +43,12 @@ var (
 	ErrTooLarge = errors.New("the answer is too large")
 )
 
-// ServerError is an error object that a server sent in place of a chunk.
+// ServerError is an error object that a server sent instead of a chunk.
 type ServerError struct {
 	Body json.RawMessage // the object, or what its "error" field held; cut off where it is large
 }
 
-// Error shows the object.
+// Error returns the object's text.
 func (e *ServerError) Error() string { return "error event: " + string(e.Body) }
 
 // Answer is a complete answer.
@@ -72,7 +72,7 @@ type ToolCall struct {
 	Extra     map[string]json.RawMessage
 }
 
-// Delta is what a chunk adds for people to read.
+// Delta is the text that a chunk adds, for people to read.
 type Delta struct {
 	Text      string
 	Reasoning string
@@ -97,7 +97,7 @@ type Assembler struct {
 	budget    budget
 }
 
-// chunk holds parts of the data that it was read from.
+// chunk holds slices of the data that it was read from.
 type chunk struct {
 	id, model, object, kind json.RawMessage
 	choices, usage, err     json.RawMessage
@@ -131,7 +131,7 @@ func readChunk(data []byte) (c chunk, err error) {
 	return c, nil
 }
 
-// mustBeObject refuses what is neither an object nor null.
+// mustBeObject returns an error for a value that is neither an object nor null.
 func mustBeObject(raw []byte, what string) error {
 	if jsonwalk.IsObject(raw) || !present(bytes.TrimSpace(raw)) {
 		return nil
@@ -139,7 +139,7 @@ func mustBeObject(raw []byte, what string) error {
 	return fmt.Errorf("%w: the %s is no object", ErrMalformed, what)
 }
 
-// choice holds parts of the data that it was read from.
+// choice holds slices of the data that it was read from.
 type choice struct {
 	index, delta, message, finish, usage, err json.RawMessage
 }
@@ -167,9 +167,9 @@ func readChoice(data json.RawMessage) (ch choice, err error) {
 	return ch, nil
 }
 
-// Add takes one chunk of a stream, or a whole completion, which counts as
-// finished. The bytes are not kept. The error is a [*ServerError], or one of
-// this package's; the assembler is of no use after one.
+// Add processes one chunk of a stream, or a whole completion, which counts as
+// finished. It does not keep data. The error is a [*ServerError], or one of
+// this package's. After an error the assembler cannot be used any more.
 func (a *Assembler) Add(data []byte) (Delta, error) {
 	if err := Check(data); err != nil {
 		return Delta{}, err
@@ -195,12 +195,12 @@ func (a *Assembler) Add(data []byte) (Delta, error) {
 	return delta, err
 }
 
-// headOf keeps a name from being longer than names are.
+// headOf cuts a name to the length that names may have.
 func headOf(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxName)], "")
 }
 
-// addChoices also returns how many there are.
+// addChoices also returns the number of choices.
 func (a *Assembler) addChoices(choices json.RawMessage) (Delta, int, error) {
 	var delta Delta
 	n := 0
@@ -251,7 +251,8 @@ func (a *Assembler) addChoice(ch choice) (Delta, error) {
 	return Delta{}, nil
 }
 
-// member is a field of an object, a part of the data that it was read from.
+// member is a field of an object; both parts are slices of the data it was read
+// from.
 type member struct {
 	name string
 	raw  json.RawMessage
@@ -283,7 +284,7 @@ func take(list []member, name string) (raw json.RawMessage, rest []member) {
 	return raw, rest
 }
 
-// valueOf returns the value of a field, and nil if there is none.
+// valueOf returns the value of a field, or nil if there is none.
 func valueOf(list []member, name string) json.RawMessage {
 	for _, m := range slices.Backward(list) {
 		if m.name == name {
@@ -325,7 +326,7 @@ func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
 }
 
 // Progress counts the bytes of content, reasoning and arguments so far. It
-// grows with each piece of data, and not with chunks that say nothing.
+// grows with each piece of data, but not with empty chunks.
 func (a *Assembler) Progress() int {
 	if a.Finished() {
 		return a.budget.progress + 1
@@ -333,8 +334,8 @@ func (a *Assembler) Progress() int {
 	return a.budget.progress
 }
 
-// Finished reports whether the answer is complete, apart from what may trail
-// it, such as usage.
+// Finished reports whether the answer is complete. Only extras such as usage
+// may still follow.
 func (a *Assembler) Finished() bool { return a.choice != nil && (a.finish != "" || a.whole) }
 
 // Finish returns the answer. The error is [ErrNoChoice] or [ErrUnfinished].

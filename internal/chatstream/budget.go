@@ -8,8 +8,8 @@ import (
 	"github.com/x/pygent/internal/jsonwalk"
 )
 
-// Limits of one answer. They are far beyond what models write, and keep a
-// server that runs wild from filling the memory.
+// Limits of one answer. They are far above what models write, and keep a
+// misbehaving server from filling the memory.
 const (
 	maxSize    = 16 << 20 // bytes of all that is kept
 	maxCalls   = 256
@@ -22,7 +22,7 @@ const (
 	maxServerError = 256 << 10 // bytes of an error object
 )
 
-// What is kept costs more than its bytes: these are paid besides.
+// Costs of the structures around what is kept, in addition to its bytes.
 const (
 	costOfField = 256
 	costOfItem  = 256
@@ -31,8 +31,9 @@ const (
 	freeValues = 32 // of a chunk; what models write has few
 )
 
-// budget counts what an answer has taken of [maxSize]. It bounds memory, since
-// every piece that is kept is paid for, with what surrounds it.
+// budget counts how much of [maxSize] an answer has used. Every piece that is
+// kept is counted, together with the structures around it, so the budget bounds
+// memory.
 type budget struct {
 	used     int
 	progress int // bytes of content, reasoning and arguments among it
@@ -45,7 +46,7 @@ func (b *budget) spend(n int) error {
 	return nil
 }
 
-// spendOn pays for a message, or a piece of one, as it was sent.
+// spendOn counts a message, or a piece of one, as it was sent.
 func (b *budget) spendOn(raw json.RawMessage) error {
 	return b.spend(len(raw) + costOfValue*max(0, jsonwalk.Values(raw)-freeValues))
 }
@@ -54,8 +55,8 @@ func tooMany(what string, limit int) error {
 	return fmt.Errorf("%w: more than %d %s", ErrTooLarge, limit, what)
 }
 
-// Check reports whether data is JSON that is not nested beyond what answers
-// are. The error is [ErrMalformed] or [ErrTooLarge].
+// Check reports whether data is JSON that is not nested more deeply than
+// answers are. The error is [ErrMalformed] or [ErrTooLarge].
 func Check(data []byte) error {
 	err := jsonwalk.Check(data, maxDepth)
 	switch {
@@ -67,8 +68,8 @@ func Check(data []byte) error {
 	return nil
 }
 
-// NewServerError returns the error for an error object. Of a large one the
-// beginning is kept.
+// NewServerError returns the error for an error object. It keeps only the
+// beginning of a large one.
 func NewServerError(body []byte) *ServerError {
 	return &ServerError{Body: append(json.RawMessage(nil), body[:min(len(body), maxServerError)]...)}
 }

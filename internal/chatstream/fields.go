@@ -13,8 +13,8 @@ import (
 // fields are the unknown fields of an object that arrives in pieces.
 type fields map[string]*value
 
-// merge adds the fields of the next piece. Of a whole object they simply
-// replace what was there.
+// merge adds the fields of the next piece. The fields of a whole object replace
+// those there.
 func (f fields) merge(piece []member, whole bool, b *budget) error {
 	for _, m := range piece {
 		if !present(m.raw) {
@@ -64,8 +64,9 @@ func (f fields) encode() map[string]json.RawMessage {
 	return out
 }
 
-// identifies reports whether a string field names something rather than being
-// text, so that a server which repeats it means the same again.
+// identifies reports whether a string field names something, as opposed to
+// text. If a server repeats such a field, it means the same value and not a
+// continuation.
 func identifies(name string) bool {
 	switch name {
 	case "id", "type", "name", "format", "status", "index", "role", "object", "model":
@@ -110,8 +111,8 @@ func (v *value) addItems(raw json.RawMessage, b *budget) error {
 	return nil
 }
 
-// find returns the element that next continues. It looks only so far back: a
-// server must not have all elements compared with all others.
+// find returns the element that next continues. It looks back only a limited
+// way, so that a server cannot have every element compared with all others.
 func (v *value) find(next *item) *item {
 	if next.index == nil {
 		return nil
@@ -157,8 +158,8 @@ func newItem(raw json.RawMessage) *item {
 	return it
 }
 
-// continuedBy reports whether next is another piece of it: the same index,
-// and no contradiction in type or id.
+// continuedBy reports whether next is another piece of it: it has the same
+// index, and its type and id do not differ.
 func (it *item) continuedBy(next *item) bool {
 	agree := func(a, b string) bool { return a == "" || b == "" || a == b }
 	return it.index != nil && *it.index == *next.index && agree(it.kind, next.kind) && agree(it.id, next.id)

@@ -9,14 +9,14 @@ import (
 	"github.com/x/pygent/internal/jsonwalk"
 )
 
-// jsonText is text in pieces. The pieces are joined in their JSON form and
-// decoded together: an escaped surrogate pair, or a UTF-8 sequence, may have
-// been split between two of them.
+// jsonText is text in pieces. The pieces are joined as JSON strings and then
+// decoded together, because a server may split an escaped surrogate pair, or a
+// UTF-8 sequence, between two of them.
 type jsonText struct {
 	body []byte // the inside of a JSON string
 }
 
-// add appends a JSON string, quotes and all.
+// add appends a JSON string, including its quotes.
 func (t *jsonText) add(quoted json.RawMessage) {
 	t.body = append(t.body, quoted[1:len(quoted)-1]...)
 }
@@ -30,8 +30,8 @@ func (t *jsonText) quoted() json.RawMessage {
 
 func (t *jsonText) String() string { return stringOf(t.quoted()) }
 
-// content is a message's content: text, or parts as soon as one of them is
-// more than text.
+// content is a message's content: a text, or parts as soon as one part is not
+// text.
 type content struct {
 	text  jsonText
 	parts []json.RawMessage // everything before text, when not only text
@@ -109,7 +109,7 @@ func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
-// stringOf returns the string that raw holds, and "" if it holds none.
+// stringOf returns the string that raw holds, or "" if it holds none.
 func stringOf(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
@@ -118,7 +118,7 @@ func stringOf(raw json.RawMessage) string {
 	return s
 }
 
-// intOf returns the integer that raw holds, and nil if it holds none.
+// intOf returns the integer that raw holds, or nil if it holds none.
 func intOf(raw json.RawMessage) *int {
 	var i int
 	if !present(raw) || json.Unmarshal(raw, &i) != nil {

@@ -22,7 +22,7 @@ type call struct {
 	chunk int // the last chunk that had a fragment of it
 }
 
-// fragment is what one chunk says of one call.
+// fragment is the part of a call in one chunk.
 type fragment struct {
 	index    *int
 	id, name string
@@ -67,7 +67,7 @@ func (a *Assembler) addCall(raw json.RawMessage) error {
 	return nil
 }
 
-// callFor returns the call that f continues, or nil when f begins one.
+// callFor returns the call that f continues, or nil if f begins a new one.
 //
 // A well-behaved server numbers its calls. Others number every call 0 (Ollama,
 // Gemini), or send neither number nor id but each call in one piece; some
@@ -102,8 +102,9 @@ func (a *Assembler) callFor(f fragment) *call {
 	return last
 }
 
-// begins reports whether f, which nothing tells apart from c, is yet another
-// call: c is complete, or c had its fragment of this chunk already.
+// begins reports whether f, which has no index or id that differs from c's,
+// begins another call: because c is complete, or because c already had a
+// fragment in this chunk.
 func (a *Assembler) begins(f fragment, c *call) bool {
 	return f.name != "" && (c.chunk == a.chunks || c.scan.done && f.hasArgs())
 }
@@ -119,8 +120,8 @@ func (a *Assembler) find(match func(*call) bool) *call {
 
 func contradict(a, b string) bool { return a != "" && b != "" && a != b }
 
-// repeatedBy reports whether f says all of c again, as servers do that end a
-// call by sending it whole.
+// repeatedBy reports whether f repeats all of c. Some servers end a call by
+// sending it once more as a whole.
 func (c *call) repeatedBy(f fragment) bool {
 	const longest = 6 // bytes of JSON for a byte of text
 	if !c.scan.done || f.id != c.id || f.name != c.name || longest*len(f.args) < len(c.args.body) {
@@ -147,8 +148,9 @@ func (c *call) add(f fragment, whole bool, b *budget) error {
 	return c.extra.merge(f.extra, whole, b)
 }
 
-// addName takes a name that is whole, repeated, growing, or a piece. Once
-// there are arguments it is settled.
+// addName adds to the name. The fragment may hold the whole name, repeat it,
+// extend it, or hold a piece of it. Once there are arguments, the name does not
+// change any more.
 func (c *call) addName(name string) {
 	switch {
 	case len(c.args.body) > 0 && c.name != "":
@@ -186,8 +188,8 @@ func newFragment(raw json.RawMessage) (fragment, error) {
 	return f, err
 }
 
-// textOfArguments returns arguments as a JSON string. Some servers give the
-// object itself where its text is due.
+// textOfArguments returns arguments as a JSON string. Some servers send the
+// object itself instead of its text.
 func textOfArguments(raw json.RawMessage) (json.RawMessage, error) {
 	if !present(raw) {
 		return nil, nil
@@ -202,8 +204,8 @@ func textOfArguments(raw json.RawMessage) (json.RawMessage, error) {
 	return quote(compact.String()), nil
 }
 
-// finishCalls returns the calls with what every call needs: a name and a
-// unique id. What has neither name nor arguments was no call.
+// finishCalls returns the calls, each with a name and a unique id. It drops a
+// call that has neither name nor arguments.
 func (a *Assembler) finishCalls() []ToolCall {
 	var calls []ToolCall
 	used := map[string]bool{}
@@ -232,8 +234,8 @@ func (a *Assembler) finishCalls() []ToolCall {
 // letters and digits.
 func NewID() string { return rand.Text()[:9] }
 
-// objectScan finds the end of a JSON object that arrives in pieces. It does
-// not validate.
+// objectScan finds the end of a JSON object that arrives in pieces. It does not
+// validate the object.
 type objectScan struct {
 	depth             int
 	inString, escaped bool

@@ -10,9 +10,9 @@ type Usage struct {
 	Reasoning  int64 // part of Completion
 }
 
-// update takes over the counts that raw reports. They are totals so far, not
-// additions; a count of zero leaves the earlier one, since some servers report
-// the prompt first and the completion last.
+// update takes over the counts in raw, which are totals and not additions. A
+// count of zero leaves the earlier one, since some servers report the prompt
+// first and the completion last.
 func (u *Usage) update(raw json.RawMessage) {
 	if !present(raw) {
 		return
@@ -28,7 +28,7 @@ func (u *Usage) update(raw json.RawMessage) {
 			Reasoning float64 `json:"reasoning_tokens"`
 		} `json:"completion_tokens_details"`
 	}
-	// Fields of a wrong type are left at zero, the others are still read.
+	// A field of a wrong type stays zero; the others are still read.
 	_ = json.Unmarshal(raw, &in)
 	latest(&u.Prompt, in.Prompt)
 	latest(&u.Completion, in.Completion)

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// What Close allows for, so that nothing can hold it up for ever.
+// Limits of what Close waits for, so that nothing can block it for ever.
 const (
 	// closeRuns is how long it waits for cancelled runs to end.
 	closeRuns = 30 * time.Second
 	// closeRemovals is how long it waits for removals that go on.
 	closeRemovals = 3 * time.Minute
-	// closingAtOnce is how many tasks are closed side by side: removing a
-	// container takes an engine a while.
+	// closingAtOnce is how many tasks are closed in parallel, since an engine
+	// takes a while to remove a container.
 	closingAtOnce = 16
 )
 
-// Remove forgets a task at rest and closes it. The channel has the error of that.
-// When ctx ends before, Close tells it.
+// Remove forgets a task at rest and closes it. The channel gets the error of
+// closing. If ctx ends before, Close returns that error.
 func (c *Crew[T, G]) Remove(ctx context.Context, id string, named func(error) error) (closed <-chan error, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *Crew[T, G]) Remove(ctx context.Context, id string, named func(error) er
 	return done, nil
 }
 
-// note keeps an error for Close to tell.
+// note keeps an error for Close to return.
 func (c *Crew[T, G]) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,8 +58,8 @@ type Left struct {
 	Removals bool     // some removal did not
 }
 
-// Close cancels all tasks for the given cause, waits for them, and closes them.
-// It does not wait for ever. named names the task in an error that it had.
+// Close cancels all tasks with the given cause, waits for them for a limited
+// time, and closes them. named adds the name of a task to its error.
 func (c *Crew[T, G]) Close(cause error, named func(id string, err error) error) (left Left, err error) {
 	c.cancelAll(cause)
 	if !WaitAtMost(closeRuns, &c.runs) {
@@ -85,7 +85,7 @@ func (c *Crew[T, G]) cancelAll(cause error) {
 	c.queue = nil
 }
 
-// abandonAll lets go of the tasks whose runs do not end, and returns their ids.
+// abandonAll gives up the tasks whose runs do not end, and returns their ids.
 func (c *Crew[T, G]) abandonAll() (ids []string) {
 	for id, m := range c.members {
 		if m.task.Abandon() {
@@ -115,8 +115,8 @@ func (c *Crew[T, G]) closeAll(named func(id string, err error) error) error {
 	return all
 }
 
-// WaitAtMost waits for a group, and reports whether it ended in time. Else a
-// goroutine goes on to wait.
+// WaitAtMost waits for a group, and reports whether it finished in time. If
+// not, a goroutine continues to wait.
 func WaitAtMost(limit time.Duration, group *sync.WaitGroup) bool {
 	done := make(chan struct{})
 	go func() {

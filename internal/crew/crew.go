@@ -1,8 +1,8 @@
-// Package crew carries out tasks in this process, at most so many at once, and
-// the others in the order in which they came. It knows what a task goes through:
-// it waits for room, runs, rests, runs again at the next message, and is
-// removed. What a run does it leaves to the [Task]. Package pygent has agents
-// work on tasks with it.
+// Package crew carries out tasks in this process: a limited number at once, and
+// the others in the order in which they came. It manages the life of a task: it
+// waits for room, runs, rests, runs again at the next message, and is removed.
+// What a run does is up to the [Task]. Package pygent has agents work on tasks
+// with it.
 package crew
 
 import (
@@ -17,10 +17,10 @@ import (
 var (
 	// ErrUnknown is returned for an id that no task has.
 	ErrUnknown = errors.New("no such task")
-	// ErrNoRoom is returned when as many tasks run as may, and the task does not
-	// wait.
+	// ErrNoRoom is returned when the maximum number of tasks is running and the
+	// task does not wait.
 	ErrNoRoom = errors.New("too many tasks run already")
-	// ErrRunning is returned for what can only be done to a task at rest.
+	// ErrRunning is returned for an operation that requires a task at rest.
 	ErrRunning = errors.New("the task is running")
 	// ErrClosed is returned by a crew after Close.
 	ErrClosed = errors.New("the task manager is closed")
@@ -34,32 +34,37 @@ var (
 type Task[G any] interface {
 	// AtRest reports whether the task neither runs nor waits for room.
 	AtRest() bool
-	// Grant sets aside what a run may spend, the first one or a further one.
+	// Grant sets aside what a run may spend; first tells whether it is the first
+	// run.
 	Grant(first bool) (G, error)
 	// Wait notes that the task waits for room.
 	Wait()
 	// Begin notes that a run begins.
 	Begin()
-	// Refuse notes that a run had begun, after it waited, and got no grant.
+	// Refuse records that a run that had waited for room ended at once, because
+	// it got no grant.
 	Refuse(err error)
-	// Stop notes that the task was asked to end. One that waits is over with it,
-	// and its question is withdrawn, which Stop reports.
+	// Stop records that the task was asked to end. A task that waits ends with
+	// that; if it waits with a question, the question is withdrawn, and Stop
+	// reports that.
 	Stop(cause error) (asked bool)
 
-	// Run carries out one run, to which msg is what is new. It calls ended before
-	// it notes that the task rests: who learns of that may start another one.
+	// Run carries out one run with the new message msg. It calls ended before it
+	// marks the task as at rest, because whoever sees that may start another
+	// run.
 	Run(ctx context.Context, msg string, grant G, ended func())
 	// Park ends what a task at rest keeps for its question.
 	Park()
-	// Abandon lets go of a run that does not end, and reports whether there is one.
+	// Abandon gives up a run that does not end, and reports whether there is
+	// one.
 	Abandon() bool
 	// Close ends what the task keeps between runs.
 	Close() error
 }
 
-// Crew is the tasks and who works on them. Make one with [New]. It is safe for
-// concurrent use. Each run, and each removal, has a goroutine; Close waits for
-// them.
+// Crew is a set of tasks and the goroutines that run them. Make one with [New].
+// It is safe for concurrent use. Each run, and each removal, has a goroutine;
+// Close waits for them.
 type Crew[T Task[G], G any] struct {
 	max int
 
@@ -103,9 +108,9 @@ func New[T Task[G], G any](max int) *Crew[T, G] {
 	return c
 }
 
-// Start sets a task going with a message. One that queues waits when there is no
-// room. Where there is a task with the id already, its error is what known says
-// of that one.
+// Start runs a task with a message. A task that queues waits if there is no
+// room. If there is already a task with the id, Start returns the result of
+// known for that task.
 func (c *Crew[T, G]) Start(id string, task T, queues bool, message string, known func(T) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,8 +224,8 @@ func (c *Crew[T, G]) Tasks() []T {
 	return all
 }
 
-// Message has a task at rest go on with a message. Like all inputs, it does
-// nothing when the task has had one of the same id.
+// Message has a task at rest continue with a message. Like all inputs, it has
+// no effect if the task has had one with the same id.
 func (c *Crew[T, G]) Message(id, input, message string) error {
 	return c.once(id, input, func(m *member[T]) error {
 		if !m.task.AtRest() {
@@ -230,7 +235,7 @@ func (c *Crew[T, G]) Message(id, input, message string) error {
 	})
 }
 
-// Tell has tell give an input to a task. It is called with the lock held.
+// Tell calls tell to give an input to a task. It holds the lock meanwhile.
 func (c *Crew[T, G]) Tell(id, input string, tell func(T)) error {
 	return c.once(id, input, func(m *member[T]) error {
 		tell(m.task)
@@ -238,8 +243,8 @@ func (c *Crew[T, G]) Tell(id, input string, tell func(T)) error {
 	})
 }
 
-// Cancel asks a task to end. The channel is closed when what it kept for a
-// question, which is then withdrawn, is gone.
+// Cancel asks a task to end. If that withdraws a question, the channel is
+// closed once the task has ended what it kept for the question.
 func (c *Crew[T, G]) Cancel(id, input string, cause error) (parked <-chan struct{}, err error) {
 	done := make(chan struct{})
 	asked := false

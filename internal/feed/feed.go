@@ -1,10 +1,11 @@
-// Package feed hands values to a function, one at a time and in their order,
-// without ever holding up whoever puts them in.
+// Package feed passes values to a function, one at a time and in order, without
+// ever blocking the sender.
 package feed
 
 import "sync"
 
-// maxWaiting is how many values may wait before those that may be lost are.
+// maxWaiting is how many values may wait before those that may be lost are
+// dropped.
 const maxWaiting = 4096
 
 // Feed hands values to a function. The function may call anything, the feed
@@ -67,8 +68,8 @@ func (f *Feed[T]) put(it item[T]) <-chan struct{} {
 	return it.handled
 }
 
-// spare makes a value of its own unnecessary: merged with the last one, or
-// dropped. The caller holds mu.
+// spare reports whether a value need not wait on its own, because it was merged
+// with the last one or dropped. The caller holds mu.
 func (f *Feed[T]) spare(value T) bool {
 	n := len(f.waiting)
 	if n > 0 && f.waiting[n-1].mayLose {
@@ -80,8 +81,8 @@ func (f *Feed[T]) spare(value T) bool {
 	return n >= maxWaiting
 }
 
-// work hands out until nothing waits. Should handle end the goroutine, as the
-// FailNow of a test does, another one goes on.
+// work hands out values until none waits. If handle ends the goroutine, as the
+// FailNow of a test does, a new goroutine continues.
 func (f *Feed[T]) work() {
 	done := false
 	defer func() {

@@ -1,9 +1,9 @@
 package feed
 
-// Stream hands the values of a feed to a loop that takes them one by one. The
-// feed, and with it whoever waits for its values to be handled, goes in step with
-// the loop: a value is handled when the loop asks for the next one. Make one with
-// [NewStream]. It belongs to the loop's goroutine, but for its feed.
+// Stream passes the values of a feed to a loop that takes them one by one. A
+// value counts as handled when the loop asks for the next one, so whoever waits
+// for that keeps in step with the loop. Make one with [NewStream]. Only the
+// loop's goroutine may use it, except for its feed.
 type Stream[T any] struct {
 	feed   *Feed[T]
 	values chan T
@@ -19,7 +19,7 @@ func NewStream[T any](merge func(last, next T) (T, bool)) *Stream[T] {
 	return s
 }
 
-// Feed returns where values are put in.
+// Feed returns the feed to put values into.
 func (s *Stream[T]) Feed() *Feed[T] { return s.feed }
 
 // give is the function of the feed.
@@ -35,8 +35,8 @@ func (s *Stream[T]) give(v T) {
 	}
 }
 
-// Next returns the next value. It reports false when ended is closed, after which
-// nothing is put in, and all values were taken.
+// Next returns the next value. It returns false when ended is closed, after
+// which no values are put in, and all values were taken.
 func (s *Stream[T]) Next(ended <-chan struct{}) (value T, ok bool) {
 	if s.busy {
 		s.asked <- struct{}{}
@@ -56,11 +56,11 @@ func (s *Stream[T]) Next(ended <-chan struct{}) (value T, ok bool) {
 	}
 }
 
-// Leave has the feed drop its values, for a loop that was left.
+// Leave has the feed drop its values. Call it when the loop is left.
 func (s *Stream[T]) Leave() { close(s.left) }
 
-// Await waits until all channels are closed, as those that [Feed.Put] returns. It
-// reports false when done was closed before.
+// Await waits until all channels, which [Feed.Put] returned, are closed. It
+// returns false if done is closed before.
 func Await(all []<-chan struct{}, done <-chan struct{}) bool {
 	for _, one := range all {
 		select {

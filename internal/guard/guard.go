@@ -1,7 +1,7 @@
-// Package guard calls functions that are not ours: tools, models, approvals,
-// event handlers and runtimes that users give to an agent. A panic of theirs is
-// an error, one that ends its goroutine is one too, and a function that does not
-// return although its context ended is left behind. The loop and the tasks use
+// Package guard calls foreign functions: tools, models, approvals, event
+// handlers and runtimes that users give to an agent. A panic in such a function
+// becomes an error, and so does the end of its goroutine. A function that does
+// not return after its context ended is left behind. The loop and the tasks use
 // it.
 package guard
 
@@ -15,7 +15,7 @@ import (
 	"github.com/x/pygent/internal/callback"
 )
 
-// Grace is how long a function that ignores the end of its context is waited for.
+// Grace is how long to wait for a function that ignores the end of its context.
 const Grace = 5 * time.Second
 
 // Errors to be tested with errors.Is.
@@ -27,21 +27,23 @@ var (
 	ErrLeftBehind = errors.New("did not end in time and is left behind")
 )
 
-// PanicError is the panic of a function that is not ours. Its words leave out
-// the stack, which is for logs: they are shown to models and people.
+// PanicError is a panic of a foreign function. Its text is shown to models and
+// people, so it leaves out the stack, which is for logs.
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
-// Panicked returns the error of a panic, whose deferred function calls it.
+// Panicked returns the error of a panic. Call it in the deferred function that
+// recovers.
 func Panicked(value any) *PanicError { return &PanicError{Value: value, Stack: debug.Stack()} }
 
 // Error shows the value.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Do calls f and hands what it returns to done. done is called once, whatever f
-// does: a panic is a [*PanicError], and the end of the goroutine is [ErrGoexit].
+// Do calls f and passes its results to done. done is called exactly once,
+// whatever f does: after a panic with a [*PanicError], and after the end of the
+// goroutine with [ErrGoexit].
 func Do[T any](f func() (T, error), done func(T, error)) {
 	var value T
 	err := ErrGoexit
@@ -55,13 +57,13 @@ func Do[T any](f func() (T, error), done func(T, error)) {
 	Touch(err)
 }
 
-// Catch calls f and returns what it returns. A panic is a [*PanicError].
+// Catch calls f and returns its results. A panic becomes a [*PanicError].
 func Catch[T any](f func() (T, error)) (value T, err error) {
 	Do(f, func(v T, e error) { value, err = v, e })
 	return value, err
 }
 
-// Call calls f, and hands failed the error of a panic, or of the end of the
+// Call calls f, and calls failed with the error if f panics or ends its
 // goroutine.
 func Call(f func(), failed func(error)) {
 	Do(func() (struct{}, error) { f(); return struct{}{}, nil }, func(_ struct{}, err error) {
@@ -71,17 +73,17 @@ func Call(f func(), failed func(error)) {
 	})
 }
 
-// Outlive calls f in a goroutine of its own and returns what it returns. When
-// ctx ends, f has [Grace] to notice. Past it, f is left to end by itself.
+// Outlive calls f in a goroutine of its own and returns its results. When ctx
+// ends, f has [Grace] to return. After that f is left behind.
 func Outlive[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	start := func(job func(callback.ID)) { go job(0) }
 	return outlive(ctx, start, func(callback.ID) (T, error) { return f() })
 }
 
-// errLeft is found in the error of a function that outlive left behind.
+// errLeft is part of the error for a function that outlive left behind.
 var errLeft = errors.New("left behind")
 
-// outlive is [Outlive] in a goroutine that start finds for a job.
+// outlive is [Outlive] with a function start that runs a job in some goroutine.
 func outlive[T any](ctx context.Context, start func(job func(callback.ID)), f func(self callback.ID) (T, error)) (T, error) {
 	done := make(chan outcome[T], 1)
 	start(func(self callback.ID) {
@@ -99,8 +101,8 @@ func outlive[T any](ctx context.Context, start func(job func(callback.ID)), f fu
 	return o.value, o.err
 }
 
-// Within calls f and returns its error. When f does not return in time, it is
-// left to end by itself, and the error is [ErrLeftBehind].
+// Within calls f and returns its error. If f does not return in time, it is
+// left behind and the error is [ErrLeftBehind].
 func Within(limit time.Duration, f func() error) error {
 	done := make(chan outcome[struct{}], 1)
 	go Do(func() (struct{}, error) { return struct{}{}, f() }, func(_ struct{}, err error) { done <- outcome[struct{}]{err: err} })
@@ -128,8 +130,8 @@ func waitAtMost[T any](limit time.Duration, done <-chan T) (outcome T, err error
 	}
 }
 
-// Touch panics if reading err would panic later: as with a nil pointer of an
-// error type, which a function returned for no error.
+// Touch panics if reading err would panic later, as with a nil pointer of an
+// error type that a function returned for no error.
 func Touch(err error) {
 	if err == nil {
 		return
@@ -146,7 +148,7 @@ func Touch(err error) {
 	}
 }
 
-// ContextError says why ctx ended: by its cause, in which errors.Is also finds
+// ContextError returns why ctx ended: its cause. The error also matches
 // context.Canceled or context.DeadlineExceeded.
 func ContextError(ctx context.Context) error {
 	cause, err := context.Cause(ctx), ctx.Err()
@@ -159,7 +161,7 @@ func ContextError(ctx context.Context) error {
 // endedContext is the end of a context that was given a cause.
 type endedContext struct{ cause, err error }
 
-// Error gives the cause alone: that a context ended is what everybody says.
+// Error shows only the cause, since the context's own error adds nothing.
 func (e *endedContext) Error() string { return e.cause.Error() }
 
 // Unwrap returns both the cause and the context's own error.

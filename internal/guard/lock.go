@@ -26,7 +26,7 @@ func (g *Gate[T]) Pass(v T) {
 	}
 }
 
-// Shut makes the gate drop what comes from now on.
+// Shut makes the gate drop all further values.
 func (g *Gate[T]) Shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,7 +44,7 @@ func NewBaton() Baton {
 	return b
 }
 
-// Unlock passes the baton on.
+// Unlock releases the baton.
 func (b Baton) Unlock() { b.free <- struct{}{} }
 
 // TryLock takes the baton, and reports whether it was free.
@@ -75,7 +75,7 @@ type Calls struct {
 	lastID int
 }
 
-// Enter notes a call until it calls leave.
+// Enter records a call until leave is called.
 func (c *Calls) Enter(name string) (leave func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,16 +7,17 @@ import (
 	"github.com/x/pygent/internal/callback"
 )
 
-// Worker is a goroutine for one call after the other, those of a run of an agent.
-// It is kept from call to call, because a new goroutine has to grow its stack and
-// to learn who it is. The zero Worker is ready to use; it belongs to one
-// goroutine.
+// Worker is a goroutine that runs the calls of an agent's run one after the
+// other. It is kept from call to call, because a new goroutine has to grow its
+// stack and find out its own id. The zero Worker is ready to use. Only one
+// goroutine may use it.
 type Worker struct {
 	jobs  chan func(callback.ID) // nil while there is no goroutine
 	ended chan struct{}          // closed when the goroutine is gone
 }
 
-// OutliveIn is [Outlive] in the goroutine of a worker, which f is told.
+// OutliveIn is [Outlive] in the goroutine of a worker; f gets the id of that
+// goroutine.
 func OutliveIn[T any](ctx context.Context, w *Worker, f func(self callback.ID) (T, error)) (T, error) {
 	value, err := outlive(ctx, w.do, f)
 	if errors.Is(err, ErrGoexit) || errors.Is(err, errLeft) {
@@ -41,7 +42,7 @@ func (w *Worker) do(job func(callback.ID)) {
 	w.jobs <- job
 }
 
-// leave gives up the goroutine, which ends by itself once its job is done.
+// leave abandons the goroutine, which ends by itself when its job returns.
 func (w *Worker) leave() {
 	if w.jobs != nil {
 		close(w.jobs)
@@ -49,7 +50,7 @@ func (w *Worker) leave() {
 	}
 }
 
-// End ends the goroutine, which has no job, and waits for that.
+// End ends the goroutine, which must be idle, and waits for that.
 func (w *Worker) End() {
 	if w.jobs != nil {
 		w.leave()

@@ -1,6 +1,6 @@
-// Package jsonobj writes and reads JSON objects field by field. An object keeps
-// the fields that its reader does not know, each as it was received: the messages
-// of a conversation are read and written with it.
+// Package jsonobj writes and reads JSON objects field by field. It keeps fields
+// that the reader does not know exactly as they were received. The messages of
+// a conversation are read and written with it.
 package jsonobj
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Reader takes known fields out of an object. Null counts as absent.
+// Reader extracts known fields from an object. Null counts as absent.
 type Reader struct {
 	fields map[string]json.RawMessage
 	err    error
@@ -26,7 +26,7 @@ func Read(data []byte) (*Reader, error) {
 	return r, nil
 }
 
-// Take takes out a field, which is nil when it is absent.
+// Take removes a field and returns it; nil if it is absent.
 func (r *Reader) Take(name string) json.RawMessage {
 	raw := r.fields[name]
 	delete(r.fields, name)
@@ -36,21 +36,21 @@ func (r *Reader) Take(name string) json.RawMessage {
 	return raw
 }
 
-// Field takes out a field and decodes it, unless it is absent.
+// Field removes a field and decodes it, unless it is absent.
 func (r *Reader) Field(name string, into any) {
 	if raw := r.Take(name); raw != nil {
 		r.Decode(name, raw, into)
 	}
 }
 
-// Decode decodes a field that was taken out.
+// Decode decodes a field that Take returned.
 func (r *Reader) Decode(name string, raw json.RawMessage, into any) {
 	if err := json.Unmarshal(raw, into); err != nil && r.err == nil {
 		r.err = fmt.Errorf("%s: %w", name, err)
 	}
 }
 
-// Rest returns the fields that were not taken out, nil for none.
+// Rest returns the fields that remain, or nil if there are none.
 func (r *Reader) Rest() map[string]json.RawMessage {
 	if len(r.fields) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (r *Reader) Rest() map[string]json.RawMessage {
 // Err returns the first error of decoding a field.
 func (r *Reader) Err() error { return r.err }
 
-// IsNull reports whether a field is null, or absent.
+// IsNull reports whether a field is null or absent.
 func IsNull(raw json.RawMessage) bool {
 	raw = bytes.TrimSpace(raw)
 	return len(raw) == 0 || string(raw) == "null"
@@ -72,8 +72,8 @@ func IsObject(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && json.Valid([]byte(text))
 }
 
-// WithoutNulls returns the fields that are not null: the map itself when all
-// are.
+// WithoutNulls returns the fields that are not null. If there is no null, it
+// returns the map itself.
 func WithoutNulls(fields map[string]json.RawMessage) map[string]json.RawMessage {
 	for _, raw := range fields {
 		if IsNull(raw) {

@@ -12,7 +12,7 @@ import (
 // Fields of this type are named *_seconds.
 type Seconds time.Duration
 
-// MarshalJSON writes all digits that are not zero, so that nothing is lost.
+// MarshalJSON writes all digits, so that no precision is lost.
 func (s Seconds) MarshalJSON() ([]byte, error) {
 	n, sign := uint64(s), ""
 	if s < 0 {

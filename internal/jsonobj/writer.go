@@ -9,9 +9,9 @@ import (
 )
 
 // Writer builds an object whose fields keep the order of the calls. Names of
-// fields are written as they are: they must need no escapes. Every step of an
-// agent encodes messages, so strings are written without reflection where they
-// are plain. The zero Writer is ready to use.
+// fields are written as they are, so they must not need escapes. Every step of
+// an agent encodes messages, so strings without special characters are written
+// without reflection. The zero Writer is ready to use.
 type Writer struct {
 	buf bytes.Buffer
 	err error
@@ -30,26 +30,26 @@ func (w *Writer) OptionalText(name, value string) {
 	}
 }
 
-// Raw writes a field that is JSON already.
+// Raw writes a field whose value is JSON already.
 func (w *Writer) Raw(name string, value []byte) {
 	w.name(name)
 	w.buf.Write(value)
 }
 
-// Field writes a field as package json encodes it.
+// Field writes a field as package encoding/json encodes it.
 func (w *Writer) Field(name string, value any) {
 	w.name(name)
 	w.value(value)
 }
 
-// Begin begins a field that is an object or an array, as its opening bracket says.
-// Its end is told by [Writer.End].
+// Begin begins a field that is an object or an array, depending on the opening
+// bracket. [Writer.End] ends it.
 func (w *Writer) Begin(name string, bracket byte) {
 	w.name(name)
 	w.buf.WriteByte(bracket)
 }
 
-// Element begins an object in the array at work.
+// Element begins an object inside the open array.
 func (w *Writer) Element() {
 	if b := w.buf.Bytes(); b[len(b)-1] != '[' {
 		w.buf.WriteByte(',')
@@ -57,11 +57,11 @@ func (w *Writer) Element() {
 	w.buf.WriteByte('{')
 }
 
-// End ends the object or the array at work with its closing bracket.
+// End ends the open object or array with its closing bracket.
 func (w *Writer) End(bracket byte) { w.buf.WriteByte(bracket) }
 
-// Rest writes what [Reader.Rest] returned, behind other fields. Equal objects
-// give equal bytes.
+// Rest writes what [Reader.Rest] returned, sorted, so that equal objects give
+// equal bytes.
 func (w *Writer) Rest(fields map[string]json.RawMessage) {
 	if len(fields) == 0 {
 		return
@@ -83,8 +83,9 @@ func (w *Writer) Done() ([]byte, error) {
 	return w.buf.Bytes(), nil
 }
 
-// UpTo returns the beginning of the object up to and with the opening bracket of
-// an array, for a caller who writes the elements, and the end, himself.
+// UpTo returns the beginning of the object, up to and including the opening
+// bracket of an array, for a caller that writes the elements and the end
+// itself.
 func (w *Writer) UpTo(array string) ([]byte, error) {
 	w.Begin(array, '[')
 	return w.buf.Bytes(), w.err

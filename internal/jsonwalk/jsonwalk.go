@@ -1,10 +1,9 @@
-// Package jsonwalk takes JSON apart without building anything from it. Members
-// and elements are handed out as parts of the input, one at a time, so that a
-// reader of hostile input pays for what it keeps and not for what was sent: a
-// megabyte of "{},{}," is a hundred megabytes once it is a slice of structs.
+// Package jsonwalk reads JSON without building values from it. It returns
+// members and elements as slices of the input, one at a time. So a reader of
+// hostile input needs memory only for what it keeps: a megabyte of "{},{},"
+// would be a hundred megabytes as a slice of structs.
 //
-// [Check] comes first. The other functions take for granted that the input is
-// valid JSON, and do not look at it again.
+// Call [Check] first. The other functions assume that the input is valid JSON.
 package jsonwalk
 
 import (
@@ -22,8 +21,8 @@ var (
 	ErrDeep    = errors.New("nested too deeply")
 )
 
-// Check reports whether data is one JSON value that is nested at most depth
-// deep.
+// Check reports whether data is one JSON value whose nesting is not deeper than
+// depth.
 func Check(data []byte, depth int) error {
 	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > depth { // or it cannot be
 		if err := checkDepth(data, depth); err != nil {
@@ -53,7 +52,7 @@ func checkDepth(data []byte, depth int) error {
 	return nil
 }
 
-// Values returns how many values a value is made of, names of members included.
+// Values counts the values inside a value, including the names of members.
 func Values(raw []byte) int {
 	n := 1
 	for i := 0; i < len(raw); i++ {
@@ -82,8 +81,8 @@ func first(raw []byte) byte {
 
 const space = " \t\r\n"
 
-// Members yields the members of an object in their order, and nothing for any
-// other value. A value has no white space around it.
+// Members yields the members of an object in order, and nothing for any other
+// value. A value has no white space around it.
 func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		if !IsObject(object) {
@@ -103,8 +102,8 @@ func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	}
 }
 
-// Elements yields the elements of an array in their order, and nothing for any
-// other value. An element has no white space around it.
+// Elements yields the elements of an array in order, and nothing for any other
+// value. An element has no white space around it.
 func Elements(array []byte) iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
 		if !IsArray(array) {
@@ -133,7 +132,7 @@ func nameOf(quoted []byte) string {
 	return name
 }
 
-// next returns the first place from i on that is no white space.
+// next returns the index of the first byte from i on that is not white space.
 func next(data []byte, i int) int {
 	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
 		i++

@@ -1,7 +1,7 @@
-// Package ledger keeps the records of tasks by their ids: whose start took an
-// id, which task delegated which, and how far the events of each were handled.
-// What else is known of a task is the value of its record. Package pygent keeps
-// the tasks of a manager with it.
+// Package ledger keeps the records of tasks by their ids. It knows which start
+// reserved an id, which task delegated which, and how far the events of each
+// were handled. Everything else about a task is the value of its record.
+// Package pygent keeps the tasks of a manager with it.
 package ledger
 
 import (
@@ -17,7 +17,7 @@ type Ledger[V any] struct {
 	closed  bool
 }
 
-// Record is what a ledger knows of a task.
+// Record is what a ledger knows about a task.
 type Record[V any] struct {
 	ID    string
 	Up    *Record[V] // of the task that delegated this one; nil when none did
@@ -39,7 +39,7 @@ func NewRecord[V any](id string, up *Record[V], value V) *Record[V] {
 	return &Record[V]{ID: id, Up: up, Value: value, started: make(chan struct{})}
 }
 
-// Claim keeps r, unless there is a record with its id: then it returns that.
+// Claim adds r, unless there is a record with its id: then it returns that one.
 func (l *Ledger[V]) Claim(r *Record[V]) (other *Record[V]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,8 @@ func (l *Ledger[V]) Claim(r *Record[V]) (other *Record[V]) {
 	return nil
 }
 
-// EndStart ends the start of a task. One that failed is forgotten.
+// EndStart ends the start of a task. If the start failed, the record is
+// removed.
 func (l *Ledger[V]) EndStart(r *Record[V], err error) {
 	if err != nil {
 		l.Forget(r)
@@ -65,10 +66,10 @@ func (l *Ledger[V]) EndStart(r *Record[V], err error) {
 	close(r.started)
 }
 
-// Started is closed when the start of the task is over.
+// Started is closed when the start of the task has ended.
 func (r *Record[V]) Started() <-chan struct{} { return r.started }
 
-// StartError is the error of a start that is over.
+// StartError is the error of a start that has ended.
 func (r *Record[V]) StartError() error { return r.startErr }
 
 // Record returns the record of a task, or nil.
@@ -78,7 +79,7 @@ func (l *Ledger[V]) Record(id string) *Record[V] {
 	return l.records[id]
 }
 
-// Records returns all records, in no order.
+// Records returns all records in no particular order.
 func (l *Ledger[V]) Records() []*Record[V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,8 +97,8 @@ func (l *Ledger[V]) Children(r *Record[V]) []string {
 	return slices.Clone(r.children)
 }
 
-// Forget drops the record of a task that was not started, or removed. Another
-// one with its id stays.
+// Forget removes the record of a task that was not started, or was removed. It
+// keeps another record with the same id.
 func (l *Ledger[V]) Forget(r *Record[V]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *Ledger[V]) Forget(r *Record[V]) {
 	if r.Up == nil {
 		return
 	}
-	// Usually the newest, so found at once.
+	// It is usually the newest, and so found at once.
 	siblings := r.Up.children
 	for i := len(siblings) - 1; i >= 0; i-- {
 		if siblings[i] == r.ID {
@@ -119,9 +120,9 @@ func (l *Ledger[V]) Forget(r *Record[V]) {
 	}
 }
 
-// Follow sees to it that the events of a task are handled until it rests: read
-// handles those there are until then, and start starts a goroutine for it. There
-// is one for each task at a time.
+// Follow makes sure that the events of a task are handled until it rests: read
+// handles the events there are until then, and start starts a goroutine for it.
+// Each task has at most one such follower at a time.
 func (l *Ledger[V]) Follow(id string, start func(func()), read func(*Record[V])) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +141,8 @@ func (l *Ledger[V]) Follow(id string, start func(func()), read func(*Record[V]))
 	}
 }
 
-// goesOn reports whether a follower has to look once more. If not, it is over.
+// goesOn reports whether a follower has to look once more. If not, the follower
+// has ended.
 func (l *Ledger[V]) goesOn(r *Record[V]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +155,8 @@ func (l *Ledger[V]) goesOn(r *Record[V]) bool {
 	return again
 }
 
-// Handled notes that all events were handled until a task came to rest, with the
-// event of the number seq.
+// Handled records that all events were handled up to number seq, with which a
+// task came to rest.
 func (l *Ledger[V]) Handled(r *Record[V], seq int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +164,7 @@ func (l *Ledger[V]) Handled(r *Record[V], seq int64) {
 	r.wake()
 }
 
-// wake has those who wait look again. The caller holds the ledger's mu.
+// wake makes those who wait check again. The caller holds the ledger's mu.
 func (r *Record[V]) wake() {
 	if r.changed != nil {
 		close(r.changed)
@@ -170,9 +172,9 @@ func (r *Record[V]) wake() {
 	}
 }
 
-// Unhandled returns a channel that is closed when it is time to ask again,
-// unless the events of a task were handled up to the number seq, or will not be:
-// then it returns nil.
+// Unhandled returns nil if the events of a task were handled up to number seq,
+// or will never be. Otherwise it returns a channel that is closed when it is
+// time to ask again.
 func (l *Ledger[V]) Unhandled(id string, seq int64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +188,7 @@ func (l *Ledger[V]) Unhandled(id string, seq int64) <-chan struct{} {
 	return r.changed
 }
 
-// Close has no task followed any more that is not followed yet.
+// Close prevents new followers.
 func (l *Ledger[V]) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

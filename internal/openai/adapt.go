@@ -47,7 +47,7 @@ func (a adaptation) and(b adaptation) adaptation {
 	}
 }
 
-// change is one adaptation more, and what to tell people of it.
+// change is one further adaptation, with its description for people.
 type change struct {
 	adaptation
 	notice  string
@@ -61,7 +61,7 @@ func (c *Client) known(name string) adaptation {
 	return c.learned[name]
 }
 
-// learn adds to what is known of the model called name; other calls may have
+// learn adds to what is known about the model called name. Other calls may have
 // learned something else meanwhile.
 func (c *Client) learn(name string, a adaptation) {
 	c.mu.Lock()
@@ -76,9 +76,9 @@ func union[K comparable, V any](a, b map[K]V) map[K]V {
 	return out
 }
 
-// adapt returns what to change in the request after err. It is false when the
-// refusal is about nothing that can be changed. Each change is made once, so
-// that they come to an end. What loses nothing is tried before what leaves
+// adapt returns what to change in the request after err. ok is false if nothing
+// that caused the refusal can be changed. Each change is made only once, so the
+// attempts end. Changes that lose nothing are tried before those that leave
 // something out.
 func (c *call) adapt(err error) (change, bool) {
 	var api *Error
@@ -115,8 +115,8 @@ func (c *call) leaveOut(api *Error) (change, bool) {
 	return change{}, false
 }
 
-// namedParam returns the optional parameter of the request that the error
-// names, the one it names first, and "" if there is none.
+// namedParam returns the optional parameter of the request that the error names
+// first, or "" if it names none.
 func (c *call) namedParam(api *Error) string {
 	sent, err := c.client.sent(c.adaptation, c.emit != nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *call) namedParam(api *Error) string {
 	return first
 }
 
-// withoutParam leaves a parameter out; the limit of tokens is first sent by
+// withoutParam leaves a parameter out. The limit of tokens is first sent under
 // its other name.
 func (c *call) withoutParam(name string) (adaptation, string) {
 	others := map[string]string{"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}

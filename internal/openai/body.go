@@ -13,14 +13,15 @@ import (
 	"github.com/x/pygent/internal/cut"
 )
 
-// Limits of what is read of a response while nothing comes of it.
+// Limits of what is read of a response while it yields no data.
 const (
 	maxDeflated = 1 << 20  // bytes of gzip that nothing comes out of
 	maxSilent   = 32 << 20 // bytes of a stream without data: more than one event may have
 )
 
 // decodeBody is a middleware that decodes compressed responses. The transport's
-// own decoder reads for ever what never becomes a byte, such as empty blocks.
+// own decoder would read without end a body that never yields a byte, such as
+// empty blocks.
 func decodeBody(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	res, err := next(req)
 	if err == nil && res.Body != nil {
@@ -29,8 +30,8 @@ func decodeBody(req *http.Request, next func(*http.Request) (*http.Response, err
 	return res, err
 }
 
-// decoded decodes a body that begins like gzip, whatever its header says. The
-// header of one that was decoded is removed, as the transport does.
+// decoded decodes a body that begins like gzip, whatever its header says. Like
+// the transport, it then removes the header.
 type decoded struct {
 	io.Closer
 	res  *http.Response
@@ -73,12 +74,12 @@ func (d *decoded) begin() error {
 	return nil
 }
 
-// badGzip reports whether a body began like gzip and does not go on like it.
+// badGzip reports whether a body begins like gzip but is not valid gzip.
 func badGzip(err error) bool {
 	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, new(flate.CorruptInputError))
 }
 
-// fuse ends a compressed body that goes on and on without a byte coming out.
+// fuse ends a compressed body that continues without yielding a byte.
 type fuse struct {
 	r    io.Reader
 	left int
@@ -94,7 +95,8 @@ func (f *fuse) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// boundedStream bounds a stream: in all, and in what comes of it without data.
+// boundedStream bounds the length of a stream: in all, and between two pieces
+// of data.
 type boundedStream struct {
 	r           io.Reader
 	all, silent int // bytes that are left
@@ -104,7 +106,7 @@ func newBoundedStream(r io.Reader) *boundedStream {
 	return &boundedStream{r: r, all: maxStreamBody, silent: maxSilent}
 }
 
-// moved takes note of data.
+// moved records that data came.
 func (s *boundedStream) moved() { s.silent = maxSilent }
 
 // Read passes on what comes while the bounds allow for it.

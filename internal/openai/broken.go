@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Package net/http has types for few of the errors of a server that does not
-// speak HTTP as it should. The others are told by the words they begin with,
-// each list from the file of Go 1.26 that is named.
+// Package net/http has types for only a few of the errors of a server that
+// breaks the rules of HTTP. The others are recognized by their first words.
+// Each list is from the named file of Go 1.26.
 var notHTTPWords = []string{
 	"malformed HTTP response", "malformed HTTP status code", "malformed HTTP version", // response.go
 	"bad Content-Length", "invalid empty Content-Length", "bad trailer key", "invalid Trailer key", // transfer.go
@@ -18,8 +18,8 @@ var notHTTPWords = []string{
 	"failed to parse Location header", // client.go
 }
 
-// notHTTP reports whether a server answered with what is no head of an HTTP
-// response. The next answer will begin like this one.
+// notHTTP reports whether a server's answer does not begin like an HTTP
+// response. A repeated request would get the same answer.
 func notHTTP(err error) bool {
 	if errors.As(err, new(textproto.ProtocolError)) {
 		return true
@@ -33,14 +33,14 @@ func notHTTP(err error) bool {
 	return false
 }
 
-// headersTooLong reports whether the head of a response is beyond what the
-// transport takes; the words are those of transport.go.
+// headersTooLong reports whether the headers of a response exceed the
+// transport's limit; the words are those of transport.go.
 func headersTooLong(err error) bool {
 	return strings.Contains(err.Error(), "response headers exceeded")
 }
 
-// tooMuchFraming reports whether the lines between the chunks of a body are
-// beyond what net/http takes; the words are those of internal/chunked.go.
+// tooMuchFraming reports whether the chunk headers of a body exceed the limit
+// of net/http; the words are those of internal/chunked.go.
 func tooMuchFraming(err error) bool {
 	return errors.Is(err, http.ErrLineTooLong) || rootOf(err).Error() == "chunked encoding contains too much non-data"
 }

@@ -81,8 +81,8 @@ func (c *call) roundTrip(watch *stallWatch, body []byte) (*chatstream.Answer, er
 	return c.read(watch, res)
 }
 
-// read takes the answer for what it is, whatever its header says or the
-// request asked for.
+// read detects the form of the answer by its content, whatever its header says
+// or the request asked for.
 func (c *call) read(watch *stallWatch, res *http.Response) (*chatstream.Answer, error) {
 	asm := c.assembler()
 	r := bufio.NewReader(watch.reader(res.Body))
@@ -149,8 +149,8 @@ func (c *call) readStream(watch *stallWatch, asm assembler, r io.Reader) error {
 	}
 }
 
-// addEvent takes the data of an event, which may be several pieces: some servers
-// end an event by a single newline.
+// addEvent processes the data of an event. It may contain several chunks, since
+// some servers end an event by a single newline.
 func (c *call) addEvent(asm assembler, event []byte) (done bool, err error) {
 	event = bytes.TrimSpace(event)
 	pieces := bytes.Lines(event)
@@ -183,8 +183,8 @@ func (c *call) add(asm assembler, data []byte) error {
 	return err
 }
 
-// takenID keeps ids from being given twice in a conversation: providers that
-// look, refuse it.
+// takenID keeps ids from being used twice in a conversation. Providers that
+// check this refuse it.
 func (c *call) takenID(id string) bool {
 	for _, msg := range c.req.Messages {
 		for _, call := range msg.calls {
@@ -196,7 +196,8 @@ func (c *call) takenID(id string) bool {
 	return false
 }
 
-// firstByte returns the first byte that is not white space, without taking it.
+// firstByte returns the first byte that is not white space, without consuming
+// it.
 func firstByte(r *bufio.Reader) (byte, error) {
 	for n := 0; n < maxErrorBody; n++ {
 		b, err := r.ReadByte()
@@ -212,7 +213,7 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	return 0, fmt.Errorf("%w: it begins with %d KiB of white space", chatstream.ErrTooLarge, maxErrorBody>>10)
 }
 
-// dropEmpty takes the fields that say nothing out of an answer.
+// dropEmpty removes empty fields from an answer.
 func dropEmpty(a *chatstream.Answer) {
 	maps.DeleteFunc(a.Extra, isEmptyField)
 	for _, c := range a.ToolCalls {

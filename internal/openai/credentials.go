@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// HasCredentials reports whether a header given by the caller authenticates.
+// HasCredentials reports whether a header that the caller set authenticates.
 func (c *Config) HasCredentials() bool {
 	return c.hasHeader("Authorization") || c.keyHeader()
 }
 
-// keyHeader reports whether a header given by the caller is an API key. A bearer
-// token beside it is a second credential, and may be meant for another host.
+// keyHeader reports whether a header that the caller set is an API key. A
+// bearer token beside it would be a second credential, perhaps meant for
+// another host.
 func (c *Config) keyHeader() bool { return c.hasHeader("Api-Key") || c.hasHeader("X-Api-Key") }
 
 func (c *Config) hasHeader(canonical string) bool {
@@ -35,8 +36,8 @@ func (c *Config) secrets() []string {
 	return secrets
 }
 
-// isVersion reports whether a parameter of a query is what Azure calls so, and
-// nothing that has to be hidden.
+// isVersion reports whether a parameter of a query is Azure's API version,
+// which need not be hidden.
 func isVersion(name string) bool { return strings.EqualFold(name, "api-version") }
 
 // querySecrets are the values of a base URL's query that no error may show.
@@ -52,8 +53,8 @@ func querySecrets(query url.Values) []string {
 	return secrets
 }
 
-// RedactURL is a URL as it may be shown: without the password, and without the
-// values in its query, where some servers want their key.
+// RedactURL returns a URL that is safe to show: without the password, and
+// without the values of its query, where some servers expect the key.
 func RedactURL(s string) string {
 	if !strings.ContainsAny(s, "@?#") {
 		return s
@@ -75,7 +76,7 @@ func RedactURL(s string) string {
 	return u.String()
 }
 
-// redactor returns a function that takes secrets out of a server's words.
+// redactor returns a function that removes secrets from a server's texts.
 func redactor(secrets []string) func(string) string {
 	const shortest = 8 // a placeholder such as "none" is no secret, and may be a word
 	var pairs []string

@@ -51,7 +51,7 @@ func parseError(raw []byte, depth int) errorFields {
 	return f
 }
 
-// fill adds what an object says beside its "error".
+// fill adds the fields that an object has beside its "error".
 func (f *errorFields) fill(fields map[string]json.RawMessage) {
 	set := func(to *string, names ...string) {
 		for _, name := range names {
@@ -78,8 +78,8 @@ func (f *errorFields) fill(fields map[string]json.RawMessage) {
 	f.addRetryInfo(fields["details"])
 }
 
-// addUpstream takes what OpenRouter passes on of the provider behind it: the
-// body of its error as text, and what it says of limits.
+// addUpstream adds what OpenRouter passes on from the provider behind it: the
+// body of its error as text, and its limits.
 func (f *errorFields) addUpstream(raw json.RawMessage) {
 	var metadata struct {
 		Raw      json.RawMessage
@@ -149,8 +149,8 @@ func textOf(raw []byte) string {
 	return snippet(raw)
 }
 
-// retryAfter returns how long a response asks to wait, and 0 when it does not
-// say, or nothing sound.
+// retryAfter returns how long a response asks to wait. It is 0 if the response
+// has no valid time.
 func retryAfter(h http.Header) time.Duration {
 	if d := durationUnits(h.Get("retry-after-ms"), time.Millisecond); d > 0 {
 		return d
@@ -209,8 +209,9 @@ func durationUnits(v string, unit time.Duration) time.Duration {
 	return longestRetryAfter
 }
 
-// longestRetryAfter bounds what a server may ask for, so that times can be
-// reckoned with it. No limit of a provider lasts longer than a month.
+// longestRetryAfter bounds the wait that a server may ask for, so that
+// computing with it cannot overflow. No provider's limit lasts longer than a
+// month.
 const longestRetryAfter = 31 * 24 * time.Hour
 
 // Waits in the words of messages: "Please try again in 6m0s" (OpenAI, Groq),

@@ -19,7 +19,7 @@ import (
 	"github.com/x/pygent/internal/cut"
 )
 
-// Error is an error of the server, or of reaching it.
+// Error is an error of the server, or of the connection to it.
 type Error struct {
 	Status          int // 0 when the connection itself broke
 	Code            string
@@ -45,7 +45,7 @@ func refuseErrorStatus(req *http.Request, next func(*http.Request) (*http.Respon
 		return res, err
 	}
 	defer res.Body.Close()
-	// What cannot be read, or does not come in time, is not said; the status stands.
+	// If the body cannot be read in time, the error has the status alone.
 	defer time.AfterFunc(errorBodyTime, func() { res.Body.Close() }).Stop()
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	return nil, newStatusError(res.StatusCode, res.Header, body)
@@ -77,19 +77,19 @@ func newStatusError(status int, h http.Header, body []byte) *Error {
 	return e
 }
 
-// Limits of what is shown of a server's words.
+// Limits of how much of a server's text is shown.
 const (
 	maxErrorMessage = 8 << 10
 	maxErrorName    = 200
 )
 
-// paramError is the parameter that an API's error names apart from its message.
+// paramError adds the parameter that an API's error names in a separate field.
 type paramError struct{ name string }
 
 // Error names the parameter.
 func (e *paramError) Error() string { return "parameter " + e.name }
 
-// paramOf returns the parameter that an error names apart from its message.
+// paramOf returns the parameter that an error names in a separate field.
 func paramOf(api *Error) string {
 	var named *paramError
 	if errors.As(api, &named) {
@@ -98,8 +98,8 @@ func paramOf(api *Error) string {
 	return ""
 }
 
-// responseError describes what went wrong while the answer of a response of
-// status 200 was read.
+// responseError describes an error while reading the answer of a response with
+// status 200.
 func responseError(err error, res *http.Response) error {
 	id := requestID(res.Header)
 	var api *Error
@@ -139,9 +139,9 @@ func responseError(err error, res *http.Response) error {
 	}
 }
 
-// emptyAnswer describes a response of a status of success without a body. A
-// status that says so is meant, while another may be of a proxy that lost its
-// server.
+// emptyAnswer describes a successful response without a body. With status 204
+// or the like the server meant it; another status may come from a proxy that
+// lost its server.
 func emptyAnswer(res *http.Response) *Error {
 	switch res.StatusCode {
 	case http.StatusNoContent, http.StatusResetContent:
@@ -151,7 +151,7 @@ func emptyAnswer(res *http.Response) *Error {
 	return &Error{Status: res.StatusCode, Message: "the answer is empty", Retryable: true}
 }
 
-// explain makes err an [*Error] that says what to do about it.
+// explain turns err into an [*Error] that says what to do about it.
 func (c *call) explain(err error) error {
 	var api *Error
 	if !errors.As(err, &api) {
@@ -171,7 +171,7 @@ func (c *call) explain(err error) error {
 	return api
 }
 
-// hint says what may help against a refusal.
+// hint says what may help against the error.
 func (c *call) hint(api *Error) string {
 	switch {
 	case c.inResponses() && lacksResponses(api):
@@ -186,7 +186,7 @@ func (c *call) hint(api *Error) string {
 	return ""
 }
 
-// baseURLHint says what is commonly wrong with a base URL, if it is.
+// baseURLHint names a common mistake in a base URL, if it is there.
 func (c *Client) baseURLHint() string {
 	if strings.Contains(c.baseURL.Path, "/v") || strings.Contains(c.baseURL.Path, "/deployments/") {
 		return ""
@@ -233,7 +233,8 @@ func (c *Client) connectionError(err error) *Error {
 	return e
 }
 
-// permanentCodes are of errors that waiting does not cure, whatever the status.
+// permanentCodes are the codes of errors that waiting cannot solve, whatever
+// the status.
 var permanentCodes = []string{
 	"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
 	"insufficient_credits", "insufficient_balance", "insufficient_funds", "credit_balance_too_low",
@@ -259,8 +260,8 @@ var codeStatus = map[string]int{
 	"rate_limit_error":        429,
 }
 
-// statusOf returns the status that an error inside a stream stands for. What
-// is not known otherwise went wrong at the server, after it had accepted the
+// statusOf returns the status that an error inside a stream stands for. An
+// unknown error counts as one of the server, since the server had accepted the
 // request.
 func (f errorFields) statusOf() int {
 	if f.status != 0 {

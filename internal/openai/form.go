@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// otherForm returns the change that says the same in another form, where the
-// server refuses the one it was said in.
+// otherForm returns the change that sends the same content in another form, if
+// the server refuses the current form.
 func (c *call) otherForm(api *Error) (change, bool) {
 	switch api.Status {
 	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
@@ -37,8 +37,8 @@ func (c *call) otherForm(api *Error) (change, bool) {
 	return change{}, false
 }
 
-// refusedOrder returns the role after which the server wants no user message,
-// and "" when the error is about something else. The words are those of Mistral
+// refusedOrder returns the role after which the server accepts no user message,
+// or "" if the error is about something else. The words are those of Mistral
 // (hosted, and in vLLM) and of the chat templates of Mistral and Gemma.
 func refusedOrder(api *Error) string {
 	message := strings.ToLower(api.Message)
@@ -51,8 +51,8 @@ func refusedOrder(api *Error) string {
 	return ""
 }
 
-// refusesIDs reports whether the error is about the ids of calls: Mistral's, of
-// their form, or OpenAI's, of ids of another provider's that are too long.
+// refusesIDs reports whether the error is about the ids of calls. Mistral
+// refuses their form, and OpenAI those of other providers that are too long.
 func refusesIDs(api *Error) bool {
 	message := strings.ToLower(api.Message)
 	return strings.Contains(message, "tool call id") && (strings.Contains(message, "length of 9") || strings.Contains(message, "length 9")) ||
@@ -63,15 +63,15 @@ func refusesIDs(api *Error) bool {
 var longID = regexp.MustCompile(`\btool_calls\[\d+\]\.id\b|\btool_call_id\b|\bcall_id\b`)
 
 // missesReasoning reports whether the error is about a call without the
-// reasoning that led to it, as those have that another model made. The words are
-// those of DeepSeek and Moonshot.
+// reasoning that led to it. Calls that another model made have none. The words
+// are those of DeepSeek and Moonshot.
 func missesReasoning(api *Error) bool {
 	message := strings.ToLower(api.Message)
 	return strings.Contains(message, "reasoning_content") &&
 		(strings.Contains(message, "missing") || strings.Contains(message, "must be passed back"))
 }
 
-// The words of servers that miss the parameters of a tool: TabbyAPI, older
+// The texts of servers that require the parameters of a tool: TabbyAPI, older
 // Azure, and gateways to Anthropic and to Bedrock.
 var (
 	schemaWords  = regexp.MustCompile(`(?i)\b(parameters|input_?schema)\b`)
@@ -88,8 +88,8 @@ func (c *call) wantsParameters(api *Error) bool {
 	return schemaWords.MatchString(text) && missingWords.MatchString(text) && api.Code != "invalid_function_parameters"
 }
 
-// unsupportedWords tell that a parameter is not taken at all, in whatever way
-// servers say so; wrongValueWords, that another value would be.
+// unsupportedWords tell that a parameter is not supported at all;
+// wrongValueWords tell that only its value is wrong.
 var (
 	unsupportedWords = []string{
 		"unsupported", "not supported", "not support", "unrecognized", "unrecognised", "not recognized", "unknown",
@@ -100,9 +100,9 @@ var (
 	wrongValueWords = []string{"supported values", "must be one of", "expected one of", "valid values", "possible values", "allowed values"}
 )
 
-// mayGo reports whether a parameter that an error names may be left out. What
-// a client sets itself may; what the user set, only when the server does not take
-// it at all: a value that is wrong is for the user to mend.
+// mayGo reports whether a parameter that an error names may be left out. One
+// that the client sets itself may. One that the user set may only if the server
+// does not support it at all: a wrong value is for the user to correct.
 func (c *call) mayGo(param string, api *Error) bool {
 	if !c.inResponses() && wantsResponses(api) {
 		return false // it is the API that is refused
@@ -116,8 +116,8 @@ func (c *call) mayGo(param string, api *Error) bool {
 	return notTaken(api)
 }
 
-// notTaken reports whether an error says that something is not taken at all,
-// rather than that it is wrong or missing.
+// notTaken reports whether an error says that something is not supported,
+// rather than wrong or missing.
 func notTaken(api *Error) bool {
 	text := strings.ToLower(api.Code + " " + api.Message)
 	says := func(word string) bool { return strings.Contains(text, word) }

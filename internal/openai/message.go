@@ -17,9 +17,9 @@ const (
 	roleTool      = "tool"
 )
 
-// Message is a message of a conversation as chat completions take it, with what
-// has to be known to send it in another form. It is made once in a message's
-// life, since every call sends all messages. It is safe for concurrent use.
+// Message is a message of a conversation in the format of chat completions,
+// with what is needed to send it in other forms. It is made only once for each
+// message, since every call sends all messages. It is safe for concurrent use.
 type Message struct {
 	json    []byte
 	role    string
@@ -30,7 +30,7 @@ type Message struct {
 	calls   []toolCall
 	bare    bool // no server wants it otherwise: see isBare
 
-	// other is the form in which it was sent last, where that is another one.
+	// other is the form in which it was last sent, if that differs from encoded.
 	other atomic.Pointer[variant]
 }
 
@@ -52,8 +52,8 @@ type variant struct {
 	json []byte
 }
 
-// NewMessage returns the message that encoded, valid JSON, is. The bytes are
-// kept.
+// NewMessage returns the message whose valid JSON is encoded. It keeps the
+// bytes.
 func NewMessage(encoded []byte) *Message {
 	m := &Message{json: encoded}
 	for name, value := range jsonwalk.Members(encoded) {
@@ -95,8 +95,8 @@ func readCall(raw json.RawMessage) (c toolCall) {
 	return c
 }
 
-// variant returns the form of the message that key stands for, and calls encode
-// when that is not the one made last.
+// variant returns the form of the message for key. It calls encode unless that
+// form is the last one made.
 func (m *Message) variant(key string, encode func() ([]byte, error)) ([]byte, error) {
 	if v := m.other.Load(); v != nil && v.key == key {
 		return v.json, nil
@@ -109,9 +109,9 @@ func (m *Message) variant(key string, encode func() ([]byte, error)) ([]byte, er
 	return b, nil
 }
 
-// isBare reports whether the message is sent as it is kept where no server wants
-// it otherwise: there is nothing in it that only the Responses API understands,
-// no unknown field without a value, and no refusal in the place of text.
+// isBare reports whether the message can be sent as it is kept, unless a server
+// needs another form: it has nothing that only the Responses API understands,
+// no unknown field without a value, and no refusal instead of text.
 func (m *Message) isBare() bool {
 	if has(m.fields, responses.Kept) || slices.ContainsFunc(m.fields, field.isEmpty) || m.refusalAlone() != nil {
 		return false
@@ -119,8 +119,8 @@ func (m *Message) isBare() bool {
 	return !slices.ContainsFunc(m.calls, func(c toolCall) bool { return slices.ContainsFunc(c.fields, field.isEmpty) })
 }
 
-// refusalAlone returns the refusal of a message that says nothing else. It is
-// sent as text, since some servers take no answer without any.
+// refusalAlone returns the refusal of a message that has no other content. It
+// is sent as text, since some servers refuse an answer without any.
 func (m *Message) refusalAlone() json.RawMessage {
 	if m.role != roleAssistant || len(m.calls) > 0 || string(m.content) != `""` {
 		return nil
@@ -133,9 +133,9 @@ func (m *Message) refusalAlone() json.RawMessage {
 	return nil
 }
 
-// isEmpty reports whether a field says nothing. Servers write such fields for
-// all that they know, and refuse them when they come back. Empty reasoning says
-// that there was none: Moonshot and DeepSeek refuse calls without the field.
+// isEmpty reports whether a field has no value. Servers write such fields for
+// everything they know, and refuse them when they come back. Empty reasoning is
+// a value: Moonshot and DeepSeek refuse calls without the field.
 func (f field) isEmpty() bool { return isEmptyField(f.name, f.value) }
 
 func isEmptyField(name string, raw json.RawMessage) bool {

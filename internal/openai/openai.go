@@ -2,14 +2,14 @@
 // as every server has them, and the Responses API. It is what the root's
 // OpenAIModel is made of.
 //
-// A [Client] knows a server. A call of it is one attempt: the request in the
-// form that the server is known to take, a watch over the time that the answer
-// takes, and the answer, put together by packages chatstream and responses. A
-// server that refuses the form of a request is asked again in another one, and
-// that is remembered for the model's name.
+// A [Client] knows a server. A call is one attempt. It sends the request in the
+// form that the server is known to accept, limits the time of the answer, and
+// assembles the answer with packages chatstream and responses. If a server
+// refuses the form of a request, the client asks again in another form and
+// remembers that for the model's name.
 //
-// Neither the server nor what it sends is trusted: its answers are bounded, its
-// redirects refused, and errors show no key.
+// Neither the server nor its answers are trusted: answers are bounded,
+// redirects to other hosts are refused, and errors show no key.
 package openai
 
 import (
@@ -75,7 +75,7 @@ type Client struct {
 	learned map[string]adaptation // by model name; the values are never modified
 }
 
-// Request is what a model is asked.
+// Request is what a model is asked to answer.
 type Request struct {
 	Model    string // empty for the client's
 	Messages []*Message
@@ -95,7 +95,7 @@ type Delta struct {
 	Notice          string
 }
 
-// New returns a client. It contacts nobody.
+// New returns a client. It does not contact the server.
 func New(c Config) (*Client, error) {
 	c.Key = strings.TrimSpace(c.Key)
 	if err := c.check(); err != nil {
@@ -123,7 +123,7 @@ func New(c Config) (*Client, error) {
 	return client, nil
 }
 
-// client returns the client of checked settings.
+// client returns the client for checked settings.
 func (c *Config) client(httpClient *http.Client, base *url.URL, query url.Values, p params) *Client {
 	return &Client{
 		options:       c.requestOptions(httpClient, base, query),
@@ -143,7 +143,7 @@ func (c *Config) client(httpClient *http.Client, base *url.URL, query url.Values
 	}
 }
 
-// BaseURL returns where the server is, without what may be a secret.
+// BaseURL returns the server's URL without anything that may be secret.
 func (c *Client) BaseURL() string { return c.baseURL.String() }
 
 // Model returns the model of requests that name none.
@@ -152,9 +152,10 @@ func (c *Client) Model() string { return c.model }
 // CloseIdleConnections closes connections that are kept for later calls.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
-// Chat asks for an answer, in one piece when emit is nil. It repeats the request
-// only in a form that the server takes, and never after it emitted text. The
-// error is the cause of ctx's end, an [*Error], or one of encoding the request.
+// Chat asks for an answer, in one piece if emit is nil. It repeats the request
+// only in another form that the server may accept, and never after it emitted
+// text. The error is the cause of ctx's end, an [*Error], or one of encoding
+// the request.
 func (c *Client) Chat(ctx context.Context, req *Request, emit func(Delta)) (*chatstream.Answer, error) {
 	name := cmp.Or(req.Model, c.model)
 	var here adaptation // for this call alone
@@ -199,10 +200,10 @@ func notInHeaderName(r rune) bool {
 	return r <= ' ' || r > unicode.MaxASCII || strings.ContainsRune("()<>@,;:\\\"/[]?={}\x7f", r)
 }
 
-// maxTokensField is what a host calls the limit of an answer. OpenAI and Azure
-// refuse max_tokens for newer models. Of the others some ignore
-// max_completion_tokens without a word (Ollama), and none max_tokens; one that
-// refuses it says so, and gets the other.
+// maxTokensField is the name of the limit of an answer for a host. OpenAI and
+// Azure refuse max_tokens for newer models. Some of the others silently ignore
+// max_completion_tokens (Ollama), but none max_tokens. A server that refuses
+// one name gets the other.
 func maxTokensField(host string) string {
 	for _, domain := range []string{"openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"} {
 		if host == domain || strings.HasSuffix(host, "."+domain) {

@@ -29,7 +29,7 @@ type assembler interface {
 	Finish() (*chatstream.Answer, error)
 }
 
-// inResponses reports whether a model is spoken to in the Responses API.
+// inResponses reports whether the Responses API is used for a model.
 func (c *Client) inResponses(a adaptation) bool {
 	return c.protocol == Responses || c.protocol == Auto && a.responses && !a.noResponses
 }
@@ -100,7 +100,7 @@ func wantsResponses(api *Error) bool {
 }
 
 // lacksResponses reports whether the error of a call in the Responses API says
-// that the server does not have it, and not that it lacks the model.
+// that the server lacks the API, as opposed to the model.
 func lacksResponses(api *Error) bool {
 	switch api.Status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
@@ -127,7 +127,8 @@ func (c *call) otherAPI(api *Error) (change, bool) {
 	if !c.adaptation.noResponses {
 		return change{adaptation{responses: true}, fmt.Sprintf("switched to the Responses API: %s asks for it", c.name), true}, true
 	}
-	// The next best thing, where the server offers it and nobody asked for more.
+	// No reasoning is the next best, if the server offers that and the user set
+	// no effort.
 	if _, given := c.client.params["reasoning_effort"]; given || c.adaptation.noEffort || !strings.Contains(api.Message, "reasoning_effort") {
 		return change{}, false
 	}
@@ -135,8 +136,8 @@ func (c *call) otherAPI(api *Error) (change, bool) {
 	return change{adaptation{noEffort: true}, notice, true}, true
 }
 
-// refusesReasoning reports whether the error is about reasoning that goes back:
-// the server cannot read it, or misses what it belongs to.
+// refusesReasoning reports whether the error is about reasoning that was sent
+// back: the server cannot read it, or misses the item it belongs to.
 func refusesReasoning(api *Error) bool {
 	message := strings.ToLower(api.Message)
 	for _, phrase := range []string{

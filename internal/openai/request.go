@@ -16,9 +16,9 @@ type params map[string]json.RawMessage
 // tools, such as that for the last words of a run at its limit.
 var onlyWithTools = []string{"parallel_tool_calls", "tool_choice"}
 
-// requestBody encodes a request. The messages come last and each is encoded
-// once in its life, so that building a request costs a copy of its bytes, and
-// that the body of the next step begins with the bytes of this one.
+// requestBody encodes a request. The messages come last, and each is encoded
+// only once. So building a request costs one copy of its bytes, and the body of
+// the next step begins with the bytes of this one.
 func (c *Client) requestBody(req *Request, name string, a adaptation, stream bool) ([]byte, error) {
 	head, err := c.requestHead(req, name, a, stream)
 	if err != nil {
@@ -42,8 +42,8 @@ func (c *Client) requestBody(req *Request, name string, a adaptation, stream boo
 	return append(body, "]}"...), nil
 }
 
-// encodeMessages returns what is sent of the messages, with a bridge before the
-// user's words where they follow one of the roles.
+// encodeMessages returns the messages as they are sent. It inserts a bridge
+// before a user message that follows one of the given roles.
 func encodeMessages(messages []*Message, s shape, bridged map[string]bool) ([][]byte, error) {
 	encoded := make([][]byte, 0, len(messages))
 	before := ""
@@ -119,8 +119,8 @@ func (c *Client) sent(a adaptation, stream bool) (params, error) {
 	return p, nil
 }
 
-// ownParams returns the parameters that were set, in the words of the API, and
-// those that this package sets itself.
+// ownParams returns the parameters that were set, under the names of the API,
+// and those that this package sets itself.
 func (c *Client) ownParams(a adaptation, stream bool) (params, error) {
 	if c.inResponses(a) {
 		return c.responsesParams(a)
@@ -140,9 +140,10 @@ type wireTool struct {
 	Function Tool   `json:"function"`
 }
 
-// wireTools returns the tools as chat completions take them. One without
-// arguments has no parameters, as OpenAI documents it: some servers refuse an
-// object without properties. Others refuse that there are none.
+// wireTools returns the tools for chat completions. A tool without arguments
+// has no parameters, as OpenAI documents, since some servers refuse an object
+// without properties. Others refuse missing parameters; for those an adaptation
+// adds them.
 func wireTools(specs []Tool, emptySchema bool) []wireTool {
 	tools := make([]wireTool, len(specs))
 	for i, s := range specs {

@@ -16,14 +16,15 @@ import (
 // imageLeftOut stands for an image in requests to a model that takes none.
 const imageLeftOut = "[image left out: the model does not accept images]"
 
-// standInSignature is what Google documents for calls that Gemini did not make.
+// standInSignature is the signature that Google documents for calls that Gemini
+// did not make.
 const standInSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
 
-// reasoningContent is the field that most servers give reasoning in.
+// reasoningContent is the field in which most servers return reasoning.
 const reasoningContent = "reasoning_content"
 
-// reasoningFields are the fields of assistant messages that hold reasoning,
-// with OpenAI-compatible servers of all kinds.
+// reasoningFields are the fields of assistant messages in which
+// OpenAI-compatible servers return reasoning.
 var reasoningFields = []string{"reasoning", reasoningContent, "reasoning_details", "reasoning_text", "thinking", "thinking_blocks"}
 
 // shape is the form in which messages are sent.
@@ -76,7 +77,7 @@ func (s shape) encode(m *Message) ([]byte, error) {
 	})
 }
 
-// changes reports whether a message is sent otherwise than it is kept.
+// changes reports whether a message is sent in another form than it is kept.
 func (s shape) changes(m *Message) bool {
 	switch {
 	case !m.bare || s.items != nil:
@@ -161,8 +162,8 @@ func (s shape) fields(fields []field) map[string]json.RawMessage {
 	return sent
 }
 
-// id returns the id of a call as it is sent: the same for the same id, so that
-// calls and results still meet.
+// id returns the id of a call as it is sent. Equal ids stay equal, so that
+// calls and results still match.
 func (s shape) id(id string) string {
 	const length, alphabet = 9, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	legal := len(id) == length && strings.Trim(id, alphabet) == ""
@@ -177,8 +178,8 @@ func (s shape) id(id string) string {
 	return string(short)
 }
 
-// bridge is what stands between a result and the user's next words where a
-// server refuses them to follow each other.
+// bridge is the message between a result and the next user message, for servers
+// that do not accept one right after the other.
 func (s shape) bridge() []byte {
 	const message = `{"role":"assistant","content":"I see."}`
 	if s.items == nil {
@@ -188,8 +189,8 @@ func (s shape) bridge() []byte {
 	return items
 }
 
-// withoutImages returns a content with words in the place of images: one text
-// where it is nothing else, for servers that know no parts at all.
+// withoutImages returns a content with a text in place of each image. If only
+// text remains, it is a single string, for servers that do not know parts.
 func withoutImages(content json.RawMessage) any {
 	var parts []any
 	var texts []string

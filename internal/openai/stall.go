@@ -18,7 +18,7 @@ type answerLimits struct {
 	silence string // the setting that between is
 }
 
-// The settings of the limits, for who has to change them.
+// The settings of the limits, for error messages.
 const (
 	stallFirst   = "openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or OpenAIStallTimeouts"
 	stallBetween = "openai.stall_between of the configuration, PYGENT_OPENAI_STALL_BETWEEN, or OpenAIStallTimeouts"
@@ -26,8 +26,8 @@ const (
 )
 
 // limits returns the limits of the call. A response of the Responses API begins
-// at once, and is silent while the model thinks: the limit of the first byte is
-// the one for that.
+// at once and is silent while the model thinks, so there the limit of the first
+// byte applies to every silence.
 func (c *call) limits() answerLimits {
 	limits := answerLimits{first: c.client.firstByte, between: c.client.betweenChunks, whole: c.client.answerTime, silence: stallBetween}
 	if c.inResponses() && limits.between > 0 && (limits.first == 0 || limits.first > limits.between) {
@@ -36,12 +36,12 @@ func (c *call) limits() answerLimits {
 	return limits
 }
 
-// stallWatch cancels a call that has stopped moving, or that does not end. Only
-// data is movement: a server that keeps the line open by comments, empty chunks
-// or white space has not answered. The time that a reader spends on what it got
-// does not count.
+// stallWatch cancels a call that makes no progress, or that does not end. Only
+// data is progress: a server that keeps the connection open by comments, empty
+// chunks or white space has not answered. The time that the reader spends on
+// processing data does not count.
 //
-// All methods are for the one goroutine that makes the call.
+// Only the goroutine that makes the call may use its methods.
 type stallWatch struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -51,8 +51,8 @@ type stallWatch struct {
 	started bool // data has come
 }
 
-// newStallWatch returns a watch that runs, as it should until there is something
-// to read.
+// newStallWatch returns a watch that is running, as it should until there is
+// data to process.
 func newStallWatch(ctx context.Context, limits answerLimits) *stallWatch {
 	w := &stallWatch{}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
@@ -63,7 +63,7 @@ func newStallWatch(ctx context.Context, limits answerLimits) *stallWatch {
 	return w
 }
 
-// limit returns a countdown that ends the call with an error, which names the
+// limit returns a countdown that cancels the call with an error that names the
 // setting to change.
 func (w *stallWatch) limit(limit time.Duration, retryable bool, message, setting string) countdown {
 	message = fmt.Sprintf(message, limit) + " (a model that needs longer needs a higher limit: " + setting + ")"
@@ -72,7 +72,7 @@ func (w *stallWatch) limit(limit time.Duration, retryable bool, message, setting
 	}}
 }
 
-// resume goes on to count the time.
+// resume continues to count the time.
 func (w *stallWatch) resume() {
 	w.phase.start()
 	w.whole.start()
@@ -84,7 +84,7 @@ func (w *stallWatch) pause() {
 	w.whole.stop()
 }
 
-// moved takes note of data.
+// moved records that data came.
 func (w *stallWatch) moved() {
 	w.pause()
 	if !w.started {
@@ -135,14 +135,14 @@ func (w *stallWatch) stalled() error {
 	return nil
 }
 
-// reader watches r while it is being read.
+// reader returns r with the watch running during reads.
 func (w *stallWatch) reader(r io.Reader) io.Reader {
 	w.pause()
 	return &watchedReader{w, r}
 }
 
-// drain reads what little may follow a complete answer, so that the connection
-// can be used again, but does not wait for it.
+// drain reads the short rest that may follow a complete answer, so that the
+// connection can be reused, but does not wait for it.
 func (w *stallWatch) drain(r io.Reader) {
 	const moment, enough = 50 * time.Millisecond, 4 << 10
 	w.moved()
@@ -162,7 +162,7 @@ func (r *watchedReader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// pulse tells of each piece that is more than white space.
+// pulse reports each piece that is more than white space.
 type pulse struct {
 	r    io.Reader
 	tell func()

@@ -15,8 +15,8 @@ import (
 	"github.com/x/pygent/internal/cut"
 )
 
-// maxHeaderBytes bounds the headers of a response. Each may take a hundred times
-// its size once it is in a map.
+// maxHeaderBytes bounds the headers of a response. In a map, a header may take
+// a hundred times its size.
 const maxHeaderBytes = 256 << 10
 
 // boundedTransport is the default transport with a bound of its own. All models
@@ -61,8 +61,8 @@ func (c *Config) httpClient() (*http.Client, error) {
 	return &http.Client{Transport: transport}, nil
 }
 
-// guarded returns a copy of a client that sends no request on to where its
-// credentials do not belong.
+// guarded returns a copy of a client that follows no redirect that would send
+// credentials to another server.
 func guarded(client *http.Client) *http.Client {
 	guarded := *client
 	if guarded.Transport == nil {
@@ -77,12 +77,13 @@ func guarded(client *http.Client) *http.Client {
 	return &guarded
 }
 
-// errTurnedAway tells of a server that takes no request.
+// errTurnedAway is the error of a server that accepts no request on any
+// connection.
 var errTurnedAway = errors.New("the server turns requests away, one connection after another")
 
-// sendSeldom is a middleware that bounds how often the transport sends a request
-// by itself. It does so without end for a server that speaks HTTP/2 and says on
-// each connection that another one is to be used.
+// sendSeldom is a middleware that bounds how often the transport itself resends
+// a request. Without it, the transport resends for ever to an HTTP/2 server
+// that asks on each connection for another one.
 func sendSeldom(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	// Three redirects are followed, and connections that were idle may be dead.
 	// With HTTP/2 each time takes two copies of the body.
@@ -99,9 +100,9 @@ func sendSeldom(req *http.Request, next func(*http.Request) (*http.Response, err
 	return next(req)
 }
 
-// checkRedirect refuses a redirect to another origin, and one that would make
-// another request of ours. All of its headers and its body would go along, and
-// any of them may be a secret. What remains is a server that moved the path.
+// checkRedirect refuses a redirect to another origin, and one that would change
+// the request. All headers and the body would be sent along, and any of them
+// may be secret. It allows a redirect to another path of the same server.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	const most = 3
 	from := via[0]
@@ -146,13 +147,13 @@ type redirectError struct {
 	loops    bool
 }
 
-// Error says from where to where, without what a URL may hold of secrets.
+// Error names both URLs, without parts that may hold secrets.
 func (e *redirectError) Error() string {
 	const longest = 300
 	return fmt.Sprintf("%s sends requests on to %s: %s", bare(e.from), cut.Head(bare(e.to), longest), e.why)
 }
 
-// Unwrap says what kind of error it is.
+// Unwrap returns [ErrRedirected].
 func (e *redirectError) Unwrap() error { return ErrRedirected }
 
 // bare is a URL without user, query and fragment.
