@@ -75,8 +75,8 @@ var hostileAnswers = []struct {
 	want string // what is said of it
 	body func() io.Reader
 }{
-	{"20 MB of choices", pygent.OpenAIChat, 128, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[`, "{},", 20*mega, `{}]}`) }},
-	{"20 MB of choices in a chunk", pygent.OpenAIChat, 128, "an event of more than 17 MiB", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 20*mega, "{}]}\n\n") }},
+	{"20 MB of choices", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[`, "{},", 20*mega, `{}]}`) }},
+	{"20 MB of choices in a chunk", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 20*mega, "{}]}\n\n") }},
 	{"3 MB of choices", pygent.OpenAIChat, 32, "more than 128 choices", func() io.Reader { return repeated(`{"choices":[`, "{},", 3*mega, `{}]}`) }},
 	{"3 MB of choices in a chunk", pygent.OpenAIChat, 32, "more than 128 choices", func() io.Reader { return repeated(`data: {"choices":[`, "{},", 3*mega, "{}]}\n\n") }},
 	{"millions of fields of a message", pygent.OpenAIChat, 32, "more than 16 MiB are to be kept", func() io.Reader {
@@ -107,20 +107,20 @@ var hostileAnswers = []struct {
 	{"a million calls in chunks", pygent.OpenAIChat, 32, "more than 256 tool calls", func() io.Reader {
 		return numbered("", "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-4294967296,\"id\":\"%x\",\"function\":{\"name\":\"f\"}}]}}]}\n\n", 300_000, chatTail)
 	}},
-	{"an argument of 2 GB", pygent.OpenAIChat, 128, "an event of more than 17 MiB", func() io.Reader {
+	{"an argument of 2 GB", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader {
 		head := `data: {"choices":[{"delta":{"tool_calls":[{"index":4294967296,"id":"a","function":{"name":"f","arguments":"`
 		return repeated(head, strings.Repeat("x", 4096), 2<<30, "\"}}]}}]}\n\n"+chatTail)
 	}},
-	{"an argument of 2 GB in chunks", pygent.OpenAIChat, 128, "more than 16 MiB are to be kept", func() io.Reader {
+	{"an argument of 2 GB in chunks", pygent.OpenAIChat, 160, "more than 16 MiB are to be kept", func() io.Reader {
 		chunk := `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"` + strings.Repeat("x", 64<<10) + "\"}}]}}]}\n\n"
 		return repeated("", chunk, 2<<30, chatTail)
 	}},
-	{"deep nesting", pygent.OpenAIChat, 128, "more than 17 MiB", func() io.Reader { return repeated("", "[", 20*mega, "") }},
-	{"deep nesting in an event", pygent.OpenAIChat, 128, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", "[", 20*mega, "\n\n") }},
+	{"deep nesting", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated("", "[", 20*mega, "") }},
+	{"deep nesting in an event", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", "[", 20*mega, "\n\n") }},
 	{"deep nesting in a field", pygent.OpenAIChat, 32, "more than 100 levels", func() io.Reader {
 		return repeated(`{"choices":[{"message":{"x":`, "[", 3*mega, "")
 	}},
-	{"a line of 1 GB", pygent.OpenAIChat, 128, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", strings.Repeat("x", 4096), 1<<30, "\n\n") }},
+	{"a line of 1 GB", pygent.OpenAIChat, 160, "an event of more than 17 MiB", func() io.Reader { return repeated("data: ", strings.Repeat("x", 4096), 1<<30, "\n\n") }},
 	{"an event of many lines", pygent.OpenAIChat, 32, "not valid JSON", func() io.Reader { return repeated("", "data: x\n", 20*mega, "\n") }},
 	{"white space", pygent.OpenAIChat, 32, "256 KiB of white space", func() io.Reader { return repeated("", " \n", 20*mega, "") }},
 	{"an error of many fields in an event", pygent.OpenAIChat, 32, `{"0":0,`, func() io.Reader {
@@ -132,7 +132,7 @@ var hostileAnswers = []struct {
 	{"a huge usage", pygent.OpenAIChat, 32, "no choices", func() io.Reader {
 		return numbered(`data: {"choices":[],"usage":{`, `"%x":0,`, 300_000, "\"prompt_tokens\":1}}\n\n")
 	}},
-	{"trailing garbage", pygent.OpenAIChat, 128, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[]}`, "x", 20*mega, "") }},
+	{"trailing garbage", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[]}`, "x", 20*mega, "") }},
 
 	{"items of a response", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
 		return repeated(`{"object":"response","status":"completed","output":[`, "0,", 3*mega, `0]}`)
@@ -152,11 +152,11 @@ var hostileAnswers = []struct {
 	{"fields of an unknown item", pygent.OpenAIResponses, 32, "its items have more than 16 MiB or 100000 values", func() io.Reader {
 		return numbered(`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"other",`, `"%x":0,`, 300_000, "\"id\":\"x\"}}\n\n"+respTail)
 	}},
-	{"arguments in deltas", pygent.OpenAIResponses, 128, "more than 16 MiB", func() io.Reader {
+	{"arguments in deltas", pygent.OpenAIResponses, 160, "more than 16 MiB", func() io.Reader {
 		chunk := `data: {"type":"response.function_call_arguments.delta","output_index":0,"delta":"` + strings.Repeat("x", 64<<10) + "\"}\n\n"
 		return repeated("", chunk, 2<<30, respTail)
 	}},
-	{"a line of 1 GB in a response", pygent.OpenAIResponses, 128, "an event of more than 17 MiB", func() io.Reader {
+	{"a line of 1 GB in a response", pygent.OpenAIResponses, 160, "an event of more than 17 MiB", func() io.Reader {
 		return repeated(`data: {"type":"response.output_text.delta","delta":"`, strings.Repeat("x", 4096), 1<<30, "\"}\n\n")
 	}},
 }

@@ -177,7 +177,7 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"bad variable", nil, []string{"-e", "PYGENT_MAX_STEPS=many", "run", "go"}, []string{"PYGENT_MAX_STEPS", "many"}},
 		{"snapshot", []string{"PYGENT_SNAPSHOT=dir"}, []string{"run", "go"}, []string{"snapshot dir", "--history"}},
 		{"log file", []string{"PYGENT_LOG_FILE=/nonexistent/log"}, []string{"run", "go"}, []string{"log file", "/nonexistent/log"}},
-		{"no steps", nil, []string{"run", "--max-steps", "0", "go"}, []string{"--max-steps: want a whole number of at least 1, not \"0\""}},
+		{"no steps", nil, []string{"run", "--max-steps", "0", "go"}, []string{"--max-steps: want a whole number of at least 1, or \"none\", not \"0\""}},
 		{"no time", nil, []string{"run", "--timeout", "0", "go"}, []string{"--timeout: want a duration longer than nothing"}},
 		{"no CPUs", nil, []string{"run", "--cpus", "0", "go"}, []string{"--cpus: want a number of CPUs"}},
 		{"no processes", nil, []string{"run", "--pids", "0", "go"}, []string{"--pids: want"}},

@@ -163,7 +163,7 @@ func TestStoppedGuestAndSupervisorLeaveNothing(t *testing.T) {
 	go func() {
 		_, err := c.Run(context.Background(), guest.Command{
 			Script:  "setsid sleep 600 & echo $$ $! $PPID >pids; printf . >>pids; kill -STOP $PPID " + strconv.Itoa(pid) + "; sleep 600",
-			Timeout: 50 * time.Millisecond,
+			Timeout: 2 * time.Second,
 		})
 		ended <- err
 	}()
