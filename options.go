@@ -121,7 +121,6 @@ func (o *options) give(what, option string, isSet bool) {
 	if !isSet {
 		return
 	}
-	o.given = maps.Clone(o.given)
 	if o.given == nil {
 		o.given = make(map[string]string)
 	}
@@ -171,7 +170,7 @@ func (o *options) settle() {
 // for.
 func fromConfig(opts ...Option) Option {
 	return option(func(o *options) {
-		given := o.given
+		given := maps.Clone(o.given)
 		setAll(o, opts, Option.setAgent)
 		o.given = given
 	})

@@ -215,9 +215,6 @@ func maxTokensField(host string) string {
 
 // params encodes the optional parameters of requests.
 func (c *Config) params() (params, error) {
-	if c.MaxTokens < 0 {
-		return nil, fmt.Errorf("the limit of %d tokens is negative", c.MaxTokens)
-	}
 	fields := map[string]any{}
 	if c.MaxTokens > 0 {
 		fields[c.MaxTokensField] = c.MaxTokens
