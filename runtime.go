@@ -209,6 +209,8 @@ type JobRunner interface {
 // of this machine is involved that a link could redirect. The reader of an
 // archive sets its limits.
 type treeRuntime interface {
+	// workspacePath is the path of the workspace as its commands see it.
+	workspacePath() string
 	PackTree(ctx context.Context, path string, take func(io.Reader) error) error
 	// UnpackTree writes a file to dest, or into it if dest is a directory. The
 	// content of a directory goes below dest.
@@ -358,6 +360,8 @@ var _ interface {
 
 // UseDocker implements [Runtime].
 func (r *workspaceRuntime) UseDocker() bool { return r.info.Kind == kindDocker }
+
+func (r *workspaceRuntime) workspacePath() string { return r.info.Workspace }
 
 // Describe implements [Describer].
 func (r *workspaceRuntime) Describe(ctx context.Context) RuntimeInfo {

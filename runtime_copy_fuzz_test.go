@@ -39,7 +39,7 @@ func newFuzzedRuntime(t *testing.T, dir string) fuzzedRuntime {
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, box.Cleanup()); require.NoError(t, root.Close()) })
-	return fuzzedRuntime{&workspaceRuntime{Sandbox: box}, root}
+	return fuzzedRuntime{&workspaceRuntime{Sandbox: box, info: RuntimeInfo{Workspace: dir}}, root}
 }
 
 const fuzzSecret = "what is outside"
@@ -163,6 +163,8 @@ func FuzzTreesStayInside(f *testing.F) {
 	// A link that was copied first, and a file that goes through it.
 	f.Add([]byte{0, 2, 0, 1, 4, 0, 6, 10, 0, 3, 7, 0, 6, 7, 0})
 	f.Add([]byte{0, 0, 0, 1, 3, 0, 8, 0, 3, 4, 3, 0, 0, 3, 0, 3, 8, 0, 8, 0, 8})
+	// Files by an absolute path, to a task.
+	f.Add([]byte{8, 17, 17, 9, 17, 17})
 	f.Add([]byte{1, 0, 1, 8, 10, 10, 8, 0, 0, 9, 10, 10, 11, 0, 1})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		t.Setenv("TMPDIR", t.TempDir())

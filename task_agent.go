@@ -126,16 +126,17 @@ func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []str
 
 // filesOf returns a runtime as a place to copy files from and to.
 func filesOf(rt Runtime) treestore.Place {
-	workspace := func(ctx context.Context) string {
+	if t, ok := rt.(treeRuntime); ok {
+		// Describe would wait for the shell of a container that is not up yet.
+		path := func(context.Context) string { return t.workspacePath() }
+		return treestore.Place{Workspace: path, Pack: t.PackTree, Unpack: t.UnpackTree}
+	}
+	return treestore.ByPath(rt, func(ctx context.Context) string {
 		if d, ok := rt.(Describer); ok {
 			return d.Describe(ctx).Workspace
 		}
 		return ""
-	}
-	if t, ok := rt.(treeRuntime); ok {
-		return treestore.Place{Workspace: workspace, Pack: t.PackTree, Unpack: t.UnpackTree}
-	}
-	return treestore.ByPath(rt, workspace)
+	})
 }
 
 // taskAgent makes the agent that carries out spec. A profile that panics, or
