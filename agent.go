@@ -72,18 +72,17 @@ func New(opts ...Option) (*Agent, error) {
 	return newAgent(o)
 }
 
-// resolveOptions applies options to the settings of the environment. If the
-// options hold a configuration, that includes the environment already.
+// resolveOptions applies options to the settings of the environment, unless a
+// configuration among them includes those already.
 func resolveOptions(opts []Option) (options, error) {
-	o := applyOptions(opts)
-	if o.configured {
-		return o, nil
+	if !slices.Contains(opts, Option(environmentIncluded{})) {
+		env, err := environment()
+		if err != nil {
+			return options{}, err
+		}
+		opts = slices.Concat(env.Options(), opts)
 	}
-	env, err := environment()
-	if err != nil {
-		return o, err
-	}
-	return applyOptions(slices.Concat(env.Options(), opts)), nil
+	return applyOptions(opts), nil
 }
 
 func applyOptions(opts []Option) options {

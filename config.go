@@ -188,8 +188,7 @@ func (s ConfigSources) Load() (Config, error) {
 	return c, nil
 }
 
-// environment returns the configuration that the environment alone gives.
-// Agents and runtimes that were given none use it.
+// environment returns the configuration of those who give none.
 func environment() (Config, error) { return ConfigSources{NoFiles: true}.Load() }
 
 // settings returns the table of all settings: the name of each in files and in
@@ -331,15 +330,15 @@ func (c *Config) confineInitialFiles(project string) error {
 //
 // Snapshot and LogFile are not options of an agent. Programs read them where
 // they start sessions.
-func (c Config) Options() []Option { return []Option{fromConfig(c.options()...)} }
+func (c Config) Options() []Option {
+	if c.loaded {
+		return []Option{environmentIncluded{}, fromConfig(c.options()...)}
+	}
+	return []Option{fromConfig(c.options()...)}
+}
 
 func (c Config) options() []Option {
-	opts := []Option{
-		option(func(o *options) {
-			o.configured = o.configured || c.loaded
-			o.warnings = append(o.warnings, c.Warnings...)
-			o.homeFile = c.home
-		}),
+	opts := []Option{option(func(o *options) { o.warnings, o.homeFile = append(o.warnings, c.Warnings...), c.home }),
 		WithDisabledTools(c.DisabledTools...),
 		WithBannedCommands(c.BannedCommands...),
 		WithBannedApps(c.BannedApps...),
@@ -376,9 +375,10 @@ func (c Config) taskOptions() []TaskManagerOption {
 // runtimes without an agent. [Config.Options] includes them.
 func (c Config) RuntimeOptions() []RuntimeOption {
 	opts := slices.Concat(c.Container.options(), c.Local.options())
-	opts = append(opts,
-		runtimeOption{"", func(o *runtimeOptions) { o.configured = o.configured || c.loaded }},
-		c.initialFiles())
+	if c.loaded {
+		opts = append(opts, runtimeEnvironmentIncluded{})
+	}
+	opts = append(opts, c.initialFiles())
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		opts = append(opts, WithEnv(name+"="+string(c.Env[name])))
 	}

@@ -28,7 +28,6 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 		"PYGENT_CONFIRM_BASH": "1", "PYGENT_BANNED_COMMANDS": "rm", "PYGENT_BANNED_APPS": "curl", "PYGENT_DISABLED_TOOLS": "stop",
 		"PYGENT_MAX_STEPS": "1", "PYGENT_MAX_TOOL_CALLS": "2", "PYGENT_STEP_TIMEOUT": "3", "PYGENT_MAX_TIME": "4", "PYGENT_MAX_TOKENS": "5",
 	})
-	require.True(t, o.configured)
 	require.Equal(t, "m", o.modelName)
 	require.Equal(t, &Persona{"P", defaultPersonaDescription}, o.persona)
 	require.Equal(t, "h", o.historyFile)
@@ -94,12 +93,10 @@ func TestConfigOptionsReachTheModel(t *testing.T) {
 	require.Equal(t, time.Duration(defaultBetweenChunks), o.BetweenChunks)
 	require.False(t, o.SendReasoning)
 	require.Equal(t, openai.Responses, o.Protocol)
-	require.Nil(t, o.env, "the environment has had its word")
 }
 
 func TestConfigOptionsOfNothingChangeNothing(t *testing.T) {
 	o, plain := applyOptions(Config{}.Options()), defaultOptions()
-	require.False(t, o.configured, "a Config made by hand leaves the environment to New")
 	require.Nil(t, o.persona)
 	require.Equal(t, plain.instructions, o.instructions)
 	require.Empty(t, o.openai)
@@ -109,4 +106,39 @@ func TestConfigOptionsOfNothingChangeNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, defaultCapabilities, rt.capabilities)
 	require.Equal(t, DockerAuto, rt.docker)
+}
+
+func TestEnvironmentIsReadOnceUnlessAConfigurationIncludesIt(t *testing.T) {
+	t.Setenv("PYGENT_MODEL", "of the environment")
+	t.Setenv("PYGENT_IMAGE", "of the environment")
+	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+
+	o, err := resolveOptions(Config{}.Options())
+	require.NoError(t, err)
+	require.Equal(t, "of the environment", o.modelName, "a Config made by hand leaves the environment to New")
+	o, err = resolveOptions([]Option{nil, WithModelName("n")})
+	require.NoError(t, err)
+	require.Equal(t, "n", o.modelName)
+	rt, err := newRuntimeOptions(o.runtimeOpts)
+	require.NoError(t, err)
+	require.Equal(t, "of the environment", rt.image)
+
+	applied := 0
+	counting := option(func(*options) { applied++ })
+	loaded, err := ConfigSources{NoFiles: true, Lookup: func(string) (string, bool) { return "", false }}.Load()
+	require.NoError(t, err)
+	for _, opts := range [][]Option{{counting}, append(loaded.Options(), counting)} {
+		applied = 0
+		_, err = resolveOptions(opts)
+		require.NoError(t, err)
+		require.Equal(t, 1, applied)
+	}
+	o, err = resolveOptions(loaded.Options())
+	require.NoError(t, err)
+	require.Empty(t, o.modelName)
+	rt, err = newRuntimeOptions(o.runtimeOpts)
+	require.NoError(t, err)
+	require.Equal(t, DefaultImage, rt.image)
+	_, err = NewOpenAIModel(o.openai...)
+	require.ErrorIs(t, err, ErrNoModel)
 }

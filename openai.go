@@ -72,33 +72,40 @@ func (opt openAIOption) setAgent(o *options) {
 
 func (opt openAIOption) setOpenAI(o *openAIOptions) { opt.set(o) }
 
-type openAIOptions struct {
-	openai.Config
-	env func(string) (string, bool)
+type openAIOptions struct{ openai.Config }
+
+// openAIEnvironment is the option [OpenAIEnv].
+type openAIEnvironment struct{ lookup func(string) (string, bool) }
+
+func (env openAIEnvironment) setAgent(o *options) {
+	o.give(partOpenAI, "OpenAIEnv", true)
+	o.openai = append(o.openai, env)
 }
 
-// OpenAIKey sets the API key, which is sent as a bearer token. If it is empty,
-// the default, the key is OPENAI_API_KEY of the environment, unless
-// [OpenAIHeader] gives credentials. With a header api-key or x-api-key no
-// bearer token is sent at all. Servers that need no key need no option.
+func (openAIEnvironment) setOpenAI(*openAIOptions) {}
+
+// OpenAIKey sets the API key, which is sent as a bearer token. An empty one
+// changes nothing. Default: OPENAI_API_KEY of the environment. Credentials of
+// [OpenAIHeader] go before it: with a header api-key or x-api-key no bearer
+// token is sent at all. Servers that need no key need no option.
 func OpenAIKey(key string) OpenAIOption {
-	return openAIOption{"OpenAIKey", func(o *openAIOptions) { o.Key = key }}
+	return openAIOption{"OpenAIKey", func(o *openAIOptions) { o.Key = cmp.Or(strings.TrimSpace(key), o.Key) }}
 }
 
 // OpenAIBaseURL sets where the API is, up to what precedes "/chat/completions".
-// Empty, the default, means OPENAI_BASE_URL of the environment, then OpenAI
-// itself. A query is sent with every request, as Azure wants it:
+// An empty one changes nothing. Default: OPENAI_BASE_URL of the environment,
+// then OpenAI itself. A query is sent with every request, as Azure wants it:
 //
 //	OpenAIBaseURL("https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=2024-10-21"),
 //	OpenAIHeader("api-key", key),
 func OpenAIBaseURL(url string) OpenAIOption {
-	return openAIOption{"OpenAIBaseURL", func(o *openAIOptions) { o.BaseURL = url }}
+	return openAIOption{"OpenAIBaseURL", func(o *openAIOptions) { o.BaseURL = cmp.Or(strings.TrimSpace(url), o.BaseURL) }}
 }
 
-// OpenAIDefaultModel names the model of requests that name none. Empty, the
-// default, means PYGENT_MODEL of the environment, then gpt-4.1-mini.
+// OpenAIDefaultModel names the model of requests that name none. An empty one
+// changes nothing. Default: PYGENT_MODEL of the environment, then gpt-4.1-mini.
 func OpenAIDefaultModel(name string) OpenAIOption {
-	return openAIOption{"OpenAIDefaultModel", func(o *openAIOptions) { o.Model = name }}
+	return openAIOption{"OpenAIDefaultModel", func(o *openAIOptions) { o.Model = cmp.Or(name, o.Model) }}
 }
 
 // OpenAIAPI sets the API to use. The default OpenAIAuto means chat completions,
@@ -183,10 +190,11 @@ func OpenAIHTTPClient(c *http.Client) OpenAIOption {
 	return openAIOption{"OpenAIHTTPClient", func(o *openAIOptions) { o.HTTP = c }}
 }
 
-// OpenAIEnv sets the function that looks up settings which no option gives. The
-// default is os.LookupEnv; nil disables the lookup.
+// OpenAIEnv sets the function that looks up, by the names of their variables,
+// the settings which no option gives. The default is os.LookupEnv; nil disables
+// the lookup.
 func OpenAIEnv(lookup func(name string) (value string, ok bool)) OpenAIOption {
-	return openAIOption{"OpenAIEnv", func(o *openAIOptions) { o.env = lookup }}
+	return openAIEnvironment{lookup}
 }
 
 // OpenAIConfig is how to reach a model through OpenAI's APIs, at OpenAI or at
@@ -263,17 +271,16 @@ func (c OpenAIConfig) options() []OpenAIOption {
 // neither a key nor a base URL, the error matches [ErrNoModel] and says how to
 // set them.
 func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
-	o := openAIOptions{
-		Config: openai.Config{
-			SendReasoning: true,
-		},
-		env: os.LookupEnv,
+	env, err := openAIEnvironmentOf(opts)
+	if err != nil {
+		return nil, err
 	}
-	setAll(&o, opts, OpenAIOption.setOpenAI)
+	o := openAIOptions{openai.Config{SendReasoning: true}}
+	setAll(&o, slices.Concat(env, opts), OpenAIOption.setOpenAI)
 	if err := o.limits(); err != nil {
 		return nil, err
 	}
-	o.complete()
+	o.Model = cmp.Or(o.Model, defaultOpenAIModel)
 	if o.Key == "" && o.BaseURL == "" {
 		return nil, fmt.Errorf("%w: there is neither an API key nor a base URL. %s", ErrNoModel, howToSetAModel)
 	}
@@ -307,21 +314,23 @@ func (o *openAIOptions) limits() error {
 	return nil
 }
 
-// complete fills in from the environment what no option set.
-func (o *openAIOptions) complete() {
-	lookup := func(name string) string {
-		if o.env == nil {
-			return ""
+// openAIEnvironmentOf returns what the environment says about a model with these
+// options.
+func openAIEnvironmentOf(opts []OpenAIOption) ([]OpenAIOption, error) {
+	lookup := os.LookupEnv
+	for _, opt := range opts {
+		if env, ok := opt.(openAIEnvironment); ok {
+			lookup = env.lookup
 		}
-		value, _ := o.env(name)
-		return strings.TrimSpace(value)
 	}
-	o.Key = strings.TrimSpace(o.Key)
-	if o.Key == "" && !o.HasCredentials() {
-		o.Key = lookup("OPENAI_API_KEY")
+	if lookup == nil {
+		return nil, nil
 	}
-	o.BaseURL = cmp.Or(strings.TrimSpace(o.BaseURL), lookup("OPENAI_BASE_URL"))
-	o.Model = cmp.Or(o.Model, lookup("PYGENT_MODEL"), defaultOpenAIModel)
+	c, err := ConfigSources{NoFiles: true, Lookup: lookup}.Load()
+	if err != nil {
+		return nil, err
+	}
+	return given(c.OpenAI.options(), c.Model, OpenAIDefaultModel), nil
 }
 
 const howToSetAModel = `Set one of these:

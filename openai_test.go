@@ -96,6 +96,13 @@ func TestOpenAIModelTakesWhatIsNotGivenFromItsEnvironment(t *testing.T) {
 	require.Equal(t, "Bearer other", s.Requests()[1].Header.Get("Authorization"))
 	require.Equal(t, "o", s.Requests()[1].Chat.Model)
 	require.Equal(t, "n", m.DefaultModel())
+
+	env["PYGENT_OPENAI_API"] = "completions"
+	_, err = pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup))
+	require.ErrorContains(t, err, "PYGENT_OPENAI_API", "every setting of a model counts")
+	delete(env, "PYGENT_OPENAI_API")
+	_, err = pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup), pygent.OpenAIKey(""), pygent.OpenAIBaseURL(""))
+	require.NoError(t, err, "what is empty changes nothing")
 	require.Equal(t, "gpt-4.1-mini", newModel(t).DefaultModel())
 }
 
@@ -117,7 +124,7 @@ func TestOpenAIModelIgnoresWhatTheSDKReadsItself(t *testing.T) {
 func TestOpenAIModelServesAzure(t *testing.T) {
 	s := pygenttest.NewServer(t, pygenttest.Text("a"))
 	base := strings.TrimSuffix(s.URL(), "/v1") + "/openai/deployments/d?api-version=2024-10-21"
-	lookup := func(string) (string, bool) { return "not for Azure", true }
+	lookup := func(name string) (string, bool) { return "not for Azure", name == "OPENAI_API_KEY" }
 	m, err := pygent.NewOpenAIModel(pygent.OpenAIEnv(lookup), pygent.OpenAIBaseURL(base), pygent.OpenAIHeader("api-key", testKey))
 	require.NoError(t, err)
 	_, err = m.Chat(t.Context(), ask())
@@ -140,7 +147,7 @@ func TestNewOpenAIModelRefusesWhatCannotWork(t *testing.T) {
 		{pygent.OpenAIBaseURL("http://[bad"), "base URL"},
 		{pygent.OpenAIBaseURL("http://user:hunter2@h/v1"), "credentials belong"},
 		{pygent.OpenAIKey("a\nb"), "control characters"},
-		{pygent.OpenAIMaxTokens(-1), "negative"},
+		{pygent.OpenAIMaxTokens(-2), "NoLimit"},
 		{pygent.OpenAIHeader("X Y", "z"), "cannot be sent"},
 		{pygent.OpenAIHeader("X", "hunter2\n"), "cannot be sent"},
 		{pygent.OpenAIExtraBody(map[string]any{"messages": 1}), "messages"},

@@ -39,6 +39,12 @@ type option func(*options)
 
 func (opt option) setAgent(o *options) { opt(o) }
 
+// environmentIncluded is an option without effect of its own. It says that the
+// options beside it include the settings of the environment.
+type environmentIncluded struct{}
+
+func (environmentIncluded) setAgent(*options) {}
+
 // The parts of an agent that have options of their own.
 const (
 	partRuntime = "the runtime that the agent makes"
@@ -49,7 +55,6 @@ const (
 // options is what [New] works from. Options that give a slice add to it; for
 // everything else the later option wins.
 type options struct {
-	configured   bool              // a Config was given, which includes the environment
 	warnings     []string          // of the configuration
 	given        map[string]string // the option with which the caller gave or configured a part; see contradictions
 	model        Model

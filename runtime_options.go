@@ -42,9 +42,18 @@ func (opt runtimeOption) setAgent(o *options) {
 
 func (opt runtimeOption) setRuntime(o *runtimeOptions) { opt.set(o) }
 
+// runtimeEnvironmentIncluded is to options of a runtime what
+// [environmentIncluded] is to those of an agent.
+type runtimeEnvironmentIncluded struct{}
+
+func (opt runtimeEnvironmentIncluded) setAgent(o *options) {
+	o.runtimeOpts = append(o.runtimeOpts, opt)
+}
+
+func (runtimeEnvironmentIncluded) setRuntime(*runtimeOptions) {}
+
 // runtimeOptions are the settings of a runtime, checked by newRuntimeOptions.
 type runtimeOptions struct {
-	configured    bool // a loaded Config was given, which includes the environment
 	docker        DockerMode
 	dockerHost    string
 	image         string
@@ -89,14 +98,14 @@ type runtimeOptions struct {
 // environment, which a Config among them includes already. It checks the
 // outcome.
 func newRuntimeOptions(opts []RuntimeOption) (*runtimeOptions, error) {
-	o := applyRuntimeOptions(opts)
-	if !o.configured {
+	if !slices.Contains(opts, RuntimeOption(runtimeEnvironmentIncluded{})) {
 		env, err := environment()
 		if err != nil {
 			return nil, err
 		}
-		o = applyRuntimeOptions(slices.Concat(env.RuntimeOptions(), opts))
+		opts = slices.Concat(env.RuntimeOptions(), opts)
 	}
+	o := applyRuntimeOptions(opts)
 	o.image = cmp.Or(o.image, DefaultImage)
 	o.network = cmp.Or(o.network, noNetwork)
 	o.memory = cmp.Or(o.memory, DefaultMemory)
@@ -382,15 +391,15 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 // task's profile affect them only if there is no parent; the workspace is the
 // task's own in any case.
 func (t TaskRuntime) options(env []string) []RuntimeOption {
-	return slices.Concat(
-		[]RuntimeOption{runtimeOption{"", func(o *runtimeOptions) { o.configured = o.configured || t.Kind != "" }}},
-		t.Container.options(),
-		t.Local.options(),
-		[]RuntimeOption{WithEnv(env...), runtimeOption{"", func(o *runtimeOptions) {
-			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
-			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // the parent has removed leftovers, or must not
-		}}},
-	)
+	hasParent := t.Kind != ""
+	opts := slices.Concat(t.Container.options(), t.Local.options(), []RuntimeOption{WithEnv(env...)})
+	if hasParent {
+		opts = append(opts, runtimeEnvironmentIncluded{})
+	}
+	return append(opts, runtimeOption{"", func(o *runtimeOptions) {
+		o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
+		o.keepLeftovers = o.keepLeftovers || hasParent // the parent has removed leftovers, or must not
+	}})
 }
 
 // writableDirs returns the lasting directories of this machine that commands

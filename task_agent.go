@@ -237,7 +237,7 @@ func (m *TaskManager) agentOptions(by *Agent) []Option {
 	if by == nil {
 		return m.opts.agent
 	}
-	return append([]Option{by.inherited()}, m.opts.agent...)
+	return slices.Concat([]Option{by.inherited(), environmentIncluded{}}, m.opts.agent)
 }
 
 // inherited returns the option by which another agent shares a's model, tools
@@ -248,7 +248,6 @@ func (a *Agent) inherited() Option {
 	from := a.opts
 	a.mu.Unlock()
 	return option(func(o *options) {
-		o.configured = true // a has read the environment
 		o.model, o.modelName, o.openai = a.model, from.modelName, slices.Clip(from.openai)
 		o.retry = from.retry
 		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
