@@ -14,15 +14,15 @@ import (
 	"github.com/x/pygent/internal/crew"
 )
 
-// task notes what a crew does with it.
+// task records what a crew does with it.
 type task struct {
-	deaf    bool // its run does not end with its context
+	deaf    bool // if true, a run ignores the end of its context
 	granted error
 
 	mu     sync.Mutex
 	rests  bool
 	heard  []string
-	goOn   chan struct{} // ends a run
+	goOn   chan struct{} // a value ends a run, and so does closing it
 	asking bool
 }
 
