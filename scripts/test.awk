@@ -8,13 +8,13 @@
 # Keeps the output of each test, for the reason in case it is skipped.
 /^=== / { test = $3 }
 /^ *--- / { test = "" }
-test != "" && !/^=== / { said[test] = said[test] "\n" $0 }
+test != "" && !/^=== / { output[test] = output[test] "\n" $0 }
 
 /^ *--- PASS: / { passed++ }
 
 /^ *--- FAIL: / { failed++ }
 
-/^ *--- SKIP: / { skips[++skipped] = $0 said[$3] }
+/^ *--- SKIP: / { skips[++skipped] = $0 output[$3] }
 
 # The last line of a package.
 /^(ok|FAIL)[ \t]+[^ \t]/ || /^\?  / || /\[no test files\]$/ {
@@ -26,7 +26,7 @@ test != "" && !/^=== / { said[test] = said[test] "\n" $0 }
 	fflush()
 	n = 0
 	test = ""
-	split("", said)
+	split("", output)
 }
 
 END {
