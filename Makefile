@@ -1,4 +1,4 @@
-# Everything a developer types. What a target does is in scripts/.
+# The commands of a developer. Longer ones are in scripts/.
 
 FUZZTIME ?= 30s
 BENCH ?= .

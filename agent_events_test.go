@@ -26,7 +26,7 @@ func counted(n *atomic.Int32) pygent.Tool {
 }
 
 func TestLeavingEventsAtACallKeepsTheToolFromRunning(t *testing.T) {
-	for range 50 { // each a chance for the run to go ahead
+	for range 50 { // repeat, since the run might only sometimes go ahead
 		var ran atomic.Int32
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("count", nil), pygenttest.Call("count", nil))), pygent.WithTools(counted(&ran)))
 		for e, err := range agent.Events(t.Context(), "go") {
@@ -49,7 +49,7 @@ func TestEventsWaitForTheLoop(t *testing.T) {
 		before := map[pygent.EventType]int32{}
 		for e, err := range agent.Events(t.Context(), "go") {
 			require.NoError(t, err)
-			synctest.Wait() // whatever can go on by itself has done so
+			synctest.Wait() // until everything is blocked or done
 			if _, seen := before[e.Type]; !seen {
 				before[e.Type] = ran.Load()
 			}
@@ -108,7 +108,7 @@ func TestTheLoopOverEventsMayUseTheAgent(t *testing.T) {
 		_, err = agent.RunUntilStop(t.Context(), "again")
 		require.ErrorIs(t, err, pygent.ErrAgentBusy)
 		if all, _ := agent.Tasks().Tasks(t.Context()); len(all) > 0 {
-			waitTask(t, agent.Tasks(), all[0].ID) // its events wait meanwhile
+			waitTask(t, agent.Tasks(), all[0].ID) // its events are queued meanwhile
 		}
 		refused = agent.Close()
 	}
@@ -233,7 +233,7 @@ func TestPanickingPromptBuilderIsAnError(t *testing.T) {
 	require.Equal(t, "You work.", agent.History().Messages()[0].Content)
 }
 
-// describes is a runtime that takes its time to say what it is.
+// describes is a runtime whose Describe blocks until free is closed.
 type describes struct {
 	nowhere
 	begun, free chan struct{}
@@ -292,7 +292,8 @@ func TestCloseWithinIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// Looking at the conversation while a tool runs does not answer its call.
+// A call in progress is not answered because somebody looks at the
+// conversation.
 func TestLookingAtTheConversationKeepsTheResult(t *testing.T) {
 	var agent *pygent.Agent
 	var shown []pygent.Message
@@ -328,7 +329,7 @@ func TestHandlersMayCallTheAgent(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// endless is a runtime whose clean-up does not return.
+// endless is a runtime whose Cleanup blocks until free is closed.
 type endless struct {
 	nowhere
 	free chan struct{}
@@ -339,7 +340,7 @@ func (e endless) Cleanup() error {
 	return nil
 }
 
-// cleaning is a runtime whose Cleanup says that it began, and waits.
+// cleaning is a runtime whose Cleanup reports that it began, and then blocks.
 type cleaning struct {
 	nowhere
 	begun, goOn chan struct{}

@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// warned collects the warnings that tell of git.
+// warned collects the warnings about files through which git runs programs.
 type warned struct {
 	mu    sync.Mutex
 	texts []string
@@ -27,7 +27,7 @@ func (w *warned) event(e pygent.Event) {
 	}
 }
 
-// take returns what was collected since the last time.
+// take returns what was collected since its last call.
 func (w *warned) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -41,7 +41,8 @@ const (
 	writeConf = "mkdir -p .git && printf '[core]\\n\\tpager = id\\n' > .git/config"
 )
 
-// testGitChanges runs an agent whose workspace is kept in a directory.
+// testGitChanges runs an agent in the workspace dir, whose commands change
+// files of git.
 func testGitChanges(t *testing.T, dir string, rt pygent.Runtime) {
 	var w warned
 	agent, err := pygent.New(pygent.WithRuntime(rt), pygent.OnEvent(w.event), pygent.WithModel(pygenttest.NewScriptedModel(

@@ -22,8 +22,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// newAgent makes an agent on a local runtime that ends with the test, and
-// checks at the end that its history is one any provider accepts.
+// newAgent makes an agent on a local runtime. At the end of the test it closes
+// both, and checks that every provider would accept the history.
 func newAgent(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
 	t.Helper()
 	rt, err := pygent.NewLocalRuntime(t.Context())
@@ -48,7 +48,7 @@ func newAgentOn(t *testing.T, rt pygent.Runtime, model pygent.Model, opts ...pyg
 	return agent
 }
 
-// results returns the content of the tool messages of the history.
+// results returns the contents of all tool messages in the history.
 func results(a *pygent.Agent) []string {
 	var all []string
 	for _, m := range a.History().Messages() {
@@ -215,7 +215,7 @@ func TestDeafToolAndModelAreLeftBehind(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusTimeout, result.Status)
 		close(free)
-		synctest.Wait() // both have returned before their agents are closed
+		synctest.Wait() // until both have returned, before their agents are closed
 	})
 }
 
@@ -617,7 +617,7 @@ func TestDefaultModelServesNewAgents(t *testing.T) {
 	require.Equal(t, "from the default", msg.Text())
 }
 
-// nowhere is a runtime without a place: for tests of the loop alone.
+// nowhere is a runtime that does nothing, for tests of the loop alone.
 type nowhere struct{}
 
 func (nowhere) Bash(_ context.Context, cmd string, _ ...pygent.BashOption) (pygent.BashResult, error) {
@@ -706,8 +706,9 @@ func TestPrefixIsTheSameForAllLocalAgents(t *testing.T) {
 	require.Equal(t, one.Tools, two.Tools)
 }
 
-// brokenError is an error that cannot be read where its pointer is nil, as one
-// is that a function declared with its own type returns for no error.
+// brokenError is an error whose Error method panics for a nil pointer. A
+// function that declares *brokenError as its result returns such a pointer when
+// it means to return no error.
 type brokenError struct{ text string }
 
 func (e *brokenError) Error() string { return e.text }
@@ -748,7 +749,8 @@ func TestErrorThatCannotBeReadHarmsNobody(t *testing.T) {
 	}
 }
 
-// Models that cache their answers give one response to many agents.
+// A model may return the same response to several agents, for instance from a
+// cache.
 func TestResponseStaysTheModelsOwn(t *testing.T) {
 	call := pygent.ToolCall{ID: "twice", Name: "stop", Arguments: "{}"}
 	shared := &pygent.ChatResponse{Message: pygent.AssistantMessage("", call, call)}

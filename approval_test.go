@@ -15,7 +15,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// asked collects the tools whose calls somebody was asked about.
+// asked collects the names of the tools for which approval was requested.
 type asked struct {
 	mu    sync.Mutex
 	names []string
@@ -71,8 +71,8 @@ func TestWhichCallsAreAskedAbout(t *testing.T) {
 	}
 }
 
-// TestWhatIsApprovedIsWhatRuns has a model write arguments that two readers could
-// read in two ways.
+// TestWhatIsApprovedIsWhatRuns uses arguments that JSON parsers read in
+// different ways.
 func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 	call := pygent.ToolCall{ID: "a", Name: "bash", Arguments: `{"cmd":"echo shown","cmd":"echo run"}`}
 	replies := []pygent.Message{pygent.AssistantMessage("", call), pygent.AssistantMessage("done")}
@@ -253,7 +253,7 @@ func TestStepStandsStillWhileATaskAsks(t *testing.T) {
 	})
 }
 
-// forkable is a runtime whose tasks get one of the same kind.
+// forkable is a runtime that makes runtimes for tasks.
 type forkable struct{ nowhere }
 
 func (forkable) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return nowhere{}, nil }

@@ -10,7 +10,8 @@ import (
 	"github.com/x/pygent/internal/sandbox"
 )
 
-// optionsOf loads a configuration from overrides and applies its options.
+// optionsOf loads a configuration from environment variables and applies its
+// options.
 func optionsOf(t *testing.T, variables map[string]string) options {
 	t.Helper()
 	c, err := ConfigSources{

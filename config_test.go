@@ -16,7 +16,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// sources is a configuration's world in a temporary directory.
+// sources is everything that a configuration is read from, in temporary
+// directories.
 type sources struct {
 	t *testing.T
 	pygent.ConfigSources
@@ -59,7 +60,7 @@ func (s *sources) load() pygent.Config {
 	return c
 }
 
-// fault loads and returns the one fault there must be.
+// fault loads the configuration and returns its only error.
 func (s *sources) fault() *pygent.ConfigError {
 	s.t.Helper()
 	c, err := s.Load()
@@ -72,7 +73,7 @@ func (s *sources) fault() *pygent.ConfigError {
 }
 
 func TestConfigPrecedence(t *testing.T) {
-	// Each row adds the next higher source to those before it.
+	// Each step adds the source of the next higher precedence.
 	s := newSources(t)
 	steps := []struct {
 		name string
@@ -184,8 +185,9 @@ func TestConfigLimitsOfTheCallerAreDefaults(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// settingCases are all settings: a variable, the same in TOML, and the result.
-// An empty variable or file means that the source does not have it.
+// settingCases has a case for each setting: a variable, the same in TOML, and
+// the result. An empty variable or file means that the setting cannot be made
+// there.
 var settingCases = []struct {
 	env, value string
 	toml       string
@@ -356,7 +358,7 @@ func TestConfigTellsAllFaults(t *testing.T) {
 func TestConfigRefusesBadFiles(t *testing.T) {
 	tests := []struct {
 		name, toml string
-		says       string // after the path
+		says       string // the message after the path
 	}{
 		{"misspelt key", "\n  modle = 'x'", `:2:3: modle: unknown key, did you mean model?`},
 		{"misspelt in table", "[openai]\nbase_ulr = 'x'", `:2:1: openai.base_ulr: unknown key, did you mean openai.base_url?`},
@@ -510,7 +512,8 @@ func TestSampleConfigLoads(t *testing.T) {
 	require.Equal(t, "ConfigBot", c.Persona.Name)
 	require.Len(t, c.TaskPersonas, 2)
 
-	// Everything that is commented out is valid too, and every variable named.
+	// The lines that are commented out must be valid too, and name every
+	// variable.
 	var all []string
 	for line := range strings.Lines(string(data)) {
 		if rest, ok := strings.CutPrefix(line, "# "); ok && (strings.Contains(rest, " = ") || strings.HasPrefix(rest, "[[")) {

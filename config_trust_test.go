@@ -68,7 +68,7 @@ func TestProjectFileOnlyLowersLimits(t *testing.T) {
 	tests := []struct {
 		name, home, env, project string
 		want                     pygent.Limits
-		warning                  string // after the key
+		warning                  string // the message after the key
 	}{
 		{"the default", "", "", "max_steps = 20", pygent.Limits{MaxSteps: 20}, ""},
 		{"above the default", "", "", "max_steps = 21", pygent.Limits{}, "21 has no effect: a file found in the working directory may only lower a limit, and 20 holds"},
@@ -107,8 +107,8 @@ func TestProjectFileOnlyLowersLimits(t *testing.T) {
 	}
 }
 
-// Every limit is lowered and never raised, also one that is added later to the
-// limits of a run: it is found by its field.
+// A project may lower each limit but not raise it. The test finds the limits by
+// reflection, so that it covers later ones too.
 func TestProjectFileRaisesNoLimit(t *testing.T) {
 	limits := map[string]func(pygent.Config) int64{
 		"max_tasks":    func(c pygent.Config) int64 { return int64(c.MaxTasks) },
@@ -174,7 +174,7 @@ func TestProjectFileInitialFilesStayInside(t *testing.T) {
 	link(outside, "absolute")
 	link("../"+filepath.Base(s.Home)+"/secret/key", "relative")
 	link(filepath.Dir(outside), "dir/link")
-	link("../dir", "around/again") // to a directory whose own links leave
+	link("../dir", "around/again") // to a directory that contains links which lead outside
 	link("../data", "fine/link")
 	link(".", "fine/loop")
 	link("nowhere", "fine/dangling")
@@ -192,7 +192,7 @@ func TestProjectFileInitialFilesStayInside(t *testing.T) {
 	}
 	for _, path := range []string{
 		"data", "data/x", "./data", "data/../data", "fine", "fine/link/x", "missing/x", "data:d", "fine/link:d", "missing:d",
-		".", "dir", "around", "dir:d", // links below are copied as links
+		".", "dir", "around", "dir:d", // links below a directory are copied as links
 	} {
 		t.Run("accepts "+path, func(t *testing.T) {
 			s.project("initial_files = ['" + path + "']")
@@ -256,8 +256,8 @@ func TestProjectFileInitialFilesAreOpenedInside(t *testing.T) {
 	})
 }
 
-// TestProjectFileNamesNoOtherPaths sees to it that a new setting that a project
-// may set, and that names a path, gets a test like those above.
+// TestProjectFileNamesNoOtherPaths fails if a project may set a new setting
+// that contains a path and has no test like those above.
 func TestProjectFileNamesNoOtherPaths(t *testing.T) {
 	s := newSources(t)
 	key := s.write(filepath.Join(s.Home, "key"), "s3cret")

@@ -12,7 +12,7 @@ import (
 	"github.com/x/pygent"
 )
 
-// legal reports what a strict provider would refuse of a conversation.
+// legal returns what a strict provider would reject in a conversation.
 func legal(msgs []pygent.Message) error {
 	ids := map[string]bool{}
 	for i := 0; i < len(msgs); i++ {
@@ -180,7 +180,8 @@ func TestConversationIsLegal(t *testing.T) {
 	}
 }
 
-// randomConversation turns bytes into messages of every kind a history may see.
+// randomConversation turns bytes into messages of every kind that a history may
+// get.
 func randomConversation(script []byte) []pygent.Message {
 	ids := []string{"a", "b", "c", "call00001", ""}
 	arguments := []string{`{}`, `{"x":1}`, `{`, ``, `null`, `[{}]`, `{}{}`}
@@ -229,7 +230,7 @@ func FuzzConversationIsLegal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte, every byte) {
 		msgs := randomConversation(script)
 		h := pygent.NewHistory()
-		var handedOut [][]byte // of every message that was in a view
+		var handedOut [][]byte // the JSON of every message that was returned in a view
 		for i, m := range msgs {
 			require.NoError(t, h.Append(m))
 			if i%(int(every)+1) != 0 && i != len(msgs)-1 {

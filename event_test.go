@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jsonValues are all exported types that have a JSON form.
+// jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
 	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
 	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
@@ -35,10 +35,10 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 			for seed := range uint64(300) {
 				f := filler{rand.New(rand.NewPCG(seed, 0))}
 				value := reflect.New(typ)
-				if seed > 0 { // the zero value comes first
+				if seed > 0 { // seed 0 tests the zero value
 					f.fill(value.Elem(), 3)
 				}
-				switch v := value.Interface().(type) { // what is refused is made acceptable
+				switch v := value.Interface().(type) { // replace random values that would be refused
 				case *Message:
 					v.Role = cmp.Or(v.Role, RoleUser)
 				case *TaskSpec:
@@ -68,7 +68,7 @@ func checkJSON(t *testing.T, value reflect.Value) {
 	require.Equal(t, shown(value.Elem()), shown(back.Elem()), "%s", data)
 }
 
-// fieldNames returns the names of all objects in decoded JSON, but not those in
+// fieldNames returns the names in all objects of decoded JSON, except in
 // schemas.
 func fieldNames(v any) (names []string) {
 	switch v := v.(type) {
@@ -87,8 +87,9 @@ func fieldNames(v any) (names []string) {
 	return names
 }
 
-// shown writes a value with all its exported fields, so that values can be
-// compared whose caches, locations of times and kinds of errors differ.
+// shown formats a value with all its exported fields. It leaves out caches,
+// locations of times and types of errors, which may differ between equal
+// values.
 func shown(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case time.Time:
@@ -124,7 +125,7 @@ func shown(v reflect.Value) string {
 	return fmt.Sprintf("%v", v.Interface())
 }
 
-// filler makes values at random.
+// filler fills values at random.
 type filler struct{ *rand.Rand }
 
 func (f filler) fill(v reflect.Value, depth int) {
@@ -160,7 +161,7 @@ func (f filler) fill(v reflect.Value, depth int) {
 	}
 }
 
-// special fills what has rules of its own.
+// special fills values of types that have rules of their own.
 func (f filler) special(v reflect.Value) bool {
 	switch p := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -199,7 +200,7 @@ func (f filler) text() string {
 
 func TestEveryTypeWithJSONIsChecked(t *testing.T) {
 	checked := map[string]bool{
-		"Config": true, "OpenAIConfig": true, // they hide secrets, and are read from files of their own
+		"Config": true, "OpenAIConfig": true, // they hide secrets, and are read from their own files
 	}
 	for _, v := range jsonValues {
 		checked[reflect.TypeOf(v).Name()] = true

@@ -8,8 +8,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// The program decides about hosts in the place of a user: what is its company's is
-// allowed, all else is not.
+// The program decides about hosts instead of a user: it allows the hosts of the
+// company, and no others.
 func ExampleWithHostApproval() {
 	decide := func(_ context.Context, r pygent.HostRequest) (pygent.HostDecision, error) {
 		for _, host := range r.Hosts {

@@ -11,7 +11,7 @@ import (
 
 func ExampleTaskManager() {
 	ctx := context.Background()
-	model := pygenttest.NewScriptedModel( // any Model
+	model := pygenttest.NewScriptedModel( // or any other Model
 		pygenttest.Call("bash", map[string]any{"cmd": "sort names > sorted"}),
 		pygenttest.Call("stop", map[string]any{"summary": "sorted holds the names in order"}),
 	)

@@ -15,14 +15,14 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// TestChangedFileIsLeftAlone has something else change the file of a history
-// before each kind of change of our own.
+// TestChangedFileIsLeftAlone lets another process change the file of a history
+// before each kind of write.
 func TestChangedFileIsLeftAlone(t *testing.T) {
 	const foreign = `[{"role":"user","content":"somebody else's"}]`
 	const sameSize = "[\n{\"role\":\"system\",\"content\":\"S\"},\n{\"role\":\"user\",\"content\":\"ONE\"}\n]\n"
 	changes := map[string]struct {
 		do   func(t *testing.T, path string)
-		left string // what is in the file afterwards; "" for what we wrote
+		left string // the expected content of the file; "" for our own
 	}{
 		"replaced": {func(t *testing.T, path string) {
 			writeFile(t, path+".new", foreign)
@@ -116,14 +116,15 @@ func TestChangedFileOnAFullDisk(t *testing.T) {
 	require.True(t, found)
 }
 
-// Our own failures leave the file in a state that is not the work of others.
+// After a failed write of our own, the file does not look as if others had
+// changed it.
 func TestOwnFailureIsNoForeignChange(t *testing.T) {
 	disk := memdisk.New()
 	h, err := pygent.OpenHistoryOn(disk, "/h.json")
 	require.NoError(t, err)
 	require.NoError(t, h.Append(pygent.UserMessage("one")))
 	for failing := range 8 {
-		disk.OffAfter(failing / 2) // the write, the cut, the closing bracket: each fails once
+		disk.OffAfter(failing / 2) // fail at each of: the write, the truncation, the closing bracket
 		disk.SetRoom(10 * (failing % 2))
 		_ = h.Append(pygent.UserMessage("more"))
 		disk.OffAfter(-1)
@@ -134,7 +135,7 @@ func TestOwnFailureIsNoForeignChange(t *testing.T) {
 	}
 	require.NoError(t, disk.Link("/h.json", "/alias"), "the lock on the old file must not be in the way")
 	for failing := range 8 {
-		disk.OffAfter(failing) // and so in a replacement
+		disk.OffAfter(failing) // the same for a replacement of the file
 		_ = h.SetSystem(strings.Repeat("s", failing+1))
 		_ = h.Append(pygent.UserMessage("more"))
 		disk.OffAfter(-1)
@@ -243,7 +244,7 @@ func TestHistoryIsOpenOnceUnderAllNames(t *testing.T) {
 	}
 }
 
-// A link may lead to a file that is made only now.
+// A link may point to a file that does not exist yet.
 func TestHistoryBehindADanglingLink(t *testing.T) {
 	dir := t.TempDir()
 	link, file := filepath.Join(dir, "link.json"), filepath.Join(dir, "file.json")

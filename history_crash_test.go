@@ -18,8 +18,8 @@ import (
 	"github.com/x/pygent/internal/journal/memdisk"
 )
 
-// fileOf returns the bytes of a history file with the given messages, and where
-// each of them ends.
+// fileOf returns the bytes of a history file with the given messages, and the
+// offset at which each message ends.
 func fileOf(t testing.TB, msgs []pygent.Message) (data []byte, ends []int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "history.json")
@@ -35,7 +35,8 @@ func fileOf(t testing.TB, msgs []pygent.Message) (data []byte, ends []int) {
 	return data, ends
 }
 
-// keptOf returns the files that repairs of the history at path have kept.
+// keptOf returns the copies of damaged files that repairs of the history at
+// path have kept.
 func keptOf(t testing.TB, path string) []string {
 	t.Helper()
 	kept, err := filepath.Glob(path + ".damaged*")
@@ -43,8 +44,8 @@ func keptOf(t testing.TB, path string) []string {
 	return kept
 }
 
-// requireRepaired opens a torn file and checks that it holds the first whole
-// messages, takes more, and is whole again.
+// requireRepaired opens a torn file. It checks that the history has the first
+// whole messages, accepts another one, and leaves a valid file.
 func requireRepaired(t *testing.T, torn []byte, msgs []pygent.Message, whole int) *pygent.History {
 	t.Helper()
 	disk := memdisk.New()
@@ -68,14 +69,14 @@ func TestHistoryCutAtEveryByteLoads(t *testing.T) {
 			whole++
 		}
 		h := requireRepaired(t, data[:cut], msgs, whole)
-		if cut > 0 && cut < len(data)-1 { // all but the final newline is missed
+		if cut > 0 && cut < len(data)-1 { // otherwise at most the final newline is missing
 			require.Len(t, h.Repairs(), 1, "cut at %d", cut)
 		}
 	}
 }
 
-// A process that is killed in the middle of a write leaves the beginning of the
-// new bytes over the old ones.
+// If a process is killed in the middle of a write, the beginning of the new
+// bytes overwrites the old ones.
 func TestHistoryKilledInAnyWriteLoads(t *testing.T) {
 	msgs := sample()
 	data, ends := fileOf(t, msgs)
@@ -114,9 +115,9 @@ func TestReplacementCutShortIsSweptAway(t *testing.T) {
 
 const historyChildEnv = "PYGENT_TEST_HISTORY_CHILD"
 
-// TestHistoryChild is the process that TestHistorySurvivesKill kills: it appends
-// until it dies, and tells each message that Append has accepted. Without its
-// variable it is nothing.
+// TestHistoryChild is the process that TestHistorySurvivesKill kills. It
+// appends until it dies, and reports each message that Append has accepted.
+// Without its environment variable it does nothing.
 func TestHistoryChild(t *testing.T) {
 	path := os.Getenv(historyChildEnv)
 	if path == "" {
@@ -124,7 +125,7 @@ func TestHistoryChild(t *testing.T) {
 	}
 	h, err := pygent.OpenHistory(path)
 	require.NoError(t, err)
-	filler := strings.Repeat("x", 20_000) // many pages, so that writes are cut
+	filler := strings.Repeat("x", 20_000) // many pages, so that a kill can interrupt a write
 	for i := h.Len(); ; i++ {
 		require.NoError(t, h.Append(pygent.UserMessage(fmt.Sprint(i, " ", filler))))
 		if i%10 == 5 {
@@ -162,8 +163,8 @@ func TestHistorySurvivesKill(t *testing.T) {
 	}
 }
 
-// killAfter kills the child when it has accepted n messages and returns the last
-// one that it told.
+// killAfter kills the child after it has accepted n messages. It returns the
+// last message that the child reported.
 func killAfter(t *testing.T, child *exec.Cmd, out io.Reader, n int) (accepted int) {
 	t.Helper()
 	lines := bufio.NewScanner(out)
@@ -179,8 +180,8 @@ func killAfter(t *testing.T, child *exec.Cmd, out io.Reader, n int) (accepted in
 	return accepted
 }
 
-// TestRepairChild is the process that TestRepairSurvivesKill kills: it opens one
-// damaged file after the other, until there is none left to open.
+// TestRepairChild is the process that TestRepairSurvivesKill kills. It opens
+// one damaged file after another until none is left.
 func TestRepairChild(t *testing.T) {
 	dir := os.Getenv(repairChildEnv)
 	if dir == "" {
@@ -194,7 +195,7 @@ func TestRepairChild(t *testing.T) {
 		fmt.Printf("accepted %d\n", i)
 		require.NoError(t, h.Close())
 	}
-	select {} // until it is killed
+	select {} // wait to be killed
 }
 
 const repairChildEnv = "PYGENT_TEST_REPAIR_CHILD"
@@ -269,8 +270,8 @@ func FuzzOpenHistory(f *testing.F) {
 	})
 }
 
-// FuzzDamage spoils a part of a history: the messages that it does not touch
-// are found, and no others.
+// FuzzDamage overwrites a part of a history. The messages outside of that part
+// must be found, and no others.
 func FuzzDamage(f *testing.F) {
 	var msgs []pygent.Message
 	for i := range 12 {
@@ -281,8 +282,8 @@ func FuzzDamage(f *testing.F) {
 	f.Add(uint16(200), []byte("\n{\"role\":\"user\","))
 	f.Add(uint16(0), make([]byte, 120))
 	f.Add(uint16(90), []byte(`}]`))
-	f.Add(uint16(352), []byte("[")) // makes one value of the last lines
-	f.Add(uint16(1), []byte("["))   // and of all
+	f.Add(uint16(352), []byte("[")) // turns the last lines into one value
+	f.Add(uint16(1), []byte("["))   // turns all lines into one value
 	f.Fuzz(func(t *testing.T, at uint16, with []byte) {
 		if int(at)+len(with) > len(data) || len(with) == 0 {
 			return

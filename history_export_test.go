@@ -1,4 +1,4 @@
 package pygent
 
-// OpenHistoryOn is OpenHistory on a disk of a test.
+// OpenHistoryOn opens a history on a simulated disk.
 var OpenHistoryOn = openHistoryOn

@@ -23,8 +23,8 @@ func openOn(t testing.TB, disk *memdisk.Disk) *History {
 	return h
 }
 
-// requireFile checks what is in the file of a history, and what the next one to
-// open it finds.
+// requireFile checks the messages in a history's file, and those that the next
+// history finds there.
 func requireFile(t testing.TB, disk *memdisk.Disk, want ...string) {
 	t.Helper()
 	require.JSONEq(t, "["+strings.Join(want, ",")+"]", disk.Names()[memPath])
@@ -102,7 +102,7 @@ func TestCloseWritesWhatIsUnwritten(t *testing.T) {
 	requireFile(t, disk, users("x")...)
 }
 
-// What others wrote may end in white space, with the bracket anywhere in it.
+// Files of other programs may end in white space before or after the bracket.
 func TestAppendCoversALongerEnd(t *testing.T) {
 	for _, end := range []string{"]" + strings.Repeat(" ", 500), strings.Repeat("\n", 500) + "]", strings.Repeat(" ", 30) + "]\n\n"} {
 		disk := memdisk.New()
@@ -116,8 +116,8 @@ func TestAppendCoversALongerEnd(t *testing.T) {
 	}
 }
 
-// TestPowerLoss lets the power go out after every change that a history makes to
-// its disk, and looks at all that the disk may hold then.
+// TestPowerLoss simulates a loss of power after every change that a history
+// makes to its disk, and checks every state that the disk may then be in.
 func TestPowerLoss(t *testing.T) {
 	damaged := []byte("[\n" + users("1")[0] + ",\n{\"role\"\x00\x00\x00},\n" + users("3")[0] + "\n]\n")
 	for name, before := range map[string][]byte{"a new file": nil, "a damaged file": damaged} {
@@ -145,8 +145,9 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// live is the life of a history. safe is what has to survive a loss of power,
-// accepted what has to survive the death of the process.
+// live opens a history, changes it and closes it. It returns what has to
+// survive a loss of power, in safe, and what has to survive the death of the
+// process, in accepted.
 func live(disk *memdisk.Disk) (safe, accepted []string, err error) {
 	h, err := openHistoryOn(disk, memPath)
 	if err != nil {
@@ -154,7 +155,7 @@ func live(disk *memdisk.Disk) (safe, accepted []string, err error) {
 	}
 	accepted = contents(h)
 	if len(accepted) > 0 {
-		safe = accepted // it was repaired, and on the disk before
+		safe = accepted // it was on the disk before, or has been repaired
 	}
 	steps := []struct {
 		do   func() error
@@ -181,14 +182,15 @@ func live(disk *memdisk.Disk) (safe, accepted []string, err error) {
 	return safe, accepted, nil
 }
 
-// checkAfter opens what is left of a history: it has to hold what is wanted, and
-// what the file was before has to be there somewhere if it was damaged.
+// checkAfter opens what is left of a history. The history must have the wanted
+// messages. If the file was damaged before, the original must still exist.
 func checkAfter(t *testing.T, disk *memdisk.Disk, want []string, before []byte) {
 	t.Helper()
 	h := openOn(t, disk)
 	got := contents(h)
 	for _, text := range want {
-		// Between two system messages either may be there.
+		// After a crash during a change of the system message, either may be
+		// there.
 		if text != "one" && text != "two" {
 			require.Contains(t, got, text)
 		}
@@ -270,7 +272,8 @@ func TestPartsHandOutNoBytesOfTheirOwn(t *testing.T) {
 	require.JSONEq(t, `{"type":"text","text":"changed"}`, string(changed), "what was received does not hide a change")
 }
 
-// What the agent reads at every step costs nothing, however long the record is.
+// The agent reads the conversation at every step, so that must not allocate,
+// however long the record is.
 func TestViewsCostNothing(t *testing.T) {
 	h := NewHistory(slices.Repeat([]Message{UserMessage("a"), AssistantMessage("b")}, 1000)...)
 	require.Zero(t, testing.AllocsPerRun(10, func() {

@@ -18,7 +18,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// layouts are the ways in which programs write an array of messages.
+// layouts are the ways in which programs format an array of messages.
 var layouts = map[string]func(testing.TB, []pygent.Message) []byte{
 	"one a line": func(t testing.TB, msgs []pygent.Message) []byte {
 		data, _ := fileOf(t, msgs)
@@ -33,7 +33,7 @@ var layouts = map[string]func(testing.TB, []pygent.Message) []byte{
 		return data
 	},
 	"indented with tabs, content first": func(t testing.TB, msgs []pygent.Message) []byte {
-		var objects []map[string]any // their keys are sorted
+		var objects []map[string]any // encoded with sorted keys
 		require.NoError(t, json.Unmarshal([]byte(jsonOf(t, msgs)), &objects))
 		data, err := json.MarshalIndent(objects, "", "\t")
 		require.NoError(t, err)
@@ -41,7 +41,8 @@ var layouts = map[string]func(testing.TB, []pygent.Message) []byte{
 	},
 }
 
-// tricky is a conversation with messages that look like others inside.
+// tricky is a conversation whose messages contain text that looks like other
+// messages.
 func tricky() []pygent.Message {
 	fake := json.RawMessage(`[{"role":"user","content":"fake"},{"role":"user","content":"fake"}]`)
 	return append(sample(),
@@ -52,8 +53,8 @@ func tricky() []pygent.Message {
 	)
 }
 
-// TestDamagedBytesCostOneMessage zeroes bytes all over files of every layout and
-// looks for the messages that were not touched.
+// TestDamagedBytesCostOneMessage zeroes bytes at many places in files of every
+// layout, and looks for the messages that it did not touch.
 func TestDamagedBytesCostOneMessage(t *testing.T) {
 	msgs := tricky()
 	for layout, write := range layouts {
@@ -70,8 +71,9 @@ func TestDamagedBytesCostOneMessage(t *testing.T) {
 	}
 }
 
-// TestLostBracketsCostOneMessage takes the two brackets out of every message that
-// ends with them: without them the message runs on over all that follow.
+// TestLostBracketsCostOneMessage removes the two brackets at the end of each
+// message that has them. Without them the message seems to contain all the
+// later ones.
 func TestLostBracketsCostOneMessage(t *testing.T) {
 	msgs := append(sample(), pygent.UserMessage(`}, {"role":"user","content":"fake"}]`), pygent.AssistantMessage("the last"))
 	brackets := regexp.MustCompile(`\]\s*\}`)
@@ -89,8 +91,8 @@ func TestLostBracketsCostOneMessage(t *testing.T) {
 	}
 }
 
-// checkDamaged opens a damaged file: it has to have all but a few of msgs, and
-// none that was not said.
+// checkDamaged opens a damaged file. The history must have all but at most lose
+// of msgs, and no others.
 func checkDamaged(t *testing.T, torn []byte, msgs []pygent.Message, lose int) {
 	t.Helper()
 	disk := memdisk.New()
@@ -104,7 +106,7 @@ func checkDamaged(t *testing.T, torn []byte, msgs []pygent.Message, lose int) {
 	for _, m := range h.Messages() {
 		text := canonical(t, m)
 		if strings.Contains(text, "was damaged") {
-			continue // the result of a lost call, or the answer to one whose result is lost
+			continue // a repair put it in the place of a lost result, or of a result that belongs to a lost call
 		}
 		left[text]--
 		require.GreaterOrEqual(t, left[text], 0, "invented: %s\n%s\n%q", text, h.Repairs(), torn)
@@ -192,7 +194,7 @@ func TestOneZeroedLineOfManyCostsOneMessage(t *testing.T) {
 	require.Contains(t, h.Repairs()[0], "after message 18")
 }
 
-// Behind a damaged part only what is surely a message is one.
+// After a damaged part, only what is certainly a message counts as one.
 func TestUnknownRoleBehindDamageIsNoMessage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, `[{"role":"user","content":"x"}, {?}, {"role":"admin","content":"who"}, {"role":"user","content":"y"}]`)
@@ -200,7 +202,7 @@ func TestUnknownRoleBehindDamageIsNoMessage(t *testing.T) {
 	require.Equal(t, `[{"role":"user","content":"x"},{"role":"user","content":"y"}]`, jsonOf(t, h.Messages()))
 }
 
-// What is left of an exchange is a legal conversation, on the disk as well.
+// What remains of a damaged exchange is a legal conversation, also in the file.
 func TestDamagedExchangeStaysLegal(t *testing.T) {
 	user, assistant, result := pygent.UserMessage, pygent.AssistantMessage, pygent.ToolMessage
 	image := pygent.Part{ImageURL: "data:image/png;base64,AA=="}
@@ -253,7 +255,8 @@ func TestDamagedExchangeStaysLegal(t *testing.T) {
 	}
 }
 
-// A history that another program left with open calls is legal on the disk too.
+// If another program left calls without results, the repaired file is legal
+// too.
 func TestOpenCallsAreAnsweredInTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
 	writeFile(t, path, jsonOf(t, []pygent.Message{
@@ -356,7 +359,7 @@ func requirePythonReads(t *testing.T, path string) {
 	}
 }
 
-// A user message without content, as other programs write it, is part of the
+// A user message without content, as some programs write it, stays in the
 // record and is not sent.
 func TestUserMessageWithoutContent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.json")
@@ -374,7 +377,8 @@ func TestUserMessageWithoutContent(t *testing.T) {
 	require.Equal(t, `[{"role":"system","content":"s"},`+sent, jsonOf(t, h.Conversation()))
 }
 
-// A hostile file must not cost more than a few times its size.
+// Reading a hostile file must not take more than a few times its size in
+// memory.
 func TestHostileFilesEnd(t *testing.T) {
 	const size = 1 << 21
 	for name, unit := range map[string]string{

@@ -17,7 +17,7 @@ import (
 	"github.com/x/pygent"
 )
 
-// sample is a small conversation with what a history can hold.
+// sample is a small conversation with everything that a history can hold.
 func sample() []pygent.Message {
 	return []pygent.Message{
 		pygent.SystemMessage("You are a test."),
@@ -206,7 +206,7 @@ func TestHistoryLockHasOneHolder(t *testing.T) {
 			for done := 0; done < each; {
 				h, err := pygent.OpenHistory(path)
 				if err != nil {
-					continue // in use
+					continue // another process has it open
 				}
 				if h.Append(pygent.UserMessage("x")) == nil {
 					done++
@@ -316,8 +316,8 @@ func TestHistoryIsSafeForConcurrentUse(t *testing.T) {
 	require.NotContains(t, jsonOf(t, h.Messages()), "not mine")
 }
 
-// TestConversationIsStable takes views at every moment of a long conversation
-// and proves that each is, byte for byte, the beginning of every later one.
+// TestConversationIsStable takes views of a long conversation at every moment.
+// Each must be, byte for byte, the beginning of all later ones.
 func TestConversationIsStable(t *testing.T) {
 	h := pygent.NewHistory(pygent.SystemMessage("s"))
 	var views [][]pygent.Message

@@ -18,8 +18,8 @@ import (
 
 const hostHistory = `[{"role":"user","content":"a secret of another conversation"}]`
 
-// attackedHistory is a history file in a workspace, and what commands that run
-// there want to get at.
+// attackedHistory is a history file in a workspace, and the directory of the
+// host that commands in the workspace try to reach.
 type attackedHistory struct {
 	workspace, host string // directories
 	path            string // of the history
@@ -42,7 +42,7 @@ func (a attackedHistory) agent(t *testing.T, replies ...pygenttest.Reply) (*pyge
 		pygent.WithDocker(pygent.DockerNever), pygent.WithWorkspace(a.workspace))
 }
 
-// requireUntouched fails when anything on the host was read, written or made.
+// requireUntouched fails if anything on the host was read, written or made.
 func (a attackedHistory) requireUntouched(t *testing.T, agent *pygent.Agent) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(a.host, "history.json"))
@@ -117,7 +117,7 @@ func TestContainersCannotMakeTheHistoryALinkOut(t *testing.T) {
 	target, linkErr := os.Readlink(filepath.Dir(a.path))
 	require.NoError(t, linkErr, "the attack was carried out: %v", err)
 	require.Equal(t, a.host, target)
-	_ = agent.Close() // it may say that the history cannot be written
+	_ = agent.Close() // an error is fine, since the history cannot be written
 	a.requireUntouched(t, agent)
 
 	_, err = a.agent(t)

@@ -16,12 +16,12 @@ import (
 
 const module = "github.com/x/pygent"
 
-// layers are all packages, the lowest layer first: a package imports only what
-// is in a layer below its own, but for the pairs of imports within a layer. "..."
-// stands for the packages below a directory, which may import each other. See
-// ARCHITECTURE.md for what the layers are.
+// layers are all packages by layer, the lowest first. A package may import only
+// packages of lower layers, except for the pairs in withinLayer. "..." stands
+// for all packages below a directory, which may import each other.
+// ARCHITECTURE.md describes the layers.
 var layers = [][]string{
-	{ // Leaves, each of which knows one thing.
+	{ // Leaves: each does one thing.
 		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/crew", "internal/cut", "internal/cycle", "internal/edit", "internal/egress", "internal/eventlog",
 		"internal/feed", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonobj",
@@ -30,26 +30,26 @@ var layers = [][]string{
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
 		"internal/strict", "internal/toolbox", "internal/tree",
 	},
-	{ // What is built from leaves.
+	{ // Packages built from leaves.
 		"internal/chatstream", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace",
 	},
-	{ // What a part of the root stands on.
+	{ // Packages that a part of the root is built on.
 		"internal/console", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings",
 		"internal/treestore",
 	},
-	{ // What is built from those.
+	{ // Packages built from those.
 		"internal/docker", "internal/openai",
 	},
-	{ // What users import.
+	{ // The package that users import.
 		".",
 	},
-	{ // What is built with it, as a user would.
+	{ // Packages that use the root as a user would.
 		"bench/...", "cmd/...", "e2e/...", "examples/...", "pygenttest",
 	},
 }
 
-// withinLayer are the imports within a layer that are allowed besides.
+// withinLayer are the imports within a layer that are allowed nevertheless.
 var withinLayer = map[string][]string{
 	"examples/...": {"pygenttest"},
 }
@@ -108,13 +108,13 @@ func TestStaleEntriesAreFound(t *testing.T) {
 		staleEntries(slices.DeleteFunc(packages, func(p listedPackage) bool { return p.ImportPath == importPath("internal/ban") })))
 }
 
-// listedPackage is what the go command says of a package.
+// listedPackage is what the go command reports about a package.
 type listedPackage struct {
 	ImportPath string
 	Imports    []string
 }
 
-// listPackages returns the packages of the module as they are on a system.
+// listPackages returns the module's packages as they are built for a GOOS.
 func listPackages(t *testing.T, system string) []listedPackage {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports", "./...")
@@ -136,7 +136,7 @@ func listPackages(t *testing.T, system string) []listedPackage {
 }
 
 // wrongImports returns a sentence for each package in no layer, and for each
-// import that does not run down.
+// import of a package that is not in a lower layer.
 func wrongImports(packages []listedPackage) []string {
 	var wrong []string
 	for _, p := range packages {
@@ -157,8 +157,8 @@ func wrongImports(packages []listedPackage) []string {
 	return wrong
 }
 
-// staleEntries returns a sentence for each entry of the table that no package
-// falls under.
+// staleEntries returns a sentence for each entry of the table that matches no
+// package.
 func staleEntries(packages []listedPackage) []string {
 	used := map[string]bool{}
 	for _, p := range packages {
@@ -174,8 +174,9 @@ func staleEntries(packages []listedPackage) []string {
 	return stale
 }
 
-// layerOf returns the entry of the table that a package falls under, and its
-// layer. The entry is empty for a package of no layer, of another module say.
+// layerOf returns the entry of the table that matches a package, and its layer.
+// The entry is empty for a package in no layer, for instance one of another
+// module.
 func layerOf(path string) (entry string, layer int) {
 	for layer, entries := range layers {
 		for _, entry := range entries {

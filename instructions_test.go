@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fileRuntime is a runtime that holds one file and nothing else.
+// fileRuntime is a runtime with a single file.
 type fileRuntime struct {
 	Runtime
 	data []byte
@@ -24,7 +24,8 @@ func (r fileRuntime) ReadFile(_ context.Context, path string) ([]byte, error) {
 	return r.data, r.err
 }
 
-// rangeRuntime reads parts, and must be asked for nothing else.
+// rangeRuntime is a runtime that can read parts of its file. Reading the whole
+// file fails.
 type rangeRuntime struct{ fileRuntime }
 
 func (r rangeRuntime) ReadFile(context.Context, string) ([]byte, error) {

@@ -54,7 +54,7 @@ func TestAlternatingWorkThatGetsSomewhereIsNotStuck(t *testing.T) {
 	for range 6 {
 		replies = append(replies, callBash("echo x >> log"), callBash("wc -l < log; false"))
 	}
-	for range 6 { // a wait: nothing changes yet, but nothing fails either
+	for range 6 { // a wait: nothing changes, but nothing fails either
 		replies = append(replies, callBash("true"), callBash("echo not yet"))
 	}
 	agent := newAgent(t, pygenttest.NewScriptedModel(append(replies, stop)...))

@@ -20,7 +20,7 @@ import (
 // broken is a runtime whose container cannot start.
 type broken struct {
 	nowhere
-	reads error // of ReadFile
+	reads error // returned by ReadFile
 }
 
 var errNoImage = fmt.Errorf("%w: no such image: nope:latest", pygent.ErrRuntimeStart)
@@ -141,7 +141,7 @@ func TestARefusedStopIsNotTheEndOfAResumedRun(t *testing.T) {
 	require.Len(t, model.Requests(), 1)
 }
 
-// counting calls bash with another command every time.
+// counting calls bash with a different command each time.
 func counting() pygenttest.Reply {
 	n := 0
 	return pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
@@ -362,7 +362,7 @@ func TestLimitOfARunAroundItIsNotItsOwn(t *testing.T) {
 }
 
 func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
-	call := pygent.ToolCall{Name: "noop", Arguments: "{}"} // without an id, as some servers send it
+	call := pygent.ToolCall{Name: "noop", Arguments: "{}"} // without an id, as from some servers
 	answer := &pygent.ChatResponse{Message: pygent.Message{ToolCalls: []pygent.ToolCall{call}}}
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return answer, nil })
 	noop, err := pygent.NewTool("noop", "Do nothing.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
@@ -409,7 +409,7 @@ func TestStepWithoutAMessageIsAnError(t *testing.T) {
 	}
 }
 
-// silentJobs is a runtime that does not say which jobs run.
+// silentJobs is a runtime that does not report which jobs run.
 type silentJobs struct {
 	nowhere
 	pygent.JobRunner
@@ -432,7 +432,8 @@ func TestStopDoesNotWaitLongForTheJobs(t *testing.T) {
 	})
 }
 
-// What a model says stays in memory, and goes along with each request.
+// Everything that a model says stays in memory and is part of each later
+// request.
 func TestConversationsAreBounded(t *testing.T) {
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage(strings.Repeat("x", 10<<20))}, nil

@@ -7,8 +7,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain gives the tests, and the processes that they start, a state directory
-// of their own.
+// TestMain gives the tests, and the processes that they start, their own state
+// directory.
 func TestMain(m *testing.M) {
 	if os.Getenv(stateVariable) != "" {
 		goleak.VerifyTestMain(m)
@@ -28,5 +28,5 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// stateVariable is set where a test has started this process.
+// stateVariable is set in the processes that a test starts.
 const stateVariable = "PYGENT_TEST_STATE"

@@ -16,8 +16,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// attempts runs an agent whose model fails n times, and returns the waits that
-// its retry events tell, and the run's error.
+// attempts runs an agent whose model fails n times. It returns the pauses that
+// the retry events announce, and the run's error.
 func attempts(t *testing.T, policy pygent.RetryPolicy, n int, reply pygenttest.Reply, opts ...pygent.RunOption) ([]time.Duration, error) {
 	t.Helper()
 	model := pygenttest.NewScriptedModel()
@@ -49,7 +49,7 @@ func TestRetryPauses(t *testing.T) {
 		name   string
 		policy pygent.RetryPolicy
 		fails  int
-		most   []time.Duration // each pause is between half of this and this
+		most   []time.Duration // each pause is between half of this and all of it
 		ok     bool
 	}{
 		{"defaults", pygent.RetryPolicy{}, 4, []time.Duration{s, 2 * s, 4 * s, 8 * s}, true},
@@ -76,7 +76,7 @@ func TestRetryPauses(t *testing.T) {
 	}
 }
 
-// Agents that failed together do not return together.
+// Agents that failed at the same time do not retry at the same time.
 func TestRetryPausesAreRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := pygent.RetryPolicy{MaxAttempts: 21, BaseDelay: time.Minute, MaxDelay: time.Minute}
@@ -92,7 +92,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		name  string
 		after time.Duration
 		opts  []pygent.RunOption
-		want  string // of the error; "" when the call is repeated
+		want  string // part of the error; "" if the call is retried
 	}{
 		{"shorter than the backoff", time.Millisecond, nil, ""},
 		{"longer than the longest pause", 5 * time.Minute, nil, ""},

@@ -17,8 +17,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// rawServer answers every request with the same bytes, and closes the
-// connection. It sends on got once for each.
+// rawServer answers every request with the same bytes and closes the
+// connection. It sends on got once per request.
 func rawServer(t *testing.T, response string) (url string, got chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,11 +46,11 @@ func answerRaw(conn net.Conn, response string, got chan<- struct{}) {
 	defer conn.Close()
 	req, err := http.ReadRequest(bufio.NewReader(conn))
 	if err != nil {
-		return // a connection that was never used
+		return // the connection was never used
 	}
 	got <- struct{}{}
 	if _, err := io.Copy(io.Discard, req.Body); err == nil {
-		_, _ = io.WriteString(conn, response) // the client says what it got
+		_, _ = io.WriteString(conn, response) // an error here shows in the client
 	}
 }
 
@@ -59,7 +59,8 @@ const (
 	rawChunks = rawOK + "Transfer-Encoding: chunked\r\n\r\n"
 )
 
-// brokenResponses are those that come the same again, with what is said of them.
+// brokenResponses are responses that a retry would not improve, and a part of
+// the error about each.
 var brokenResponses = []struct{ name, response, want string }{
 	{"another protocol", "SSH-2.0-OpenSSH_9.6\r\n", "that is not HTTP: is the base URL right"},
 	{"TLS", "\x15\x03\x01\x00\x02\x02\x16\r\n", "with https:// where the server wants it"},
@@ -124,7 +125,7 @@ func TestBrokenConnectionsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAnswersInOddFramesAreRead has what looks broken and is not.
+// TestAnswersInOddFramesAreRead has answers that look broken but can be read.
 func TestAnswersInOddFramesAreRead(t *testing.T) {
 	const stream = "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	const plain = `{"choices":[{"message":{"content":"hi"}}]}`
@@ -150,7 +151,8 @@ func TestAnswersInOddFramesAreRead(t *testing.T) {
 	require.ErrorContains(t, err, "status 400: too warm")
 }
 
-// TestAnErrorStatusStands has servers that name it, and do not come to an end.
+// TestAnErrorStatusStands uses servers that send an error status and then do
+// not end the response.
 func TestAnErrorStatusStands(t *testing.T) {
 	for _, status := range []int{http.StatusSwitchingProtocols, http.StatusBadRequest} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
@@ -160,7 +162,7 @@ func TestAnErrorStatusStands(t *testing.T) {
 				w.Header().Set("Upgrade", "x")
 				w.WriteHeader(status)
 				if status >= 200 {
-					_, _ = io.WriteString(w, "too warm") // for the client to see
+					_, _ = io.WriteString(w, "too warm") // an error here shows in the client
 				}
 				_ = http.NewResponseController(w).Flush() // likewise
 				<-r.Context().Done()
@@ -195,19 +197,19 @@ func TestBadGzipIsSaid(t *testing.T) {
 func gzipped(text string) string {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, _ = io.WriteString(w, text) // into memory
+	_, _ = io.WriteString(w, text) // writing to memory does not fail
 	_ = w.Close()
 	return b.String()
 }
 
-// respond returns a client whose requests are all answered with a body.
+// respond returns an HTTP client that answers every request with a body.
 func respond(body func() io.Reader) *http.Client {
 	return &http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(body()), Request: r}, nil
 	})}
 }
 
-// Streams that go on for ever, each byte of which says nothing.
+// The streams go on for ever, and no byte of them carries content.
 func TestEndlessNothingIsEnded(t *testing.T) {
 	const chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
 	for name, c := range map[string]struct {

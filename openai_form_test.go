@@ -86,8 +86,8 @@ func TestRefusedIDsAreShortened(t *testing.T) {
 	}
 }
 
-// A conversation that began with another provider goes on with OpenAI, whose
-// limits are 40 characters in the one API and 64 in the other.
+// A conversation may begin with another provider and continue with OpenAI.
+// There an id has at most 40 characters in one API, and 64 in the other.
 func TestLongIDsAreShortened(t *testing.T) {
 	id := strings.Repeat("x", 70)
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
@@ -101,7 +101,7 @@ func TestLongIDsAreShortened(t *testing.T) {
 	}
 }
 
-// The last words of a run are asked for without tools.
+// The loop asks for a summary without tools when a run reaches a limit.
 func TestWhatIsAboutToolsGoesWithTools(t *testing.T) {
 	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
 		s := pygenttest.NewServer(t, pygenttest.Text("a"), pygenttest.Text("b"))
@@ -117,7 +117,7 @@ func TestWhatIsAboutToolsGoesWithTools(t *testing.T) {
 	}
 }
 
-// What a caller changes of an answer is what is kept and sent of it.
+// If a caller changes an answer, the changed answer is kept and sent.
 func TestAnswersMayBeChanged(t *testing.T) {
 	m, _ := serve(t, pygenttest.Call("bash", map[string]any{"cmd": "echo a"}).WithReasoning("Hm."))
 	resp, err := m.Chat(t.Context(), ask(pygent.UserMessage("Go.")))
@@ -174,7 +174,7 @@ func TestWhatTheUserSetIsLeftOutOnlyWhenItIsNotTaken(t *testing.T) {
 
 func TestLimitOfTokensReachesEveryServer(t *testing.T) {
 	for base, field := range map[string]string{
-		"http://localhost:11434/v1":    "max_tokens", // Ollama ignores the other
+		"http://localhost:11434/v1":    "max_tokens", // Ollama ignores max_completion_tokens
 		"https://openrouter.ai/api/v1": "max_tokens",
 		"https://notopenai.com/v1":     "max_tokens",
 		"":                             "max_completion_tokens",
@@ -239,7 +239,7 @@ func TestEmptyFieldsAreNotSentBack(t *testing.T) {
 	require.ElementsMatch(t, []string{"kept", "reasoning_content"}, keys(resp.Message.Extra), "a server that gives reasoning wants the field back")
 	require.Equal(t, []string{"extra_content"}, keys(resp.Message.ToolCalls[0].Extra))
 
-	// From a history that another program wrote.
+	// This message comes from a history that another program wrote.
 	var loaded pygent.Message
 	require.NoError(t, json.Unmarshal([]byte(`{"role":"assistant","content":"Hi.","annotations":[],"refusal":null,"audio":null,"function_call":null,"kept":1}`), &loaded))
 	_, err = m.Chat(t.Context(), ask(pygent.UserMessage("Go."), loaded, pygent.UserMessage("On.")))

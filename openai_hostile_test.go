@@ -16,7 +16,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// repeated reads a head, then one text over and over, then a tail.
+// repeated reads a head, then a text over and over up to size bytes, then a
+// tail.
 func repeated(head, text string, size int, tail string) io.Reader {
 	return io.MultiReader(strings.NewReader(head), io.LimitReader(&cycle{text: text}, int64(size/len(text)*len(text))), strings.NewReader(tail))
 }
@@ -35,8 +36,9 @@ func (c *cycle) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// numbered reads a text over and over, with the numbers from 0 on in the place of
-// "%x". It allocates next to nothing, since allocations are what is measured.
+// numbered reads a head, then a text count times with "%x" replaced by rising
+// numbers from 0, then a tail. It allocates almost nothing itself, since the
+// tests measure allocations.
 func numbered(head, text string, count int, tail string) io.Reader {
 	before, after, _ := strings.Cut(text, "%x")
 	var part, rest []byte
@@ -67,12 +69,12 @@ const (
 	respTail = "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n"
 )
 
-// hostileAnswers are bodies of answers that want the client's memory.
+// hostileAnswers are bodies of answers that try to use up the client's memory.
 var hostileAnswers = []struct {
 	name string
 	api  pygent.OpenAIProtocol
-	mib  uint64 // allocated in all: of what is refused early, little more than its size
-	want string // what is said of it
+	mib  uint64 // allowed allocations in total; for what is refused early, little more than its size
+	want string // part of the error
 	body func() io.Reader
 }{
 	{"20 MB of choices", pygent.OpenAIChat, 160, "more than 17 MiB", func() io.Reader { return repeated(`{"choices":[`, "{},", 20*mega, `{}]}`) }},
@@ -161,8 +163,8 @@ var hostileAnswers = []struct {
 	}},
 }
 
-// allocated returns how many bytes f allocates in all. That is more than it
-// ever holds at once.
+// allocated returns how many bytes f allocates in total, which is more than it
+// holds at any one time.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every call sends all messages, so what is found out about one is kept with it.
+// Every call sends all messages, so what was computed for a message is kept
+// with it.
 func TestMessagesAreReadOnceToBeSent(t *testing.T) {
 	m, err := UserMessage("Go.").encoded()
 	require.NoError(t, err)

@@ -24,15 +24,16 @@ const (
 	onlyResponses = "This model is only supported in v1/responses and not in v1/chat/completions."
 )
 
-// serveResponses returns a model that speaks the Responses API to a server that
-// gives the replies.
+// serveResponses returns a model that uses the Responses API of a server with
+// the given replies.
 func serveResponses(t *testing.T, replies ...pygenttest.Reply) (*pygent.OpenAIModel, *pygenttest.Server) {
 	t.Helper()
 	s := pygenttest.NewServer(t, replies...)
 	return newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(pygent.OpenAIResponses)), s
 }
 
-// noticed streams a request and returns what the model told on the way.
+// noticed streams a request and returns the notices that the model gave
+// meanwhile.
 func noticed(t *testing.T, m *pygent.OpenAIModel, req *pygent.ChatRequest) ([]string, error) {
 	t.Helper()
 	var notices []string
@@ -90,7 +91,8 @@ func TestResponsesAreRead(t *testing.T) {
 			require.NotEmpty(t, resp.Model)
 		})
 	}
-	// Without output at its end, a stream has it elsewhere; a plain answer does not.
+	// The last event of a stream may lack the output, because earlier events
+	// had it. A plain answer has no such earlier events.
 	m, _ := serveResponses(t, reply.WithQuirks(pygenttest.QuirkNoChoices), reply.WithQuirks(pygenttest.QuirkNoChoices))
 	var text, reasoning string
 	_, err := m.ChatStream(t.Context(), ask(), func(d pygent.Delta) { text, reasoning = text+d.Text, reasoning+d.Reasoning })
@@ -115,7 +117,7 @@ func TestReasoningGoesBackOnlyToItsModel(t *testing.T) {
 	resp, err := m.Chat(t.Context(), ask())
 	require.NoError(t, err)
 
-	// As a history keeps it.
+	// The message must survive a round trip through a history file.
 	b, err := json.Marshal(resp.Message)
 	require.NoError(t, err)
 	var answer pygent.Message
@@ -184,7 +186,7 @@ func TestModelsThatWantResponsesGetThem(t *testing.T) {
 	}
 }
 
-// onlyChat serves chat completions, from s, and nothing else.
+// onlyChat serves nothing but the chat completions of s.
 func onlyChat(t *testing.T, s *pygenttest.Server) string {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -265,7 +267,7 @@ func TestResponsesEndWithTheirLastEvent(t *testing.T) {
 		fmt.Fprint(w, "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\","+
 			"\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"Hi.\"}]}]}}\n\n")
 		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done() // the connection stays open
+		<-r.Context().Done() // keep the connection open
 	}))
 	defer s.Close()
 	m := newModel(t, pygent.OpenAIBaseURL(s.URL+"/v1"), pygent.OpenAIAPI(pygent.OpenAIResponses))
@@ -275,7 +277,7 @@ func TestResponsesEndWithTheirLastEvent(t *testing.T) {
 }
 
 func TestThinkingInSilenceIsNoStall(t *testing.T) {
-	const limit = 5 * time.Minute // the default for the first byte
+	const limit = 5 * time.Minute // the default limit for the first byte
 	for silence, ok := range map[time.Duration]bool{limit - time.Second: true, limit + time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
 			transport := pipeTransport{write: func(w *io.PipeWriter) {
@@ -290,7 +292,7 @@ func TestThinkingInSilenceIsNoStall(t *testing.T) {
 			if !ok {
 				require.ErrorContains(t, err, "no answer came within 5m0s")
 			}
-			time.Sleep(limit) // in the bubble: the server's goroutine ends
+			time.Sleep(limit) // virtual time, in which the server's goroutine ends
 		})
 	}
 }
@@ -388,7 +390,7 @@ func TestRefusedParametersOfResponses(t *testing.T) {
 	require.NotContains(t, s.Requests()[1].Fields, "reasoning")
 }
 
-// A server that is not told to store nothing keeps the conversation.
+// If store is not set to false, the server keeps the conversation.
 func TestStoreIsNotLeftOutForAnErrorThatNamesIt(t *testing.T) {
 	m, s := serveResponses(t, pygenttest.Status(400, "", "The policy of this organisation wants store to be true."), pygenttest.Text("a"))
 	_, err := m.Chat(t.Context(), ask())

@@ -41,9 +41,9 @@ func TestCancelledCallsReturnTheCause(t *testing.T) {
 }
 
 // pipeTransport answers with a body that the test writes. It needs no network,
-// so that it works in a bubble of synctest.
+// so it works in a bubble of synctest.
 type pipeTransport struct {
-	hang  bool // no response at all
+	hang  bool // never respond
 	write func(w *io.PipeWriter)
 }
 
@@ -63,7 +63,7 @@ func TestStalledCallsEnd(t *testing.T) {
 	cases := []struct {
 		name  string
 		rt    pipeTransport
-		want  string // empty when the call succeeds
+		want  string // part of the error; empty if the call succeeds
 		after time.Duration
 	}{
 		{"no response", pipeTransport{hang: true}, "no answer came within 5m0s (a model that needs longer needs a higher limit: openai.stall_first of the configuration, PYGENT_OPENAI_STALL_FIRST, or OpenAIStallTimeouts)", 5 * time.Minute},
@@ -100,7 +100,7 @@ func TestStalledCallsEnd(t *testing.T) {
 				start := time.Now()
 				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 				took := time.Since(start)
-				time.Sleep(2 * time.Minute) // in the bubble: the server's goroutine ends
+				time.Sleep(2 * time.Minute) // virtual time, in which the server's goroutine ends
 				require.Equal(t, c.after, took)
 				if c.want == "" {
 					require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestStalledCallsEnd(t *testing.T) {
 	}
 }
 
-// everyMinute writes texts, a minute apart, and the last one for ever.
+// everyMinute writes a text each minute, and repeats the last one for ever.
 func everyMinute(texts ...string) func(*io.PipeWriter) {
 	return func(w *io.PipeWriter) {
 		for i := 0; ; i++ {
@@ -147,7 +147,7 @@ func TestAnswersWithoutEndAreEnded(t *testing.T) {
 				start := time.Now()
 				_, err := m.ChatStream(t.Context(), ask(), func(pygent.Delta) {})
 				took := time.Since(start)
-				time.Sleep(2 * time.Minute) // in the bubble: the server's goroutine ends
+				time.Sleep(2 * time.Minute) // virtual time, in which the server's goroutine ends
 				require.Equal(t, c.after, took)
 				if c.after > 5*time.Minute {
 					require.ErrorContains(t, err, "OpenAIAnswerTime")

@@ -31,7 +31,7 @@ func newModel(t *testing.T, opts ...pygent.OpenAIOption) *pygent.OpenAIModel {
 	return m
 }
 
-// serve returns a model of a server that gives the replies.
+// serve returns a model that uses a server with the given replies.
 func serve(t *testing.T, replies ...pygenttest.Reply) (*pygent.OpenAIModel, *pygenttest.Server) {
 	t.Helper()
 	s := pygenttest.NewServer(t, replies...)
@@ -45,7 +45,7 @@ func ask(messages ...pygent.Message) *pygent.ChatRequest {
 	return &pygent.ChatRequest{Messages: messages}
 }
 
-// bothWays runs a test with a plain call and a streamed one.
+// bothWays runs a test twice, with a plain call and with a streamed one.
 func bothWays(t *testing.T, test func(t *testing.T, chat func(*pygent.OpenAIModel, *pygent.ChatRequest) (*pygent.ChatResponse, error))) {
 	t.Run("plain", func(t *testing.T) {
 		test(t, func(m *pygent.OpenAIModel, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// redirector sends every request on, and counts what it got.
+// redirector redirects every request, and counts the requests.
 func redirector(t *testing.T, status int, to func(*http.Request) string) (*httptest.Server, *int) {
 	t.Helper()
 	got := 0
@@ -111,13 +111,14 @@ func TestRedirectsOnTheSameServer(t *testing.T) {
 	require.ErrorContains(t, err, "and so again and again (is the base URL right?)")
 }
 
-// turnAway speaks HTTP/2 to have every request sent on another connection.
+// turnAway speaks HTTP/2. It ends the connection by GOAWAY as soon as a request
+// comes, so that the client sends the request again on another connection.
 func turnAway(_ *http.Server, conn *tls.Conn, _ http.Handler) {
 	const frameHead, headers = 9, 1
 	frame := func(kind byte, data string) string {
 		return string([]byte{0, 0, byte(len(data)), kind, 0, 0, 0, 0, 0}) + data
 	}
-	_, _ = io.WriteString(conn, frame(4, "")) // the client tells of errors
+	_, _ = io.WriteString(conn, frame(4, "")) // an error here shows in the client
 	r := bufio.NewReader(conn)
 	_, _ = r.Discard(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	for {
@@ -171,7 +172,7 @@ func TestHeadersAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if _, err := io.Copy(io.Discard, r.Body); err != nil { // or the client's write may fail first
+				if _, err := io.Copy(io.Discard, r.Body); err != nil { // read it all, or the client's write may fail first
 					return
 				}
 				conn, _, err := w.(http.Hijacker).Hijack()

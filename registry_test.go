@@ -21,12 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// registry serves the package hello of several package managers, a file and a
-// repository. Its names are made up.
+// registry serves the package hello for several package managers, a file and a
+// git repository. The names in it are made up.
 type registry struct {
 	*httptest.Server
 	scheme string // "http" or "https"
-	ca     []byte // the certificate to trust, in PEM
+	ca     []byte // PEM certificate to trust
 }
 
 func newRegistry(t *testing.T, scheme string) *registry {
@@ -34,7 +34,7 @@ func newRegistry(t *testing.T, scheme string) *registry {
 	mux := http.NewServeMux()
 	r := &registry{Server: httptest.NewUnstartedServer(mux), scheme: scheme}
 	if scheme == "https" {
-		r.StartTLS() // with a certificate for example.com and all below it
+		r.StartTLS() // its certificate is for example.com and all subdomains
 		r.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
 	} else {
 		r.Start()
@@ -52,12 +52,12 @@ func newRegistry(t *testing.T, scheme string) *registry {
 	return r
 }
 
-// host names the server as one of example.com's hosts.
+// host returns a host name of the server, below example.com.
 func (*registry) host(name string) string { return name + ".example.com" }
 
 func (r *registry) url(name, path string) string { return r.scheme + "://" + r.host(name) + path }
 
-// trusted are the hosts of which pip has to be told that they are trusted without
+// trusted returns the hosts that pip must be told to trust, because there is no
 // TLS.
 func (r *registry) trusted() string {
 	if r.scheme == "https" {
@@ -66,7 +66,7 @@ func (r *registry) trusted() string {
 	return r.host("pypi") + " " + r.host("files")
 }
 
-// servePip has the index name the files on another host, as PyPI does.
+// servePip serves an index on one host and the files on another, as PyPI does.
 func (r *registry) servePip(serve func(string, []byte)) {
 	wheel := zipball(
 		"hello.py", "print('hello')\n",
@@ -121,7 +121,7 @@ func (r *registry) serveAPT(t *testing.T, serve func(string, []byte)) {
 	serve("/apt/Packages", fmt.Appendf(nil, "%sFilename: ./hello-test.deb\nSize: %d\nSHA256: %x\n", control, len(deb), sha256.Sum256(deb)))
 }
 
-// gitRepository makes a directory that holds hello.git, to be served as files.
+// gitRepository makes a directory with hello.git, to be served as static files.
 func gitRepository(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -142,19 +142,19 @@ func gitRepository(t *testing.T) string {
 	return dir
 }
 
-// zipball makes an archive of names and contents.
+// zipball makes a zip archive from pairs of names and contents.
 func zipball(files ...string) []byte {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
 	for i := 0; i < len(files); i += 2 {
-		f, _ := w.Create(files[i]) // nothing fails in memory
+		f, _ := w.Create(files[i]) // writing to memory does not fail
 		f.Write([]byte(files[i+1]))
 	}
 	w.Close()
 	return b.Bytes()
 }
 
-// tarball makes a compressed archive of programs.
+// tarball makes a compressed tar archive of executable files.
 func tarball(t *testing.T, files ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -170,7 +170,7 @@ func tarball(t *testing.T, files ...string) []byte {
 	return b.Bytes()
 }
 
-// debball makes an archive as Debian's packages are.
+// debball makes an archive in the format of Debian's packages.
 func debball(files ...any) []byte {
 	b := bytes.NewBufferString("!<arch>\n")
 	for i := 0; i < len(files); i += 2 {

@@ -30,7 +30,7 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 	tests := []struct {
 		name   string
 		record []pygent.Message
-		want   []string // the results after it
+		want   []string // the results after resuming
 		status pygent.Status
 		asked  int
 	}{
@@ -74,7 +74,7 @@ func TestResumeTellsThatARunEndedWithAReply(t *testing.T) {
 		name    string
 		replies []pygenttest.Reply
 		opts    []pygent.RunOption
-		asked   int // again
+		asked   int // how often the model is asked again
 	}{
 		{"the only one", []pygenttest.Reply{pygenttest.Text("Hello.")}, []pygent.RunOption{pygent.WithEndOnReply()}, 0},
 		{"the second in a row", []pygenttest.Reply{pygenttest.Text("Hello."), pygenttest.Text("As I said.")}, nil, 0},
@@ -110,15 +110,15 @@ func TestResumedCallShowsItsImages(t *testing.T) {
 	require.True(t, messages[len(messages)-1].HasImages())
 }
 
-// The process that is killed: it delegates, notes what it does in a file, says
-// on a pipe that it is in the middle of a call, and hangs.
+// The process that is killed delegates a task, notes in a file what it does,
+// reports on a pipe that it is in the middle of a call, and hangs.
 const (
 	killedDir = "PYGENT_TEST_KILLED_RUN"
 	killedFD  = 3
 )
 
-// runOfTheKilled returns an agent whose conversation and notes are kept in dir.
-// hold is called in the middle of the second call of the second message.
+// runOfTheKilled returns an agent that keeps its conversation and notes in dir.
+// It calls hold in the middle of the second call of the second message.
 func runOfTheKilled(t *testing.T, dir string, hold func()) *pygent.Agent {
 	note := func(name string, idempotent bool, then func()) pygent.Tool {
 		return pygent.Tool{Name: name, Idempotent: idempotent, Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
@@ -143,7 +143,7 @@ func runOfTheKilled(t *testing.T, dir string, hold func()) *pygent.Agent {
 		return []pygenttest.Reply{
 			pygenttest.Calls(pygenttest.Call("once", nil), delegate("Sub")).WithCallIDs("a", "b"),
 			pygenttest.Calls(pygenttest.Call("again", nil), pygenttest.Call("hangs", nil), pygenttest.Call("again", nil), delegate("Sub")).WithCallIDs("c", "d", "e", "f"),
-			stop, // refused, if the task is at work still
+			stop, // refused if the task is still running
 			stop,
 		}[answers]
 	})).RepeatLast().On("Sub", stop)
@@ -157,13 +157,13 @@ func runOfTheKilled(t *testing.T, dir string, hold func()) *pygent.Agent {
 func TestKilledRun(t *testing.T) {
 	dir := os.Getenv(killedDir)
 	if dir == "" {
-		return // run by TestRunKilledInTheMiddleIsResumed, in a process of its own
+		return // only TestRunKilledInTheMiddleIsResumed runs this, in a separate process
 	}
 	pipe := os.NewFile(killedFD, "ready")
 	agent := runOfTheKilled(t, dir, func() {
 		all, err := pipe.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 		require.NoError(t, err, all)
-		select {} // until it is killed
+		select {} // wait to be killed
 	})
 	_, _ = agent.RunUntilStop(t.Context(), "the killed run")
 }

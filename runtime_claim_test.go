@@ -17,15 +17,17 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// theft gives everything in a workspace away, as root of a container can.
+// theft is a script that gives all files of a workspace to another user, as
+// root in a container can.
 const theft = "mkdir -p d && echo x >d/f && ln -sf f d/l && chown -hR 4242:4243 /workspace && chmod 700 d"
 
-// robbed is a workspace of which a process was robbed that was killed then.
+// robbed is a workspace whose owner was changed by a process's commands before
+// that process was killed.
 type robbed struct {
 	dir   string
-	owner string // of the directory before, as "uid:gid"
+	owner string // the owner of the directory before that, as "uid:gid"
 	self  *owner.Self
-	state string // where it keeps its records
+	state string // where the process kept its records
 }
 
 func newRobbed(t *testing.T, opts string) robbed {
@@ -49,7 +51,7 @@ func newRobbed(t *testing.T, opts string) robbed {
 	return r
 }
 
-// TestRobbedProcess is the body of that process.
+// TestRobbedProcess is the process that newRobbed starts.
 func TestRobbedProcess(t *testing.T) {
 	dir := os.Getenv("PYGENT_TEST_ROBBED")
 	if dir == "" {
@@ -80,8 +82,8 @@ func (r robbed) requireGivenBack(t *testing.T) {
 	require.Empty(t, r.self.Abandoned())
 }
 
-// TestOwnerOutlivesAKilledProcess has the next process know whom a workspace
-// belongs to, whatever the commands of the killed one have made of it.
+// TestOwnerOutlivesAKilledProcess checks that the next process knows the owner
+// of a workspace, even if commands of a killed process changed it.
 func TestOwnerOutlivesAKilledProcess(t *testing.T) {
 	for _, kind := range []string{"guest", "plain exec"} {
 		t.Run(kind, func(t *testing.T) {
@@ -110,8 +112,8 @@ func TestOwnerOutlivesAKilledProcess(t *testing.T) {
 	})
 }
 
-// TestSweepGivesBackWhatAKilledProcessWasRobbedOf needs no other use of the
-// workspace.
+// TestSweepGivesBackWhatAKilledProcessWasRobbedOf checks that a sweep restores
+// the owner even if nothing else uses the workspace again.
 func TestSweepGivesBackWhatAKilledProcessWasRobbedOf(t *testing.T) {
 	was := newRobbed(t, "")
 	engine := testEngine(t)
@@ -126,8 +128,9 @@ func TestSweepGivesBackWhatAKilledProcessWasRobbedOf(t *testing.T) {
 	was.requireGivenBack(t)
 }
 
-// TestContainerOutlivesItsProcess has the container of a killed process go on for a
-// while: what it does when another process has given the files back is undone too.
+// TestContainerOutlivesItsProcess has a killed process whose container still
+// runs for a while. What that container does after another process restored the
+// owner is undone too.
 func TestContainerOutlivesItsProcess(t *testing.T) {
 	was := newRobbed(t, "")
 	engine := testEngine(t)
@@ -137,7 +140,7 @@ func TestContainerOutlivesItsProcess(t *testing.T) {
 	require.Zero(t, bash(t, r, "true").ExitCode)
 	lingers := lingering(t, engine, was)
 	require.NoError(t, r.Cleanup())
-	require.NoError(t, os.Lchown(was.dir, 4242, 4243)) // it does this now
+	require.NoError(t, os.Lchown(was.dir, 4242, 4243)) // stands for what the remaining container does
 	pygent.SweepEngine(t.Context(), engine, was.self, pygent.WithImage(testImage()))
 	require.Equal(t, was.owner, ownerOf(t, was.dir))
 	require.NoError(t, os.Lchown(was.dir, 4242, 4243))
@@ -146,7 +149,8 @@ func TestContainerOutlivesItsProcess(t *testing.T) {
 	was.requireGivenBack(t)
 }
 
-// lingering starts a container that is a dead process's, and returns its id.
+// lingering starts a container that seems to belong to a dead process, and
+// returns its id.
 func lingering(t *testing.T, engine *client.Client, was robbed) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -170,10 +174,10 @@ func lingering(t *testing.T, engine *client.Client, was robbed) string {
 	return made.ID
 }
 
-// TestNobodyIsRobbedForGood does the same without the rights of root.
+// TestNobodyIsRobbedForGood runs these tests without the rights of root.
 func TestNobodyIsRobbedForGood(t *testing.T) {
 	if os.Geteuid() == nobody {
-		return // that is what runs
+		return // this process runs the tests named below
 	}
 	requireDocker(t)
 	for _, test := range []string{"TestOwnerOutlivesAKilledProcess", "TestSweepGivesBackWhatAKilledProcessWasRobbedOf"} {
@@ -181,8 +185,8 @@ func TestNobodyIsRobbedForGood(t *testing.T) {
 	}
 }
 
-// TestPlainExecGivesToWhomTheHostNames has commands change the programs that a
-// container without a guest is left with.
+// TestPlainExecGivesToWhomTheHostNames uses a container without a guest, in
+// which commands replace the programs that would restore the owner.
 func TestPlainExecGivesToWhomTheHostNames(t *testing.T) {
 	requireDocker(t)
 	if os.Geteuid() != 0 {
@@ -199,7 +203,8 @@ func TestPlainExecGivesToWhomTheHostNames(t *testing.T) {
 	}
 }
 
-// TestNextStartRemovesWhatAKilledCopyLeft leaves what only has such a name.
+// TestNextStartRemovesWhatAKilledCopyLeft also checks that a directory with
+// only a similar name stays.
 func TestNextStartRemovesWhatAKilledCopyLeft(t *testing.T) {
 	dir := t.TempDir()
 	left, mine := filepath.Join(dir, ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"), filepath.Join(dir, ".pygent-stage-mine")

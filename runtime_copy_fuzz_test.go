@@ -17,14 +17,14 @@ import (
 	"github.com/x/pygent/internal/treestore"
 )
 
-// fuzzedRuntime is a runtime of which nothing but files is used, and a way into
-// its workspace that does not go through it.
+// fuzzedRuntime is a runtime of which only the file operations are used. root
+// leads into its workspace without going through the runtime.
 type fuzzedRuntime struct {
 	*workspaceRuntime
 	root *os.Root
 }
 
-// noCommands runs no commands.
+// noCommands replaces the part of a runtime that runs commands.
 type noCommands struct{ sandbox.Commander }
 
 func (noCommands) Close() error { return nil }
@@ -44,8 +44,8 @@ func newFuzzedRuntime(t *testing.T, dir string) fuzzedRuntime {
 
 const fuzzSecret = "what is outside"
 
-// treeFuzz are two workspaces and a directory that copies go to, beside one that
-// nothing may read or change.
+// treeFuzz has two workspaces, a directory that receives copies, and beside
+// them a directory that nothing may read or change.
 type treeFuzz struct {
 	t             *testing.T
 	parent, child fuzzedRuntime
@@ -65,8 +65,8 @@ func newTreeFuzz(t *testing.T) *treeFuzz {
 	return f
 }
 
-// names are what paths are made of: links, directories and files meet under a
-// few names.
+// name returns one of a few paths, so that links, directories and files often
+// get the same name.
 func (f *treeFuzz) name(b byte) string {
 	names := []string{
 		"a", "b", "d", "a/b", "a/d", "b/a", "d/a", "d/b", "a/b/d", "d/a/b", ".", "a/..", "a/../b", "..", "../outside", "../outside/a",
@@ -75,7 +75,7 @@ func (f *treeFuzz) name(b byte) string {
 	return names[int(b)%len(names)]
 }
 
-// target is where a link leads.
+// target returns a path for a link to point to.
 func (f *treeFuzz) target(b byte) string {
 	targets := []string{
 		f.outside, f.outside + "/a", "../outside", "../../outside", "../../../outside", "../outside/d", "../../outside/a",
@@ -84,8 +84,8 @@ func (f *treeFuzz) target(b byte) string {
 	return targets[int(b)%len(targets)]
 }
 
-// step does one thing that a container, a model or an embedder can do. What it
-// answers does not matter.
+// step does one thing that a container, a model or an embedder could do. It may
+// fail.
 func (f *treeFuzz) step(op, x, y byte) {
 	ctx, name, other := f.t.Context(), f.name(x), f.name(y)
 	rt := f.parent
@@ -118,7 +118,7 @@ func (f *treeFuzz) step(op, x, y byte) {
 	}
 }
 
-// begin makes a workspace of a directory, with an initial file.
+// begin opens a directory as a workspace with an initial file.
 func (f *treeFuzz) begin(ctx context.Context, dir string, file sandbox.InitialFile) {
 	config := sandbox.Config{Workspace: dir, InitialFiles: []sandbox.InitialFile{file}, Logger: slog.New(slog.DiscardHandler)}
 	w, err := sandbox.OpenWorkspace(ctx, config, false)
@@ -127,7 +127,8 @@ func (f *treeFuzz) begin(ctx context.Context, dir string, file sandbox.InitialFi
 	}
 }
 
-// delegate copies files from one workspace to the other, as a task gets them.
+// delegate copies files from one workspace to the other, as when a task gets
+// them.
 func (f *treeFuzz) delegate(ctx context.Context, names ...string) {
 	var store treestore.Store
 	defer store.Close()
@@ -137,7 +138,8 @@ func (f *treeFuzz) delegate(ctx context.Context, names ...string) {
 	}
 }
 
-// check requires that what is outside is as it was, and nowhere else.
+// check requires that the outside directory is unchanged, and that its content
+// was copied nowhere.
 func (f *treeFuzz) check() {
 	var outside []string
 	require.NoError(f.t, filepath.WalkDir(filepath.Dir(f.outside), func(path string, entry fs.DirEntry, err error) error {
@@ -157,19 +159,19 @@ func (f *treeFuzz) check() {
 	require.Equal(f.t, []string{"", "/a", "/b", "/d", "/d/a"}, outside)
 }
 
-// FuzzTreesStayInside does things with two workspaces in any order: nothing
-// outside of them is read or changed.
+// FuzzTreesStayInside performs steps on two workspaces in any order. Nothing
+// outside of them may be read or changed.
 func FuzzTreesStayInside(f *testing.F) {
-	// A link that was copied first, and a file that goes through it.
+	// A copied link, and a file that is written through it.
 	f.Add([]byte{0, 2, 0, 1, 4, 0, 6, 10, 0, 3, 7, 0, 6, 7, 0})
 	f.Add([]byte{0, 0, 0, 1, 3, 0, 8, 0, 3, 4, 3, 0, 0, 3, 0, 3, 8, 0, 8, 0, 8})
-	// Files by an absolute path, to a task.
+	// Files with absolute paths that are delegated to a task.
 	f.Add([]byte{8, 17, 17, 9, 17, 17})
 	f.Add([]byte{1, 0, 1, 8, 10, 10, 8, 0, 0, 9, 10, 10, 11, 0, 1})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		t.Setenv("TMPDIR", t.TempDir())
 		fuzz := newTreeFuzz(t)
-		ops = ops[:min(len(ops), 3*20)] // more copies of copies take too long
+		ops = ops[:min(len(ops), 3*20)] // more copies of copies would take too long
 		for ; len(ops) >= 3; ops = ops[3:] {
 			fuzz.step(ops[0], ops[1], ops[2])
 		}
@@ -177,8 +179,8 @@ func FuzzTreesStayInside(f *testing.F) {
 	})
 }
 
-// TestSwitchedDirectoriesLeadNowhere copies while a directory of the workspace,
-// and one of the destination, become links and directories again all the time.
+// TestSwitchedDirectoriesLeadNowhere copies while a directory in the workspace
+// and one at the destination keep changing between link and directory.
 func TestSwitchedDirectoriesLeadNowhere(t *testing.T) {
 	fuzz := newTreeFuzz(t)
 	for _, dir := range []string{fuzz.out, fuzz.parent.root.Name(), fuzz.child.root.Name()} {
@@ -198,14 +200,14 @@ func TestSwitchedDirectoriesLeadNowhere(t *testing.T) {
 	require.NoError(t, err)
 	defer out.Close()
 	for i := range 20 {
-		for op := byte(5); op < 12; op++ { // what a container does is done beside
+		for op := byte(5); op < 12; op++ { // the goroutines do what a container does
 			fuzz.step(op|byte(i%2)<<7, []byte{2, 6, 7}[i%3], []byte{2, 6, 8}[i/3%3])
 		}
 		for _, root := range []*os.Root{out, fuzz.parent.root, fuzz.child.root} {
-			for _, name := range []string{"a", "b", "d", "kept"} { // copies of copies take too long
+			for _, name := range []string{"a", "b", "d", "kept"} { // copies of copies would take too long
 				_ = tree.Remove(root, name)
 			}
-			_ = root.Symlink(fuzz.outside, "link") // it was removed where it was called d
+			_ = root.Symlink(fuzz.outside, "link") // gone if switchNames had just renamed it to d
 			_ = root.MkdirAll("d/a", 0o755)
 			_ = root.WriteFile("d/a/b", []byte("evil"), 0o644)
 		}
@@ -231,7 +233,7 @@ func TestSwitchedDirectoriesLeadNowhere(t *testing.T) {
 	}
 }
 
-// switchNames makes of d a link, and a directory again, until stop is closed.
+// switchNames changes d between a link and a directory until stop is closed.
 func switchNames(dir string, stop chan struct{}) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for {

@@ -13,8 +13,9 @@ import (
 	"github.com/x/pygent"
 )
 
-// TestNoSSHOfTheWorkspaceIsRun has programs called ssh in PATH that commands can
-// write, or lead to, before one that they cannot.
+// TestNoSSHOfTheWorkspaceIsRun has several programs called ssh in PATH.
+// Commands can write the first ones, or change where they lead, but not the
+// last one.
 func TestNoSSHOfTheWorkspaceIsRun(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

@@ -16,7 +16,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// testEngine is a client of the engine, for looking at what runtimes made.
+// testEngine returns a client of the engine, to inspect what runtimes have
+// made.
 func testEngine(t *testing.T) *client.Client {
 	t.Helper()
 	requireDocker(t)
@@ -44,7 +45,8 @@ func containersOf(t *testing.T, engine *client.Client, dir string) []container.S
 	return found
 }
 
-// realTempDir is a temporary directory by the name under which engines see it.
+// realTempDir returns a temporary directory without links in its path, as
+// engines see it.
 func realTempDir(t *testing.T) string {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
@@ -147,7 +149,7 @@ func TestDockerMissingImageIsOneClearError(t *testing.T) {
 			defer mu.Unlock()
 			events = append(events, e)
 		}))
-	for range 2 { // the image is pulled once all the same
+	for range 2 { // the image is pulled only once nevertheless
 		_, err := r.Bash(t.Context(), "true")
 		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 		require.ErrorContains(t, err, `pull image "127.0.0.1:1/pygent-test/none:1": `)
@@ -216,8 +218,8 @@ func TestDockerContainerThatDiesIsReplaced(t *testing.T) {
 	require.Empty(t, lost)
 }
 
-// A container may die while nothing runs in it. What was in it is gone, and
-// whoever counts on that is told once.
+// A container may die while nothing runs in it. Its content outside the
+// workspace is lost, and the next result says so, once.
 func TestNewContainerIsTold(t *testing.T) {
 	engine := testEngine(t)
 	dir := realTempDir(t)
@@ -240,8 +242,8 @@ func TestDockerOutOfMemoryIsExplained(t *testing.T) {
 	require.Zero(t, bash(t, r, "true").ExitCode)
 }
 
-// TestDockerContainerEndsWithItsProcess kills a process that holds a runtime:
-// this test binary, run a second time.
+// TestDockerContainerEndsWithItsProcess starts this test binary as a process
+// with a runtime, and kills it.
 func TestDockerContainerEndsWithItsProcess(t *testing.T) {
 	const variable = "PYGENT_TEST_HOLD_RUNTIME"
 	if dir := os.Getenv(variable); dir != "" {

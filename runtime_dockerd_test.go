@@ -19,8 +19,9 @@ import (
 	"github.com/x/pygent"
 )
 
-// ownEngine is a dockerd of one test, which may do to it what it likes. It has a
-// network namespace of its own, and so leaves other engines' networks alone.
+// ownEngine is a dockerd for one test, which may do anything to it. It has its
+// own network namespace, so that it does not disturb the networks of other
+// engines.
 type ownEngine struct {
 	dir    string
 	host   string
@@ -29,7 +30,7 @@ type ownEngine struct {
 	client *client.Client
 }
 
-// newOwnEngine starts a dockerd that has the small image of the tests.
+// newOwnEngine starts a dockerd and loads the small image of the tests.
 func newOwnEngine(t *testing.T, flags ...string) *ownEngine {
 	t.Helper()
 	shared := testEngine(t)
@@ -54,13 +55,14 @@ func newOwnEngine(t *testing.T, flags ...string) *ownEngine {
 	return e
 }
 
-// start starts the dockerd, again after kill, and waits until it answers.
+// start starts the dockerd, or restarts it after kill, and waits until it
+// answers.
 func (e *ownEngine) start(t *testing.T) {
 	t.Helper()
 	log, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer log.Close()
-	for _, stale := range []string{"pid", "x/containerd/containerd.pid"} { // of one that was killed
+	for _, stale := range []string{"pid", "x/containerd/containerd.pid"} { // files that a killed dockerd leaves
 		_ = os.Remove(filepath.Join(e.dir, stale))
 	}
 	e.daemon = exec.Command("unshare", append([]string{"--net", "dockerd", "--host", e.host, "--data-root", filepath.Join(e.dir, "data"),
@@ -73,19 +75,19 @@ func (e *ownEngine) start(t *testing.T) {
 	}, time.Minute, 20*time.Millisecond, "see %s", log.Name())
 }
 
-// kill ends the dockerd as a crash does: its containers go on.
+// kill ends the dockerd as a crash does. Its containers keep running.
 func (e *ownEngine) kill(t *testing.T) {
 	t.Helper()
 	require.NoError(t, e.daemon.Process.Kill())
 	require.Error(t, e.daemon.Wait())
 }
 
-// stop ends everything in good order.
+// stop ends the dockerd and its containers in an orderly way.
 func (e *ownEngine) stop(t *testing.T) {
 	t.Helper()
 	_ = e.client.Close()
 	if e.daemon.ProcessState != nil {
-		e.start(t) // it sees to what goes on without it
+		e.start(t) // a new dockerd ends the containers that a killed one left
 	}
 	require.NoError(t, e.daemon.Process.Signal(syscall.SIGCONT))
 	require.NoError(t, e.daemon.Process.Signal(syscall.SIGTERM))
@@ -99,7 +101,7 @@ func (e *ownEngine) stop(t *testing.T) {
 	}
 }
 
-// newRuntime makes a runtime on the engine whose commands tick in a workspace.
+// newRuntime makes a runtime on the engine, with a file in its workspace dir.
 func (e *ownEngine) newRuntime(t *testing.T, opts ...pygent.RuntimeOption) (r pygent.Runtime, dir string) {
 	t.Helper()
 	dir = realTempDir(t)
@@ -126,8 +128,9 @@ func TestEngineThatIsStopped(t *testing.T) {
 	requireStill(t, dir)
 }
 
-// TestEngineThatIsKilled loses the engine under a command, which goes on without
-// it. An engine that is started again ends it, or takes it over again.
+// TestEngineThatIsKilled kills the engine while a command runs, which does not
+// end the command. An engine that starts again either ends its old containers
+// or takes them over.
 func TestEngineThatIsKilled(t *testing.T) {
 	for name, flags := range map[string][]string{"ends its containers": nil, "restores its containers": {"--live-restore"}} {
 		t.Run(name, func(t *testing.T) {
@@ -151,8 +154,8 @@ func TestEngineThatIsKilled(t *testing.T) {
 	}
 }
 
-// TestGuestOutlivesItsEngineForAMoment has nobody but the guest itself to end
-// what it runs.
+// TestGuestOutlivesItsEngineForAMoment kills the engine, so that only the guest
+// itself can end what it runs.
 func TestGuestOutlivesItsEngineForAMoment(t *testing.T) {
 	e := newOwnEngine(t)
 	r, dir := e.newRuntime(t, pygent.WithTestPace(0, 100*time.Millisecond, time.Second, 0))

@@ -26,9 +26,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// standIn passes connections on from a listener to the engine, and so stands
-// for an engine at another address. It returns a function that tells how many
-// there were.
+// standIn forwards connections from a listener to the engine, and so acts as an
+// engine at another address. It returns a function that counts the connections.
 func standIn(t *testing.T, l net.Listener) (connections func() int) {
 	t.Helper()
 	engine := testEngine(t)
@@ -77,7 +76,8 @@ func standIn(t *testing.T, l net.Listener) (connections func() int) {
 	}
 }
 
-// shortDir is a temporary directory whose name leaves room for that of a socket.
+// shortDir returns a temporary directory with a name so short that the path of
+// a socket in it is valid.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "e")
@@ -105,8 +105,8 @@ func writeContext(t *testing.T, config, name, host string) (id string) {
 	return id
 }
 
-// unsetEngine makes the search for an engine begin with nothing. The default
-// socket, which cannot be moved, comes first all the same.
+// unsetEngine removes all settings from which an engine could be found. The
+// default socket cannot be hidden and is still tried first.
 func unsetEngine(t *testing.T) (home string) {
 	home = shortDir(t)
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "XDG_RUNTIME_DIR"} {
@@ -172,7 +172,8 @@ func TestEngineOfAContext(t *testing.T) {
 	})
 }
 
-// TestEngineBehindTLS has an engine that knows its clients by certificates.
+// TestEngineBehindTLS uses an engine that identifies its clients by
+// certificates.
 func TestEngineBehindTLS(t *testing.T) {
 	certs := t.TempDir()
 	config := writeCertificates(t, certs)
@@ -206,8 +207,9 @@ func TestEngineBehindTLS(t *testing.T) {
 	})
 }
 
-// writeCertificates makes an authority, and with it a client, in files named
-// as the docker command expects them. It returns a server's configuration.
+// writeCertificates makes a certificate authority, and a client certificate in
+// files named as the docker command expects. It returns the configuration of a
+// server.
 func writeCertificates(t *testing.T, dir string) *tls.Config {
 	t.Helper()
 	authority := certificate(t, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil)

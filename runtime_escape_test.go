@@ -34,22 +34,22 @@ func TestContainerCannotChangeTheGuest(t *testing.T) {
 	}
 }
 
-// TestContainerThatStarvesItsGuestIsReplaced lowers the limits of PID 1, which
-// the kernel lets any process of the same user do.
+// TestContainerThatStarvesItsGuestIsReplaced lowers the resource limits of PID
+// 1, which the kernel permits to any process of the same user.
 func TestContainerThatStarvesItsGuestIsReplaced(t *testing.T) {
 	for _, limit := range []string{"nofile", "nproc", "as", "data", "cpu", "fsize", "stack", "memlock"} {
 		t.Run(limit, func(t *testing.T) {
 			requireDocker(t)
 			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()))
 			bash(t, r, "echo kept >f; prlimit --pid 1 --"+limit+"=1:1")
-			res, err := r.Bash(t.Context(), "true") // it may be the one that finds out
+			res, err := r.Bash(t.Context(), "true") // this call may be the one that finds the guest dead
 			require.NoError(t, err, res.Note)
 			require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
 		})
 	}
 }
 
-// guestsIn describes the guests that are kept in a cache.
+// guestsIn returns the names and modes of the guest programs in a cache.
 func guestsIn(t *testing.T, cache string) map[string]fs.FileMode {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(cache, "pygent", "guest-*"))

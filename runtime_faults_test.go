@@ -12,24 +12,24 @@ import (
 	"github.com/x/pygent"
 )
 
-// impatient is a pace at which a guest is given up soon after a limit, and by
-// its keepalive only late: it is for tests of limits.
+// impatient is the pace for tests of time limits: a guest is given up soon
+// after a limit, and the keepalive is too slow to matter.
 func impatient() pygent.RuntimeOption {
 	return pygent.WithTestPace(100*time.Millisecond, time.Hour, 0, 0)
 }
 
-// calling is a pace at which a guest is found by the keepalive.
+// calling is the pace for tests of the keepalive.
 func calling() pygent.RuntimeOption {
 	return pygent.WithTestPace(100*time.Millisecond, 50*time.Millisecond, 0, 0)
 }
 
-// ended is what a call of Bash returned.
+// ended is the result of a call of Bash.
 type ended struct {
 	pygent.BashResult
 	err error
 }
 
-// beginBash starts a command, and returns when it runs.
+// beginBash starts a command, and returns once it runs.
 func beginBash(t *testing.T, r pygent.Runtime, dir, cmd string, opts ...pygent.BashOption) <-chan ended {
 	t.Helper()
 	name := "begun-" + strings.ReplaceAll(t.Name(), "/", "-")
@@ -45,10 +45,10 @@ func beginBash(t *testing.T, r pygent.Runtime, dir, cmd string, opts ...pygent.B
 	return result
 }
 
-// ticking writes to a file for as long as it runs.
+// ticking is a command that keeps writing to a file while it runs.
 const ticking = "while :; do echo >>ticks; sleep 0.02; done"
 
-// requireStill waits until a command that ticks has stopped doing so.
+// requireStill waits until a ticking command has stopped.
 func requireStill(t *testing.T, dir string) {
 	t.Helper()
 	size := func() int64 {
@@ -136,8 +136,8 @@ func TestEveryCallOfAPausedContainerEnds(t *testing.T) {
 	}
 }
 
-// TestEngineThatDoesNotAnswer has the line to the engine freeze under a command:
-// nobody can know whether that still runs, and it does.
+// TestEngineThatDoesNotAnswer freezes the connection to the engine while a
+// command runs. The command goes on, but the host cannot know that.
 func TestEngineThatDoesNotAnswer(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
@@ -171,7 +171,8 @@ func TestEngineThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestGuestNoticesThatItsHostIsGone leaves the engine's end of the line open.
+// TestGuestNoticesThatItsHostIsGone freezes the connection on the host's side,
+// and keeps the engine's side open.
 func TestGuestNoticesThatItsHostIsGone(t *testing.T) {
 	f := newFaultyEngine(t, "unix")
 	dir := realTempDir(t)
@@ -189,8 +190,8 @@ func TestGuestNoticesThatItsHostIsGone(t *testing.T) {
 	require.NoError(t, r.Cleanup())
 }
 
-// TestEngineThatGoesAway cuts the line. The container ends of it, but that is
-// not known before the engine answers again.
+// TestEngineThatGoesAway cuts the connection. That ends the container, but the
+// host learns of it only when the engine answers again.
 func TestEngineThatGoesAway(t *testing.T) {
 	f := newFaultyEngine(t, "unix")
 	dir := realTempDir(t)
@@ -231,8 +232,8 @@ func TestCleanupWithoutItsEngineSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestParkedContainerHoldsNobodyUp has the removal of a container take longer
-// than a call that comes meanwhile has time.
+// TestParkedContainerHoldsNobodyUp makes the removal of a container take longer
+// than a concurrent call can wait.
 func TestParkedContainerHoldsNobodyUp(t *testing.T) {
 	f := newFaultyEngine(t, "unix")
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithDockerHost(f.host))
@@ -258,8 +259,8 @@ func TestParkedContainerHoldsNobodyUp(t *testing.T) {
 	require.Equal(t, "kept", bash(t, r, "cat f").Output)
 }
 
-// TestRuntimeEventsMayCallTheRuntime has the handler do what a deadlock would
-// be made of.
+// TestRuntimeEventsMayCallTheRuntime calls the runtime from the event handler,
+// which could deadlock.
 func TestRuntimeEventsMayCallTheRuntime(t *testing.T) {
 	requireDocker(t)
 	for name, call := range map[string]func(pygent.Runtime) error{

@@ -12,20 +12,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// faultyEngine is an engine at the other end of a line that can be held up or
-// cut. The engine itself is the one of all tests, which notices nothing.
+// faultyEngine forwards connections to the shared engine of the tests, and can
+// freeze or cut them. The engine itself is not affected.
 type faultyEngine struct {
-	host   string // for DOCKER_HOST
+	host   string // value for DOCKER_HOST
 	engine *client.Client
 
 	mu     sync.Mutex // guards what follows
 	moves  *sync.Cond
-	frozen bool // bytes are held back, in both directions
-	down   bool // no connection comes about
+	frozen bool // no bytes are forwarded in either direction
+	down   bool // new connections are refused
 	open   map[net.Conn]bool
 }
 
-// newFaultyEngine listens on a socket, or on TCP, as a remote engine does.
+// newFaultyEngine listens on a Unix socket or on TCP, as a remote engine does.
 func newFaultyEngine(t *testing.T, network string) *faultyEngine {
 	t.Helper()
 	address := "127.0.0.1:0"
@@ -55,7 +55,7 @@ func newFaultyEngine(t *testing.T, network string) *faultyEngine {
 	return f
 }
 
-// pass joins a connection with the engine.
+// pass forwards a connection to the engine and back.
 func (f *faultyEngine) pass(outside net.Conn) {
 	defer outside.Close()
 	f.mu.Lock()
@@ -82,7 +82,7 @@ func (f *faultyEngine) pass(outside net.Conn) {
 	wg.Wait()
 }
 
-// held is a connection that yields nothing while the line is frozen.
+// held is a connection that forwards nothing while the engine is frozen.
 type held struct {
 	f *faultyEngine
 	net.Conn
@@ -98,7 +98,7 @@ func (h held) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// freeze lets no byte through, like a network that is gone. Nobody is told.
+// freeze stops all bytes without closing a connection, as when a network fails.
 func (f *faultyEngine) freeze() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +112,7 @@ func (f *faultyEngine) thaw() {
 	f.moves.Broadcast()
 }
 
-// cut closes all connections, and lets none come about until mend.
+// cut closes all connections, and refuses new ones until mend.
 func (f *faultyEngine) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// fetchPages is a command that gets pages of hosts and prints them.
+// fetchPages returns a command that fetches pages from hosts and prints them.
 func fetchPages(hosts ...string) string {
 	var b strings.Builder
 	b.WriteString("python3 - <<'EOF'\nimport urllib.request\n")
@@ -26,7 +26,7 @@ func fetchPages(hosts ...string) string {
 	return b.String()
 }
 
-// hostAnswers answers questions about hosts and remembers them.
+// hostAnswers answers questions about hosts and records them.
 type hostAnswers struct {
 	answer pygent.HostDecision
 	err    error
@@ -48,8 +48,8 @@ func TestHostApproval(t *testing.T) {
 	tests := []struct {
 		name  string
 		asked hostAnswers
-		times int    // that two commands ask
-		note  string // of the second command
+		times int    // number of questions for two commands
+		note  string // the note of the second command's result
 		ok    bool
 	}{
 		{"once", hostAnswers{answer: pygent.HostDecision{Allow: true}}, 2, "", true},
@@ -142,7 +142,7 @@ func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
 	require.Equal(t, []pygent.HostUse{{Host: "a.example.com", Port: 80, Reason: reason}}, events)
 }
 
-// answersOfTools are what tools answered to the model.
+// answersOfTools returns the results of tools in the agent's history.
 func answersOfTools(a *pygent.Agent) []string {
 	var all []string
 	for _, m := range a.History().Messages() {

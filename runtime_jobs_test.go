@@ -15,7 +15,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// collect reads a job's output until it has ended.
+// collect reads a job's output until the job has ended.
 func collect(t *testing.T, jobs pygent.JobRunner, id string) (string, pygent.Job) {
 	t.Helper()
 	var text strings.Builder

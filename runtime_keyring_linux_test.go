@@ -12,12 +12,12 @@ import (
 	"github.com/x/pygent/internal/guest/confine"
 )
 
-// TestKeyringsOfTheUserAreOutOfReach has a key in the keyring of the session,
-// as Kerberos and others keep them.
+// TestKeyringsOfTheUserAreOutOfReach puts a key into the session keyring, where
+// for instance Kerberos keeps its keys.
 func TestKeyringsOfTheUserAreOutOfReach(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
-			runtime.LockOSThread() // for good: a keyring is that of a thread
+			runtime.LockOSThread() // never unlocked, because the keyring belongs to this thread
 			if _, err := unix.KeyctlJoinSessionKeyring("pygent-test"); err != nil {
 				t.Skipf("the kernel keeps no keys: %v", err)
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/x/pygent/internal/guest/confine"
 )
 
-// withoutLandlock is a script of Python that executes its arguments on a kernel
-// that has no Landlock.
+// withoutLandlock is a Python script that runs its arguments as on a kernel
+// without Landlock.
 const withoutLandlock = `
 import ctypes, os, struct, sys
 code = [(0x20, 0, 0, 0), (0x35, 0, 2, 444), (0x25, 1, 0, 446), (6, 0, 0, 0x50026), (6, 0, 0, 0x7fff0000)]
@@ -23,8 +23,9 @@ assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0 and ctypes.CDLL(None).prctl(
 os.execv(sys.argv[1], sys.argv[1:])
 `
 
-// TestRootSetsNothingOfTheKernelWithoutLandlock is about what root may write
-// below /proc without a capability, such as what runs when a program crashes.
+// TestRootSetsNothingOfTheKernelWithoutLandlock tries the files below /proc
+// that root may write without any capability, such as the one that names the
+// program to run when another program crashes.
 func TestRootSetsNothingOfTheKernelWithoutLandlock(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -22,18 +22,19 @@ func TestLocalBashTellsWhatItLeftBehind(t *testing.T) {
 	require.Regexp(t, `still running in the background: .*, as job \d+`, res.Note)
 	require.NoError(t, r.Cleanup())
 
-	// The process has gone, or is a zombie that this machine's init has yet to reap.
+	// The process is gone, or is a zombie that this machine's init has not yet
+	// reaped.
 	look := newTestRuntime(t, pygent.NewLocalRuntime)
 	state := bash(t, look, "cut -d' ' -f3 /proc/"+res.Output[:len(res.Output)-1]+"/stat 2>/dev/null").Output
 	require.Contains(t, []string{"", "Z\n", "X\n"}, state)
 }
 
-// reachable leaves the guest in the reach of commands, which do to it what may
-// happen to it by other means.
+// reachable lets commands reach the guest, so that they can do to it what may
+// also happen in other ways.
 func reachable() pygent.RuntimeOption { return pygent.WithLocalProtection(pygent.ProtectionOff) }
 
-// killGuest is a script that kills the process from which it descends and
-// whose parent is the test.
+// killGuest is a script that kills its own ancestor which is a child of the
+// test: the guest.
 const killGuest = `p=$$
 while read -r _ _ _ parent _ </proc/$p/stat && [ "$parent" != %d ]; do p=$parent; done
 kill -9 $p; sleep 60`
@@ -95,8 +96,9 @@ func TestLocalTellsWhatItCannotDo(t *testing.T) {
 	require.Contains(t, e.Text, "process groups")
 }
 
-// emulated reports whether this process runs under an emulator, which refuses
-// what the guest needs to keep hold of its descendants.
+// emulated reports whether this process runs under a user-mode emulator. Such
+// an emulator does not support subreapers, so the guest cannot track its
+// descendants.
 func emulated() bool {
 	var is int32
 	return unix.Prctl(unix.PR_GET_CHILD_SUBREAPER, uintptr(unsafe.Pointer(&is)), 0, 0, 0) != nil

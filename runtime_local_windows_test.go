@@ -17,8 +17,9 @@ import (
 	"github.com/x/pygent/internal/standin"
 )
 
-// windowsHost, in the environment, makes the test's program a host that is to be
-// killed: it runs a command in the workspace named by it.
+// windowsHost is an environment variable. If it is set, the test's program is a
+// host that is going to be killed: it runs a command in the workspace that the
+// variable names.
 const windowsHost = "PYGENT_TEST_WINDOWS_HOST"
 
 func init() {
@@ -33,8 +34,8 @@ func init() {
 	}
 }
 
-// tempDir is t.TempDir without os.RemoveAll, which asks for more of Windows than
-// wine has.
+// tempDir is like t.TempDir but does not use os.RemoveAll, because wine lacks a
+// function that this needs.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "pygent-test-")
@@ -44,16 +45,16 @@ func tempDir(t *testing.T) string {
 }
 
 func removeTree(t *testing.T, path string) {
-	list, _ := os.ReadDir(path) // a file has none
+	list, _ := os.ReadDir(path) // nil for a file
 	for _, entry := range list {
 		removeTree(t, filepath.Join(path, entry.Name()))
 	}
-	// A program that was killed holds on to its file for a moment.
+	// The file of a killed program stays in use for a moment.
 	require.Eventually(t, func() bool { return os.Remove(path) == nil }, time.Minute, 10*time.Millisecond, path)
 }
 
-// installGit puts a stand-in for Git for Windows where its setup does, below a
-// path with a space, and hides others.
+// installGit puts a stand-in for Git for Windows where its installer would,
+// below a path with a space, and hides any other installation.
 func installGit(t *testing.T) {
 	t.Helper()
 	root := filepath.Join(tempDir(t), "Program Files", "Git")
@@ -63,7 +64,8 @@ func installGit(t *testing.T) {
 	t.Setenv("Path", filepath.Join(root, "cmd"))
 }
 
-// windowsRuntime returns a local runtime in a workspace with a space in its name.
+// windowsRuntime returns a local runtime whose workspace has a space in its
+// name.
 func windowsRuntime(t *testing.T) (pygent.Runtime, string) {
 	t.Helper()
 	installGit(t)
@@ -71,7 +73,7 @@ func windowsRuntime(t *testing.T) (pygent.Runtime, string) {
 	return newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir)), dir
 }
 
-// holder returns a process that wrote its number to a file.
+// holder returns the process that wrote its id to a file.
 func holder(t *testing.T, path string) *os.Process {
 	t.Helper()
 	var text []byte
@@ -91,7 +93,7 @@ func holder(t *testing.T, path string) *os.Process {
 func requireEnd(t *testing.T, processes ...*os.Process) {
 	t.Helper()
 	for _, p := range processes {
-		_, err := p.Wait() // the test's own limit ends it
+		_, err := p.Wait() // bounded by the time limit of the test
 		require.NoError(t, err)
 	}
 }

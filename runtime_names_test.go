@@ -5,13 +5,13 @@ import (
 	"net"
 )
 
-// SiblingHosts are the hosts that a task's runtime may reach.
+// SiblingHosts returns the hosts that the runtime of a task may reach.
 func SiblingHosts(r Runtime) []string {
 	t, _ := r.(*workspaceRuntime).sibling()
 	return t.Container.AllowedHosts
 }
 
-// WithTestServer has every host lead to one server, wherever that is.
+// WithTestServer connects every host to one server, whatever its address.
 func WithTestServer(address string) RuntimeOption {
 	return runtimeOption{"", func(o *runtimeOptions) {
 		o.connect = func(ctx context.Context, _ *net.Dialer, _ string) (net.Conn, error) {

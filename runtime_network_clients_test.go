@@ -14,13 +14,13 @@ import (
 	"github.com/x/pygent"
 )
 
-// clientsImage has the clients of package registries.
+// clientsImage is an image with the clients of package registries.
 func clientsImage() string {
 	return cmp.Or(os.Getenv("PYGENT_TEST_CLIENTS_IMAGE"), "pygent-test/clients:latest")
 }
 
-// newClientsRuntime makes a container with the clients and the toolchain of the
-// tests, in which the names of a registry lead to it.
+// newClientsRuntime makes a container with these clients and the tests' Go
+// toolchain. All host names lead to the registry.
 func newClientsRuntime(t *testing.T, r *registry, opts ...pygent.RuntimeOption) pygent.Runtime {
 	t.Helper()
 	requireDocker(t)
@@ -41,7 +41,7 @@ func newClientsRuntime(t *testing.T, r *registry, opts ...pygent.RuntimeOption) 
 	return rt
 }
 
-// goRoot is where the toolchain of the tests is.
+// goRoot is the directory of the tests' Go toolchain.
 func goRoot(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -49,7 +49,8 @@ func goRoot(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// clientCommands are what package managers are used for, each printing hello.
+// clientCommands returns a typical command of each package manager. Each prints
+// hello.
 func clientCommands(r *registry) map[string]string {
 	apt := "apt-get -q -o Dir::Etc::sourcelist=/workspace/hello.list -o Dir::Etc::sourceparts=- -o Acquire::https::CaInfo=/workspace/ca.pem -o APT::Sandbox::User=root "
 	return map[string]string{
@@ -94,7 +95,7 @@ func TestClientsAreToldOfRefusedHosts(t *testing.T) {
 	hosts := map[string]string{"curl": "www", "wget": "www", "python": "www", "pip": "pypi", "npm": "npm", "go": "goproxy", "apt": "apt", "git": "git"}
 	for name, cmd := range clientCommands(r) {
 		t.Run(name, func(t *testing.T) {
-			if name == "apt" { // which takes a failed update for a warning
+			if name == "apt" { // apt takes a failed update for a warning
 				cmd = strings.Replace(cmd, "update &&", "update -o APT::Update::Error-Mode=any &&", 1)
 			}
 			res := bash(t, rt, cmd, pygent.BashTimeout(pygent.MaxBashTimeout))
@@ -108,7 +109,7 @@ func TestClientsAreToldOfRefusedHosts(t *testing.T) {
 	}
 }
 
-// TestClientsGoOnAfterAnApproval has hosts approved while their clients wait.
+// TestClientsGoOnAfterAnApproval approves hosts while clients wait for them.
 func TestClientsGoOnAfterAnApproval(t *testing.T) {
 	r := newRegistry(t, "https")
 	var mu sync.Mutex // guards asked

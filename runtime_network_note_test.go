@@ -47,8 +47,9 @@ func TestFailuresOnThisMachineAreNotForWantOfPermission(t *testing.T) {
 	require.Empty(t, res.Note)
 }
 
-// TestAllowedHostsThatCannotBeReachedAreNamed has the one answer of the proxy
-// that many clients hide, that a name does not exist, reach the model.
+// TestAllowedHostsThatCannotBeReachedAreNamed uses a host name that does not
+// exist. Many clients hide the proxy's answer about that, so the model must
+// learn it from the note.
 func TestAllowedHostsThatCannotBeReachedAreNamed(t *testing.T) {
 	requireDocker(t)
 	rt := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithAllowedHosts("gone.invalid"))

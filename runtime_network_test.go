@@ -16,9 +16,10 @@ import (
 	"github.com/x/pygent"
 )
 
-// hostSite is a server on an address of this machine that programs do not take
-// for their own, so that they go through a proxy. It answers with a text, at /big
-// with 64 MiB, and at /hang not at all, once it has told.
+// hostSite is a web server on an address of this machine that clients do not
+// take for a local one, so that they use the proxy. It answers with a short
+// text. At /big it answers with 64 MiB; at /hang it sends on hanging and never
+// answers.
 func hostSite(t *testing.T) (address string, hanging <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0"))
@@ -42,7 +43,7 @@ func hostSite(t *testing.T) (address string, hanging <-chan struct{}) {
 	return l.Addr().String(), hang
 }
 
-// ownAddress is an address of this machine besides the loopback.
+// ownAddress returns an address of this machine other than the loopback.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -56,17 +57,17 @@ func ownAddress(t *testing.T) string {
 	return ""
 }
 
-// zeros has no end.
+// zeros is an endless reader of zero bytes.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// fetch is a command that gets a URL as most programs do.
+// fetch returns a command that fetches a URL as most programs do.
 func fetch(url string) string {
 	return fmt.Sprintf("python3 -c 'import urllib.request as u; print(len(u.urlopen(%q).read()))'", url)
 }
 
-// networkEvents collects what a runtime tells of hosts.
+// networkEvents collects a runtime's events about hosts.
 type networkEvents struct {
 	mu  sync.Mutex
 	all []pygent.HostUse
@@ -135,7 +136,7 @@ func TestCommandsReachAllowedHostsOnly(t *testing.T) {
 	require.Equal(t, []pygent.HostUse{{Host: "example.org", Port: 443, Reason: "it is not an allowed host"}}, res.Refused)
 	require.Empty(t, bash(t, r, "true").Refused)
 
-	// Without the proxy there is no way at all.
+	// Without the proxy, nothing can be reached.
 	res = bash(t, r, "unset http_proxy HTTP_PROXY; "+fetch("http://"+address+"/"))
 	require.Contains(t, res.Output, "unreachable")
 

@@ -18,16 +18,16 @@ import (
 	"github.com/x/pygent"
 )
 
-// nobody is a user without rights on this machine.
+// nobody is a user without special rights on this machine.
 const nobody = 65534
 
-// messyScript leaves what its owner alone, or not even that one, can read or
-// remove at once.
+// messyScript makes files that only their owner can read or remove, and files
+// that not even the owner can without changing a mode first.
 const messyScript = `umask 077; mkdir -p private/deep readonly none; for d in private/deep readonly none; do echo x >$d/f; done
 chmod 555 readonly; chmod 000 none; ln -s /etc etc`
 
-// TestNormalUserCanRemoveWhatRootMade runs this test binary a second time, as
-// a user without rights but those of the engine's group.
+// TestNormalUserCanRemoveWhatRootMade runs this test binary as a user who has
+// no rights except those of the engine's group.
 func TestNormalUserCanRemoveWhatRootMade(t *testing.T) {
 	if os.Geteuid() == nobody {
 		t.Skip("not as nobody")
@@ -36,16 +36,16 @@ func TestNormalUserCanRemoveWhatRootMade(t *testing.T) {
 	asNobody(t, "TestAsNobodyWorkspacesAreRemovedOrOwned", engineGroup())
 }
 
-// engineGroup returns the group that may use the machine's engine.
+// engineGroup returns the group that may use this machine's engine.
 func engineGroup() int {
 	if info, err := os.Stat("/var/run/docker.sock"); err == nil {
 		return int(info.Sys().(*syscall.Stat_t).Gid)
 	}
-	return nobody // is enough where DOCKER_HOST names another engine
+	return nobody // enough if DOCKER_HOST names another engine
 }
 
-// TestSocketOfAUserIsFound has engines that a user runs for himself: the
-// machine's own refuses him.
+// TestSocketOfAUserIsFound has engines that a user runs for themselves. The
+// machine's own engine refuses this user.
 func TestSocketOfAUserIsFound(t *testing.T) {
 	if os.Geteuid() == nobody {
 		t.Skip("not as nobody")
@@ -66,7 +66,7 @@ func TestSocketOfAUserIsFound(t *testing.T) {
 
 func TestAsNobodyTheSocketIsFound(t *testing.T) {
 	if os.Getenv(nobodyVariable) == "" {
-		return // run by TestSocketOfAUserIsFound
+		return // only TestSocketOfAUserIsFound runs this
 	}
 	r, err := pygent.NewDockerRuntime(t.Context(), pygent.WithImage(testImage()))
 	require.NoError(t, err)
@@ -74,9 +74,8 @@ func TestAsNobodyTheSocketIsFound(t *testing.T) {
 	require.NoError(t, r.Cleanup())
 }
 
-// asNobody runs a test of this binary as nobody, in a group and with more
-// variables. It is skipped where this process has no right to become somebody
-// else.
+// asNobody runs a test of this binary as nobody, in a group and with additional
+// variables. It skips the test if this process may not change its user.
 func asNobody(t *testing.T, test string, group int, env ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -98,12 +97,12 @@ func asNobody(t *testing.T, test string, group int, env ...string) {
 	t.Logf("%s", out)
 }
 
-// nobodyVariable is set where a test runs as nobody.
+// nobodyVariable is set in processes that asNobody starts.
 const nobodyVariable = "PYGENT_TEST_AS_NOBODY"
 
 func TestAsNobodyWorkspacesAreRemovedOrOwned(t *testing.T) {
 	if os.Getenv(nobodyVariable) == "" {
-		return // run by TestNormalUserCanRemoveWhatRootMade
+		return // only TestNormalUserCanRemoveWhatRootMade runs this
 	}
 	require.Equal(t, nobody, os.Geteuid())
 	for name, opts := range map[string][]pygent.RuntimeOption{
@@ -135,7 +134,7 @@ func TestAsNobodyWorkspacesAreRemovedOrOwned(t *testing.T) {
 		t.Run(name+", kept", func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "ws")
 			require.NoError(t, os.Mkdir(dir, 0o777))
-			require.NoError(t, os.Chmod(dir, 0o777)) // past the umask, for the other user
+			require.NoError(t, os.Chmod(dir, 0o777)) // Mkdir applied the umask, and the other user must be able to write
 			r, err := pygent.NewDockerRuntime(t.Context(), append(opts, pygent.WithWorkspace(dir))...)
 			require.NoError(t, err)
 			require.Zero(t, bash(t, r, messyScript).ExitCode)
@@ -170,8 +169,8 @@ func TestAsNobodyWorkspacesAreRemovedOrOwned(t *testing.T) {
 	})
 }
 
-// TestNormalUserCanRemoveVeryDeepWorkspaces has nobody remove what 100,000
-// directories, one in the other, hold: those of root as well.
+// TestNormalUserCanRemoveVeryDeepWorkspaces lets nobody remove 100,000 nested
+// directories, also those that root made.
 func TestNormalUserCanRemoveVeryDeepWorkspaces(t *testing.T) {
 	if os.Geteuid() == nobody {
 		t.Skip("not as nobody")
@@ -180,19 +179,19 @@ func TestNormalUserCanRemoveVeryDeepWorkspaces(t *testing.T) {
 	asNobody(t, "TestAsNobodyVeryDeepWorkspacesAreRemoved", engineGroup())
 }
 
-// deepScript makes directories, one in the other, of which the last ones may not
-// be entered.
+// deepScript makes nested directories, the last of which cannot be entered.
 const deepScript = `perl -e 'for (1..100000) { mkdir "d"; chdir "d" or die "$_: $!" } mkdir "e"; chmod 0, "e"; chmod 0, "."'; mkdir closed; touch closed/f; chmod 0 closed`
 
 func TestAsNobodyVeryDeepWorkspacesAreRemoved(t *testing.T) {
 	if os.Getenv(nobodyVariable) == "" {
-		return // run by TestNormalUserCanRemoveVeryDeepWorkspaces
+		return // only TestNormalUserCanRemoveVeryDeepWorkspaces runs this
 	}
 	for _, kind := range runtimeCases()[:2] {
 		t.Run(kind.name, func(t *testing.T) {
 			temp := t.TempDir()
 			t.Setenv("TMPDIR", temp)
-			// Landlock looks at every directory above a file, for each that is made.
+			// Landlock checks all parents of each new file, which would take
+			// too long here.
 			r := kind.new(t, pygent.WithLocalProtection(pygent.ProtectionOff))
 			require.Zero(t, bash(t, r, deepScript, pygent.BashTimeout(-1)).ExitCode)
 			require.NoError(t, r.Cleanup())
@@ -201,8 +200,8 @@ func TestAsNobodyVeryDeepWorkspacesAreRemoved(t *testing.T) {
 	}
 }
 
-// Whoever is root in a container may give the workspace's directory away, and have
-// the container die: nothing may end with the new owner.
+// Root in a container may change the owner of the workspace's directory and
+// then kill the container. Nothing may end up with the new owner.
 func TestOwnerStaysWhatCommandsMakeOfIt(t *testing.T) {
 	requireDocker(t)
 	if os.Geteuid() != 0 {

@@ -20,11 +20,11 @@ import (
 	"github.com/x/pygent/internal/guest/confine"
 )
 
-// stranger is the user of tests that root runs as somebody else.
+// stranger is the user as whom root runs tests.
 const stranger = 65534
 
-// asRootAndUser runs a test as this user and, if that is root, as another one,
-// in a process of its own.
+// asRootAndUser runs a test as this user. If that is root, it also runs the
+// test as another user, in a separate process.
 func asRootAndUser(t *testing.T, test func(t *testing.T)) {
 	if os.Geteuid() != 0 {
 		test(t)
@@ -34,7 +34,7 @@ func asRootAndUser(t *testing.T, test func(t *testing.T)) {
 	t.Run("user", func(t *testing.T) { runAs(t, stranger) })
 }
 
-// runAs runs the test that calls it as a user, in a process of its own.
+// runAs runs the calling test as a user, in a separate process.
 func runAs(t *testing.T, uid int, env ...string) {
 	t.Helper()
 	home, err := os.MkdirTemp(homes(t), "pygent-test-")
@@ -54,8 +54,9 @@ func runAs(t *testing.T, uid int, env ...string) {
 	require.Contains(t, string(out), "--- PASS: "+name)
 }
 
-// homes is where a home directory can be made. That of temporary files is none:
-// commands have one of their own in its place.
+// homes returns a directory in which home directories can be made. The
+// temporary directory does not work, because commands get another one in its
+// place.
 func homes(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -86,7 +87,7 @@ func copyProgram(to string) error {
 	return out.Close()
 }
 
-// atLevel has a runtime protect no more than the level says.
+// atLevel limits a runtime's protection to a level.
 func atLevel(level confine.Level) pygent.RuntimeOption {
 	return pygent.WithTestSupport(func(s *confine.Support) {
 		if level < s.Level {
@@ -95,14 +96,15 @@ func atLevel(level confine.Level) pygent.RuntimeOption {
 	})
 }
 
-// eachLevel runs a test at every level of protection that this machine has.
+// eachLevel runs a test at every level of protection that this machine
+// supports.
 func eachLevel(t *testing.T, test func(t *testing.T, level confine.Level)) {
 	for level := guest.Confinement(t.Context()).Level; level > confine.None; level-- {
 		t.Run(level.String(), func(t *testing.T) { test(t, level) })
 	}
 }
 
-// canaryHome makes a home directory with what nobody is to get at.
+// canaryHome makes a home directory with secrets that commands must not reach.
 func canaryHome(t *testing.T) string {
 	t.Helper()
 	home, err := os.MkdirTemp(homes(t), "pygent-test-")
@@ -121,7 +123,7 @@ func canaryHome(t *testing.T) string {
 	return home
 }
 
-// hostSecret is a secret of the machine.
+// hostSecret is a secret of the host.
 const hostSecret = "canary-of-the-host"
 
 // tree describes all files below a directory.
@@ -140,7 +142,7 @@ func tree(t *testing.T, dir string) (lines []string) {
 	return lines
 }
 
-// TestProtectionHolds attacks the machine in ways that every level is to stop.
+// TestProtectionHolds tries attacks that every level must stop.
 func TestProtectionHolds(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
@@ -182,13 +184,14 @@ func TestProtectionHolds(t *testing.T) {
 	})
 }
 
-// TestFullProtectionHidesTheMachine attacks what only namespaces keep out of reach.
+// TestFullProtectionHidesTheMachine tries attacks that only namespaces stop.
 func TestFullProtectionHidesTheMachine(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
 			home := canaryHome(t)
 			before := tree(t, home)
-			// A socket as that of Docker, in a directory that anybody may enter.
+			// A socket such as Docker's, in a directory that everybody may
+			// enter.
 			dir, err := os.MkdirTemp("/tmp", "socket")
 			require.NoError(t, err)
 			defer os.RemoveAll(dir)
@@ -268,8 +271,8 @@ func TestProtectedGuestThatIsKilledLeavesNothing(t *testing.T) {
 	})
 }
 
-// signalGuests sends a signal to the guests of this process, and says how many
-// there were.
+// signalGuests sends a signal to the guests of this process, and returns their
+// number.
 func signalGuests(t *testing.T, signal syscall.Signal) (count int) {
 	t.Helper()
 	for queue := childrenOf(t, "self"); len(queue) > 0; queue = queue[1:] {
@@ -288,7 +291,7 @@ func signalGuests(t *testing.T, signal syscall.Signal) (count int) {
 	return count
 }
 
-// childrenOf returns the numbers of a process's children.
+// childrenOf returns the ids of a process's children.
 func childrenOf(t *testing.T, pid string) (children []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/" + pid + "/task/*/children")
@@ -301,8 +304,8 @@ func childrenOf(t *testing.T, pid string) (children []string) {
 	return children
 }
 
-// TestNothingOutlivesAProtectedRuntime has a command kill the guest, and the
-// supervisor before that can do anything about it.
+// TestNothingOutlivesAProtectedRuntime runs a command that kills the guest, and
+// then the supervisor before it can react.
 func TestNothingOutlivesAProtectedRuntime(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T) {
 		eachLevel(t, func(t *testing.T, level confine.Level) {
@@ -446,8 +449,8 @@ func TestDevicesCanBeOpened(t *testing.T) {
 	})
 }
 
-// TestCommandsCannotChooseWhatTheNextGuestReads has paths that the user trusts
-// lead through the workspace, where a command lets them lead to a secret.
+// TestCommandsCannotChooseWhatTheNextGuestReads uses paths that the user trusts
+// and that lead through the workspace. A command makes them lead to a secret.
 func TestCommandsCannotChooseWhatTheNextGuestReads(t *testing.T) {
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		home, dir := canaryHome(t), t.TempDir()
@@ -497,7 +500,7 @@ func TestHardenedProcessStartsGuests(t *testing.T) {
 	require.NoError(t, os.Unsetenv(child))
 	reader := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalProtection(pygent.ProtectionOff))
 	look := fmt.Sprintf("tr '\\0' '\\n' </proc/%d/environ | grep ^SECRET=", os.Getpid())
-	if os.Geteuid() != 0 { // from root nothing is closed
+	if os.Geteuid() != 0 { // nothing is closed to root
 		require.Contains(t, bash(t, reader, look).Output, hostSecret)
 	}
 	pygent.HardenProcess()
@@ -512,8 +515,8 @@ func TestHardenedProcessStartsGuests(t *testing.T) {
 	require.Equal(t, "fine\n", bash(t, off, "echo fine").Output)
 }
 
-// TestGuestStartsWhereMemoryIsNotExecuted runs itself where files in memory
-// cannot be executed unless one asks for it, and where they never can.
+// TestGuestStartsWhereMemoryIsNotExecuted runs itself where files in memory are
+// not executable by default, and where they never are.
 func TestGuestStartsWhereMemoryIsNotExecuted(t *testing.T) {
 	level := guest.Confinement(t.Context()).Level.String()
 	if want := os.Getenv("PYGENT_TEST_NOEXEC"); want != "" {
@@ -537,8 +540,8 @@ func TestGuestStartsWhereMemoryIsNotExecuted(t *testing.T) {
 	}
 }
 
-// TestUmaskOfRootClosesNothingToOthers has root's umask keep everybody out of
-// what root makes, and runs a command as somebody else.
+// TestUmaskOfRootClosesNothingToOthers sets a umask with which only root can
+// use what root makes. It then runs a command as another user.
 func TestUmaskOfRootClosesNothingToOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -549,8 +552,8 @@ func TestUmaskOfRootClosesNothingToOthers(t *testing.T) {
 	require.Equal(t, "0077\nfine\n", res.Output)
 }
 
-// TestNextGuestKeepsToTheWorkspaceThatItWas puts a link where the workspace was,
-// as another agent can whose workspace holds this one.
+// TestNextGuestKeepsToTheWorkspaceThatItWas replaces the workspace by a link,
+// as another agent could if its workspace contains this one.
 func TestNextGuestKeepsToTheWorkspaceThatItWas(t *testing.T) {
 	eachLevel(t, func(t *testing.T, level confine.Level) {
 		above, private := t.TempDir(), t.TempDir()
@@ -569,8 +572,8 @@ func TestNextGuestKeepsToTheWorkspaceThatItWas(t *testing.T) {
 	})
 }
 
-// TestCacheOfAnotherIsNotUsed has root run pygent with a user's home, after which
-// the user could build nothing.
+// TestCacheOfAnotherIsNotUsed lets root run pygent with a user's home first,
+// which leaves a cache in which the user could write nothing.
 func TestCacheOfAnotherIsNotUsed(t *testing.T) {
 	if os.Geteuid() == 0 {
 		home, err := os.MkdirTemp("/home", "pygent-test-")

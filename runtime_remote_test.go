@@ -25,15 +25,15 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// onRemote are the options of a runtime on an engine that does not see our
-// file system, such as scripts/remote.sh starts.
+// onRemote returns the options of a runtime on an engine that does not see our
+// file system, such as the one that scripts/remote.sh starts.
 func onRemote(t *testing.T) []pygent.RuntimeOption {
 	t.Helper()
 	return []pygent.RuntimeOption{pygent.WithDockerHost(requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")), pygent.WithImage(testImage())}
 }
 
-// requireEngine returns the address that a variable holds, and skips a test
-// without one.
+// requireEngine returns the engine's address from an environment variable. It
+// skips the test if the variable is not set.
 func requireEngine(t *testing.T, variable string) string {
 	t.Helper()
 	host := os.Getenv(variable)
@@ -51,8 +51,8 @@ func newRemoteRuntime(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime
 	return newTestRuntime(t, pygent.NewDockerRuntime, append(onRemote(t), opts...)...)
 }
 
-// remoteEngine is a client of the remote engine. The test fails when it ends
-// with containers or volumes of this process there.
+// remoteEngine returns a client of the remote engine. The test fails if it
+// leaves containers or volumes of this process there.
 func remoteEngine(t *testing.T) *client.Client {
 	t.Helper()
 	engine, err := client.NewClientWithOpts(client.WithHost(requireEngine(t, "PYGENT_TEST_REMOTE_ENGINE")), client.WithAPIVersionNegotiation())
@@ -66,8 +66,8 @@ func remoteEngine(t *testing.T) *client.Client {
 	return engine
 }
 
-// oursOn returns the containers and volumes that runtimes of this process have
-// on an engine.
+// oursOn returns the containers and volumes on an engine that belong to this
+// process.
 func oursOn(t *testing.T, engine *client.Client) ([]container.Summary, []*volume.Volume) {
 	t.Helper()
 	ours := filters.NewArgs(filters.Arg("label", owner.LabelOwner+"="+owner.Here().Name()))
@@ -148,7 +148,7 @@ func TestRemoteContainerThatDiesKeepsItsVolume(t *testing.T) {
 	kill()
 	require.Contains(t, (<-ended).Note, "the container died")
 	require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
-	kill() // the workspace comes back all the same
+	kill() // the workspace is copied back nevertheless
 	require.NoError(t, r.Cleanup())
 	require.Equal(t, map[string]string{"f": "644 kept\n", "begun": "644 \n"}, read(t, dir))
 }
@@ -204,7 +204,7 @@ func TestRemoteWorkspaceThatCannotComeBackStays(t *testing.T) {
 	require.NoError(t, engine.VolumeRemove(t.Context(), left[0].Name, false))
 }
 
-// requireRescue runs the command that a line of a text ends with, in an empty
+// requireRescue runs the command at the end of a line of text, in an empty
 // directory.
 func requireRescue(t *testing.T, text, volume string) {
 	t.Helper()
@@ -250,8 +250,9 @@ func TestEngineThatIsWronglySaidToShareFiles(t *testing.T) {
 	})
 }
 
-// twin makes an engine's machine have a directory of the same name as ours,
-// and the guest where we have it, so that a container which mounts them starts.
+// twin makes the engine's machine have a directory of the same name as dir, and
+// a guest at the same path as here, so that a container which mounts them
+// starts.
 func twin(t *testing.T, engine *client.Client, dir string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -270,8 +271,8 @@ func twin(t *testing.T, engine *client.Client, dir string) {
 	}
 }
 
-// server answers every request of HTTP with its path. The image's Python has no
-// module for that.
+// server is a Python program that answers every HTTP request with its path. The
+// image's Python lacks the module for that.
 const server = `
 import socket
 s = socket.create_server(("127.0.0.1", 8080))

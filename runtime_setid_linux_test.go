@@ -17,7 +17,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// requireNoSetid looks for files that run as somebody else.
+// requireNoSetid fails if a file has the setuid or setgid bit. It returns the
+// number of files.
 func requireNoSetid(t *testing.T, dir string) (files int) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -31,8 +32,8 @@ func requireNoSetid(t *testing.T, dir string) (files int) {
 	return files
 }
 
-// newSetidRuntime returns a runtime on a directory that a container of any user
-// may write.
+// newSetidRuntime returns a runtime on a directory in which a container of any
+// user may write.
 func newSetidRuntime(t *testing.T, image string) (r pygent.Runtime, dir string) {
 	t.Helper()
 	dir = realTempDir(t)
@@ -40,7 +41,7 @@ func newSetidRuntime(t *testing.T, image string) (r pygent.Runtime, dir string) 
 	return newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(image), pygent.WithWorkspace(dir)), dir
 }
 
-// What people do with such files goes on without the bit.
+// Common operations on setuid files succeed, but without the bit.
 func TestWorkOnSetuidFilesSucceedsWithoutTheBit(t *testing.T) {
 	testEngine(t)
 	r, dir := newSetidRuntime(t, testImage())
@@ -68,7 +69,7 @@ func TestWorkOnSetuidFilesSucceedsWithoutTheBit(t *testing.T) {
 	require.Greater(t, requireNoSetid(t, dir), 50)
 }
 
-// Small tools ask for the bit when they make a file.
+// Small tools request the bit already when they make a file.
 func TestSmallToolsExtractSetuidFilesWithoutTheBit(t *testing.T) {
 	testEngine(t)
 	r, dir := newSetidRuntime(t, testBusyboxImage())
@@ -128,8 +129,8 @@ func debian(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// The walk at the end is a second net: for files that were there before, and for
-// whatever the filter does not know.
+// Cleanup also walks the whole tree, for files that existed before and for
+// whatever the filter does not cover.
 func TestKeptWorkspaceHoldsNoSetuidFiles(t *testing.T) {
 	testEngine(t)
 	dir := realTempDir(t)
@@ -154,11 +155,11 @@ for _ in range(4000):
 	}
 }
 
-// What stays as it is, is told.
+// Cleanup returns an error about what keeps its owner.
 func TestCleanupTellsWhatItCannotGiveToTheOwner(t *testing.T) {
 	testEngine(t)
 	if os.Geteuid() != 0 {
-		return // nothing that a user can do keeps root from giving it away
+		return // without root the owner does not change
 	}
 	dir := realTempDir(t)
 	require.NoError(t, os.Chown(dir, nobody, nobody))
@@ -174,7 +175,8 @@ func TestCleanupTellsWhatItCannotGiveToTheOwner(t *testing.T) {
 	require.Equal(t, "65534:65534", ownerOf(t, filepath.Join(dir, "c")))
 }
 
-// setImmutable makes a file one that not even root changes.
+// setImmutable sets or clears the attribute that keeps even root from changing
+// a file.
 func setImmutable(t *testing.T, file string, on bool) {
 	t.Helper()
 	const immutable = 0x10
@@ -188,15 +190,15 @@ func setImmutable(t *testing.T, file string, on bool) {
 	require.NoError(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags))
 }
 
-// The local runtime's commands are under the same filter as soon as they are
-// confined at all.
+// The commands of the local runtime have the same filter whenever they are
+// confined.
 func TestLocalCommandsMakeNoSetuidFiles(t *testing.T) {
 	r, err := pygent.NewLocalRuntime(t.Context(), pygent.WithWorkspace(t.TempDir()))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, r.Cleanup()) }()
 	info := r.(pygent.Describer).Describe(t.Context())
 	if info.Protection == "none" && os.Geteuid() != 0 {
-		return // the kernel has no filters without no_new_privs, which would break sudo
+		return // a filter would need no_new_privs, which would break sudo
 	}
 	res := bash(t, r, `cp /bin/true s && chmod 6755 s && install -m 4755 /bin/true i && mkdir -m 2775 d && stat -c '%n %a' d i s`)
 	require.Zero(t, res.ExitCode, res.Output)
@@ -205,7 +207,7 @@ func TestLocalCommandsMakeNoSetuidFiles(t *testing.T) {
 
 func TestLocalCommandsOfAUserMakeNoSetuidFiles(t *testing.T) {
 	if os.Geteuid() == nobody {
-		return // that is what runs
+		return // this process runs the test named below
 	}
 	asNobody(t, "TestLocalCommandsMakeNoSetuidFiles", nobody)
 }

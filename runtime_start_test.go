@@ -16,7 +16,7 @@ func TestContainerThatCannotStart(t *testing.T) {
 	engine := testEngine(t)
 	for name, tc := range map[string]struct {
 		opt  pygent.RuntimeOption
-		want []string // words of the cause, and of the remedy
+		want []string // parts of the cause and of the remedy
 	}{
 		"name":       {pygent.WithImage("Not/A Name"), []string{"invalid reference format"}},
 		"network":    {pygent.WithNetwork("pygent-none-such"), []string{"pygent-none-such", "docker network ls"}},
@@ -36,7 +36,7 @@ func TestContainerThatCannotStart(t *testing.T) {
 						failed <- e
 					}
 				}))
-			event := <-failed // without a command
+			event := <-failed // comes without any command
 			for what, err := range map[string]error{
 				"start": r.(pygent.Starter).Start(t.Context()),
 				"bash":  second(r.Bash(t.Context(), "true")),
@@ -57,7 +57,7 @@ func TestContainerThatCannotStart(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestStartErrorsThatPass has an engine that is busy, or gone, at the moment.
+// TestStartErrorsThatPass uses an engine that is busy or gone for a while.
 func TestStartErrorsThatPass(t *testing.T) {
 	t.Run("busy", func(t *testing.T) {
 		var inspected atomic.Int64

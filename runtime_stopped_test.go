@@ -13,8 +13,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// stopGuest is a script that stops the process from which it descends and whose
-// parent is the test.
+// stopGuest is a script that stops its own ancestor which is a child of the
+// test: the guest.
 const stopGuest = `p=$$
 while read -r _ _ _ parent _ </proc/$p/stat && [ "$parent" != %d ]; do p=$parent; done
 kill -STOP $p; while :; do echo >>ticks; sleep 0.02; done`

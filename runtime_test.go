@@ -17,7 +17,7 @@ import (
 	"github.com/x/pygent"
 )
 
-// runtimeCase is a runtime that the common table of tests runs against.
+// runtimeCase is a kind of runtime to which the common tests apply.
 type runtimeCase struct {
 	name string
 	new  func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime
@@ -56,7 +56,7 @@ func testBusyboxImage() string {
 	return "pygent-test/busybox:latest"
 }
 
-// requireDocker skips a test when no engine answers.
+// requireDocker skips a test if no engine answers.
 func requireDocker(t *testing.T) {
 	t.Helper()
 	if err := dockerAnswers(); err != nil {
@@ -83,7 +83,7 @@ func newTestRuntime(t *testing.T, construct func(context.Context, ...pygent.Runt
 	return r
 }
 
-// forEachRuntime runs a test against a fresh runtime of each kind.
+// forEachRuntime runs a test against a new runtime of each kind.
 func forEachRuntime(t *testing.T, test func(t *testing.T, r pygent.Runtime), opts ...pygent.RuntimeOption) {
 	for _, c := range runtimeCases() {
 		t.Run(c.name, func(t *testing.T) { test(t, c.new(t, opts...)) })
@@ -139,7 +139,8 @@ func TestBashStopsAtItsTimeLimit(t *testing.T) {
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		res := bash(t, r, "echo begin; (while :; do echo x >>alive; sleep 0.05; done) & sleep 60; echo never", pygent.BashTimeout(300*time.Millisecond))
 		require.True(t, res.TimedOut)
-		// A shell that outlives its child for a moment says "Terminated".
+		// A shell that lives a moment longer than its child prints
+		// "Terminated".
 		require.True(t, strings.HasPrefix(res.Output, "begin\n"), res.Output)
 		require.NotContains(t, res.Output, "never")
 		before := bash(t, r, "cat alive").Output
@@ -158,7 +159,7 @@ func TestBashKillsWhatIgnoresTerm(t *testing.T) {
 
 func TestBashCancelReturnsWhatIsKnown(t *testing.T) {
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
-		bash(t, r, "true") // the container runs
+		bash(t, r, "true") // start the container
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/x/pygent/internal/guest/confine"
 )
 
-// toolchains are scripts that work where nothing is confined. Each begins in an
-// empty directory, and prints "ok" at its end.
+// toolchains are scripts that work without confinement. Each begins in an empty
+// directory and ends by printing "ok".
 var toolchains = []struct{ name, program, script string }{
 	{"git", "git", `git init -q . && echo a >a && git add a && git commit -qm first && git log --format=%an | grep -qx Included &&
 		git clone -q . ../clone && git -C ../clone log --oneline | grep -q first && git -C ../clone status --short --ignored`},
@@ -77,15 +77,16 @@ if __name__ == "__main__":
 	{"processes", "sh", `sleep 100 & kill $! && ! wait $! && (sleep 0.01; true) && test -r /proc/self/status && ps >/dev/null`},
 }
 
-// sysVersion is a version of a module that the tests are built with.
+// sysVersion is the version of a module that the tests depend on, so that it is
+// there.
 const sysVersion = "v0.49.0"
 
-// requireTools names the variable without which tests of tools that this machine
-// does not have are skipped. scripts/tools.sh installs them all.
+// requireTools names an environment variable. Unless it is set, tests of tools
+// that this machine lacks are skipped. scripts/tools.sh installs all tools.
 const requireTools = "PYGENT_TEST_REQUIRE_TOOLS"
 
-// TestToolchainsWorkWhereTheyAreConfined has a project made and built with the
-// tools of the machine, at every level of protection, as root and as an ordinary
+// TestToolchainsWorkWhereTheyAreConfined makes and builds a project with the
+// machine's tools, at every level of protection, as root and as an ordinary
 // user.
 func TestToolchainsWorkWhereTheyAreConfined(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -100,11 +101,11 @@ func TestToolchainsWorkWhereTheyAreConfined(t *testing.T) {
 
 func testToolchains(t *testing.T) {
 	if cache, err := os.UserCacheDir(); err == nil {
-		t.Setenv("XDG_CACHE_HOME", cache) // where Go's own packages are built once
+		t.Setenv("XDG_CACHE_HOME", cache) // where Go's standard library is built only once
 	}
 	if home, err := os.UserHomeDir(); err == nil {
-		// The tools are those of the user, as are the variables that lead to
-		// them; the configuration of git is not.
+		// The tools belong to the user, and so do the variables that lead to
+		// them. The user's configuration of git is not used.
 		t.Setenv("RUSTUP_HOME", or(os.Getenv("RUSTUP_HOME"), filepath.Join(home, ".rustup")))
 		t.Setenv("GOMODCACHE", or(os.Getenv("GOMODCACHE"), filepath.Join(home, "go", "pkg", "mod")))
 	}
@@ -134,8 +135,8 @@ func testToolchains(t *testing.T) {
 	require.Equal(t, before, tree(t, home))
 }
 
-// publicModules returns a cache of Go's modules that every user can read, with
-// the module that the toolchains get.
+// publicModules returns a cache of Go modules that every user can read, with
+// the module that the toolchains use.
 func publicModules(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "golang.org/x/sys@"+sysVersion).Output()

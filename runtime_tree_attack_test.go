@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// canary is a directory of this machine that nothing in a workspace may reach.
+// canary is a directory of the host that nothing in a workspace may reach.
 type canary struct{ dir, secret string }
 
 func newCanary(t testing.TB) canary {
@@ -23,7 +23,7 @@ func newCanary(t testing.TB) canary {
 	return c
 }
 
-// requireIntact requires that nothing was changed, added or removed.
+// requireIntact fails if anything in the canary was changed, added or removed.
 func (c canary) requireIntact(t testing.TB) {
 	t.Helper()
 	entries, err := os.ReadDir(c.dir)
@@ -34,9 +34,9 @@ func (c canary) requireIntact(t testing.TB) {
 	require.Equal(t, c.secret, string(data))
 }
 
-// delegateAs has the model of a new agent run a script, delegate files, and wait
-// for the task, which runs another script. It returns the results of all calls
-// of the agent, and those of the task's.
+// delegateAs makes an agent whose model runs a script, delegates files to a
+// task, and waits for it. The task runs another script. delegateAs returns the
+// results of all calls of the agent and of the task.
 func delegateAs(t *testing.T, rt pygent.Runtime, script string, files []string, inTask string) (agent, task []string) {
 	t.Helper()
 	model := pygenttest.NewScriptedModel(follow(
@@ -62,8 +62,9 @@ func TestDelegatedFilesDoNotReplaceFilesOfTheHost(t *testing.T) {
 	for _, kind := range runtimeCases() {
 		t.Run(kind.name, func(t *testing.T) {
 			rt, home := kind.new(t), newCanary(t)
-			// In the workspace p/d leads to a directory of the workspace. Seen from
-			// where up is a directory and no link, it leads to the canary.
+			// In the workspace p/d leads to a directory of the workspace. If up
+			// were staged as a directory instead of a link, p/d would lead to
+			// the canary.
 			deep, back := strings.Repeat("a/", 12), strings.Repeat("../", 12)
 			here := strings.TrimPrefix(home.dir, "/")
 			_, task := delegateAs(t, rt,
@@ -80,8 +81,8 @@ func TestDelegatedPathsThroughLinksStayOnTheirSide(t *testing.T) {
 	for _, kind := range runtimeCases() {
 		t.Run(kind.name, func(t *testing.T) {
 			rt, home := kind.new(t), newCanary(t)
-			// In the workspace real/d is a directory; where p/d was staged before,
-			// it is a link to the canary.
+			// In the workspace real/d is a directory. The path p/d, which is
+			// staged first, is a link to the canary.
 			got, seen := delegateAs(t, rt,
 				"mkdir -p real/d p && echo evil >real/d/authorized_keys && ln -s "+home.dir+" p/d && ln -s real q",
 				[]string{"p", "q/d/authorized_keys", "q", "p/d/authorized_keys"}, "find . | sort; cat q/d/authorized_keys")
@@ -93,7 +94,7 @@ func TestDelegatedPathsThroughLinksStayOnTheirSide(t *testing.T) {
 
 func TestDelegatedLinksAreNotReadOnTheHost(t *testing.T) {
 	t.Setenv("PYGENT_TEST_CANARY", "the-key-of-the-host")
-	for _, kind := range runtimeCases()[1:] { // a local command may read what the user may
+	for _, kind := range runtimeCases()[1:] { // without the local runtime, whose commands may read what the user may
 		t.Run(kind.name, func(t *testing.T) {
 			home := newCanary(t)
 			for _, files := range [][]string{{"."}, {"env", "keys"}, {"dir"}} {
@@ -110,8 +111,8 @@ func TestDelegatedLinksAreNotReadOnTheHost(t *testing.T) {
 	}
 }
 
-// switching is a runtime that makes of a path another thing after each export:
-// what a hostile container does between two of them.
+// switching is a runtime that changes a path after each export, as a hostile
+// container can between two exports.
 type switching struct {
 	pygent.Runtime
 	after func(path string)
@@ -172,7 +173,7 @@ func TestAnOddInstructionsFileEndsNothing(t *testing.T) {
 	}
 }
 
-// keptRuntime outlives its agent.
+// keptRuntime is a runtime that its agent does not close.
 type keptRuntime struct{ runtimeWithRanges }
 
 type runtimeWithRanges interface {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireOnDisk requires that a file takes no more than limit bytes of the disk.
+// requireOnDisk requires that a file uses at most limit bytes of disk space.
 func requireOnDisk(t *testing.T, path string, limit int64) {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -14,8 +14,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// write makes a tree of files: a name that ends in a slash is a directory, a
-// content that begins with -> a link.
+// write makes a tree of files. A name that ends in a slash is a directory; a
+// content that begins with -> is a link.
 func write(t *testing.T, dir string, tree map[string]string) {
 	t.Helper()
 	for name, content := range tree {
@@ -32,7 +32,7 @@ func write(t *testing.T, dir string, tree map[string]string) {
 	}
 }
 
-// read is the counterpart of write, with the modes of files and directories.
+// read is the inverse of write, and adds the modes of files and directories.
 func read(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -62,8 +62,8 @@ func read(t *testing.T, dir string) map[string]string {
 	return tree
 }
 
-// seedAndChange lets the commands of a runtime change a workspace in all ways,
-// and tells what it has to be after Cleanup.
+// seedAndChange lets a runtime's commands change a workspace in all ways, and
+// checks the result after Cleanup.
 func seedAndChange(t *testing.T, dir string, start func() pygent.Runtime) {
 	write(t, dir, map[string]string{
 		"kept": "kept", "changed": "old", "deleted": "x", "tool": "#!/bin/sh\necho tool\n", "empty/": "",

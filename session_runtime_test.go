@@ -12,7 +12,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// panickyRuntime is a runtime of a caller's that panics where it is asked.
+// panickyRuntime is an embedder's runtime that panics in some methods.
 type panickyRuntime struct{ pygent.Runtime }
 
 func (panickyRuntime) Describe(context.Context) pygent.RuntimeInfo { panic("no description") }

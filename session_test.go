@@ -18,8 +18,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// converse runs a session on the given input and returns what it shows after
-// the banner.
+// converse runs a session with the given input. It returns what the session
+// shows after the banner.
 func converse(t *testing.T, input string, model pygent.Model, opts ...pygent.Option) (shown string, agent *pygent.Agent) {
 	t.Helper()
 	var out strings.Builder
@@ -30,7 +30,7 @@ func converse(t *testing.T, input string, model pygent.Model, opts ...pygent.Opt
 	return shown, agent
 }
 
-// userMessages returns what the user said, as the model got it.
+// userMessages returns what the user said, as the model received it.
 func userMessages(a *pygent.Agent) []string {
 	var all []string
 	for _, m := range a.History().Messages() {
@@ -191,13 +191,14 @@ func TestSessionResumesNothingAfterAReply(t *testing.T) {
 	require.Equal(t, "A\n(nothing was interrupted: the last reply ended the turn)\n", shown)
 }
 
-// panicky is a runtime that panics where a session asks it for something.
+// panicky is a runtime that panics in Start and Describe.
 type panicky struct{ nowhere }
 
 func (panicky) Start(context.Context) error                 { panic("in start") }
 func (panicky) Describe(context.Context) pygent.RuntimeInfo { panic("in describe") }
 
-// awaited is what a session shows. It does something when that holds a text.
+// awaited collects what a session shows, and calls a function once that
+// contains a text.
 type awaited struct {
 	mu    sync.Mutex
 	shown strings.Builder
@@ -233,8 +234,8 @@ func TestSessionSurvivesItsRuntime(t *testing.T) {
 	require.Contains(t, out.String(), "error: system message: panic: in describe")
 }
 
-// lateStart is a runtime that starts when its container does, whatever its context
-// says.
+// lateStart is a runtime whose Start ignores its context and returns when
+// started is closed.
 type lateStart struct {
 	nowhere
 	started chan struct{}
@@ -247,7 +248,7 @@ func (e lateStart) Start(context.Context) error {
 
 func TestSessionDoesNotWaitForAStartThatIgnoresItsContext(t *testing.T) {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt) // what it begins is not the bubble's
+	signal.Notify(signals, os.Interrupt) // outside of the bubble, so that its goroutine does not belong to the bubble
 	defer signal.Stop(signals)
 	synctest.Test(t, func(t *testing.T) {
 		rt := lateStart{started: make(chan struct{})}

@@ -33,7 +33,7 @@ func crash(t *testing.T, kind string) {
 	require.Equal(t, -1, cmd.ProcessState.ExitCode(), "%s", out)
 }
 
-// TestCrashingProcess is the body of that process.
+// TestCrashingProcess is the process that crash starts.
 func TestCrashingProcess(t *testing.T) {
 	kind := os.Getenv("PYGENT_TEST_CRASH")
 	if kind == "" {
@@ -57,7 +57,8 @@ func TestCrashingProcess(t *testing.T) {
 	select {}
 }
 
-// childProcess starts this test binary as a process with a part to play.
+// childProcess returns a command that runs this test binary as one of the parts
+// in TestPartOfAChild.
 func childProcess(t *testing.T, part string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPartOfAChild$", "-test.v")
@@ -65,7 +66,7 @@ func childProcess(t *testing.T, part string) *exec.Cmd {
 	return cmd
 }
 
-// TestPartOfAChild is the body of those processes.
+// TestPartOfAChild is the process that childProcess starts.
 func TestPartOfAChild(t *testing.T) {
 	onVolume := []pygent.RuntimeOption{pygent.WithImage(testBusyboxImage()), pygent.WithSharedFiles(false)}
 	switch os.Getenv("PYGENT_TEST_PART") {
@@ -98,8 +99,9 @@ func TestPartOfAChild(t *testing.T) {
 	}
 }
 
-// TestGuestIsCopiedWhereNoCacheIsOursAlone has no home, and in the directory for
-// temporary files a cache of another user's; then a cache that others may write.
+// TestGuestIsCopiedWhereNoCacheIsOursAlone has no home directory, and in the
+// temporary directory a cache of another user. It then has a cache that others
+// may write.
 func TestGuestIsCopiedWhereNoCacheIsOursAlone(t *testing.T) {
 	requireDocker(t)
 	temp := t.TempDir()
@@ -121,8 +123,8 @@ func TestGuestIsCopiedWhereNoCacheIsOursAlone(t *testing.T) {
 	require.Empty(t, entries(t, filepath.Join(open, "pygent")))
 }
 
-// TestRescuedWorkspaceSurvivesTheNextProcess has a workspace that cannot be brought
-// back: the error says that it is kept in a volume.
+// TestRescuedWorkspaceSurvivesTheNextProcess has a workspace that cannot be
+// copied back. The error says which volume still holds it.
 func TestRescuedWorkspaceSurvivesTheNextProcess(t *testing.T) {
 	engine := testEngine(t)
 	out, err := childProcess(t, "lose the workspace").CombinedOutput()
@@ -144,8 +146,8 @@ func TestRescuedWorkspaceSurvivesTheNextProcess(t *testing.T) {
 	requireRescue(t, found[i].String(), name)
 }
 
-// TestVolumeThatWasBroughtBackIsSafeToRemove has a volume that is in use when the
-// workspace has come back from it.
+// TestVolumeThatWasBroughtBackIsSafeToRemove has a volume that is still in use
+// after the workspace was copied back from it.
 func TestVolumeThatWasBroughtBackIsSafeToRemove(t *testing.T) {
 	th := newThings(t)
 	self := machines{t.TempDir()}.at(t, "a", "")
@@ -167,8 +169,8 @@ func TestVolumeThatWasBroughtBackIsSafeToRemove(t *testing.T) {
 	require.NoError(t, th.engine.VolumeRemove(t.Context(), name, false))
 }
 
-// TestProcessesThatStartAndSweepAtOnce has some start and end runtimes while others
-// sweep all the time.
+// TestProcessesThatStartAndSweepAtOnce has processes that start and end
+// runtimes while others sweep all the time.
 func TestProcessesThatStartAndSweepAtOnce(t *testing.T) {
 	engine := testEngine(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -179,7 +181,7 @@ func TestProcessesThatStartAndSweepAtOnce(t *testing.T) {
 		}
 	})
 	for range 3 {
-		cmd := childProcess(t, "start and end") // each sweeps itself as it starts
+		cmd := childProcess(t, "start and end") // each also sweeps when it starts
 		starters.Go(func() {
 			out, err := cmd.CombinedOutput()
 			assert.NoError(t, err, "%s", out)
@@ -202,7 +204,7 @@ func TestPruneRemovesWhatACrashLeft(t *testing.T) {
 			alive := newTestRuntime(t, pygent.NewLocalRuntime)
 			require.NoError(t, alive.WriteFile(t.Context(), "f", []byte("in use")))
 			crash(t, kind)
-			require.Eventually(t, func() bool { // its containers end by themselves
+			require.Eventually(t, func() bool { // the dead process's containers end by themselves
 				found, err := pygent.Leftovers(t.Context(), where)
 				require.NoError(t, err)
 				return !slices.ContainsFunc(found, func(l pygent.Leftover) bool { return l.Kind == "container" && l.Ours })
@@ -219,7 +221,7 @@ func TestPruneRemovesWhatACrashLeft(t *testing.T) {
 	}
 }
 
-// sureOnes returns what is surely left over, by kind.
+// sureOnes returns what is certainly left over, by kind.
 func sureOnes(t *testing.T, where pygent.RuntimeOption) map[string][]pygent.Leftover {
 	t.Helper()
 	found, err := pygent.Leftovers(t.Context(), where)
@@ -242,20 +244,20 @@ func TestNextProcessSweepsWhatACrashLeft(t *testing.T) {
 		return found
 	}
 	crash(t, "local")
-	first := workspaces() // and a directory for temporary files, where commands are confined
+	first := workspaces() // also a temporary directory, if commands are confined
 	require.NotEmpty(t, first)
 	crash(t, "local, without a sweep")
 	require.Subset(t, workspaces(), first)
 	require.Len(t, workspaces(), 2*len(first))
-	crash(t, "local") // sweeps, and then leaves a workspace of its own
+	crash(t, "local") // sweeps first, and then leaves its own workspace
 	last := workspaces()
 	require.Len(t, last, len(first))
 	require.NotSubset(t, last, first)
 }
 
-// TestSweepLeavesDirectoriesOfOthers has directories with a name like ours: an
-// empty one, which is older than any that is being made, and a workspace that the
-// user has renamed.
+// TestSweepLeavesDirectoriesOfOthers has directories with names like ours: an
+// empty one that is too old to be in the making, and a workspace that the user
+// has renamed.
 func TestSweepLeavesDirectoriesOfOthers(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

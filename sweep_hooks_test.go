@@ -9,7 +9,8 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// WithTestOwner makes a runtime that of another process, perhaps elsewhere.
+// WithTestOwner makes a runtime belong to another process, perhaps one on
+// another machine.
 func WithTestOwner(self *owner.Self) RuntimeOption {
 	return runtimeOption{"", func(o *runtimeOptions) { o.ownedBy = self }}
 }

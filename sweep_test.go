@@ -24,10 +24,11 @@ import (
 	"github.com/x/pygent/internal/owner"
 )
 
-// machines makes owners as the processes of one user on several machines are.
+// machines makes owners for processes of one user on several machines.
 type machines struct{ state string }
 
-// at is a process on a machine since one of its boots.
+// at returns a process on a machine in one of its boots; "" is the current
+// boot.
 func (m machines) at(t *testing.T, machine, boot string) *owner.Self {
 	t.Helper()
 	p := owner.ThisPlace()
@@ -40,29 +41,29 @@ func (m machines) at(t *testing.T, machine, boot string) *owner.Self {
 	return self
 }
 
-// dead returns a process of an earlier boot, and a living one of the same user and
-// machine.
+// dead returns a process of an earlier boot and a living one, of the same user
+// on the same machine.
 func dead(t *testing.T) (gone, alive *owner.Self) {
 	t.Helper()
 	m := machines{t.TempDir()}
 	return m.at(t, "a", "earlier"), m.at(t, "a", "")
 }
 
-// thing is a container or a volume of the tests' own on the engine.
+// thing is a container or a volume that the tests made on the engine.
 type thing struct{ kind, name string }
 
 // things makes containers and volumes, and removes them at the end.
 type things struct {
 	t      *testing.T
 	engine *client.Client
-	id     string // in the names of all
+	id     string // part of all their names
 }
 
 func newThings(t *testing.T) *things {
 	return &things{t, testEngine(t), strings.ToLower(rand.Text()[:12])}
 }
 
-// container makes a container that does not run.
+// container makes a container without starting it.
 func (th *things) container(name, image string, labels map[string]string, mounts ...mount.Mount) thing {
 	th.t.Helper()
 	made, err := th.engine.ContainerCreate(th.t.Context(),
@@ -83,7 +84,7 @@ func (th *things) volume(name string, labels map[string]string) thing {
 	return thing{owner.Volume, name}
 }
 
-// of makes a container and a volume as an owner's runtime does.
+// of makes a container and a volume like those of an owner's runtime.
 func (th *things) of(self *owner.Self, holds owner.Holds) []thing {
 	th.t.Helper()
 	id := th.id + strings.ToLower(rand.Text()[:12])
@@ -94,7 +95,7 @@ func (th *things) of(self *owner.Self, holds owner.Holds) []thing {
 	}
 }
 
-// left returns which of the things are still there.
+// left returns the things that still exist.
 func (th *things) left(all []thing) []thing {
 	th.t.Helper()
 	return slices.DeleteFunc(slices.Clone(all), func(x thing) bool {
@@ -109,7 +110,7 @@ func (th *things) left(all []thing) []thing {
 	})
 }
 
-// listed returns what Leftovers says of things.
+// listed returns what Leftovers reports of the given things.
 func (th *things) listed(self *owner.Self, of ...thing) []pygent.Leftover {
 	th.t.Helper()
 	all, err := pygent.Leftovers(th.t.Context(), pygent.WithTestOwner(self), pygent.WithDocker(pygent.DockerRequired))
@@ -153,8 +154,8 @@ func TestSweepLeavesWhatHoldsAWorkspace(t *testing.T) {
 	require.False(t, alive.Saved(work.name))
 }
 
-// TestMachinesWithEqualNamesLeaveEachOtherAlone has two machines of one name, and
-// even with one home, on one engine.
+// TestMachinesWithEqualNamesLeaveEachOtherAlone has two machines with the same
+// name, and in one case the same home, that use one engine.
 func TestMachinesWithEqualNamesLeaveEachOtherAlone(t *testing.T) {
 	th := newThings(t)
 	home := machines{t.TempDir()}
@@ -172,8 +173,9 @@ func TestMachinesWithEqualNamesLeaveEachOtherAlone(t *testing.T) {
 	require.Empty(t, th.left(of))
 }
 
-// TestLabelsOfAnImageMakeNothingOurs has images that carry labels of ours: made up
-// ones, of an earlier version, and the whole set of a container that was committed.
+// TestLabelsOfAnImageMakeNothingOurs uses images with labels like ours:
+// invented ones, those of an earlier version, and all labels of a committed
+// container.
 func TestLabelsOfAnImageMakeNothingOurs(t *testing.T) {
 	th := newThings(t)
 	gone, alive := dead(t)
@@ -236,8 +238,8 @@ func TestSweepLeavesWhatIsInUse(t *testing.T) {
 	require.Equal(t, []thing{mounted}, th.left(used))
 }
 
-// TestContainerStartedAfterTheListIsNotRemoved has a leftover that somebody starts
-// before it is removed.
+// TestContainerStartedAfterTheListIsNotRemoved has a leftover container that
+// somebody starts before the sweep removes it.
 func TestContainerStartedAfterTheListIsNotRemoved(t *testing.T) {
 	th := newThings(t)
 	gone, alive := dead(t)

@@ -11,10 +11,10 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// hundred is what each call of the models here costs.
+// hundred is what each model call costs here.
 var hundred = pygent.Usage{PromptTokens: 90, CompletionTokens: 10}
 
-// spender calls tools for ever, and pays for it.
+// spender calls tools without end, and each call costs hundred.
 func spender() pygenttest.Reply {
 	n := 0
 	return pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
@@ -23,7 +23,7 @@ func spender() pygenttest.Reply {
 	})
 }
 
-// byPrompt returns the tasks of an agent, at rest, by their prompts.
+// byPrompt returns an agent's tasks by their prompts, once they are at rest.
 func byPrompt(t *testing.T, agent *pygent.Agent) map[string]pygent.TaskStatus {
 	t.Helper()
 	all, err := agent.Tasks().Tasks(t.Context())
@@ -39,7 +39,7 @@ func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 	all := pygenttest.Call("task_status", map[string]any{"wait": 60}).WithUsage(hundred)
 	for name, tt := range map[string]struct {
 		limits pygent.Limits
-		want   []string // of the tasks, in the order of their start
+		want   []string // descriptions of the tasks, in the order of their start
 	}{
 		"a quarter each": {pygent.Limits{}, []string{
 			"error: 1300 tokens are spent, of 1250", "error: 1300 tokens are spent, of 1250"}},
@@ -57,7 +57,7 @@ func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 					return callBash("true").WithUsage(hundred)
 				}).WithGate(gate), spender()).On("Two", callBash("true").WithUsage(hundred), spender()).RepeatLast()
 			next, err := pygent.NewTool("next", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
-				close(gate) // so that One has its share before Two
+				close(gate) // only now, so that One gets its share before Two
 				<-begun
 				return "", nil
 			})

@@ -136,10 +136,10 @@ func TestWaitRefusesToWaitForItsCaller(t *testing.T) {
 	require.Contains(t, inHandler, pygent.TaskRunning)
 }
 
-// stuck is a runtime whose Cleanup returns once it is free.
+// stuck is a runtime whose Cleanup blocks until free is closed.
 type stuck struct {
 	hollow
-	called chan struct{} // closed by Cleanup, if there is one
+	called chan struct{} // if not nil, Cleanup closes it
 	free   chan struct{}
 }
 
@@ -210,7 +210,8 @@ func TestWaitAndCloseWhileTheEventsOfTheRunAreRangedOver(t *testing.T) {
 	require.Equal(t, pygent.TaskFinished, state)
 }
 
-// deafUpload is a runtime with a file, and makes runtimes that never take one.
+// deafUpload is a runtime with a file. The runtimes that it makes for tasks
+// never finish an upload.
 type deafUpload struct {
 	hollow
 	free, cleaned chan struct{}

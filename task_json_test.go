@@ -15,8 +15,8 @@ import (
 
 var fieldName = regexp.MustCompile(`"([^"\\]+)":`)
 
-// roundTrip encodes a value, decodes it, and requires the same value and names
-// in snake_case. It returns the JSON.
+// roundTrip encodes a value and decodes it again. It requires the same value,
+// and names in snake_case. It returns the JSON.
 func roundTrip[T any](t *testing.T, value T) string {
 	t.Helper()
 	data, err := json.Marshal(value)
@@ -33,7 +33,7 @@ func roundTrip[T any](t *testing.T, value T) string {
 }
 
 func TestTaskValuesReadBack(t *testing.T) {
-	// Tasks as they come: done, asking, timed out, failed before and in their run.
+	// Tasks that are done, ask, timed out, and failed before or in their run.
 	rt := localRuntime(t)
 	require.NoError(t, rt.WriteFile(t.Context(), "f", []byte("x")))
 	var spec pygent.TaskSpec

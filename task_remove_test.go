@@ -10,7 +10,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// shutting is a runtime whose files are read until it is cleaned up.
+// shutting is a runtime whose ExportFile blocks until Cleanup is called.
 type shutting struct {
 	hollow
 	reading, closed chan struct{}

@@ -13,10 +13,10 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// gatedExport is a runtime whose files can be had once its gate is open.
+// gatedExport is a runtime whose ExportFile blocks until its gate is open.
 type gatedExport struct {
 	pygent.Runtime
-	asked chan struct{} // one value for each ExportFile
+	asked chan struct{} // gets a value at each ExportFile
 	gate  chan struct{}
 	err   error
 }
@@ -44,7 +44,7 @@ func newGatedExport(t *testing.T, err error) gatedExport {
 	return gatedExport{Runtime: rt, asked: make(chan struct{}, 2), gate: make(chan struct{}), err: err}
 }
 
-// startLater starts a task in a goroutine of its own.
+// startLater starts a task in another goroutine.
 func startLater(ctx context.Context, m *pygent.TaskManager, prompt string, rt pygent.Runtime, opts ...pygent.TaskOption) chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -129,7 +129,7 @@ func TestStartIsNotSpoiledByAnotherThatFails(t *testing.T) {
 	second := startLater(t.Context(), m, "go", rt, opts...)
 	cancel()
 	require.ErrorIs(t, <-first, context.Canceled)
-	<-rt.asked // the second one tries itself
+	<-rt.asked // the second start tries for itself
 	close(rt.gate)
 	require.ErrorContains(t, <-second, "the disk is full")
 	_, err := m.Status(t.Context(), "mine")
@@ -170,7 +170,7 @@ func TestRefusedStartLeavesNothing(t *testing.T) {
 	status, err := m.Status(t.Context(), hanging)
 	require.NoError(t, err)
 	names = append(names, status.Persona.Name)
-	require.NoError(t, model.WaitRequests(t.Context(), 2)) // its workspace is there
+	require.NoError(t, model.WaitRequests(t.Context(), 2)) // by then the task's workspace exists
 	entries, err := os.ReadDir(tmp)
 	require.NoError(t, err)
 	for i := range 4 {

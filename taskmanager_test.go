@@ -21,7 +21,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// newTasks makes a manager whose agents ask model, and that ends with the test.
+// newTasks makes a manager whose agents use model. It is closed at the end of
+// the test.
 func newTasks(t *testing.T, model pygent.Model, opts ...pygent.TaskManagerOption) *pygent.TaskManager {
 	t.Helper()
 	m, err := pygent.NewTaskManager(append([]pygent.TaskManagerOption{
@@ -142,7 +143,7 @@ func TestTaskStatusReadsInWords(t *testing.T) {
 	require.Equal(t, "running", pygent.TaskStatus{State: pygent.TaskRunning}.String())
 }
 
-// crowd is a model that knows how many ask it at once.
+// crowd is a model that counts concurrent calls.
 type crowd struct {
 	now, most atomic.Int64
 	gate      chan struct{}
@@ -270,7 +271,7 @@ func TestTaskGoesOnAtAMessage(t *testing.T) {
 	status := waitTask(t, m, id)
 	require.Equal(t, &pygent.Question{Prompt: "Which?", Options: []string{"a", "b"}}, status.Question())
 
-	for range 2 { // the second is the first, repeated
+	for range 2 { // the second message repeats the first one
 		require.NoError(t, m.Send(t.Context(), id, "b", pygent.WithMessageID("answer")))
 		status = waitTask(t, m, id)
 	}
@@ -376,7 +377,8 @@ func TestTaskProfileBringsWhatASpecMayNotHold(t *testing.T) {
 	require.ErrorContains(t, err, `no task profile "nope"; the profiles are: `)
 }
 
-// remote is a runtime of nobody's kind; made counts those made like it.
+// remote is a runtime of a kind that pygent does not know. made counts the
+// runtimes that it made for tasks.
 type remote struct {
 	pygent.Runtime
 	made *atomic.Int64
@@ -539,7 +541,7 @@ func TestDeafTaskGivesUpItsRoom(t *testing.T) {
 		require.Equal(t, "timeout after 1m0s", waitTask(t, m, bad).String())
 		require.Equal(t, pygent.TaskFinished, waitTask(t, m, good).State)
 		close(free)
-		synctest.Wait() // else Close may find that the tool has not returned
+		synctest.Wait() // otherwise Close may find that the tool has not returned
 		require.NoError(t, m.Close())
 	})
 }
@@ -592,7 +594,7 @@ func TestContainersOfTasksRunAtOnce(t *testing.T) {
 	up.Add(n)
 	meet := pygenttest.Func(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		up.Done()
-		up.Wait() // until the commands of all have run
+		up.Wait() // until the commands of all tasks have run
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{Name: "stop"})}, nil
 	})
 	m := newTasks(t, pygenttest.NewScriptedModel().On("task", callBash("cat /proc/sys/kernel/hostname > name; cat name"), meet), pygent.MaxTasks(n))

@@ -18,7 +18,7 @@ import (
 	"github.com/x/pygent"
 )
 
-// toolBench is a local runtime with the built-in tools on it.
+// toolBench is a local runtime and the built-in tools that use it.
 type toolBench struct {
 	*testing.T
 	rt  pygent.Runtime
@@ -114,7 +114,7 @@ func TestBashRefuses(t *testing.T) {
 	}
 }
 
-// stubRuntime is a runtime whose commands do what a test says.
+// stubRuntime is a runtime whose commands are a function of the test.
 type stubRuntime struct {
 	nowhere
 	bash func(cmd string, o pygent.BashOptions) (pygent.BashResult, error)
@@ -204,8 +204,8 @@ func fileMode(t *testing.T, name string) fs.FileMode {
 func TestEditFileReplacesTheOnlyOccurrence(t *testing.T) {
 	tests := []struct {
 		name, text, old, new string
-		want                 string // "" when it is an error
-		says                 string // of the result or the error
+		want                 string // "" if an error is expected
+		says                 string // part of the result or of the error
 	}{
 		{"once", "a\nb\nc\n", "b", "B", "a\nB\nc\n", "at line 2"},
 		{"several lines", "a\nb\nc\n", "a\nb", "x", "x\nc\n", "at line 1"},
@@ -258,7 +258,7 @@ func TestEditFileReplacesTheOnlyOccurrence(t *testing.T) {
 
 func TestDownloadFileReadsInPieces(t *testing.T) {
 	const piece = 256 << 10
-	// The pieces end within a character, at several places of it.
+	// The pieces split a character at different places.
 	for shift := range 4 {
 		t.Run(fmt.Sprint("shift ", shift), func(t *testing.T) {
 			b := newToolBench(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jobs notes how long it was asked to wait for output.
+// jobs records how long it was asked to wait for output.
 type jobs struct {
 	JobRunner
 	Runtime

@@ -13,8 +13,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// shownTools runs an agent for one step and returns what its model was told of
-// the tools, by name.
+// shownTools runs an agent for one step, and returns the tools that its model
+// was given, by name.
 func shownTools(t *testing.T, opts ...pygent.Option) map[string]pygent.ToolSpec {
 	t.Helper()
 	shown := map[string]pygent.ToolSpec{}
@@ -29,7 +29,7 @@ func shownTools(t *testing.T, opts ...pygent.Option) map[string]pygent.ToolSpec 
 	return shown
 }
 
-// requirePortable fails for keywords and forms that some provider refuses.
+// requirePortable fails for keywords and forms that some provider rejects.
 func requirePortable(t *testing.T, path string, v any) {
 	t.Helper()
 	schema, ok := v.(map[string]any)
@@ -133,8 +133,8 @@ func TestMoreToolsThanProvidersTakeEndTheRun(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A provider bills what stands before the conversation with every request that
-// misses its cache, and reads it with every request.
+// A provider processes the prompt and the tools with every request, and bills
+// them whenever they are not in its cache.
 func TestPromptAndToolsStayWithinTenKilobytes(t *testing.T) {
 	specs := shownTools(t)
 	info := pygent.PromptInfo{Runtime: pygent.RuntimeInfo{Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash"}}
@@ -148,7 +148,7 @@ func TestPromptAndToolsStayWithinTenKilobytes(t *testing.T) {
 	require.LessOrEqual(t, size+len(pygent.DefaultPrompt(info)), 10_000)
 }
 
-// rich is a schema as generators of other languages write them.
+// rich is a schema as generators in other languages write it.
 const rich = `{"$schema":"https://json-schema.org/draft/2020-12/schema","$ref":"#/$defs/In","$defs":{
 	"Color":{"enum":["red","green"],"type":"string"},
 	"In":{"title":"In","type":"object","required":["color"],"additionalProperties":false,"properties":{

@@ -82,14 +82,14 @@ func TestCollectSaysWhereFilesWentAndWhetherTheyMayChange(t *testing.T) {
 		func(id string) pygenttest.Reply {
 			return pygenttest.Call("collect_file", map[string]any{"task_id": id, "path": "out/f"})
 		},
-		always(stop), always(stop))).RepeatLast(). // the first is refused while the task is at work
+		always(stop), always(stop))).RepeatLast(). // the first one is refused while the task is running
 		On("Write", callBash("mkdir out; echo x > out/f; pwd"), pygenttest.Text("").WithGate(gate))
 	var agent *pygent.Agent
 	var where string
 	hear, err := pygent.NewTool("hear", "", func(ctx context.Context, _ pygent.Runtime, in struct {
 		ID string `json:"id"`
 	}) (string, error) {
-		err := model.WaitRequests(ctx, 4) // two of each: the file is written
+		err := model.WaitRequests(ctx, 4) // two requests each, so the task has written the file
 		messages, failed := agent.Tasks().TaskHistory(ctx, in.ID)
 		require.NoError(t, failed)
 		where = messages[len(messages)-1].Content
@@ -101,7 +101,8 @@ func TestCollectSaysWhereFilesWentAndWhetherTheyMayChange(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `^copied out/f of task .* to out/f; the task is still running, so this may not be its last state$`, results(agent)[2])
 
-	// The model of a task on this machine knows its workspace by another name.
+	// On this machine, the task's model knows its workspace by another path
+	// than /workspace.
 	id := startedTask(agent.History().Messages())
 	dir := strings.TrimSpace(where[strings.LastIndexByte(strings.TrimSpace(where), 10)+1:])
 	require.NoError(t, agent.Tasks().CollectFile(t.Context(), agent.Runtime(), id, dir+"/out", ""))

@@ -23,8 +23,8 @@ func wait(id string) pygenttest.Reply {
 	return pygenttest.Call("task_status", map[string]any{"task_id": id, "wait": 60})
 }
 
-// follow gives the replies in turn; each may use the id of the task that the
-// first call of delegate_task in the conversation started.
+// follow gives the replies one after another. Each may use the id of the first
+// task that the conversation started with delegate_task.
 func follow(replies ...func(id string) pygenttest.Reply) pygenttest.Reply {
 	var mu sync.Mutex
 	next := 0
@@ -52,7 +52,7 @@ func always(r pygenttest.Reply) func(string) pygenttest.Reply {
 	return func(string) pygenttest.Reply { return r }
 }
 
-// notices returns what the conversation was told of tasks that ended.
+// notices returns what the conversation was told of ended tasks.
 func notices(messages []pygent.Message) []string {
 	var all []string
 	for _, m := range messages {
@@ -254,7 +254,8 @@ func TestTimeOfTheParentBoundsItsTasks(t *testing.T) {
 	})
 }
 
-// hollow is a runtime that does nothing, and makes others that do nothing.
+// hollow is a runtime that does nothing, and makes more such runtimes for
+// tasks.
 type hollow struct{ nowhere }
 
 func (hollow) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return hollow{}, nil }

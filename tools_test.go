@@ -15,7 +15,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// sayTool is a plain tool that returns the text it always says.
+// sayTool is a tool that always returns the same text.
 func sayTool(text string) pygent.ToolFunc {
 	return func(context.Context, pygent.Runtime, map[string]any) (string, error) { return text, nil }
 }
@@ -251,7 +251,7 @@ func TestArgumentErrorsArePrecise(t *testing.T) {
 	}, sayTool("picked")))
 	tests := []struct {
 		name, tool, args string
-		want             []string // of the error; none means that there is none
+		want             []string // parts of the error; nil if no error is expected
 	}{
 		{"all there", "search", `{"query":"x","limit":2,"tags":["a"],"range":{"from":1.5},"labels":{"l":true}}`, nil},
 		{"space around", "search", " {\"query\":\"x\"}\n", nil},

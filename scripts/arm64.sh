@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Runs the tests of the local runtime, of the guest and of its supervision for
-# arm64, under qemu-user: with the guest as a program of its own, which the
-# kernel starts under qemu, and without, where the guest has to run inside the
-# test's process.
+# Runs the arm64 tests of the local runtime, the guest and its supervision under
+# qemu-user, in two ways. In one, the kernel starts arm64 programs under qemu, so
+# the guest is a separate process. In the other it does not, so the guest has to
+# run inside the test's process.
 #
-# qemu is registered with the kernel in a user namespace of its own: nobody else
-# on this machine sees it.
+# qemu is registered with the kernel in a separate user namespace, which nobody
+# else on this machine sees.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-# How long the tests of one package may take, in seconds.
+# The time limit for the tests of one package, in seconds.
 patience=60
 qemu=qemu-aarch64-static
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The header of a program for Linux on arm64, and which of its bits count.
+# The first bytes of a Linux program for arm64, and a mask of the bits to compare.
 magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
 mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
 
@@ -27,12 +27,13 @@ registered() {
 	unshare --user --map-root-user --mount sh -c "$script" ":pygent-arm64:M::$magic:$mask:$(command -v $qemu):F" timeout -k 5 "$patience" "$@"
 }
 
-# unregistered runs one where the kernel does not.
+# unregistered runs a command under qemu where the kernel does not know qemu.
 unregistered() { timeout -k 5 "$patience" $qemu "$@"; }
 
 build() { GOARCH=arm64 CGO_ENABLED=0 go test -c -o "$work/$1" "$2"; }
 
-# run WAY NAME PACKAGE TESTS runs the tests of a package that match.
+# run WAY NAME PACKAGE TESTS runs the tests of PACKAGE that match TESTS. WAY is
+# registered or unregistered; NAME names the test program.
 run() {
 	local way=$1 binary=$work/$2
 	[ -e "$binary" ] || build "$2" "$3"
@@ -40,10 +41,11 @@ run() {
 		awk -f scripts/test.awk
 }
 
-# The containers of the tests have programs of this machine's architecture, and
-# so are left out. So are many commands at once, because the emulator fails to
-# start some of them, and what gets away by setsid: the emulator does not give
-# the guest its orphans, and without them it promises nothing of these.
+# Left out are:
+# - tests with containers, whose programs are for this machine's architecture;
+# - tests with many concurrent commands, some of which the emulator fails to start;
+# - tests with processes that escape by setsid. The emulator does not support
+#   subreapers, without which the guest does not promise to find such processes.
 guest='^Test(HelloTellsWhereItRuns|CommandResults|OrderOfBothStreamsIsTrue|EnvironmentAndDirectory|LargeScripts|OutputIsBoundedAndSpilled|CancelKillsAndReturnsOutput|FilesAreWrittenAndRead|FilesOutsideTheWorkspaceAreRefused|DirectoriesAreUploadedAndExported)$/^local$'
 root='^TestBash(ReportsOutputAndStatus|StopsAtItsTimeLimit|KillsWhatIgnoresTerm|CancelReturnsWhatIsKnown|ReturnsAlthoughAChildHoldsThePipe|BoundsOutput|RunsScriptsOfAnySize|Directory)$/^local$|^TestLocalTellsWhatItCannotDo$'
 

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Makes a Docker Engine answer.
+# Starts a Docker Engine if none answers.
 #
-#   engine.sh start    does nothing when one answers; otherwise installs what is
-#                      missing (Debian, Ubuntu) and starts dockerd by hand, for
-#                      machines without an init system
+#   engine.sh start    does nothing if an engine answers. Otherwise it installs
+#                      what is missing (on Debian and Ubuntu) and starts dockerd
+#                      itself, so it works without an init system.
 #   engine.sh stop     stops the dockerd that start has started, and no other
-#   engine.sh status   succeeds when an engine answers
+#   engine.sh status   succeeds if an engine answers
 #
 # Environment:
-#   PYGENT_ENGINE_DIR     keep everything of the engine, its socket included, in
-#                         this directory, apart from the machine's own engine
-#   PYGENT_DOCKERD_FLAGS  more flags for dockerd
+#   PYGENT_ENGINE_DIR     a directory for all files of the engine, including its
+#                         socket, so that it is separate from the machine's own
+#   PYGENT_DOCKERD_FLAGS  additional flags for dockerd
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-# How long dockerd may take to answer, in seconds.
+# The time limit for dockerd to answer or end, in seconds.
 patience=60
 
 if [ -n "${PYGENT_ENGINE_DIR:-}" ]; then
@@ -42,10 +42,11 @@ ours() {
 	pid=$(cat "$pid_file" 2>/dev/null) && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ] && echo "$pid"
 }
 
-# any_dockerd succeeds when a dockerd runs, whoever started it.
+# any_dockerd succeeds if any dockerd runs, whoever started it.
 any_dockerd() { cat /proc/[0-9]*/comm 2>/dev/null | grep -qx dockerd; }
 
-# await waits until the engine answers, or the process given has ended.
+# await PID waits until the engine answers. It fails if the process PID ends
+# before that, or the time limit is reached.
 await() {
 	local until=$((SECONDS + patience))
 	while [ "$SECONDS" -lt "$until" ]; do
@@ -56,14 +57,13 @@ await() {
 	return 1
 }
 
-# mount_cgroups gives the kernel's control groups a place where no init system
-# has done it.
+# mount_cgroups mounts the control groups if no init system has done so.
 mount_cgroups() {
 	grep -q ' cgroup2\? ' /proc/mounts || as_root mount -t cgroup2 cgroup2 /sys/fs/cgroup
 }
 
 # launch starts dockerd, detached from this script, and waits until it answers.
-# The engine picks its storage driver: overlay2 wherever the file system can.
+# The engine chooses its storage driver: overlay2 if the file system supports it.
 launch() {
 	local command
 	printf -v command '%q ' dockerd "${flags[@]}" "$@"
@@ -81,7 +81,7 @@ launch() {
 
 install_engine() {
 	need dockerd docker.io iptables
-	# Newer releases have the client in a package of its own.
+	# Newer releases have the client in a separate package.
 	need docker docker-cli
 	need iptables iptables
 }
@@ -97,7 +97,8 @@ start() {
 	esac
 	[ "$(uname -s)" = Linux ] || die "no Docker Engine answers: start Docker Desktop or its like"
 	install_engine
-	# A package may have started its service just now, or long ago for others.
+	# A service may run that the new package has just started, or one that has
+	# been running for other users.
 	if [ -z "${PYGENT_ENGINE_DIR:-}" ] && any_dockerd; then
 		await $$ && return
 		die "an engine runs, but does not answer this user: add yourself to the group docker, or run as root"
@@ -106,8 +107,8 @@ start() {
 	as_root sh -c ": >'$log'"
 	say "starting dockerd, log in $log"
 	if ! launch "${more_flags[@]}"; then
-		# Kernels without netfilter: containers get no network then, nor do our
-		# tests need one.
+		# Kernels without netfilter cannot give containers a network. The tests
+		# do not need one.
 		say "dockerd did not start; trying without a network bridge"
 		if ! launch --bridge=none --iptables=false "${more_flags[@]}"; then
 			as_root tail -n 30 "$log" >&2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Attacks the runtimes from within, in a container of this machine, in one of a
-# remote engine, and in a confined process: all attacks that are written down, and
-# then random trees of hostile names, links and races for ESCAPE_TIME (default a
-# minute). Fails when one of them gets out, or is skipped.
+# Attacks the runtimes from within: in a container on this machine, in a container
+# on a remote engine, and in a confined process. It runs all attacks of the tests,
+# and then random trees of hostile names, links and races for ESCAPE_TIME (default
+# one minute). It fails if an attack succeeds or is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

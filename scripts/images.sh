@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the images that the tests run commands in, where the engine lacks them:
+# Makes the images in which the tests run commands, unless the engine has them:
 # a Debian with bash, python3 and git, and a busybox with little more than
-# /bin/sh. With the argument "clients" also that Debian with the clients of
-# package registries: curl, wget, pip and npm. They are built from Debian packages,
-# because a registry may be out of reach. Their file systems are kept in a cache,
-# so that the next time is quick.
+# /bin/sh. With the argument "clients", it also makes that Debian with clients of
+# package registries: curl, wget, pip and npm. The images are built from Debian
+# packages, because no image registry may be reachable. Their file systems are
+# cached, so that the next run is quick.
 #
 # Environment: PYGENT_TEST_IMAGE, PYGENT_TEST_BUSYBOX_IMAGE and
 # PYGENT_TEST_CLIENTS_IMAGE name the images.
@@ -24,13 +24,13 @@ trap '[ -z "$work" ] || as_root rm -rf "$work"' EXIT
 
 missing() { ! docker image inspect "$1" >/dev/null 2>&1; }
 
-# mirror prints where this machine gets its packages from.
+# mirror SUITE prints the URL from which this machine gets its packages.
 mirror() {
 	apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
 		awk -v suite="$1" '$2 == suite && $3 == "main" { print $1; exit }'
 }
 
-# debian_tar makes the file system of the larger image.
+# debian_tar FILE writes the file system of the Debian image.
 debian_tar() {
 	local suite
 	suite=$(. /etc/os-release && echo "${VERSION_CODENAME:?this release has no code name}")
@@ -44,8 +44,8 @@ debian_tar() {
 		--exclude='./var/lib/apt/lists/*' -c . >"$1"
 }
 
-# clients_tar makes the file system of the image with clients, out of that of the
-# larger one.
+# clients_tar FILE writes the file system of the image with clients, which it builds
+# from the Debian image.
 clients_tar() {
 	say "adding $clients"
 	mkdir "$work/root"
@@ -55,7 +55,7 @@ clients_tar() {
 	local inside=(as_root chroot "$work/root" env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq -y -o Acquire::Retries=3)
 	{
 		"${inside[@]}" update
-		# shellcheck disable=SC2086 # they are several
+		# shellcheck disable=SC2086 # the variable lists several packages
 		"${inside[@]}" install --no-install-recommends $clients
 	} >"$work/log" 2>&1 || {
 		tail -n 20 "$work/log" >&2
@@ -65,7 +65,7 @@ clients_tar() {
 		--exclude='./var/lib/apt/lists/*' -c . >"$1"
 }
 
-# docker_tar writes the file system of an image.
+# docker_tar IMAGE writes the file system of an image to stdout.
 docker_tar() {
 	local container
 	container=$(docker create "$1")
@@ -73,10 +73,10 @@ docker_tar() {
 	docker rm "$container" >/dev/null
 }
 
-# busybox_tar makes the file system of the smaller image. It does not install
-# the package, which would take the place of the machine's own busybox.
+# busybox_tar FILE writes the file system of the busybox image. It does not install
+# the package, because that would replace the machine's own busybox.
 busybox_tar() {
-	# The user that apt downloads as may not see the cache.
+	# By default apt downloads as a user who may not be able to access the cache.
 	local download=(apt-get -qq -o APT::Sandbox::User=root download busybox-static)
 	(cd "$work" && "${download[@]}") || {
 		apt_update
@@ -92,8 +92,9 @@ busybox_tar() {
 	tar -C "$work/root" --owner=0 --group=0 --numeric-owner -c . >"$1"
 }
 
-# provide NAME COMMAND WHAT [INGREDIENT...] makes the image NAME from the file system
-# that the function WHAT makes, or made once.
+# provide NAME COMMAND WHAT [INGREDIENT...] makes the image NAME, which runs COMMAND,
+# from the file system that the function WHAT writes. A cached file system is used
+# if it was written with the same ingredients.
 provide() {
 	local name=$1 command=$2 what=$3
 	missing "$name" || return 0

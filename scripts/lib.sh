@@ -1,9 +1,10 @@
-# Sourced by the other scripts: messages, root and Debian packages.
+# Functions for the other scripts, which source this file: messages, running as
+# root, Debian packages.
 
-# A bare root shell may lack these.
+# A minimal shell of root may lack these directories.
 export PATH="$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
-# The images that the tests run commands in.
+# The images in which the tests run commands.
 export PYGENT_TEST_IMAGE="${PYGENT_TEST_IMAGE:-pygent-test/debian:latest}"
 export PYGENT_TEST_BUSYBOX_IMAGE="${PYGENT_TEST_BUSYBOX_IMAGE:-pygent-test/busybox:latest}"
 export PYGENT_TEST_CLIENTS_IMAGE="${PYGENT_TEST_CLIENTS_IMAGE:-pygent-test/clients:latest}"
@@ -15,7 +16,7 @@ die() {
 	exit 1
 }
 
-# as_root runs a command as root, through sudo if it has to.
+# as_root runs a command as root, through sudo if necessary.
 as_root() {
 	if [ "$(id -u)" = 0 ]; then
 		"$@"
@@ -26,7 +27,7 @@ as_root() {
 	fi
 }
 
-# apt_update fetches the package lists, once in a script.
+# apt_update fetches the package lists, but only once in a script.
 apt_update() {
 	[ -z "${apt_updated:-}" ] || return 0
 	say "apt-get update"
@@ -34,7 +35,8 @@ apt_update() {
 	apt_updated=yes
 }
 
-# apt_ready makes sure that there are package lists.
+# apt_ready ADVICE makes sure that there are package lists. Without apt, it fails
+# with the advice.
 apt_ready() {
 	command -v apt-get >/dev/null || die "this is neither Debian nor Ubuntu: $1"
 	if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then
@@ -42,8 +44,8 @@ apt_ready() {
 	fi
 }
 
-# apt_install installs packages. Lists that are too old for the mirror are the
-# usual reason for a failure, so it tries again with new ones.
+# apt_install installs packages. The usual reason for a failure is package lists
+# that are older than the mirror, so it tries again with new ones.
 apt_install() {
 	apt_ready "install what corresponds to $*"
 	say "installing $*"
@@ -53,7 +55,7 @@ apt_install() {
 	as_root "${install[@]}" "$@" >/dev/null
 }
 
-# need installs the packages after the first argument if that is no command.
+# need COMMAND PACKAGE... installs packages if the command does not exist.
 need() {
 	local name=$1
 	shift

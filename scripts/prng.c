@@ -1,7 +1,7 @@
 /*
- * bcryptprimitives.dll for wine releases that lack it: Go programs take their
- * random numbers from it as they start. Built and installed by windows.sh, for
- * tests only.
+ * A bcryptprimitives.dll for wine releases that lack one. Go programs get random
+ * numbers from it when they start. windows.sh builds and installs it, for tests
+ * only.
  */
 #include <windows.h>
 

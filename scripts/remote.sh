@@ -1,29 +1,30 @@
 #!/usr/bin/env bash
-# Makes a second Docker Engine answer, one that does not share our file system:
-# it runs in a mount namespace of its own, in which the places where workspaces
-# and caches lie are empty, and listens on loopback only, as if it were remote.
-# An SSH server beside it leads to the same engine.
+# Starts a second Docker Engine that behaves like a remote one: it does not share
+# our file system. It runs in its own mount namespace, in which the directories of
+# workspaces and caches are empty, and listens only on loopback. An SSH server
+# beside it leads to the same engine.
 #
-#   remote.sh start    starts both, and gives the engine the images of the tests
+#   remote.sh start    starts both, and loads the images of the tests
 #   remote.sh stop     stops them
-#   remote.sh status   succeeds when the engine answers
+#   remote.sh status   succeeds if the engine answers
 #   remote.sh env      prints the variables by which the tests find them, for eval
 #
-# The variables are PYGENT_TEST_REMOTE_ENGINE, as in DOCKER_HOST, and
-# PYGENT_TEST_SSH_ENGINE, for which an ssh that knows the key comes first in PATH.
-# Without them the tests of remote engines are skipped, or fail where
+# PYGENT_TEST_REMOTE_ENGINE and PYGENT_TEST_SSH_ENGINE have the form of DOCKER_HOST.
+# For the latter, PATH begins with the directory of an ssh that has the key.
+# Without these variables, tests of remote engines are skipped, or fail if
 # PYGENT_TEST_REQUIRE_DOCKER is 1.
 #
 # Environment:
-#   PYGENT_REMOTE_DIR       where the engine keeps everything; not below /tmp,
-#                           /var/tmp, /root or /home. Default: /var/lib/pygent-remote
-#   PYGENT_REMOTE_PORT      of the engine. Default: 23750
-#   PYGENT_REMOTE_SSH_PORT  of the SSH server. Default: 23722
+#   PYGENT_REMOTE_DIR       a directory for all files of both servers. It must not
+#                           be below /tmp, /var/tmp, /root or /home. Default:
+#                           /var/lib/pygent-remote
+#   PYGENT_REMOTE_PORT      the engine's port. Default: 23750
+#   PYGENT_REMOTE_SSH_PORT  the SSH server's port. Default: 23722
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-# How long each server may take to answer, in seconds.
+# The time limit for each server to answer or end, in seconds.
 patience=60
 
 dir=${PYGENT_REMOTE_DIR:-/var/lib/pygent-remote}
@@ -39,13 +40,14 @@ answers() { command -v docker >/dev/null && timeout 10 docker -H "$engine" versi
 
 ssh_answers() { timeout 10 "$dir/bin/ssh" -p "$ssh_port" root@127.0.0.1 true >/dev/null 2>&1; }
 
-# ours prints the process id in a file if that process runs and has the name.
+# ours PID-FILE NAME prints the process id in the file if that process runs and has
+# the name.
 ours() {
 	local pid
 	pid=$(cat "$1" 2>/dev/null) && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] && echo "$pid"
 }
 
-# await COMMAND waits until the command succeeds.
+# await COMMAND waits until the command succeeds. It fails at the time limit.
 await() {
 	local until=$((SECONDS + patience))
 	until "$@"; do
@@ -54,22 +56,24 @@ await() {
 	done
 }
 
-# An engine that runs under an init system would be asked to share its
-# containerd, which sees another file system: that place is hidden too.
+# hidden prints the directories that the second engine must not see. The one of
+# containerd's socket is among them: dockerd would use a containerd that an init
+# system has started, and that sees our file system.
 hidden() {
 	printf '%s\n' /tmp /var/tmp /root /home /run/containerd "$HOME" "${XDG_CACHE_HOME:-$HOME/.cache}" "${TMPDIR:-/tmp}" |
 		awk '$0 != "/" && !seen[$0]++'
 }
 
-# launch runs a command in a mount namespace of its own, detached from this script.
+# launch LOG COMMAND runs a command in its own mount namespace, detached from this
+# script.
 launch() {
 	local log=$1 script='log=$1; shift; for d in $HIDDEN; do [ ! -d "$d" ] || mount -t tmpfs -o mode=1777 tmpfs "$d"; done; exec "$@" >>"$log" 2>&1 </dev/null'
 	as_root setsid env -C / "HIDDEN=$(hidden | tr '\n' ' ')" unshare --mount --propagation private \
 		sh -c "$script" launch "$@" >/dev/null 2>&1 &
 }
 
-# A bridge of its own, which nothing uses: an engine that is told to have none
-# removes docker0, and the other engine's network with it.
+# make_bridge makes a bridge for the second engine, which nothing uses. Without a
+# bridge, the engine would remove docker0, and so the first engine's network.
 make_bridge() {
 	[ -d "/sys/class/net/$bridge" ] && return
 	as_root ip link add name "$bridge" type bridge
@@ -88,7 +92,7 @@ start_engine() {
 	say "a second engine answers at $engine, process $(ours "$docker_pid" dockerd)"
 }
 
-# load gives the second engine an image of the first.
+# load IMAGE copies an image from the first engine to the second.
 load() {
 	local id
 	id=$(docker image inspect --format '{{.Id}}' "$1") || die "no image $1: run scripts/images.sh first"
@@ -97,9 +101,9 @@ load() {
 	docker save "$1" | remote load >/dev/null
 }
 
-# write_ssh makes keys that are good for this server only, and a client, found
-# before the machine's own, that uses them. A session finds the second engine
-# where docker looks for it first.
+# write_ssh makes keys that are valid for this server only, and an ssh that uses
+# them and comes first in PATH. DOCKER_HOST is set in its sessions, so that docker
+# finds the second engine there.
 write_ssh() {
 	as_root mkdir -p "$dir/bin" /run/sshd
 	as_root chown "$(id -u):$(id -g)" "$dir/bin"
@@ -146,7 +150,7 @@ install_servers() {
 	need unshare util-linux
 	need ip iproute2
 	need ssh openssh-client
-	# The package starts a server of its own on machines with an init system.
+	# On machines with an init system, the package also starts its own server.
 	need sshd openssh-server
 }
 

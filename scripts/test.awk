@@ -1,19 +1,20 @@
-# Shortens the output of go test -v: a package that passed is one line, one that
-# failed is shown whole, skipped tests are shown with their reason. Ends with the
-# numbers, and with an error when a test was skipped or failed, or none was run.
+# Shortens the output of go test -v. It shows one line for a package that passed, the
+# whole output of one that failed, and the reasons of skipped tests. It ends with
+# the number of tests, and with an error if a test failed or was skipped, or none
+# was run.
 
 { lines[++n] = $0 }
 
-# What each test says, for the reasons of those that are skipped.
+# Keeps the output of each test, for the reason in case it is skipped.
 /^=== / { test = $3 }
 /^ *--- / { test = "" }
-test != "" && !/^=== / { said[test] = said[test] "\n" $0 }
+test != "" && !/^=== / { output[test] = output[test] "\n" $0 }
 
 /^ *--- PASS: / { passed++ }
 
 /^ *--- FAIL: / { failed++ }
 
-/^ *--- SKIP: / { skips[++skipped] = $0 said[$3] }
+/^ *--- SKIP: / { skips[++skipped] = $0 output[$3] }
 
 # The last line of a package.
 /^(ok|FAIL)[ \t]+[^ \t]/ || /^\?  / || /\[no test files\]$/ {
@@ -25,7 +26,7 @@ test != "" && !/^=== / { said[test] = said[test] "\n" $0 }
 	fflush()
 	n = 0
 	test = ""
-	split("", said)
+	split("", output)
 }
 
 END {

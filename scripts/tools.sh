@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the tests need of the host besides Go: a C compiler for the race
-# detector, git, python3, which reads our history files, node with npm for a
-# model server that is not ours, and the toolchains that have to work where
-# commands are confined.
+# Installs what the tests need on this machine besides Go: a C compiler for the race
+# detector; git; python3, which reads our history files; node with npm, for a
+# third-party fake model server; and toolchains that confined commands must be able
+# to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -12,7 +12,7 @@ if ! command -v "$(go env CC)" >/dev/null; then
 	apt_install gcc libc6-dev
 fi
 
-# The tests run as an ordinary user too, who cannot use what root has in its home.
+# Some tests run as an ordinary user, who cannot use programs in root's home.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 need git git ca-certificates
 need python3 python3

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the tests of the local runtime on Windows, under wine: the look-up of the
-# shell, and job objects. Git's bash cannot be had here; a shell made of the
-# test's program stands in for it.
+# Runs the Windows tests of the local runtime under wine: how it finds the shell,
+# and job objects. Git's bash is not available here, so the test's program acts as
+# the shell.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
-# How long all of it may take, in seconds.
+# The time limit for starting wine, and for the tests, in seconds.
 patience=240
 
 install_wine() {
@@ -18,7 +18,7 @@ work=$(mktemp -d)
 export WINEPREFIX=$work/wine WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml='
 trap 'wineserver -k >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 
-# Debian keeps wineserver out of PATH.
+# Debian installs wineserver outside of PATH.
 export PATH="$PATH:/usr/lib/wine"
 
 make_prefix() {
@@ -27,7 +27,7 @@ make_prefix() {
 	x86_64-w64-mingw32-gcc -shared -O2 -o "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" scripts/prng.c -ladvapi32
 }
 
-# run PACKAGE TESTS runs the tests of a package that match.
+# run PACKAGE TESTS runs the tests of PACKAGE that match TESTS.
 run() {
 	local binary=$work/tests.exe
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go test -c -o "$binary" "$1"

@@ -1,6 +1,6 @@
-// Package calltext finds tool calls that a model wrote into its text, in the
-// templates of common model families: a sign of a server without a tool call
-// parser for its model. The root tells people of it.
+// Package calltext finds tool calls that a model wrote as text, in the
+// templates of common model families. Such a call is a sign that the server has
+// no tool call parser for its model.
 package calltext
 
 import (
@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// forms match calls. The group is the tool's name.
+// forms match written calls. The group of each is the tool's name.
 var forms = []*regexp.Regexp{
 	// <tool_call>{"name": "bash", … (Hermes, Qwen), <tool_call>bash (GLM),
 	// [TOOL_CALLS][{"name": "bash", … or [TOOL_CALLS]bash (Mistral),
 	// <|python_tag|>{"name": … (Llama), functools[{"name": … (Phi).
 	regexp.MustCompile(`(?:<\|?tool_calls?(?:_begin)?\|?>|\[TOOL_CALLS\]|<\|python_tag\|>|functools)\s*[\[{]*\s*(?:"name"\s*:\s*)?"?([\w.-]+)`),
-	// The same with the arguments before the name.
+	// The same, with the arguments before the name.
 	regexp.MustCompile(`<\|?tool_call\|?>[^<]*"name"\s*:\s*"([\w.-]+)"`),
 	// <function=bash> (Llama, Qwen coder), <invoke name="bash"> (Anthropic).
 	regexp.MustCompile(`<function=["']?([\w.-]+)`),
@@ -25,10 +25,9 @@ var forms = []*regexp.Regexp{
 	regexp.MustCompile(`"function"\s*:\s*\{\s*"name"\s*:\s*"([\w.-]+)"\s*,\s*"arguments"\s*:`),
 }
 
-// In reports whether text holds a call of one of the tools, written out instead
-// of made.
+// In reports whether text contains a written call of one of the tools.
 func In(text string, tools []string) bool {
-	const enough = 64 << 10 // calls stand at the start or the end of what models write
+	const enough = 64 << 10 // models write calls at the start or the end of a text
 	if len(text) > 2*enough {
 		text = text[:enough] + text[len(text)-enough:]
 	}

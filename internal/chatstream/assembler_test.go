@@ -12,7 +12,7 @@ import (
 	"github.com/x/pygent/internal/chatstream"
 )
 
-// delta is a chunk with the given delta, finished one that ends the answer.
+// delta returns a chunk with the given delta.
 func delta(d string) string { return fmt.Sprintf(`{"choices":[{"index":0,"delta":%s}]}`, d) }
 
 func calls(fragments string) string { return delta(`{"tool_calls":[` + fragments + `]}`) }
@@ -39,7 +39,7 @@ func TestCallsAreToldApart(t *testing.T) {
 	cases := []struct {
 		name   string
 		chunks []string
-		want   []want // an empty id means a made up one
+		want   []want // an empty id stands for a generated one
 	}{
 		{"in fragments", []string{
 			calls(`{"index":0,"id":"a","function":{"name":"bash","arguments":""}}`),
@@ -336,7 +336,7 @@ func FuzzAssembler(f *testing.F) {
 				return
 			}
 			require.GreaterOrEqual(t, a.Progress(), before)
-			clear(data) // the bytes are not kept
+			clear(data) // the assembler must not keep these bytes
 		}
 		answer, err := a.Finish()
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/x/pygent/internal/chatstream"
 )
 
-// fieldsOf returns n fields of different names.
+// fieldsOf returns n fields with different names.
 func fieldsOf(prefix string, n int) string {
 	fields := make([]string, n)
 	for i := range fields {
@@ -19,19 +19,19 @@ func fieldsOf(prefix string, n int) string {
 	return strings.Join(fields, ",")
 }
 
-// times returns a list of n times the same.
+// times returns n copies of element, separated by commas.
 func times(n int, element string) string {
 	return strings.TrimSuffix(strings.Repeat(element+",", n), ",")
 }
 
-// Each case meets one limit and no other: it says after how many chunks that
-// are still accepted.
+// Each case reaches one limit and no other. It says which chunk is the first to
+// be refused.
 func TestEachLimitHolds(t *testing.T) {
 	text := strings.Repeat("x", 1<<20)
 	cases := []struct {
 		name     string
-		chunk    func(i int) string // from 0 on
-		from, to int                // the first chunk that is refused
+		chunk    func(i int) string // the chunk with this number, from 0
+		from, to int                // the range of the first refused chunk's number
 		want     string
 	}{
 		{"text", func(int) string { return delta(`{"content":"` + text + `"}`) }, 15, 15, "more than 16 MiB are to be kept"},
@@ -97,8 +97,8 @@ func TestLongNamesAreCutOff(t *testing.T) {
 	require.Len(t, server.Body, 256<<10)
 }
 
-// A piece of an element that is far back is a new element: no server may have
-// all of them compared with all others.
+// A piece that continues an element far back becomes a new element. Otherwise a
+// server could have all elements compared with each other.
 func TestElementsFarBackAreNotContinued(t *testing.T) {
 	element := func(i int) string { return delta(fmt.Sprintf(`{"a":[{"index":%d,"b":"x"}]}`, i)) }
 	var chunks []string

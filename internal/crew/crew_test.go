@@ -14,15 +14,15 @@ import (
 	"github.com/x/pygent/internal/crew"
 )
 
-// task notes what a crew does with it.
+// task records what a crew does with it.
 type task struct {
-	deaf    bool // its run does not end with its context
+	ignores bool // if true, a run ignores the end of its context
 	granted error
 
 	mu     sync.Mutex
 	rests  bool
 	heard  []string
-	goOn   chan struct{} // ends a run
+	goOn   chan struct{} // a value ends a run, and so does closing it
 	asking bool
 }
 
@@ -76,7 +76,7 @@ func (k *task) Run(ctx context.Context, msg string, _ int, ended func()) {
 }
 
 func (k *task) end(ctx context.Context) <-chan struct{} {
-	if k.deaf {
+	if k.ignores {
 		return nil
 	}
 	return ctx.Done()
@@ -218,7 +218,7 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := crew.New[*task](2)
 		deaf := newTask()
-		deaf.deaf = true
+		deaf.ignores = true
 		require.NoError(t, c.Start("deaf", deaf, false, "go", known))
 		start(t, c, "1", false)
 		left, err := c.Close(errOver, named)

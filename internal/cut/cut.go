@@ -1,6 +1,6 @@
-// Package cut shortens texts for models, people and logs without cutting a
-// character in two. Of what was cut by its bytes already, as the output of
-// commands and the parts of files are, it keeps the whole characters.
+// Package cut shortens texts for models, people and logs without splitting a
+// character. It also trims the split characters at the ends of data that was
+// cut by bytes, such as parts of files and of the output of commands.
 package cut
 
 import (
@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Head returns at most n bytes of the start of s.
+// Head returns at most n bytes from the start of s.
 func Head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -23,7 +23,7 @@ func Head(s string, n int) string {
 	return s[:end]
 }
 
-// Tail returns at most n bytes of the end of s.
+// Tail returns at most n bytes from the end of s.
 func Tail(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -39,8 +39,8 @@ func Tail(s string, n int) string {
 	return s[at:]
 }
 
-// Middle leaves out the middle of a text that is longer than n bytes, and says
-// so in its place: the result is somewhat longer than n.
+// Middle replaces the middle of a text that is longer than n bytes by a note of
+// how much was left out. With the note, the result is somewhat longer than n.
 func Middle(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -49,7 +49,7 @@ func Middle(s string, n int) string {
 	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", head, len(s)-len(head)-len(tail), tail)
 }
 
-// TrimEnd drops the beginning of a character at the end of p.
+// TrimEnd removes an incomplete character from the end of p.
 func TrimEnd(p []byte) []byte {
 	for i := len(p) - 1; i >= 0 && i >= len(p)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(p[i]) {
@@ -62,7 +62,7 @@ func TrimEnd(p []byte) []byte {
 	return p
 }
 
-// TrimStart drops the end of a character at the start of p.
+// TrimStart removes the rest of a split character from the start of p.
 func TrimStart(p []byte) []byte {
 	for i := 0; i < len(p) && i < utf8.UTFMax-1; i++ {
 		if utf8.RuneStart(p[i]) {

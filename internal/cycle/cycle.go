@@ -1,19 +1,20 @@
-// Package cycle notices an agent that goes round in circles.
+// Package cycle detects an agent that repeats the same tool calls.
 package cycle
 
 import "crypto/sha256"
 
-// The repetitions at which a model should be told, and at which it is stuck.
+// The number of repetitions at which the model should be told, and the number
+// at which the agent counts as stuck.
 const (
 	Told  = 3
 	Stuck = 5
 )
 
-// maxCycle is how many calls a cycle that is found has at most.
+// maxCycle is the length, in calls, of the longest cycle that is detected.
 const maxCycle = 3
 
-// Finder remembers the last tool calls of a run. The zero Finder has seen none. It
-// belongs to one goroutine.
+// Finder remembers the last tool calls of a run. The zero Finder is ready to
+// use. It is not safe for concurrent use.
 type Finder struct {
 	recent []entry // at most maxCycle*Stuck, the latest last
 }
@@ -23,14 +24,14 @@ type entry struct {
 	failed       bool
 }
 
-// Found is what the last calls were: the same Calls in the same order, with
-// the same results, Times times in a row.
+// Found describes a cycle: the last Calls calls were made Times times in a row,
+// in the same order and with the same results.
 type Found struct{ Calls, Times int }
 
-// Note adds a call with its result, and returns the shortest cycle that it goes
-// on with, if that has come round often enough to be told. One call with one
-// result is a cycle whatever the result. Two or three in turn are one when all
-// of them fail: calls that succeed may well be a wait for something.
+// Note adds a call with its result. If the last calls repeat at least [Told]
+// times, it returns the shortest cycle among them. One call that keeps giving
+// one result is always a cycle. Two or three calls in turn are a cycle only if
+// all of them fail: calls that succeed may well be waiting for something.
 func (l *Finder) Note(call, result string, failed bool) (Found, bool) {
 	l.recent = append(l.recent, entry{sha256.Sum256([]byte(call)), sha256.Sum256([]byte(result)), failed})
 	l.recent = l.recent[max(0, len(l.recent)-maxCycle*Stuck):]
@@ -42,7 +43,8 @@ func (l *Finder) Note(call, result string, failed bool) (Found, bool) {
 	return Found{}, false
 }
 
-// times returns how often in a row the last calls were the same.
+// times returns how many times in a row the last sequence of the given number
+// of calls was made.
 func (l *Finder) times(calls int) int {
 	same := 0
 	for i := len(l.recent) - 1; i >= calls && l.recent[i] == l.recent[i-calls]; i-- {

@@ -11,7 +11,7 @@ import (
 
 func TestCyclesAreFound(t *testing.T) {
 	for _, tt := range []struct {
-		name, calls string // each call is a letter; a capital one succeeds
+		name, calls string // each letter is a call; an upper-case one succeeds
 		want        cycle.Found
 	}{
 		{"twice is nothing", "AA", cycle.Found{}},

@@ -68,8 +68,8 @@ func FuzzBoundedOutput(f *testing.F) {
 	})
 }
 
-// FuzzExecStream checks that however the stream is cut into pieces, what lies
-// between the two lines comes out.
+// FuzzExecStream checks that the output between the two marker lines is found,
+// however the stream is cut into pieces.
 func FuzzExecStream(f *testing.F) {
 	f.Add("output\n", 3, 7)
 	f.Add("no newline", 0, 1)

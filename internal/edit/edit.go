@@ -1,5 +1,5 @@
-// Package edit changes a text as a model asks for it: by the text that is there
-// and the text to put in its place.
+// Package edit changes a text in the way that models ask for: old text to be
+// replaced, and new text to put in its place.
 package edit
 
 import (
@@ -8,11 +8,14 @@ import (
 	"strings"
 )
 
-// ReplaceOnce replaces the only occurrence of old, which is not empty, in text,
-// and returns the number of the line, from 1, that it began at. Models write LF: in a
-// text with CRLF line ends, an old text that does not occur as it is gets
-// those, and a new text gets the line ends of its place. An old text with CRLF
-// shows a model that knows what it does; its new text is taken as it is.
+// ReplaceOnce replaces the only occurrence of old in text. It returns the new
+// text, and the number of the line, from 1, on which old began. It is an error
+// if old occurs never or more than once. old must not be empty.
+//
+// Models write LF. If text has CRLF line ends and old does not occur as given,
+// ReplaceOnce looks for old with CRLF. It gives new the line ends of its
+// surroundings, unless old was given with CRLF and occurs: then the model minds
+// line ends, and new is used as it is.
 func ReplaceOnce(text, old, new string) (edited string, line int, err error) {
 	verbatim := strings.Contains(old, "\r\n")
 	if !strings.Contains(text, old) && strings.Contains(text, "\r\n") {
@@ -22,7 +25,7 @@ func ReplaceOnce(text, old, new string) (edited string, line int, err error) {
 	switch {
 	case at < 0:
 		return "", 0, errors.New("old_text does not occur in the file; read the file and copy the text exactly")
-	case at != last: // occurrences that overlap are two as well
+	case at != last: // overlapping occurrences count as two
 		return "", 0, fmt.Errorf("old_text occurs more than once, on line %d and on line %d; add lines around it to make it unique", lineAt(text, at), lineAt(text, last))
 	}
 	if !verbatim && endsInCRLF(text, at) {
@@ -34,11 +37,11 @@ func ReplaceOnce(text, old, new string) (edited string, line int, err error) {
 	return text[:at] + new + text[at+len(old):], lineAt(text, at), nil
 }
 
-// lineAt returns the number of the line, from 1, that the byte at is in.
+// lineAt returns the number, from 1, of the line that contains byte at.
 func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
-// endsInCRLF reports whether the line that the byte at is in ends in CRLF; of
-// a last line without an end, whether the line before it does.
+// endsInCRLF reports whether the line that contains byte at ends in CRLF. For a
+// last line without an end, it looks at the line before.
 func endsInCRLF(text string, at int) bool {
 	end := strings.IndexByte(text[at:], '\n')
 	if end < 0 {

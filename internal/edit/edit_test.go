@@ -15,7 +15,7 @@ func FuzzReplaceOnce(f *testing.F) {
 	f.Add("\r\r\n\r", "\n", "\r")
 	f.Fuzz(func(t *testing.T, text, old, new string) {
 		if old == "" {
-			return // refused before
+			return // callers refuse this before
 		}
 		edited, line, err := ReplaceOnce(text, old, new)
 		if err == nil && !strings.Contains(text, "\r") {
@@ -26,13 +26,13 @@ func FuzzReplaceOnce(f *testing.F) {
 		if strings.Contains(text+old+new, "\r") {
 			return
 		}
-		// What models write is LF: a CRLF file is edited as if it were LF, and
-		// stays CRLF.
+		// Models write LF. A CRLF file is edited as if it were LF, and stays
+		// CRLF.
 		crlf, crlfLine, crlfErr := ReplaceOnce(toCRLF(text), old, new)
 		require.Equal(t, err == nil, crlfErr == nil)
 		if err == nil {
 			require.Equal(t, line, crlfLine)
-			if strings.Contains(text, "\n") { // else there is no line end to keep
+			if strings.Contains(text, "\n") { // otherwise there is no line end to keep
 				require.Equal(t, toCRLF(edited), crlf)
 			}
 		}

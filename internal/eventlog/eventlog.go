@@ -1,5 +1,5 @@
-// Package eventlog keeps the last events of something for those who follow it.
-// They read at their own pace: writing never waits for them.
+// Package eventlog keeps the last events of a stream for any number of
+// followers. Followers read at their own pace; a writer never waits for them.
 package eventlog
 
 import (
@@ -9,19 +9,19 @@ import (
 	"sync"
 )
 
-// Worth says how long an event is kept when there is no room for all.
+// Worth ranks events by how long they are kept when the log is full.
 type Worth int
 
-// The events that are worth less go first, and among equals the oldest.
+// Events of less worth are dropped first, and the oldest first among equals.
 const (
-	Fleeting Worth = iota // goes as soon as room is needed
+	Fleeting Worth = iota // all are dropped as soon as room is needed
 	Ordinary
 	Lasting
 )
 
-// Log numbers events from 1 and keeps the last of them. The numbers rise by one,
-// so that a follower sees where something is missing. Make one with [New]. It is
-// safe for concurrent use.
+// Log numbers events from 1 and keeps the last of them. The numbers rise by
+// one, so that a follower notices a gap. Make one with [New]. It is safe for
+// concurrent use.
 type Log[E any] struct {
 	most   int
 	number func(e E, seq int64) E
@@ -30,7 +30,7 @@ type Log[E any] struct {
 	mu      sync.Mutex // guards what follows
 	events  []entry[E]
 	seq     int64
-	changed chan struct{} // closed at the next event; nil while nobody waits
+	changed chan struct{} // closed at the next event; nil while nobody waits for one
 }
 
 type entry[E any] struct {
@@ -38,13 +38,14 @@ type entry[E any] struct {
 	event E
 }
 
-// New returns a log that keeps at most so many events. number returns an event
-// with its number in it.
+// New returns a log that keeps at most the given number of events. The function
+// number returns its event with the sequence number set in it; worth returns
+// the rank of an event.
 func New[E any](most int, number func(e E, seq int64) E, worth func(E) Worth) *Log[E] {
 	return &Log[E]{most: most, number: number, worth: worth}
 }
 
-// Append numbers an event, keeps it, and returns its number.
+// Append numbers an event, stores it, and returns its number.
 func (l *Log[E]) Append(e E) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +61,8 @@ func (l *Log[E]) Append(e E) int64 {
 	return l.seq
 }
 
-// shrink makes room for a quarter of the log. The caller holds l.mu.
+// shrink drops all fleeting events, and others until the log is at most three
+// quarters full. The caller holds l.mu.
 func (l *Log[E]) shrink() {
 	most := l.most * 3 / 4
 	l.drop(0, Fleeting)
@@ -68,8 +70,8 @@ func (l *Log[E]) shrink() {
 	l.drop(most, Lasting)
 }
 
-// drop drops the oldest events of no more than the given worth until so many are
-// left. The caller holds l.mu.
+// drop removes the oldest events of the given worth or less until at most the
+// given number of events is left. The caller holds l.mu.
 func (l *Log[E]) drop(most int, worth Worth) {
 	over := len(l.events) - most
 	l.events = slices.DeleteFunc(l.events, func(e entry[E]) bool {
@@ -81,19 +83,21 @@ func (l *Log[E]) drop(most int, worth Worth) {
 	})
 }
 
-// Last returns the number of the last event; 0 when there was none.
+// Last returns the number of the last event, or 0 if there was none.
 func (l *Log[E]) Last() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.seq
 }
 
-// Follow gives the events with numbers above seq, as they come, until ended
-// reports that there will be no more for now, or ctx ends.
+// Follow yields the events with numbers above seq as they come. It stops when
+// ctx ends, or when all events are read and ended reports that there will be no
+// more for now.
 func (l *Log[E]) Follow(ctx context.Context, seq int64, ended func() bool) iter.Seq[E] {
 	return func(yield func(E) bool) {
 		for {
-			// Looked at first, so that no event before the end is missed.
+			// Ask before reading, so that an event appended before the end is
+			// not missed.
 			over := ended()
 			events, more := l.after(seq)
 			for _, e := range events {
@@ -117,8 +121,8 @@ func (l *Log[E]) Follow(ctx context.Context, seq int64, ended func() bool) iter.
 	}
 }
 
-// after returns the events above seq that are kept, and a channel that is
-// closed when there are more.
+// after returns the kept events with numbers above seq, and a channel that is
+// closed at the next event.
 func (l *Log[E]) after(seq int64) ([]entry[E], <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

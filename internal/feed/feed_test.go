@@ -16,7 +16,8 @@ func join(last, next string) (string, bool) {
 	return last + next, !strings.HasPrefix(next, "#")
 }
 
-// held is a feed whose first value holds its function until free is closed.
+// held returns a feed that is blocked in its function, with its first value,
+// until free is closed.
 func held(t *testing.T) (f *Feed[string], seen *[]string, free chan struct{}) {
 	free, seen = make(chan struct{}), new([]string)
 	begun := make(chan struct{})
@@ -94,7 +95,7 @@ func TestTheFunctionMayUseTheFeed(t *testing.T) {
 		}
 	}, nil)
 	<-f.Put(1)
-	<-f.Handled() // of 2, which puts 3
+	<-f.Handled() // of value 2, at which the function puts 3
 	<-third
 	require.Equal(t, []int{1, 2, 3}, seen)
 }
@@ -129,8 +130,9 @@ func TestManyMayPut(t *testing.T) {
 	require.Equal(t, 800, n)
 }
 
-// inStep puts values into a stream one by one, each when the one before was
-// handled, and returns what it put in, and a channel closed at the end.
+// inStep puts values into a stream, each after the one before was handled. It
+// returns a channel of the values that it has put, and one that is closed at
+// the end.
 func inStep(s *Stream[string], values ...string) (put <-chan string, ended chan struct{}) {
 	done := make(chan string, len(values))
 	ended = make(chan struct{})

@@ -154,7 +154,7 @@ func TestTakeHoldsItsTimeWithinARepository(t *testing.T) {
 	d := t.TempDir()
 	var config strings.Builder
 	config.WriteString("[core]\n")
-	for i := range maxPointers { // each is a different name for 200 MB of hooks
+	for i := range maxPointers { // each is another name of the same 200 MB of hooks
 		link := "links/" + strconv.Itoa(i)
 		config.WriteString("hooksPath = " + link + "\n")
 		require.NoError(t, os.MkdirAll(filepath.Join(d, "links"), 0o755))
@@ -195,7 +195,7 @@ func TestSteers(t *testing.T) {
 }
 
 func TestLeads(t *testing.T) {
-	d := filepath.Join(t.TempDir(), "odd.git", ".git") // does not matter, because it is above the watched directory
+	d := filepath.Join(t.TempDir(), "odd.git", ".git") // outside of the watched directory, so the name does not matter
 	repository(t, d, ".git")
 	require.NoError(t, os.Symlink(".git", filepath.Join(d, "link")))
 	require.NoError(t, os.Symlink("sub/.git/config", filepath.Join(d, "dangling")))

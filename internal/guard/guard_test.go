@@ -17,14 +17,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// nilError is an error type whose nil pointer cannot be read.
+// nilError is an error type whose Error method panics for a nil pointer.
 type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
 
 var errOwn = errors.New("its own error")
 
-// foreign are functions that end in every way.
+// foreign are functions of a caller, which end in all possible ways.
 var foreign = map[string]struct {
 	f      func() (int, error)
 	value  int

@@ -21,7 +21,8 @@ import (
 	"github.com/x/pygent/internal/guest/binary"
 )
 
-// containerOptions are the differences of a test's container from the default.
+// containerOptions are the settings of a test's container that differ from the
+// defaults.
 type containerOptions struct {
 	user     string
 	readonly bool

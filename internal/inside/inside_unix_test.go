@@ -19,8 +19,8 @@ func TestFilesAreFoundWhereOthersWrite(t *testing.T) {
 		require.NoError(t, os.MkdirAll(at(dir), 0o755))
 	}
 	for name, to := range map[string]string{
-		"link": "ws", "home/dir": "../ws/sub", "home/file": "../ws/sub/file", "home/late": "../ws/late", "home/past": "../ws/../home/x", // made by the user
-		"ws/out": "../home", "ws/sub/file": "../../home/real", // made by others
+		"link": "ws", "home/dir": "../ws/sub", "home/file": "../ws/sub/file", "home/late": "../ws/late", "home/past": "../ws/../home/x", // links of the user
+		"ws/out": "../home", "ws/sub/file": "../../home/real", // links of somebody else
 	} {
 		require.NoError(t, os.Symlink(to, at(name)))
 	}

@@ -19,7 +19,7 @@ func TestMembersAndElementsAreThoseOfTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// requireSame compares a walk with what encoding/json makes of the same text.
+// requireSame requires that a walk finds the same as encoding/json.
 func requireSame(t *testing.T, data []byte) {
 	t.Helper()
 	object := map[string]json.RawMessage{}
@@ -60,7 +60,7 @@ func FuzzWalk(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		jsonwalk.Values(data)
-		for range jsonwalk.Members(data) { // ends, also where the input is invalid
+		for range jsonwalk.Members(data) { // must end even if the input is invalid
 		}
 		for range jsonwalk.Elements(data) {
 		}

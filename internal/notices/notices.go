@@ -1,6 +1,6 @@
-// Package notices keeps what somebody has yet to be told of tasks that ended.
-// They may learn of an end otherwise, and then need no notice of it: they hear of
-// each end once.
+// Package notices keeps the notices of ended tasks that a reader has not seen
+// yet. A reader who learns of an end in another way needs no notice of it: they
+// hear of each end once.
 package notices
 
 import (
@@ -13,13 +13,13 @@ import (
 type List struct {
 	mu      sync.Mutex
 	waiting []notice
-	told    map[string]int // by task, the last of its ends that was told
+	told    map[string]int // by task, the number of the last end that the reader was told of
 }
 
 type notice struct{ task, text string }
 
-// Add has the reader told in the given words that a task ended for the nth
-// time, unless they know.
+// Add queues a notice that a task ended for the nth time, unless the reader
+// knows already.
 func (l *List) Add(task string, nth int, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -28,8 +28,8 @@ func (l *List) Add(task string, nth int, text string) {
 	}
 }
 
-// tell notes that the reader is told of an end, and reports whether that is
-// news. The caller holds l.mu.
+// tell records that the reader is told of an end, and reports whether they did
+// not know of it. The caller holds l.mu.
 func (l *List) tell(task string, nth int) bool {
 	if l.told == nil {
 		l.told = map[string]int{}
@@ -41,8 +41,9 @@ func (l *List) tell(task string, nth int) bool {
 	return true
 }
 
-// Known notes that the reader is told now, otherwise than by a notice, that a
-// task ended for the nth time. It reports whether that is news.
+// Known records that the reader now learns, without a notice, that a task ended
+// for the nth time. It drops a notice that was waiting, and reports whether the
+// end is news to the reader.
 func (l *List) Known(task string, nth int) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +55,7 @@ func (l *List) Known(task string, nth int) (news bool) {
 	return len(l.waiting) < waiting
 }
 
-// Take returns what is to be told now, which is then told.
+// Take removes and returns the notices that are waiting, the oldest first.
 func (l *List) Take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package nudge has the words that the loop says to a model on its own: how to go
-// on after an answer, how many steps are left, why a call did not run. It also
-// recognises them in the conversation of a run that is resumed.
+// Package nudge holds the texts that the loop itself sends to a model: how to
+// continue after an answer, how many steps are left, why a call was not run. It
+// also recognises these texts in the conversation of a resumed run.
 package nudge
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Why a call was not run, as its result says.
+// Reasons why a call was not run, as its result gives them.
 const (
 	notRun    = "not run: "
 	CutOff    = notRun + "the answer was cut off by the token limit, so this call may be incomplete; write in smaller pieces"
@@ -30,17 +30,17 @@ const (
 	notDone    = notStopped + "%s. See to it, or call stop again to stop all the same"
 )
 
-// stepsTold is how many steps before its limit a model is told of it.
+// stepsTold is how many steps before the limit the model is first told of it.
 const stepsTold = 3
 
-// Answers is what is known of the model's last answers.
+// Answers describes the model's last answers.
 type Answers struct {
 	Empty     bool // the last one was empty
 	Truncated bool // the last one was cut off by the token limit
 	Replies   int  // answers in a row without a tool call
 }
 
-// After is what the model has to hear after its answers. It is empty when the
+// After returns the text that follows the model's answers. It is empty if the
 // last one called a tool.
 func After(a Answers) string {
 	switch {
@@ -54,11 +54,11 @@ func After(a Answers) string {
 	return ""
 }
 
-// SaysGoOn reports whether a text tells the model to go on after a reply.
+// SaysGoOn reports whether text asks the model to go on after a reply.
 func SaysGoOn(text string) bool { return strings.HasPrefix(text, goOn) }
 
-// StepsLeft tells how many steps of the run are left. It is empty while there are
-// many.
+// StepsLeft says how many steps of the run are left. It is empty while there
+// are many.
 func StepsLeft(n int) string {
 	switch {
 	case n > stepsTold:
@@ -72,23 +72,23 @@ func StepsLeft(n int) string {
 // SumUp asks for a summary, because a limit of the run is reached.
 func SumUp(limit string) string { return fmt.Sprintf(sumUp, limit) }
 
-// AsksToSumUp reports whether a text has a request for a summary in it.
+// AsksToSumUp reports whether text contains a request for a summary.
 func AsksToSumUp(text string) bool { return strings.Contains(text, endsHere) }
 
 // NotRun says that a call was not run, and why.
 func NotRun(cause error) string { return fmt.Sprintf(notRun+"%v", cause) }
 
-// NotStopped refuses a stop because of what is open.
+// NotStopped refuses a call of stop and lists what is still open.
 func NotStopped(open []string) string { return fmt.Sprintf(notDone, strings.Join(open, "; ")) }
 
-// Refuses reports whether the result of a call says that the call was not run, or
-// that it did not stop the run.
+// Refuses reports whether the result of a call says that the call was not run,
+// or that it was refused as a stop.
 func Refuses(result string) bool {
 	return strings.HasPrefix(result, notRun) || strings.HasPrefix(result, notStopped)
 }
 
-// Failed says which calls of an answer failed. Each tool is named once, with how
-// often it failed.
+// Failed lists the tools whose calls failed in an answer, each once, with the
+// number of its failures.
 func Failed(tools []string) string {
 	count := map[string]int{}
 	for _, name := range tools {
@@ -104,8 +104,8 @@ func Failed(tools []string) string {
 	return "in the same answer " + strings.Join(list, ", ") + " failed"
 }
 
-// Repeated says that the last calls gave the same results several times in a
-// row: a note for the model, and a reason for the run to end.
+// Repeated returns two texts for calls that gave the same results several times
+// in a row: a note for the model, and a reason for ending the run.
 func Repeated(tool string, calls, times int) (note, reason string) {
 	what := fmt.Sprintf("this is the same call with the same result, %d times in a row", times)
 	reason = fmt.Sprintf("%s gave the same result %d times in a row", tool, times)
@@ -116,7 +116,8 @@ func Repeated(tool string, calls, times int) (note, reason string) {
 	return "[" + what + "; try something else]", reason
 }
 
-// OnALine puts a note, if there is one, on a line of its own after a text.
+// OnALine appends a note to text on a line of its own. An empty note adds
+// nothing.
 func OnALine(text, note string) string {
 	if note == "" {
 		return text

@@ -71,7 +71,7 @@ func TestMessagesAreSentAsTheyAreKeptWhereNothingIsInTheWay(t *testing.T) {
 	require.Same(t, &messages[2].json[0], &sent[0])
 }
 
-// BenchmarkRequestBody is meant to take 4 ms at most at 10,000 messages.
+// BenchmarkRequestBody should take at most 4 ms for 10,000 messages.
 func BenchmarkRequestBody(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		req := &Request{Messages: longConversation(n)}

@@ -1,5 +1,4 @@
-// Package patherr shortens errors of files for messages that name the file
-// themselves.
+// Package patherr shortens file errors for messages that already name the file.
 package patherr
 
 import (
@@ -7,8 +6,8 @@ import (
 	"io/fs"
 )
 
-// Cause returns what went wrong with a file, without the operation and the path
-// that a [fs.PathError] adds. Other errors it returns as they are.
+// Cause returns the error inside a [fs.PathError], without the operation and
+// the path. It returns other errors unchanged.
 func Cause(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err

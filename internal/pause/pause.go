@@ -1,5 +1,5 @@
-// Package pause has time limits that stand still while somebody is asked
-// something.
+// Package pause provides time limits that can be paused, for instance while a
+// user is asked something.
 package pause
 
 import (
@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Gate makes contexts with a time limit, and pauses them all at once. The zero
-// Gate is open and ready to use. It is safe for concurrent use.
+// Gate makes contexts with a time limit, and pauses all of them at once. The
+// zero Gate is open and ready to use. It is safe for concurrent use.
 type Gate struct {
 	mu     sync.Mutex
-	closed int             // how many have closed the gate
-	clocks map[*clock]bool // that are not over
+	closed int             // number of Close calls that are still in effect
+	clocks map[*clock]bool // the clocks that have not ended
 }
 
 // clock is the time limit of one context. Its fields are guarded by the gate's
@@ -22,17 +22,17 @@ type clock struct {
 	gate   *Gate
 	cancel context.CancelCauseFunc
 	cause  error
-	left   time.Duration // at since, or while the gate is closed
+	left   time.Duration // counted from since, or fixed while the gate is closed
 	since  time.Time
 	timer  *time.Timer // nil while the gate is closed
 }
 
 type clockKey struct{}
 
-// WithTimeout returns a context that ends after d with the given cause. The
-// time during which the gate is closed does not count. Unlike the contexts of
-// the standard library it has no Deadline, because that may move; [Deadline]
-// tells what is known of it.
+// WithTimeout returns a context that ends after d with the given cause. Time
+// during which the gate is closed does not count. Unlike the contexts of the
+// standard library, this one has no Deadline, because its end may move.
+// [Deadline] returns the end that is known at the moment.
 func (g *Gate) WithTimeout(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	c := &clock{gate: g, cancel: cancel, cause: cause, left: d}
@@ -51,8 +51,8 @@ func (g *Gate) WithTimeout(parent context.Context, d time.Duration, cause error)
 	}
 }
 
-// Close pauses all time limits of the gate, those that begin later too, until
-// open is called, once.
+// Close pauses all time limits of the gate, including those that begin later,
+// until open is called. Each open must be called once.
 func (g *Gate) Close() (open func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +74,7 @@ func (g *Gate) open() {
 	}
 }
 
-// start runs the clock on. The caller holds the gate's mu.
+// start starts or resumes the clock. The caller holds the gate's mu.
 func (c *clock) start() {
 	c.since = time.Now()
 	var timer *time.Timer
@@ -92,10 +92,10 @@ func (c *clock) start() {
 	c.timer = timer
 }
 
-// stop halts the clock. The caller holds the gate's mu.
+// stop pauses the clock. The caller holds the gate's mu.
 func (c *clock) stop() {
 	c.timer.Stop()
-	c.timer = nil // one that has fired and waits for mu is not the clock's any more
+	c.timer = nil // so that a timer that has fired, and waits for mu, does nothing
 	c.left -= time.Since(c.since)
 }
 
@@ -108,9 +108,8 @@ func (c *clock) end() {
 	}
 }
 
-// Deadline returns when ctx ends if its gate stays as it is: the earlier of
-// its own deadline and of its time limit's end. A limit that stands still has
-// none.
+// Deadline returns when ctx ends if its gate does not change: the earlier of
+// its own deadline and the end of its time limit. A paused limit has no end.
 func Deadline(ctx context.Context) (time.Time, bool) {
 	deadline, ok := ctx.Deadline()
 	c, limited := ctx.Value(clockKey{}).(*clock)

@@ -1,17 +1,17 @@
-// Package rota says whose turn it is.
+// Package rota hands out turns, so that several things take turns evenly.
 package rota
 
 import "slices"
 
-// Rota hands out turns, from 1. A turn that came to nothing is given back, and
-// is the next one then. The zero Rota is ready to use. It belongs to one
-// goroutine at a time.
+// Rota hands out turns, numbered from 1. A turn that was not used can be given
+// back, and is handed out again first. The zero Rota is ready to use. It is not
+// safe for concurrent use.
 type Rota struct {
 	last     int
-	returned []int // the lowest first
+	returned []int // in ascending order
 }
 
-// Take returns the next turn.
+// Take returns the lowest turn that was given back, or else a new one.
 func (r *Rota) Take() int {
 	if len(r.returned) > 0 {
 		turn := r.returned[0]
@@ -22,7 +22,7 @@ func (r *Rota) Take() int {
 	return r.last
 }
 
-// GiveBack returns a turn.
+// GiveBack returns a turn that was not used.
 func (r *Rota) GiveBack(turn int) {
 	at, _ := slices.BinarySearch(r.returned, turn)
 	r.returned = slices.Insert(r.returned, at, turn)

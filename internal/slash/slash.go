@@ -1,4 +1,4 @@
-// Package slash keeps the commands that a person gives in a conversation: lines
+// Package slash holds the commands that a person types in a conversation: lines
 // such as "/name arguments".
 package slash
 
@@ -13,16 +13,16 @@ import (
 	"unicode"
 )
 
-// Command is a command that acts on an S.
+// Command is a command that acts on a value of type S, such as an agent.
 type Command[S any] struct {
 	Name    string // without the slash
 	Summary string // one line
-	Help    string // more of it; may be empty
+	Help    string // more detail; may be empty
 	Run     func(ctx context.Context, on S, args string, out io.Writer) error
 }
 
-// Commands are built-in commands, and those that were added. Make them with
-// [New]. They are safe for concurrent use.
+// Commands are built-in commands and added ones. Make them with [New]. They are
+// safe for concurrent use.
 type Commands[S any] struct {
 	builtin map[string]Command[S]
 
@@ -30,7 +30,8 @@ type Commands[S any] struct {
 	added map[string]Command[S]
 }
 
-// New returns the built-in commands, and a command that helps with all of them.
+// New returns the given built-in commands, and a /help command that explains
+// all of them, added ones too.
 func New[S any](builtin ...Command[S]) *Commands[S] {
 	s := &Commands[S]{builtin: map[string]Command[S]{}, added: map[string]Command[S]{}}
 	help := Command[S]{
@@ -44,8 +45,8 @@ func New[S any](builtin ...Command[S]) *Commands[S] {
 	return s
 }
 
-// Add adds a command, which replaces one that was added under its name. A built-in
-// one cannot be replaced.
+// Add adds a command. It replaces an added command of the same name, but not a
+// built-in one.
 func (s *Commands[S]) Add(c Command[S]) error {
 	if s.Builtin(c.Name) {
 		return fmt.Errorf("command %s: built in, and cannot be replaced", c.Name)
@@ -56,7 +57,7 @@ func (s *Commands[S]) Add(c Command[S]) error {
 	return nil
 }
 
-// Builtin reports whether a command is a built-in one.
+// Builtin reports whether name is that of a built-in command.
 func (s *Commands[S]) Builtin(name string) bool {
 	_, ok := s.builtin[name]
 	return ok
@@ -88,7 +89,7 @@ func (s *Commands[S]) all() map[string]Command[S] {
 	return all
 }
 
-// help lists the commands, or tells more of the named one.
+// help lists the commands, or explains the named one.
 func (s *Commands[S]) help(name string, out io.Writer) error {
 	if name == "" {
 		all := s.all()

@@ -1,12 +1,14 @@
-// Package spelling finds the name that a misspelt word probably stands for, so
-// that an error about a setting or a tool can suggest it.
+// Package spelling finds the name that was probably meant by a misspelt word,
+// so that an error about a setting or a tool can suggest it.
 package spelling
 
 import "strings"
 
-// Nearest returns the candidate that word is a misspelling of, or "".
+// Nearest returns the candidate that is closest to word, or "" if none is
+// close.
 func Nearest(word string, candidates []string) string {
-	// Two slips, as in a pair of letters swapped, are forgiven where enough is left.
+	// Two edits, such as a swap of two letters, are allowed if the word has
+	// more than three letters; otherwise one.
 	best, least := "", 2
 	if len(word) > 3 {
 		least = 3
@@ -15,7 +17,8 @@ func Nearest(word string, candidates []string) string {
 		if c == "" {
 			continue
 		}
-		// The lengths alone may rule it out, and bound the work.
+		// A large difference in length rules a candidate out without the work
+		// of comparing.
 		if d := len(c) - len(word); d >= least || -d >= least {
 			continue
 		}
@@ -26,8 +29,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance counts the insertions, deletions and replacements of bytes between a
-// and b.
+// distance counts the insertions, deletions and replacements of bytes that turn
+// a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

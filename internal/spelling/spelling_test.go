@@ -15,7 +15,7 @@ func TestNearest(t *testing.T) {
 		"MODLE":  "model",
 		"memry":  "memory",
 		"imageX": "image",
-		"evn":    "", // of a short word only one slip is forgiven
+		"evn":    "", // a short word may have one edit only
 		"en":     "env",
 		"nothin": "",
 		"":       "",

@@ -1,5 +1,5 @@
-// Package sse reads server-sent events from a server that is not trusted: it
-// never holds more than one event, and no event beyond a limit.
+// Package sse reads server-sent events from an untrusted server. It never holds
+// more than one event in memory, and refuses an event above a limit.
 package sse
 
 import (
@@ -9,12 +9,12 @@ import (
 	"io"
 )
 
-// ErrTooLarge is returned for an event beyond the reader's limit.
+// ErrTooLarge is returned for an event above the reader's limit.
 var ErrTooLarge = errors.New("the event is too large")
 
-// Reader reads the data of events. Lines end in LF, CR LF or CR, as the standard
-// has it. What servers do besides is tolerated: a field without a space after
-// its colon, and a last event without the blank line that ends it.
+// Reader reads the data of events. Lines end in LF, CR LF or CR, as the
+// standard says. It also tolerates what some servers do: a field without a
+// space after its colon, and a last event without the blank line that ends it.
 type Reader struct {
 	lines *bufio.Reader
 	max   int
@@ -27,12 +27,12 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{lines: bufio.NewReaderSize(&lineFeeds{r: r}, buffer), max: max}
 }
 
-// Next returns the data of the next event that has some, its lines ended by
-// line feeds. It is valid until the next call. The error is io.EOF at the end.
+// Next returns the data of the next event that has any. Each of its lines ends
+// in LF. The data is valid until the next call. The error is io.EOF at the end.
 func (r *Reader) Next() ([]byte, error) {
 	r.data = r.data[:0]
 	if cap(r.data) > 1<<20 {
-		r.data = nil // one large event must not be held to the end
+		r.data = nil // free the memory of one large event before the stream ends
 	}
 	for {
 		blank, err := r.line()
@@ -45,8 +45,8 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
-// line reads one line, and keeps it if it is data. Of any other line nothing is
-// kept, however long it is.
+// line reads one line, and keeps it if it is data. It discards any other line
+// piece by piece, however long that is.
 func (r *Reader) line() (blank bool, err error) {
 	isData, begun := false, false
 	for {
@@ -72,12 +72,12 @@ func (r *Reader) line() (blank bool, err error) {
 	}
 }
 
-// endLine leaves one line feed at the end of a line of data.
+// endLine ends a line of data with exactly one line feed.
 func (r *Reader) endLine() {
 	r.data = append(bytes.TrimRight(r.data, "\n"), '\n')
 }
 
-// dataOf returns what a line says after "data:".
+// dataOf returns what follows "data:" on a line.
 func dataOf(line []byte) ([]byte, bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("data:"))
 	if !ok {
@@ -86,13 +86,14 @@ func dataOf(line []byte) ([]byte, bool) {
 	return bytes.TrimPrefix(rest, []byte(" ")), true
 }
 
-// lineFeeds ends all lines in LF.
+// lineFeeds is a reader that changes all line ends to LF.
 type lineFeeds struct {
 	r  io.Reader
-	cr bool // the last byte was a CR, which has ended a line
+	cr bool // the last byte was a CR, so an LF after it belongs to the same line end
 }
 
-// Read passes on what comes.
+// Read reads on if all it got was the LF of a CR LF, which it drops, since a
+// reader should not return 0 bytes without an error.
 func (l *lineFeeds) Read(p []byte) (int, error) {
 	for {
 		n, err := l.r.Read(p)
@@ -103,7 +104,7 @@ func (l *lineFeeds) Read(p []byte) (int, error) {
 	}
 }
 
-// convert works in place, and returns the length of what is left.
+// convert changes the line ends of p in place, and returns the new length.
 func (l *lineFeeds) convert(p []byte) int {
 	if !l.cr && bytes.IndexByte(p, '\r') < 0 {
 		return len(p)

@@ -83,7 +83,7 @@ func TestFindFollowsTheIncludesOfGit(t *testing.T) {
 	}
 	want := []string{
 		write(".gitconfig", "[include]\n\tpath = a/one\n[includeIf \"gitdir:~/work/\"]\n\tpath = ~/two\n[core]\n\texcludesFile = ~/ignored\n[credential]\n\thelper = store --file ~/passwords\n"),
-		write("a/one", "[include]\n\tpath = three\n\tpath = one\n"), // one includes itself without end
+		write("a/one", "[include]\n\tpath = three\n\tpath = one\n"), // one includes itself over and over
 		write("a/three", "[user]\n\tname = x\n"),
 		write("two", ""),
 		write("ignored", ""),
@@ -120,8 +120,8 @@ func TestFindTakesModulesFromTheUsersCache(t *testing.T) {
 	require.Contains(t, private, "GONOPROXY=none")
 }
 
-// TestFindRunsNoProgramOfTheWorkspace has a git in a virtual environment of the
-// workspace, where commands can write.
+// TestFindRunsNoProgramOfTheWorkspace puts a git into a virtual environment in
+// the workspace, where commands can write.
 func TestFindRunsNoProgramOfTheWorkspace(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

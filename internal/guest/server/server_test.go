@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// inside serves in this process, as on machines where no child process can be
-// the guest.
+// inside runs the guest's server in this process, as on machines where no child
+// process can be the guest.
 func inside(t *testing.T, config guest.Config) *guest.Client {
 	t.Helper()
 	if runtime.GOOS == "windows" {

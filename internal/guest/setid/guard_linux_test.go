@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// children has what the test's program does as a child process: it changes
-// modes and reports the results.
+// children are the functions that the test's program runs as a child process:
+// each changes modes and reports the results.
 var children = map[string]func(){
 	"closed": func() {
 		_, _ = os.Stdin.Read(make([]byte, 1))
@@ -67,7 +67,7 @@ func newGuard(t *testing.T) *Guard {
 	return g
 }
 
-// child returns a command that runs this program as one of children, in dir.
+// child returns a command that runs one of children in dir.
 func child(what, dir string) (*exec.Cmd, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	cmd := exec.Command("/proc/self/exe")

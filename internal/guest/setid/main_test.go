@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 // as a child under the filter.
 const childVariable = "PYGENT_TEST_SETID"
 
-// actAsChild does what a test wants its child to do.
+// actAsChild runs the function that a test wants its child to run.
 func actAsChild() {
 	if what := os.Getenv(childVariable); what != "" {
 		children[what]()
