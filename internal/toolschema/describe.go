@@ -9,17 +9,18 @@ import (
 )
 
 // maxTold is the longest value of a keyword that a description repeats, in
-// bytes. Of a longer one it has the name only.
+// bytes. For a longer one it has only the keyword's name.
 const maxTold = 200
 
-// describe sets the description: the author's, and what the keywords say that
-// the portable form has not.
+// describe sets the description: the author's own, and the keywords that the
+// portable form does not have.
 func (n *node) describe(k keywords) {
 	n.Description = k.words()
 }
 
-// tellNullable says that the value may be null, where a model has to give it: it
-// would make one up. Of a list that is not said, since an empty one does.
+// tellNullable adds to the description that the value may be null. Otherwise a
+// model that has to give a value would make one up. A list does not need it,
+// since it can be empty.
 func (n *node) tellNullable() {
 	for _, b := range append([]*node{n}, n.AnyOf...) {
 		if b.Type != "" {
@@ -28,7 +29,7 @@ func (n *node) tellNullable() {
 	}
 }
 
-// words returns the description of a schema with the keywords that are told.
+// words returns the description of a schema, with its keywords that go into it.
 func (k keywords) words() string {
 	var told []string
 	for _, name := range append([]string{"one of", "anyOf", "oneOf"}, toldKeywords...) {
@@ -56,7 +57,8 @@ func tellOne(name string, value json.RawMessage) string {
 	return name + " " + string(value)
 }
 
-// tell notes the values of a keyword that the portable form has not.
+// tell adds a keyword that the portable form does not have, with its values, to
+// those for the description.
 func (k *keywords) tell(name string, values []json.RawMessage) error {
 	if len(values) == 0 {
 		return nil
@@ -73,8 +75,8 @@ func (k *keywords) tell(name string, values []json.RawMessage) error {
 	return nil
 }
 
-// about says which type a keyword is about; those that are missing here are
-// about all.
+// about has the type that a keyword applies to. Those that are missing here
+// apply to all types.
 var about = map[string]string{
 	"minimum": "number", "maximum": "number", "exclusiveMinimum": "number", "exclusiveMaximum": "number", "multipleOf": "number",
 	"minLength": "string", "maxLength": "string", "pattern": "string", "format": "string", "contentEncoding": "string", "contentMediaType": "string",
@@ -83,7 +85,7 @@ var about = map[string]string{
 	"dependentRequired": "object", "dependentSchemas": "object", "dependencies": "object",
 }
 
-// toldOf returns the keywords told that are about a type.
+// toldOf returns those of the told keywords that apply to a type.
 func (k keywords) toldOf(kind string) map[string]json.RawMessage {
 	if kind == "integer" {
 		kind = "number"
@@ -93,8 +95,9 @@ func (k keywords) toldOf(kind string) map[string]json.RawMessage {
 	return told
 }
 
-// freeForm makes the form of values whose shape the portable form cannot say:
-// their JSON text. raw is their schema, nil when the keywords alone say it.
+// freeForm makes the portable form of values whose shape it cannot express: a
+// string with their JSON text. raw is their schema, or nil if the keywords say
+// it all.
 func (d *deriver) freeForm(k keywords, of textOf, path string, raw json.RawMessage) (*node, error) {
 	n := &node{Type: "string", text: of, nullable: of == textOfAny}
 	said := k
@@ -119,13 +122,13 @@ func (d *deriver) freeForm(k keywords, of textOf, path string, raw json.RawMessa
 	return n, nil
 }
 
-// inlined returns a schema that is not brought into the portable form, with its
-// references inlined and without what is said elsewhere. It is empty for one
-// that says no more than its type.
+// inlined returns an author's schema for a description, with its references
+// inlined and without what the description has already. It is empty for a schema
+// that has only a type.
 func (d *deriver) inlined(raw json.RawMessage) (string, error) {
 	open := d.open
 	defer func() { d.open = open }()
-	d.open = nil // the references of raw itself are followed once more
+	d.open = nil // the references of raw itself have to be followed again
 	v, err := d.inline(raw, 0)
 	if err != nil {
 		return "", err

@@ -24,12 +24,12 @@ type keywords struct {
 	AnyOf       []json.RawMessage `json:"anyOf"`
 	OneOf       []json.RawMessage `json:"oneOf"`
 
-	// told are the keywords that the portable form has not, and that the
-	// description tells instead.
+	// told are the keywords that the portable form does not have. They go into
+	// the description.
 	told map[string]json.RawMessage
 }
 
-// toldKeywords are those that narrow what fits, or tell more of it.
+// toldKeywords are the keywords that can be told.
 var toldKeywords = []string{
 	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 	"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType",
@@ -68,13 +68,14 @@ func parseKeywords(raw json.RawMessage) (keywords, error) {
 		}
 	}
 	if string(k.told["default"]) == "null" {
-		delete(k.told, "default") // it says that the property may be left out
+		delete(k.told, "default") // it only means that the property may be left out
 	}
-	// An object that is closed is the usual case, and says nothing new.
+	// That an object has no other properties is the usual case, and not worth
+	// telling.
 	if boolean(k.told["additionalProperties"]) == "false" {
 		delete(k.told, "additionalProperties")
 	}
-	if len(k.Items) > 0 && k.Items[0] == '[' { // draft-07 writes tuples so
+	if len(k.Items) > 0 && k.Items[0] == '[' { // a tuple in draft-07
 		if err := json.Unmarshal(k.Items, &k.PrefixItems); err != nil {
 			return k, err
 		}
@@ -83,7 +84,8 @@ func parseKeywords(raw json.RawMessage) (keywords, error) {
 	return k, nil
 }
 
-// boolean returns "true" or "false" for a schema that is one.
+// boolean returns "true" or "false" for a schema that is a boolean, and "" for
+// another one.
 func boolean(raw json.RawMessage) string {
 	if s := string(bytes.TrimSpace(raw)); s == "true" || s == "false" {
 		return s
@@ -91,18 +93,19 @@ func boolean(raw json.RawMessage) string {
 	return ""
 }
 
-// onlyNarrows reports that a schema, an alternative of a union say, names no
-// type and no shape.
+// onlyNarrows reports whether a schema, such as an alternative of a union, names
+// no type and no shape, and only narrows another one.
 func (k keywords) onlyNarrows() bool {
 	return len(k.Type)+len(k.Properties)+len(k.Items)+len(k.PrefixItems)+len(k.Enum)+len(k.Const)+len(k.AnyOf)+len(k.OneOf) == 0
 }
 
-// open reports that an object may have properties besides those that are named.
+// open reports whether the schema says that an object may have properties
+// besides those that it names.
 func (k keywords) open() bool {
 	return k.told["additionalProperties"] != nil || k.told["patternProperties"] != nil
 }
 
-// and returns what fits both schemas.
+// and returns the schema of the values that fit both schemas.
 func (k keywords) and(other keywords) (keywords, error) {
 	merged := k
 	merged.told = maps.Clone(k.told)
@@ -136,7 +139,8 @@ func (k keywords) and(other keywords) (keywords, error) {
 	return merged, merged.takeOnce(other)
 }
 
-// takeOnce takes over the keywords that only one of two schemas may have.
+// takeOnce takes over the keywords of another schema that only one of the two
+// may have.
 func (k *keywords) takeOnce(other keywords) error {
 	for _, one := range []struct {
 		name        string
@@ -169,7 +173,7 @@ func (k *keywords) takeOnce(other keywords) error {
 	return nil
 }
 
-// sameJSON reports whether two values are written alike, but for white space.
+// sameJSON reports whether two values are written alike, apart from white space.
 func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(compact(a), compact(b))
 }
