@@ -38,7 +38,7 @@ import (
 // versions are the drafts of JSON Schema that arguments can be checked against.
 var versions = []string{"", "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"}
 
-// Schema is the schema of a tool's arguments. It is safe for concurrent use.
+// Schema is the schema of a tool's arguments.
 type Schema struct {
 	author   json.RawMessage
 	resolved *jsonschema.Resolved
