@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs aimock, a model server that is not ours, for the tests in e2e: the
-# version that e2e/aimock pins, into .build/aimock.
+# Installs aimock, a model server of another project, for the tests in e2e. It
+# puts the version that e2e/aimock pins into .build/aimock.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

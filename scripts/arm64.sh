@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the tests of the local runtime, of the guest and of its supervision for
-# arm64, under qemu-user: with the guest as a program of its own, which the
-# kernel starts under qemu, and without, where the guest has to run inside the
+# arm64, under qemu-user. It does so in two ways: with the guest as a program of
+# its own, which the kernel starts under qemu, and with the guest inside the
 # test's process.
 #
-# qemu is registered with the kernel in a user namespace of its own: nobody else
-# on this machine sees it.
+# qemu is registered with the kernel in a user namespace of its own, so nobody
+# else on this machine sees it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -27,7 +27,7 @@ registered() {
 	unshare --user --map-root-user --mount sh -c "$script" ":pygent-arm64:M::$magic:$mask:$(command -v $qemu):F" timeout -k 5 "$patience" "$@"
 }
 
-# unregistered runs one where the kernel does not.
+# unregistered runs a command under qemu where the kernel does not do that.
 unregistered() { timeout -k 5 "$patience" $qemu "$@"; }
 
 build() { GOARCH=arm64 CGO_ENABLED=0 go test -c -o "$work/$1" "$2"; }
@@ -40,10 +40,10 @@ run() {
 		awk -f scripts/test.awk
 }
 
-# The containers of the tests have programs of this machine's architecture, and
-# so are left out. So are many commands at once, because the emulator fails to
-# start some of them, and what gets away by setsid: the emulator does not give
-# the guest its orphans, and without them it promises nothing of these.
+# Left out are tests with containers, whose programs are of this machine's
+# architecture, and tests with many commands at once, some of which the emulator
+# fails to start. Tests of processes that get away by setsid are left out too,
+# because under the emulator the guest does not become the parent of orphans.
 guest='^Test(HelloTellsWhereItRuns|CommandResults|OrderOfBothStreamsIsTrue|EnvironmentAndDirectory|LargeScripts|OutputIsBoundedAndSpilled|CancelKillsAndReturnsOutput|FilesAreWrittenAndRead|FilesOutsideTheWorkspaceAreRefused|DirectoriesAreUploadedAndExported)$/^local$'
 root='^TestBash(ReportsOutputAndStatus|StopsAtItsTimeLimit|KillsWhatIgnoresTerm|CancelReturnsWhatIsKnown|ReturnsAlthoughAChildHoldsThePipe|BoundsOutput|RunsScriptsOfAnySize|Directory)$/^local$|^TestLocalTellsWhatItCannotDo$'
 

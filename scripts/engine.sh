@@ -56,14 +56,15 @@ await() {
 	return 1
 }
 
-# mount_cgroups gives the kernel's control groups a place where no init system
-# has done it.
+# mount_cgroups mounts the kernel's control groups unless an init system has done
+# it.
 mount_cgroups() {
 	grep -q ' cgroup2\? ' /proc/mounts || as_root mount -t cgroup2 cgroup2 /sys/fs/cgroup
 }
 
 # launch starts dockerd, detached from this script, and waits until it answers.
-# The engine picks its storage driver: overlay2 wherever the file system can.
+# The engine chooses its storage driver, which is overlay2 if the file system
+# allows it.
 launch() {
 	local command
 	printf -v command '%q ' dockerd "${flags[@]}" "$@"
@@ -106,8 +107,8 @@ start() {
 	as_root sh -c ": >'$log'"
 	say "starting dockerd, log in $log"
 	if ! launch "${more_flags[@]}"; then
-		# Kernels without netfilter: containers get no network then, nor do our
-		# tests need one.
+		# This is for kernels without netfilter. Containers get no network then,
+		# and the tests need none.
 		say "dockerd did not start; trying without a network bridge"
 		if ! launch --bridge=none --iptables=false "${more_flags[@]}"; then
 			as_root tail -n 30 "$log" >&2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Attacks the runtimes from within, in a container of this machine, in one of a
-# remote engine, and in a confined process: all attacks that are written down, and
-# then random trees of hostile names, links and races for ESCAPE_TIME (default a
-# minute). Fails when one of them gets out, or is skipped.
+# Attacks the runtimes from within: in a container on this machine, in one of a
+# remote engine, and in a confined process. It runs all attacks in e2e/escape, the
+# random ones for ESCAPE_TIME (default a minute). It fails if one of them
+# succeeds or is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for FUZZTIME (default 10s), and those that stand between
-# a container and this machine for FUZZTIME_GUEST (default the same).
+# Runs every fuzz target for FUZZTIME (default 10s), and those for code between a
+# container and this machine for FUZZTIME_GUEST (default the same).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -8,14 +8,15 @@ cd "$(dirname "$0")/.."
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# fuzz TARGET TIME DIRECTORY. Without a bound on minimizing, one slow input can take
-# all of the time.
+# fuzz TARGET TIME DIRECTORY runs a target. Without a limit for minimizing, one
+# slow input could take all of the time.
 fuzz() {
 	go test -run '^$' -fuzz "^$1\$" -fuzztime "$2" -fuzzminimizetime 5x "$3" </dev/null 2>&1 | tee "$log"
 }
 
-# fuzz_again runs a target once more when nothing was found in it: a worker that is
-# busy when the time is up is reported as a failure, until Go 1.27 (go.dev/issue/75804).
+# fuzz_again runs a target once more if it failed without a finding. Until Go 1.27
+# a worker that is busy when the time is up counts as a failure
+# (go.dev/issue/75804).
 fuzz_again() {
 	grep -q '^    context deadline exceeded$' "$log" && ! grep -q 'Failing input written' "$log" || return
 	say "the fuzzer was late at the end of its time; once more"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes the images that the tests run commands in, where the engine lacks them:
-# a Debian with bash, python3 and git, and a busybox with little more than
-# /bin/sh. With the argument "clients" also that Debian with the clients of
-# package registries: curl, wget, pip and npm. They are built from Debian packages,
+# Makes the images that the tests run commands in, unless the engine has them: a
+# Debian with bash, python3 and git, and a busybox with little more than /bin/sh.
+# With the argument "clients" it also makes the Debian with the clients of package
+# registries: curl, wget, pip and npm. The images are built from Debian packages,
 # because a registry may be out of reach. Their file systems are kept in a cache,
 # so that the next time is quick.
 #
@@ -44,8 +44,8 @@ debian_tar() {
 		--exclude='./var/lib/apt/lists/*' -c . >"$1"
 }
 
-# clients_tar makes the file system of the image with clients, out of that of the
-# larger one.
+# clients_tar makes the file system of the image with clients from that of the
+# larger image.
 clients_tar() {
 	say "adding $clients"
 	mkdir "$work/root"
@@ -55,7 +55,7 @@ clients_tar() {
 	local inside=(as_root chroot "$work/root" env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get -qq -y -o Acquire::Retries=3)
 	{
 		"${inside[@]}" update
-		# shellcheck disable=SC2086 # they are several
+		# shellcheck disable=SC2086 # the words are separate packages
 		"${inside[@]}" install --no-install-recommends $clients
 	} >"$work/log" 2>&1 || {
 		tail -n 20 "$work/log" >&2
@@ -73,10 +73,10 @@ docker_tar() {
 	docker rm "$container" >/dev/null
 }
 
-# busybox_tar makes the file system of the smaller image. It does not install
-# the package, which would take the place of the machine's own busybox.
+# busybox_tar makes the file system of the smaller image. It does not install the
+# package, which would replace the machine's own busybox.
 busybox_tar() {
-	# The user that apt downloads as may not see the cache.
+	# apt's own user for downloads may have no access to the cache.
 	local download=(apt-get -qq -o APT::Sandbox::User=root download busybox-static)
 	(cd "$work" && "${download[@]}") || {
 		apt_update
@@ -92,8 +92,8 @@ busybox_tar() {
 	tar -C "$work/root" --owner=0 --group=0 --numeric-owner -c . >"$1"
 }
 
-# provide NAME COMMAND WHAT [INGREDIENT...] makes the image NAME from the file system
-# that the function WHAT makes, or made once.
+# provide NAME COMMAND WHAT [INGREDIENT...] makes the image NAME from the file
+# system that the function WHAT makes, or from the cached one.
 provide() {
 	local name=$1 command=$2 what=$3
 	missing "$name" || return 0

@@ -1,6 +1,6 @@
-# Sourced by the other scripts: messages, root and Debian packages.
+# The other scripts source this for messages, root and Debian packages.
 
-# A bare root shell may lack these.
+# The PATH of a root shell may lack these.
 export PATH="$PATH:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 # The images that the tests run commands in.
@@ -42,8 +42,8 @@ apt_ready() {
 	fi
 }
 
-# apt_install installs packages. Lists that are too old for the mirror are the
-# usual reason for a failure, so it tries again with new ones.
+# apt_install installs packages. If that fails, the package lists are usually too
+# old for the mirror, so it tries again with new ones.
 apt_install() {
 	apt_ready "install what corresponds to $*"
 	say "installing $*"
@@ -53,7 +53,7 @@ apt_install() {
 	as_root "${install[@]}" "$@" >/dev/null
 }
 
-# need installs the packages after the first argument if that is no command.
+# need COMMAND PACKAGE... installs the packages unless there is the command.
 need() {
 	local name=$1
 	shift

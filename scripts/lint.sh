@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the form of the code and of the module: gofmt, go vet, staticcheck, go
-# mod tidy. All of them run, so that one run tells everything.
+# Checks the code and the module with gofmt, go vet, staticcheck and go mod tidy.
+# All of them run even if one fails, so that one run shows everything.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . scripts/lib.sh

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Makes a second Docker Engine answer, one that does not share our file system:
-# it runs in a mount namespace of its own, in which the places where workspaces
-# and caches lie are empty, and listens on loopback only, as if it were remote.
-# An SSH server beside it leads to the same engine.
+# Starts a second Docker Engine that does not share this machine's file system, as
+# if it were remote. It runs in a mount namespace of its own, in which the
+# directories of workspaces and caches are empty, and listens only on loopback.
+# An SSH server beside it gives access to the same engine.
 #
 #   remote.sh start    starts both, and gives the engine the images of the tests
 #   remote.sh stop     stops them
 #   remote.sh status   succeeds when the engine answers
 #   remote.sh env      prints the variables by which the tests find them, for eval
 #
-# The variables are PYGENT_TEST_REMOTE_ENGINE, as in DOCKER_HOST, and
-# PYGENT_TEST_SSH_ENGINE, for which an ssh that knows the key comes first in PATH.
-# Without them the tests of remote engines are skipped, or fail where
+# The variables are PYGENT_TEST_REMOTE_ENGINE, in the form of DOCKER_HOST, and
+# PYGENT_TEST_SSH_ENGINE, together with a PATH in which an ssh that has the key
+# comes first. Without them the tests of remote engines are skipped, or fail if
 # PYGENT_TEST_REQUIRE_DOCKER is 1.
 #
 # Environment:
@@ -39,7 +39,7 @@ answers() { command -v docker >/dev/null && timeout 10 docker -H "$engine" versi
 
 ssh_answers() { timeout 10 "$dir/bin/ssh" -p "$ssh_port" root@127.0.0.1 true >/dev/null 2>&1; }
 
-# ours prints the process id in a file if that process runs and has the name.
+# ours prints the process id in a file if that process runs under the given name.
 ours() {
 	local pid
 	pid=$(cat "$1" 2>/dev/null) && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] && echo "$pid"
@@ -54,8 +54,8 @@ await() {
 	done
 }
 
-# An engine that runs under an init system would be asked to share its
-# containerd, which sees another file system: that place is hidden too.
+# The socket of a containerd that runs under an init system is hidden too. The
+# engine would use that containerd, which has another view of the file system.
 hidden() {
 	printf '%s\n' /tmp /var/tmp /root /home /run/containerd "$HOME" "${XDG_CACHE_HOME:-$HOME/.cache}" "${TMPDIR:-/tmp}" |
 		awk '$0 != "/" && !seen[$0]++'
@@ -68,8 +68,8 @@ launch() {
 		sh -c "$script" launch "$@" >/dev/null 2>&1 &
 }
 
-# A bridge of its own, which nothing uses: an engine that is told to have none
-# removes docker0, and the other engine's network with it.
+# make_bridge makes a bridge that nothing uses. An engine that is told to have no
+# bridge removes docker0, and with it the network of the other engine.
 make_bridge() {
 	[ -d "/sys/class/net/$bridge" ] && return
 	as_root ip link add name "$bridge" type bridge
@@ -88,7 +88,7 @@ start_engine() {
 	say "a second engine answers at $engine, process $(ours "$docker_pid" dockerd)"
 }
 
-# load gives the second engine an image of the first.
+# load copies an image of the first engine to the second one.
 load() {
 	local id
 	id=$(docker image inspect --format '{{.Id}}' "$1") || die "no image $1: run scripts/images.sh first"
@@ -97,9 +97,9 @@ load() {
 	docker save "$1" | remote load >/dev/null
 }
 
-# write_ssh makes keys that are good for this server only, and a client, found
-# before the machine's own, that uses them. A session finds the second engine
-# where docker looks for it first.
+# write_ssh makes keys for this server only, and an ssh that uses them and comes
+# before the machine's own in PATH. In a session on the server, docker uses the
+# second engine by default.
 write_ssh() {
 	as_root mkdir -p "$dir/bin" /run/sshd
 	as_root chown "$(id -u):$(id -g)" "$dir/bin"
@@ -146,7 +146,7 @@ install_servers() {
 	need unshare util-linux
 	need ip iproute2
 	need ssh openssh-client
-	# The package starts a server of its own on machines with an init system.
+	# On machines with an init system, the package starts a server of its own.
 	need sshd openssh-server
 }
 

@@ -1,10 +1,11 @@
-# Shortens the output of go test -v: a package that passed is one line, one that
-# failed is shown whole, skipped tests are shown with their reason. Ends with the
-# numbers, and with an error when a test was skipped or failed, or none was run.
+# Shortens the output of go test -v. A package that passed is one line, one that
+# failed is shown whole, and skipped tests are shown with their reason. The last
+# line has the numbers. The exit status is an error if a test was skipped or
+# failed, or if none was run.
 
 { lines[++n] = $0 }
 
-# What each test says, for the reasons of those that are skipped.
+# The output of each test has the reason if it is skipped.
 /^=== / { test = $3 }
 /^ *--- / { test = "" }
 test != "" && !/^=== / { said[test] = said[test] "\n" $0 }

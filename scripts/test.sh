@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up everything and runs all tests with the race detector. Fails when a test
-# fails or is skipped. Arguments are passed to go test; without any, they are
+# Sets up everything and runs all tests with the race detector. It fails if a test
+# fails or is skipped. Arguments are passed to go test. Without arguments it tests
 # ./...
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the tests need of the host besides Go: a C compiler for the race
-# detector, git, python3, which reads our history files, node with npm for a
-# model server that is not ours, and the toolchains that have to work where
-# commands are confined.
+# Installs what the tests need on the host besides Go: a C compiler for the race
+# detector, git, python3 for a test that reads history files, node with npm for
+# the model server of another project, and the toolchains that have to work in
+# confined commands.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -12,7 +12,7 @@ if ! command -v "$(go env CC)" >/dev/null; then
 	apt_install gcc libc6-dev
 fi
 
-# The tests run as an ordinary user too, who cannot use what root has in its home.
+# The tests run as an ordinary user too, who has no access to the home of root.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 need git git ca-certificates
 need python3 python3

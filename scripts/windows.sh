@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests of the local runtime on Windows, under wine: the look-up of the
-# shell, and job objects. Git's bash cannot be had here; a shell made of the
-# test's program stands in for it.
+# Runs the tests of the local runtime for Windows, under wine: finding the shell,
+# and job objects. Git's bash is not available here, so the test's program acts as
+# the shell.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -18,7 +18,7 @@ work=$(mktemp -d)
 export WINEPREFIX=$work/wine WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml='
 trap 'wineserver -k >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 
-# Debian keeps wineserver out of PATH.
+# Debian's wineserver is not in PATH.
 export PATH="$PATH:/usr/lib/wine"
 
 make_prefix() {
