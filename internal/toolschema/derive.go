@@ -76,7 +76,7 @@ func (d *deriver) onlyNarrowed(k keywords) (keywords, error) {
 		if !narrow {
 			return k, fmt.Errorf("%s cannot stand at the root; put the alternatives into a property", union.name)
 		}
-		if err := k.tell(union.name, *union.alternatives); err != nil {
+		if err := k.addDescribed(union.name, *union.alternatives); err != nil {
 			return k, err
 		}
 		*union.alternatives = nil
@@ -254,7 +254,7 @@ func (d *deriver) object(k keywords, path string, depth int) (*node, error) {
 			return nil, err
 		}
 		if required && child.nullable && child.text == "" && child.Type != "array" {
-			child.tellNullable()
+			child.describeNullable()
 		}
 		encoded, err := json.Marshal(child)
 		if err != nil {
@@ -314,7 +314,7 @@ func scalar(k *keywords, kind, path string) (*node, error) {
 	case len(words) == len(fit):
 		n.Enum = words
 	default:
-		if err := k.tell("one of", fit); err != nil {
+		if err := k.addDescribed("one of", fit); err != nil {
 			return nil, at(path, err)
 		}
 	}
@@ -361,9 +361,9 @@ func (k keywords) implied() []string {
 		return []string{"object", "null"}
 	case len(k.Items)+len(k.PrefixItems) > 0:
 		return []string{"array", "null"}
-	case k.told["pattern"] != nil || k.told["format"] != nil || k.told["minLength"] != nil || k.told["maxLength"] != nil:
+	case k.described["pattern"] != nil || k.described["format"] != nil || k.described["minLength"] != nil || k.described["maxLength"] != nil:
 		return []string{"string", "null"}
-	case k.told["minimum"] != nil || k.told["maximum"] != nil || k.told["exclusiveMinimum"] != nil || k.told["exclusiveMaximum"] != nil || k.told["multipleOf"] != nil:
+	case k.described["minimum"] != nil || k.described["maximum"] != nil || k.described["exclusiveMinimum"] != nil || k.described["exclusiveMaximum"] != nil || k.described["multipleOf"] != nil:
 		return []string{"number", "null"}
 	}
 	return nil

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// maxTold is the longest value of a keyword that a description repeats, in
+// maxDescribed is the longest value of a keyword that a description repeats, in
 // bytes. For a longer one it has only the keyword's name.
-const maxTold = 200
+const maxDescribed = 200
 
 // describe sets the description: the author's own, and the keywords that the
 // portable form does not have.
@@ -18,10 +18,10 @@ func (n *node) describe(k keywords) {
 	n.Description = k.words()
 }
 
-// tellNullable adds to the description that the value may be null. Otherwise a
-// model that has to give a value would make one up. A list does not need it,
+// describeNullable adds to the description that the value may be null. Otherwise
+// a model that has to give a value would make one up. A list does not need it,
 // since it can be empty.
-func (n *node) tellNullable() {
+func (n *node) describeNullable() {
 	for _, b := range append([]*node{n}, n.AnyOf...) {
 		if b.Type != "" {
 			b.Description = strings.TrimPrefix(b.Description+"; may be null", "; ")
@@ -31,25 +31,25 @@ func (n *node) tellNullable() {
 
 // words returns the description of a schema, with its keywords that go into it.
 func (k keywords) words() string {
-	var told []string
-	for _, name := range append([]string{"one of", "anyOf", "oneOf"}, toldKeywords...) {
-		if value, ok := k.told[name]; ok {
-			told = append(told, tellOne(name, compact(value)))
+	var words []string
+	for _, name := range append([]string{"one of", "anyOf", "oneOf"}, describedKeywords...) {
+		if value, ok := k.described[name]; ok {
+			words = append(words, describeOne(name, compact(value)))
 		}
 	}
 	switch {
-	case len(told) == 0:
+	case len(words) == 0:
 		return k.Description
 	case k.Description == "":
-		return strings.Join(told, ", ")
+		return strings.Join(words, ", ")
 	}
-	return fmt.Sprintf("%s (%s)", k.Description, strings.Join(told, ", "))
+	return fmt.Sprintf("%s (%s)", k.Description, strings.Join(words, ", "))
 }
 
-func tellOne(name string, value json.RawMessage) string {
+func describeOne(name string, value json.RawMessage) string {
 	var word string
 	switch {
-	case len(value) > maxTold || strings.Contains(string(value), `"$ref"`):
+	case len(value) > maxDescribed || strings.Contains(string(value), `"$ref"`):
 		return name + " …"
 	case json.Unmarshal(value, &word) == nil && word != "":
 		return name + " " + word
@@ -57,9 +57,9 @@ func tellOne(name string, value json.RawMessage) string {
 	return name + " " + string(value)
 }
 
-// tell adds a keyword that the portable form does not have, with its values, to
-// those for the description.
-func (k *keywords) tell(name string, values []json.RawMessage) error {
+// addDescribed adds a keyword that the portable form does not have, with its
+// values, to those for the description.
+func (k *keywords) addDescribed(name string, values []json.RawMessage) error {
 	if len(values) == 0 {
 		return nil
 	}
@@ -67,11 +67,11 @@ func (k *keywords) tell(name string, values []json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	k.told = maps.Clone(k.told)
-	if k.told == nil {
-		k.told = map[string]json.RawMessage{}
+	k.described = maps.Clone(k.described)
+	if k.described == nil {
+		k.described = map[string]json.RawMessage{}
 	}
-	k.told[name] = encoded
+	k.described[name] = encoded
 	return nil
 }
 
@@ -85,14 +85,14 @@ var about = map[string]string{
 	"dependentRequired": "object", "dependentSchemas": "object", "dependencies": "object",
 }
 
-// toldOf returns those of the told keywords that apply to a type.
-func (k keywords) toldOf(kind string) map[string]json.RawMessage {
+// describedOf returns the keywords for the description that apply to a type.
+func (k keywords) describedOf(kind string) map[string]json.RawMessage {
 	if kind == "integer" {
 		kind = "number"
 	}
-	told := maps.Clone(k.told)
-	maps.DeleteFunc(told, func(name string, _ json.RawMessage) bool { return about[name] != "" && about[name] != kind })
-	return told
+	described := maps.Clone(k.described)
+	maps.DeleteFunc(described, func(name string, _ json.RawMessage) bool { return about[name] != "" && about[name] != kind })
+	return described
 }
 
 // freeForm makes the portable form of values whose shape it cannot express: a
@@ -101,14 +101,14 @@ func (k keywords) toldOf(kind string) map[string]json.RawMessage {
 func (d *deriver) freeForm(k keywords, of textOf, path string, raw json.RawMessage) (*node, error) {
 	n := &node{Type: "string", text: of, nullable: of == textOfAny}
 	said := k
-	said.told = map[string]json.RawMessage{}
-	if value, ok := k.told["default"]; ok {
-		said.told["default"] = value
+	said.described = map[string]json.RawMessage{}
+	if value, ok := k.described["default"]; ok {
+		said.described["default"] = value
 	}
 	what := "JSON text of an " + string(of)
 	if of == textOfAny {
 		what = "JSON text of any value"
-		maps.Copy(said.told, k.told)
+		maps.Copy(said.described, k.described)
 	} else if raw != nil {
 		fits, err := d.inlined(raw)
 		if err != nil {

@@ -24,13 +24,13 @@ type keywords struct {
 	AnyOf       []json.RawMessage `json:"anyOf"`
 	OneOf       []json.RawMessage `json:"oneOf"`
 
-	// told are the keywords that the portable form does not have. They go into
-	// the description.
-	told map[string]json.RawMessage
+	// described are the keywords that the portable form does not have. They go
+	// into the description.
+	described map[string]json.RawMessage
 }
 
-// toldKeywords are the keywords that can be told.
-var toldKeywords = []string{
+// describedKeywords are the keywords that go into the description.
+var describedKeywords = []string{
 	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 	"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType",
 	"minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains", "additionalItems", "unevaluatedItems",
@@ -61,25 +61,25 @@ func parseKeywords(raw json.RawMessage) (keywords, error) {
 	if err := json.Unmarshal(raw, &all); err != nil {
 		return k, err
 	}
-	k.told = map[string]json.RawMessage{}
-	for _, name := range toldKeywords {
+	k.described = map[string]json.RawMessage{}
+	for _, name := range describedKeywords {
 		if value, ok := all[name]; ok {
-			k.told[name] = value
+			k.described[name] = value
 		}
 	}
-	if string(k.told["default"]) == "null" {
-		delete(k.told, "default") // it only means that the property may be left out
+	if string(k.described["default"]) == "null" {
+		delete(k.described, "default") // it only means that the property may be left out
 	}
-	// That an object has no other properties is the usual case, and not worth
-	// telling.
-	if boolean(k.told["additionalProperties"]) == "false" {
-		delete(k.told, "additionalProperties")
+	// That an object has no other properties is the usual case, and need not be
+	// described.
+	if boolean(k.described["additionalProperties"]) == "false" {
+		delete(k.described, "additionalProperties")
 	}
 	if len(k.Items) > 0 && k.Items[0] == '[' { // a tuple in draft-07
 		if err := json.Unmarshal(k.Items, &k.PrefixItems); err != nil {
 			return k, err
 		}
-		k.Items = k.told["additionalItems"]
+		k.Items = k.described["additionalItems"]
 	}
 	return k, nil
 }
@@ -102,18 +102,18 @@ func (k keywords) onlyNarrows() bool {
 // open reports whether the schema says that an object may have properties
 // besides those that it names.
 func (k keywords) open() bool {
-	return k.told["additionalProperties"] != nil || k.told["patternProperties"] != nil
+	return k.described["additionalProperties"] != nil || k.described["patternProperties"] != nil
 }
 
 // and returns the schema of the values that fit both schemas.
 func (k keywords) and(other keywords) (keywords, error) {
 	merged := k
-	merged.told = maps.Clone(k.told)
-	for name, value := range other.told {
-		if old, ok := merged.told[name]; ok && !sameJSON(old, value) {
+	merged.described = maps.Clone(k.described)
+	for name, value := range other.described {
+		if old, ok := merged.described[name]; ok && !sameJSON(old, value) {
 			return k, fmt.Errorf("two different values of %s", name)
 		}
-		merged.told[name] = value
+		merged.described[name] = value
 	}
 	if merged.Description == "" {
 		merged.Description = other.Description

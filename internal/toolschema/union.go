@@ -29,7 +29,7 @@ func (d *deriver) union(k keywords, raw json.RawMessage, path string, depth int)
 			return nil, err
 		}
 		if narrow {
-			if err := base.tell(name, alternatives); err != nil {
+			if err := base.addDescribed(name, alternatives); err != nil {
 				return nil, at(path, err)
 			}
 			return d.shape(base, raw, path, depth)
@@ -93,7 +93,7 @@ func (d *deriver) choice(k keywords, kinds []string, raw json.RawMessage, path s
 	one.Description = ""
 	var branches []*node
 	for _, kind := range kinds {
-		one.told = k.toldOf(kind)
+		one.described = k.describedOf(kind)
 		b, err := d.ofType(one, kind, raw, path, depth)
 		if errors.Is(err, errNothing) {
 			continue
