@@ -28,8 +28,8 @@ for i in range(%d):
     while r.read(1 << 20): pass
 END`
 
-// BenchmarkProxy is what commands in a container get from an allowed host: small
-// requests, and a large body.
+// BenchmarkProxy measures commands in a container that fetch from an allowed
+// host: small requests, and a large body.
 func BenchmarkProxy(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
@@ -47,7 +47,7 @@ func BenchmarkProxy(b *testing.B) {
 		require.NoError(b, err)
 		require.Zero(b, res.ExitCode, res.Output)
 	}
-	_, err = rt.Bash(b.Context(), "python3 -c 'import http.client'", pygent.BashTimeout(-1)) // what starts once has started
+	_, err = rt.Bash(b.Context(), "python3 -c 'import http.client'", pygent.BashTimeout(-1)) // keeps the start of the container out of the measurement
 	require.NoError(b, err)
 	b.Run("request", func(b *testing.B) { run(b, "/") })
 	b.Run("large", func(b *testing.B) {

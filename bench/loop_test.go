@@ -1,5 +1,5 @@
 // Package bench measures what pygent itself costs: steps, histories, requests,
-// tasks, and what goes through the proxy. Commands are measured in bench/runtimes.
+// tasks, and traffic through the proxy. Commands are measured in bench/runtimes.
 package bench
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/x/pygent"
 )
 
-// lengths are the sizes of history at which costs are compared: they should
-// be the same at both.
+// lengths are the lengths of history at which costs are compared. They should be
+// the same at both.
 var lengths = []int{10, 10_000}
 
-// conversation returns a history of about n messages, of the kind a coding
-// session leaves.
+// conversation returns a history of about n messages, like that of a coding
+// session.
 func conversation(n int) []pygent.Message {
 	messages := []pygent.Message{pygent.SystemMessage("You are a coding assistant."), pygent.UserMessage("Fix the bug.")}
 	for i := 0; len(messages) < n; i++ {
@@ -34,15 +34,15 @@ func conversation(n int) []pygent.Message {
 	return messages
 }
 
-// noop is the runtime of benchmarks of the loop: it does nothing.
+// noop is a runtime that does nothing, for benchmarks of the loop.
 type noop struct{ pygent.Runtime }
 
 func (noop) UseDocker() bool                                  { return false }
 func (noop) Cleanup() error                                   { return nil }
 func (noop) ReadFile(context.Context, string) ([]byte, error) { return nil, io.EOF }
 
-// BenchmarkLoopStep is the overhead of one step: a scripted model that calls a
-// tool which does nothing.
+// BenchmarkLoopStep measures the overhead of one step: a scripted model calls a
+// tool that does nothing.
 func BenchmarkLoopStep(b *testing.B) {
 	for _, n := range lengths {
 		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {
@@ -72,7 +72,7 @@ func BenchmarkLoopStep(b *testing.B) {
 	}
 }
 
-// BenchmarkHistoryAppend is an append to a history kept in a file.
+// BenchmarkHistoryAppend measures an append to a history in a file.
 func BenchmarkHistoryAppend(b *testing.B) {
 	for _, n := range lengths {
 		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {
@@ -90,7 +90,8 @@ func BenchmarkHistoryAppend(b *testing.B) {
 	}
 }
 
-// discard is a model server without a network: it takes the body and answers.
+// discard takes the place of the network and of a model's server: it reads the
+// body of a request and answers.
 type discard struct{ size int64 }
 
 func (d *discard) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -109,8 +110,8 @@ func (d *discard) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// BenchmarkRequestBody is a whole call of OpenAIModel but for the network:
-// building the request's body is what grows with the history.
+// BenchmarkRequestBody measures a whole call of OpenAIModel without the network.
+// Making the request's body is the part that grows with the history.
 func BenchmarkRequestBody(b *testing.B) {
 	for _, n := range lengths {
 		b.Run(fmt.Sprintf("history=%d", n), func(b *testing.B) {

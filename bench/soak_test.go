@@ -28,10 +28,10 @@ import (
 // soakers is how many runtimes are used at once.
 const soakers = 8
 
-// TestSoak runs commands over several runtimes at once, with random time
-// limits, cancels and kills of containers: each result must be right, and in
-// the end nothing may be left. PYGENT_SOAK sets the number of commands, and
-// PYGENT_SOAK_SEED repeats a run.
+// TestSoak runs commands on several runtimes at once, with random time limits
+// and cancels, and with containers that are killed. Each result must be right,
+// and in the end nothing may be left. PYGENT_SOAK sets the number of commands,
+// and PYGENT_SOAK_SEED repeats a run.
 func TestSoak(t *testing.T) {
 	commands := envNumber(t, "PYGENT_SOAK", 240)
 	seed := envNumber(t, "PYGENT_SOAK_SEED", int(time.Now().UnixNano()&0xffff))
@@ -39,7 +39,7 @@ func TestSoak(t *testing.T) {
 	engine := soakEngine(t)
 	t.Setenv("TMPDIR", t.TempDir())
 
-	// What is made once in a process, and then kept, is no leak.
+	// What a process makes once and then keeps is not a leak.
 	warmUp(t, engine)
 	before, ignored := takeStock(t, engine), goleak.IgnoreCurrent()
 
@@ -86,7 +86,7 @@ func soakEngine(t *testing.T) *client.Client {
 	return engine
 }
 
-// warmUp makes what a process has once: unpacked guests, for example.
+// warmUp makes what a process makes only once, such as unpacked guests.
 func warmUp(t *testing.T, engine *client.Client) {
 	for kind := range 4 {
 		r, err := soakRuntime(t.Context(), engine, kind)
@@ -103,7 +103,7 @@ func soakRuntime(ctx context.Context, engine *client.Client, kind int) (pygent.R
 	switch {
 	case engine == nil || kind%4 == 0:
 		construct = pygent.NewLocalRuntime
-		opts = append(opts, pygent.WithLocalProtection(pygent.ProtectionOff)) // commands are to kill their guest
+		opts = append(opts, pygent.WithLocalProtection(pygent.ProtectionOff)) // so that commands can kill their guest
 	case kind%4 == 1:
 		opts = []pygent.RuntimeOption{pygent.WithImage(envOr("PYGENT_TEST_BUSYBOX_IMAGE", "pygent-test/busybox:latest"))}
 	case kind%4 == 2:
@@ -119,11 +119,11 @@ func envOr(name, otherwise string) string {
 	return otherwise
 }
 
-// stock is what could leak, goroutines apart.
+// stock is what could leak, except goroutines.
 type stock struct {
-	files      []string // that this process has open
-	temporary  []string // files
-	processes  []string // that were started on this machine
+	files      []string // open in this process
+	temporary  []string // names of temporary files
+	processes  []string // started on this machine
 	containers int
 	volumes    int
 }
@@ -142,10 +142,10 @@ func takeStock(t require.TestingT, engine *client.Client) stock {
 		for _, v := range volumes.Volumes {
 			s.volumes += ours(v.Labels)
 		}
-		_ = engine.Close() // of idle connections, which would count
+		_ = engine.Close() // its idle connections would count
 	}
 	for _, fd := range listing(t, "/proc/self/fd") {
-		if file, err := os.Readlink("/proc/self/fd/" + fd); err == nil { // not the one that lists them
+		if file, err := os.Readlink("/proc/self/fd/" + fd); err == nil { // the descriptor of the listing itself is closed by now
 			kind, _, _ := strings.Cut(file, "[") // sockets and pipes have numbers
 			s.files = append(s.files, kind)
 		}

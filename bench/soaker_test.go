@@ -20,7 +20,7 @@ import (
 	"github.com/x/pygent"
 )
 
-// soaker uses one runtime at a time, and knows what each command must give.
+// soaker uses one runtime at a time, and knows what each command must print.
 type soaker struct {
 	t      *testing.T
 	kind   int
@@ -29,10 +29,10 @@ type soaker struct {
 	tally  *tally
 
 	runtime pygent.Runtime
-	tokens  int // given out
+	tokens  int // how many tokens were made
 }
 
-// tally counts what was done, and how long it took.
+// tally counts the trials, and how long they took.
 type tally struct {
 	mu     sync.Mutex // guards counts and took
 	counts map[string]int
@@ -46,7 +46,7 @@ func (t *tally) add(what string, took time.Duration) {
 	t.took[what] += took
 }
 
-// String lists what was done, a line each.
+// String lists the trials, one on each line.
 func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *tally) String() string {
 	return strings.Join(list, "\n")
 }
 
-// trials are what a soaker does, each as often as its weight says.
+// trials are what a soaker does. A trial with a higher weight is made more often.
 var trials = []struct {
 	name   string
 	weight int
@@ -104,7 +104,7 @@ func (s *soaker) soak(n int) (err error) {
 	return nil
 }
 
-// token is a text that no other command prints.
+// token returns a text that no other command prints.
 func (s *soaker) token() string {
 	s.tokens++
 	return fmt.Sprintf("token-%d-%d-%d", s.kind, s.tokens, s.random.Uint32())
@@ -138,7 +138,8 @@ func (s *soaker) longOutput(ctx context.Context) error {
 	return nil
 }
 
-// files checks that files and commands see the same.
+// files checks that commands see the files that are written, and the other way
+// round.
 func (s *soaker) files(ctx context.Context) error {
 	content := strings.Repeat(s.token()+"\n", s.random.IntN(2000))
 	if err := s.runtime.WriteFile(ctx, "sub/file", []byte(content)); err != nil {
@@ -161,8 +162,8 @@ func (s *soaker) timeLimit(ctx context.Context) error {
 	return cutShort(res, err, token)
 }
 
-// cutShort checks the result of a command that its time limit ended. It may
-// not have come to its first line.
+// cutShort checks the result of a command that its time limit ended. The command
+// may have ended before its first line.
 func cutShort(res pygent.BashResult, err error, token string) error {
 	if err != nil || !res.TimedOut || res.Output != "" && !strings.HasPrefix(res.Output, token+"\n") || strings.Contains(res.Output, "never") {
 		return fmt.Errorf("want %s and a time limit, got %+v and error %v", token, res, err)
@@ -188,7 +189,7 @@ while :; do sleep 1; done`, token), pygent.BashTimeout(50*time.Millisecond+s.upT
 	return want(res, err, "", res.ExitCode)
 }
 
-// cancel ends the context at any moment, also when the command is over.
+// cancel ends the context at any moment, even after the command.
 func (s *soaker) cancel(ctx context.Context) error {
 	token := s.token()
 	ctx, cancel := context.WithTimeout(ctx, s.upTo(60*time.Millisecond))
@@ -205,7 +206,7 @@ func (s *soaker) cancel(ctx context.Context) error {
 	return nil
 }
 
-// background checks that a process left behind holds nobody up.
+// background checks that nothing waits for a process that a command left behind.
 func (s *soaker) background(ctx context.Context) error {
 	token := s.token()
 	res, err := s.runtime.Bash(ctx, "sleep 0.5 & echo "+token)
@@ -226,8 +227,8 @@ func (s *soaker) atOnce(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// kill ends the container, or the local guest, under a command. The command
-// must tell, and the next one work on the same workspace.
+// kill ends the container, or the local guest, while a command runs. The command
+// must report it, and the next one must work on the same workspace.
 func (s *soaker) kill(ctx context.Context) error {
 	token := s.token()
 	if err := s.runtime.WriteFile(ctx, "kept", []byte(token)); err != nil {
@@ -262,8 +263,8 @@ func (s *soaker) killContainer(ctx context.Context) error {
 	return nil
 }
 
-// killGuest has a command kill the process from which it descends and whose
-// parent we are.
+// killGuest makes a command kill its guest: the ancestor of the command that is a
+// child of this process.
 func (s *soaker) killGuest(ctx context.Context) error {
 	res, err := s.runtime.Bash(ctx, fmt.Sprintf(`p=$$
 while read -r _ _ _ parent _ </proc/$p/stat && [ "$parent" != %d ]; do p=$parent; done
@@ -274,7 +275,7 @@ kill -9 $p; sleep 60`, os.Getpid()), pygent.BashTimeout(50*time.Second))
 	return nil
 }
 
-// renew gives up the runtime, in the midst of a command, for a new one.
+// renew cleans the runtime up while a command runs, and makes a new one.
 func (s *soaker) renew(ctx context.Context) (err error) {
 	ended := make(chan error, 1)
 	old := s.runtime

@@ -18,13 +18,14 @@ import (
 	"github.com/x/pygent"
 )
 
-// fleet is a task manager of which n agents at most work at once.
+// fleet is a task manager that counts the steps of its agents.
 type fleet struct {
 	*pygent.TaskManager
 	steps atomic.Int64
 }
 
-// newFleet makes a fleet whose agents go through the calls.
+// newFleet makes a fleet of which at most n agents work at once. Each of them
+// makes the calls in order.
 func newFleet(b *testing.B, n int, calls ...pygent.ToolCall) *fleet {
 	f := &fleet{}
 	m, err := pygent.NewTaskManager(pygent.MaxTasks(n),
@@ -39,9 +40,10 @@ func newFleet(b *testing.B, n int, calls ...pygent.ToolCall) *fleet {
 	return f
 }
 
-// script is a model that gives each conversation the same calls, the next one by
-// how many it has had. Unlike [pygenttest.ScriptedModel] it keeps nothing, so
-// that what is measured is the agents.
+// script returns a model that makes the same calls in each conversation. It finds
+// the next one by the number of its answers so far. Unlike a
+// [pygenttest.ScriptedModel] it keeps nothing, so that only the memory of the
+// agents is measured.
 func script(calls []pygent.ToolCall) pygent.Model {
 	return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		had := 0
@@ -56,7 +58,7 @@ func script(calls []pygent.ToolCall) pygent.Model {
 	})
 }
 
-// run has n agents work on a task each, and waits for all.
+// run makes n agents work on one task each, and waits for all.
 func (f *fleet) run(b *testing.B, parent pygent.Runtime, n int) {
 	ids := make([]string, n)
 	for i := range ids {
@@ -71,9 +73,9 @@ func (f *fleet) run(b *testing.B, parent pygent.Runtime, n int) {
 	}
 }
 
-// BenchmarkTasksLocal has agents on the local runtime work on tasks: the cost
-// of a step should not grow with their number. The memory is that of an agent
-// at rest whose task is finished, its conversation and events included.
+// BenchmarkTasksLocal makes agents on the local runtime work on tasks. The cost
+// of a step should not grow with their number. The memory is that of an agent at
+// rest whose task is finished, with its conversation and events.
 func BenchmarkTasksLocal(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("agents=%d", n), func(b *testing.B) {
@@ -107,7 +109,7 @@ func BenchmarkTasksLocal(b *testing.B) {
 	}
 }
 
-// BenchmarkTasksDocker has 50 agents at once, each in a container of its own.
+// BenchmarkTasksDocker runs 50 agents at once, each in a container of its own.
 func BenchmarkTasksDocker(b *testing.B) {
 	const n = 50
 	image := os.Getenv("PYGENT_TEST_BUSYBOX_IMAGE")
@@ -141,7 +143,7 @@ func BenchmarkTasksDocker(b *testing.B) {
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the second frees what finalizers of the first released
+	runtime.GC() // frees what the finalizers of the first one released
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// aimockProgram returns the program that scripts/aimock.sh installed. Without
-// it, tests are skipped, unless PYGENT_TEST_REQUIRE_AIMOCK is set.
+// aimockProgram returns the path of the program that scripts/aimock.sh installs.
+// Without it the test is skipped, or fails if PYGENT_TEST_REQUIRE_AIMOCK is set.
 func aimockProgram(t *testing.T) string {
 	t.Helper()
 	program, err := filepath.Abs("../.build/aimock/node_modules/@copilotkit/aimock/dist/cli.js")
@@ -33,7 +33,7 @@ func aimockProgram(t *testing.T) string {
 	return program
 }
 
-// startAimock starts a server with our fixtures and returns its address.
+// startAimock starts a server with the fixtures and returns its address.
 func startAimock(t *testing.T) string {
 	t.Helper()
 	program := aimockProgram(t)
@@ -59,8 +59,8 @@ func startAimock(t *testing.T) string {
 	return address
 }
 
-// readAddress sends the address that the program prints, and reads on until
-// the program ends.
+// readAddress sends the address that the program prints, and then reads until the
+// program ends.
 func readAddress(lines *bufio.Scanner, addresses chan<- string) {
 	defer close(addresses)
 	sent := false
@@ -72,7 +72,7 @@ func readAddress(lines *bufio.Scanner, addresses chan<- string) {
 	}
 }
 
-// aimockTests runs a test over both protocols, each with a server of its own.
+// aimockTests runs a test for each protocol, with a server of its own.
 func aimockTests(t *testing.T, test func(t *testing.T, address string, run func(prompt string) ran)) {
 	for protocol, path := range map[pygent.OpenAIProtocol]string{pygent.OpenAIChat: chat, pygent.OpenAIResponses: responses} {
 		t.Run(string(protocol), func(t *testing.T) {

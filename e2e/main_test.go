@@ -29,8 +29,8 @@ type ran struct {
 	code   int
 }
 
-// pygentRun runs "pygent run --json" with nothing of ours in its environment but
-// env.
+// pygentRun runs "pygent run --json". Of pygent's settings its environment has
+// only those in env.
 func pygentRun(t *testing.T, env []string, args ...string) ran {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a run that hangs fails here
@@ -59,7 +59,7 @@ func events(t *testing.T, r io.Reader) []pygent.Event {
 	}
 }
 
-// result is the end of the run.
+// result returns the result at the end of the run.
 func (r ran) result(t *testing.T) *pygent.Result {
 	t.Helper()
 	require.NotEmpty(t, r.events, r.stderr)
@@ -79,7 +79,7 @@ func (r ran) of(kind pygent.EventType) []pygent.Event {
 	return out
 }
 
-// text is what was streamed, pieces joined.
+// text returns the streamed text, with its pieces joined.
 func (r ran) text() string {
 	var b strings.Builder
 	for _, e := range r.of(pygent.EventText) {

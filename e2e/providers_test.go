@@ -15,13 +15,13 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// provider is a server with a provider's rules, and how many requests it may
-// refuse before the library knows what it wants.
+// provider is a server with a provider's rules, and how many requests it refuses
+// until the library has adapted to it.
 type provider struct {
 	rules    pygenttest.Provider
 	protocol pygent.OpenAIProtocol
 	model    string
-	path     string // where the requests that are taken go
+	path     string // the path of the accepted requests
 	refused  int
 }
 
@@ -37,7 +37,7 @@ var providers = map[string]provider{
 	"OpenAI, codex 5.3": {model: "gpt-5.3-codex", path: responses, refused: 1},
 	"OpenAI, codex":     {model: "gpt-5.1-codex", path: responses, refused: 1},
 	"Gemini":            {model: "gemini-3-flash", rules: pygenttest.Gemini, path: chat},
-	"Mistral":           {model: "devstral-medium", rules: pygenttest.Mistral, path: chat, refused: 2}, // the reasoning, a user after a tool
+	"Mistral":           {model: "devstral-medium", rules: pygenttest.Mistral, path: chat, refused: 2}, // for the reasoning, and for a user's message after a tool's
 	"Ollama":            {model: "qwen3", rules: pygenttest.Ollama, path: chat},
 	"Ollama, responses": {model: "qwen3", rules: pygenttest.Ollama, protocol: pygent.OpenAIResponses, path: responses},
 }
@@ -45,7 +45,7 @@ var providers = map[string]provider{
 // dot is a picture of one pixel.
 const dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// odd is the input of a tool with every kind of field.
+// odd is a tool's input with every kind of field.
 type odd struct {
 	Names    []string          `json:"names" jsonschema:"who is meant"`
 	Count    *int              `json:"count,omitempty"`
@@ -72,7 +72,7 @@ func tools(t *testing.T) []pygent.Tool {
 	return []pygent.Tool{today, count}
 }
 
-// told returns a function that finds what an earlier result says.
+// told returns what an earlier result says, by a pattern.
 func told(req *pygent.ChatRequest, pattern string) string {
 	for _, m := range req.Messages {
 		if found := regexp.MustCompile(pattern).FindStringSubmatch(m.Text()); found != nil {
@@ -82,7 +82,7 @@ func told(req *pygent.ChatRequest, pattern string) string {
 	return "not told: " + pattern
 }
 
-// with is a call whose argument is what an earlier result says.
+// with returns a call whose argument is taken from an earlier result.
 func with(tool, argument, pattern string, more map[string]any) pygenttest.Reply {
 	return pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		args := map[string]any{argument: told(req, pattern)}
@@ -97,7 +97,7 @@ func bash(cmd string) pygenttest.Reply {
 	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
 }
 
-// everything is a script that uses every part of the library that makes
+// everything returns a script that uses every part of the library that makes
 // messages.
 func everything() []pygenttest.Reply {
 	const job, task = `started job (\S+)`, `started task (\S+)`
@@ -117,7 +117,7 @@ func everything() []pygenttest.Reply {
 		with("collect_file", "task_id", task, map[string]any{"path": "letters"}),
 		bash("cat letters"),
 		pygenttest.Call("stop", map[string]any{"summary": "All done."}),
-		bash("true"), // a run that ends at its limit
+		bash("true"), // this run ends at its limit
 		pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 			if len(req.Tools) == 0 {
 				return pygenttest.Text("I ran out of steps.")
@@ -127,18 +127,18 @@ func everything() []pygenttest.Reply {
 	}
 }
 
-// delegated is the script of the delegated task.
+// delegated returns the script of the delegated task.
 func delegated() []pygenttest.Reply {
 	return []pygenttest.Reply{bash("wc -c < dot.txt > letters"), pygenttest.Call("stop", nil)}
 }
 
-// strictServer plays the provider.
+// strictServer starts a server with the provider's rules.
 func strictServer(t *testing.T, p provider, script ...pygenttest.Reply) *pygenttest.Server {
 	t.Helper()
 	return pygenttest.NewServer(t, script...).Strict(p.rules).On("Count the letters.", delegated()...)
 }
 
-// requireTaken checks that the server refused no more than it may.
+// requireTaken checks that the server refused no more requests than expected.
 func requireTaken(t *testing.T, p provider, s *pygenttest.Server) {
 	t.Helper()
 	var refusals []string
@@ -195,7 +195,7 @@ func TestAgentWorksWithEveryProvider(t *testing.T) {
 	}
 }
 
-// said is the text of all messages.
+// said returns the text of all messages.
 func said(messages []pygent.Message) string {
 	var b strings.Builder
 	for _, m := range messages {

@@ -1,5 +1,5 @@
-// Package examples_test runs every example that needs no key, and the others
-// against a scripted server, and compares what they print.
+// Package examples_test runs every example and compares what it prints. Those
+// that need a model's key run against a scripted server.
 package examples_test
 
 import (
@@ -49,8 +49,8 @@ func TestExamplesPrintWhatTheyPromise(t *testing.T) {
 	}
 }
 
-// runExample runs a built example in the root of the repository, as its
-// comment says to. Docker is used where the test set-up provides an image.
+// runExample runs a built example in the root of the repository, as its comment
+// says. It uses Docker if the test set-up has an image.
 func runExample(t *testing.T, path string) string {
 	server := pygenttest.NewServer(t,
 		pygenttest.Call("bash", map[string]any{"cmd": "echo hello, world"}),

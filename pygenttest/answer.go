@@ -14,24 +14,23 @@ import (
 
 // wire is a format that a response is written in.
 type wire interface {
-	// body is the whole answer.
+	// body returns the whole answer.
 	body(*pygent.ChatResponse) (object, error)
-	// frames are the events of a stream.
+	// frames returns the events of a stream.
 	frames(*pygent.ChatResponse) []frame
-	// failedBody is an answer with status 200 that tells of an error.
+	// failedBody returns an answer that reports an error with status 200.
 	failedBody(f *fault) object
-	// failure is the event that tells of an error after n others.
+	// failure returns the event that reports an error after n other events.
 	failure(f *fault, n int) frame
 }
 
-// answer is a reply on its way to a client.
+// answer is a reply that is being sent to a client.
 type answer struct {
 	reply Reply
 	w     http.ResponseWriter
 }
 
-// fail answers with an error's status, or closes the connection for an error
-// without one.
+// fail answers with an error's status, or closes the connection if it has none.
 func (a *answer) fail(ctx context.Context, err error) {
 	var apiErr *pygent.APIError
 	switch {
@@ -57,7 +56,7 @@ func (a *answer) raw(ctx context.Context, format wire) {
 		a.cutBody(f.status, []byte(f.body))
 	}
 	a.w.WriteHeader(f.status)
-	_, _ = io.WriteString(a.w, f.body) // the client may be gone, which is its right
+	_, _ = io.WriteString(a.w, f.body) // the client may be gone
 }
 
 // plain sends the whole answer in one body.
@@ -82,7 +81,7 @@ func (a *answer) plain(format wire, resp *pygent.ChatResponse) {
 	writeJSON(a.w, http.StatusOK, body)
 }
 
-// unencodable answers for a reply that is no JSON.
+// unencodable answers if a reply cannot be encoded as JSON.
 func (a *answer) unencodable(err error) {
 	writeError(a.w, &pygent.APIError{Status: http.StatusUnprocessableEntity, Message: err.Error()}, nil)
 }
@@ -102,8 +101,8 @@ func (a *answer) stream(ctx context.Context, format wire, resp *pygent.ChatRespo
 	a.send(ctx, http.StatusOK, a.broken(format, format.frames(resp)))
 }
 
-// broken returns the first frames, and the one that says why, of an answer
-// that breaks off; else all frames.
+// broken returns the frames to send. Of an answer that breaks off these are the
+// first ones and, if it has one, the error event.
 func (a *answer) broken(format wire, frames []frame) []frame {
 	f := a.reply.fault
 	if f == nil || !f.breaks {
@@ -118,8 +117,8 @@ func (a *answer) broken(format wire, frames []frame) []frame {
 	return frames
 }
 
-// send writes the frames, pausing where they say so, and closes the connection
-// where the reply is cut.
+// send writes the frames, with a pause before those that wait. It closes the
+// connection if the reply is cut.
 func (a *answer) send(ctx context.Context, status int, frames []frame) {
 	f := a.reply.fault
 	cut := f != nil && f.breaks && f.event == nil

@@ -37,7 +37,7 @@ func postContext(ctx context.Context, s *pygenttest.Server, body string) (*http.
 	return client.Do(req)
 }
 
-// answer reads a whole answer; err is that of a connection cut off.
+// answer reads a whole answer. err is set if the connection is cut off.
 func answer(t *testing.T, s *pygenttest.Server, body string) (status int, header http.Header, text string, err error) {
 	t.Helper()
 	resp, err := post(t, s, body)
@@ -63,7 +63,7 @@ func events(t *testing.T, text string) []string {
 	return out
 }
 
-// chunk is what these tests look at in a plain answer or an event.
+// chunk has the fields of a plain answer or an event that these tests check.
 type chunk struct {
 	ID      string
 	Choices []struct {

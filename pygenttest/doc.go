@@ -4,8 +4,8 @@
 //
 // # A model in the process
 //
-// A [ScriptedModel] gives the replies of a script, one a request. It is the
-// one to use in most tests:
+// A [ScriptedModel] gives the replies of a script, one for each request. It is
+// the right choice for most tests:
 //
 //	model := pygenttest.NewScriptedModel(
 //		pygenttest.Call("bash", map[string]any{"cmd": "go test ./..."}),
@@ -14,25 +14,25 @@
 //	agent, err := pygent.New(pygent.WithModel(model))
 //
 // The model streams its text in small pieces, numbers its tool calls "call_1",
-// "call_2" and so on, and records what it was asked, for a test to look at:
+// "call_2" and so on, and records its requests for a test to inspect:
 //
 //	messages := model.Requests()[1].Messages
 //	result := messages[len(messages)-1] // what bash printed
 //	err := pygenttest.CheckConversation(messages)
 //
-// When the script ends, the next request fails with [ErrScriptEnded], unless
-// Loop or RepeatLast was called. [Func] and [Decide] work a reply out from the
-// request. Where agents delegate to others, On gives each conversation a
-// script of its own, found by what its first messages say:
+// A request after the end of the script fails with [ErrScriptEnded], unless Loop
+// or RepeatLast was called. [Func] and [Decide] make a reply from the request.
+// If agents delegate to others, On gives each conversation a script of its own,
+// which is found by a text in its first messages:
 //
 //	model.On("Write the tests", pygenttest.Call("bash", …), pygenttest.Call("stop", nil))
 //
 // # A model behind HTTP
 //
-// A [Server] gives the same replies over OpenAI's chat completions API on a
-// loopback port, to [pygent.OpenAIModel], to a program under test, or to any
-// other client, and over the Responses API. It records the requests byte for
-// byte, and refuses in OpenAI's words what OpenAI refuses, such as a schema
+// A [Server] gives the same replies on a loopback port, over OpenAI's chat
+// completions API and Responses API. Its clients are [pygent.OpenAIModel], a
+// program under test, or any other client. It records the requests byte for
+// byte, and refuses with OpenAI's messages what OpenAI refuses, such as a schema
 // without properties or a tool call without a result. With [Server.Strict] it
 // also refuses what Gemini, Mistral or Ollama refuse.
 //
@@ -82,13 +82,13 @@
 //	pygenttest.HTML(502)                    // a proxy's error page
 //	pygenttest.SSE(`{"choices":[]}`)        // exactly these events
 //
-// Replies wait on channels as well as on clocks, so that a test decides what
-// happens first without sleeping: hold a reply back WithGate, learn by
-// WaitRequests that it was asked for, then cancel, close or let it go. In a
-// bubble of testing/synctest a ScriptedModel's delays take no time.
+// A reply can wait on a channel as well as on a clock, so that a test controls
+// the order of events without sleeping: hold a reply back with WithGate, call
+// WaitRequests to learn that it was requested, then cancel, close or open the
+// gate. In a bubble of testing/synctest a ScriptedModel's delays take no time.
 //
-// Servers that call themselves compatible with OpenAI are so to a degree. A
-// [Quirk] replays what they get wrong on top of any message:
+// Servers that claim to be compatible with OpenAI often differ in details. A
+// [Quirk] makes any message wrong in the same way:
 //
 //	for _, quirk := range pygenttest.WireQuirks() {
 //		server.Add(pygenttest.Call("bash", args).WithQuirks(quirk))

@@ -12,12 +12,12 @@ import (
 // object is a JSON object. Its encoding is sorted by name.
 type object = map[string]any
 
-// head is what both formats say of a response.
+// head has what both formats say about a response.
 type head struct {
 	id     string
 	model  string
 	quirks []Quirk       // how the reply is wrong
-	usage  *pygent.Usage // nil when there is nothing to report
+	usage  *pygent.Usage // nil if there is nothing to report
 }
 
 func (h *head) has(q Quirk) bool { return slices.Contains(h.quirks, q) }
@@ -25,12 +25,12 @@ func (h *head) has(q Quirk) bool { return slices.Contains(h.quirks, q) }
 // encoder writes a response in the format of chat completions.
 type encoder struct {
 	head
-	withUsage bool // a stream reports the usage too
+	withUsage bool // whether a stream reports the usage too
 }
 
 var _ wire = (*encoder)(nil)
 
-// body is a plain answer.
+// body returns a plain answer.
 func (e *encoder) body(resp *pygent.ChatResponse) (object, error) {
 	b, err := json.Marshal(resp.Message)
 	if err != nil {
@@ -62,8 +62,8 @@ func (e *encoder) body(resp *pygent.ChatResponse) (object, error) {
 	return out, nil
 }
 
-// frames are the events of a stream: the role, the pieces of the message, the
-// finish reason and, if it was asked for, the usage.
+// frames returns the events of a stream: the role, the pieces of the message,
+// the finish reason and, if the client asked for it, the usage.
 func (e *encoder) frames(resp *pygent.ChatResponse) []frame {
 	chunks, pieces := e.chunks(resp)
 	out := make([]frame, 0, len(chunks)+1)
@@ -83,8 +83,8 @@ func (e *encoder) failedBody(f *fault) object { return errorObject(f.event, f) }
 
 func (e *encoder) failure(f *fault, _ int) frame { return frame{data: errorObject(f.event, f)} }
 
-// chunks are the objects of a stream. The number of pieces is what lies between
-// the role and the finish reason.
+// chunks returns the objects of a stream, and how many of them are pieces of the
+// message, between the role and the finish reason.
 func (e *encoder) chunks(resp *pygent.ChatResponse) (events []object, pieces int) {
 	ds := append([]object{{"role": "assistant", "content": ""}}, e.deltas(resp.Message)...)
 	if e.has(QuirkOneChunk) {
@@ -120,7 +120,8 @@ func (e *encoder) chunks(resp *pygent.ChatResponse) (events []object, pieces int
 	return events, pieces
 }
 
-// addUsage reports the usage at the end, or so far in each event.
+// addUsage adds the usage at the end or, with that quirk, the usage so far to
+// each event.
 func (e *encoder) addUsage(events []object) []object {
 	if e.usage == nil || !e.withUsage && !e.has(QuirkCumulativeUsage) {
 		return events
@@ -174,7 +175,7 @@ func setFinish(chunk object, reason pygent.FinishReason) {
 	chunk["choices"].([]object)[0]["finish_reason"] = reason
 }
 
-// deltas are the pieces of a message.
+// deltas returns the pieces of a message.
 func (e *encoder) deltas(m pygent.Message) []object {
 	var out []object
 	for _, name := range slices.Sorted(maps.Keys(m.Extra)) {
@@ -198,7 +199,7 @@ func (e *encoder) deltas(m pygent.Message) []object {
 	return out
 }
 
-// wholeDelta is a message in one piece.
+// wholeDelta returns a message in one piece.
 func (e *encoder) wholeDelta(m pygent.Message) object {
 	out := object{"role": "assistant", "content": m.Text()}
 	for name, value := range m.Extra {
@@ -215,7 +216,7 @@ func (e *encoder) wholeDelta(m pygent.Message) object {
 	return out
 }
 
-// callDeltas are the pieces of the message's i-th tool call.
+// callDeltas returns the pieces of tool call i.
 func (e *encoder) callDeltas(i int, c pygent.ToolCall) []object {
 	whole := e.call(c)
 	switch {
@@ -244,7 +245,7 @@ func (e *encoder) callDeltas(i int, c pygent.ToolCall) []object {
 	return out
 }
 
-// call is a whole tool call.
+// call returns a whole tool call.
 func (e *encoder) call(c pygent.ToolCall) object {
 	function := object{"name": c.Name, "arguments": c.Arguments}
 	if e.has(QuirkObjectArguments) && json.Valid([]byte(c.Arguments)) {
@@ -270,5 +271,6 @@ func usageObject(u pygent.Usage) object {
 	}
 }
 
-// created is the time of every answer: the same request gets the same bytes.
+// created is the time of every answer, so that the same request gets the same
+// bytes.
 const created = 1_700_000_000

@@ -22,7 +22,7 @@ func Example() {
 		pygenttest.Text("There is one file, main.go."),
 	)
 
-	// An agent does this; here a few lines stand in for it.
+	// These lines do what an agent does.
 	messages := []pygent.Message{pygent.UserMessage("What is here?")}
 	for {
 		resp, err := model.Chat(ctx, &pygent.ChatRequest{Messages: messages})

@@ -10,18 +10,18 @@ import (
 	"github.com/x/pygent"
 )
 
-// fault is what goes wrong with a reply on its way.
+// fault is what goes wrong while a reply is sent.
 type fault struct {
-	// Raw bytes instead of an answer. They are sent as events when events is
-	// not nil, else as one body.
+	// With raw, these bytes are sent instead of an answer: as events if events is
+	// not nil, or else as one body.
 	raw         bool
 	status      int
 	contentType string
 	body        string
 	events      []string
 
-	// An answer that breaks off after some pieces, with an error event if
-	// event is set, else by a closed connection.
+	// With breaks, the answer breaks off after some pieces: with an error event
+	// if event is set, or else by a closed connection.
 	breaks bool
 	after  int
 	event  *pygent.APIError
@@ -43,8 +43,9 @@ func Error(err error) Reply {
 
 // Status is an answer with an HTTP error status and OpenAI's error body. A
 // [ScriptedModel] returns the [*pygent.APIError] that a client would make of
-// it: retryable for 408, 409, 429 (not with the code "insufficient_quota") and
-// 5xx, and context-too-large with the code "context_length_exceeded".
+// it. That is retryable for 408, 409, 429 (not with the code
+// "insufficient_quota") and 5xx, and has ContextTooLarge with the code
+// "context_length_exceeded".
 func Status(status int, code, message string) Reply {
 	if !validStatus(status) {
 		return Reply{bad: fmt.Errorf("%d is no HTTP status", status)}
@@ -59,25 +60,26 @@ func Status(status int, code, message string) Reply {
 	})
 }
 
-// RateLimited is a status 429 that asks to come back after a while. Zero asks
-// for nothing.
+// RateLimited is a status 429 that asks the client to wait before the next
+// attempt. Zero sends no time to wait.
 func RateLimited(after time.Duration) Reply {
 	return Status(http.StatusTooManyRequests, "rate_limit_exceeded", "Rate limit reached for requests").WithRetryAfter(after)
 }
 
-// QuotaExceeded is a status 429 that will not pass: the account has no money.
+// QuotaExceeded is a status 429 that a retry does not help: the account has no
+// credit left.
 func QuotaExceeded() Reply {
 	return Status(http.StatusTooManyRequests, codeQuota,
 		"You exceeded your current quota, please check your plan and billing details.").WithErrorType(codeQuota)
 }
 
-// Overloaded is a status 503, which passes.
+// Overloaded is a status 503, which a client may retry.
 func Overloaded() Reply {
 	return Status(http.StatusServiceUnavailable, "server_error", "The server is overloaded, please try again later.")
 }
 
-// ContextTooLarge is the status 400 of a conversation that exceeds the model's
-// window of the given number of tokens.
+// ContextTooLarge is the status 400 for a conversation that exceeds the model's
+// context window, which has the given number of tokens.
 func ContextTooLarge(window int) Reply {
 	return Status(http.StatusBadRequest, codeContext, fmt.Sprintf(
 		"This model's maximum context length is %d tokens. However, your messages resulted in %d tokens.", window, window+1))
@@ -94,8 +96,8 @@ func UnsupportedParameter(name string) Reply {
 // Disconnect closes the connection before the first byte of an answer.
 func Disconnect() Reply { return Text("").CutAfter(0) }
 
-// Raw is an answer of exactly these bytes, streaming asked for or not. Only a
-// [Server] can give it.
+// Raw is an answer of exactly these bytes, whether or not the client asked for a
+// stream. Only a [Server] can give it.
 func Raw(status int, contentType, body string) Reply {
 	if !validStatus(status) {
 		return Reply{bad: fmt.Errorf("%d is no HTTP status", status)}
@@ -122,10 +124,11 @@ func SSE(data ...string) Reply {
 	return Reply{fault: &fault{raw: true, status: http.StatusOK, contentType: "text/event-stream", events: append([]string{}, data...)}}
 }
 
-// CutAfter closes the connection after n pieces of the answer, the role that
-// opens a stream not counted: n of 0 closes it before the first byte, a large
-// n just before the finish reason. A plain body is cut in its middle. A
-// [ScriptedModel] returns a retryable [*pygent.APIError] without a status.
+// CutAfter closes the connection after n pieces of the answer. The role that
+// opens a stream is not counted. With n of 0 it closes before the first byte,
+// with a large n just before the finish reason. It cuts a plain body in the
+// middle. A [ScriptedModel] returns a retryable [*pygent.APIError] without a
+// status.
 func (r Reply) CutAfter(n int) Reply {
 	f := r.copyFault()
 	f.breaks, f.after, f.event = true, n, nil
@@ -133,11 +136,11 @@ func (r Reply) CutAfter(n int) Reply {
 	return r
 }
 
-// FailAfter sends an error inside an answer whose status is 200, as gateways
-// do: in a stream as an event after n pieces, counted as by [Reply.CutAfter],
-// in place of a plain body. The stream then ends. A [ScriptedModel] returns an
-// [*pygent.APIError] with the code, retryable unless the code tells of a bad
-// request, an exhausted quota or a conversation too large.
+// FailAfter sends an error inside an answer whose status is 200, as gateways do.
+// A stream gets it as an event after n pieces, counted as by [Reply.CutAfter],
+// and then ends; a plain body is replaced by it. A [ScriptedModel] returns an
+// [*pygent.APIError] with the code. It is retryable unless the code means a bad
+// request, an exhausted quota or a conversation that is too large.
 func (r Reply) FailAfter(n int, code, message string) Reply {
 	f := r.copyFault()
 	f.breaks, f.after = true, n
@@ -152,9 +155,9 @@ func (r Reply) FailAfter(n int, code, message string) Reply {
 	return r
 }
 
-// WithRetryAfter asks the client of an error to wait for d. A [Server] sends
-// whole seconds as Retry-After, others also as Retry-After-Ms. It does nothing
-// to replies that are not an [*pygent.APIError].
+// WithRetryAfter makes an error ask the client to wait for d. A [Server] sends it
+// as Retry-After in seconds, rounded up, and if they are not whole, also as
+// Retry-After-Ms. It does nothing to replies that are not an [*pygent.APIError].
 func (r Reply) WithRetryAfter(d time.Duration) Reply {
 	var apiErr *pygent.APIError
 	if errors.As(r.err, &apiErr) {
@@ -165,7 +168,7 @@ func (r Reply) WithRetryAfter(d time.Duration) Reply {
 	return r
 }
 
-// WithErrorType sets the type in the error's body of a [Server].
+// WithErrorType sets the type in the error body that a [Server] sends.
 func (r Reply) WithErrorType(typ string) Reply {
 	f := r.copyFault()
 	f.errType = typ
@@ -196,7 +199,7 @@ func (r Reply) copyFault() *fault {
 	return &f
 }
 
-// breakError is what a client makes of an answer that breaks off.
+// breakError returns the error that a client makes of an answer that breaks off.
 func (f *fault) breakError() error {
 	if f.event != nil {
 		return f.event
@@ -204,7 +207,7 @@ func (f *fault) breakError() error {
 	return &pygent.APIError{Retryable: true, Err: io.ErrUnexpectedEOF}
 }
 
-// validStatus reports whether status can end an exchange.
+// validStatus reports whether status can be the status of an answer.
 func validStatus(status int) bool { return status >= 200 && status <= 599 }
 
 func retryableStatus(status int) bool {

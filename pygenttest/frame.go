@@ -8,14 +8,14 @@ import (
 
 // frame is one event of a stream.
 type frame struct {
-	name  string // the event's name; chat completions have none
-	data  any    // its JSON; a string is sent as it is
-	piece bool   // counted by CutAfter and FailAfter
-	tail  bool   // the message is complete before it
-	waits bool   // sent after the pause between pieces
+	name  string // the event's name; empty in chat completions
+	data  any    // encoded as JSON; a string is sent as it is
+	piece bool   // whether CutAfter and FailAfter count it
+	tail  bool   // whether it comes after the whole message
+	waits bool   // whether it is sent after the pause between pieces
 }
 
-// rawFrames are events given word by word.
+// rawFrames returns frames with exactly this data.
 func rawFrames(events []string) []frame {
 	out := make([]frame, len(events))
 	for i, e := range events {
@@ -24,8 +24,8 @@ func rawFrames(events []string) []frame {
 	return out
 }
 
-// cutFrames returns the frames up to the n-th piece, or all before the tail
-// when there are fewer pieces.
+// cutFrames returns the frames up to the n-th piece, or all before the tail if
+// there are fewer pieces.
 func cutFrames(frames []frame, n int) []frame {
 	if n <= 0 {
 		return nil
@@ -60,7 +60,8 @@ func encodeFrames(frames []frame) ([]frame, error) {
 	return out, nil
 }
 
-// write sends an encoded frame. A client that is gone is noticed by the flush.
+// write sends an encoded frame. The flush that follows notices if the client is
+// gone.
 func (f frame) write(w io.Writer) {
 	if f.name != "" {
 		_, _ = fmt.Fprintf(w, "event: %s\n", f.name)

@@ -8,10 +8,10 @@ import (
 	"github.com/x/pygent"
 )
 
-// ScriptedModel is a [pygent.StreamingModel] that gives the replies of a
-// script, one a request, and records the requests. It never touches a network.
-// It is safe for concurrent use; agents that share one take the replies in the
-// order in which they ask, unless [ScriptedModel.On] tells them apart.
+// ScriptedModel is a [pygent.StreamingModel] that gives the replies of a script,
+// one for each request, and records the requests. It uses no network. It is safe
+// for concurrent use. Agents that share one get the replies in the order of
+// their requests, unless [ScriptedModel.On] gives them scripts of their own.
 type ScriptedModel struct {
 	script   script
 	requests recorder[pygent.ChatRequest]
@@ -35,35 +35,36 @@ func (m *ScriptedModel) Add(replies ...Reply) *ScriptedModel {
 
 // On gives conversations whose system message or first user message contains
 // text a script of their own, so that one model can serve an agent and those
-// it delegates to. Each such conversation, told apart by its first user
-// message, gets the replies from the first on. Where several texts match, the
-// one given first counts; where none does, the model's own script.
+// that it delegates to. Each such conversation, identified by its first user
+// message, gets the replies from the first on. If several texts match, the one
+// given first counts. A conversation that matches none uses the model's own
+// script.
 func (m *ScriptedModel) On(text string, replies ...Reply) *ScriptedModel {
 	m.script.route(text, replies)
 	return m
 }
 
-// Loop starts every script of the model again after its last reply.
+// Loop makes every script of the model start again after its last reply.
 func (m *ScriptedModel) Loop() *ScriptedModel {
 	m.script.setLoop()
 	return m
 }
 
-// RepeatLast gives the last reply of a script again when it has ended.
+// RepeatLast makes the model repeat the last reply of a script that has ended.
 func (m *ScriptedModel) RepeatLast() *ScriptedModel {
 	m.script.setRepeat()
 	return m
 }
 
-// Remaining returns how many replies were not given yet, those of
-// [ScriptedModel.On] not counted.
+// Remaining returns how many replies were not given yet, without those of
+// [ScriptedModel.On].
 func (m *ScriptedModel) Remaining() int { return m.script.remaining() }
 
 // Requests returns the requests received so far, in order. They share their
 // messages with the agent: do not modify them.
 func (m *ScriptedModel) Requests() []pygent.ChatRequest { return m.requests.all() }
 
-// WaitRequests returns when n requests were received in all, or with an error
+// WaitRequests waits until n requests were received in all, or returns an error
 // when ctx ends. A request is received before its reply is given or delayed.
 func (m *ScriptedModel) WaitRequests(ctx context.Context, n int) error {
 	return m.requests.wait(ctx, n)

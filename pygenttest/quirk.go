@@ -12,9 +12,9 @@ import (
 //
 //	pygenttest.Call("bash", args).WithQuirks(pygenttest.QuirkRepeatedName)
 //
-// Those that concern the message work in a [ScriptedModel] too, those that
-// concern the bytes on the wire only in a [Server]. Those that the Responses
-// API has no room for do nothing there.
+// Quirks of the message work in a [ScriptedModel] too. Quirks of the wire work
+// only in a [Server]. A quirk that the Responses API cannot have does nothing
+// there.
 type Quirk string
 
 // Quirks of the wire. A careful client reads the same message as without them.
@@ -31,13 +31,13 @@ const (
 	QuirkChangingID Quirk = "changing-id"
 	// QuirkCumulativeUsage sends in every chunk the usage so far.
 	QuirkCumulativeUsage Quirk = "cumulative-usage"
-	// QuirkTrailingChunk sends an empty chunk after that of the finish reason.
+	// QuirkTrailingChunk sends an empty chunk after the one with the finish reason.
 	QuirkTrailingChunk Quirk = "trailing-chunk"
 	// QuirkNoDone ends the stream after the finish reason without "[DONE]".
 	QuirkNoDone Quirk = "no-done"
 	// QuirkKeepAlive puts comment lines between the events of a stream.
 	QuirkKeepAlive Quirk = "keep-alive"
-	// QuirkNullFields spells out absent fields as null in every chunk.
+	// QuirkNullFields sends absent fields as null in every chunk.
 	QuirkNullFields Quirk = "null-fields"
 	// QuirkOneChunk streams the message and its finish reason in one chunk.
 	QuirkOneChunk Quirk = "one-chunk"
@@ -46,8 +46,8 @@ const (
 // Quirks of the message, and streams that are broken. A careful client
 // survives them.
 const (
-	// QuirkNoFinishReason leaves out the finish reason and what follows it in
-	// a stream: it ends in the middle, though the connection ends well.
+	// QuirkNoFinishReason leaves out the finish reason and everything after it in
+	// a stream. The message is incomplete, but the connection ends normally.
 	QuirkNoFinishReason Quirk = "no-finish-reason"
 	// QuirkNoChoices answers with an empty list of choices.
 	QuirkNoChoices Quirk = "no-choices"
@@ -55,21 +55,23 @@ const (
 	QuirkNoCallIDs Quirk = "no-call-ids"
 	// QuirkDuplicateCallIDs gives all tool calls of a message the same id.
 	QuirkDuplicateCallIDs Quirk = "duplicate-call-ids"
-	// QuirkInvalidArguments breaks arguments off, so that they are not JSON.
+	// QuirkInvalidArguments cuts off the end of arguments, so that they are not
+	// JSON.
 	QuirkInvalidArguments Quirk = "invalid-arguments"
-	// QuirkContentFilter withholds the message, with that finish reason.
+	// QuirkContentFilter empties the message, with the finish reason
+	// "content_filter".
 	QuirkContentFilter Quirk = "content-filter"
-	// QuirkCallsAsText prints the tool calls into the text.
+	// QuirkCallsAsText writes the tool calls into the text.
 	QuirkCallsAsText Quirk = "calls-as-text"
 	// QuirkFinishStop ends a message that calls tools with "stop".
 	QuirkFinishStop Quirk = "finish-stop"
 	// QuirkUnknownFields adds fields that the chat format does not define:
-	// reasoning_content and reasoning_details to the message, others around it.
+	// reasoning_content and reasoning_details in the message, others around it.
 	QuirkUnknownFields Quirk = "unknown-fields"
 )
 
-// Quirks of the Responses API: how [Reply.FailAfter] tells of an error inside
-// a stream, instead of by the event response.failed.
+// Quirks of the Responses API: what [Reply.FailAfter] sends in a stream instead
+// of the event response.failed.
 const (
 	// QuirkErrorEvent sends an event "error" in its documented form.
 	QuirkErrorEvent Quirk = "error-event"
@@ -93,7 +95,8 @@ func WireQuirks() []Quirk {
 	}
 }
 
-// spoil applies a quirk of the message. The calls of resp are its own.
+// spoil applies a quirk of the message to resp. No other message shares its
+// calls.
 func (q Quirk) spoil(resp *pygent.ChatResponse) {
 	m := &resp.Message
 	switch q {

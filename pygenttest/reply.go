@@ -14,13 +14,12 @@ import (
 	"github.com/x/pygent"
 )
 
-// Reply is one answer of a script, the same for a [ScriptedModel] and for a
-// [Server]: a message of the model, an error, or what a broken server sends.
-// Make it with [Text], [Call], [Status] and the like. Its methods return
-// changed copies, so a reply may be kept and used many times. The zero Reply
-// is an empty message.
+// Reply is one answer of a script for a [ScriptedModel] or a [Server]: a message
+// of the model, an error, or what a broken server sends. Make it with [Text],
+// [Call], [Status] and the like. Its methods return changed copies, so a reply
+// may be kept and used many times. The zero Reply is an empty message.
 type Reply struct {
-	message pygent.Message // calls have no ids but those chosen with WithCallIDs
+	message pygent.Message // its calls have no ids, unless the test chose them
 	finish  pygent.FinishReason
 	usage   *pygent.Usage
 	quirks  []Quirk
@@ -28,21 +27,21 @@ type Reply struct {
 	decide func(*pygent.ChatRequest) Reply
 	answer func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error)
 	err    error // what the call returns
-	bad    error // why the script itself is wrong
+	bad    error // a mistake in the script itself
 
 	fault  *fault
 	header http.Header
-	first  pause // before anything is said
-	chunk  pause // before each piece but the first
+	first  pause // before the first byte
+	chunk  pause // before each piece except the first
 }
 
 // Text is a message of plain text, without tool calls.
 func Text(text string) Reply { return Reply{message: pygent.AssistantMessage(text)} }
 
 // Call is a message that calls one tool. The arguments are encoded as JSON,
-// but for a string, which is sent as it is, so that arguments can be invalid.
-// Nil stands for no arguments, "{}". The call gets a unique id when the reply
-// is given: "call_1", "call_2" and so on through the script.
+// except a string, which is sent as it is, so that arguments can be invalid. Nil
+// stands for no arguments, "{}". The call gets a unique id when the reply is
+// given: "call_1", "call_2" and so on through the script.
 func Call(tool string, args any) Reply {
 	call := pygent.ToolCall{Name: tool, Arguments: "{}"}
 	r := Reply{}
@@ -76,27 +75,28 @@ func TextAndCalls(text string, calls ...Reply) Reply {
 	return r
 }
 
-// Message is a message given whole, its call ids and extra fields included.
-// Calls without an id get one.
+// Message is exactly the message m, with its call ids and extra fields. Calls
+// without an id get one.
 func Message(m pygent.Message) Reply { return Reply{message: m} }
 
-// Func is a reply worked out by f when its turn comes. A response without a
-// finish reason gets the fitting one. A [Server] treats an error of f as
-// [Error] does.
+// Func is a reply that f makes when its turn comes. A response without a finish
+// reason gets the one that fits. A [Server] treats an error of f like that of
+// [Error].
 func Func(f func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error)) Reply {
 	return Reply{answer: f}
 }
 
-// Decide is a reply chosen by f when its turn comes, once the request is
-// known. With RepeatLast it makes a server or model that is one function:
+// Decide is a reply that f chooses by the request. With RepeatLast it makes a
+// server or a model out of one function:
 //
 //	pygenttest.NewServer(t, pygenttest.Decide(answer)).RepeatLast()
 //
-// Modifiers belong on the reply that f returns; those on Decide do nothing.
+// Apply modifiers such as WithDelay to the reply that f returns. On the reply of
+// Decide they do nothing.
 func Decide(f func(*pygent.ChatRequest) Reply) Reply { return Reply{decide: f} }
 
-// WithUsage reports u as the tokens used. Without it a [Server] reports a
-// rough estimate and a [ScriptedModel] nothing; a zero u reports nothing.
+// WithUsage reports u as the tokens used. Without it a [Server] reports a rough
+// estimate and a [ScriptedModel] nothing. A zero u reports nothing.
 func (r Reply) WithUsage(u pygent.Usage) Reply {
 	r.usage = &u
 	return r
@@ -113,8 +113,8 @@ func (r Reply) WithFinish(reason pygent.FinishReason) Reply {
 // and kept in the message's extra field "reasoning_content".
 func (r Reply) WithReasoning(text string) Reply { return r.WithExtra(reasoningField, text) }
 
-// WithExtra adds a field that the chat format does not define to the message.
-// The value is encoded as JSON; streams carry strings in pieces, anything else
+// WithExtra adds a field to the message that the chat format does not define. The
+// value is encoded as JSON. A stream has a string in pieces and anything else
 // whole.
 func (r Reply) WithExtra(name string, value any) Reply {
 	b, err := json.Marshal(value)
@@ -131,8 +131,8 @@ func (r Reply) WithExtra(name string, value any) Reply {
 	return r
 }
 
-// WithCallIDs sets the ids of the message's tool calls in order. Calls beyond
-// the ids given, and those whose id is empty, get one of the script's.
+// WithCallIDs sets the ids of the message's tool calls in order. Calls for which
+// ids has none, or an empty one, get an id from the script.
 func (r Reply) WithCallIDs(ids ...string) Reply {
 	r.message.ToolCalls = slices.Clone(r.message.ToolCalls)
 	for i := range min(len(ids), len(r.message.ToolCalls)) {
@@ -141,7 +141,7 @@ func (r Reply) WithCallIDs(ids ...string) Reply {
 	return r
 }
 
-// WithQuirks makes the reply wrong in the ways given.
+// WithQuirks makes the reply wrong in the given ways.
 func (r Reply) WithQuirks(quirks ...Quirk) Reply {
 	r.quirks = slices.Concat(r.quirks, quirks)
 	return r
@@ -154,29 +154,29 @@ func (r Reply) WithDelay(d time.Duration) Reply {
 }
 
 // WithGate holds the reply back, before its first byte, until a value can be
-// received from gate or gate is closed. A nil gate holds it until the caller
-// gives up or the server closes: a server that hangs.
+// received from gate or gate is closed. With a nil gate the server hangs until
+// the caller gives up or the server is closed.
 func (r Reply) WithGate(gate <-chan struct{}) Reply {
 	r.first.gate, r.first.gated = gate, true
 	return r
 }
 
-// WithChunkDelay waits for d before each piece of a stream but the first.
+// WithChunkDelay waits for d before each piece of a stream except the first.
 func (r Reply) WithChunkDelay(d time.Duration) Reply {
 	r.chunk.delay = d
 	return r
 }
 
-// WithChunkGate holds back each piece of a stream but the first until a value
-// can be received from gate or gate is closed. A nil gate stalls the stream
-// after its first piece. A [Server] sends the role that opens a stream together
-// with the first piece; the finish reason and the usage are pieces too there.
+// WithChunkGate holds back each piece of a stream except the first until a value
+// can be received from gate or gate is closed. A nil gate stalls the stream after
+// its first piece. A [Server] sends the role that opens a stream together with
+// the first piece, and counts the finish reason and the usage as pieces.
 func (r Reply) WithChunkGate(gate <-chan struct{}) Reply {
 	r.chunk.gate, r.chunk.gated = gate, true
 	return r
 }
 
-// respond works out the response to one request; newID gives call ids.
+// respond makes the response to one request. newID returns ids for calls.
 func (r Reply) respond(ctx context.Context, req *pygent.ChatRequest, newID func() string) (*pygent.ChatResponse, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -216,7 +216,7 @@ func (r Reply) respond(ctx context.Context, req *pygent.ChatRequest, newID func(
 	return &out, nil
 }
 
-// pause is a wait that a caller who gives up ends early.
+// pause is a wait that ends early if the caller gives up.
 type pause struct {
 	delay time.Duration
 	gate  <-chan struct{}
@@ -244,13 +244,14 @@ func (p pause) wait(ctx context.Context) error {
 
 const (
 	reasoningField = "reasoning_content"
-	// pieceRunes is how much text a piece of a stream carries.
+	// pieceRunes is how many characters a piece of a stream has.
 	pieceRunes = 8
-	// maxPieces bounds the number of pieces, so that long texts stay fast.
+	// maxPieces is about how many pieces a text has at most, so that long texts
+	// stay fast.
 	maxPieces = 512
 )
 
-// pieces cuts s between runes. An empty s has none.
+// pieces cuts s into pieces, between runes. An empty s has none.
 func pieces(s string) []string {
 	size := max(pieceRunes, len(s)/maxPieces)
 	var out []string

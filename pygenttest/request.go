@@ -23,28 +23,28 @@ type Request struct {
 	Header http.Header
 	Body   []byte // as it was received
 
-	// Chat is the decoded request, of the Responses API too: instructions and
-	// items of the input are the messages that they stand for, reasoning items
-	// the field "reasoning_items" of the message after them. It is nil for
-	// other endpoints and where the body could not be decoded.
+	// Chat is the decoded request. In one of the Responses API, instructions and
+	// items of the input become the messages that they stand for, and reasoning
+	// items the extra field "reasoning_items" of the message after them. Chat is
+	// nil for other endpoints, and if the body could not be decoded.
 	Chat *pygent.ChatRequest
-	// Stream reports whether a stream was asked for, IncludeUsage whether its
-	// usage was. The Responses API always reports it.
+	// Stream reports whether the client asked for a stream, and IncludeUsage
+	// whether it asked for the usage in it. The Responses API always has that.
 	Stream       bool
 	IncludeUsage bool
 	// Fields are the body's top-level fields, each as it was received.
 	Fields map[string]json.RawMessage
-	// Err says why the server refused the request; nil if it did not.
+	// Err is why the server refused the request, or nil if it did not.
 	Err error
 
-	encrypted bool // the content of reasoning items was asked for
+	encrypted bool // whether the client asked for the content of reasoning items
 }
 
 func (r *Request) isChat() bool { return strings.HasSuffix(r.Path, "/chat/completions") }
 
 func (r *Request) isResponses() bool { return strings.HasSuffix(r.Path, "/responses") }
 
-// decode fills in what the body says.
+// decode fills in the fields from the body.
 func (r *Request) decode() {
 	if err := json.Unmarshal(r.Body, &r.Fields); err != nil {
 		r.Err = fmt.Errorf("decode the request: %w", err)
@@ -57,7 +57,7 @@ func (r *Request) decode() {
 	}
 }
 
-// decodeChat fills in what the body of a chat completions request says.
+// decodeChat fills in the fields from the body of a chat completions request.
 func (r *Request) decodeChat() error {
 	var in struct {
 		Model    string
@@ -79,10 +79,10 @@ func (r *Request) decodeChat() error {
 	return nil
 }
 
-// CheckConversation reports why a provider would refuse the conversation: it
-// has no messages, tool calls without an id, with an id twice, or without
-// exactly one result right after their message, or results of no call. Tests
-// use it on the requests of a [ScriptedModel]; a [Server] checks more.
+// CheckConversation returns an error if a provider would refuse the conversation.
+// It must have messages. Each tool call needs an id, which no other call of the
+// message has, and exactly one result right after its message. Each result needs
+// a call. Use it for the requests of a [ScriptedModel]; a [Server] checks more.
 func CheckConversation(messages []pygent.Message) error {
 	if len(messages) == 0 {
 		return fmt.Errorf("messages: the list is empty")
@@ -154,7 +154,7 @@ func errorType(status int) string {
 	return "invalid_request_error"
 }
 
-// writeJSON sends a whole body. A client that is gone is none of our business.
+// writeJSON sends a whole body. It does not matter if the client is gone.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(body); err != nil {

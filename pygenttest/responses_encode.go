@@ -8,23 +8,23 @@ import (
 	"github.com/x/pygent"
 )
 
-// responder writes a response in the format of the Responses API, with those
-// quirks that this format has room for.
+// responder writes a response in the format of the Responses API, with the quirks
+// that this format can have.
 type responder struct {
 	head
-	encrypted bool // reasoning items carry their content
+	encrypted bool // whether reasoning items have their content
 }
 
 var _ wire = (*responder)(nil)
 
-// body is a plain answer.
+// body returns a plain answer.
 func (e *responder) body(resp *pygent.ChatResponse) (object, error) {
 	return e.finished(resp, e.items(resp)), nil
 }
 
-// frames are the events of a stream: the response begins, each item of its
-// output comes in pieces, the response ends. What opens and closes an item is
-// sent with the piece next to it.
+// frames returns the events of a stream: the response begins, each item of its
+// output comes in pieces, and the response ends. The events that open and close
+// an item are sent together with the piece next to them.
 func (e *responder) frames(resp *pygent.ChatResponse) []frame {
 	s := &responseStream{responder: e}
 	s.add("response.created", object{"response": e.envelope("in_progress")}, frame{})
@@ -41,12 +41,12 @@ func (e *responder) frames(resp *pygent.ChatResponse) []frame {
 	return s.frames
 }
 
-// failedBody is a response whose status tells of the error.
+// failedBody returns a response whose status reports the error.
 func (e *responder) failedBody(f *fault) object { return e.failed(f) }
 
-// failure is the event of a response that failed, or the one that only tells
-// of an error, whose fields stand at the top by the documentation and in an
-// object of their own on many a wire.
+// failure returns the event of a response that failed or, with a quirk, the event
+// "error". By the documentation the fields of that one are at the top, but many
+// servers send them in an object of their own.
 func (e *responder) failure(f *fault, n int) frame {
 	if !e.has(QuirkErrorEvent) && !e.has(QuirkNestedError) {
 		data := object{"type": "response.failed", "sequence_number": n, "response": e.failed(f)}
@@ -61,14 +61,14 @@ func (e *responder) failure(f *fault, n int) frame {
 	return frame{name: "error", data: data}
 }
 
-// failed is a response that failed.
+// failed returns a response that failed.
 func (e *responder) failed(f *fault) object {
 	out := e.envelope("failed")
 	out["error"] = object{"code": f.event.Code, "message": f.event.Message}
 	return out
 }
 
-// finished is the response with its output, complete or cut off.
+// finished returns the response with its output, complete or cut off.
 func (e *responder) finished(resp *pygent.ChatResponse, items []item) object {
 	out := e.envelope("completed")
 	switch resp.FinishReason {
@@ -105,12 +105,12 @@ func (e *responder) envelope(status string) object {
 
 // item is one item of a response's output.
 type item struct {
-	whole object // as it stands in the response
-	start object // as it stands when nothing of it is written
-	text  string // what comes in pieces
+	whole object // as it is in the response
+	start object // as it is before anything of it is written
+	text  string // what is sent in pieces
 }
 
-// items are the output of a response: its reasoning, its text, its calls.
+// items returns the output of a response: its reasoning, its text, its calls.
 func (e *responder) items(resp *pygent.ChatResponse) []item {
 	m := resp.Message
 	var out []item

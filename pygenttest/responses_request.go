@@ -9,12 +9,12 @@ import (
 	"github.com/x/pygent"
 )
 
-// reasoningItems is the extra field of a message of [Request.Chat] that holds
-// the reasoning items before it.
+// reasoningItems is the extra field of a message in [Request.Chat] with the
+// reasoning items before it.
 const reasoningItems = "reasoning_items"
 
-// responsesBody is what a script may want to know of a request of the
-// Responses API.
+// responsesBody has the fields of a request of the Responses API that a script
+// may need.
 type responsesBody struct {
 	Model        string
 	Instructions string
@@ -24,7 +24,7 @@ type responsesBody struct {
 	Include      []string
 }
 
-// inputItem is an item of the input, of whatever type.
+// inputItem is an item of the input, of any type.
 type inputItem struct {
 	Type      string
 	Role      pygent.Role
@@ -35,8 +35,8 @@ type inputItem struct {
 	Output    json.RawMessage
 }
 
-// decodeResponses fills in what the body of a request of the Responses API
-// says, its input as the messages that it stands for.
+// decodeResponses fills in the fields from the body of a request of the
+// Responses API. It turns the input into the messages that it stands for.
 func (r *Request) decodeResponses() error {
 	var in responsesBody
 	if err := json.Unmarshal(r.Body, &in); err != nil {

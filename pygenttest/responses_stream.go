@@ -6,10 +6,10 @@ import "fmt"
 type responseStream struct {
 	*responder
 	frames []frame
-	begun  bool // a piece was written
+	begun  bool // whether a piece was added
 }
 
-// add appends an event. It is numbered, and says its own name.
+// add appends an event. It adds its number and its name to the data.
 func (s *responseStream) add(name string, data object, f frame) {
 	data["type"], data["sequence_number"] = name, len(s.frames)
 	if response, ok := data["response"].(object); ok && s.has(QuirkChangingID) {
@@ -19,7 +19,7 @@ func (s *responseStream) add(name string, data object, f frame) {
 	s.frames = append(s.frames, f)
 }
 
-// item appends the events of the i-th item of the output.
+// item appends the events of item i of the output.
 func (s *responseStream) item(i int, it item) {
 	s.add("response.output_item.added", object{"output_index": i, "item": it.start}, frame{})
 	at := func() object { return object{"output_index": i, "item_id": it.whole["id"]} }

@@ -19,14 +19,15 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// responsesOf is a client of the Responses API that asks once.
+// responsesOf returns a client of the Responses API that does not retry.
 func responsesOf(s *pygenttest.Server) responses.ResponseService {
 	transport := &http.Transport{DisableKeepAlives: true}
 	return responses.NewResponseService(option.WithBaseURL(s.URL()), option.WithAPIKey("sk-scripted"),
 		option.WithMaxRetries(0), option.WithHTTPClient(&http.Client{Transport: transport}))
 }
 
-// question is a request with a tool that asks for the content of reasoning.
+// question returns a request that has a tool and asks for the content of
+// reasoning.
 func question() responses.ResponseNewParams {
 	return responses.ResponseNewParams{
 		Model:        "gpt-5.4",
@@ -42,7 +43,7 @@ func question() responses.ResponseNewParams {
 	}
 }
 
-// thoughtful is an answer with everything that an answer can have.
+// thoughtful returns an answer with everything that an answer can have.
 func thoughtful() pygenttest.Reply {
 	return pygenttest.TextAndCalls("I look around first.",
 		pygenttest.Call("bash", map[string]any{"cmd": "a rather long command"}), pygenttest.Call("bash", map[string]any{"cmd": "ls"})).
@@ -199,7 +200,7 @@ func TestResponsesTellFailureInAPlainAnswer(t *testing.T) {
 	require.Equal(t, "Oops", r.Error.Message)
 }
 
-// result is an item of the input that answers a call.
+// result returns an item of the input with the output of a call.
 func result(callID string, output responses.ResponseInputItemFunctionCallOutputOutputUnionParam) responses.ResponseInputItemUnionParam {
 	return responses.ResponseInputItemUnionParam{OfFunctionCallOutput: &responses.ResponseInputItemFunctionCallOutputParam{
 		CallID: param.NewOpt(callID), Output: output,

@@ -10,8 +10,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// ErrScriptEnded is the error of a request that no reply was left for. A
-// [Server] answers it with status 422, which nobody retries.
+// ErrScriptEnded is the error of a request for which no reply is left. A [Server]
+// answers with status 422, which clients do not retry.
 var ErrScriptEnded = errors.New("the script has ended")
 
 // script hands out replies. It is safe for concurrent use.
@@ -19,19 +19,19 @@ type script struct {
 	mu     sync.Mutex
 	main   track
 	routes []*route
-	loop   bool // after the last reply comes the first
-	repeat bool // after the last reply it comes again
-	calls  int  // tool calls numbered so far
+	loop   bool // whether the first reply follows the last one
+	repeat bool // whether the last reply is repeated
+	calls  int  // how many tool calls were numbered so far
 }
 
-// track is a list of replies with the place reached in it.
+// track is a list of replies with the position in it.
 type track struct {
 	replies []Reply
-	next    int // how many requests it has seen
+	next    int // how many requests it has had
 }
 
-// route is a list of replies for conversations that hold a text. Each of these
-// conversations, known by its first user message, goes through the whole list.
+// route is a list of replies for conversations that contain a text. Each of these
+// conversations, identified by its first user message, gets the whole list.
 type route struct {
 	text    string
 	replies []Reply
@@ -72,7 +72,7 @@ func (s *script) pick(req *pygent.ChatRequest) (Reply, error) {
 	return t.replies[i], nil
 }
 
-// track finds the replies for a conversation. The caller holds s.mu.
+// track returns the replies for a conversation. The caller holds s.mu.
 func (s *script) track(req *pygent.ChatRequest) *track {
 	if len(s.routes) == 0 {
 		return &s.main
@@ -116,7 +116,8 @@ func (s *script) setRepeat() {
 	s.loop, s.repeat = false, true
 }
 
-// remaining counts the replies not given yet, routes not included.
+// remaining returns how many replies were not given yet, without those of
+// routes.
 func (s *script) remaining() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +135,8 @@ func (s *script) callNumber() int {
 // callID returns an id that no other call of the script has.
 func (s *script) callID() string { return fmt.Sprintf("call_%d", s.callNumber()) }
 
-// opening returns the texts of a conversation's system messages before the
-// first user message, and of that message.
+// opening returns the text of a conversation's first user message, and that of
+// the system messages before it.
 func opening(messages []pygent.Message) (system, user string) {
 	for _, m := range messages {
 		switch m.Role {
@@ -148,8 +149,8 @@ func opening(messages []pygent.Message) (system, user string) {
 	return system, ""
 }
 
-// recorder keeps what was received, and lets others wait for it. It is safe
-// for concurrent use.
+// recorder keeps what was received, and lets others wait for more. It is safe for
+// concurrent use.
 type recorder[T any] struct {
 	mu      sync.Mutex
 	items   []T
@@ -173,7 +174,7 @@ func (r *recorder[T]) all() []T {
 	return r.items[:len(r.items):len(r.items)]
 }
 
-// wait returns when n items were received, or with ctx's error.
+// wait waits until n items were received, or returns an error when ctx ends.
 func (r *recorder[T]) wait(ctx context.Context, n int) error {
 	for {
 		r.mu.Lock()

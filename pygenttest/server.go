@@ -16,19 +16,19 @@ import (
 	"github.com/x/pygent/internal/strict"
 )
 
-// Server is a fake server with OpenAI's chat completions and Responses APIs on
-// a loopback port. It answers with the replies of a script, as a stream where
-// that is asked for, and records every request. Any key is accepted.
+// Server is a fake server with OpenAI's chat completions and Responses APIs on a
+// loopback port. It answers with the replies of a script, as a stream if the
+// client asks for one, and records every request. It accepts any key.
 //
-// Requests are checked as OpenAI checks them, and as another provider does
-// after [Server.Strict]: schemas and names of tools, fields and content of
-// messages, their order, parameters, what the model named can do. A refused
-// request gets the provider's status, code and words, and uses up no reply.
-// Fields beyond the format are taken when the server has sent them itself in
-// a reply of the script, and after [Server.Knows].
+// It checks requests as OpenAI does and, after [Server.Strict], as another
+// provider does: schemas and names of tools, fields and content of messages,
+// their order, parameters, and what the requested model can do. A refused request
+// gets the provider's status, code and message, and uses up no reply. The server
+// accepts fields that are not in the format if it has sent them itself in a
+// reply, or after [Server.Knows].
 //
 // It serves POST /v1/chat/completions and /v1/responses (and every other path
-// that ends like them, as Azure's do) and GET /v1/models. It is safe for
+// with the same ending, as Azure's have) and GET /v1/models. It is safe for
 // concurrent use.
 type Server struct {
 	http      *httptest.Server
@@ -36,11 +36,12 @@ type Server struct {
 	requests  recorder[Request]
 	rules     rules
 	responses atomic.Int64
-	closing   context.Context // ends what handlers wait for
+	closing   context.Context // ends the waits of handlers
 	close     context.CancelFunc
 }
 
-// NewServer starts a server that is closed when the test ends.
+// NewServer starts a server that is closed when the test ends. It fails the test
+// if the server cannot start.
 func NewServer(tb testing.TB, replies ...Reply) *Server {
 	tb.Helper()
 	s, err := Start(replies...)
@@ -51,8 +52,8 @@ func NewServer(tb testing.TB, replies ...Reply) *Server {
 	return s
 }
 
-// Start starts a server outside of a test, in a TestMain or a main function,
-// say. Close it when done.
+// Start starts a server outside of a test, for example in TestMain or in main.
+// Close it when done.
 func Start(replies ...Reply) (*Server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,15 +67,15 @@ func Start(replies ...Reply) (*Server, error) {
 	return s, nil
 }
 
-// Close stops the server, cutting answers that are being given, and waits for
-// its goroutines. It may be called more than once.
+// Close stops the server and waits for its goroutines. It cuts off answers that
+// are being sent. It may be called more than once.
 func (s *Server) Close() {
 	s.close()
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// URL is the base URL for clients, "http://127.0.0.1:PORT/v1".
+// URL returns the base URL for clients, "http://127.0.0.1:PORT/v1".
 func (s *Server) URL() string { return s.http.URL + "/v1" }
 
 // Env returns the variables, each "NAME=value", that make pygent use the
@@ -96,27 +97,26 @@ func (s *Server) On(text string, replies ...Reply) *Server {
 	return s
 }
 
-// Loop starts every script of the server again after its last reply.
+// Loop makes every script of the server start again after its last reply.
 func (s *Server) Loop() *Server {
 	s.script.setLoop()
 	return s
 }
 
-// RepeatLast gives the last reply of a script again when it has ended.
+// RepeatLast makes the server repeat the last reply of a script that has ended.
 func (s *Server) RepeatLast() *Server {
 	s.script.setRepeat()
 	return s
 }
 
-// Remaining returns how many replies were not given yet, those of [Server.On]
-// not counted.
+// Remaining returns how many replies were not given yet, without those of
+// [Server.On].
 func (s *Server) Remaining() int { return s.script.remaining() }
 
-// Requests returns the requests received so far, in order, whatever their
-// path.
+// Requests returns the requests received so far, in order, to any path.
 func (s *Server) Requests() []Request { return s.requests.all() }
 
-// WaitRequests returns when n requests were received in all, or with an error
+// WaitRequests waits until n requests were received in all, or returns an error
 // when ctx ends. A request is received before its answer begins.
 func (s *Server) WaitRequests(ctx context.Context, n int) error { return s.requests.wait(ctx, n) }
 
@@ -149,8 +149,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decode fills in what a request to a model says, and returns why it is
-// refused, or nil.
+// decode fills in the fields of a request to a model. It returns why the request
+// is refused, or nil.
 func (s *Server) decode(req *Request) *strict.Refusal {
 	if !req.isChat() && !req.isResponses() {
 		return nil
@@ -169,7 +169,7 @@ func (s *Server) decode(req *Request) *strict.Refusal {
 	return refusal
 }
 
-// notServed is a refusal of the server itself.
+// notServed returns a refusal of the server itself.
 func notServed(status int, message string) *strict.Refusal {
 	return &strict.Refusal{Status: status, Type: "invalid_request_error", Message: message}
 }
@@ -238,6 +238,6 @@ func estimate(prompt []byte, m pygent.Message) pygent.Usage {
 
 const (
 	modelName = "scripted"
-	// maxBody bounds what is read of a request.
+	// maxBody is the size in bytes of the largest request that is read.
 	maxBody = 256 << 20
 )

@@ -14,23 +14,23 @@ import (
 	"github.com/x/pygent/internal/strict"
 )
 
-// Provider is a provider of models whose rules a [Server] can keep.
+// Provider is a provider of models whose rules a [Server] can enforce.
 type Provider string
 
 // The providers that refuse more than OpenAI does.
 const (
-	// Gemini is Gemini's OpenAI-compatible endpoint. Calls carry a thought
-	// signature, which must come back with them.
+	// Gemini is Gemini's OpenAI-compatible endpoint. Calls have a thought
+	// signature, which must be sent back with them.
 	Gemini Provider = "gemini"
-	// Mistral is Mistral's own service. Ids of calls have nine letters and
-	// digits, those of the server's replies too.
+	// Mistral is Mistral's own service. The id of a call has nine letters and
+	// digits, also in the server's own replies.
 	Mistral Provider = "mistral"
-	// Ollama is a server of Ollama's.
+	// Ollama is a server that runs Ollama.
 	Ollama Provider = "ollama"
 )
 
-// Strict makes the server refuse what the provider refuses, in its words,
-// besides what OpenAI refuses. Gemini and Mistral have no Responses API.
+// Strict makes the server also refuse what the provider refuses, with the
+// provider's messages. Gemini and Mistral have no Responses API.
 func (s *Server) Strict(p Provider) *Server {
 	s.rules.mu.Lock()
 	defer s.rules.mu.Unlock()
@@ -38,8 +38,8 @@ func (s *Server) Strict(p Provider) *Server {
 	return s
 }
 
-// Knows makes the server take these fields beyond OpenAI's format, as
-// parameters and in messages and calls: the fields of other servers.
+// Knows makes the server accept these fields in addition to OpenAI's format, as
+// parameters and in messages and calls.
 func (s *Server) Knows(fields ...string) *Server {
 	s.rules.know(fields)
 	return s
@@ -49,9 +49,9 @@ func (s *Server) Knows(fields ...string) *Server {
 type rules struct {
 	mu       sync.Mutex
 	provider Provider
-	fields   map[string]bool // those taken beyond the format
-	// reasoning has the reasoning item that items of the Responses API came
-	// after, by their ids.
+	fields   map[string]bool // accepted in addition to the format
+	// reasoning has the id of the reasoning item before each item of the
+	// Responses API, by the item's id.
 	reasoning map[string]string
 }
 
@@ -69,8 +69,8 @@ func (r *rules) check(req *Request) *strict.Refusal {
 	return r.checkChat(parsed)
 }
 
-// known reports whether a field beyond the format is taken. The caller holds
-// r.mu.
+// known reports whether a field is accepted in addition to the format. The
+// caller holds r.mu.
 func (r *rules) known(field string) bool { return r.fields[field] }
 
 func (r *rules) know(fields []string) {
@@ -111,8 +111,8 @@ func (r *rules) checkResponses(req strict.Request) *strict.Refusal {
 	})
 }
 
-// speak gives a message what the provider adds to it, and takes its fields
-// back from then on.
+// speak adds to a message what the provider adds, and makes the server accept
+// its extra fields from then on, since clients send them back.
 func (r *rules) speak(m *pygent.Message) {
 	if r.named() == Gemini && len(m.ToolCalls) > 0 && m.ToolCalls[0].Extra == nil {
 		signature := json.RawMessage(`{"google":{"thought_signature":"c2NyaXB0ZWQ="}}`)
@@ -124,7 +124,7 @@ func (r *rules) speak(m *pygent.Message) {
 	}
 }
 
-// issue remembers the items of a response.
+// issue remembers which reasoning the items of a response came after.
 func (r *rules) issue(items []item) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (r *rules) named() Provider {
 	return r.provider
 }
 
-// callID is the id of the n-th call.
+// callID returns the id of the n-th call.
 func (r *rules) callID(n int) string {
 	if r.named() == Mistral {
 		return fmt.Sprintf("call%05d", n)
@@ -156,8 +156,8 @@ func (r *rules) callID(n int) string {
 
 const reasoningOf = "the reasoning of "
 
-// encryptedReasoning is the content of the reasoning item with the given id,
-// which nobody but this server reads.
+// encryptedReasoning returns the content of the reasoning item with the given
+// id, which only this server reads.
 func encryptedReasoning(id string) string {
 	return base64.StdEncoding.EncodeToString([]byte(reasoningOf + id))
 }

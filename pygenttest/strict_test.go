@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// refusal is what these tests look at in an answer.
+// refusal has the fields of an answer that these tests check.
 type refusal struct {
 	Error struct {
 		Code    any
@@ -81,7 +81,7 @@ func TestServerNamesTheRefusedParameter(t *testing.T) {
 	}
 }
 
-// next asks again, with the server's answer and a result for its call.
+// next sends the server's answer back, with a result for its call.
 func next(t *testing.T, s *pygenttest.Server, text string) int {
 	t.Helper()
 	var got struct {
@@ -100,8 +100,7 @@ func next(t *testing.T, s *pygenttest.Server, text string) int {
 	return status
 }
 
-// TestServerTakesItsAnswersBack: no provider refuses what it said itself, with
-// all that it said.
+// No provider refuses its own answers, with every field that it sent.
 func TestServerTakesItsAnswersBack(t *testing.T) {
 	call := pygenttest.Call("bash", nil)
 	for _, provider := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {

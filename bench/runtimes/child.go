@@ -18,8 +18,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// child does what is measured in a process of its own, and prints the outcome
-// as JSON.
+// child carries out a task that is measured in a process of its own, and prints
+// the outcome as JSON.
 func child(ctx context.Context, ways []way, image string, args []string) error {
 	if len(args) < 2 {
 		return errors.New("child: want a task and its subject")
@@ -42,7 +42,7 @@ func child(ctx context.Context, ways []way, image string, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(outcome)
 }
 
-// child runs this program anew for one task.
+// child runs this program again for one task, and decodes its outcome.
 func (b *bench) child(ctx context.Context, outcome any, task string, args ...string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -67,10 +67,10 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// flood is what a command did that printed a lot.
+// flood is the outcome of a command that printed a lot.
 type flood struct {
 	Took   time.Duration
-	Growth int64 // peak of resident memory during it, above that before it
+	Growth int64 // by how many bytes the peak of resident memory grew
 }
 
 func measureFlood(ctx context.Context, ways []way, key string) (f flood, err error) {
@@ -82,7 +82,7 @@ func measureFlood(ctx context.Context, ways []way, key string) (f flood, err err
 	if err := p.run(ctx, "true"); err != nil {
 		return f, err
 	}
-	// From here on the peak is counted anew.
+	// This resets the peak.
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o200); err != nil {
 		return f, err
 	}
@@ -134,7 +134,7 @@ var idleKinds = []idleKind{
 	{"a container runs", keyGuestDocker, 100},
 }
 
-// idle is what each of Count agents cost.
+// idle is the cost of each of Count agents.
 type idle struct {
 	Name     string
 	Count    int
@@ -148,7 +148,7 @@ func measureIdle(ctx context.Context, image, key string) (m idle, err error) {
 			m.Name, m.Count = k.name, k.count
 		}
 	}
-	// The first agent pays for what all share.
+	// The first agent is not counted, because it also makes what all share.
 	agents := make([]*pygent.Agent, 0, m.Count+1)
 	defer func() {
 		for _, a := range agents {
@@ -173,7 +173,8 @@ func measureIdle(ctx context.Context, image, key string) (m idle, err error) {
 	return m, err
 }
 
-// idleAgent makes an agent, and has it run a command unless it is to be quiet.
+// idleAgent makes an agent and, unless the kind is quiet, runs a command in its
+// runtime.
 func idleAgent(ctx context.Context, image, key string) (*pygent.Agent, error) {
 	mode := pygent.DockerNever
 	if key == keyGuestDocker {
@@ -192,10 +193,10 @@ func idleAgent(ctx context.Context, image, key string) (*pygent.Agent, error) {
 	return a, nil
 }
 
-// inUse measures this process's memory after giving back what is free.
+// inUse measures this process's memory after free memory was given back.
 func inUse() (idle, error) {
 	debug.FreeOSMemory()
-	debug.FreeOSMemory() // finalizers of the first have freed more
+	debug.FreeOSMemory() // frees what the finalizers of the first one released
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 	resident, err := memory("VmRSS")

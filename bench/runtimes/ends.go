@@ -17,16 +17,17 @@ import (
 	"github.com/x/pygent"
 )
 
-// Times of the commands that are stopped.
+// Times for commands that are stopped.
 const (
 	timeLimit = 500 * time.Millisecond
 	// grace is what the runtimes give a command between TERM and KILL.
 	grace = 500 * time.Millisecond
 )
 
-// fugitives starts six processes that ignore TERM, in sessions of their own,
-// whose parents have gone. They carry the mark %[1]s; [] keeps grep from
-// finding itself. It prints how many there are.
+// fugitives starts six processes that ignore TERM, in sessions of their own, and
+// whose parents have ended. It prints how many there are. They have the mark
+// %[1]s in their command line; %[2]s is a pattern for it that does not match
+// itself, so that grep does not find itself.
 const fugitives = `
 trap '' TERM
 for i in 1 2 3 4 5 6; do
@@ -36,8 +37,8 @@ sleep 0.2
 grep -l '%[2]s' /proc/[0-9]*/cmdline 2>/dev/null | wc -l
 while :; do sleep 1; done`
 
-// deadlines measures how long after the grace a command returns whose
-// descendants do everything to survive, and counts those that do.
+// deadlines measures how long after the grace period a command returns, if its
+// descendants do everything to survive, and counts those that do survive.
 func (b *bench) deadlines(ctx context.Context, r *report) error {
 	rounds := max(b.rounds/4, 1)
 	b.log("deadline: %d rounds", rounds)
@@ -47,7 +48,7 @@ func (b *bench) deadlines(ctx context.Context, r *report) error {
 			return err
 		}
 		d := deadline{name: w.name}
-		err = p.run(ctx, "true") // it has started
+		err = p.run(ctx, "true") // keeps the start out of the measurement
 		for range rounds {
 			if err != nil {
 				break
@@ -62,7 +63,7 @@ func (b *bench) deadlines(ctx context.Context, r *report) error {
 	return nil
 }
 
-// guests returns the ways that are ours.
+// guests returns the ways that are pygent's runtimes.
 func (b *bench) guests() []way {
 	var list []way
 	for _, w := range b.ways {
@@ -76,9 +77,9 @@ func (b *bench) guests() []way {
 // deadline is how commands of one runtime ended at their time limit.
 type deadline struct {
 	name    string
-	overrun samples // time after the grace
-	before  int     // processes that tried to get away
-	after   int     // processes that did
+	overrun samples // how long after the grace period they returned
+	before  int     // processes that tried to survive
+	after   int     // processes that survived
 }
 
 func (d *deadline) measure(ctx context.Context, g guestPlace) error {
@@ -113,7 +114,8 @@ func (d *deadline) measure(ctx context.Context, g guestPlace) error {
 	return nil
 }
 
-// killed is how long what a process had outlived it.
+// killed is how long the container or the processes of a killed process outlived
+// it.
 type killed struct {
 	name string
 	left samples
@@ -153,7 +155,7 @@ func (b *bench) killedHosts(ctx context.Context, r *report) error {
 	return nil
 }
 
-// containersOf counts the containers whose labels name a process of ours.
+// containersOf counts the containers whose labels name a process.
 func containersOf(ctx context.Context, engine *client.Client, pid int) (int, error) {
 	list, err := engine.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", "pygent.runtime"))})
 	if err != nil {
@@ -168,8 +170,8 @@ func containersOf(ctx context.Context, engine *client.Client, pid int) (int, err
 	return n, nil
 }
 
-// killOwner starts a process that owns a runtime, kills it, and returns when
-// count finds nothing of it any more.
+// killOwner starts a process that owns a runtime and kills it. It returns how
+// long count still found something of it.
 func (b *bench) killOwner(ctx context.Context, key string, count func(int, string) (int, error)) (time.Duration, error) {
 	mark := markNumber()
 	owner, err := b.startOwner(ctx, key, mark)
@@ -183,7 +185,7 @@ func (b *bench) killOwner(ctx context.Context, key string, count func(int, strin
 	}
 	start := time.Now()
 	err = errors.Join(err, owner.Process.Kill())
-	_ = owner.Wait() // it was killed, as its status says
+	_ = owner.Wait() // the error is that it was killed
 	for err == nil && n > 0 && time.Since(start) < 30*time.Second {
 		time.Sleep(time.Millisecond)
 		n, err = count(pid, mark)
@@ -191,12 +193,13 @@ func (b *bench) killOwner(ctx context.Context, key string, count func(int, strin
 	return time.Since(start), err
 }
 
-// markNumber is a number of seconds to sleep by which a process is known.
+// markNumber returns a number of seconds for sleep, by which the process can be
+// found.
 func markNumber() string {
 	return fmt.Sprintf("3%09d", time.Now().UnixNano()%1e9)
 }
 
-// marked counts this machine's processes with an argument mark.
+// marked counts this machine's processes that sleep for mark seconds.
 func marked(mark string) (int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -208,7 +211,7 @@ func marked(mark string) (int, error) {
 			continue
 		}
 		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if err == nil && strings.HasPrefix(string(line), "sleep\x00"+mark) { // it may have ended meanwhile
+		if err == nil && strings.HasPrefix(string(line), "sleep\x00"+mark) { // an error means that the process has ended
 			n++
 		}
 	}

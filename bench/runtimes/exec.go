@@ -18,15 +18,15 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 )
 
-// execPlace is a container into which commands get by the engine's exec, as
-// most programs do it.
+// execPlace is a container in which commands run by the engine's exec, as in most
+// programs.
 type execPlace struct {
 	engine *client.Client
 	name   string
 }
 
-// openExec starts a container that idles. Should this process be killed, the
-// container ends by itself.
+// openExec starts a container that idles. It ends by itself if this process is
+// killed.
 func openExec(ctx context.Context, image string) (place, error) {
 	engine, err := newEngine()
 	if err != nil {
@@ -122,7 +122,7 @@ func (e *execPlace) close() error {
 	return errors.Join(err, e.engine.Close())
 }
 
-// execCLIPlace is the same by the docker command.
+// execCLIPlace is the same with the docker command.
 type execCLIPlace struct{ *execPlace }
 
 func openExecCLI(ctx context.Context, image string) (place, error) {

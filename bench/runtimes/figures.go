@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// figure is a number to reach.
+// figure is a measured number with its goal.
 type figure struct {
 	name    string
-	value   float64 // NaN when it was not measured
-	reach   float64
-	atLeast bool // more is better
+	value   float64 // NaN if it was not measured
+	reach   float64 // the goal
+	atLeast bool    // whether more is better
 	show    func(float64) string
 }
 
-// figures are all figures to reach, with what was measured.
+// figures returns all figures, with what was measured.
 func (r *report) figures() []figure {
 	list := append(r.commandFigures(), r.floodFigures()...)
 	list = append(list, r.endFigures()...)
@@ -76,5 +76,5 @@ func (r *report) weightFigures() []figure {
 		figure{name: "an embedder's stripped program against its dependencies", value: weight, reach: 1.15, show: times})
 }
 
-// ratio compares medians. It is NaN where one was not measured.
+// ratio divides medians. It is NaN if one of them was not measured.
 func ratio(a, b samples) float64 { return millis(a.median()) / millis(b.median()) }

@@ -1,12 +1,11 @@
-// Command runtimes measures in one run what commands and files cost in
-// pygent's runtimes and in the ways that there are without them, and compares
-// that with the figures to reach, which figures.go has:
+// Command runtimes measures what commands and files cost in pygent's runtimes and
+// in other ways to run commands, and compares that with the goals in figures.go:
 //
 //	go run ./bench/runtimes
 //
-// All ways take turns in small blocks, so that what else the machine does
-// hits each of them. It needs a Docker Engine on this machine, the docker
-// command, and the go command in a checkout of the module.
+// All ways take turns in small blocks, so that other work on the machine affects
+// each of them. It needs a Docker Engine on this machine, the docker command, and
+// the go command in a checkout of the module.
 package main
 
 import (
@@ -27,8 +26,8 @@ import (
 type bench struct {
 	image  string
 	small  string         // an image without bash
-	rounds int            // of each measurement; the slow ones take fewer
-	only   *regexp.Regexp // names of the steps to take
+	rounds int            // of each measurement; slow ones have fewer
+	only   *regexp.Regexp // matches the names of the steps to take
 	dir    string         // temporary files
 	ways   []way
 	log    func(format string, args ...any) // progress
@@ -116,7 +115,7 @@ func (b *bench) stepNames() string {
 	return strings.Join(names, ", ")
 }
 
-// loadAverage tells how busy the machine is.
+// loadAverage returns how busy the machine is.
 func loadAverage() string {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -20,10 +20,11 @@ const (
 	fileSize  = 100 << 20
 )
 
-// samples are durations of the same thing.
+// samples are repeated measurements of one duration.
 type samples []time.Duration
 
-// quantile returns the duration that a share q of the samples does not exceed.
+// quantile returns the duration that the fraction q of the samples does not
+// exceed.
 func (s samples) quantile(q float64) time.Duration {
 	if len(s) == 0 {
 		return 0
@@ -34,7 +35,7 @@ func (s samples) quantile(q float64) time.Duration {
 
 func (s samples) median() time.Duration { return s.quantile(0.5) }
 
-// time appends how long f takes.
+// time measures f and appends how long it takes.
 func (s *samples) time(f func() error) error {
 	start := time.Now()
 	err := f()
@@ -42,14 +43,14 @@ func (s *samples) time(f func() error) error {
 	return err
 }
 
-// rotated returns the ways in an order that differs from round to round, so
-// that none always follows the same other.
+// rotated returns the ways in an order that changes with each round, so that
+// each of them comes first in turn.
 func (b *bench) rotated(round int) []way {
 	n := round % len(b.ways)
 	return append(slices.Clone(b.ways[n:]), b.ways[:n]...)
 }
 
-// latencies measures commands one after the other and many at once.
+// latencies measures commands one after the other, and many at once.
 func (b *bench) latencies(ctx context.Context, r *report) (err error) {
 	places, closeAll, err := b.openAll(ctx)
 	defer func() {
@@ -122,7 +123,7 @@ func (b *bench) openAll(ctx context.Context) (places map[string]place, closeAll 
 	return places, closeAll, nil
 }
 
-// coldStarts measures the way from nothing to the first command's result.
+// coldStarts measures the time from nothing to the first command's result.
 func (b *bench) coldStarts(ctx context.Context, r *report) error {
 	rounds := max(b.rounds/2, 1)
 	b.log("cold start: %d rounds", rounds)
@@ -145,7 +146,7 @@ func (b *bench) coldStarts(ctx context.Context, r *report) error {
 	return nil
 }
 
-// start measures one cold start. The end of what was started does not count.
+// start measures one cold start. Ending what it started is not measured.
 func (w way) start(ctx context.Context, times *samples) error {
 	if w.cold != nil {
 		return times.time(func() error { return w.cold(ctx) })
@@ -165,8 +166,8 @@ func (w way) start(ctx context.Context, times *samples) error {
 	return err
 }
 
-// floods measures a command that prints a GiB, each in a fresh process of
-// ours, whose memory is watched.
+// floods measures a command that prints a GiB. Each one runs in a new process,
+// whose memory is measured.
 func (b *bench) floods(ctx context.Context, r *report) error {
 	rounds := max(b.rounds/10, 1)
 	b.log("%d MiB of output: %d rounds", floodSize>>20, rounds)
@@ -184,7 +185,7 @@ func (b *bench) floods(ctx context.Context, r *report) error {
 	return nil
 }
 
-// copies measures a file on its way in and out.
+// copies measures how long it takes to copy a file in and out.
 func (b *bench) copies(ctx context.Context, r *report) (err error) {
 	places, closeAll, err := b.openAll(ctx)
 	defer func() {
@@ -222,7 +223,7 @@ func (b *bench) copies(ctx context.Context, r *report) (err error) {
 	return nil
 }
 
-// idleAgents measures what agents cost that do nothing.
+// idleAgents measures the cost of agents that do nothing.
 func (b *bench) idleAgents(ctx context.Context, r *report) error {
 	for _, k := range idleKinds {
 		b.log("%d idle agents: %s", k.count, k.name)
@@ -235,7 +236,7 @@ func (b *bench) idleAgents(ctx context.Context, r *report) error {
 	return nil
 }
 
-// programs measures our command and what a program that embeds us weighs.
+// programs measures the command, and the size of a program that embeds pygent.
 func (b *bench) programs(ctx context.Context, r *report) error {
 	b.log("programs")
 	root, err := moduleRoot(ctx)
@@ -269,7 +270,7 @@ func (b *bench) programs(ctx context.Context, r *report) error {
 	return nil
 }
 
-// moduleRoot is the directory of the module's source.
+// moduleRoot returns the directory of the module's source.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := output(ctx, "go", "env", "GOMOD")
 	if err != nil {

@@ -16,14 +16,14 @@ type report struct {
 	killed    []killed
 	idle      []idle
 	version   samples
-	embedder  int64 // bytes of a program that embeds us
-	alone     int64 // bytes of one with our main dependencies alone
+	embedder  int64 // bytes of a program that embeds pygent
+	alone     int64 // bytes of one that has only pygent's main dependencies
 }
 
 // row is what was measured of one way.
 type row struct {
 	latency, atOnce, cold, flood, in, out samples
-	growth                                []int64 // of our memory during the flood
+	growth                                []int64 // of this program's memory during the flood
 }
 
 func (r *report) row(key string) *row {
@@ -36,7 +36,7 @@ func (r *report) row(key string) *row {
 	return r.rows[key]
 }
 
-// grown is the most by which our memory grew.
+// grown returns the largest growth of memory.
 func (r *row) grown() int64 { return slices.Max(append(r.growth, 0)) }
 
 func (r *report) print(w io.Writer, ways []way) {
@@ -75,7 +75,7 @@ func (r *report) print(w io.Writer, ways []way) {
 	fmt.Fprintf(w, "\nAn embedder's program: %s; with openai-go and the Docker client alone: %s.\n", mib(r.embedder), mib(r.alone))
 }
 
-// millis is NaN for what was not measured.
+// millis returns a duration in milliseconds, or NaN if it was not measured.
 func millis(d time.Duration) float64 {
 	if d == 0 {
 		return math.NaN()

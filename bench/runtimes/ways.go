@@ -14,19 +14,19 @@ import (
 // way is a way to run commands.
 type way struct {
 	name string
-	key  string // names it to child processes
-	slow bool   // takes tens of milliseconds a command
+	key  string // its name for child processes
+	slow bool   // whether a command takes tens of milliseconds
 	open func(ctx context.Context) (place, error)
-	// cold runs one command from nothing. Without it that is open and run.
+	// cold runs one command from nothing. If it is nil, that is open and run.
 	cold func(ctx context.Context) error
 }
 
-// place is where a way runs its commands. Its methods may be called at once.
+// place is where a way runs its commands. It is safe for concurrent use.
 type place interface {
-	// run runs a script to its end and takes its output. A status other than 0
-	// is an error.
+	// run runs a script to its end and reads its output. A status other than 0 is
+	// an error.
 	run(ctx context.Context, script string) error
-	// put copies a file to where commands find it as ./file, get copies it back.
+	// put copies a file in, which commands find as ./file. get copies it back.
 	put(ctx context.Context, src string) error
 	get(ctx context.Context, dest string) error
 	close() error
@@ -44,9 +44,9 @@ const (
 	keyRunBridge   = "run-bridge"
 )
 
-// ways returns what is compared, the floor first. The shell is a good part of a
-// command's cost, and bash starts slower than sh: one image has both, the small
-// one has sh alone.
+// ways returns the ways to compare, the fastest possible one first. The shell is
+// a good part of a command's cost, and bash starts more slowly than sh, so there
+// are two images: one has both shells, the small one only sh.
 func ways(image, smallImage string) []way {
 	return []way{
 		{name: "local fork+exec, sh", key: keyFork, open: openFork("sh")},
@@ -93,7 +93,8 @@ func (g guestPlace) get(ctx context.Context, dest string) error {
 
 func (g guestPlace) close() error { return g.Cleanup() }
 
-// forkPlace is a directory in which shells are started: the floor.
+// forkPlace is a directory in which shells are started, which is the fastest
+// possible way.
 type forkPlace struct{ shell, dir string }
 
 func openFork(shell string) func(context.Context) (place, error) {
@@ -141,7 +142,7 @@ func command(ctx context.Context, name string, args ...string) error {
 	return drained(exec.CommandContext(ctx, name, args...))
 }
 
-// copyFile copies through our memory, as the other ways do.
+// copyFile copies through this process's memory, as the other ways do.
 func copyFile(src, dest string) error {
 	in, err := os.Open(src)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/x/pygent/internal/screen"
 )
 
-// ask asks on a terminal, and takes only what is typed for an answer. Where nobody
-// sees the question there is none, and neither when ctx ends.
+// ask asks a question on a terminal and returns the answer that is typed. ok is
+// false if nobody sees the question, or if ctx ends.
 func ask(ctx context.Context, question string) (string, bool) {
 	if !seen() {
 		return "", false

@@ -10,8 +10,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// demoCmd shows a session with a scripted model. Only the model is not real:
-// the loop, the tools and the container are.
+// demoCmd shows a session with a scripted model. The loop, the tools and the
+// container are real.
 type demoCmd struct{}
 
 const demoTask = "Write a shell script that prints the primes below 50, and run it."
@@ -22,7 +22,7 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	cfg.HistoryFile, cfg.ConfirmBash = "", nil // the demo is no conversation of the user's
+	cfg.HistoryFile, cfg.ConfirmBash = "", nil // the demo is not a conversation of the user
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	agent, err := demoAgent(ctx, cfg, cfg.Options(), out)
@@ -47,9 +47,9 @@ func (demoCmd) Run(ctx context.Context, s *settings, out *output) error {
 	return join(err, cleanUp(agent))
 }
 
-// demoAgent makes an agent for the demo. Where nothing was chosen and the
-// container does not come up, because its image cannot be had offline say, it
-// takes the local runtime: the script is ours and harmless.
+// demoAgent makes an agent for the demo. If the user chose no runtime and the
+// container does not start, perhaps because there is no network to get its image
+// from, it uses the local runtime. The script is harmless.
 func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out *output) (*pygent.Agent, error) {
 	opts = append(opts,
 		pygent.WithModel(demoModel{}),
@@ -73,11 +73,11 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 	return pygent.New(append(opts, pygent.WithDocker(pygent.DockerNever))...)
 }
 
-// demoModel plays a fixed part, but reads the results it is given: the answer
-// at the end is what the script really printed.
+// demoModel has a fixed part, but reads the results of its calls: its answer at
+// the end is what the script really printed.
 type demoModel struct{}
 
-// The scripts of the demo: the first forgets that 1 is no prime.
+// The scripts of the demo. The first one forgets that 1 is not a prime.
 const (
 	demoScript = `n=1
 while [ $n -lt 50 ]; do

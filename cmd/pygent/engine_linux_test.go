@@ -20,7 +20,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// noImage is an image that no engine has or can get.
+// noImage is an image that no engine has or can pull.
 const noImage = "127.0.0.1:1/pygent/none:latest"
 
 func TestRunWhoseContainerCannotStartIsASetUpError(t *testing.T) {
@@ -157,8 +157,8 @@ func (p *proxy) serve(network, address string) {
 	}
 }
 
-// pass copies until either side ends. An end is passed on as one, since the
-// engine goes on to answer.
+// pass copies until either side ends. It closes only the direction that ended,
+// since the engine still answers in the other.
 func pass(to, from net.Conn) {
 	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
@@ -166,7 +166,7 @@ func pass(to, from net.Conn) {
 	}
 }
 
-// cut ends all connections and takes no more.
+// cut ends all connections and accepts no more.
 func (p *proxy) cut() {
 	_ = p.listener.Close()
 	p.mu.Lock()

@@ -14,15 +14,16 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// evil renames the window, clears the screen, and does so again in C1 controls.
+// evil renames the window, clears the screen, clears it again with a C1 control,
+// and reorders the text.
 const evil = "\x1b]0;x\x07\x1b[2J\u009b2J\u202eevil"
 
-// driving is what must not reach a terminal: escapes and bells, C1 controls as
-// UTF-8 and as bytes, and what reorders text.
+// driving is what must not reach a terminal: escapes, bells, C1 controls, and
+// characters that reorder text.
 var driving = []string{"\x1b", "\x07", "\b", "\u009b", "\u009d", "\u202e"}
 
-// requireTame checks that a terminal was shown evil's words and none of its
-// deeds.
+// requireTame checks that a terminal was shown the text of evil, but got none of
+// its control characters.
 func (x *terminal) requireTame(t *testing.T) {
 	t.Helper()
 	x.mu.Lock()
@@ -35,7 +36,7 @@ func (x *terminal) requireTame(t *testing.T) {
 	require.NotContains(t, text, "\r")
 }
 
-// hostileServer answers every request with an error in evil's words.
+// hostileServer answers every request with an error that contains evil.
 func hostileServer(t *testing.T) []string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
@@ -95,7 +96,7 @@ func TestNoEscapeReachesTheTerminalInASession(t *testing.T) {
 		term.answers("y\n")
 	}
 	term.expect("1. ")
-	term.send("/" + evil + "\n") // what is typed, too
+	term.send("/" + evil + "\n") // what is typed must not get through either
 	term.expect("> ")
 	term.send("/exit\n")
 	require.NoError(t, term.cmd.Wait())

@@ -14,8 +14,8 @@ const maxHosts = 20
 
 // hostLog remembers the hosts that commands of a run were refused.
 type hostLog struct {
-	names []string // as --allow-host takes them
-	more  bool     // there were others
+	names []string // in the form of --allow-host
+	more  bool     // whether there were others
 }
 
 // note remembers a host if it was refused.
@@ -30,7 +30,8 @@ func (l *hostLog) note(use pygent.HostUse) {
 	}
 }
 
-// String says which hosts were refused and how to allow them; "" for none.
+// String returns which hosts were refused and how to allow them, or "" if none
+// were.
 func (l *hostLog) String() string {
 	if len(l.names) == 0 {
 		return ""

@@ -28,7 +28,7 @@ const (
 	exitUsage    = 2   // flags, configuration or set-up are wrong, or the container cannot start
 	exitAwaiting = 3   // the model asks the user something
 	exitLimit    = 4   // a limit ended the run: steps, tool calls, time, tokens
-	exitStuck    = 5   // the model got nowhere: stuck, truncated, empty answers
+	exitStuck    = 5   // the model made no progress: stuck, truncated, empty answers
 	exitCancel   = 130 // interrupted, by Ctrl-C or a signal
 )
 
@@ -48,16 +48,16 @@ type cli struct {
 }
 
 func main() {
-	pygent.HardenProcess() // its environment has the user's keys
-	// A reader that goes away makes a write fail, which is reported, instead
-	// of killing us before the clean-up. Commands do not inherit this.
+	pygent.HardenProcess() // the environment has the user's keys
+	// If the reader of the output goes away, a write fails and is reported, but
+	// the process is not killed before the clean-up. Commands do not inherit this.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(os.Args[1:]))
 }
 
 // run is main with an exit code.
 func run(args []string) (code int) {
-	log.SetOutput(screen.Stderr()) // of libraries, which quote servers
+	log.SetOutput(screen.Stderr()) // libraries log what servers say
 	logrus.SetOutput(screen.Stderr())
 	out := newOutput(screen.Answers(), nil)
 	defer func() {
@@ -78,7 +78,7 @@ func run(args []string) (code int) {
 		return report(&exitError{exitUsage, err}, out)
 	}
 	parsed, err := parser.Parse(args)
-	if out.lost() != nil { // the help
+	if out.lost() != nil { // the help could not be written
 		return report(nil, out)
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func run(args []string) (code int) {
 	return report(parsed.Run(&c.settings, out), out)
 }
 
-// remedy is what to do about arguments that were not understood.
+// remedy says what to do about arguments that were not understood.
 func remedy(err error) string {
 	if strings.HasPrefix(err.Error(), "unexpected argument") {
 		return `pygent --help lists the commands, and pygent run "PROMPT" works on a prompt`
@@ -106,8 +106,8 @@ func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// exitError is an error with an exit code of its own. A nil err only sets the
-// code: everything has been said.
+// exitError is an error with an exit code of its own. If err is nil, there is
+// nothing left to report, and only the code is set.
 type exitError struct {
 	code int
 	err  error
@@ -116,8 +116,8 @@ type exitError struct {
 func (e *exitError) Error() string { return fmt.Sprint(e.err) }
 func (e *exitError) Unwrap() error { return e.err }
 
-// report prints an error and returns the exit code for it. Output that was
-// lost is a failure whatever else happened.
+// report prints an error and returns the exit code for it. Output that could not
+// be written is always a failure.
 func report(err error, out *output) int {
 	code := exitOK
 	var exit *exitError
@@ -137,7 +137,7 @@ func report(err error, out *output) int {
 	return code
 }
 
-// sessionCmd is an interactive session.
+// sessionCmd has an interactive session.
 type sessionCmd struct {
 	Resume bool `help:"Go on with the interrupted run of the history."`
 }
@@ -151,7 +151,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	var over atomic.Bool // the session, which shows its events itself
+	var over atomic.Bool // whether the session has ended; until then it shows its events itself
 	show := warnings(pygent.EventPrinter(screen.Stderr()))
 	agent, err := pygent.New(append(opts, pygent.WithResume(c.Resume), pygent.OnEvent(func(e pygent.Event) {
 		if over.Load() {
@@ -179,7 +179,7 @@ func (versionCmd) Run(out *output) error {
 	return nil
 }
 
-// version is what the Go toolchain stamped into the binary.
+// version returns the version that the Go toolchain put into the binary.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

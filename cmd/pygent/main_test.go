@@ -47,8 +47,8 @@ func finish(t *testing.T, cmd *exec.Cmd) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// dockerImage returns the image for tests that need an engine, and skips those
-// tests where none answers.
+// dockerImage returns the image for a test that needs an engine, and skips the
+// test if none answers.
 func dockerImage(t *testing.T) string {
 	t.Helper()
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
@@ -66,7 +66,7 @@ func dockerImage(t *testing.T) string {
 	return "pygent-test/debian:latest"
 }
 
-// toolResults returns what the calls of a conversation gave.
+// toolResults returns the results of the calls in a conversation.
 func toolResults(messages []pygent.Message) []string {
 	var all []string
 	for _, m := range messages {
@@ -81,7 +81,7 @@ func bash(cmd string) pygenttest.Reply {
 	return pygenttest.Call("bash", map[string]any{"cmd": cmd})
 }
 
-// program has the model write a program, run it, and stop with what it printed.
+// program makes the model write a program, run it, and stop with its output.
 func program(t *testing.T) *pygenttest.Server {
 	return pygenttest.NewServer(t,
 		pygenttest.Call("write_file", map[string]any{"path": "sum.sh", "content": "echo $((20 + 22)) from $0\n"}),
@@ -316,8 +316,7 @@ func TestLogFileThatIsFullIsAWarning(t *testing.T) {
 	require.Contains(t, got.stderr, "pygent: warning: log file: write /dev/full: no space left on device")
 }
 
-// TestLogFollowsNoLinkOfCommands has commands put a link in the place of the log,
-// in each directory that they can write to.
+// Commands replace the log by a link, in each directory that they can write to.
 func TestLogFollowsNoLinkOfCommands(t *testing.T) {
 	for _, variable := range []string{"PYGENT_WORKSPACE", "PYGENT_LOCAL_WRITABLE"} {
 		t.Run(variable, func(t *testing.T) {
@@ -343,7 +342,7 @@ func TestMisspeltVariableIsAWarning(t *testing.T) {
 	require.Equal(t, "pygent: warning: environment: PYGENT_MODLE has no effect: no such setting, did you mean PYGENT_MODEL?\n", got.stderr)
 }
 
-// counting has the model run commands that differ, for ever.
+// counting makes the model run a different command in each step, without end.
 func counting(t *testing.T) *pygenttest.Server {
 	n := 0
 	return pygenttest.NewServer(t, pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
@@ -361,7 +360,7 @@ func TestRunHasItsOwnLimits(t *testing.T) {
 	require.Contains(t, got.stderr, "the limit of 120 steps is reached", "no limit that nobody set")
 }
 
-// interruptedRun leaves a history in which a call has no result.
+// interruptedRun makes a history in which a call has no result.
 func interruptedRun(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "history.json")
@@ -400,7 +399,7 @@ func TestResumeGoesOnWithAnInterruptedRun(t *testing.T) {
 			require.Equal(t, tt.said, said)
 			require.Contains(t, toolResults(messages)[0], "interrupted")
 
-			// It has ended now: resuming again asks nobody.
+			// The run has ended now, so resuming it again asks the model nothing.
 			got = finish(t, command(t, server.Env(), "run", "--no-docker", "--resume", "--history", path))
 			require.Equal(t, 0, got.code, got.stderr)
 			require.Equal(t, "made\n", got.stdout)
@@ -430,7 +429,7 @@ func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
 	}
 }
 
-// damagedHistory leaves a history of which one message is lost.
+// damagedHistory makes a history file with one damaged message.
 func damagedHistory(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "history.json")

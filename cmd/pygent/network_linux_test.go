@@ -16,8 +16,9 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// companyProxy starts a proxy that stands for the network, and returns what has
-// the command use it. Every host says hello, with its name.
+// companyProxy starts a proxy that takes the place of the network, and returns
+// the environment with which the command uses it. It answers for every host with
+// hello and the host's name.
 func companyProxy(t *testing.T) (env []string) {
 	t.Helper()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +28,7 @@ func companyProxy(t *testing.T) (env []string) {
 	return []string{"http_proxy=" + proxy.URL, "HTTP_PROXY=" + proxy.URL, "https_proxy=", "HTTPS_PROXY=", "no_proxy=127.0.0.1,localhost", "NO_PROXY=127.0.0.1,localhost"}
 }
 
-// fetch has the model get a page of a host.
+// fetch makes the model get a page from a host.
 func fetch(host string) pygenttest.Reply {
 	return bash(fmt.Sprintf(`python3 -c 'import urllib.request as u; print(u.urlopen("http://%s/").read().decode())'`, host))
 }
@@ -66,7 +67,7 @@ func TestSessionAsksAboutHosts(t *testing.T) {
 	}
 	tests := []struct {
 		name, answer string
-		again        bool // the second command asks again
+		again        bool // whether the second command asks again
 		gets, kept   bool
 	}{
 		{"once", "y\n", true, true, false},

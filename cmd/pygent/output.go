@@ -8,8 +8,8 @@ import (
 	"github.com/x/pygent/internal/screen"
 )
 
-// output is a writer whose first error is remembered, so that what could not
-// be written does not look like success. After it, nothing more is written.
+// output is a writer that remembers its first error, so that lost output does
+// not look like success. After an error it writes nothing more.
 type output struct {
 	w      io.Writer
 	failed func(error) // called once, with the first error; may be nil
@@ -51,13 +51,14 @@ func (o *output) println(args ...any) {
 	_, _ = fmt.Fprintln(o, args...)
 }
 
-// warn tells the user on standard error what does not change the outcome.
+// warn tells the user on standard error of a problem that does not change the
+// outcome.
 func warn(text string) {
 	complain("warning:", text)
 }
 
-// complain writes a line to standard error. There is nobody to tell if that
-// fails.
+// complain writes a line to standard error. If that fails, there is nobody to
+// tell.
 func complain(args ...any) {
 	_, _ = fmt.Fprintln(screen.Stderr(), append([]any{"pygent:"}, args...)...)
 }

@@ -58,7 +58,7 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 		if p.Yes && l.Sure || asks && wanted(ctx, l) {
 			chosen = append(chosen, l)
 		}
-		if ctx.Err() != nil { // who gives up has not chosen
+		if ctx.Err() != nil { // the user gave up and chose nothing
 			return nil, &exitError{exitCancel, context.Cause(ctx)}
 		}
 	}
@@ -68,8 +68,8 @@ func (p *pruneCmd) choose(ctx context.Context, found []pygent.Leftover, out *out
 	return chosen, nil
 }
 
-// named returns the leftovers with these names. One that is not among them is
-// an error: it may have been somebody's who still uses it.
+// named returns the leftovers with these names. A name that is not among them is
+// an error, because it may belong to a process that still runs.
 func named(found []pygent.Leftover, names []string) ([]pygent.Leftover, error) {
 	var chosen []pygent.Leftover
 	for _, name := range names {
@@ -86,7 +86,8 @@ func named(found []pygent.Leftover, names []string) ([]pygent.Leftover, error) {
 	return chosen, nil
 }
 
-// wanted asks whether to remove one. What may be another's takes its name.
+// wanted asks whether to remove a leftover. The user has to type the name of one
+// that may be somebody else's.
 func wanted(ctx context.Context, l pygent.Leftover) bool {
 	question := "Remove it? [y/N] "
 	yes := func(answer string) bool { return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes") }

@@ -14,7 +14,7 @@ import (
 )
 
 // leftBehind is a machine with two temporary workspaces of ended processes: one
-// that proves whose it is, and one of an earlier version.
+// with a proof of its owner, and one of an earlier version without that.
 type leftBehind struct {
 	home, temp      string
 	proved, earlier string
@@ -68,7 +68,7 @@ func TestPruneRemovesOnlyWhatIsChosen(t *testing.T) {
 func TestPruneAsksForEach(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first, second   string
-		proved, earlier bool // are removed
+		proved, earlier bool // whether they are removed
 	}{
 		"yes and its name": {"y\n", "NAME\n", true, true},
 		"yes is no name":   {"YES\n", "y\n", true, false},

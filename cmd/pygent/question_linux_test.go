@@ -16,7 +16,7 @@ func writeFile(path, content string) pygenttest.Reply {
 	return pygenttest.Call("write_file", map[string]any{"path": path, "content": content})
 }
 
-// asked opens a session in which the model calls what needs approval.
+// asked opens a session in which the model makes calls that need approval.
 func asked(t *testing.T, args []string, replies ...pygenttest.Reply) *terminal {
 	t.Helper()
 	term := openTerminal(t, pygenttest.NewServer(t, append(replies, pygenttest.Text("I see."))...), args...)
@@ -25,7 +25,7 @@ func asked(t *testing.T, args []string, replies ...pygenttest.Reply) *terminal {
 	return term
 }
 
-// ends leaves the session and returns what the calls gave.
+// ends leaves the session and returns the results of the calls.
 func (x *terminal) ends() []string {
 	x.t.Helper()
 	x.expect("I see.\n> ")
@@ -55,13 +55,13 @@ func TestLinesTypedBlindAnswerNoQuestion(t *testing.T) {
 	term.expect("> ")
 	term.types("go\n")
 	require.NoError(t, server.WaitRequests(t.Context(), 1))
-	term.send("say wh") // in the middle of a word the question comes
+	term.send("say wh") // the question comes in the middle of a word
 	close(gate)
 	term.expect("why not: ")
 	term.types("at\n")
 	term.expect("(that line was begun before the question; type the answer)\n[y]es, ")
 	term.expect("why not: ")
-	term.types("y\n") // the next line, just as blindly
+	term.types("y\n") // the next line is typed blindly too
 	term.expect("(that was typed before the question could be read; type the answer)\n[y]es, ")
 	term.expect("why not: ")
 	term.answers("n\n")
@@ -95,7 +95,7 @@ func TestQuestionsAreTypedToWhereTheOutputIsNoTerminal(t *testing.T) {
 	cmd := command(t, server.Env(), "--no-docker")
 	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+filepath.Join(cmd.Dir, "history.json"))
 	out := &piped{}
-	cmd.Stdout = out // tee, say
+	cmd.Stdout = out // as with tee
 	term := startTerminal(t, cmd)
 	term.history = filepath.Join(cmd.Dir, "history.json")
 	out.to.Store(term)
@@ -115,7 +115,7 @@ func TestQuestionsAreTypedToWhereTheOutputIsNoTerminal(t *testing.T) {
 	require.Equal(t, []string{"error: denied by the user"}, term.ends())
 }
 
-// piped is an output that is no terminal. What it gets counts as shown.
+// piped is an output that is not a terminal. Its text counts as shown.
 type piped struct{ to atomic.Pointer[terminal] }
 
 func (p *piped) Write(b []byte) (int, error) {
@@ -192,7 +192,7 @@ func TestWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
 		writeFile("a.txt", "1"), writeFile(".git/hooks/pre-commit", "#!/bin/sh\nid"), bash("printf '[core]\\n\\tfsmonitor = ./x\\n' > .git/config"))
 	term.expect("This can change what git runs on your machine. Allow it? 2 lines, ")
 	term.expect("  │ write_file \".git/hooks/pre-commit\"\n1 │ #!/bin/sh\n2 │ id\n[y]es, or say why not: ")
-	term.answers("a\n") // there is no always for this
+	term.answers("a\n") // "always" is not offered here
 	term.expect("[y]es, or say why not: ")
 	term.answers("y\n")
 	term.expect("! files by which git runs programs on this machine are not what they were: ")

@@ -26,7 +26,7 @@ type runCmd struct {
 	Resume bool     `help:"Go on with the interrupted run of the history; a PROMPT is added to it."`
 }
 
-// maxPrompt bounds a prompt from standard input, in bytes.
+// maxPrompt is the longest prompt that is read from standard input, in bytes.
 const maxPrompt = 1 << 20
 
 // Run makes the run and ends with the exit code of its status.
@@ -42,7 +42,8 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 	if cfg.Container.Docker == pygent.DockerAuto {
-		// Nobody chose to run on this machine, and there is no one to ask.
+		// The user did not choose to run commands on this machine, and cannot be
+		// asked.
 		opts = append(opts, pygent.WithDocker(pygent.DockerRequired))
 	}
 	seen := &follower{next: r.handler(out, abandon)}
@@ -64,8 +65,8 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	return join(r.finish(result, err, out, shown), cleanUp(agent))
 }
 
-// tellProtection says how far commands are kept from the rest of this machine,
-// where they run on it. A container tells of itself when it starts.
+// tellProtection prints how commands are confined if they run on this machine. A
+// container is reported by an event when it starts.
 func (r *runCmd) tellProtection(ctx context.Context, agent *pygent.Agent) {
 	d, ok := agent.Runtime().(pygent.Describer)
 	if !ok || r.Quiet || r.JSON {
@@ -76,20 +77,21 @@ func (r *runCmd) tellProtection(ctx context.Context, agent *pygent.Agent) {
 	}
 }
 
-// oneTerminal reports whether standard output and standard error are shown
-// together, so that the answer stands there when it was shown as progress.
+// oneTerminal reports whether standard output and standard error are both
+// terminals. An answer that was shown as progress is then not printed again.
 func oneTerminal() bool {
 	return screen.Stdout().Terminal() && screen.Stderr().Terminal()
 }
 
-// follower remembers of a run's events what is said at its end.
+// follower passes on the events of a run, and remembers what is needed at its
+// end.
 type follower struct {
 	next func(pygent.Event)
 
-	mu     sync.Mutex // guards what follows: the runtime's events come from elsewhere
+	mu     sync.Mutex // guards what follows, since the runtime's events come from other goroutines
 	words  string     // what the model has said since its last tool call
 	failed string     // why the container cannot start
-	hosts  hostLog    // that commands were refused
+	hosts  hostLog    // the hosts that commands were refused
 }
 
 func (f *follower) event(e pygent.Event) {
@@ -97,7 +99,7 @@ func (f *follower) event(e pygent.Event) {
 	switch {
 	case e.Type == pygent.EventRuntime && e.Runtime.Host != nil:
 		f.hosts.note(*e.Runtime.Host)
-	case e.Task != "": // which its agent is told of
+	case e.Task != "": // the agent that delegated the task hears of it
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
 		f.failed = e.Text
 	case e.Type == pygent.EventMessage && e.Message.Text() != "":
@@ -127,8 +129,8 @@ func (f *follower) refusedHosts() string {
 	return f.hosts.String()
 }
 
-// work makes the run. A prompt that comes with --resume goes after the calls
-// that were left open, which the history answers as interrupted.
+// work makes the run. With --resume and a prompt, the history answers the calls
+// that were left open as interrupted, and the prompt follows them.
 func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string) (*pygent.Result, error) {
 	if r.Resume && prompt == "" {
 		return agent.Resume(ctx)
@@ -136,7 +138,7 @@ func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string) (
 	return agent.RunUntilStop(ctx, prompt)
 }
 
-// task returns the prompt, which a run that is resumed can do without.
+// task returns the prompt. A run that is resumed does not need one.
 func (r *runCmd) task(cfg pygent.Config) (string, error) {
 	if r.Resume {
 		if err := checkResumable(cfg); err != nil || len(r.Prompt) == 0 {
@@ -146,8 +148,8 @@ func (r *runCmd) task(cfg pygent.Config) (string, error) {
 	return r.prompt(os.Stdin)
 }
 
-// checkResumable makes sure that there is a conversation to go on with, before
-// opening it makes an empty one.
+// checkResumable returns an error if there is no conversation to resume. Opening
+// the history would create an empty one.
 func checkResumable(cfg pygent.Config) error {
 	if cfg.HistoryFile == "" {
 		return errors.New("--resume needs the history of the run: name it with --history FILE or PYGENT_HISTORY_FILE")
@@ -178,9 +180,10 @@ func (r *runCmd) prompt(stdin *os.File) (string, error) {
 	return text, nil
 }
 
-// handler shows the events: as JSON on standard output, or as text on standard
-// error, which keeps standard output for the answer. Who reads JSON and does
-// not get it cannot know what the run does, so the run is abandoned.
+// handler returns a function that shows the events: as JSON on standard output,
+// or as text on standard error, so that standard output has only the answer. If
+// JSON cannot be written, its reader does not know what the run does, so the run
+// is abandoned.
 func (r *runCmd) handler(out *output, abandon func(error)) func(pygent.Event) {
 	switch {
 	case r.JSON:
@@ -195,7 +198,7 @@ func (r *runCmd) handler(out *output, abandon func(error)) func(pygent.Event) {
 	return pygent.EventPrinter(screen.Stderr())
 }
 
-// writeJSON writes a value as a line of JSON that a terminal can show.
+// writeJSON writes a value as a line of JSON that is safe to show on a terminal.
 func writeJSON(out io.Writer, v any) error {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
@@ -207,7 +210,7 @@ func writeJSON(out io.Writer, v any) error {
 	return err
 }
 
-// warnings passes on only what the user must know.
+// warnings returns a function that passes on warnings and no other events.
 func warnings(next func(pygent.Event)) func(pygent.Event) {
 	return func(e pygent.Event) {
 		if e.Type == pygent.EventWarning {
@@ -226,7 +229,7 @@ func (r *runCmd) finish(result *pygent.Result, err error, out *output, shown boo
 	switch {
 	case errors.Is(err, pygent.ErrRuntimeStart), errors.Is(err, pygent.ErrNothingToResume):
 		code = exitUsage
-	case r.JSON && out.lost() != nil: // which is why the run was abandoned, and is said
+	case r.JSON && out.lost() != nil: // the run was abandoned for this, which report prints
 		return &exitError{code: exitFailed}
 	case code == exitOK:
 		return nil
@@ -237,7 +240,7 @@ func (r *runCmd) finish(result *pygent.Result, err error, out *output, shown boo
 	return &exitError{code, err}
 }
 
-// answer prints what the model says at the end: the summary, or its question.
+// answer prints the last words of the model: the summary, or its question.
 func answer(result *pygent.Result, out *output) {
 	if result.Summary != "" {
 		out.println(result.Summary)
@@ -250,7 +253,7 @@ func answer(result *pygent.Result, out *output) {
 	}
 }
 
-// exitCode is the exit code for how a run ended.
+// exitCode returns the exit code for the status of a run.
 func exitCode(s pygent.Status) int {
 	switch s {
 	case pygent.StatusStopped, pygent.StatusReplied:
@@ -267,14 +270,14 @@ func exitCode(s pygent.Status) int {
 	return exitFailed
 }
 
-// cleanUp closes the agent. What only stays behind is a warning: it is swept
-// later, and what the run did is done.
+// cleanUp closes the agent. Leftovers are only a warning, since the run is done
+// and they can be removed later.
 func cleanUp(agent *pygent.Agent) error {
 	return withoutLeftovers(agent.Close(), func(err error) { warn(err.Error()) })
 }
 
-// withoutLeftovers passes the parts of a clean-up's error that tell of things
-// left behind to warn, and returns the others.
+// withoutLeftovers passes those parts of a clean-up's error that are about
+// leftovers to warn, and returns the others.
 func withoutLeftovers(err error, warn func(error)) error {
 	if !tellsOfLeftovers(err) {
 		return err
@@ -289,7 +292,8 @@ func withoutLeftovers(err error, warn func(error)) error {
 			return errors.Join(rest...)
 		}
 	case interface{ Unwrap() error }:
-		// An error that tells of leftovers alone is told in its own words.
+		// If all of e is about leftovers, warn gets e itself and not only what it
+		// wraps.
 		if withoutLeftovers(e.Unwrap(), func(error) {}) != nil {
 			return withoutLeftovers(e.Unwrap(), warn)
 		}
@@ -306,8 +310,8 @@ func isLeftover(err error) bool {
 	return err == pygent.ErrCleanupIncomplete || err == pygent.ErrLeftBehind
 }
 
-// join adds an error of the clean-up to that of a command, whose exit code
-// holds.
+// join adds an error of the clean-up to the error of a command, and keeps the
+// exit code of that.
 func join(err, also error) error {
 	var exit *exitError
 	if also != nil && errors.As(err, &exit) {

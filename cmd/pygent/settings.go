@@ -13,8 +13,8 @@ import (
 	"github.com/x/pygent/internal/inside"
 )
 
-// settings are the flags that every command understands. Each is another way
-// to give a variable, see variables, and goes before the environment and the
+// settings are the flags that every command understands. Each sets a variable
+// (see the method variables) and takes precedence over the environment and the
 // configuration files. A nil flag was not given.
 type settings struct {
 	Docker    *bool             `help:"Run commands in Docker, or not at all." xor:"docker"`
@@ -42,18 +42,19 @@ type settings struct {
 	OmitTool  []string          `help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
 }
 
-// maxSteps is the command's default: who starts a run by hand wants it done,
-// and can see what it does. Tool calls follow.
+// maxSteps is the command's default. It is higher than the library's, because
+// whoever starts a run by hand wants it done and can watch it. The limit of tool
+// calls depends on it.
 const maxSteps = 100
 
-// ofContainer are the flags that say something of the container. Without one
-// they would be limits that do not hold.
+// ofContainer are the flags about the container. Without a container they would
+// be limits that do not hold.
 var ofContainer = []string{"--image", "--network", "--allow-host", "--memory", "--cpus", "--pids", "--user", "--read-only", "--gpus", "--cap", "--mount", "--publish"}
 
 // flagVariable is a flag that was given, and the variable that it stands for.
 type flagVariable struct{ flag, variable, value string }
 
-// load reads the configuration, in which flags go before everything else.
+// load reads the configuration. Flags take precedence over everything else.
 func (s *settings) load() (pygent.Config, error) {
 	flags, err := s.variables()
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *settings) load() (pygent.Config, error) {
 			}
 		}
 	}
-	// Tools that are hidden add up: an override would replace those of the environment.
+	// Hidden tools add up. An override would replace those of the environment.
 	for _, names := range s.OmitTool {
 		for name := range strings.SplitSeq(names, ",") {
 			cfg.DisabledTools = append(cfg.DisabledTools, strings.TrimSpace(name))
@@ -91,8 +92,9 @@ func (s *settings) load() (pygent.Config, error) {
 	return cfg, nil
 }
 
-// variables returns the flags that were given as the variables they stand for.
-// An empty value would say nothing, so it is an error.
+// variables returns the flags that were given, with the variables that they
+// stand for. An empty value is an error, because as a variable it would count as
+// not set.
 func (s *settings) variables() ([]flagVariable, error) {
 	workspace := s.Workspace
 	if s.Cwd {
@@ -134,7 +136,8 @@ func (s *settings) variables() ([]flagVariable, error) {
 	return given, s.check(given)
 }
 
-// check refuses flags whose value says nothing, or would be taken apart.
+// check refuses flags with an empty value, and mounts that the comma in them
+// would split in two.
 func (s *settings) check(given []flagVariable) error {
 	for _, f := range given {
 		if strings.TrimSpace(f.value) == "" {
@@ -156,7 +159,8 @@ func (s *settings) check(given []flagVariable) error {
 	return nil
 }
 
-// choice is a switch in words; nil when it was not given.
+// choice returns the value of a switch as its variable has it, or nil if the
+// switch was not given.
 func choice(given *bool, on, off string) *string {
 	switch {
 	case given == nil:
@@ -176,8 +180,8 @@ func list(values []string) *string {
 	return &joined
 }
 
-// nameFlags has the faults of a configuration name the flag where the value
-// came from one.
+// nameFlags makes the faults of a configuration name the flag that a value came
+// from.
 func nameFlags(err error, flags []flagVariable) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {
@@ -196,8 +200,8 @@ func nameFlags(err error, flags []flagVariable) {
 	}
 }
 
-// options reads the configuration and turns it into options of an agent, with
-// a logger where the configuration names a file.
+// options reads the configuration and turns it into options of an agent, with a
+// logger if the configuration names a file.
 func (s *settings) options() (pygent.Config, []pygent.Option, error) {
 	cfg, err := s.load()
 	if err != nil {
@@ -221,8 +225,8 @@ func (s *settings) options() (pygent.Config, []pygent.Option, error) {
 	return cfg, append(opts, pygent.WithLogger(logger)), nil
 }
 
-// openLog returns a logger that adds to a file. The file is closed by the end
-// of the process, which may log until then.
+// openLog returns a logger that appends to a file. The file stays open until the
+// process ends, which may log until then.
 func openLog(cfg pygent.Config) (*slog.Logger, error) {
 	dirs, err := cfg.WritableDirs()
 	if err != nil {

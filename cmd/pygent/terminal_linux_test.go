@@ -22,7 +22,7 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// ctrlC and ctrlD are what a terminal sends for the keys.
+// ctrlC and ctrlD are the bytes that a terminal sends for these keys.
 const (
 	ctrlC = "\x03"
 	ctrlD = "\x04"
@@ -116,8 +116,8 @@ func (x *terminal) watch() {
 	}
 }
 
-// unstyled takes from what a terminal is shown what we have it do, and its line
-// ends.
+// unstyled removes the command's own control sequences from what a terminal was
+// sent, and its carriage returns.
 var unstyled = strings.NewReplacer("\r\n", "\n", string(screen.PasteOn), "", string(screen.PasteOff), "", string(screen.Erase), "")
 
 // expect waits until want is shown after what was expected before.
@@ -141,7 +141,7 @@ func (x *terminal) expect(want string) {
 		case <-x.done:
 			select {
 			case <-x.more:
-				continue // it said something before it hung up
+				continue // something was shown before it hung up
 			default:
 			}
 			x.t.Fatalf("%q is never shown in:\n%s", want, text)
@@ -168,8 +168,8 @@ func (x *terminal) types(keys string) {
 	}
 }
 
-// reads lets the time pass in which a person reads a question. What is typed
-// before is no answer.
+// reads waits for as long as a person takes to read a question. What is typed
+// before that is not an answer.
 func (x *terminal) reads() { time.Sleep(2 * lineinput.AnswerDelay) }
 
 // answers types an answer to the question that is shown.
@@ -179,8 +179,8 @@ func (x *terminal) answers(keys string) {
 	x.types(keys)
 }
 
-// leaves waits for the end of the session, and returns its conversation, which
-// must be one that any provider accepts.
+// leaves waits for the end of the session and returns its conversation, which
+// every provider must accept.
 func (x *terminal) leaves() []pygent.Message {
 	x.t.Helper()
 	require.NoError(x.t, x.cmd.Wait())
@@ -297,7 +297,7 @@ func TestCtrlCTwiceLeaves(t *testing.T) {
 	term.expect("> ")
 	term.send(ctrlC)
 	term.expect("(Ctrl-C again, or /exit, to leave)\n> ")
-	term.send("hi\n") // changes one's mind
+	term.send("hi\n") // the user stays after all
 	term.expect("Hello.\n> ")
 	term.send(ctrlC)
 	term.expect("(Ctrl-C again, or /exit, to leave)\n> ")
@@ -361,7 +361,7 @@ func TestRunAtATerminalShowsTheAnswerOnce(t *testing.T) {
 			term := openTerminal(t, pygenttest.NewServer(t, replies...), "run", "go")
 			<-term.done
 			want := 1
-			if name == "words and a tool" { // the answer stands at the end all the same
+			if name == "words and a tool" { // the answer is shown once more at the end
 				want = 2
 			}
 			require.Equal(t, want, strings.Count(term.shown.String(), "It is 42."), term.shown.String())
@@ -389,7 +389,7 @@ func TestTerminalIsPutBack(t *testing.T) {
 	}
 }
 
-// mode returns what the terminal does with keys.
+// mode returns the settings of the terminal.
 func (x *terminal) mode() *unix.Termios {
 	x.t.Helper()
 	conn, err := x.pty.SyscallConn()

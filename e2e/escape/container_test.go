@@ -10,8 +10,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// escapes are the usual ways from a container to its host. What succeeds says
-// ESCAPED. VICTIM is the directory of the victim.
+// escapes are the usual ways out of a container. A script prints ESCAPED if it
+// succeeds. VICTIM is the directory of the victim.
 var escapes = map[string]string{
 	"socket of the engine": `for s in /var/run/docker.sock /run/docker.sock /run/podman/podman.sock /run/containerd/containerd.sock; do
 		[ ! -e $s ] || echo ESCAPED; done`,
@@ -49,9 +49,9 @@ var escapes = map[string]string{
 	"swap, clock, host's name": `date -s 2001-01-01 && echo ESCAPED; hostname escaped && echo ESCAPED`,
 }
 
-// systemCalls makes calls that are refused whatever their arguments: attach to
-// PID 1, open_by_handle_at, init_module, bpf, pivot_root, swapon, setns,
-// perf_event_open, settimeofday, userfaultfd, keyctl, mount_setattr.
+// systemCalls makes system calls that must be refused whatever their arguments
+// are: ptrace of PID 1, open_by_handle_at, init_module, bpf, pivot_root, swapon,
+// setns, perf_event_open, settimeofday, userfaultfd, keyctl, mount_setattr.
 const systemCalls = `[ "$(uname -m)" = x86_64 ] || exit 0
 perl -e 'print "ESCAPED ptrace\n" if syscall(101, 16, 1, 0, 0) != -1;
 	for $n (304, 175, 321, 155, 167, 308, 298, 164, 323, 250, 442) { print "ESCAPED $n\n" if syscall($n, 0, 0, 0, 0, 0) != -1 }'`

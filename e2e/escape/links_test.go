@@ -15,8 +15,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// TestLinksLeadNowhere uses links of the workspace in all ways, while the
-// commands' place lives, and in a new one that has not begun yet.
+// TestLinksLeadNowhere uses links in the workspace in all ways, while the runtime
+// runs, and in a new one that has not started yet.
 func TestLinksLeadNowhere(t *testing.T) {
 	everywhere(t, places(), func(t *testing.T, v *victim, p place) {
 		secret := v.path("beside/secret")
@@ -43,7 +43,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 	})
 }
 
-// throughLink uses a link in all ways. None may reach what it leads to.
+// throughLink uses a link in all ways. None may reach the file behind it.
 func throughLink(t *testing.T, v *victim, r pygent.Runtime, link string) {
 	t.Helper()
 	ctx := t.Context()
@@ -63,11 +63,11 @@ func throughLink(t *testing.T, v *victim, r pygent.Runtime, link string) {
 // would lead a later file out of its tree.
 func TestDelegatedFilesStayInside(t *testing.T) {
 	attacks := map[string]struct {
-		script string // the parent's; T is the victim's directory without its first slash
+		script string // run by the parent; T is the victim's directory without its first slash
 		files  []string
 	}{
-		// In the workspace the link leads to a directory of the same name there; where
-		// "up" has become a directory, it leads out.
+		// In the workspace the link leads to a directory of the same name there. In a
+		// copy where "up" is a directory and not a link, it would lead outside.
 		"a directory reached through a link": {
 			`mkdir -p a/b/c/d/e/f p "$T/home/.ssh"; echo evil | tee a/b/c/d/e/f/x >"$T/home/.ssh/authorized_keys"; ln -s a/b/c/d/e/f up; ln -s "../up/../../../../../../$T/home/.ssh" p/d`,
 			[]string{"up/x", "p", "p/d/authorized_keys"},
@@ -95,8 +95,8 @@ func TestDelegatedFilesStayInside(t *testing.T) {
 	})
 }
 
-// delegate has a task print all its files, collects them, and returns all that
-// was said.
+// delegate makes a task print all its files, collects them, and returns
+// everything that was printed.
 func delegate(t *testing.T, r pygent.Runtime, files []string) string {
 	t.Helper()
 	model := pygenttest.NewScriptedModel(
@@ -122,7 +122,7 @@ func delegate(t *testing.T, r pygent.Runtime, files []string) string {
 	return string(data)
 }
 
-// exported is a directory with all that is in a workspace.
+// exported returns a directory with everything that is in a workspace.
 func exported(t *testing.T, r pygent.Runtime) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "exported")

@@ -18,8 +18,8 @@ import (
 
 // localAttacks go from a confined local runtime to the rest of its machine. H is
 // the home of the victim, V the directory around it, P the process of pygent.
-// Writing to the home may succeed: commands may have one of their own there. That
-// the victim's is as before is looked at afterwards.
+// Writing to the home may succeed, because commands may have a home of their own
+// at that path. The test checks afterwards that the victim's is unchanged.
 var localAttacks = map[string]string{
 	"keys":                    `for f in .ssh/id_ed25519 .ssh/authorized_keys .aws/credentials .npmrc .netrc .docker/config.json .kube/config .git-credentials .config/gh/hosts.yml .pygent.toml documents/diary; do cat "$H/$f" && echo ESCAPED; done`,
 	"files beside the home":   `cat "$V/beside/secret" && echo ESCAPED; ls "$V/beside" && echo ESCAPED`,
@@ -48,8 +48,8 @@ var localAttacks = map[string]string{
 	"program of pygent":       `: >/proc/$P/exe && echo ESCAPED; echo x >>"$(readlink /proc/$P/exe)" && echo ESCAPED`,
 }
 
-// TestLocalRuntimeIsNoWayToTheRest attacks from the local runtime with all the
-// protection that this kernel gives.
+// TestLocalRuntimeIsNoWayToTheRest attacks from the local runtime, with all the
+// protection that this kernel has.
 func TestLocalRuntimeIsNoWayToTheRest(t *testing.T) {
 	v := here(t)
 	before := v.state(t)
@@ -74,7 +74,7 @@ func TestLocalRuntimeIsNoWayToTheRest(t *testing.T) {
 // TestLocalRuntimeOfAnOrdinaryUser attacks as a user who is not root.
 func TestLocalRuntimeOfAnOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 {
-		return // The tests above have been run as one.
+		return // The tests above were run by an ordinary user already.
 	}
 	const nobody = 65534
 	t.Setenv(planted, "")

@@ -1,8 +1,8 @@
 //go:build linux
 
 // Package escape attacks the runtimes from within, as a hostile model or a
-// hostile program in a container would: every attack runs against files, keys
-// and processes of this machine that were planted for it, and that nobody may
+// hostile program in a container would. Every attack has a victim: files, keys
+// and processes that the test plants on this machine, and that no attack may
 // read or change. "make escape" runs it, with a minute of random attacks.
 package escape
 
@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// planted tells a process that its home and its environment are a [victim]'s.
+	// planted is the variable that tells a process that its home and its
+	// environment are a [victim]'s.
 	planted = "ESCAPE_VICTIM"
-	// command tells it where the command of pygent is.
+	// command is the variable with the path of the command pygent.
 	command = "ESCAPE_COMMAND"
 )
 
-// TestMain runs the tests in a process whose whole environment was planted: what
-// /proc/PID/environ shows cannot be changed later.
+// TestMain runs the tests in a new process whose whole environment is planted,
+// because a process cannot change what /proc/PID/environ shows of it.
 func TestMain(m *testing.M) {
 	if os.Getenv(planted) == "" {
 		os.Exit(begin())
@@ -38,8 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// begin builds the command, which wants the caches of the real home, and runs
-// the tests.
+// begin builds the command, while the caches of the real home can still be used,
+// and runs the tests.
 func begin() int {
 	dir, err := os.MkdirTemp("", "escape-")
 	if err != nil {
@@ -58,7 +59,8 @@ func begin() int {
 	})
 }
 
-// again runs this program in a planted environment and returns its exit code.
+// again runs this program again in a planted environment, and returns its exit
+// code.
 func again(change func(*exec.Cmd, *victim) error, args ...string) int {
 	v, err := plant()
 	if err != nil {

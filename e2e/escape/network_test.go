@@ -15,8 +15,8 @@ import (
 	"github.com/x/pygent"
 )
 
-// request sends what it is given to the proxy inside the container, byte for byte,
-// and prints the answer.
+// request is a script that sends bytes to the proxy inside the container, as they
+// are, and prints the answer.
 const request = `perl -MIO::Socket::INET -e '
 	my ($proxy) = $ENV{http_proxy} =~ m{//([^/]+)}; my $s = IO::Socket::INET->new(PeerAddr => $proxy, Timeout => 5) or die "no proxy: $!";
 	$s->autoflush; local $/; print $s <STDIN>; $SIG{ALRM} = sub { exit }; alarm 1; print while sysread $s, $_, 4096' <<'END'
@@ -24,9 +24,9 @@ const request = `perl -MIO::Socket::INET -e '
 END
 `
 
-// TestAllowedHostsAreNoWayToOthers allows one server of this machine, and asks the
-// proxy in a container for another one, which knows a secret, in all the ways that
-// programs have been fooled by.
+// TestAllowedHostsAreNoWayToOthers allows one server on this machine. It asks the
+// proxy in a container for another one, which has a secret, in all the ways that
+// have fooled other programs.
 func TestAllowedHostsAreNoWayToOthers(t *testing.T) {
 	everywhere(t, containers(), func(t *testing.T, v *victim, p place) {
 		serve := func(says string) string {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ownerOf names a file's owner and group, and how many names it has. The number
-// of a directory's is that of the directories in it.
+// ownerOf returns a file's owner and group, and its number of links. That of a
+// directory depends on the directories in it.
 func ownerOf(info fs.FileInfo) string {
 	stat := info.Sys().(*syscall.Stat_t)
 	if info.IsDir() {

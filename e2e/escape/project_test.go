@@ -18,9 +18,9 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// hostileProjects are scripts that make a directory as somebody else may have
-// published it. The victim enters it and runs pygent there. V is the victim's
-// directory, U the way up to the root of the file system.
+// hostileProjects are scripts that make a directory which somebody else may have
+// published. The victim runs pygent in it. V is the victim's directory, U the
+// path up to the root of the file system.
 var hostileProjects = map[string]string{
 	"harmless":                       `echo hello >AGENTS.md; echo 'initial_files = ["main.go:copy"]' >pygent.toml`,
 	"initial files through a link":   `ln -s "$V/home/.ssh" docs; echo 'initial_files = ["docs:d"]' >pygent.toml`,
@@ -102,8 +102,8 @@ func runPygent(t *testing.T, dir string, env []string, args ...string) string {
 	return out.String()
 }
 
-// TestProjectOfTheAgentIsHostileToo has the victim work on where the agent has
-// changed what it could.
+// TestProjectOfTheAgentIsHostileToo runs pygent in a directory again, after the
+// agent has changed there whatever it could.
 func TestProjectOfTheAgentIsHostileToo(t *testing.T) {
 	requireEngine(t, "")
 	v := here(t)

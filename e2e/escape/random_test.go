@@ -19,10 +19,10 @@ import (
 	"github.com/x/pygent"
 )
 
-// TestRandomTreesStayInside makes trees of hostile names and links in each place,
-// has a program there swap files, directories and links all the time, and uses
-// every way that files go between there and this machine. ESCAPE_TIME
-// says for how long, in all; ESCAPE_SEED repeats a run.
+// TestRandomTreesStayInside makes trees of hostile names and links in each place.
+// A program there swaps files, directories and links all the time, while the test
+// copies files between the place and this machine in every way. ESCAPE_TIME is
+// how long it takes in all, and ESCAPE_SEED repeats a run.
 func TestRandomTreesStayInside(t *testing.T) {
 	lasting, err := time.ParseDuration(value("ESCAPE_TIME", "6s"))
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func (a *attacker) round() {
 	a.silentTree(a.T, dir)
 }
 
-// tree is a script that fills the workspace.
+// tree returns a script that fills the workspace.
 func (a *attacker) tree() string {
 	var s strings.Builder
 	for range 4 + a.IntN(12) {
@@ -89,13 +89,14 @@ func (a *attacker) tree() string {
 		case 3:
 			fmt.Fprintf(&s, "mkfifo -m 666 -- %s\n", quoted)
 		default:
-			fmt.Fprintf(&s, "[ -p %[1]s ] || echo evil >%[1]s\n", quoted) // a pipe would wait
+			fmt.Fprintf(&s, "[ -p %[1]s ] || echo evil >%[1]s\n", quoted) // writing to a pipe would block
 		}
 	}
 	return "{ " + s.String() + "} 2>/dev/null; true"
 }
 
-// name is one of few names, so that they meet each other, or a hostile one.
+// name returns a hostile name, or one of a few names, so that many of them
+// collide.
 func (a *attacker) name() string {
 	hostile := []string{"-rf", "a\nb", "\x1b[2J", "\xff\xfe", "...", " ", "*", "$(id)", strings.Repeat("n", 255), "authorized_keys", ".ssh", "home", "\u202e", "C:", `a\b`}
 	if a.IntN(4) == 0 {
@@ -104,7 +105,8 @@ func (a *attacker) name() string {
 	return a.pick([]string{"a", "b", "c", "d"})
 }
 
-// target is what a link leads to: mostly the victim, by many ways.
+// target returns the target of a link: mostly a path to the victim, in one of
+// many forms.
 func (a *attacker) target() string {
 	up := strings.Repeat("../", 1+a.IntN(12))
 	goal := a.root + "/" + a.pick([]string{"home/.ssh", "home/.ssh/authorized_keys", "beside/secret", "home", "tmp/other", "beside", ""})
@@ -124,14 +126,15 @@ func (a *attacker) target() string {
 	}
 }
 
-// racer is a script that swaps what has the same names for each other.
+// racer returns a script that keeps swapping files, directories and links of the
+// same names.
 func (a *attacker) racer() string {
 	return `mkdir -p race; cd race; mkdir -p real/d; echo evil >real/f; ln -sfn "$V/home" link; ln -sfn "$V/home/.ssh/id_ed25519" f
 exec perl -e 'while (1) { rename "real", "x"; rename "link", "real"; rename "f", "g"; rename "real", "link"; rename "x", "real"; rename "g", "f"; symlink "/proc/self/environ", "e"; rename "e", "real/f"; unlink "real/f"; open F, ">real/f"; print F "evil"; close F }'`
 }
 
-// use moves files between the workspace and this machine, or delegates some.
-// Whatever fails may.
+// use copies files between the workspace and this machine, or delegates some.
+// Each of these may fail.
 func (a *attacker) use(r pygent.Runtime) {
 	ctx, cancel := context.WithTimeout(a.Context(), time.Minute)
 	defer cancel()
@@ -160,7 +163,7 @@ func (a *attacker) use(r pygent.Runtime) {
 	}
 }
 
-// path is a path that an attacker asks for.
+// path returns a path that an attacker asks for.
 func (a *attacker) path() string {
 	races := []string{"race", "race/real", "race/real/f", "race/real/d", "race/f", "race/real/.ssh/id_ed25519", "race/link/.ssh"}
 	switch a.IntN(6) {
@@ -179,7 +182,7 @@ func (a *attacker) path() string {
 
 func (a *attacker) pick(of []string) string { return of[a.IntN(len(of))] }
 
-// quote is a word of bash for any name.
+// quote returns a name as a word for bash.
 func (a *attacker) quote(name string) string {
 	var s strings.Builder
 	for _, b := range []byte(name) {

@@ -15,15 +15,15 @@ import (
 	"github.com/x/pygent"
 )
 
-// place is a kind of runtime that attacks begin in.
+// place is a kind of runtime in which attacks begin.
 type place struct {
 	name   string
 	docker bool
 	new    func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime
 }
 
-// places are all kinds. Without an engine, and not required to have one, only
-// this machine is attacked.
+// places returns all kinds. If there is no engine, and none is required, only the
+// local runtime is tested.
 func places() []place {
 	return append(containers(), place{"local", false, func(t *testing.T, opts ...pygent.RuntimeOption) pygent.Runtime {
 		return open(t, pygent.NewLocalRuntime, opts)
@@ -71,8 +71,8 @@ func open(t *testing.T, construct func(context.Context, ...pygent.RuntimeOption)
 	return r
 }
 
-// everywhere runs a test in each place, and requires that the victim is
-// afterwards as before.
+// everywhere runs a test in each place, and requires that it leaves the victim
+// unchanged.
 func everywhere(t *testing.T, places []place, test func(t *testing.T, v *victim, p place)) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
@@ -84,7 +84,8 @@ func everywhere(t *testing.T, places []place, test func(t *testing.T, v *victim,
 	}
 }
 
-// bash runs a script as an attacker does, who does not mind failures.
+// bash runs a script and returns its output. It does not matter if the script
+// fails.
 func bash(t *testing.T, r pygent.Runtime, script string) string {
 	t.Helper()
 	res, err := r.Bash(t.Context(), script, pygent.BashTimeout(time.Minute))
@@ -93,7 +94,8 @@ func bash(t *testing.T, r pygent.Runtime, script string) string {
 	return res.Output
 }
 
-// held requires that a script did not get what it wanted: then it says ESCAPED.
+// held requires that an attack failed, which means that its script does not print
+// ESCAPED.
 func held(t *testing.T, v *victim, r pygent.Runtime, script string) {
 	t.Helper()
 	out := bash(t, r, script)
@@ -102,7 +104,7 @@ func held(t *testing.T, v *victim, r pygent.Runtime, script string) {
 	require.Equal(t, "alive\n", bash(t, r, "echo alive"))
 }
 
-// dirOf makes a directory with files, beside the victim's.
+// dirOf makes a directory with files, apart from the victim's.
 func dirOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -16,14 +16,15 @@ import (
 )
 
 // victim is what a person has on a machine: a home with keys, files beside it,
-// and keys in the environment. Every secret contains its word, and so no text
-// that an attack gets to see may.
+// and keys in the environment. Every secret contains the word, so no text that
+// an attack sees may contain it.
 type victim struct {
-	root string // holds home, tmp, and what lies beside them
+	root string // has home, tmp, and the files beside them
 	word string
 }
 
-// The files of a victim, below its root. Nothing reads or changes them.
+// secrets are the files of a victim, below its root. No attack may read or change
+// them.
 var secrets = []string{
 	"home/.ssh/id_ed25519", "home/.ssh/authorized_keys", "home/.aws/credentials", "home/.npmrc", "home/.netrc", "home/.bashrc",
 	"home/.profile", "home/.docker/config.json", "home/.kube/config", "home/.git-credentials", "home/.config/gh/hosts.yml",
@@ -54,7 +55,7 @@ func plant() (*victim, error) {
 	return v, os.Chmod(root, 0o755)
 }
 
-// here is the victim whose environment this process has.
+// here returns the victim whose environment this process has.
 func here(t *testing.T) *victim {
 	t.Helper()
 	root, word, ok := strings.Cut(os.Getenv(planted), "|")
@@ -66,8 +67,8 @@ func (v *victim) path(name string) string { return filepath.Join(v.root, filepat
 
 func (v *victim) remove() { _ = os.RemoveAll(v.root) }
 
-// environ is the environment of a process of the victim. The caches of Go stay
-// where they are.
+// environ returns the environment of a process of the victim. It keeps the
+// settings of Go's caches.
 func (v *victim) environ(env []string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(s string) bool {
 		name, _, _ := strings.Cut(s, "=")
@@ -80,8 +81,8 @@ func (v *victim) environ(env []string) []string {
 	return env
 }
 
-// state is everything that an attack must not change: the files with their
-// modes, owners and contents, and what the directories hold.
+// state returns everything that an attack must not change: the files with their
+// modes, owners and contents, and the entries of directories.
 func (v *victim) state(t *testing.T) map[string]string {
 	t.Helper()
 	state := map[string]string{}
@@ -117,7 +118,8 @@ func (v *victim) state(t *testing.T) map[string]string {
 	return state
 }
 
-// ours tells what pygent and its tools keep in a home and in TMPDIR.
+// ours reports whether a path belongs to pygent or its tools, which keep files in
+// the home and in TMPDIR.
 func ours(name string) bool {
 	switch name {
 	case "home/.cache", "home/.local", "home/go", "home/.npm", "home/.cargo":
@@ -129,7 +131,7 @@ func ours(name string) bool {
 	})
 }
 
-// silent requires that a text has nothing of the victim's secrets.
+// silent requires that a text contains no secret of the victim.
 func (v *victim) silent(t *testing.T, what, text string) {
 	t.Helper()
 	if at := strings.Index(text, v.word); at >= 0 {
@@ -137,8 +139,8 @@ func (v *victim) silent(t *testing.T, what, text string) {
 	}
 }
 
-// silentTree requires that no file below dir has a secret, and that no link was
-// followed on the way there.
+// silentTree requires that no regular file below dir contains a secret. One would
+// if a link had been followed when it was copied there.
 func (v *victim) silentTree(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -154,7 +156,7 @@ func (v *victim) silentTree(t *testing.T, dir string) {
 	require.NoError(t, err)
 }
 
-// watched runs an attack and requires that the victim is afterwards as before.
+// watched runs an attack and requires that it leaves the victim unchanged.
 func (v *victim) watched(t *testing.T, attack func()) {
 	t.Helper()
 	before := v.state(t)

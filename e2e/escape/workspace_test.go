@@ -16,8 +16,8 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// setidAttacks make files with the setuid or setgid bit, which would give the
-// rights of root to every user of the machine that has the workspace.
+// setidAttacks make files with the setuid or setgid bit. Such a file would give
+// the rights of root to every user of the machine where the workspace is.
 var setidAttacks = map[string]string{
 	"chmod":                "cp /bin/true f; chmod 4755 f; chmod g+s f; chmod 6777 f",
 	"install":              "install -m 6755 /bin/true f",
@@ -42,7 +42,7 @@ func TestNoSetuidFileIsEverOnThisMachine(t *testing.T) {
 		dir := dirOf(t, nil)
 		deep := "4000"
 		if p.name == "remote" {
-			deep = "200" // what is too deep to be copied stays in the engine's volume
+			deep = "200" // files that are too deep to be copied stay in the engine's volume
 		}
 		r := p.new(t, pygent.WithWorkspace(dir), pygent.WithEnv("DEEP="+deep))
 		for name, script := range setidAttacks {
@@ -58,8 +58,8 @@ func TestNoSetuidFileIsEverOnThisMachine(t *testing.T) {
 	})
 }
 
-// requireNoSetid looks for files with such bits. Directories may have them: there
-// they give no rights.
+// requireNoSetid requires that no file has these bits. Directories may have them,
+// because there they give no rights.
 func requireNoSetid(t *testing.T, dir string) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -81,7 +81,7 @@ func requireNoSetid(t *testing.T, dir string) {
 				continue
 			}
 			info, err := entry.Info()
-			if err != nil { // a name in a chain that is too long for a path
+			if err != nil { // the path is too long for the system
 				info, err = root.Lstat(entry.Name())
 			}
 			require.NoError(t, err)
@@ -111,7 +111,8 @@ perl -e 'for (1..20000) { mkdir "d" or last; chdir "d" or last }'
 	})
 }
 
-// TestHolesCostNothing makes files that seem large, and ones that are.
+// TestHolesCostNothing makes sparse files that seem large, and files that are
+// large.
 func TestHolesCostNothing(t *testing.T) {
 	everywhere(t, places(), func(t *testing.T, _ *victim, p place) {
 		r := p.new(t)
@@ -126,7 +127,7 @@ func TestHolesCostNothing(t *testing.T) {
 	})
 }
 
-// used is what the files below a directory take on the disk, in bytes.
+// used returns how many bytes the files below a directory take on the disk.
 func used(t *testing.T, dir string) int64 {
 	t.Helper()
 	var total int64
@@ -143,8 +144,8 @@ func used(t *testing.T, dir string) int64 {
 	return total
 }
 
-// TestWhatRunsOnTheHostLaterIsNamed has the agent write what the user's next git
-// command would run.
+// TestWhatRunsOnTheHostLaterIsNamed makes the agent write files that the user's
+// next git command would run.
 func TestWhatRunsOnTheHostLaterIsNamed(t *testing.T) {
 	requireEngine(t, "")
 	for name, script := range map[string]string{

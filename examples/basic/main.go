@@ -1,4 +1,4 @@
-// Command basic has an agent do a piece of work. It needs a model: set
+// Command basic gives an agent a piece of work. It needs a model: set
 // OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own.
 package main
 

@@ -1,5 +1,5 @@
-// Command custom_model plugs in a model of its own: here one that needs no key
-// because it only repeats what it hears.
+// Command custom_model uses a model of its own, which only repeats what it is
+// told, so no key is needed.
 package main
 
 import (
@@ -26,7 +26,8 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// One agent can be given its model; SetDefaultModel gives it to all that follow.
+	// WithModel sets the model of one agent. SetDefaultModel sets it for all agents
+	// that are made from now on.
 	pygent.SetDefaultModel(pygent.ModelFunc(echo))
 	agent, err := pygent.New()
 	if err != nil {

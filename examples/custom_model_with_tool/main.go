@@ -1,5 +1,5 @@
-// Command custom_model_with_tool shows a model of its own that calls tools: it
-// lists the workspace, and ends the run with what it saw.
+// Command custom_model_with_tool uses a model of its own that calls tools: it
+// lists the workspace, and ends the run with the listing.
 package main
 
 import (

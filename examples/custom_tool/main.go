@@ -12,13 +12,14 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// hello has its JSON Schema written out.
+// hello gets its arguments as a map. Their JSON Schema is written out below.
 func hello(_ context.Context, _ pygent.Runtime, args map[string]any) (string, error) {
 	return fmt.Sprintf("Hello %s!", args["name"]), nil
 }
 
-// countInput is the schema: names come from the json tags, descriptions from
-// the jsonschema tags. Arguments that do not fit never reach the function.
+// countInput defines the schema: names come from the json tags, descriptions from
+// the jsonschema tags. The function is never called with arguments that do not
+// fit.
 type countInput struct {
 	Path string `json:"path" jsonschema:"a file of the workspace"`
 }
@@ -39,7 +40,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// For every agent that is created from now on.
+	// This tool is for every agent that is made from now on.
 	err := pygent.RegisterTool("hello", "Greet the user", map[string]any{
 		"type":       "object",
 		"properties": map[string]any{"name": map[string]any{"type": "string"}},
@@ -56,10 +57,10 @@ func run(ctx context.Context) error {
 		pygenttest.Call("hello", map[string]any{"name": "Ada"}),
 		pygenttest.Call("write_file", map[string]any{"path": "notes.txt", "content": "twelve bytes"}),
 		pygenttest.Call("count", map[string]any{"path": "notes.txt"}),
-		pygenttest.Call("count", map[string]any{"file": "notes.txt"}), // the model reads what is wrong
+		pygenttest.Call("count", map[string]any{"file": "notes.txt"}), // does not fit: the model gets an error
 		pygenttest.Call("stop", nil),
 	)
-	// For this agent alone.
+	// This one is only for this agent.
 	agent, err := pygent.New(pygent.WithModel(model), pygent.WithTools(counter))
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
-// Command delegate has a background agent work on files, from Go: files in, a
-// task with limits, its status, its files back. Its model is scripted, so no
-// key is needed.
+// Command delegate gives a background agent a task from Go code: it copies files
+// in, sets limits, waits for the status, and copies files back. The model is
+// scripted, so no key is needed.
 package main
 
 import (

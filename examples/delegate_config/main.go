@@ -1,6 +1,6 @@
-// Command delegate_config reads pygent.toml in this directory, which names the
-// file to work on and a persona for tests, and has a background agent write
-// them. Its model is scripted, so no key is needed.
+// Command delegate_config reads pygent.toml in this directory, which names a file
+// to work on and a persona that writes tests. A background agent with this
+// persona writes tests for the file. The model is scripted, so no key is needed.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command delegate_custom_model shows a model of its own that delegates. The
-// background agent asks the same model, which tells the two apart by what they
-// were asked to do. Events show both at work.
+// Command delegate_custom_model uses a model of its own that delegates. The
+// background agent uses the same model, which distinguishes the two agents by
+// their prompts. Events show both at work.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent"
 )
 
-// boss delegates the counting of words, waits for the answer and gives it.
+// boss delegates the counting of words, waits for the answer and returns it.
 type boss struct{}
 
 func (boss) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
@@ -27,7 +27,7 @@ func (boss) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatRespon
 	case strings.HasPrefix(last, "started task "):
 		return call("task_status", map[string]any{"task_id": strings.Fields(last)[2], "wait": 60})
 	}
-	lines := strings.Split(last, "\n") // the state, figures, the worker's summary
+	lines := strings.Split(last, "\n") // the state, some numbers, the worker's summary
 	return call("stop", map[string]any{"summary": lines[len(lines)-1]})
 }
 

@@ -1,7 +1,7 @@
-// Command delegate_personas has a main agent and two personas work on files at
-// once: the main agent writes a function, delegates its tests and its
-// documentation, waits for both, and collects what they made. Its model is
-// scripted, so no key is needed.
+// Command delegate_personas shows a main agent and two personas that work on
+// files at the same time. The main agent writes a function, delegates its tests
+// and its documentation, waits for both, and collects the files that they made.
+// The model is scripted, so no key is needed.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 // say is a tool call of the scripted model.
 func say(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
 
-// lead decides what the main agent does, by how often it was asked.
+// lead decides what the main agent does, by how many answers it has given.
 func lead(req *pygent.ChatRequest) pygenttest.Reply {
 	ids, answers := tasksOf(req.Messages)
 	switch answers {

@@ -1,5 +1,5 @@
-// Command events follows a run while it happens, and leaves it early. A
-// scripted model plays along, so no key is needed.
+// Command events follows the events of a run, and ends it early. The model is
+// scripted, so no key is needed.
 package main
 
 import (

@@ -19,7 +19,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// Docker where an engine answers, this machine where not.
+	// This uses Docker if an engine answers, and this machine if not.
 	rt, err := pygent.NewRuntime(ctx)
 	if err != nil {
 		return err

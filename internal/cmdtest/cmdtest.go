@@ -1,5 +1,6 @@
-// Package cmdtest runs the command pygent in tests: built once for all tests of a
-// package, and with nothing of the developer's own settings in its environment.
+// Package cmdtest runs the command pygent in tests. It builds the command once
+// for all tests of a package, and keeps the developer's own settings out of its
+// environment.
 package cmdtest
 
 import (
@@ -15,8 +16,8 @@ import (
 // binary is the command under test. Main builds it before any test runs.
 var binary string
 
-// Main builds the command, runs the tests and ends the process. When they have
-// passed, after may still find a fault.
+// Main builds the command, runs the tests and ends the process. If they pass, it
+// calls after, whose error makes them fail; after may be nil.
 func Main(m *testing.M, after func() error) {
 	code, err := run(m, after)
 	if err != nil {
@@ -51,8 +52,9 @@ func Build(dir string) (string, error) {
 	return path, nil
 }
 
-// Command prepares a run of the command in an empty directory and home, with
-// nothing of ours in its environment but env. It ends with ctx.
+// Command prepares a run of the command in an empty directory and home. Of
+// pygent's settings its environment has only those in env. The command is killed
+// when ctx ends.
 func Command(ctx context.Context, t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, binary, args...)

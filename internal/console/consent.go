@@ -7,43 +7,43 @@ import (
 	"github.com/x/pygent/internal/hostask"
 )
 
-// Consent has somebody decide what may be done, and remembers what they always
-// allow. It is safe for concurrent use.
+// Consent asks the user what may be done, and remembers what they always allow.
+// It is safe for concurrent use.
 type Consent struct {
 	console *Console
-	always  sync.Map // the Scope of requests that were always allowed
+	always  sync.Map // the scopes that the user always allows
 }
 
-// NewConsent returns a consent that is asked for on a console.
+// NewConsent returns a Consent that asks on a console.
 func NewConsent(c *Console) *Consent { return &Consent{console: c} }
 
 // Request asks whether something may be done.
 type Request struct {
-	Head  string // what is asked, in a few words of ours
-	Title string // what the text is; may be empty
+	Head  string // what is asked, in a few words of the program
+	Title string // what Text is; may be empty
 	Text  string // what would be done
 
-	// Always says in words what "always" allows, and Scope is the same for all
-	// requests that this allows. Without a Scope nothing is allowed for longer.
+	// Always describes what the answer "always" allows. That is every request
+	// with the same Scope. If Scope is empty, "always" is not offered.
 	Always, Scope string
 }
 
-// Decision is what somebody decided. No decision is no.
+// Decision is what the user decided. The zero Decision allows nothing.
 type Decision struct {
 	Allow   bool
-	Session bool   // for as long as the session goes on
+	Session bool   // for the rest of the session
 	Always  bool   // for good; Session is set too
-	Reason  string // why not, for who wanted it; may be empty
+	Reason  string // why not, for the model; may be empty
 }
 
-// The words that may be answered beside [No].
+// The possible answers besides [No].
 const (
 	yes     = "yes"
 	session = "session"
 	always  = "always"
 )
 
-// Allow asks about something, unless that is always allowed.
+// Allow asks the user about a request, unless they always allow its Scope.
 func (c *Consent) Allow(ctx context.Context, r Request) (Decision, error) {
 	if _, allowed := c.always.Load(r.Scope); allowed {
 		return Decision{Allow: true}, nil
@@ -62,8 +62,8 @@ func (c *Consent) Allow(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// AllowHosts asks about hosts that a command wants to reach, about all of them
-// together. canKeep offers to allow them for good, which the caller then has to do.
+// AllowHosts asks whether a command may reach some hosts, all of them together.
+// canKeep offers to allow them for good, which the caller then has to do.
 func (c *Consent) AllowHosts(ctx context.Context, hosts []string, canKeep bool) (Decision, error) {
 	q := Question{Head: "A command wants to reach"}
 	q.Text, q.Prompt = hostask.Words(hosts, canKeep)

@@ -1,7 +1,7 @@
-// Package console is a plain conversation with somebody: what they type is read
-// line by line, what happens is written as text, and questions are answered only
-// by a person who has read them. Interactive sessions are a [Talk] on it, and the
-// command asks on it.
+// Package console holds a plain conversation with a user. It reads what they
+// type line by line, writes what happens as text, and accepts the answer to a
+// question only from a person who could read the question. An interactive
+// session is a [Talk] on a console, and the command asks its questions on one.
 package console
 
 import (
@@ -20,28 +20,28 @@ import (
 	"github.com/x/pygent/internal/lineinput"
 )
 
-// Console reads from somebody and writes to them. Make one with [New], and Open
-// it. It is safe for concurrent use.
+// Console reads what a user types and writes to them. Make one with [New], and
+// Open it. It is safe for concurrent use.
 //
-// A goroutine reads lines, one whenever one is wanted. It ends with the context
-// that Open got, except while a read waits: then it ends with the next line, or
-// with the process.
+// Open starts a goroutine that reads a line whenever one is wanted. It ends with
+// the context that Open got. If it is blocked in a read then, it ends with the
+// next line or with the process.
 type Console struct {
 	*Printer
 	log *slog.Logger
 
 	in     *bufio.Reader
 	file   *os.File          // what in reads, if it is a file
-	person bool              // a person types
-	keys   *lineinput.Reader // reads instead of in where a terminal hands over each key
+	person bool              // whether a person types, at a terminal
+	keys   *lineinput.Reader // reads instead of in if the terminal passes on each key
 	mode   *lineinput.Mode   // of that terminal
 
 	lines  chan line     // what was read
-	wanted chan struct{} // asks for a line; none is read ahead
+	wanted chan struct{} // requests a line; none is read ahead
 
-	asking    chan struct{} // has a value while somebody may begin to ask
-	shownAt   time.Time     // when the last question was shown; for who asks
-	questions atomic.Int64  // how many were put, beside the prompts for messages
+	asking    chan struct{} // a lock: whoever has taken its value may ask
+	shownAt   time.Time     // when the last prompt was shown; guarded by asking
+	questions atomic.Int64  // how many questions were asked, without the prompts for messages
 }
 
 // New returns a console.
@@ -61,18 +61,18 @@ func New(in io.Reader, out io.Writer, log *slog.Logger) *Console {
 	return c
 }
 
-// Open begins to read when that is wanted, until ctx ends. It returns a function
-// that leaves the terminal as it was.
+// Open lets the console read lines until ctx ends. restore puts the terminal
+// back into its earlier mode.
 func (c *Console) Open(ctx context.Context) (restore func()) {
 	restore = c.takeKeys()
 	go c.readLines(ctx)
 	return restore
 }
 
-// takeKeys has a terminal hand over each key, since one that collects lines
-// cuts long ones. What is typed has to be shown by us then, so that only works
-// when the output is a terminal too. It returns a function that puts the
-// terminal back.
+// takeKeys makes the terminal pass on each key, since a terminal that collects
+// lines cuts long ones. The console then has to echo what is typed, so this
+// needs an output that is a terminal too. restore puts the terminal back into
+// its earlier mode.
 func (c *Console) takeKeys() (restore func()) {
 	if !c.person || !c.text.screen.Terminal() {
 		return func() {}
@@ -94,7 +94,7 @@ func (c *Console) takeKeys() (restore func()) {
 // Person reports whether a person types, at a terminal.
 func (c *Console) Person() bool { return c.person }
 
-// Lend leaves the terminal to f as it was before.
+// Lend calls f with the terminal in the mode that it had before Open.
 func (c *Console) Lend(f func() error) error {
 	if c.mode == nil {
 		return f()
@@ -110,10 +110,11 @@ func (c *Console) Lend(f func() error) error {
 const maxLine = 1 << 20
 
 var (
-	// ErrLongLine is what becomes of a line that is too long to be read.
+	// ErrLongLine is returned for a line that is too long to be read.
 	ErrLongLine = fmt.Errorf("the line is longer than %d bytes; put the text in a file", maxLine)
-	// ErrCutLine is what becomes of a line that the terminal may have cut.
+	// ErrCutLine is returned for a line that the terminal may have cut.
 	ErrCutLine = errors.New("the terminal cuts lines of this length; put the text in a file")
-	// ErrInterrupted is the cause with which Ctrl-C ends something.
+	// ErrInterrupted is the error of a prompt, and the cause of a context, that
+	// Ctrl-C ended.
 	ErrInterrupted = errors.New("interrupted by the user")
 )

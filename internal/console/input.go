@@ -11,17 +11,17 @@ import (
 	"github.com/x/pygent/internal/lineinput"
 )
 
-// line is what was read.
+// line is the result of reading a line.
 type line struct {
 	text string
 	err  error
-	at   int64 // how many questions had been put when it was complete
-	more bool  // more came with it
-	came time.Time
+	at   int64     // how many questions had been asked when it was complete
+	more bool      // whether more input was there already
+	came time.Time // when it was complete
 }
 
-// readLines feeds c.lines on demand. It ends with ctx, except while a read of
-// the terminal waits: that goroutine ends with the process or the next line.
+// readLines sends a line to c.lines for each value in c.wanted, until ctx ends.
+// If it is blocked in a read then, it ends with the next line or the process.
 func (c *Console) readLines(ctx context.Context) {
 	for {
 		select {
@@ -41,8 +41,8 @@ func (c *Console) readLines(ctx context.Context) {
 	}
 }
 
-// readLine reads a line, whose end may be missing at the end of the input.
-// Keeps at most maxLine bytes of a long line.
+// readLine reads a line. The last line of the input may lack its end. At most
+// maxLine bytes of a long line are kept in memory.
 func (c *Console) readLine() line {
 	if c.keys != nil {
 		text, err := c.keys.ReadLine()
@@ -62,18 +62,18 @@ func (c *Console) readLine() line {
 			return line{err: err}
 		case len(text) > maxLine:
 			return line{err: ErrLongLine}
-		case c.person && len(text) > lineinput.CutAt: // with its end
+		case c.person && len(text) > lineinput.CutAt: // text includes the line's end
 			return line{err: ErrCutLine}
 		}
 		return line{text: strings.TrimRight(string(text), "\r\n")}
 	}
 }
 
-// Ask prompts for a line, a message say, and returns it. A value in interrupts
-// ends that with [ErrInterrupted], and drops what was typed of the line; a nil
-// channel leaves interrupts to others.
+// Ask prompts for a line, such as a message, and returns it. A value in
+// interrupts ends the prompt with [ErrInterrupted] and drops what was typed of
+// the line; the channel may be nil.
 func (c *Console) Ask(ctx context.Context, prompt string, interrupts <-chan os.Signal) (string, error) {
-	end, err := c.ask(ctx)
+	end, err := c.beginAsking(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -82,8 +82,9 @@ func (c *Console) Ask(ctx context.Context, prompt string, interrupts <-chan os.S
 	return l.text, err
 }
 
-// ask waits until nobody else asks, until end is called.
-func (c *Console) ask(ctx context.Context) (end func(), err error) {
+// beginAsking waits until nobody else asks, and keeps others from asking until
+// end is called.
+func (c *Console) beginAsking(ctx context.Context) (end func(), err error) {
 	select {
 	case <-c.asking:
 		return func() { c.asking <- struct{}{} }, nil
@@ -92,13 +93,13 @@ func (c *Console) ask(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// read prompts for a line. Its caller is who asks.
+// read prompts for a line. The caller has called beginAsking.
 func (c *Console) read(ctx context.Context, prompt string, interrupts <-chan os.Signal) (line, error) {
 	if c.person {
 		c.prompt(prompt)
 	}
 	c.shown()
-	defer c.unask()
+	defer c.endPrompt()
 	wanted := c.wanted
 	for {
 		select {
@@ -119,7 +120,8 @@ func (c *Console) read(ctx context.Context, prompt string, interrupts <-chan os.
 	}
 }
 
-// shown notes that the user sees a question from now on. Its caller is who asks.
+// shown records that the user sees the prompt from now on. The caller has called
+// beginAsking.
 func (c *Console) shown() {
 	c.shownAt = time.Now()
 	if c.keys != nil {

@@ -11,10 +11,11 @@ import (
 	"github.com/x/pygent/internal/screen"
 )
 
-// maxHeld bounds how much is kept back while the user is asked.
+// maxHeld is how many pieces of news are held back during a question. Further
+// ones are only counted.
 const maxHeld = 500
 
-// Printer writes text for a person, who may be asked something meanwhile. It is
+// Printer writes text for a user who may be asked something meanwhile. It is
 // safe for concurrent use.
 type Printer struct {
 	mu    sync.Mutex
@@ -23,19 +24,19 @@ type Printer struct {
 
 	unfinished func() string // what the user has typed of the answer; may be nil
 
-	holding bool          // nothing may push what is asked off the screen
-	held    []func(*Text) // what is shown when holding ends
-	dropped int           // how much of it was too much
+	holding bool          // whether news is held back
+	held    []func(*Text) // the news to show when holding ends
+	dropped int           // how many pieces of news there were beyond maxHeld
 }
 
-// Text is what a [Printer] has written so far. It is for the function that
-// [Printer.News] calls, while that runs.
+// Text writes for a [Printer] and keeps track of the current line. Only the
+// function that [Printer.News] calls may use it, and only while that runs.
 type Text struct {
 	screen   *screen.Screen
 	writes   int   // how often something was written
-	midLine  bool  // the last thing written did not end its line
-	streamed bool  // some of the answer that is being given was written
-	err      error // the first of the screen
+	midLine  bool  // whether the current line was begun and not ended
+	streamed bool  // whether a part of the model's current answer was written
+	err      error // the first error of the screen
 }
 
 // NewPrinter returns a printer that makes control characters visible.
@@ -49,8 +50,9 @@ func (p *Printer) Say(format string, args ...any) {
 	p.text.Line(format, args...)
 }
 
-// Interject writes a line of its own, perhaps while the user is asked: then it
-// waits for the end of a question, and a prompt is put again below it.
+// Interject writes a line of its own, even while the user is asked. A line that
+// comes during a question is shown after it. After one that comes during a
+// prompt for a message, the prompt is repeated.
 func (p *Printer) Interject(format string, args ...any) {
 	p.News(func(t *Text) {
 		t.EndLine()
@@ -58,8 +60,8 @@ func (p *Printer) Interject(format string, args ...any) {
 	})
 }
 
-// News has show write something, now or when nothing is held back any more. If it
-// did while the user is prompted, the prompt is put again.
+// News calls show to write something, at once or, during a question, after it. If
+// show writes while the user is prompted, the prompt is repeated.
 func (p *Printer) News(show func(*Text)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,7 +75,7 @@ func (p *Printer) News(show func(*Text)) {
 	}
 }
 
-// promptAgainAfter is News where nothing is held back. The caller holds mu.
+// promptAgainAfter is News when nothing is held back. The caller holds mu.
 func (p *Printer) promptAgainAfter(show func(*Text)) {
 	before := p.text.writes
 	show(&p.text)
@@ -87,14 +89,14 @@ func (p *Printer) promptAgainAfter(show func(*Text)) {
 	}
 }
 
-// Write writes what a command says.
+// Write writes the text of a command of the session.
 func (p *Printer) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.text.put(string(b))
 }
 
-// End ends the line that was begun.
+// End ends the current line if it was begun.
 func (p *Printer) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +113,7 @@ func (p *Printer) Err() error {
 	return nil
 }
 
-// hold keeps back what happens until release is called: news must not push a
+// hold keeps back news until release is called, so that it does not push a
 // question off the screen.
 func (p *Printer) hold() (release func()) {
 	p.mu.Lock()
@@ -131,7 +133,7 @@ func (p *Printer) hold() (release func()) {
 	}
 }
 
-// prompt asks for a line, which typed then ends.
+// prompt shows a prompt. When the user has entered the line, typed is called.
 func (p *Printer) prompt(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,16 +142,16 @@ func (p *Printer) prompt(text string) {
 	p.asked = text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// typed notes that the user ended the line.
+// typed records that the user ended the line.
 func (p *Printer) typed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.text.midLine = false
 }
 
-// unask notes that no answer is waited for any more, and ends the line if the user
-// did not.
-func (p *Printer) unask() {
+// endPrompt records that no answer is expected any more, and ends the line if
+// the user did not.
+func (p *Printer) endPrompt() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asked != "" {
@@ -170,7 +172,7 @@ func (p *Printer) echo(keys string) {
 	}
 }
 
-// markPastes has the terminal mark what is pasted, or no longer.
+// markPastes makes the terminal mark pasted text, or stop marking it.
 func (p *Printer) markPastes(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,19 +183,19 @@ func (p *Printer) markPastes(on bool) {
 	}
 }
 
-// Print writes a text as it is. [Printer.Err] has the error.
+// Print writes a text as it is. [Printer.Err] returns its error.
 func (t *Text) Print(text string) {
 	if text != "" {
 		_, _ = t.put(text)
 	}
 }
 
-// Line writes a line. It goes on with one that was begun.
+// Line writes text and ends the line. It continues a line that was begun.
 func (t *Text) Line(format string, args ...any) {
 	t.Print(fmt.Sprintf(format, args...) + "\n")
 }
 
-// EndLine ends the line that was begun, if there is one.
+// EndLine ends the current line if it was begun.
 func (t *Text) EndLine() {
 	if t.midLine {
 		t.Print("\n")
@@ -210,5 +212,5 @@ func (t *Text) put(text string) (int, error) {
 	return n, err
 }
 
-// control has the terminal do something.
+// control sends a control sequence to the terminal.
 func (t *Text) control(c screen.Control) { t.err = cmp.Or(t.err, t.screen.Control(c)) }

@@ -20,7 +20,7 @@ func TestPromptsArePutAgainOnlyAfterNews(t *testing.T) {
 	p.Interject("finished")
 	require.Equal(t, "Really? > \nfinished\nReally? > ye", out.String())
 	p.typed()
-	p.unask()
+	p.endPrompt()
 	p.Interject("finished")
 	require.Equal(t, "Really? > \nfinished\nReally? > yefinished\n", out.String())
 }
@@ -34,7 +34,7 @@ func TestNewsWaitForTheEndOfAQuestion(t *testing.T) {
 		p.Interject("finished")
 	}
 	require.Equal(t, "Really? > ", out.String())
-	p.unask()
+	p.endPrompt()
 	release()
 	require.Equal(t, "Really? > \n"+strings.Repeat("finished\n", maxHeld)+"… 2 more events not shown …\n", out.String())
 }

@@ -9,36 +9,37 @@ import (
 	"github.com/x/pygent/internal/lineinput"
 )
 
-// Question is something that only a person may answer, having read it.
+// Question is a question that only a person who has read it may answer.
 type Question struct {
-	Head   string // what is asked, in a few words of ours
-	Title  string // what the text is, which is shown above it; may be empty
-	Text   string // what it is about, in the words of whoever wants it; may be empty
-	Prompt string // which answers there are
+	Head   string // what is asked, in a few words of the program
+	Title  string // what Text is, shown above it; may be empty
+	Text   string // what the question is about, such as a command of the model; may be empty
+	Prompt string // the possible answers
 }
 
 const (
-	// viewAnswer shows more of a question's text.
+	// viewAnswer is the answer that shows more of a question's text.
 	viewAnswer = "v"
-	// rowsAround is how much of the terminal a question keeps free for what is
-	// around its text, and mostRows is how much of its text it shows at once.
+	// rowsAround is how many rows of the terminal a question leaves free around
+	// its text, and mostRows is how many rows of the text it shows at once.
 	rowsAround = 6
 	mostRows   = 30
 )
 
-// ErrNobody is the answer where no person sees the question: what comes from a
-// file or a program was written without it.
+// ErrNobody is returned if the input is not a terminal. A file or a program
+// cannot have read the question.
 var ErrNobody = errors.New("nobody is at a terminal")
 
-// Question asks somebody, one question at a time, and returns the answer that
-// was typed. What was typed before the question could be read is dropped, a paste
-// is no answer, and events wait until there is one. The text is shown exactly, as
-// much of it as there is room for, and the rest when it is asked for.
+// Question asks the user and returns the answer that was typed. Only one
+// question is asked at a time. Input from before the question could be read is
+// dropped, a paste is not accepted as an answer, and news is held back until
+// there is one. The text is shown exactly: as much of it as there is room for,
+// and the rest on request.
 func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 	if !c.person {
 		return "", ErrNobody
 	}
-	end, err := c.ask(ctx)
+	end, err := c.beginAsking(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -65,8 +66,8 @@ func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 	}
 }
 
-// show puts a question, with its text beside it or below. It reports whether
-// the whole text is seen.
+// show shows a question, with its text on the same line or below. It reports
+// whether the whole text is visible.
 func (c *Console) show(q Question) (excerpt.Text, bool) {
 	columns, rows := c.text.screen.Size()
 	if line, fits := excerpt.Line(q.Text, columns-len(q.Head)-2); fits && q.Title == "" {
@@ -81,7 +82,7 @@ func (c *Console) show(q Question) (excerpt.Text, bool) {
 	return text, all
 }
 
-// showPage shows a page of a text, and returns which one comes next.
+// showPage shows a page of a text, and returns the number of the next one.
 func (c *Console) showPage(text excerpt.Text, page int) (next int) {
 	_, rows := c.text.screen.Size()
 	shown, pages := text.Page(page, rows-rowsAround)
@@ -93,7 +94,8 @@ func (c *Console) showPage(text excerpt.Text, page int) (next int) {
 	return (page + 1) % pages
 }
 
-// answer prompts for an answer, which must begin when the prompt could be read.
+// answer prompts for an answer. It refuses one that was begun before the prompt
+// could be read.
 func (c *Console) answer(ctx context.Context, prompt string) (string, error) {
 	c.markPastes(true)
 	defer c.markPastes(false)
@@ -104,7 +106,7 @@ func (c *Console) answer(ctx context.Context, prompt string) (string, error) {
 		switch {
 		case err != nil:
 			return "", err
-		case l.at < number: // read before the question was put
+		case l.at < number: // read before the question was asked
 			continue
 		case l.more:
 			return "", lineinput.ErrPasted
@@ -116,7 +118,7 @@ func (c *Console) answer(ctx context.Context, prompt string) (string, error) {
 }
 
 // expectAnswer drops what was typed so far. It returns the number of the
-// question, which every line that is read from now on carries.
+// question, which is in every line that is read from now on.
 func (c *Console) expectAnswer() int64 {
 	number := c.questions.Add(1)
 	var err error
@@ -133,16 +135,17 @@ func (c *Console) expectAnswer() int64 {
 	return number
 }
 
-// expectNone has lines be messages again. What came after the answer is dropped.
+// expectNone makes lines messages again, and drops what was typed after the
+// answer.
 func (c *Console) expectNone() {
 	if c.keys != nil {
 		c.keys.ExpectAnswer(false)
 	}
 }
 
-// Choose asks q until the answer is one of some words, which their first letter
-// stands for, or says in several words why not: then the choice is [No], with
-// what was said. No answer is no.
+// Choose asks q until the answer is clear. It may be one of words, or [No], or
+// the first letter of one of them. An answer of several other words means No
+// and gives the reason, which is returned as said. An empty answer means No.
 func (c *Console) Choose(ctx context.Context, q Question, words ...string) (choice, said string, err error) {
 	for {
 		answer, err := c.Question(ctx, q)
@@ -156,11 +159,11 @@ func (c *Console) Choose(ctx context.Context, q Question, words ...string) (choi
 	}
 }
 
-// No is what can be chosen whatever the other words are.
+// No is the choice that is always possible.
 const No = "no"
 
-// choose returns what an answer means; no choice where that is not clear, since it
-// may be a slip.
+// choose returns what an answer means. It returns no choice if that is not clear,
+// since the answer may be a slip.
 func choose(answer string, words []string) (choice, said string) {
 	for _, word := range append([]string{No}, words...) {
 		if strings.EqualFold(answer, word) || strings.EqualFold(answer, word[:1]) {

@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// Talk is a conversation with somebody on a [Console]: their messages, each of
-// which is acted upon before the next one is read. Make one with [NewTalk], and
-// Open it. Its own methods are for one goroutine.
+// Talk is a conversation on a [Console]. Each message of the user is acted upon
+// before the next one is read. Make one with [NewTalk], and Open it. Only one
+// goroutine may call its own methods.
 type Talk struct {
 	*Console
 	interrupts chan os.Signal
-	warned     bool     // they were told that another Ctrl-C leaves
-	options    []string // what may be answered by its number
+	warned     bool     // whether the user was told that another Ctrl-C leaves
+	options    []string // the answers that can be given by number
 }
 
 // ErrLeave ends the conversation when acting on a message returns it.
@@ -28,7 +28,7 @@ var ErrLeave = errors.New("leave the session")
 // NewTalk returns a conversation on a console.
 func NewTalk(c *Console) *Talk { return &Talk{Console: c, interrupts: make(chan os.Signal, 2)} }
 
-// Open is [Console.Open], and takes over Ctrl-C until end is called.
+// Open is [Console.Open], and handles Ctrl-C until end is called.
 func (t *Talk) Open(ctx context.Context) (end func()) {
 	signal.Notify(t.interrupts, os.Interrupt)
 	restore := t.Console.Open(ctx)
@@ -39,8 +39,8 @@ func (t *Talk) Open(ctx context.Context) (end func()) {
 }
 
 // Hold passes every message to act until ctx or the input ends, act returns
-// [ErrLeave], or Ctrl-C is pressed twice. Ctrl-C ends the context of act. Errors of
-// act are shown.
+// [ErrLeave], or Ctrl-C is pressed twice at the prompt. While act runs, Ctrl-C
+// cancels its context. Hold shows the errors of act to the user.
 func (t *Talk) Hold(ctx context.Context, act func(ctx context.Context, message string) error) error {
 	for {
 		message, err := t.next(ctx)
@@ -56,7 +56,7 @@ func (t *Talk) Hold(ctx context.Context, act func(ctx context.Context, message s
 	}
 }
 
-// next returns the next message that is not empty, or [ErrLeave] where there is
+// next returns the next message that is not empty, or [ErrLeave] if there is
 // none.
 func (t *Talk) next(ctx context.Context) (string, error) {
 	for {
@@ -82,8 +82,8 @@ func (t *Talk) next(ctx context.Context) (string, error) {
 	}
 }
 
-// Do calls f with a context that Ctrl-C ends, and shows its error. It reports
-// whether the conversation goes on.
+// Do calls f with a context that Ctrl-C cancels, and shows its error to the user.
+// It returns false if f returned [ErrLeave].
 func (t *Talk) Do(ctx context.Context, f func(context.Context) error) bool {
 	err := t.interruptible(ctx, f)
 	if errors.Is(err, ErrLeave) {
@@ -95,8 +95,8 @@ func (t *Talk) Do(ctx context.Context, f func(context.Context) error) bool {
 	return true
 }
 
-// interruptible calls f with a context that Ctrl-C ends. That f was interrupted
-// is no error.
+// interruptible calls f with a context that Ctrl-C cancels. It returns nil if f
+// was interrupted.
 func (t *Talk) interruptible(outer context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(outer)
 	var watcher sync.WaitGroup
@@ -117,9 +117,9 @@ func (t *Talk) interruptible(outer context.Context, f func(context.Context) erro
 	return err
 }
 
-// Offer asks a question whose answer is the next message: one of the options,
-// which may be given by its number, or other words. Offering nothing takes back
-// what was offered.
+// Offer asks a question that the next message answers: with one of the options,
+// with its number, or in other words. Without a question and options it
+// withdraws the last offer.
 func (t *Talk) Offer(question string, options ...string) {
 	if question != "" {
 		t.Say("? %s", question)

@@ -7,7 +7,7 @@ import (
 	"github.com/x/pygent/internal/excerpt"
 )
 
-// Step says that a model is about to answer.
+// Step notes that the model begins an answer.
 func (t *Text) Step() { t.streamed = false }
 
 // Stream writes a piece of the answer, as it comes.
@@ -24,7 +24,7 @@ func (t *Text) Answer(text string) {
 	t.EndLine()
 }
 
-// Retry says that the answer failed, and is asked for again after wait.
+// Retry writes that the answer failed and is requested again after wait.
 func (t *Text) Retry(why string, wait time.Duration) {
 	t.Warn("%s; trying again in %s", why, wait.Round(100*time.Millisecond))
 	if t.streamed {
@@ -33,7 +33,7 @@ func (t *Text) Retry(why string, wait time.Duration) {
 	t.streamed = false
 }
 
-// Call writes what a model calls. A long call is cut as output is.
+// Call writes the call that a model makes. It shortens a long call like output.
 func (t *Text) Call(words string) {
 	t.EndLine()
 	for i, l := range excerpt.Glance(words) {
@@ -44,7 +44,7 @@ func (t *Text) Call(words string) {
 	}
 }
 
-// Output writes the beginning of what a call gave, if it gave anything.
+// Output writes the beginning of a call's output, if there is any.
 func (t *Text) Output(text string) {
 	text = strings.TrimRight(text, "\n")
 	if text == "" {
@@ -55,13 +55,13 @@ func (t *Text) Output(text string) {
 	}
 }
 
-// Warn writes a line of its own that should be read.
+// Warn writes a warning on a line of its own.
 func (t *Text) Warn(format string, args ...any) {
 	t.EndLine()
 	t.Line("! "+format, args...)
 }
 
-// Tell writes a line of its own about something that goes on besides.
+// Tell writes a line of its own about something in the background.
 func (t *Text) Tell(format string, args ...any) {
 	t.EndLine()
 	t.Line("· "+format, args...)

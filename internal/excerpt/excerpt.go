@@ -1,10 +1,11 @@
-// Package excerpt lays out a text for a person who has to judge it, a command
-// say, and who sees only as much as the terminal has room for. The text may be
-// written to deceive: with line ends or spaces that push its dangerous part out
-// of sight, with characters that cannot be seen, or with lines that look like
-// the question itself. So each row begins with a margin that the text cannot
-// write, blank lines and spaces are folded and counted, nothing is left to the
-// terminal to wrap, and what has no room is counted.
+// Package excerpt lays out a text, such as a command, for a person who has to
+// judge it and who sees only as much as the terminal has room for. The text may
+// be written to deceive: with line ends or spaces that push its dangerous part
+// out of sight, with invisible characters, or with lines that look like the
+// question itself. So each row begins with a margin that the text cannot
+// imitate, long runs of blank lines and spaces are replaced by their number,
+// rows are wrapped here and not by the terminal, and rows that are left out are
+// counted.
 package excerpt
 
 import (
@@ -24,15 +25,16 @@ type Text struct {
 }
 
 const (
-	// mostBlankLines and mostSpaces is what is shown before it is folded.
+	// mostBlankLines and mostSpaces are how many in a row are shown as they are.
 	mostBlankLines = 2
 	mostSpaces     = 40
-	// leastRow is the room for text in a row, however narrow the terminal is.
+	// leastRow is the least room for text in a row, however narrow the terminal
+	// is.
 	leastRow = 20
 )
 
-// New lays out a text for a terminal of so many columns. A title, if there is
-// one, stands above the text, in rows without a number.
+// New lays out a text for a terminal with so many columns. A title, if there is
+// one, is above the text, in rows without a line number.
 func New(title, text string, columns int) Text {
 	text = strings.TrimRight(text, "\n")
 	lines := strings.Split(text, "\n")
@@ -59,7 +61,7 @@ func New(title, text string, columns int) Text {
 	return t
 }
 
-// titleRows lays out a title, which is one line whatever it holds.
+// titleRows lays out a title as one line, even if it has line ends.
 func titleRows(title, margin string, room int) []string {
 	if title == "" {
 		return nil
@@ -71,10 +73,10 @@ func titleRows(title, margin string, room int) []string {
 	return rows
 }
 
-// Size says how long the text is: "3 lines, 40 characters".
+// Size returns how long the text is: "3 lines, 40 characters".
 func (t Text) Size() string { return Count(t.Lines, "line") + ", " + Count(t.Characters, "character") }
 
-// Count says how many there are of something: "1 line", "2 lines".
+// Count returns a number of things in words: "1 line", "2 lines".
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -82,15 +84,15 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Line returns a text of one line that fits into so many columns as it is; false
-// for any other.
+// Line returns a text of one line, and whether it fits into so many columns as it
+// is.
 func Line(text string, columns int) (string, bool) {
 	exact := screen.Exact(text)
 	return exact, foldSpaces(exact) == exact && !strings.Contains(exact, "\n") && width(exact) <= columns
 }
 
-// Excerpt returns at most so many rows: all, or the beginning and the end with
-// a row between them that counts the others. It reports whether that was all.
+// Excerpt returns at most so many rows: all of them, or the beginning and the end
+// with a row between them that counts the others. all reports which.
 func (t Text) Excerpt(rows int) (shown []string, all bool) {
 	rows = max(rows, 3)
 	if len(t.Rows) <= rows {
@@ -103,15 +105,15 @@ func (t Text) Excerpt(rows int) (shown []string, all bool) {
 	return append(shown, t.Rows[len(t.Rows)-tail:]...), false
 }
 
-// Page returns the i-th page of so many rows, counted from 0, and how many pages
-// there are.
+// Page returns page i, counted from 0, in pages of so many rows, and the number
+// of pages.
 func (t Text) Page(i, rows int) (shown []string, pages int) {
 	rows = max(rows, 3)
 	pages = (len(t.Rows) + rows - 1) / rows
 	return t.Rows[min(i*rows, len(t.Rows)):min((i+1)*rows, len(t.Rows))], pages
 }
 
-// blankLines counts the lines at the beginning in which nothing is seen.
+// blankLines counts the lines of white space at the beginning.
 func blankLines(lines []string) int {
 	for i, line := range lines {
 		if strings.TrimFunc(line, unicode.IsSpace) != "" {
@@ -121,7 +123,7 @@ func blankLines(lines []string) int {
 	return len(lines)
 }
 
-// foldSpaces counts the spaces of a long run instead of showing them.
+// foldSpaces replaces each long run of spaces by their number.
 func foldSpaces(line string) string {
 	var b strings.Builder
 	for line != "" {
@@ -141,7 +143,7 @@ func foldSpaces(line string) string {
 	return b.String()
 }
 
-// wrap cuts a line into rows of a width, at least one.
+// wrap cuts a line into rows of at most room columns. An empty line is one row.
 func wrap(line string, room int) []string {
 	var rows []string
 	begin, used := 0, 0
@@ -156,7 +158,7 @@ func wrap(line string, room int) []string {
 	return append(rows, line[begin:])
 }
 
-// width is how many columns a text takes, or more.
+// width returns how many columns a text takes at most.
 func width(text string) (n int) {
 	for _, r := range text {
 		n += columns(r)
@@ -164,8 +166,8 @@ func width(text string) (n int) {
 	return n
 }
 
-// columns is how wide a character may be: terminals do not agree on those
-// outside of ASCII, and a row must not be wider than we believe.
+// columns returns how wide a character may be. Terminals do not agree on the
+// width of characters outside of ASCII, and a row must not get too wide.
 func columns(r rune) int {
 	switch {
 	case r < utf8.RuneSelf:

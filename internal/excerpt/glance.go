@@ -6,15 +6,15 @@ import (
 	"github.com/x/pygent/internal/cut"
 )
 
-// What Glance shows of a text.
+// Limits of what Glance shows of a text.
 const (
 	glanceLines = 20
 	glanceLine  = 500 // bytes of a line
 )
 
-// Glance returns what somebody is shown of a text that nobody has to judge, such
-// as a tool's output: the beginning and the end of its lines, with a line between
-// them that counts the others.
+// Glance shortens a text that nobody has to judge, such as a tool's output. It
+// returns the first and the last lines, with a line between them that counts the
+// others.
 func Glance(text string) []string {
 	lines := strings.Split(text, "\n")
 	if n := len(lines); n > glanceLines {

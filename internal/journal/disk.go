@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// Disk is the file system below a journal. There is one besides the system's:
-// the one that tests fill up, cut off and look into.
+// Disk is the file system that a journal is kept on. It is [System], one made by
+// [Within], or in tests one in memory that can fail. Its errors are those of
+// package os.
 type Disk interface {
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	Stat(name string) (fs.FileInfo, error)
@@ -21,8 +22,8 @@ type Disk interface {
 	Remove(name string) error
 	// SyncDir puts the names in a directory on stable storage.
 	SyncDir(dir string) error
-	// Lock takes the lock with the given name without waiting. When another one
-	// holds it, the error is [ErrInUse].
+	// Lock takes the lock with the given name without waiting. If it is held
+	// already, the error is [ErrInUse].
 	Lock(name string) (io.Closer, error)
 }
 
@@ -34,12 +35,13 @@ type File interface {
 	Truncate(size int64) error
 	Sync() error
 	Stat() (fs.FileInfo, error)
-	// Lock locks the file itself, under all its names, until it is closed. When
-	// it is locked already, the error is [ErrInUse].
+	// Lock locks the file itself, under all its names, until it is closed. If it
+	// is locked already, the error is [ErrInUse].
 	Lock() error
 	// Shared reports whether the file has more than one name.
 	Shared() bool
-	// Take gives the file the permissions and the owner of another one.
+	// Take gives the file the permissions and the owner of another one, as far
+	// as the process may.
 	Take(from fs.FileInfo)
 }
 
@@ -94,7 +96,7 @@ func (system) SyncDir(dir string) error {
 func syncDir(d *os.File) error {
 	err := d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		return nil // a file system that has no such thing
+		return nil // this file system cannot sync a directory
 	}
 	return err
 }
@@ -106,8 +108,8 @@ func (f systemFile) Shared() bool {
 	return err == nil && names(info) > 1
 }
 
-// Take leaves what it may not change as it is. The file was made for its owner
-// alone, so it is never more open than the other one.
+// Take ignores errors. The file was created for its owner alone, so a change
+// that fails does not open it to anybody else.
 func (f systemFile) Take(from fs.FileInfo) {
 	chown(f.File, from)
 	_ = f.Chmod(from.Mode().Perm())

@@ -16,7 +16,7 @@ func names(info fs.FileInfo) uint64 {
 	return 1
 }
 
-// chown gives f the owner of another file where this process may do that.
+// chown gives f the owner of another file if this process may do that.
 func chown(f *os.File, from fs.FileInfo) {
 	if s, ok := from.Sys().(*syscall.Stat_t); ok {
 		_ = f.Chown(int(s.Uid), int(s.Gid))

@@ -1,18 +1,19 @@
 // Package journal keeps a JSON array in a file that only grows at its end. It
-// knows bytes: what the elements mean is its caller's business.
+// handles bytes; what the elements mean is up to its caller.
 //
-// The file is a whole JSON array between any two calls. An append is one write,
-// which puts the new elements and a bracket of their own over the closing
-// bracket, so it costs the size of the new elements. A process that is killed
-// in that write leaves an array that is cut off, and [Scan] reads it up to there.
+// Between any two calls the file is a complete JSON array. An append is one
+// write: the new elements and a new closing bracket overwrite the old bracket,
+// so it costs only the size of the new elements. A process that is killed
+// during that write leaves an array that is cut off, and [Scan] reads it up to
+// the cut.
 //
-// A [Record] is what callers use: it repairs the file, and lives with whatever
-// else is done to it. Below it, opening takes three steps. [Open] locks the file
-// and reads it. [Scan] finds the elements, also between parts that are damaged.
-// Then [Journal.Use] goes on with a file that is sound, or [Journal.Replace] puts
-// a sound one in its place.
+// Callers use a [Record], which repairs a damaged file and copes with changes
+// that others make to it. Below it, opening takes three steps. [Open] locks the
+// file and reads it. [Scan] finds the elements, also between damaged parts. Then
+// [Journal.Use] continues with a sound file, or [Journal.Replace] replaces a
+// damaged one.
 //
-// The histories of agents are kept with it.
+// Package pygent keeps the histories of agents with it.
 package journal
 
 import (
@@ -27,17 +28,17 @@ import (
 
 // Errors to be tested with errors.Is.
 var (
-	// ErrInUse is returned when another journal, of this process or of another
+	// ErrInUse is returned when another journal, in this process or in another
 	// one, has the same file open.
 	ErrInUse = errors.New("the file is in use")
 	// ErrChanged is returned when the file is not as the journal left it.
 	ErrChanged = errors.New("the file was changed by something else")
 )
 
-// ForeignError is the error for a file that holds something else than a journal.
+// ForeignError is the error for a file that is not a journal.
 type ForeignError struct{ Err error }
 
-// Error says what is there, or what is not.
+// Error says what the file holds, or what it lacks.
 func (e *ForeignError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -47,18 +48,18 @@ func foreign(format string, args ...any) error {
 	return &ForeignError{fmt.Errorf(format, args...)}
 }
 
-// How a file was changed.
+// Kinds of ErrChanged.
 var (
 	errGone     = fmt.Errorf("%w: it is gone", ErrChanged)
 	errReplaced = fmt.Errorf("%w: another file is in its place", ErrChanged)
 )
 
-// maxFile bounds the files that are loaded, for a path that names something
-// else by mistake.
+// maxFile is the size in bytes of the largest file that is loaded. It guards
+// against a path that names something else by mistake.
 const maxFile = 2 << 30
 
-// maxForeignFile bounds those that lie where others write: a hole of two
-// gigabytes costs them nothing.
+// maxForeignFile is the same for a file in a directory that untrusted programs
+// can write to. A sparse file of two gigabytes would cost them nothing.
 const maxForeignFile = 256 << 20
 
 // tail is what follows the last element.
@@ -68,23 +69,26 @@ const tail = "\n]\n"
 // by one goroutine at a time.
 type Journal struct {
 	disk Disk
-	home string // the name it was opened by, links resolved
-	path string // where it is now; another name after Move
+	home string // the path it was opened with, links resolved
+	path string // where it is now; may differ from home after Move
 	lock io.Closer
 
 	f      File        // nil after a failed replacement, until it is opened again
-	id     fs.FileInfo // which file f is
-	locked []File      // files that were replaced and have other names still
+	id     fs.FileInfo // identifies f
+	locked []File      // replaced files that still have other names
 
-	end       int64  // where the last element ends, or the opening bracket
-	size      int64  // of the whole file; below 0 when a failed write left it unknown
-	empty     bool   // no element is in the file or in unwritten
-	unwritten []byte // elements that are not in the file yet, ready for end
-	unnamed   bool   // the file's name may not be on stable storage
+	end       int64  // offset after the last element, or after the opening bracket
+	size      int64  // of the whole file; negative if a failed write left it unknown
+	empty     bool   // whether neither the file nor unwritten has an element
+	unwritten []byte // elements that are not in the file yet, as the bytes to write at end
+	unnamed   bool   // whether the file's name may not be on stable storage yet
 }
 
-// Open locks the file at path, or creates it with an empty array, and returns
-// what it holds. Use or Replace has to follow before anything else.
+// Open opens and locks the file at path, and returns its content. It creates a
+// missing file with an empty array. Call Use or Replace before any other method.
+// The disk is closed with the journal, and when Open fails. The error is
+// [ErrInUse] when the file is locked, and a [ForeignError] when it cannot be a
+// journal.
 func Open(disk Disk, path string) (*Journal, []byte, error) {
 	j, data, err := open(disk, path)
 	if err != nil {
@@ -93,7 +97,7 @@ func Open(disk Disk, path string) (*Journal, []byte, error) {
 	return j, data, nil
 }
 
-// open is Open, and leaves the disk open when it fails.
+// open is Open, but leaves the disk open when it fails.
 func open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, nil, err
@@ -113,15 +117,15 @@ func open(disk Disk, path string) (_ *Journal, data []byte, err error) {
 	if data, err = j.load(); err != nil {
 		return nil, nil, errors.Join(err, j.release())
 	}
-	// A link may have led to a file that was made only now.
+	// A link may lead to a file that load has just created.
 	j.path = resolved(disk, path)
 	j.home = j.path
 	return j, data, nil
 }
 
-// resolved follows links, so that one file has one lock and one place for its
-// replacement under all names. Within a directory that is not trusted there are
-// no links to follow.
+// resolved follows links, so that a file has the same lock and the same place
+// for its replacement whichever link it is opened by. In an untrusted directory
+// it follows none.
 func resolved(disk Disk, path string) string {
 	if _, ok := disk.(*within); ok {
 		return path
@@ -132,9 +136,9 @@ func resolved(disk Disk, path string) string {
 	return path
 }
 
-// load opens the file and reads it. A file with nothing in it gets an array.
+// load opens the file and reads it. It makes a blank file an empty array.
 func (j *Journal) load() ([]byte, error) {
-	// Left by a process that was killed while it replaced the file.
+	// A process that was killed while it replaced the file leaves this behind.
 	if err := j.disk.Remove(j.temp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -166,8 +170,8 @@ func (j *Journal) load() ([]byte, error) {
 	return []byte("[" + tail), j.write([]byte("["+tail), 0)
 }
 
-// open opens and locks the file at the journal's path. It has to be the file
-// that j.id tells of, if that is known.
+// open opens and locks the file at the journal's path. If j.id is set, it must
+// be that file.
 func (j *Journal) open(flag int) error {
 	f, err := j.disk.OpenFile(j.path, os.O_RDWR|flag, 0o600)
 	if err != nil {
@@ -190,14 +194,15 @@ func (j *Journal) open(flag int) error {
 	return nil
 }
 
-// Path returns the name of the file.
+// Path returns the path of the file, which Move may change.
 func (j *Journal) Path() string { return j.path }
 
-// Use goes on with a file whose last element, or opening bracket, ends at end.
+// Use continues with the file as it is. end is the offset after its last
+// element, or after its opening bracket if it is empty.
 func (j *Journal) Use(end int, empty bool) { j.end, j.empty = int64(end), empty }
 
-// Append adds elements with one write. After an error they wait to be written
-// by the next Append or Sync.
+// Append adds elements with one write. If that fails, the journal keeps them,
+// and the next Append or Sync writes them.
 func (j *Journal) Append(elements ...[]byte) error {
 	for _, element := range elements {
 		j.unwritten = j.line(j.unwritten, element)
@@ -205,7 +210,8 @@ func (j *Journal) Append(elements ...[]byte) error {
 	return j.flush()
 }
 
-// line adds an element's line and what parts it from the line before to buf.
+// line appends an element on a line of its own to buf, after a comma if it is
+// not the first.
 func (j *Journal) line(buf, element []byte) []byte {
 	if !j.empty {
 		buf = append(buf, ',')
@@ -214,7 +220,7 @@ func (j *Journal) line(buf, element []byte) []byte {
 	return append(append(buf, '\n'), element...)
 }
 
-// flush writes what is unwritten and the end of the array in one write.
+// flush writes the unwritten elements and the end of the array in one write.
 func (j *Journal) flush() error {
 	if err := j.check(); err != nil {
 		return err
@@ -224,24 +230,24 @@ func (j *Journal) flush() error {
 	}
 	length := int64(len(j.unwritten))
 	block := append(j.unwritten, '\n', ']')
-	// What others wrote may end in more white space than we do.
+	// A file that another program wrote may end in more white space than ours.
 	for j.end+int64(len(block))+1 < j.size {
 		block = append(block, ' ')
 	}
 	block = append(block, '\n')
 	if err := j.write(block, j.end); err != nil {
-		// The disk may be full: what is in the file must be readable still.
+		// The disk may be full. What is in the file must still be readable.
 		return joined(err, j.closeArray())
 	}
 	j.end += length
 	j.unwritten = block[:0]
 	if cap(block) > 64<<10 {
-		j.unwritten = nil // one large element must not be held twice for good
+		j.unwritten = nil // do not hold the memory of one large element for good
 	}
 	return nil
 }
 
-// write writes data, which ends the file.
+// write writes data, which is to be the end of the file.
 func (j *Journal) write(data []byte, at int64) error {
 	j.size = -1
 	if _, err := j.f.WriteAt(data, at); err != nil {
@@ -251,7 +257,8 @@ func (j *Journal) write(data []byte, at int64) error {
 	return nil
 }
 
-// closeArray makes the file end after the last element that is surely in it.
+// closeArray ends the array after the last element that was written without an
+// error.
 func (j *Journal) closeArray() error {
 	if err := j.f.Truncate(j.end); err != nil {
 		return err
@@ -259,8 +266,8 @@ func (j *Journal) closeArray() error {
 	return j.write([]byte(tail), j.end)
 }
 
-// joined adds the error of what was tried after a failure, unless it says the
-// same.
+// joined adds to err the error of what was done after it, unless that has the
+// same cause.
 func joined(err, after error) error {
 	var path *fs.PathError
 	if after == nil || errors.As(after, &path) && errors.Is(err, path.Err) {
@@ -269,8 +276,8 @@ func joined(err, after error) error {
 	return fmt.Errorf("%w; then %w", err, after)
 }
 
-// check finds out whether the file at the journal's path is the one it wrote,
-// as it left it.
+// check returns an error unless the file at the journal's path is still the
+// journal's, and as the journal left it. It opens the file if it is not open.
 func (j *Journal) check() error {
 	named, err := j.disk.Stat(j.path)
 	switch {
@@ -313,7 +320,8 @@ func (j *Journal) syncName() error {
 	return nil
 }
 
-// Close releases the file and its lock and writes nothing: Sync comes before it.
+// Close releases the file, its lock and the disk. It writes nothing, so call
+// Sync before it.
 func (j *Journal) Close() error { return errors.Join(j.release(), closeDisk(j.disk)) }
 
 func (j *Journal) release() error {
@@ -329,7 +337,7 @@ func (j *Journal) release() error {
 	return errors.Join(err, j.lock.Close())
 }
 
-// closeDisk releases a disk that holds something.
+// closeDisk closes a disk that can be closed.
 func closeDisk(disk Disk) error {
 	if c, ok := disk.(io.Closer); ok {
 		return c.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/x/pygent/internal/journal/memdisk"
 )
 
-// numbered is a format whose elements are objects with a number n; behind a
-// damaged part it has to be a positive one.
+// numbered is a format whose elements are objects with a number n. After a
+// damaged part n must be positive.
 var numbered = journal.Format[int]{
 	Read: func(value []byte, sure bool) (int, error) {
 		var e struct{ N *int }
@@ -149,7 +149,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 	require.Equal(t, "[\n1,\n2,\n3\n]\n", disk.Names()["/j"])
 }
 
-// stuck is a disk whose files cannot be cut when it is full.
+// stuck is a disk whose files can be truncated only to nothing.
 type stuck struct{ *memdisk.Disk }
 
 type stuckFile struct{ journal.File }

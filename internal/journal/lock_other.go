@@ -4,7 +4,8 @@ package journal
 
 import "os"
 
-// nameLock is nothing on systems without a lock that dies with its holder.
+// nameLock does nothing, since these systems have no lock that ends with the
+// process that holds it.
 type nameLock struct{}
 
 func lockName(namespace, string) (*nameLock, error) { return &nameLock{}, nil }

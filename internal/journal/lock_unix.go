@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameLock is the lock on a name: a file that exists while it is held. The
-// kernel drops it when the process dies, however it dies.
+// nameLock locks a name by a locked file of that name, which exists while the
+// lock is held. The kernel releases it when the process dies, however it dies.
 type nameLock struct {
 	f    *os.File
 	at   namespace
@@ -36,13 +36,13 @@ func lockName(at namespace, name string) (*nameLock, error) {
 		if named {
 			return l, nil
 		}
-		// Its last holder removed it after we had opened it.
+		// The last holder removed the file after we had opened it.
 		f.Close()
 	}
 }
 
-// Close removes the lock's file before it gives the lock up, so that nobody
-// can hold a lock on a file that has no name any more.
+// Close removes the lock's file before it releases the lock, so that nobody can
+// hold a lock on a file that has no name any more.
 func (l *nameLock) Close() error {
 	named, err := l.isNamed()
 	if named {
@@ -54,7 +54,7 @@ func (l *nameLock) Close() error {
 	return errors.Join(err, l.f.Close())
 }
 
-// isNamed reports whether the lock's file has the lock's name still.
+// isNamed reports whether the lock's file still has the lock's name.
 func (l *nameLock) isNamed() (bool, error) {
 	opened, err := l.f.Stat()
 	if err != nil {

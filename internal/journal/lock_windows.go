@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// nameLock is the lock on a name: a file that exists while it is held. The
-// system drops it when the process dies, however it dies.
+// nameLock locks a name by a locked file of that name, which exists while the
+// lock is held. The system releases it when the process dies, however it dies.
 type nameLock struct {
 	f    *os.File
 	at   namespace
@@ -27,16 +27,16 @@ func lockName(at namespace, name string) (*nameLock, error) {
 	return &nameLock{f: f, at: at, name: name}, nil
 }
 
-// Close gives the lock up and removes its file, unless another process has
-// opened that already: Windows refuses the removal then.
+// Close releases the lock and removes its file. Windows refuses the removal if
+// another process has opened the file already; then the file stays.
 func (l *nameLock) Close() error {
 	err := l.f.Close()
 	_ = l.at.remove(l.name)
 	return err
 }
 
-// lockFile locks one byte far behind the end of any file: the locked part of a
-// file cannot be read by others.
+// lockFile locks one byte far beyond the end of any file, since others cannot
+// read the locked part of a file.
 func lockFile(f *os.File) error {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	far := &windows.Overlapped{OffsetHigh: 1 << 30}

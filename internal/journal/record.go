@@ -5,20 +5,21 @@ import (
 	"fmt"
 )
 
-// Record keeps elements of one kind in a journal. It repairs a damaged file when
-// it opens it, and goes on in a new one when something else has changed the file
-// meanwhile. What it did is told in words. Its methods are called by one
-// goroutine at a time.
+// Record keeps elements of one type in a journal. It repairs a damaged file when
+// it opens it, and continues in a new file if something else changes the file
+// later. It describes in notes what it did. Only one goroutine at a time may
+// call its methods.
 type Record[T any] struct {
 	journal *Journal
 	format  Format[T]
 	tell    func(note string)
 }
 
-// OpenRecord opens or creates the file at path on a disk, and returns the
-// elements that it holds. What is not sound is written anew, so that the next one
-// to open it, a program in another language perhaps, finds a whole record. tell
-// is called with what was repaired, and later with what happened to the file.
+// OpenRecord opens or creates the file at path on a disk, and returns its
+// elements. It rewrites a file that is not sound, so that the next program that
+// opens it, perhaps one in another language, finds a valid array. It calls tell
+// with a note for each repair, and later for each change of another to the file.
+// Its errors are those of [Open].
 func OpenRecord[T any](disk Disk, path string, format Format[T], tell func(note string)) (*Record[T], []T, error) {
 	j, data, err := Open(disk, path)
 	if err != nil {
@@ -57,8 +58,8 @@ func (r *Record[T]) load(data []byte) ([]T, error) {
 	return mended, nil
 }
 
-// repair writes the file anew. The damaged one is kept, unless only the element
-// that was being written is missing.
+// repair rewrites the file. It keeps the damaged one, unless all that is wrong
+// with it is that it ends too early.
 func (r *Record[T]) repair(found *Found[T], mended []T) error {
 	notes := r.describe(found)
 	if found.onlyCut() {
@@ -74,7 +75,7 @@ func (r *Record[T]) repair(found *Found[T], mended []T) error {
 	return nil
 }
 
-// describe says what is wrong with a file.
+// describe returns notes on what is wrong with a file.
 func (r *Record[T]) describe(found *Found[T]) (notes []string) {
 	for _, d := range found.Damage {
 		notes = append(notes, r.describeDamage(d))
@@ -100,7 +101,8 @@ func (r *Record[T]) describeDamage(d Damage) string {
 		element, d.After, d.Start, d.End-1, r.format.Whole)
 }
 
-// maxNotes bounds how many repairs of one kind are told one by one.
+// maxNotes is how many notes of one kind are passed on; further ones are only
+// counted.
 const maxNotes = 10
 
 func (r *Record[T]) tellAll(notes []string) {
@@ -112,26 +114,27 @@ func (r *Record[T]) tellAll(notes []string) {
 	}
 }
 
-// Append adds elements to the file. all is everything that the file is to hold
-// then.
+// Append adds elements to the file. all has every element, the added ones
+// included, in case the file must be written anew.
 func (r *Record[T]) Append(all, added []T) error {
 	return r.change(all, func() error { return r.journal.Append(r.encode(added)...) })
 }
 
-// Replace makes all what the file holds.
+// Replace replaces the elements of the file by all.
 func (r *Record[T]) Replace(all []T) error {
 	return r.change(all, func() error { return r.journal.Replace(r.encode(all)) })
 }
 
-// Sync writes what could not be written before, and puts the file on stable
-// storage.
+// Sync writes the elements that could not be written before, and puts the file
+// on stable storage.
 func (r *Record[T]) Sync(all []T) error { return r.change(all, r.journal.Sync) }
 
-// Close syncs the file and releases it, also when it returns an error.
+// Close syncs the file and releases it, even if it returns an error.
 func (r *Record[T]) Close(all []T) error { return errors.Join(r.Sync(all), r.journal.Close()) }
 
-// change carries out a change to the file. When something else has removed or
-// changed the file, it stays as it is, and all elements go to a new one.
+// change calls do, which changes the file. If something else has removed or
+// changed the file, it leaves that as it is and writes all elements to a new
+// one.
 func (r *Record[T]) change(all []T, do func() error) error {
 	changed := do()
 	if !errors.Is(changed, ErrChanged) {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// temp is the name of a replacement until it is in place.
+// temp returns the path of a replacement until it is in place.
 func (j *Journal) temp() string { return j.path + ".tmp" }
 
-// array returns the content of a file with the given elements, and where the
-// last one ends in it.
+// array returns the content of a file with the given elements, and the offset
+// where the last one ends.
 func array(elements [][]byte) (data []byte, end int64) {
 	next := Journal{empty: true}
 	data = []byte{'['}
@@ -25,14 +25,15 @@ func array(elements [][]byte) (data []byte, end int64) {
 	return append(data, tail...), int64(len(data))
 }
 
-// Replace puts a file with the given elements in the place of this one, at once
-// and on stable storage. When it fails, nothing has changed.
+// Replace atomically replaces the file by one with the given elements, which is
+// on stable storage by then. If it fails, nothing has changed.
 func (j *Journal) Replace(elements [][]byte) error {
 	_, err := j.replace(elements, false)
 	return err
 }
 
-// Repair is Replace for a damaged file, which is kept under the name returned.
+// Repair is Replace for a damaged file. It keeps that under the path that it
+// returns.
 func (j *Journal) Repair(elements [][]byte) (kept string, err error) {
 	return j.replace(elements, true)
 }
@@ -61,24 +62,24 @@ func (j *Journal) replace(elements [][]byte, keep bool) (kept string, err error)
 	}
 	j.id = id
 	j.settle(data, end, len(elements) == 0)
-	// The new file is in place and whole. What fails from here on is for the
-	// next Append or Sync.
+	// The new file is in place and complete. The next Append or Sync repeats
+	// what fails from here on.
 	_ = j.syncName()
 	_ = j.open(0)
 	return kept, nil
 }
 
-// settle takes note of a new file.
+// settle records the state of a new file.
 func (j *Journal) settle(data []byte, end int64, empty bool) {
 	j.end, j.size, j.empty, j.unwritten, j.unnamed = end, int64(len(data)), empty, nil, true
 }
 
-// rename puts the replacement in place and lets go of the old file. One that has
-// other names stays locked.
+// rename puts the replacement in place and closes the old file. An old file that
+// has other names stays open, so that it stays locked.
 func (j *Journal) rename() error {
 	old := j.f
 	shared := old.Shared()
-	if onWindows { // which replaces no file that is open
+	if onWindows { // an open file cannot be replaced there
 		j.f, shared = nil, false
 		if err := old.Close(); err != nil {
 			return err
@@ -92,15 +93,15 @@ func (j *Journal) rename() error {
 	case shared:
 		j.locked = append(j.locked, old)
 	case !onWindows:
-		_ = old.Close() // nobody will read it
+		_ = old.Close() // the file has no name any more, so its errors do not matter
 	}
 	return nil
 }
 
 const onWindows = runtime.GOOS == "windows"
 
-// writeTemp makes the replacement. It is on stable storage, but for its name,
-// when writeTemp returns.
+// writeTemp writes the replacement. When it returns, the content is on stable
+// storage, but perhaps not the name.
 func (j *Journal) writeTemp(data []byte) (fs.FileInfo, error) {
 	if err := j.disk.Remove(j.temp()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -126,7 +127,7 @@ func fill(f File, data []byte) (fs.FileInfo, error) {
 	return id, errors.Join(err, f.Close())
 }
 
-// keep gives the file a second name, or makes a copy where there are no hard
+// keep gives the file a second name, or copies it if the file system has no hard
 // links. The name is on stable storage before the file can lose its first one.
 func (j *Journal) keep() (string, error) {
 	name, err := j.beside("damaged", func(name string) error {
@@ -163,7 +164,8 @@ func (j *Journal) copyTo(name string) error {
 // maxBeside is how many names beside tries before it gives up.
 const maxBeside = 100
 
-// beside calls make with names beside the journal's own until one is free.
+// beside calls make with one path after the other next to the journal's own
+// until one is free, and returns that.
 func (j *Journal) beside(what string, make func(name string) error) (string, error) {
 	base := fmt.Sprintf("%s.%s-%s", j.home, what, time.Now().UTC().Format("20060102-150405"))
 	name := base
@@ -175,9 +177,9 @@ func (j *Journal) beside(what string, make func(name string) error) (string, err
 	}
 }
 
-// Move leaves a file that something else has changed alone, and goes on in a
-// new one with the given elements. That has the old name if nothing has it now,
-// or else a name beside it, which is returned.
+// Move continues in a new file with the given elements, and leaves the old one,
+// which something else has changed, as it is. The new file takes the old path if
+// that is free, or else a path next to it. Move returns the path.
 func (j *Journal) Move(elements [][]byte) (string, error) {
 	data, end := array(elements)
 	if err := j.disk.MkdirAll(filepath.Dir(j.home)); err != nil {
@@ -196,16 +198,16 @@ func (j *Journal) Move(elements [][]byte) (string, error) {
 		return "", err
 	}
 	if j.f != nil {
-		_ = j.f.Close() // everything that was in it is in the new one
+		_ = j.f.Close() // all of its elements are in the new file
 	}
 	*j = moved
 	j.settle(data, end, len(elements) == 0)
-	_ = j.syncName() // and again with the next Sync
+	_ = j.syncName() // if it fails, the next Sync repeats it
 	return j.path, nil
 }
 
-// create makes a new file with data at the journal's path and opens it. On
-// failure there is none.
+// create writes a new file with data at the journal's path and opens it. It
+// takes the permissions and the owner of like. If it fails, it leaves no file.
 func (j *Journal) create(data []byte, like fs.FileInfo) error {
 	f, err := j.disk.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -10,36 +10,38 @@ import (
 	"unicode/utf8"
 )
 
-// Format tells what the elements of an array are. [Scan] needs Read and Begins,
-// a [Record] needs all of it.
+// Format describes the elements of an array. [Scan] needs only Read and Begins;
+// a [Record] needs all fields.
 type Format[T any] struct {
-	// Element and Whole are the words for an element and for all of them, such
-	// as "message" and "conversation".
+	// Element and Whole are the words for one element and for all of them, such
+	// as "message" and "conversation". Notes use them.
 	Element, Whole string
-	// Read makes an element of a JSON value, or says why that is none. With
-	// sure false the value was found behind a damaged part, and must be an
-	// element beyond doubt.
+	// Read parses a JSON value as an element, or returns why it is not one. If
+	// sure is false, the value was found after a damaged part, and Read must
+	// refuse it unless it is an element beyond doubt.
 	Read func(value []byte, sure bool) (T, error)
-	// Begins reports whether text can be the first bytes of an element. It tells
-	// an array whose first element is cut off from another program's file.
+	// Begins reports whether text can be the first bytes of an element. It
+	// distinguishes an array whose first element is cut off from the file of
+	// another program.
 	Begins func(text []byte) bool
-	// Doubt says why the elements of a damaged file are another program's, if
-	// they are.
+	// Doubt returns an error if the elements of a damaged file are more likely
+	// another program's.
 	Doubt func(elements []T) error
-	// Mend brings the elements of a file into a legal order. gaps tells before
-	// which of them, by index, something is missing. notes tells what was done.
+	// Mend makes the elements of a file a legal sequence. gaps has the indexes of
+	// the elements before which something is missing. notes describes what was
+	// changed.
 	Mend func(elements []T, gaps map[int]bool) (mended []T, notes []string, err error)
 	// Bytes returns an element's JSON.
 	Bytes func(element T) []byte
 }
 
-// Found is what is in a file.
+// Found is the result of a [Scan].
 type Found[T any] struct {
 	Elements []T
-	End      int      // of a sound file: where the last element, or the opening bracket, ends
-	Damage   []Damage // what is no array of elements, in order
-	Garbled  []int    // the elements, by index, with bytes that are no UTF-8
-	Marked   bool     // the file begins with a byte order mark
+	End      int      // in a sound file, the offset after the last element or the opening bracket
+	Damage   []Damage // the parts that are not elements of the array, in order
+	Garbled  []int    // indexes of the elements with invalid UTF-8
+	Marked   bool     // whether the file begins with a byte order mark
 }
 
 // Sound reports whether the file is an array of elements and nothing else.
@@ -47,12 +49,12 @@ func (f *Found[T]) Sound() bool {
 	return len(f.Damage) == 0 && len(f.Garbled) == 0 && !f.Marked
 }
 
-// onlyCut reports whether nothing is wrong but that the file ends too early.
+// onlyCut reports whether no damage was found but that the file ends too early.
 func (f *Found[T]) onlyCut() bool {
 	return len(f.Garbled) == 0 && !slices.ContainsFunc(f.Damage, func(d Damage) bool { return !d.Cut })
 }
 
-// gaps tells before which elements, by index, something is missing.
+// gaps has the indexes of the elements before which something is missing.
 func (f *Found[T]) gaps() map[int]bool {
 	gaps := map[int]bool{}
 	for _, d := range f.Damage {
@@ -61,20 +63,20 @@ func (f *Found[T]) gaps() map[int]bool {
 	return gaps
 }
 
-// Damage is a part of a file between elements.
+// Damage is a part of a file that is not an element.
 type Damage struct {
-	Start, End int // its bytes in the file
+	Start, End int // its offsets in the file
 	After      int // how many elements come before it
-	// Cut says that nothing is wrong but that the file ends too early, in the
-	// last element or after it, as when the writing process is killed.
+	// Cut means that the file only ends too early, in its last element or after
+	// it, as when the writing process is killed.
 	Cut  bool
-	Rest int // of a cut element: how many bytes of it there are
+	Rest int // how many bytes there are of the element that was cut off
 }
 
-// Scan finds the elements of the array in data. A damaged part costs the
-// elements that it touches: Scan goes on behind it with the next value that is
-// surely an element of this array, and never takes one out of a larger value.
-// When data is something else, the error is a [ForeignError].
+// Scan finds the elements of the array in data. The elements that a damaged part
+// touches are lost. Scan continues after it with the next value that is surely
+// an element of this array, and never takes one out of a larger value. If data
+// is something else, the error is a [ForeignError].
 func Scan[T any](data []byte, format Format[T]) (*Found[T], error) {
 	s := &scanner[T]{data: data, format: format, budget: 16*len(data) + 1<<20}
 	at := 0
@@ -90,7 +92,7 @@ func Scan[T any](data []byte, format Format[T]) (*Found[T], error) {
 		s.found.End = at
 		s.lines = inLines(data[at:])
 		s.array(at)
-	case data[at] == 0: // a block of the disk that was lost
+	case data[at] == 0: // a lost block of the disk reads as zeros
 		s.resync(at, at)
 	default:
 		return nil, foreign("no JSON array")
@@ -105,21 +107,22 @@ type scanner[T any] struct {
 	data   []byte
 	format Format[T]
 	found  Found[T]
-	lines  bool // the file is written as a journal writes it, one element a line
+	lines  bool // whether the file has one element a line, as a journal writes it
 
-	strange int   // how many values are no elements
-	why     error // of the first of them
-	budget  int   // how many bytes of values that turn out to be none may be read
+	strange int   // how many values are not elements
+	why     error // why the first of them is not
+	budget  int   // how many more bytes may be read of values that turn out to be broken
 }
 
-// inLines reports whether an array is written as a journal writes it, by its
-// beginning or, where that is damaged, by its end.
+// inLines reports whether an array has one element a line, as a journal writes
+// it. It looks at the beginning and, in case that is damaged, at the end.
 func inLines(array []byte) bool {
 	return bytes.HasPrefix(array, []byte("\n{\"")) || bytes.HasSuffix(array, []byte("}\n]\n")) && bytes.Contains(array, []byte("},\n{\""))
 }
 
-// verdict tells a damaged array from another program's file, which has values
-// of other kinds, or nothing in it that could be an element.
+// verdict distinguishes a damaged array from the file of another program. That
+// has at least as many values of other kinds, or nothing that could be an
+// element.
 func (s *scanner[T]) verdict(begin int) (*Found[T], error) {
 	n := len(s.found.Elements)
 	switch {
@@ -131,7 +134,7 @@ func (s *scanner[T]) verdict(begin int) (*Found[T], error) {
 	return &s.found, nil
 }
 
-// array reads the array behind its opening bracket.
+// array reads the array after its opening bracket.
 func (s *scanner[T]) array(at int) {
 	if at = s.skip(at); at < len(s.data) && s.data[at] == ']' && s.blank(at+1) {
 		return
@@ -143,8 +146,8 @@ func (s *scanner[T]) array(at int) {
 	}
 }
 
-// resync goes on behind what is damaged from start on. The error of it was seen
-// at seen.
+// resync continues after the damage that begins at start. seen is the offset at
+// which the parser noticed it.
 func (s *scanner[T]) resync(start, seen int) {
 	for from := start; ; {
 		at, ok := s.candidate(from)
@@ -166,9 +169,10 @@ func (s *scanner[T]) resync(start, seen int) {
 	}
 }
 
-// candidate finds the next place where an element may begin: at an object that
-// is no field's value; in a file of lines, at the beginning of a line. In a
-// string there is none, since a quote has a backslash before it there.
+// candidate finds the next offset where an element may begin. That is an object
+// which is not the value of a field or, in a file with one element a line, which
+// begins a line. An object that is quoted in a string does not count: its quotes
+// have a backslash before them.
 func (s *scanner[T]) candidate(from int) (int, bool) {
 	for at := from; ; at++ {
 		n := bytes.IndexByte(s.data[at:], '{')
@@ -191,12 +195,13 @@ func (s *scanner[T]) candidate(from int) (int, bool) {
 	}
 }
 
-// inner reports whether elements found behind a damaged part belong to an array
-// inside a larger value. They do when they end before the error of that value
-// was seen, and when the file goes on behind the bracket that closes them. But a
-// value that lost a bracket runs on to the end of the file: elements that end
-// there with the closing bracket of the file are its own. In a file of lines
-// nothing inside a value begins a line.
+// inner reports whether elements found after damage belong to an array inside
+// the damaged value. They do if they end before the parser noticed the damage at
+// seen, or if the file goes on after the bracket that closes them.
+//
+// A value that lost a bracket is an exception. The parser reads it to the end of
+// the file, so elements that end with the file's closing bracket are the file's
+// own. In a file with one element a line, nothing inside a value begins a line.
 func (s *scanner[T]) inner(r run[T], seen int) bool {
 	switch {
 	case s.lines:
@@ -216,38 +221,39 @@ func (s *scanner[T]) inner(r run[T], seen int) bool {
 	return false
 }
 
-// run is a row of values parted by commas.
+// run is a sequence of values with commas between them.
 type run[T any] struct {
 	elements []T
-	garbled  []int    // by index in elements
-	strange  []Damage // values that are no elements; After counts from here
-	why      error    // the first of them is none
+	garbled  []int    // indexes of the elements with invalid UTF-8
+	strange  []Damage // values that are not elements; their After counts within the run
+	why      error    // why the first of them is not
 	stop     int      // where it ends
-	seen     int      // where it was seen that it is broken
+	seen     int      // where the parser noticed that it is broken
 	end      int      // where its last value ends
 	how      ending
-	cut      Damage // when how is cutOff
+	cut      Damage // if how is cutOff
 }
 
-// maxStrange is how many more values of other kinds than elements are read.
+// maxStrange is how many more values of other kinds than elements a run may have
+// before it is given up as another program's.
 const maxStrange = 100
 
 // ending is how a run ends.
 type ending int
 
 const (
-	broken ending = iota // with something that cannot stand there
-	closed               // with the end of the array, which ends the file
-	cutOff               // with the end of the file
+	broken ending = iota // at something that is not allowed there
+	closed               // with the end of the array, at the end of the file
+	cutOff               // with the end of the file, before the end of the array
 )
 
-// chain reads values from at on, where one begins. With sure false, one that is
-// no element ends a run that has no element yet.
+// chain reads the run of values that begins at at. If sure is false, a first
+// value that is not an element ends it.
 func (s *scanner[T]) chain(at int, sure bool) (r run[T]) {
 	for r.end = at; ; {
 		r.stop = at
 		if at == len(s.data) || s.data[at] == ']' && s.blank(at+1) {
-			// Killed when it had written no more than what parts two elements.
+			// The writer was killed after the comma of the next element.
 			r.how, r.cut = cutOff, Damage{Start: r.end, End: len(s.data), Cut: true}
 			return r
 		}
@@ -268,7 +274,8 @@ func (s *scanner[T]) chain(at int, sure bool) (r run[T]) {
 	}
 }
 
-// add adds the value of n bytes at at to a run, and reports whether that goes on.
+// add adds the value of n bytes at at to a run, and reports whether the run goes
+// on.
 func (s *scanner[T]) add(r *run[T], at, n int, sure bool) bool {
 	value := s.data[at : at+n]
 	element, err := s.format.Read(value, sure)
@@ -280,7 +287,7 @@ func (s *scanner[T]) add(r *run[T], at, n int, sure bool) bool {
 		r.elements = append(r.elements, element)
 		return true
 	case s.lines && bytes.Contains(value, []byte("\n{\"")):
-		// Damage has made one value of several lines, which are elements.
+		// Damage has joined several lines, each an element, into one value.
 		r.stop, r.seen = at, at
 		return false
 	case !sure && len(r.elements) == 0:
@@ -297,7 +304,8 @@ func (s *scanner[T]) add(r *run[T], at, n int, sure bool) bool {
 	return true
 }
 
-// over reports whether the run ends behind a value, with what is at at.
+// over reports whether the run ends after a value. at is the offset of what
+// follows the value.
 func (s *scanner[T]) over(r *run[T], at int) bool {
 	r.stop, r.seen = at, at
 	switch {
@@ -311,8 +319,8 @@ func (s *scanner[T]) over(r *run[T], at int) bool {
 	return true
 }
 
-// cutInside finds out whether the value at the end of the run is cut off, or
-// damaged. One that runs on over others is damaged.
+// cutInside finds out whether the last value of the run is cut off or damaged.
+// One that reaches over other elements is damaged.
 func (s *scanner[T]) cutInside(r *run[T], err error) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		return
@@ -323,8 +331,8 @@ func (s *scanner[T]) cutInside(r *run[T], err error) {
 	}
 }
 
-// beginsWithin reports whether an element begins in text. The last few bytes
-// could begin anything and do not count.
+// beginsWithin reports whether an element begins in text. It ignores the last
+// few bytes, which are too short to tell.
 func (s *scanner[T]) beginsWithin(text []byte) bool {
 	for len(text) > 64 {
 		n := bytes.IndexByte(text[:len(text)-64], '{')
@@ -339,7 +347,7 @@ func (s *scanner[T]) beginsWithin(text []byte) bool {
 	return false
 }
 
-// take adds what a run holds to what was found.
+// take adds the content of a run to the result.
 func (s *scanner[T]) take(r run[T]) {
 	before := len(s.found.Elements)
 	if s.why == nil {
@@ -365,7 +373,8 @@ func (s *scanner[T]) damage(d Damage) {
 	s.found.Damage = append(s.found.Damage, d)
 }
 
-// value returns the length of the JSON value at at, or how far it is right.
+// value returns the length of the JSON value at at or, with an error, how many
+// bytes of it are valid.
 func (s *scanner[T]) value(at int) (int, error) {
 	d := json.NewDecoder(bytes.NewReader(s.data[at:]))
 	var raw json.RawMessage
@@ -384,7 +393,7 @@ func (s *scanner[T]) value(at int) (int, error) {
 
 const space = " \t\r\n"
 
-// skip returns where the white space at at ends.
+// skip returns the offset of the first byte from at on that is not white space.
 func (s *scanner[T]) skip(at int) int {
 	for at < len(s.data) && bytes.IndexByte([]byte(space), s.data[at]) >= 0 {
 		at++

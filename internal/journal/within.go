@@ -13,9 +13,9 @@ import (
 )
 
 // Beside returns the disk on which to open the file at path, and its name there.
-// Commands that are not trusted can write to dirs. They may put a link in the
-// place of a file, or in that of a directory on the way to it, at any time: of a
-// path in one of dirs, which shared tells, the disk is [Within] that.
+// Untrusted commands can write to dirs: at any time they may replace a file, or
+// a directory on the way to it, by a link. For a path in one of dirs, shared is
+// true and the disk is [Within] that directory.
 func Beside(dirs []string, path string) (disk Disk, name string, shared bool, err error) {
 	dir, name, err := inside.Of(dirs, path)
 	if err != nil {
@@ -30,12 +30,12 @@ func Beside(dirs []string, path string) (disk Disk, name string, shared bool, er
 	return disk, name, true, nil
 }
 
-// Within returns the file system of this machine below a directory that others
-// may write to, who are not trusted. No link leads out of it: not one in the
-// place of a file, and not one in the place of a directory on the way to it,
-// whenever they put it there. Names are given as everywhere, from dir on.
+// Within returns the file system of this machine below a directory that
+// untrusted programs can write to. No link leads out of it, neither one that
+// replaces a file nor one that replaces a directory on the way to it, no matter
+// when it appears. Names are full paths, as for [System].
 //
-// Closing the journal closes it.
+// Closing the journal closes the disk.
 func Within(dir string) (Disk, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ type within struct {
 	dir  string
 }
 
-// rel is a name as the root takes it.
+// rel returns a name relative to the root.
 func (w *within) rel(name string) (string, error) {
 	rel, err := filepath.Rel(w.dir, name)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -79,7 +79,8 @@ func (w *within) open(name string, flag int, perm fs.FileMode) (*os.File, error)
 	return w.root.OpenFile(rel, flag, perm)
 }
 
-// Stat tells of a link what it is, not where it leads: a link is no file of ours.
+// Stat describes a link itself, not the file that it leads to: the file of a
+// journal is never a link.
 func (w *within) Stat(name string) (fs.FileInfo, error) {
 	rel, err := w.rel(name)
 	if err != nil {
@@ -142,7 +143,7 @@ func (w *within) SyncDir(dir string) error {
 // Close releases the directory.
 func (w *within) Close() error { return w.root.Close() }
 
-// namespace has the names of a file system, for locks on them.
+// namespace is what locks on names need of a file system.
 type namespace interface {
 	open(name string, flag int, perm fs.FileMode) (*os.File, error)
 	stat(name string) (fs.FileInfo, error)

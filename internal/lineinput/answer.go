@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// AnswerDelay is how long after a question was shown keys answer nothing. Whoever
-// types while the question comes has not read it, and means them for something
-// else.
+// AnswerDelay is how long after a question appeared keys do not answer it.
+// Somebody who is typing when it appears has not read it, and means the keys for
+// something else.
 const AnswerDelay = 500 * time.Millisecond
 
-// Why a line is no answer to a question; see [Reader.ExpectAnswer].
+// Reasons why a line is not an answer to a question; see [Reader.ExpectAnswer].
 var (
-	// ErrPasted says that the line was not typed. What came with it is dropped.
+	// ErrPasted means that the line was pasted. What came with it is dropped.
 	ErrPasted = errors.New("it was not typed")
-	// ErrBegun says that the line was begun before the question.
+	// ErrBegun means that the line was begun before the question.
 	ErrBegun = errors.New("it was begun before the question")
-	// ErrTooSoon says that the line was begun within [AnswerDelay].
+	// ErrTooSoon means that the line has keys from before the question, or from
+	// within [AnswerDelay] after it.
 	ErrTooSoon = errors.New("it was typed before the question could be read")
 )
 
-// Answer returns the line that answers a question. ask puts the question, and
-// returns the line that follows. For as long as that is no answer, tell says why,
-// and the question is put again.
+// Answer returns the line that answers a question. It calls ask to ask the
+// question and read a line. If that line is not an answer, it calls tell with
+// the reason and asks again.
 func Answer(ask func() (string, error), tell func(why string)) (string, error) {
 	for {
 		answer, err := ask()
@@ -35,7 +36,8 @@ func Answer(ask func() (string, error), tell func(why string)) (string, error) {
 	}
 }
 
-// refusal tells the user why a line is no answer; "" for other errors.
+// refusal returns what to tell the user if an error says that a line is not an
+// answer, and "" for other errors.
 func refusal(err error) string {
 	switch {
 	case errors.Is(err, ErrPasted):
@@ -48,22 +50,24 @@ func refusal(err error) string {
 	return ""
 }
 
-// TooSoon reports whether a line that came at some time came within [AnswerDelay]
-// of a question. It is for terminals that hand over lines alone: a [Reader] looks
-// at each key.
+// TooSoon reports whether a line came within [AnswerDelay] of a question. It is
+// for terminals that collect lines. Where they pass on each key, a [Reader]
+// checks that itself.
 func TooSoon(asked, came time.Time) bool { return came.Sub(asked) < AnswerDelay }
 
-// ExpectAnswer has the next lines be answers to a question, until it is called
-// with false. An answer is typed by a person who has read the question:
+// ExpectAnswer makes the next lines answers to a question, until it is called
+// with false. Only a line that a person types after reading the question is an
+// answer:
 //
-//   - What is there already is dropped.
-//   - For a line that was pasted, in part or as a whole, ReadLine returns
-//     [ErrPasted]. A line counts as pasted where the terminal says so, and where
-//     its end comes together with other keys: those of a person come one by one.
-//   - For the rest of a line that was begun before, a message to come say,
-//     ReadLine returns [ErrBegun].
-//   - For a line that was begun before the question could be read, ReadLine
-//     returns [ErrTooSoon]. That time starts when [Reader.Asked] is called.
+//   - Input that is there already is dropped.
+//   - For a line that was pasted, even in part, ReadLine returns [ErrPasted]. A
+//     line counts as pasted if the terminal marks it so, or if its end comes
+//     together with other keys, since a person's keys come one by one.
+//   - For the rest of a line that was begun before the question, such as a
+//     message, ReadLine returns [ErrBegun].
+//   - For a line with keys from before the question could be read, ReadLine
+//     returns [ErrTooSoon]. It can be read [AnswerDelay] after [Reader.Asked] is
+//     called.
 func (r *Reader) ExpectAnswer(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,19 +79,19 @@ func (r *Reader) ExpectAnswer(on bool) {
 	r.answers, r.begun, r.asked = on, begun, time.Time{}
 }
 
-// Asked says that the question for which answers are expected is on the screen.
+// Asked records that the question whose answer is expected is on the screen now.
 func (r *Reader) Asked() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked = time.Now()
 }
 
-// DropAhead drops what a terminal, which is what r reads, has ready to be read,
-// before an answer that is expected.
+// DropAhead drops the input that the terminal, which r reads, has ready. Call it
+// after ExpectAnswer.
 func (r *Reader) DropAhead(terminal *os.File) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.reading { // or what is there is read already
+	if !r.reading { // otherwise ReadLine takes what is there
 		if last, ok := drain(terminal); ok {
 			r.begun = !endsLine(last)
 		}
@@ -105,7 +109,8 @@ func (r *Reader) tooEarly() bool {
 	return r.answers && (r.asked.IsZero() || time.Since(r.asked) < r.delay)
 }
 
-// noAnswer returns why the line that ends now is no answer; nil if it is one.
+// noAnswer returns why the line that ends now is not an answer, or nil if it is
+// one.
 func (r *Reader) noAnswer() error {
 	switch {
 	case r.pasted:
@@ -118,7 +123,7 @@ func (r *Reader) noAnswer() error {
 	return nil
 }
 
-// refuse drops a line that is no answer, with all that came with it.
+// refuse drops a line that is not an answer, with everything that came with it.
 func (r *Reader) refuse(why error) error {
 	r.drop()
 	return why

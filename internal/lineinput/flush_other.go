@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// Flush is not known to work on this system.
+// Flush returns an error, because it is not known to work on this system.
 func Flush(*os.File) error { return errors.ErrUnsupported }
 
-// More is not known on this system.
+// More always returns false, because this system does not tell.
 func More(*os.File) bool { return false }
 
-// drain leaves all to Flush.
+// drain reads nothing. Flush drops everything.
 func drain(*os.File) (last byte, ok bool) { return 0, false }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flush drops what was typed at a terminal and was not read yet.
+// Flush drops what was typed at a terminal and not read yet.
 func Flush(terminal *os.File) error {
 	if err := flush(int(terminal.Fd())); err != nil {
 		return fmt.Errorf("drop what was typed ahead: %w", err)
@@ -17,17 +17,17 @@ func Flush(terminal *os.File) error {
 	return nil
 }
 
-// More reports whether a terminal has more to read at once.
+// More reports whether a terminal has input that can be read without waiting.
 func More(terminal *os.File) bool {
 	fds := []unix.PollFd{{Fd: int32(terminal.Fd()), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0 && fds[0].Revents&unix.POLLIN != 0
 }
 
-// drain reads what a terminal has to read at once, and returns the last byte of
-// it, if there is any. Nobody else may read the terminal meanwhile.
+// drain reads the input that a terminal has ready, and returns its last byte. ok
+// is false if there is none. Nobody else may read the terminal meanwhile.
 func drain(terminal *os.File) (last byte, ok bool) {
-	const most = 256 // so that a terminal that never ends cannot hold us
+	const most = 256 // reads, in case the input never ends
 	buf := make([]byte, 4096)
 	for range most {
 		if !More(terminal) {

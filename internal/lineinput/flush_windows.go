@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Flush drops what was typed at a console and was not read yet.
+// Flush drops what was typed at a console and not read yet.
 func Flush(console *os.File) error {
 	if err := windows.FlushConsoleInputBuffer(windows.Handle(console.Fd())); err != nil {
 		return fmt.Errorf("drop what was typed ahead: %w", err)
@@ -15,8 +15,9 @@ func Flush(console *os.File) error {
 	return nil
 }
 
-// More cannot be told here: a key that is let go counts as input of a console.
+// More always returns false. A console cannot tell, since a key that is released
+// counts as input too.
 func More(*os.File) bool { return false }
 
-// drain leaves all to Flush.
+// drain reads nothing. Flush drops everything.
 func drain(*os.File) (last byte, ok bool) { return 0, false }

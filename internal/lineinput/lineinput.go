@@ -1,8 +1,8 @@
-// Package lineinput reads lines that a person types. A terminal that collects
-// lines itself cuts them, at 4,095 bytes on Linux, without a word. So the
-// terminal is told to hand over each key ([Open]), and the little that people
-// expect of a line while they type it is done here: echo, erasing a character,
-// a word or the line, and the end of the input.
+// Package lineinput reads lines that a person types at a terminal. A terminal in
+// canonical mode, in which it collects lines itself, silently cuts long ones: at
+// 4,095 bytes on Linux. So [Open] makes the terminal pass on each key, and a
+// [Reader] does what people expect while they type: it echoes, it erases a
+// character, a word or the line, and it ends the input.
 package lineinput
 
 import (
@@ -19,8 +19,8 @@ import (
 // consumed.
 var ErrTooLong = errors.New("the line is too long")
 
-// The keys that do something. Ctrl-C and the like become signals as ever: the
-// terminal sees to that.
+// The keys with a function. The terminal still turns Ctrl-C and the like into
+// signals.
 const (
 	keyEnd       = 0x04 // Ctrl-D
 	keyBackspace = 0x08
@@ -30,39 +30,40 @@ const (
 	keyDelete    = 0x7f // what most terminals send for backspace
 )
 
-// Reader reads lines from a terminal that hands over each key. ReadLine is for
-// one goroutine; the other methods are safe for concurrent use.
+// Reader reads lines from a terminal that passes on each key. Only one goroutine
+// may call ReadLine; the other methods are safe for concurrent use.
 type Reader struct {
 	in    io.Reader
 	echo  func(string) // shows what is typed, or erases it
 	limit int
 
 	mu     sync.Mutex // guards what follows
-	keys   []byte     // read, but not looked at yet
-	line   []byte
-	long   bool   // the line exceeds the limit
-	escape []byte // of a key that sends several bytes
-	shown  []byte // what echo is to be told of the keys looked at
+	keys   []byte     // read, but not processed yet
+	line   []byte     // what was typed of the current line
+	long   bool       // whether the line exceeds the limit
+	escape []byte     // the beginning of a key that sends several bytes
+	shown  []byte     // what to echo for the processed keys
 
-	reading bool // ReadLine waits for keys
-	answers bool // the line answers a question
-	begun   bool // the line began before the question did
-	paste   bool // within what the terminal marks as pasted
-	pasted  bool // part of the line was pasted
+	reading bool // whether ReadLine waits for keys
+	answers bool // whether the line answers a question
+	begun   bool // whether the line was begun before the question
+	paste   bool // whether the keys are inside a paste, by the terminal's marks
+	pasted  bool // whether a part of the line was pasted
 
-	delay   time.Duration // how long after a question keys answer nothing
-	asked   time.Time     // when the question was on the screen; zero before that
-	tooSoon bool          // the keys at hand came within delay
-	early   bool          // the line has keys that came too soon
+	delay   time.Duration // how long after a question keys are too soon to answer it
+	asked   time.Time     // when the question appeared on the screen; zero before that
+	tooSoon bool          // whether the last keys that were read came too soon
+	early   bool          // whether the line has keys that came too soon
 }
 
-// What a terminal puts around a paste if it was told to.
+// What a terminal sends around a paste, if it was told to mark pastes.
 const (
 	pasteBegins = "\x1b[200~"
 	pasteEnds   = "\x1b[201~"
 )
 
-// NewReader returns a reader of lines of at most limit bytes.
+// NewReader returns a reader of lines of at most limit bytes. It calls echo with
+// what the terminal should show.
 func NewReader(in io.Reader, limit int, echo func(string)) *Reader {
 	return &Reader{in: in, echo: echo, limit: limit, delay: AnswerDelay}
 }
@@ -90,7 +91,7 @@ func (r *Reader) ReadLine() (string, error) {
 	}
 }
 
-// Discard drops what was typed and is not read yet, as a terminal does at
+// Discard drops what was typed and not returned yet, as a terminal does at
 // Ctrl-C.
 func (r *Reader) Discard() {
 	r.mu.Lock()
@@ -98,14 +99,14 @@ func (r *Reader) Discard() {
 	r.drop()
 }
 
-// Typed is what the line holds so far.
+// Typed returns what was typed of the current line.
 func (r *Reader) Typed() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return string(r.line)
 }
 
-// take looks at the keys that were read until they end a line, and shows them.
+// take processes the keys that were read until they end a line, and echoes them.
 func (r *Reader) take() (line string, done bool, err error) {
 	r.mu.Lock()
 	for len(r.keys) > 0 && !done {
@@ -134,7 +135,8 @@ func (r *Reader) drop() {
 	r.reset()
 }
 
-// read takes what the terminal handed over at once.
+// read adds the keys that one read of the terminal returned. A person's keys
+// come one by one, so a line whose end comes with other keys was pasted.
 func (r *Reader) read(keys []byte) {
 	r.keys = append(r.keys, keys...)
 	if len(keys) > 1 && bytes.ContainsAny(keys, "\r\n") {
@@ -143,7 +145,7 @@ func (r *Reader) read(keys []byte) {
 	r.tooSoon = r.tooEarly()
 }
 
-// key acts on one byte of input.
+// key processes one byte of input.
 func (r *Reader) key(b byte) (line string, done bool, err error) {
 	if within := r.paste; r.escaped(b) {
 		if within && !r.paste && r.answers {
@@ -194,8 +196,8 @@ func (r *Reader) end() (string, bool, error) {
 }
 
 // escaped reports whether b belongs to a key that sends several bytes, such as
-// an arrow. They do nothing here. A control character ends one that is not
-// complete.
+// an arrow. Such keys have no function. A control character ends an incomplete
+// one.
 func (r *Reader) escaped(b byte) bool {
 	switch {
 	case len(r.escape) == 0:
@@ -220,7 +222,7 @@ func (r *Reader) escaped(b byte) bool {
 	return true
 }
 
-// marksPaste acts on the marks around what is pasted.
+// marksPaste processes the marks around a paste.
 func (r *Reader) marksPaste(key string) {
 	switch key {
 	case pasteBegins:
@@ -240,7 +242,7 @@ func (r *Reader) add(b byte) {
 	r.line = append(r.line, b)
 	switch {
 	case b == '\t':
-		r.shown = append(r.shown, ' ') // as wide as erase believes
+		r.shown = append(r.shown, ' ') // erase takes a tab for one column wide
 	case b < utf8.RuneSelf:
 		r.shown = append(r.shown, b)
 	default:
@@ -250,7 +252,7 @@ func (r *Reader) add(b byte) {
 	}
 }
 
-// erase takes the last n characters back.
+// erase removes the last n characters.
 func (r *Reader) erase(n int) {
 	for range n {
 		if len(r.line) == 0 {
@@ -264,7 +266,7 @@ func (r *Reader) erase(n int) {
 	}
 }
 
-// lastRune is where the last character of line begins, complete or not.
+// lastRune returns where the last character of line begins, complete or not.
 func lastRune(line []byte) int {
 	for i := len(line) - 1; i >= max(0, len(line)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(line[i]) {
@@ -274,7 +276,7 @@ func lastRune(line []byte) int {
 	return len(line) - 1
 }
 
-// lastWord counts the characters of the last word, and of the space after it.
+// lastWord counts the characters of the last word and of the space after it.
 func lastWord(line []byte) int {
 	n, inWord := 0, false
 	for len(line) > 0 {
@@ -290,7 +292,8 @@ func lastWord(line []byte) int {
 	return n
 }
 
-// columns is how wide a terminal shows a character, near enough to erase it.
+// columns returns how wide a terminal shows a character, which is exact enough
+// for erasing it.
 func columns(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):

@@ -89,17 +89,17 @@ func TestReadLineEnds(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-// chunks reads one string at a time, as a terminal hands over what is there.
-// Marks at its begin say what happens before.
+// chunks returns one string for each read, like a terminal. The marks at the
+// beginning of a string say what happens before it is read.
 type chunks struct {
 	reader *Reader
 	left   []string
 }
 
 const (
-	asks   = '?' // a question is put
-	begins = '!' // a question is going to be put
-	waits  = '@' // the time passes in which it can be read
+	asks   = '?' // a question is shown
+	begins = '!' // a question is about to be shown
+	waits  = '@' // enough time passes to read it
 )
 
 func (c *chunks) Read(p []byte) (int, error) {

@@ -8,10 +8,10 @@ import (
 	"os"
 )
 
-// Mode is a terminal that hands over each key, until it is closed.
+// Mode is a terminal that passes on each key, until it is closed.
 type Mode struct{}
 
-// Open is not known to work on this system.
+// Open returns an error, because it is not known to work on this system.
 func Open(*os.File) (*Mode, error) { return nil, errors.ErrUnsupported }
 
 // Suspend does nothing.
@@ -23,6 +23,6 @@ func (*Mode) Resume() error { return nil }
 // Close does nothing.
 func (*Mode) Close() error { return nil }
 
-// CutAt is the length in bytes from which on a terminal that collects lines may
-// have cut one.
+// CutAt is the length in bytes from which a line may have been cut by a terminal
+// that collects lines.
 const CutAt = math.MaxInt

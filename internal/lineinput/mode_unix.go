@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mode is a terminal that hands over each key, until it is closed.
+// Mode is a terminal that passes on each key, until it is closed.
 type Mode struct {
 	fd            int
 	before, after unix.Termios
 
-	continued chan os.Signal
+	continued chan os.Signal // gets SIGCONT
 	done      chan struct{}
 	wg        sync.WaitGroup
 }
 
-// Open has a terminal hand over each key as it is typed, and echo none. What it
-// does with keys such as Ctrl-C stays.
+// Open makes a terminal pass on each key as it is typed, without echo. Keys such
+// as Ctrl-C keep their meaning.
 func Open(terminal *os.File) (*Mode, error) {
 	fd := int(terminal.Fd())
 	before, err := unix.IoctlGetTermios(fd, getTermios)
@@ -35,7 +35,7 @@ func Open(terminal *os.File) (*Mode, error) {
 	if err := m.Resume(); err != nil {
 		return nil, err
 	}
-	// A shell sets its own mode while we are suspended.
+	// While the process is suspended, the shell sets a mode of its own.
 	signal.Notify(m.continued, unix.SIGCONT)
 	m.wg.Go(m.watch)
 	return m, nil
@@ -46,7 +46,7 @@ func (m *Mode) watch() {
 	for {
 		select {
 		case <-m.continued:
-			// Where it fails the terminal is gone, as the next read will tell.
+			// If this fails, the terminal is gone, and the next read fails too.
 			_ = m.Resume()
 		case <-m.done:
 			return
@@ -54,14 +54,14 @@ func (m *Mode) watch() {
 	}
 }
 
-// Suspend gives the terminal the mode that it had, for a program that reads it
-// for a while.
+// Suspend gives the terminal its earlier mode back, for another program that
+// uses it for a while.
 func (m *Mode) Suspend() error { return m.set(&m.before) }
 
-// Resume ends what Suspend began.
+// Resume sets the mode again after Suspend.
 func (m *Mode) Resume() error { return m.set(&m.after) }
 
-// Close gives the terminal the mode that it had.
+// Close gives the terminal its earlier mode back.
 func (m *Mode) Close() error {
 	signal.Stop(m.continued)
 	close(m.done)

@@ -11,8 +11,8 @@ import (
 	"github.com/x/pygent/internal/jsonwalk"
 )
 
-// answerItem is what is read of an item of an answer. Its fields are parts of
-// the item.
+// answerItem has the fields of an item of an answer that are read. They share
+// the item's memory.
 type answerItem struct {
 	kind, id, phase, callID json.RawMessage
 	name, arguments         json.RawMessage
@@ -38,7 +38,7 @@ func readItem(raw json.RawMessage) (*answerItem, error) {
 	return it, nil
 }
 
-// Finish returns the answer. The error is one of chatstream's.
+// Finish returns the answer. Its errors are those of package chatstream.
 func (a *Assembler) Finish() (*chatstream.Answer, error) {
 	if a.end == nil {
 		return nil, chatstream.ErrUnfinished
@@ -73,8 +73,8 @@ func (a *Assembler) Finish() (*chatstream.Answer, error) {
 	return ans, err
 }
 
-// output returns the items of the answer: those that came complete, else those
-// of the final response, else what the deltas made.
+// output returns the items of the answer: those that came complete, or else
+// those of the final response, or else what the deltas add up to.
 func (a *Assembler) output() ([]json.RawMessage, error) {
 	var items []json.RawMessage
 	complete := true
@@ -97,7 +97,8 @@ func (a *Assembler) output() ([]json.RawMessage, error) {
 	return items, nil
 }
 
-// whole returns the item complete, or as far as its deltas tell.
+// whole returns the complete item or, if it did not come, what its deltas add up
+// to.
 func (it *item) whole() (json.RawMessage, error) {
 	if it.done != nil {
 		return it.done, nil
@@ -134,8 +135,8 @@ func (it *answerItem) addTo(ans *chatstream.Answer, ids func(string) string) str
 	return ""
 }
 
-// argumentsOf returns the text of a call's arguments. Some servers give the
-// object itself where its text is due.
+// argumentsOf returns the arguments of a call as JSON text. Some servers send
+// the object itself instead of a string with its text.
 func argumentsOf(raw json.RawMessage) string {
 	if len(raw) > 0 && raw[0] == '{' {
 		return string(raw)
@@ -158,8 +159,8 @@ func textOf(content json.RawMessage) string {
 	return b.String()
 }
 
-// ids returns a function that gives a call its id, a new one where the
-// server gave none or one that was used.
+// ids returns a function that returns a call's id, or a new one if the server
+// sent none or one that is in use.
 func (a *Assembler) ids() func(id string) string {
 	used := map[string]bool{}
 	return func(id string) string {
@@ -171,7 +172,7 @@ func (a *Assembler) ids() func(id string) string {
 	}
 }
 
-// finishReason says why the answer ended, in the words of chat completions.
+// finishReason returns why the answer ended, as chat completions name it.
 func (a *Assembler) finishReason(ans *chatstream.Answer) string {
 	switch reason := a.end.incomplete; {
 	case reason == "max_output_tokens":
@@ -206,7 +207,7 @@ func usageOf(raw json.RawMessage) chatstream.Usage {
 	}
 }
 
-// count takes a number for a count of tokens where it can be one.
+// count returns a number as a count of tokens, or 0 if it cannot be one.
 func count(n float64) int64 {
 	const implausible = 1e12 // so that no sum of them overflows
 	if n >= 1 && n < implausible {

@@ -9,11 +9,11 @@ import (
 
 // Input turns chat messages into input items.
 type Input struct {
-	Model     string // as it is asked for
-	Reasoning bool   // send reasoning back to the model that wrote it
+	Model     string // as it is requested
+	Reasoning bool   // whether to send reasoning back to the model that wrote it
 }
 
-// chatMessage is what is read of a chat message.
+// chatMessage has the fields of a chat message that are read.
 type chatMessage struct {
 	Role       string
 	Content    json.RawMessage
@@ -84,8 +84,8 @@ type (
 	}
 )
 
-// Items returns the items of a message in chat JSON, joined by commas. Nothing
-// comes of an assistant message without text and calls.
+// Items returns the items of a message in chat JSON, joined by commas. An
+// assistant message without text and calls has none.
 func (in Input) Items(message []byte) ([]byte, error) {
 	var m chatMessage
 	if err := json.Unmarshal(message, &m); err != nil {
@@ -157,8 +157,8 @@ func contentOf(raw json.RawMessage) (any, error) {
 	return content, nil
 }
 
-// answer returns the items of an assistant message: those it came in where they
-// may go back, else its text and its calls.
+// answer returns the items of an assistant message: those that it came in if
+// they may be sent back, or else its text and its calls.
 func (in Input) answer(m *chatMessage) []any {
 	said := answerText(m)
 	if items, ok := in.replay(m, said); ok {
@@ -178,7 +178,7 @@ func newCall(id string, c chatCall) callItem {
 	return callItem{Type: typeCall, ID: id, CallID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments}
 }
 
-// answerText is the text of an assistant message; a refusal is text too.
+// answerText returns the text of an assistant message. A refusal counts as text.
 func answerText(m *chatMessage) string {
 	said := text(m.Content)
 	var parts []chatPart
@@ -195,8 +195,8 @@ func answerText(m *chatMessage) string {
 	return said
 }
 
-// replay returns the items that the message came in. It is false when they are
-// another model's, or the message is no longer the one that they made.
+// replay returns the items that the message came in. It returns false if they
+// are another model's, or if the message was changed since.
 func (in Input) replay(m *chatMessage, said string) ([]any, bool) {
 	var k kept
 	if !present(m.Kept) || json.Unmarshal(m.Kept, &k) != nil || k.Model != in.Model {
@@ -210,7 +210,7 @@ func (in Input) replay(m *chatMessage, said string) ([]any, bool) {
 			return nil, false
 		}
 		if !in.Reasoning {
-			item.ID = "" // a server that finds the id asks for the reasoning
+			item.ID = "" // the id makes a server look for the reasoning
 		}
 		switch item.Type {
 		case typeMessage:
@@ -230,7 +230,7 @@ func (in Input) replay(m *chatMessage, said string) ([]any, bool) {
 	return items, texts.ended() && len(calls) == 0
 }
 
-// splitter takes a chat message's text apart into those it was joined from.
+// splitter splits the text of a chat message into the texts that were joined.
 type splitter struct {
 	rest   string
 	texts  int
@@ -252,7 +252,7 @@ func (s *splitter) next(length int) string {
 	return next
 }
 
-// ended reports whether the lengths were those of the text.
+// ended reports whether the given lengths matched the whole text.
 func (s *splitter) ended() bool { return !s.failed && s.rest == "" }
 
 func replayText(item keptItem, said string) messageItem {

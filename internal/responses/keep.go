@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 )
 
-// Kept is the field of an assistant message that holds what only this API
-// understands. No other API must see it.
+// Kept is the field of an assistant message for what only this API understands.
+// It must not be sent to another API.
 const Kept = "openai_response"
 
 // kept is the value of that field.
 type kept struct {
-	Model string            `json:"model"` // as it was asked for
-	Items []json.RawMessage `json:"items"` // those that are a keptItem, and others as they came
+	Model string            `json:"model"` // as it was requested
+	Items []json.RawMessage `json:"items"` // each a keptItem, or an item as it came
 }
 
 // keptItem stands for an item whose content is in the chat message.
@@ -25,11 +25,11 @@ type keptItem struct {
 // keeper collects what to keep of an answer.
 type keeper struct {
 	items []any
-	worth bool // there is more in it than the chat message says
-	ids   bool // the items may be called by their ids
+	worth bool // whether the items say more than the chat message does
+	ids   bool // whether the items may be sent back with their ids
 }
 
-// add takes the next item of the answer.
+// add adds the next item of the answer.
 func (k *keeper) add(it *answerItem, raw json.RawMessage) {
 	switch kind := text(it.kind); kind {
 	case typeMessage:
@@ -42,7 +42,7 @@ func (k *keeper) add(it *answerItem, raw json.RawMessage) {
 	case typeReasoning:
 		item := it.reasoning()
 		if item == nil {
-			k.ids = false // a server that finds the id of what followed asks for the reasoning
+			k.ids = false // the id of a later item makes a server look for the reasoning
 			return
 		}
 		k.items, k.worth = append(k.items, item), true
@@ -76,9 +76,10 @@ func (k *keeper) extra(model string) (map[string]json.RawMessage, error) {
 	return map[string]json.RawMessage{Kept: raw}, nil
 }
 
-// reasoning returns the item as it may go back: with its encrypted content, or
-// where a server gave it open, with that. Without either it is nil: the server
-// would look for it among what it has stored, and it stores nothing.
+// reasoning returns a reasoning item as it may be sent back: with its encrypted
+// content or, if the server sent it readable, with that. Without either it
+// returns nil. The server would look for the content in what it has stored, and
+// it is told to store nothing.
 func (it *answerItem) reasoning() map[string]json.RawMessage {
 	item := map[string]json.RawMessage{"type": it.kind, "summary": json.RawMessage("[]")}
 	if present(it.id) {

@@ -11,13 +11,13 @@ import (
 	"github.com/x/pygent/internal/responses"
 )
 
-// times returns a list of n times the same.
+// times returns a list of n copies of an element.
 func times(n int, element string) string {
 	return strings.TrimSuffix(strings.Repeat(element+",", n), ",")
 }
 
-// Each case meets one limit and no other: it says which event, counted from 0,
-// is the first that is refused.
+// Each case reaches one limit and no other. It says which event, counted from 0,
+// is the first to be refused.
 func TestEachLimitHolds(t *testing.T) {
 	text := strings.Repeat("x", 1<<20)
 	piece := func(kind string) func(int) string {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// MaxTokens is the API's limit of the tokens of one answer.
+// MaxTokens is the API's parameter for the limit of tokens of one answer.
 const MaxTokens = "max_output_tokens"
 
 // onlyInChat are parameters of chat completions without a counterpart.
@@ -16,13 +16,13 @@ var onlyInChat = []string{
 	"n", "prediction", "presence_penalty", "seed", "stop", "web_search_options",
 }
 
-// notOurs are parameters of the Responses API that would take the conversation
-// out of the hands of the one who keeps it.
+// notOurs are parameters of the Responses API that conflict with keeping the
+// conversation on this side.
 var notOurs = []string{"background", "conversation", "input", "previous_response_id", "prompt"}
 
-// Params returns the parameters of the Responses API that say what those of
-// chat completions do. Names that chat completions do not have are taken for
-// the API's own. The error names a parameter that cannot be sent.
+// Params translates parameters of chat completions into those of the Responses
+// API. It passes on names that chat completions do not have. The error names a
+// parameter that cannot be sent.
 func Params(chat map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	p := maps.Clone(chat)
 	if p == nil {
@@ -54,7 +54,7 @@ func Params(chat map[string]json.RawMessage) (map[string]json.RawMessage, error)
 	return p, nil
 }
 
-// rename moves a parameter, unless the other is given as well.
+// rename renames a parameter. If the new name is given too, that one wins.
 func rename(p map[string]json.RawMessage, from, to string) {
 	raw, ok := p[from]
 	if !ok {
@@ -66,7 +66,8 @@ func rename(p map[string]json.RawMessage, from, to string) {
 	}
 }
 
-// nest moves a parameter into a field of an object, unless that is given too.
+// nest moves a parameter into a field of an object. If the field is given too,
+// that one wins.
 func nest(p map[string]json.RawMessage, from, object, field string) error {
 	raw, ok := p[from]
 	delete(p, from)
@@ -105,7 +106,7 @@ func flatten(raw json.RawMessage, kind string) json.RawMessage {
 	return flat
 }
 
-// without takes a field out of an object, and returns nil when none is left.
+// without removes a field from an object, and returns nil if none is left.
 func without(raw json.RawMessage, field string) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
@@ -128,9 +129,9 @@ type Tool struct {
 	Parameters        json.RawMessage
 }
 
-// MarshalJSON encodes the tool. The API takes a schema for strict unless that
-// is denied, and refuses ordinary schemas then; and its schema of tools
-// requires parameters, also of one without arguments.
+// MarshalJSON encodes the tool. It sets strict to false, because the API's
+// default is true and refuses ordinary schemas. A tool without arguments gets an
+// empty schema, because the API requires parameters.
 func (t Tool) MarshalJSON() ([]byte, error) {
 	if len(t.Parameters) == 0 {
 		t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)

@@ -1,16 +1,16 @@
 // Package responses translates between the chat format, in which conversations
-// are kept, and OpenAI's Responses API. It is pure: it turns messages into
+// are kept, and OpenAI's Responses API. It does no I/O: it turns messages into
 // input items, parameters into parameters, and the events of an answer into a
 // [chatstream.Answer].
 //
 // The two formats differ in what an answer is. In chat it is one message; here
-// it is a list of items: reasoning, pieces of text, calls. What the chat
-// message cannot say is kept beside it in the field [Kept]: the reasoning, in
+// it is a list of items: reasoning, pieces of text, calls. The field [Kept] of
+// the chat message keeps what the rest of it cannot express: the reasoning, in
 // the encrypted form that only the server reads, and the ids and order of the
-// items. A model that gets its reasoning back goes on where it was. It is sent
-// back only to the model that wrote it, and only with a message that nobody
-// changed meanwhile: a server checks that reasoning and what followed it belong
-// together.
+// items. A model that gets its reasoning back continues its thoughts. The
+// reasoning is sent back only to the model that wrote it, and only if nobody has
+// changed the message, since a server checks that reasoning and what followed it
+// belong together.
 package responses
 
 import (
@@ -55,8 +55,7 @@ func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && string(raw) != "null"
 }
 
-// empty reports whether raw says nothing: it is absent, null, or an empty list,
-// object or string.
+// empty reports whether raw is absent, null, or an empty list, object or string.
 func empty(raw json.RawMessage) bool {
 	switch raw = bytes.TrimSpace(raw); string(raw) {
 	case "", "null", "[]", "{}", `""`:

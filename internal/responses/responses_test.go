@@ -270,8 +270,8 @@ func TestErrorsOfAStream(t *testing.T) {
 	require.ErrorIs(t, err, chatstream.ErrUnfinished)
 }
 
-// replayed returns the items of the message that an answer of these items made,
-// after change, for the model.
+// replayed makes a message of an answer with the given items, applies change to
+// it, and returns the items that the model gets back.
 func replayed(t *testing.T, in responses.Input, change func(map[string]any), output ...string) string {
 	t.Helper()
 	events := []string{created}

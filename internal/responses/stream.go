@@ -14,7 +14,7 @@ import (
 // Limits of one answer, far beyond what models write.
 const (
 	maxText   = 16 << 20 // bytes of all deltas, and of all reasoning
-	maxWhole  = 16 << 20 // bytes of all items, announced and complete
+	maxWhole  = 16 << 20 // bytes of all items, both when they begin and when they are complete
 	maxItems  = 1024
 	maxValues = 100_000 // of all items
 	maxFields = 256     // of one item
@@ -23,53 +23,53 @@ const (
 // Assembler builds one answer from the events of a stream, or from one whole
 // response. Its rules:
 //
-//   - An answer is complete when the response that ends it came; a stream that
-//     ends without one is broken.
-//   - The content of a complete item counts, not that of its deltas, which are
-//     for people, and for servers that send nothing else. Where no deltas came
-//     either, that of a part that is complete does.
-//   - The items stand in the order of their indexes. Some servers number them
-//     all alike, or not at all: one that is complete gives way to no other.
-//   - The server is not trusted: what is kept is bounded, and nothing is built
-//     of the rest.
-//   - Events of unknown types, and of items without a counterpart in chat, say
-//     nothing to people; the items are kept and go back as they came.
+//   - An answer is complete when the response that ends it has come. A stream
+//     that ends without one is broken.
+//   - The content of a complete item counts. Its deltas are for people, and
+//     count only if the server sends nothing else. If it sends no deltas either,
+//     the text of a complete part counts.
+//   - The items are in the order of their indexes. Some servers give all the
+//     same index, or none, so a complete item is never replaced by another one.
+//   - The server is not trusted, so everything that is kept is bounded.
+//   - Events of unknown types, and of items without a counterpart in chat, are
+//     not shown to people. The items are kept and sent back as they came.
 //
 // The zero value is ready. It is not safe for concurrent use.
 type Assembler struct {
-	// Model is the name by which the model was asked for.
+	// Model is the name by which the model was requested.
 	Model string
 	// TakenID, if set, reports ids that no call of this answer may have.
 	TakenID func(id string) bool
 
 	items     []*item
 	head, end *response // the first and the last response seen
-	texts     int       // message items that began to speak
-	reasoning bool      // a piece of reasoning was handed out
+	texts     int       // message items that have text
+	reasoning bool      // whether a piece of reasoning was returned
 	text      int       // bytes of deltas
 	whole     int       // bytes of items
-	values    int       // of items
+	values    int       // JSON values in items
 	thought   int       // bytes of reasoning
-	worked    int       // bytes of what deltas of unknown types say
+	worked    int       // bytes of deltas of unknown types
 }
 
-// item is an output item on its way.
+// item is an output item that is being received.
 type item struct {
-	index int // in the output, -1 where no event said it
+	index int // in the output, or -1 if no event told it
 	id    string
 	kind  string
-	began json.RawMessage // as it was announced
+	began json.RawMessage // as it was when it began
 	done  json.RawMessage // complete
 	delta strings.Builder // the text or the arguments so far
 }
 
-// event holds parts of the data that it was read from.
+// event has the fields of an event that are read. They share the memory of its
+// data.
 type event struct {
 	kind, object    json.RawMessage
 	response, item  json.RawMessage
 	index, itemID   json.RawMessage
 	delta, err      json.RawMessage
-	text, arguments json.RawMessage // of a part that is complete
+	text, arguments json.RawMessage // of a complete part
 	refusal         json.RawMessage
 }
 
@@ -96,10 +96,10 @@ func readEvent(data []byte) (e event, err error) {
 // response is what is kept of a response.
 type response struct {
 	id, model, status string
-	incomplete        string // why
+	incomplete        string // why it is, or empty
 	output            []json.RawMessage
 	usage             chatstream.Usage
-	err               json.RawMessage // a part of the data that it was read from
+	err               json.RawMessage // shares the memory of the response's data
 }
 
 func readResponse(data json.RawMessage) (*response, error) {
@@ -162,9 +162,9 @@ func field(object json.RawMessage, name string) (found json.RawMessage) {
 	return found
 }
 
-// Add takes one event of a stream, or a whole response. The bytes are not kept.
-// The error is a [*chatstream.ServerError], or one of that package's; the
-// assembler is of no use after one.
+// Add adds one event of a stream, or a whole response. It does not keep data.
+// The error is a [*chatstream.ServerError] or another one of that package. The
+// assembler must not be used after an error.
 func (a *Assembler) Add(data []byte) (chatstream.Delta, error) {
 	e, err := readEvent(data)
 	if err != nil {
@@ -189,7 +189,7 @@ func (a *Assembler) Add(data []byte) (chatstream.Delta, error) {
 	}
 }
 
-// addPiece takes a piece of an item.
+// addPiece adds a piece of an item.
 func (a *Assembler) addPiece(kind string, e *event) (chatstream.Delta, error) {
 	switch kind {
 	case "response.output_text.delta", "response.refusal.delta":
@@ -213,13 +213,13 @@ func (a *Assembler) addPiece(kind string, e *event) (chatstream.Delta, error) {
 		if a.reasoning {
 			return chatstream.Delta{Reasoning: betweenTexts}, nil
 		}
-	default: // of a tool that runs at the server: nothing to keep
+	default: // a tool runs at the server: there is nothing to keep
 		a.worked += len(text(e.delta))
 	}
 	return chatstream.Delta{}, nil
 }
 
-// addWhole takes what is no event: a response in one piece, or an error.
+// addWhole adds data that is not an event: a response in one piece, or an error.
 func (a *Assembler) addWhole(e *event, data []byte) error {
 	if text(e.object) == "response" {
 		return a.finish(data)
@@ -240,7 +240,7 @@ func (a *Assembler) begin(raw json.RawMessage) (err error) {
 	return err
 }
 
-// finish takes the response that ends an answer.
+// finish adds the response that ends an answer.
 func (a *Assembler) finish(raw json.RawMessage) error {
 	r, err := readResponse(raw)
 	switch {
@@ -261,8 +261,8 @@ func (a *Assembler) finish(raw json.RawMessage) error {
 	return nil
 }
 
-// itemFor returns the item that an event is about, a new one of the given kind
-// if there is none.
+// itemFor returns the item that an event is about. If there is none, it adds one
+// of the given kind.
 func (a *Assembler) itemFor(e *event, kind string) *item {
 	id, index := text(e.itemID), -1
 	if json.Unmarshal(e.index, &index) != nil {
@@ -272,7 +272,7 @@ func (a *Assembler) itemFor(e *event, kind string) *item {
 		switch {
 		case index >= 0 && it.index == index, index < 0 && it.id == id:
 			return it
-		case index >= 0 && it.index < 0 && id != "" && it.id == id: // which begins to be counted
+		case index >= 0 && it.index < 0 && id != "" && it.id == id: // only now its index is known
 			it.index = index
 			return it
 		}
@@ -280,7 +280,7 @@ func (a *Assembler) itemFor(e *event, kind string) *item {
 	return a.newItem(index, id, kind)
 }
 
-// newItem returns nil when there are too many.
+// newItem adds an item, or returns nil if there are too many.
 func (a *Assembler) newItem(index int, id, kind string) *item {
 	if len(a.items) >= maxItems {
 		return nil
@@ -290,7 +290,7 @@ func (a *Assembler) newItem(index int, id, kind string) *item {
 	return it
 }
 
-// addItem takes an item that begins or is complete.
+// addItem adds an item that begins or is complete.
 func (a *Assembler) addItem(e *event, done bool) (chatstream.Delta, error) {
 	if !present(e.item) {
 		return chatstream.Delta{}, nil
@@ -325,7 +325,8 @@ func (a *Assembler) addItem(e *event, done bool) (chatstream.Delta, error) {
 	return a.speak(it, messageText(raw))
 }
 
-// payFor counts an item that is kept.
+// payFor counts an item that is kept, and returns an error if there are too many
+// bytes or values.
 func (a *Assembler) payFor(item json.RawMessage) error {
 	a.whole += len(item)
 	a.values += jsonwalk.Values(item)
@@ -335,12 +336,12 @@ func (a *Assembler) payFor(item json.RawMessage) error {
 	return nil
 }
 
-// addText takes a piece of a message's text.
+// addText adds a piece of a message's text.
 func (a *Assembler) addText(e *event) (chatstream.Delta, error) {
 	return a.speak(a.itemFor(e, typeMessage), text(e.delta))
 }
 
-// speak adds text to a message and returns it as people read it.
+// speak adds text to a message and returns it as a delta for people.
 func (a *Assembler) speak(it *item, piece string) (chatstream.Delta, error) {
 	first := it != nil && it.delta.Len() == 0
 	if err := a.addDelta(it, piece); err != nil || piece == "" {
@@ -363,7 +364,7 @@ func (a *Assembler) addDelta(it *item, piece string) error {
 	return bounded(a.text)
 }
 
-// bounded refuses what is longer than texts are.
+// bounded returns an error if a text of this length is too long.
 func bounded(length int) error {
 	if length > maxText {
 		return fmt.Errorf("%w: more than %d MiB", chatstream.ErrTooLarge, maxText>>20)
@@ -374,8 +375,8 @@ func bounded(length int) error {
 // Finished reports whether the answer is complete.
 func (a *Assembler) Finished() bool { return a.end != nil }
 
-// Progress counts the bytes of content, reasoning and items so far. It grows
-// with each piece of data, and not with events that say nothing.
+// Progress returns the number of bytes of content, reasoning and items so far.
+// It grows with each piece of data, but not with events that carry none.
 func (a *Assembler) Progress() int {
 	n := a.text + a.whole + a.thought + a.worked
 	if a.Finished() {

@@ -1,9 +1,10 @@
-// Package screen is the only way to the terminal. What models, tools, servers,
-// engines and file names say may hold escape sequences, which move the cursor,
-// rename the window or answer questions in the user's stead. So every text goes
-// through a [Screen], which makes them visible, and a test sees to it that
-// nothing else in this module writes to standard output or standard error. What
-// we ourselves want of a terminal is one of a few constants, a [Control].
+// Package screen is the only way to the terminal. Text from models, tools,
+// servers and engines, and even file names, may contain escape sequences, which
+// move the cursor, rename the window or answer questions in the user's place. So
+// every text goes through a [Screen], which makes them visible, and a test
+// checks that nothing else in this module writes to standard output or standard
+// error. The control sequences that the module itself sends to a terminal are a
+// few constants of type [Control].
 package screen
 
 import (
@@ -15,24 +16,24 @@ import (
 	"golang.org/x/term"
 )
 
-// Control is something that we have a terminal do.
+// Control is a control sequence for a terminal.
 type Control string
 
-// All that is ever written to a terminal beside visible text.
+// All that is ever written to a terminal besides visible text.
 const (
-	Erase    Control = "\b \b"       // takes back a column of the line
-	PasteOn  Control = "\x1b[?2004h" // has the terminal mark what is pasted
-	PasteOff Control = "\x1b[?2004l"
+	Erase    Control = "\b \b"       // erases one column of the line
+	PasteOn  Control = "\x1b[?2004h" // makes the terminal mark pasted text
+	PasteOff Control = "\x1b[?2004l" // ends PasteOn
 )
 
 // Screen writes text for people. It is safe for concurrent use.
 type Screen struct {
 	mu      sync.Mutex
 	w       io.Writer
-	pending []byte // the begin of a character, or of a line end, that the next Write may complete
+	pending []byte // the beginning of a character, or of a line end, that the next Write may complete
 }
 
-// New returns a screen over a writer.
+// New returns a screen that writes to w, or w itself if that is a screen.
 func New(w io.Writer) *Screen {
 	if s, ok := w.(*Screen); ok {
 		return s
@@ -46,8 +47,9 @@ func Stdout() *Screen { return New(os.Stdout) }
 // Stderr returns standard error as a screen.
 func Stderr() *Screen { return New(os.Stderr) }
 
-// Answers returns standard output for what a program may read: a screen where
-// it is a terminal, and else the file itself, which gets every byte as it is.
+// Answers returns standard output for results that a program may read. It is a
+// screen on a terminal, and otherwise the file itself, which gets every byte as
+// it is.
 func Answers() io.Writer {
 	if s := Stdout(); s.Terminal() {
 		return s
@@ -55,8 +57,8 @@ func Answers() io.Writer {
 	return os.Stdout
 }
 
-// Write writes a text visibly. A character that is not complete yet is kept for
-// the next Write.
+// Write writes text with control characters made visible. It keeps an incomplete
+// character at the end for the next Write.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +71,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Control has the terminal do something. Where there is none, nothing is
-// written.
+// Control sends a control sequence to the terminal. It writes nothing if the
+// screen is not on a terminal.
 func (s *Screen) Control(c Control) error {
 	if !s.Terminal() {
 		return nil
@@ -81,14 +83,15 @@ func (s *Screen) Control(c Control) error {
 	return err
 }
 
-// Terminal reports whether a person sees what is written.
+// Terminal reports whether the screen writes to a terminal, where a person sees
+// the text.
 func (s *Screen) Terminal() bool {
 	file, ok := s.w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Size returns how many columns and rows are seen at once: those of a small
-// terminal where it is not known.
+// Size returns the number of columns and rows of the terminal. If they are not
+// known, they are 80 and 24.
 func (s *Screen) Size() (columns, rows int) {
 	if file, ok := s.w.(*os.File); ok {
 		if columns, rows, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 && rows > 0 {
@@ -98,8 +101,8 @@ func (s *Screen) Size() (columns, rows int) {
 	return 80, 24
 }
 
-// incomplete returns how many bytes at the end of a text may belong to a
-// character or a line end that goes on.
+// incomplete returns how many bytes at the end of a text may be the beginning of
+// a character or of a line end.
 func incomplete(text []byte) int {
 	if n := len(text); n > 0 && text[n-1] == '\r' {
 		return 1

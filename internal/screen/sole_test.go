@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// elsewhere are the directories whose programs write to no user's terminal, or
-// are not part of the library and its command.
+// elsewhere are the directories that the test leaves out: their programs do not
+// write to a user's terminal, or are no part of the library and its command.
 var elsewhere = []string{
 	"internal/screen",              // this
 	"internal/guest/cmd",           // runs in the container
@@ -24,9 +24,8 @@ var elsewhere = []string{
 	"bench", "scripts", "e2e", "examples", "testdata", ".git", ".ci",
 }
 
-// TestNothingElseWritesToTheTerminal holds the package's promise: in the library
-// and its command only this package names the standard streams, or calls what
-// writes to them by itself.
+// In the library and its command, only this package may name the standard
+// streams or call functions that write to them.
 func TestNothingElseWritesToTheTerminal(t *testing.T) {
 	top := filepath.Join("..", "..")
 	var read int

@@ -7,16 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Visible returns a text that cannot drive a terminal: control characters
-// become their pictures, those that have none become their numbers, and so do
-// characters that reorder the text around them. Line ends and tabs stay.
+// Visible returns a text that cannot control a terminal. It replaces control
+// characters by their Unicode pictures. Those without a picture, and characters
+// that reorder the text around them, become their code points. Line ends and
+// tabs stay.
 func Visible(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	if strings.IndexFunc(s, drives) < 0 && utf8.ValidString(s) {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s { // of a byte that is not UTF-8 it makes U+FFFD
+	for _, r := range s { // a byte that is not UTF-8 becomes U+FFFD
 		if drives(r) {
 			b.WriteString(picture(r))
 		} else {
@@ -26,10 +27,10 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// Exact returns a text in which nothing is hidden from a person who has to
-// judge it. Beside what [Visible] shows, these are tabs, spaces other than the
-// plain one, characters without a shape of their own, and bytes that are not
-// UTF-8. Line ends stay; carriage returns are shown.
+// Exact returns a text in which nothing is hidden from a person who has to judge
+// it. Besides what [Visible] replaces, it replaces tabs, spaces other than the
+// plain one, characters that have no shape of their own, and bytes that are not
+// UTF-8. Line feeds stay, but carriage returns are replaced.
 func Exact(s string) string {
 	var b strings.Builder
 	marks := 0 // how many accents in a row
@@ -53,13 +54,13 @@ func Exact(s string) string {
 	return b.String()
 }
 
-// mostMarks is how many accents Exact leaves on one character: a pile of them
-// covers the lines around it.
+// mostMarks is how many accents Exact leaves on one character. A pile of them
+// would cover the lines around it.
 const mostMarks = 2
 
-// EscapeJSON returns a JSON text that means the same and cannot drive a
-// terminal: encoding/json leaves DEL, the C1 controls and what reorders text
-// as they are.
+// EscapeJSON returns an equivalent JSON text that cannot control a terminal.
+// encoding/json does not escape DEL, the C1 controls and the characters that
+// reorder text.
 func EscapeJSON(text []byte) []byte {
 	s := string(text)
 	if strings.IndexFunc(s, drives) < 0 {
@@ -76,8 +77,8 @@ func EscapeJSON(text []byte) []byte {
 	return out
 }
 
-// drives reports whether a terminal may do something with a character other
-// than to show it.
+// drives reports whether a character may make a terminal do anything but show
+// it.
 func drives(r rune) bool {
 	if r < utf8.RuneSelf {
 		return (r < ' ' || r == 0x7f) && r != '\n' && r != '\t'
@@ -85,14 +86,15 @@ func drives(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }
 
-// hides reports whether a character is not seen for what it is.
+// hides reports whether a reader may overlook a character or take it for another
+// one.
 func hides(r rune) bool {
 	return r == '\t' || r == '\u2800' || unicode.Is(unicode.Zs, r) ||
 		unicode.In(r, unicode.Cf, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) ||
 		!unicode.IsGraphic(r)
 }
 
-// picture is what is shown instead of a character.
+// picture returns what is shown instead of a character.
 func picture(r rune) string {
 	switch {
 	case r < ' ':

@@ -10,8 +10,8 @@ import (
 	"github.com/x/pygent/internal/spelling"
 )
 
-// readEnvironment applies the variables that no override replaces. What adds up,
-// such as bans, is never replaced.
+// readEnvironment applies the variables that no override replaces. Settings that
+// add up, such as bans, are never replaced.
 func (s *Set) readEnvironment() {
 	s.warnOfUnknownVariables()
 	for i := range s.settings {
@@ -28,8 +28,8 @@ func (s *Set) readEnvironment() {
 	}
 }
 
-// warnOfUnknownVariables warns of variables that are named like settings and are
-// none. Those named OPENAI_… may be meant for other programs.
+// warnOfUnknownVariables warns of variables that are named PYGENT_… and are no
+// settings. It does not warn of OPENAI_…, which may be for other programs.
 func (s *Set) warnOfUnknownVariables() {
 	if s.sources.Environ == nil {
 		return
@@ -40,7 +40,7 @@ func (s *Set) warnOfUnknownVariables() {
 		if value == "" || !strings.HasPrefix(upper, "PYGENT_") || s.isVariable(name) {
 			continue
 		}
-		// Windows does not tell case: then the variable has its effect.
+		// Windows ignores case, so there the variable does have an effect.
 		if found, ok := s.sources.Lookup(upper); ok && found == value && s.isVariable(upper) {
 			continue
 		}
@@ -48,9 +48,9 @@ func (s *Set) warnOfUnknownVariables() {
 	}
 }
 
-// readOverrides applies "-e NAME=value": first the settings, in their own order,
-// so that of two variables for one setting the same wins as in the environment;
-// then what is meant for commands.
+// readOverrides applies each "-e NAME=value". The settings come first, in the
+// order of the set, so that of two variables for one field the same one wins as
+// in the environment. The others are variables for commands.
 func (s *Set) readOverrides() {
 	for i := range s.settings {
 		one := &s.settings[i]
@@ -71,7 +71,7 @@ func (s *Set) readOverrides() {
 	}
 }
 
-// setVariable applies one setting given as text. Empty text says nothing.
+// setVariable applies one setting given as text. Empty text counts as not set.
 func (s *Set) setVariable(source string, one *Setting, value string) {
 	if value == "" {
 		return
@@ -82,9 +82,9 @@ func (s *Set) setVariable(source string, one *Setting, value string) {
 	}
 }
 
-// checkEnvName refuses what cannot be the name of a command's variable: names
-// a shell would not take, and those of our own settings, which commands must
-// not see.
+// checkEnvName refuses names that a command's variable cannot have: those that a
+// shell does not accept, and those of pygent's settings, which commands must not
+// see.
 func (s *Set) checkEnvName(name string) error {
 	switch {
 	case !isEnvName(name):
@@ -100,8 +100,8 @@ func (s *Set) isVariable(name string) bool {
 	return slices.ContainsFunc(s.settings, func(one Setting) bool { return one.Env == name && name != "" })
 }
 
-// unknownVariable is the error for a variable that is named like ours, with
-// the one that was perhaps meant.
+// unknownVariable returns the error for a variable that is named like a setting.
+// It suggests the name that may have been meant.
 func (s *Set) unknownVariable(name string) error {
 	names := make([]string, len(s.settings))
 	for i, one := range s.settings {
@@ -113,8 +113,8 @@ func (s *Set) unknownVariable(name string) error {
 	return errors.New("no such setting; names in OPENAI_ and PYGENT_ are pygent's own, and never passed to commands")
 }
 
-// isOurs reports whether a variable is named like our settings. Case counts
-// for little: some systems do not tell the difference.
+// isOurs reports whether a variable is named like a setting. It ignores case, as
+// some systems do.
 func isOurs(name string) bool {
 	upper := strings.ToUpper(name)
 	return strings.HasPrefix(upper, "OPENAI_") || strings.HasPrefix(upper, "PYGENT_")

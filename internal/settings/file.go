@@ -28,8 +28,8 @@ func (s *Set) readOptionalFile(path string, t trust) {
 	}
 }
 
-// readFile applies a file to the settings, or notes what is wrong with it. It
-// returns the settings that the file has, with their keys.
+// readFile applies a file to the settings and records its faults. It returns the
+// settings that the file has, with their keys.
 func (s *Set) readFile(path string, t trust) map[*Setting]string {
 	data, err := readRegular(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Set) readFile(path string, t trust) map[*Setting]string {
 	return f.seen
 }
 
-// readRegular reads a regular file of bounded size: what a stranger's project
-// holds may be a pipe, or endless.
+// readRegular reads a regular file of bounded size. A file in the project of a
+// stranger may be a pipe, or endless.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -58,7 +58,7 @@ func readRegular(path string) ([]byte, error) {
 		return nil, patherr.Cause(err)
 	}
 	defer f.Close()
-	// It may have become something else since.
+	// The file may have been replaced since.
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}
@@ -81,7 +81,7 @@ type file struct {
 
 	at      positions
 	seen    map[*Setting]string // the settings that the file has, with their keys
-	refused []string            // keys that the file is not trusted with
+	refused []string            // keys that the file may not set
 	faults  []*Fault
 }
 
@@ -97,7 +97,7 @@ func (f *file) apply() {
 	f.tellRefused()
 }
 
-// syntaxFault notes the one error that the TOML decoder stops at.
+// syntaxFault adds the one error at which the TOML decoder stopped.
 func (f *file) syntaxFault(err error) {
 	bad := &Fault{Source: f.path, Err: err}
 	if d := (*toml.DecodeError)(nil); errors.As(err, &d) {
@@ -144,7 +144,7 @@ func (f *file) setting(s *Setting, key string, value any) {
 	}
 }
 
-// fault notes an error at the place of key, or of the part of its value that
+// fault adds an error at the position of key, or of the part of its value that
 // the error is about.
 func (f *file) fault(key string, err error) {
 	if bad := (*valueError)(nil); errors.As(err, &bad) {
@@ -152,8 +152,8 @@ func (f *file) fault(key string, err error) {
 			key += bad.path
 		}
 		if f.set.withKey(bad.field) != nil {
-			// Below an [[array of tables]] a key belongs to its last table,
-			// which nobody means who writes a setting there.
+			// Below an [[array of tables]] a key belongs to its last table.
+			// Whoever writes a setting there does not mean that.
 			err = errors.New("is a setting that the [table] above it swallows here; move it above the first [table] of the file")
 		}
 	}
@@ -169,8 +169,8 @@ func (f *file) sortedFaults() []*Fault {
 	return f.faults
 }
 
-// unknownKey is the error for a key that is no setting, with the one that was
-// perhaps meant.
+// unknownKey returns the error for a key that is no setting. It suggests the key
+// that may have been meant.
 func (s *Set) unknownKey(key string, top bool) error {
 	var keys []string
 	for _, one := range s.settings {
@@ -193,7 +193,8 @@ func (s *Set) unknownKey(key string, top bool) error {
 	return errors.New("unknown key in this table; examples/sample_config.toml shows them all")
 }
 
-// inAnotherTable returns the key whose last part is that of key, or nearly so.
+// inAnotherTable returns the one of keys whose last part is the same as that of
+// key, or nearly so, and "" if there is none.
 func inAnotherTable(key string, keys []string) string {
 	byName := make(map[string]string)
 	for _, k := range slices.Backward(keys) {

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Limit makes a value one that a project's file can lower and never raise.
-// inForce is what holds without that file, defaults included. What is not positive
-// is no limit: see [OrNone].
-// It is read when [Set.Lower] is called.
+// Limit returns a value that a project's file can lower but never raise. inForce
+// is the limit that holds without that file, defaults included; [Set.Lower]
+// reads it. Zero or less means that there is no limit: see [OrNone].
 func Limit[T int | int64 | time.Duration](value *Var[T], inForce *T) Value {
 	return &limited[T]{Var: value, inForce: inForce}
 }
 
-// OrNone makes of a value one that may also be "none", for which it is none.
+// OrNone returns a value that also accepts "none", and is set to none then.
 func OrNone[T int | int64 | time.Duration](value *Var[T], none T) *Var[T] {
 	return &Var[T]{value.at, func(v any) (T, error) {
 		if v == "none" || v == Text("none") {
@@ -40,12 +39,13 @@ type limit interface {
 
 // asked is the value of a limit that a project's file asks for.
 type asked interface {
-	// tooHigh returns a warning if the value is above the limit in force.
+	// tooHigh returns a warning if the value is above the limit in force, and ""
+	// if it is not.
 	tooHigh(where string) string
 	apply()
 }
 
-// askedLimit is what a project's file says of a limit.
+// askedLimit is a limit that a project's file asks for.
 type askedLimit struct {
 	asked
 	setting *Setting
@@ -73,10 +73,10 @@ func (a *askedValue[T]) tooHigh(where string) string {
 
 func (a *askedValue[T]) apply() { *a.limit.at = a.value }
 
-// Lower applies the limits of a project's file, which is perhaps a stranger's:
-// those that are lower than the user's, or than the defaults where the user set
-// none. What the user set in a place that goes before the project's file holds
-// as it is.
+// Lower applies the limits of a project's file, which a stranger may have
+// written. It warns of a limit above the one in force, which is the user's or
+// the default, and ignores it. A limit that the user set in a source above the
+// project's file stays as it is.
 func (s *Set) Lower() {
 	for _, one := range s.asked {
 		if warning := one.tooHigh(one.where); warning != "" {

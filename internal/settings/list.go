@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// Names binds a list of strings that a variable divides by commas.
+// Names binds a list of strings. A variable separates them by commas.
 func Names(at *[]string) *Var[[]string] { return &Var[[]string]{at, asNames} }
 
-// NamesOrNone is Names where "none" is an empty list. Nil is nothing said.
+// NamesOrNone is Names, but "none" is an empty list. The list stays nil if no
+// source sets it.
 func NamesOrNone(at *[]string) *Var[[]string] {
 	return &Var[[]string]{at, func(v any) ([]string, error) {
 		if v == "none" || v == Text("none") {
@@ -18,19 +19,19 @@ func NamesOrNone(at *[]string) *Var[[]string] {
 	}}
 }
 
-// EachName calls a function with each of a list of strings that a variable
-// divides by commas, and ends at the first error.
+// EachName calls a function with each string of a list, up to the first error. A
+// variable separates the strings by commas.
 func EachName(f func(name string) error) Func { return each(asNames, f) }
 
-// AddNames binds a list to which each source adds what is not on it yet. A
-// variable divides it by commas.
+// AddNames binds a list of strings to which each source adds those that are not
+// on it yet. A variable separates them by commas.
 func AddNames(at *[]string) Func { return each(asNames, addTo(at)) }
 
-// AddBans is AddNames for a list that a variable divides by commas or like PATH:
-// a list that was taken for one name would ban nothing.
+// AddBans is AddNames, but a variable may separate the strings by commas or as
+// in PATH. If a list were taken for one name, it would ban nothing.
 func AddBans(at *[]string) Func { return each(asBans, addTo(at)) }
 
-// Paths binds a list of paths that a variable divides like PATH. "~/" is the
+// Paths binds a list of paths. A variable separates them as in PATH. "~/" is the
 // user's home.
 func Paths(at *[]string) Value { return &paths{Var: &Var[[]string]{at, asPaths}} }
 
@@ -42,7 +43,7 @@ func (p *paths) expandHome(home string) {
 	}
 }
 
-// each makes a value of a parser for lists and of a function for their items.
+// each returns a value that parses a list and calls a function with each item.
 func each(parse func(any) ([]string, error), f func(string) error) Func {
 	return func(given any) error {
 		list, err := parse(given)
@@ -58,7 +59,7 @@ func each(parse func(any) ([]string, error), f func(string) error) Func {
 	}
 }
 
-// addTo returns a function that adds to a list what is not on it yet.
+// addTo returns a function that adds a string to a list unless it is on it.
 func addTo(at *[]string) func(string) error {
 	return func(one string) error {
 		if !slices.Contains(*at, one) {
@@ -72,7 +73,7 @@ func asPaths(v any) ([]string, error) { return asList(v, separator) }
 func asNames(v any) ([]string, error) { return asList(v, ',') }
 func asBans(v any) ([]string, error)  { return asList(v, ',', separator) }
 
-// asList takes an array of strings, or one string for an array of one.
+// asList reads an array of strings. One string is an array of one.
 func asList(v any, separators ...rune) ([]string, error) {
 	switch v := v.(type) {
 	case Text:
@@ -93,7 +94,7 @@ func asList(v any, separators ...rune) ([]string, error) {
 	return nil, Want("an array of strings", v)
 }
 
-// split divides text at any of the separators and drops what is empty. The
+// split divides text at any of the separators and leaves out empty parts. The
 // result is never nil.
 func split(s string, separators ...rune) []string {
 	list := []string{}

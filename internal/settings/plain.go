@@ -13,14 +13,16 @@ import (
 	"github.com/docker/go-units"
 )
 
-// String binds a text.
+// String binds a string.
 func String[S ~string](at *S) *Var[S] { return &Var[S]{at, as[S](asString)} }
 
-// Secret binds a key. The newline of a file it was read from is dropped; other
-// control characters would break the header it goes into.
+// Secret binds a key. It removes white space at both ends, such as the newline
+// of the file that the key came from. Control characters are an error, because
+// they would break the header that the key is sent in.
 func Secret[S ~string](at *S) *Var[S] { return &Var[S]{at, as[S](asSecret)} }
 
-// URL binds an http or https URL without credentials. An error gives the hint.
+// URL binds an http or https URL without credentials. hint is the end of an
+// error's text.
 func URL(at *string, hint string) *Var[string] {
 	return &Var[string]{at, func(v any) (string, error) {
 		s, err := asString(v)
@@ -35,7 +37,7 @@ func URL(at *string, hint string) *Var[string] {
 	}}
 }
 
-// Choice binds one of a few texts. want is what an error asks for.
+// Choice binds one of a few strings. want describes them in an error.
 func Choice[S ~string](at *S, want string, choices ...S) *Var[S] {
 	return &Var[S]{at, func(v any) (S, error) {
 		s, err := asString(v)
@@ -46,8 +48,8 @@ func Choice[S ~string](at *S, want string, choices ...S) *Var[S] {
 	}}
 }
 
-// Named binds a value that is written as its name. want is what an error asks
-// for.
+// Named binds a value that is given by its name. want describes the names in an
+// error.
 func Named(at encoding.TextUnmarshaler, want string) Value {
 	return Func(func(v any) error {
 		s, err := asString(v)
@@ -58,11 +60,11 @@ func Named(at encoding.TextUnmarshaler, want string) Value {
 	})
 }
 
-// Bool binds true or false. Nil is nothing said.
+// Bool binds true or false. The pointer stays nil if no source sets it.
 func Bool(at **bool) *Var[*bool] { return &Var[*bool]{at, pointer(asBool)} }
 
-// Switch binds a value that true and false stand for, and "auto" for a third
-// one. want is what an error asks for.
+// Switch binds one of three values: on for true, off for false, and auto for
+// "auto". want describes them in an error.
 func Switch[T any](at *T, want string, on, off, auto T) *Var[T] {
 	return &Var[T]{at, func(v any) (T, error) {
 		if v == "auto" || v == Text("auto") {
@@ -82,22 +84,22 @@ func Switch[T any](at *T, want string, on, off, auto T) *Var[T] {
 // Int binds a whole number of at least 1.
 func Int(at *int) *Var[int] { return &Var[int]{at, asInt} }
 
-// Count binds a whole number of at least 1 that may be large.
+// Count is Int for numbers that may need 64 bits.
 func Count(at *int64) *Var[int64] { return &Var[int64]{at, asCount} }
 
-// CPUs binds a number of CPUs, in parts too.
+// CPUs binds a number of CPUs, which may be a fraction.
 func CPUs(at *float64) *Var[float64] { return &Var[float64]{at, asCPUs} }
 
-// Bytes binds a size, as a number or such as "512m".
+// Bytes binds a size in bytes, given as a number or as text such as "512m".
 func Bytes(at *int64) *Var[int64] { return &Var[int64]{at, asBytes} }
 
-// Duration binds a time longer than nothing.
+// Duration binds a duration above zero, given in seconds or in Go's notation.
 func Duration(at *time.Duration) *Var[time.Duration] { return &Var[time.Duration]{at, asDuration} }
 
 // GPUs binds "all", a number, or device ids.
 func GPUs(at *string) *Var[string] { return &Var[string]{at, asGPUs} }
 
-// as turns a parser of strings into one of another type of string.
+// as turns a parser of strings into a parser of another string type.
 func as[S ~string](parse func(any) (string, error)) func(any) (S, error) {
 	return func(v any) (S, error) {
 		s, err := parse(v)
@@ -105,7 +107,8 @@ func as[S ~string](parse func(any) (string, error)) func(any) (S, error) {
 	}
 }
 
-// pointer makes of a parser one whose result tells "nothing said" from zero.
+// pointer turns a parser into one that returns a pointer, so that nil can mean
+// that no value was given.
 func pointer[T any](parse func(any) (T, error)) func(any) (*T, error) {
 	return func(v any) (*T, error) {
 		value, err := parse(v)
@@ -171,7 +174,7 @@ func asInt(v any) (int, error) {
 	return int(n), err
 }
 
-// number reads what may be whole or not; ok is false for infinities too.
+// number reads a whole number or a fraction. ok is false if it is not finite.
 func number(v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case int64:
@@ -214,7 +217,7 @@ func asDuration(v any) (time.Duration, error) {
 	return d, err
 }
 
-// asDurationOrZero takes seconds, as the Python Pygent does, or Go's notation.
+// asDurationOrZero reads seconds, as the Python Pygent does, or Go's notation.
 func asDurationOrZero(v any) (time.Duration, error) {
 	if f, ok := number(v); ok && f >= 0 && f < math.MaxInt64/float64(time.Second) {
 		return time.Duration(f * float64(time.Second)), nil
@@ -245,5 +248,5 @@ type homePath struct{ *Var[string] }
 
 func (p *homePath) expandHome(home string) { *p.at = expandHome(*p.at, home) }
 
-// separator divides a list of paths in a variable, as in PATH.
+// separator separates the paths of a list in a variable, as in PATH.
 const separator = os.PathListSeparator

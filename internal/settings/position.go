@@ -9,7 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// positions are where the keys of a document stand: offsets in bytes by a key's
+// positions has the place of each key in a document: its offset in bytes by its
 // full path, as "limits.max_steps" or "container.mounts[1].source".
 type positions struct {
 	data    []byte
@@ -17,8 +17,8 @@ type positions struct {
 	arrays  map[string]int // how many [[tables]] of a name there are so far
 }
 
-// locate finds where each key stands. The decoder knows but does not tell;
-// the parser below it gives the document as it is written.
+// locate finds the position of each key. The decoder does not expose it, so this
+// uses the parser below it.
 func locate(data []byte) positions {
 	at := positions{data: data, offsets: make(map[string]int), arrays: make(map[string]int)}
 	p := unstable.Parser{}
@@ -47,12 +47,12 @@ func (p positions) of(key string) (line, column int) {
 	return bytes.Count(before, []byte("\n")) + 1, offset - bytes.LastIndexByte(before, '\n')
 }
 
-// entry notes a key, and the keys in its value.
+// entry records a key and the keys in its value.
 func (p positions) entry(prefix string, entry *unstable.Node) {
 	p.value(p.key(prefix, entry.Key(), nil), entry.Value())
 }
 
-// value notes the keys in an inline table, and the items of an array.
+// value records the keys in an inline table and the items of an array.
 func (p positions) value(key string, value *unstable.Node) {
 	switch value.Kind {
 	case unstable.InlineTable:
@@ -64,7 +64,7 @@ func (p positions) value(key string, value *unstable.Node) {
 		for it := value.Children(); it.Next(); {
 			if item := it.Node(); item.Kind != unstable.Comment {
 				itemKey := fmt.Sprintf("%s[%d]", key, n)
-				if item.Raw.Length > 0 { // not every kind of value has a place
+				if item.Raw.Length > 0 { // the parser does not give every kind of value a place
 					p.offsets[itemKey] = int(item.Raw.Offset)
 				}
 				p.value(itemKey, item)
@@ -74,8 +74,8 @@ func (p positions) value(key string, value *unstable.Node) {
 	}
 }
 
-// key notes every part of a dotted key where it first stands, and returns the
-// whole. A part that names one of the arrays of tables means its last.
+// key records where each part of a dotted key is first used, and returns the
+// full key. A part that names one of the arrays stands for its last table.
 func (p positions) key(prefix string, parts unstable.Iterator, arrays map[string]int) string {
 	key := prefix
 	for parts.Next() {
@@ -91,7 +91,7 @@ func (p positions) key(prefix string, parts unstable.Iterator, arrays map[string
 	return key
 }
 
-// lastOffset is where the last part of a dotted key stands.
+// lastOffset returns the offset of the last part of a dotted key.
 func lastOffset(parts unstable.Iterator) int {
 	offset := 0
 	for parts.Next() {
@@ -107,7 +107,7 @@ func joinKey(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// quoteKey is a part of a key as TOML writes it, so that a quoted "a.b" is
+// quoteKey returns a part of a key as TOML writes it, so that a quoted "a.b" is
 // never taken for b in the table a.
 func quoteKey(name string) string {
 	for _, r := range name {

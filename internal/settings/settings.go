@@ -2,10 +2,10 @@
 // environment and from the overrides of a command line. Each setting is bound
 // to the variable that takes its value, as package flag binds flags.
 //
-// The package knows how values are written, where each key stands in its file,
-// which key a misspelt one stands for, and what a file may set that was perhaps
-// written by a stranger. It knows no setting by name: package pygent has the
-// table of them, and turns faults into its own type of error.
+// The package knows how values are written, where each key is in its file, which
+// key a misspelt one may mean, and what a file that a stranger may have written
+// is allowed to set. It knows no setting by name: package pygent has the table
+// of them, and turns faults into its own type of error.
 package settings
 
 import (
@@ -17,32 +17,31 @@ import (
 	"strings"
 )
 
-// Setting is one thing that can be configured, and what it is called in each
-// source.
+// Setting is one thing that can be configured, with its name in each source.
 type Setting struct {
-	Key     string   // in a file, with its table: "container.memory"; empty when it is in none
-	Also    []string // other keys for the same
-	Env     string   // the variable; empty when there is none
-	Project bool     // whether a project's file may set it; a [Limit] it may always lower
-	AddsUp  bool     // whether no source replaces what another one says
-	Secret  bool     // whether a bad value must not be shown
-	Value   Value    // takes what the sources say
+	Key     string   // in a file, with its table: "container.memory"; empty if no file can set it
+	Also    []string // other keys for the same setting
+	Env     string   // the environment variable; empty if there is none
+	Project bool     // whether a project's file may set it; it may lower a [Limit] in any case
+	AddsUp  bool     // whether sources add to each other's values instead of replacing them
+	Secret  bool     // whether errors must not show the value
+	Value   Value    // receives the values of the sources
 
-	// After, where it is set, is called after each source that gave a value, to
-	// check and complete it. project is the absolute directory of the project
-	// whose file gave it, or empty for what the user says.
+	// After, if set, is called after each source that gave a value, to check and
+	// complete it. project is the absolute directory of the project whose file
+	// gave the value, or empty if the user gave it.
 	After func(project string) error
 }
 
-// Value is what a setting is bound to.
+// Value receives the value of a setting, and is bound to where it is kept.
 type Value interface {
-	// Set takes a value that one source gives: [Text] of a variable, or what
-	// TOML has. Sources call it one after the other, the weakest first. An error
-	// made by [Want] or [At] says which part of the value is wrong.
+	// Set takes the value that one source gives: a [Text] from a variable, or a
+	// value decoded from TOML. It is called for each source, the weakest first.
+	// An error made by [Want] or [At] says which part of the value is wrong.
 	Set(given any) error
 }
 
-// The names of the files that are read without being asked for.
+// Names of the files that are read by default.
 const (
 	ProjectFile = "pygent.toml"  // in the project's directory
 	HomeFile    = ".pygent.toml" // in the user's home
@@ -50,21 +49,21 @@ const (
 
 // Sources says where settings come from.
 type Sources struct {
-	// Overrides are variables by name, which go before the environment.
+	// Overrides are variables by name. They take precedence over the environment.
 	Overrides map[string]string
 	// Lookup reads the environment; nil is os.LookupEnv. An empty variable
 	// counts as not set.
 	Lookup func(name string) (string, bool)
-	// Environ lists the environment as "NAME=value". Nil is os.Environ, or
-	// nothing where Lookup is given.
+	// Environ lists the environment as "NAME=value". Nil is os.Environ, or an
+	// empty list if Lookup is set.
 	Environ func() []string
-	// Files are named by the user and must exist. The last one goes first.
+	// Files are named by the user and must exist. Later ones take precedence.
 	Files []string
 	// Dir is the project's directory; empty is the working directory.
 	Dir string
-	// Home is the user's directory; empty is os.UserHomeDir.
+	// Home is the user's home directory; empty is os.UserHomeDir.
 	Home string
-	// NoFiles leaves out the files of Dir and Home.
+	// NoFiles leaves out the files in Dir and Home.
 	NoFiles bool
 }
 
@@ -76,34 +75,35 @@ func (s Sources) withDefaults() Sources {
 		s.Lookup = os.LookupEnv
 	}
 	if s.Home == "" {
-		// Without a home there is no file in it, and "~/" stays as it is.
+		// Without a home, no file of it is read, and "~/" stays as it is.
 		s.Home, _ = os.UserHomeDir()
 	}
 	return s
 }
 
-// Fault is what is wrong with a source.
+// Fault is a mistake in a source.
 type Fault struct {
 	Source string // the file's path, "environment" or "-e"
-	Line   int    // in the file, from 1; 0 when there is none
+	Line   int    // in the file, from 1; 0 if there is none
 	Column int    // in bytes, from 1
-	Key    string // the key or variable; empty when the fault is no key's
+	Key    string // the key or variable; empty if the fault is not about one
 	Err    error  // what is wrong
 }
 
-// Set is a set of settings, and what was found when they were read. Where two
-// variables are bound to the same field, the later setting of the set wins.
+// Set is a set of settings, with what was found when they were read. If two
+// settings with different variables are bound to the same field, the later one
+// of the set wins. Only one goroutine may use a Set.
 type Set struct {
 	Faults   []*Fault
 	Warnings []string          // what has no effect
-	Files    []string          // those that were read, the one with the last word last
-	Home     string            // the user's own file, whether it exists or not; empty where none is read
-	Env      map[string]string // overrides that are no settings
+	Files    []string          // the files that were read, the strongest last
+	Home     string            // the user's own file, even if it does not exist; empty if it is not read
+	Env      map[string]string // the overrides that are not settings, for commands
 
 	settings []Setting
 	sources  Sources
-	asked    []askedLimit      // by the project's file
-	users    map[*Setting]bool // set by the user where that goes before the project's file
+	asked    []askedLimit      // limits that the project's file asks for
+	users    map[*Setting]bool // set by the user in a source above the project's file
 }
 
 // New returns a set of settings.
@@ -111,10 +111,10 @@ func New(settings ...Setting) *Set {
 	return &Set{settings: settings, users: make(map[*Setting]bool)}
 }
 
-// Read gives the settings the values of all sources, the weakest first: the
-// user's file at home, the project's file, the named files, the environment and
-// the overrides. It goes on after a fault, to find them all. Limits of a
-// project's file wait for [Set.Lower].
+// Read applies all sources to the settings, the weakest first: the user's file
+// at home, the project's file, the named files, the environment and the
+// overrides. It continues after a fault, to find them all. The limits of a
+// project's file are applied by [Set.Lower].
 func (s *Set) Read(from Sources) {
 	s.sources = from.withDefaults()
 	s.readFiles()
@@ -134,7 +134,7 @@ func (s *Set) readFiles() {
 			s.Home = filepath.Join(s.sources.Home, HomeFile)
 			s.readOptionalFile(s.Home, trusted)
 		}
-		// A project's file that the user names is read where it is named.
+		// A project's file that the user names is read with the named files.
 		if project := filepath.Join(s.sources.Dir, ProjectFile); !s.isNamed(project) {
 			s.readOptionalFile(project, untrusted)
 		}
@@ -157,8 +157,8 @@ func (s *Set) isNamed(path string) bool {
 	})
 }
 
-// userSet notes settings that the user made where these go before the project's
-// file.
+// userSet records settings that the user made in a source that takes precedence
+// over the project's file.
 func (s *Set) userSet(settings ...*Setting) {
 	for _, one := range settings {
 		s.users[one] = true
@@ -188,7 +188,7 @@ func (s *Setting) set(value any, project string) error {
 	return s.After(project)
 }
 
-// hide keeps a secret's value out of an error about it.
+// hide removes the value of a secret from an error about it.
 func (s *Setting) hide(err error) error {
 	if bad := (*valueError)(nil); s.Secret && errors.As(err, &bad) {
 		blank := *bad
@@ -198,10 +198,10 @@ func (s *Setting) hide(err error) error {
 	return err
 }
 
-// homeExpander is a [Value] that holds paths.
+// homeExpander is a [Value] of paths, which may begin with "~/".
 type homeExpander interface{ expandHome(home string) }
 
-// expandHome makes "~/" the user's home.
+// expandHome replaces "~" at the beginning of a path by the user's home.
 func expandHome(path, home string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok || home == "" || rest != "" && !os.IsPathSeparator(rest[0]) {

@@ -13,7 +13,7 @@ import (
 	"github.com/x/pygent/internal/settings"
 )
 
-// program is what the settings of these tests are bound to.
+// program has the fields that the settings of these tests are bound to.
 type program struct {
 	Name, Key, File string
 	Names           []string
@@ -21,7 +21,7 @@ type program struct {
 	Steps           int
 	Headers         map[string]string
 	Mounts          []string
-	projects        []string // what After was told
+	projects        []string // the arguments of After
 }
 
 func (p *program) set(stepsInForce *int) *settings.Set {

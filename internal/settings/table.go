@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Object binds a table of JSON values, or a JSON object as text.
+// Object binds a table of JSON values. A variable has it as a JSON object.
 func Object(at *map[string]any) *Var[map[string]any] { return &Var[map[string]any]{at, asObject} }
 
-// Headers binds headers of HTTP: a table of strings, or a JSON object of strings
-// as text. Sources add to each other.
+// Headers binds HTTP headers: a table of strings. A variable has it as a JSON
+// object. Sources add to each other.
 func Headers[S ~string](at *map[string]S) Func { return merge(at, asHeaders[S]) }
 
-// Variables binds a table of strings that are named like variables, and not like
-// ours. Sources add to each other.
+// Variables binds a table of environment variables for commands, without the
+// names that are pygent's own. Sources add to each other.
 func Variables[S ~string](at *map[string]S) Func { return merge(at, asVariables[S]) }
 
 // Personas binds a list of personas: names, or tables with name and description.
@@ -23,7 +23,7 @@ func Personas[P any](at *[]P, persona func(name, description string) P) *Var[[]P
 	return &Var[[]P]{at, func(v any) ([]P, error) { return asPersonas(v, persona) }}
 }
 
-// PersonasJSON is Personas as JSON in a text.
+// PersonasJSON is Personas for a variable with JSON in it.
 func PersonasJSON[P any](at *[]P, persona func(name, description string) P) *Var[[]P] {
 	return &Var[[]P]{at, func(v any) ([]P, error) {
 		const what = `a JSON array of objects with "name" and "description"`
@@ -40,8 +40,8 @@ func PersonasJSON[P any](at *[]P, persona func(name, description string) P) *Var
 	}}
 }
 
-// Mounts binds a list of mounts: "source:target[:ro]", or tables in a file. "~/"
-// is the user's home in a source.
+// Mounts binds a list of mounts: "source:target[:ro]" or, in a file, tables. A
+// "~/" in a source is the user's home.
 func Mounts[M any](at *[]M, mount func(source, target string, readOnly bool) M) Value {
 	return &mounts[M]{at: at, mount: mount}
 }
@@ -110,7 +110,8 @@ func asMount(v any) (m mount, err error) {
 	const what = `"source:target" or "source:target:ro", or a table with source, target and read_only; target is absolute`
 	switch v := v.(type) {
 	case string:
-		// Cut from the right: a source on Windows starts with a drive.
+		// Cut from the right, since a source on Windows has a colon after the
+		// drive.
 		rest, readOnly := strings.CutSuffix(v, ":ro")
 		if !readOnly {
 			rest = strings.TrimSuffix(v, ":rw")
@@ -181,7 +182,7 @@ func asObject(v any) (map[string]any, error) {
 	if !ok {
 		return nil, Want(what, v)
 	}
-	// TOML has numbers that JSON has not: inf and nan.
+	// TOML has numbers that JSON does not have: inf and nan.
 	if _, err := json.Marshal(object); err != nil {
 		return nil, Want(what, v)
 	}
@@ -223,8 +224,8 @@ func asVariables[S ~string](v any) (map[string]S, error) {
 	return variables, nil
 }
 
-// merge makes a value of a map that each source adds to, replacing what has the
-// same name.
+// merge returns a value that adds the entries of each source to a map. An entry
+// replaces an earlier one of the same name.
 func merge[S any](at *map[string]S, parse func(any) (map[string]S, error)) Func {
 	return func(given any) error {
 		entries, err := parse(given)

@@ -21,8 +21,8 @@ func (f *file) maySet(s *Setting) bool {
 	return f.trust == trusted || s.Project || isLimit
 }
 
-// give hands a setting the file's value. A limit of a project's file waits until
-// everything is known that the user said.
+// give sets a setting to the file's value. A limit of a project's file waits
+// until all that the user set is known.
 func (f *file) give(s *Setting, key string, value any) error {
 	if l, isLimit := s.Value.(limit); isLimit && f.trust == untrusted {
 		lower, err := l.ask(value)
@@ -43,7 +43,7 @@ func (f *file) give(s *Setting, key string, value any) error {
 	return s.set(value, project)
 }
 
-// tellRefused notes the keys that a project's file must leave to the user.
+// tellRefused adds a fault for the keys that a project's file may not set.
 func (f *file) tellRefused() {
 	if len(f.refused) == 0 {
 		return

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Text is the value of a variable: everything is text there, while a file
-// tells strings from numbers and is held to the difference.
+// Text is the value of an environment variable, in which everything is text. In
+// a file, where numbers and strings differ, a value must have the right type.
 type Text string
 
-// Var is a [Value] that replaces a variable.
+// Var is a [Value] that sets a variable, in place of its earlier content.
 type Var[T any] struct {
 	at    *T
 	parse func(given any) (T, error)
@@ -34,15 +34,15 @@ type Func func(given any) error
 // Set implements [Value].
 func (f Func) Set(given any) error { return f(given) }
 
-// valueError is a value that a setting does not take.
+// valueError is the error for a value that a setting does not accept.
 type valueError struct {
-	path   string // where in the value, as ".name" or "[2].name"; empty for all of it
+	path   string // the part that is wrong, as ".name" or "[2].name"; empty for the whole value
 	want   string // what is accepted
 	got    any
-	hidden bool // got is a secret
+	hidden bool // whether got is a secret
 
-	err   error  // is told instead when the fault is not the value's kind
-	field string // a name that err calls unknown
+	err   error  // if set, shown instead of want and got
+	field string // the key, if err is about an unknown one
 }
 
 // Error says what is accepted and, unless it is a secret, what came instead.
@@ -56,14 +56,14 @@ func (e *valueError) Error() string {
 	return "want " + e.want + ", not " + show(e.got)
 }
 
-// Unwrap returns the error that was placed by [At].
+// Unwrap returns the error that was given to [At].
 func (e *valueError) Unwrap() error { return e.err }
 
-// Want is the error for a value that is not what a setting takes.
+// Want returns the error for a value that a setting does not accept.
 func Want(what string, got any) error { return &valueError{want: what, got: got} }
 
-// At says where in a larger value an error is: "[2]" of an array, ".name" of a
-// table.
+// At adds to an error where in a larger value it is: "[2]" in an array, ".name"
+// in a table.
 func At(path string, err error) error {
 	bad := (*valueError)(nil)
 	if !errors.As(err, &bad) {
@@ -80,7 +80,7 @@ func item(i int, err error) error { return At(fmt.Sprintf("[%d]", i), err) }
 // entry is At for an entry of a table.
 func entry(name string, err error) error { return At("."+quoteKey(name), err) }
 
-// show is a value as an error quotes it: short, and never a whole table.
+// show formats a value for an error: short, and never a whole table.
 func show(v any) string {
 	switch v := v.(type) {
 	case Text:
@@ -105,7 +105,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// fields applies each entry of a small table with a fixed set of names.
+// fields sets the values of a small table that has a fixed set of names.
 func fields(table map[string]any, known map[string]Value) error {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		field, ok := known[name]

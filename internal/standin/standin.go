@@ -16,8 +16,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Act makes the test's program the shell, or a program that the shell runs, when
-// it was started under the name of one. It does not return then. TestMain is to
+// Act acts as the shell, or as a program that the shell runs, if the test's
+// program was started under that name. It does not return then. TestMain must
 // call it first.
 func Act() {
 	switch strings.TrimSuffix(strings.ToLower(filepath.Base(os.Args[0])), ".exe") {
@@ -28,7 +28,7 @@ func Act() {
 	}
 }
 
-// Install puts the shell, made of the test's program, at a path.
+// Install copies the test's program to a path, to be the shell there.
 func Install(path string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -37,7 +37,7 @@ func Install(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	program, err := os.ReadFile(self) // a link could not be removed while this runs
+	program, err := os.ReadFile(self) // not a link, which Windows would not remove while this runs
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,9 @@ func run(args []string) int {
 	return 0
 }
 
-// programs are those that the tests use: rm, and hold FILE, a process of its own
-// that writes its number to a file and then waits to be killed.
+// programs runs the programs that the tests use: rm, and hold FILE. The latter
+// is a process of its own that writes its id to a file and then waits to be
+// killed.
 func programs(next interp.ExecHandlerFunc) interp.ExecHandlerFunc {
 	return func(ctx context.Context, args []string) error {
 		here := interp.HandlerCtx(ctx)

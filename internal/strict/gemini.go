@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// geminiFields are the parameters that Gemini's compatible endpoint knows, by
-// its reference; others are refused (MinLL/SkyrimNet-GamePlugin#77).
+// geminiFields are the parameters in the reference of Gemini's compatible
+// endpoint. It refuses others (MinLL/SkyrimNet-GamePlugin#77).
 var geminiFields = []string{
 	"extra_body", "max_completion_tokens", "max_tokens", "messages", "modalities", "model", "n", "parallel_tool_calls",
 	"prediction", "reasoning_effort", "response_format", "service_tier", "stop", "stream", "stream_options",
 	"temperature", "tool_choice", "tools", "top_p", "user", "web_search_options",
 }
 
-// geminiSchema are the fields of a schema. Others were seen refused in
+// geminiSchema are the fields of a schema. Others were refused in
 // datastax/astra-assistants-api#73, zed-industries/zed#44875 and
-// openswarm-ai/openswarm#24; some of them newer versions take.
+// openswarm-ai/openswarm#24, though newer versions accept some of them.
 var geminiSchema = []string{
 	"anyOf", "default", "description", "enum", "example", "format", "items",
 	"maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum",
@@ -36,8 +36,8 @@ func Gemini(r Request) *Refusal {
 	)
 }
 
-// gemini is Gemini's status 400: a list of one object
-// (Alishahryar1/free-claude-code#542).
+// gemini returns a refusal in the form of Gemini's status 400, which is a list
+// of one object (Alishahryar1/free-claude-code#542).
 func gemini(field, message string) *Refusal {
 	failure := object{"code": http.StatusBadRequest, "message": message, "status": "INVALID_ARGUMENT"}
 	if field != "" {
@@ -83,8 +83,8 @@ func (r Request) geminiTools() *Refusal {
 	return nil
 }
 
-// geminiParameter checks a schema as the conversion into Gemini's own form
-// does, and then what is in it.
+// geminiParameter checks a schema as its conversion into Gemini's own form does,
+// and then the schemas in it.
 func geminiParameter(at string, schema any) *Refusal {
 	s, ok := schema.(object)
 	if !ok {
@@ -106,7 +106,7 @@ func geminiParameter(at string, schema any) *Refusal {
 	)
 }
 
-// geminiEnum checks a list of values, which are strings that are not empty
+// geminiEnum checks that the values of an enum are strings that are not empty
 // (directus/directus#27100, anomalyco/opencode#46676).
 func geminiEnum(at string, s object) *Refusal {
 	for i, value := range list(s["enum"]) {
@@ -120,7 +120,7 @@ func geminiEnum(at string, s object) *Refusal {
 	return nil
 }
 
-// geminiBranches checks alternatives, which stand alone.
+// geminiBranches checks anyOf, beside which no other field may be.
 func geminiBranches(at string, s object) *Refusal {
 	branches := list(s["anyOf"])
 	if len(branches) > 0 && len(s) > 1 {
@@ -166,8 +166,9 @@ func geminiArray(at string, s object) *Refusal {
 	return nil
 }
 
-// geminiTurns checks that there is a turn besides the system's, and that calls
-// come after a turn of the user or of functions (google-gemini/gemini-cli#11814).
+// geminiTurns checks that there is a message besides the system's, and that
+// calls follow a message of the user or of a tool
+// (google-gemini/gemini-cli#11814).
 func (r Request) geminiTurns() *Refusal {
 	var turns []string
 	for _, raw := range list(r.fields["messages"]) {
@@ -188,7 +189,7 @@ func (r Request) geminiTurns() *Refusal {
 	return nil
 }
 
-// geminiSignatures checks that the calls since the user's last turn carry the
+// geminiSignatures checks that the calls since the user's last message have the
 // signature that Gemini 3 gave them (openai/openai-python#2758).
 func (r Request) geminiSignatures() *Refusal {
 	messages := list(r.fields["messages"])

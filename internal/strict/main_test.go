@@ -11,7 +11,7 @@ import (
 	"github.com/x/pygent/internal/strict"
 )
 
-// rule is a body and what is said of it; no words mean that it is taken.
+// rule is a body and the words of its refusal, which are empty if it is accepted.
 type rule struct {
 	body  string
 	words string
@@ -48,7 +48,7 @@ const (
 	said   = `{"role":"assistant","content":"fine"}`
 )
 
-// chat is a body with the messages and further fields given.
+// chat returns a body with the given messages and further fields.
 func chat(messages []string, fields ...string) string {
 	return body("gpt-4.1-mini", messages, fields...)
 }
@@ -58,15 +58,15 @@ func body(model string, messages []string, fields ...string) string {
 	return "{" + strings.Join(all, ",") + "}"
 }
 
-// one is a conversation of a user's message alone.
+// one returns a body with a single message of the user.
 func one(fields ...string) string { return chat([]string{user}, fields...) }
 
-// tool is the field of a single tool with these parameters.
+// tool returns the field "tools" with one tool that has these parameters.
 func tool(parameters string) string {
 	return `"tools":[{"type":"function","function":{"name":"bash","parameters":` + parameters + `}}]`
 }
 
-// properties is a tool with one property.
+// property returns the field "tools" with one tool that has one property.
 func property(schema string) string {
 	return tool(`{"type":"object","properties":{"a":` + schema + `}}`)
 }

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// mistralFields are the parameters of a chat completion, by Mistral's
-// reference, besides stream_options, which its hosts take.
+// mistralFields are the parameters of a chat completion in Mistral's reference,
+// and stream_options, which its hosts accept too.
 var mistralFields = []string{
 	"frequency_penalty", "guardrails", "max_tokens", "messages", "metadata", "model", "n", "parallel_tool_calls",
 	"prediction", "presence_penalty", "prompt_cache_key", "prompt_mode", "random_seed", "reasoning_effort",
 	"response_format", "safe_prompt", "stop", "stream", "stream_options", "temperature", "tool_choice", "tools", "top_p",
 }
 
-// mistralMessage are the fields of a message of each role.
+// mistralMessage has the fields of a message for each role.
 var mistralMessage = map[string][]string{
 	"system":    {"role", "content"},
 	"user":      {"role", "content"},
@@ -23,7 +23,7 @@ var mistralMessage = map[string][]string{
 	"tool":      {"role", "content", "name", "tool_call_id"},
 }
 
-// mistralAfter are the roles that may follow a role.
+// mistralAfter has the roles that may follow each role.
 var mistralAfter = map[string][]string{
 	"system":    {"system", "user", "assistant"},
 	"user":      {"system", "user", "assistant"},
@@ -42,7 +42,8 @@ func Mistral(r Request) *Refusal {
 	)
 }
 
-// mistral is Mistral's status 400 (nearai/ironclaw#1241).
+// mistral returns a refusal in the form of Mistral's status 400
+// (nearai/ironclaw#1241).
 func mistral(kind, code, format string, args ...any) *Refusal {
 	message := fmt.Sprintf(format, args...)
 	return &Refusal{
@@ -51,7 +52,7 @@ func mistral(kind, code, format string, args ...any) *Refusal {
 	}
 }
 
-// extra is the status 422 of a field that is not allowed
+// extra refuses the first field that is not allowed, with status 422
 // (charmbracelet/crush#1590, editor-code-assistant/eca#231).
 func extra(o object, allowed []string, location ...any) *Refusal {
 	for _, name := range sorted(o) {
@@ -67,14 +68,14 @@ func extra(o object, allowed []string, location ...any) *Refusal {
 	return nil
 }
 
-// mistralMessages checks each message alone.
+// mistralMessages checks each message by itself.
 func (r Request) mistralMessages() *Refusal {
 	for i, raw := range list(r.fields["messages"]) {
 		m := obj(raw)
 		role := text(m["role"])
 		allowed, ok := mistralMessage[role]
 		if !ok {
-			continue // the rules of OpenAI tell
+			continue // the rules of OpenAI refuse it
 		}
 		if found := extra(m, allowed, "body", "messages", i, role); found != nil {
 			return found
@@ -108,8 +109,8 @@ func mistralID(id string) *Refusal {
 	return mistral("invalid_function_call", "3280", "Tool call id was %s but must be a-z, A-Z, 0-9, with a length of 9.", id)
 }
 
-// mistralOrder checks which roles follow which (avante-corp/avante.nvim#2695)
-// and what comes last (0xPlaygrounds/rig#1130).
+// mistralOrder checks the order of roles (avante-corp/avante.nvim#2695) and the
+// role of the last message (0xPlaygrounds/rig#1130).
 func (r Request) mistralOrder() *Refusal {
 	const kind, code = "invalid_request_message_order", "3230"
 	messages := list(r.fields["messages"])

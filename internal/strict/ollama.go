@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// toolless are models that Ollama gives no tools (louisho5/picobot#6,
+// toolless matches models that have no tools in Ollama (louisho5/picobot#6,
 // ollama/ollama#11131).
 var toolless = regexp.MustCompile(`^(gemma3|deepseek-r1:14b|phi3|llava)\b`)
 
 // OllamaResponses checks a request of the Responses API as Ollama does.
 func OllamaResponses(r Request) *Refusal { return first(r.ollamaTools, r.ollamaModel) }
 
-// Ollama checks a request for a chat completion as Ollama does, by its own
-// code (openai/openai.go and api/types.go of v0.17). Fields that it does not
-// know it ignores.
+// Ollama checks a request for a chat completion as Ollama's code does
+// (openai/openai.go and api/types.go of v0.17). Ollama ignores fields that it
+// does not know.
 func Ollama(r Request) *Refusal {
 	return first(
 		r.ollamaTools,
@@ -39,19 +39,19 @@ func (r Request) ollamaModel() *Refusal {
 		return nil
 	}
 	found := ollama("registry.ollama.ai/library/%s does not support tools", model)
-	found.Type = "api_error" // it comes from behind the translation
+	found.Type = "api_error" // Ollama finds this only after it has translated the request
 	return found
 }
 
-// ollama is Ollama's status 400.
+// ollama returns a refusal in the form of Ollama's status 400.
 func ollama(format string, args ...any) *Refusal {
 	return refuse("", "", format, args...)
 }
 
-// ollamaTools checks what does not decode into Ollama's own types.
+// ollamaTools refuses tools that do not decode into Ollama's own types.
 func (r Request) ollamaTools() *Refusal {
 	for _, raw := range list(r.fields["tools"]) {
-		function := obj(raw) // flat in the Responses API
+		function := obj(raw) // the Responses API has no object "function" around it
 		if nested, ok := function["function"].(object); ok {
 			function = nested
 		}
@@ -66,8 +66,8 @@ func (r Request) ollamaTools() *Refusal {
 	return nil
 }
 
-// ollamaProperties refuses booleans as schemas of properties at any depth that
-// Ollama looks at.
+// ollamaProperties refuses booleans as schemas of properties, at any depth that
+// Ollama reads.
 func ollamaProperties(s object) *Refusal {
 	properties := obj(s["properties"])
 	for _, name := range sorted(properties) {
@@ -87,7 +87,7 @@ func ollamaProperties(s object) *Refusal {
 	return nil
 }
 
-// jsonKind is how encoding/json calls the type of a value.
+// jsonKind returns the name of encoding/json for the type of a value.
 func jsonKind(v any) string {
 	switch v.(type) {
 	case bool:

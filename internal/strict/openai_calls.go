@@ -8,7 +8,8 @@ import (
 
 // toolCalls checks the calls of a message. An empty list is refused
 // (chatboxai/chatbox#2079), as are ids of more than 40 characters
-// (microsoft/autogen#6377). Arguments need not be JSON: models slip there.
+// (microsoft/autogen#6377). Arguments need not be JSON, since models make
+// mistakes there.
 func (r Request) toolCalls(at string, m object) *Refusal {
 	if !has(m, "tool_calls") {
 		return nil
@@ -52,8 +53,8 @@ func (r Request) toolCall(at string, c object) *Refusal {
 	)
 }
 
-// order checks that every call is answered right after its message, and only
-// calls are (sdcb/chats#132).
+// order checks that every call has a result right after its message, and that
+// every result has a call (sdcb/chats#132).
 func (r Request) order() *Refusal {
 	var open []string
 	var found *Refusal
@@ -78,7 +79,7 @@ func (r Request) order() *Refusal {
 	return nil
 }
 
-// answer takes the call that the i-th message answers from the open ones.
+// answer removes the call that message i answers from the open ones.
 func answer(i int, m object, open []string) ([]string, *Refusal) {
 	if !has(m, "tool_call_id") {
 		return nil, missing(fmt.Sprintf("messages[%d].tool_call_id", i))
@@ -91,7 +92,7 @@ func answer(i int, m object, open []string) ([]string, *Refusal) {
 	return slices.Delete(open, at, at+1), nil
 }
 
-// calledIn returns the ids of the i-th message's calls.
+// calledIn returns the ids of the calls in message i.
 func calledIn(i int, m object) ([]string, *Refusal) {
 	var ids []string
 	for _, c := range list(m["tool_calls"]) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// chatFields are the parameters of a chat completion, by OpenAI's reference.
+// chatFields are the parameters of a chat completion in OpenAI's reference.
 var chatFields = []string{
 	"audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens",
 	"max_tokens", "messages", "metadata", "modalities", "model", "moderation", "n", "parallel_tool_calls", "prediction",
@@ -15,7 +15,7 @@ var chatFields = []string{
 	"temperature", "tool_choice", "tools", "top_logprobs", "top_p", "user", "verbosity", "web_search_options",
 }
 
-// messageFields are the fields of a message of each role.
+// messageFields has the fields of a message for each role.
 var messageFields = map[string][]string{
 	"system":    {"content", "name"},
 	"developer": {"content", "name"},
@@ -25,7 +25,7 @@ var messageFields = map[string][]string{
 	"function":  {"content", "name"},
 }
 
-// OpenAIChat checks a request for a chat completion.
+// OpenAIChat checks a request for a chat completion as OpenAI does.
 func OpenAIChat(r Request) *Refusal {
 	return first(
 		func() *Refusal { return unknown("", r.without(r.fields), chatFields...) },
@@ -45,7 +45,7 @@ func (r Request) modelGiven() *Refusal {
 	return nil
 }
 
-// chatParameters checks the parameters that exclude or need one another
+// chatParameters checks the parameters that exclude or require one another
 // (langchain-ai/langgraph#5943).
 func (r Request) chatParameters() *Refusal {
 	switch {
@@ -58,7 +58,7 @@ func (r Request) chatParameters() *Refusal {
 	return nil
 }
 
-// messages checks each message alone.
+// messages checks each message by itself.
 func (r Request) messages() *Refusal {
 	if !has(r.fields, "messages") {
 		return missing("messages")
@@ -100,8 +100,8 @@ func (r Request) message(at string, i int, m object) *Refusal {
 	)
 }
 
-// chatContent checks a message's content. It is null only beside calls
-// (run-llama/llama_index#17921), and images are for users only
+// chatContent checks a message's content. It may be null only if the message has
+// calls (run-llama/llama_index#17921), and only users may send images
 // (dreadnode/rigging#41).
 func chatContent(at string, i int, role string, m object) *Refusal {
 	switch content := m["content"].(type) {
@@ -156,7 +156,7 @@ func chatImage(param string, image any) *Refusal {
 	return imageURL(param+".url", text(o["url"]))
 }
 
-// imageURL checks the address of an image (CosmosShadow/gptpdf#6).
+// imageURL checks the URL of an image (CosmosShadow/gptpdf#6).
 func imageURL(param, url string) *Refusal {
 	media, isData := strings.CutPrefix(url, "data:")
 	switch {

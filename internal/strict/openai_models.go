@@ -6,22 +6,23 @@ import (
 )
 
 var (
-	// responsesOnly are models that chat completions do not have
-	// (arbs-io/vscode-openai#358); of notChat it is told in other words
-	// (egoist/chatwise-releases#1256).
+	// responsesOnly matches models that chat completions do not have
+	// (arbs-io/vscode-openai#358). For those that notChat matches, OpenAI's
+	// message differs (egoist/chatwise-releases#1256).
 	responsesOnly = regexp.MustCompile(`codex|^o\d+-pro|^gpt-5[.\d]*-pro|deep-research`)
 	notChat       = regexp.MustCompile(`^gpt-5\.3-codex`)
-	// reasoningModels take neither max_tokens (tailcallhq/forgecode#1081) nor
-	// a temperature (johny-b/llmcomp#69).
+	// reasoningModels matches models that accept neither max_tokens
+	// (tailcallhq/forgecode#1081) nor a temperature (johny-b/llmcomp#69).
 	reasoningModels = regexp.MustCompile(`^(o\d|gpt-5)`)
-	// noneOnly are models that take function tools in chat completions only
-	// without reasoning, alwaysReasoning those of them that reason by default
-	// (openai/openai-openapi#541, pipecat-ai/pipecat#4043, BerriAI/litellm#34569).
+	// noneOnly matches models that accept function tools in chat completions only
+	// without reasoning. alwaysReasoning matches those of them that reason by
+	// default (openai/openai-openapi#541, pipecat-ai/pipecat#4043,
+	// BerriAI/litellm#34569).
 	noneOnly        = regexp.MustCompile(`^gpt-5\.[456]`)
 	alwaysReasoning = regexp.MustCompile(`^gpt-5\.6`)
 )
 
-// chatModel checks what depends on the model of a chat completion.
+// chatModel checks the rules of chat completions that depend on the model.
 func (r Request) chatModel() *Refusal {
 	model := text(r.fields["model"])
 	if responsesOnly.MatchString(model) {
@@ -43,7 +44,7 @@ func (r Request) chatModel() *Refusal {
 	return nil
 }
 
-// fixedParameters checks what a reasoning model does not let one choose.
+// fixedParameters refuses parameters that a reasoning model does not accept.
 func (r Request) fixedParameters() *Refusal {
 	if has(r.fields, "max_tokens") {
 		return refuse("max_tokens", "unsupported_parameter",
@@ -56,7 +57,8 @@ func (r Request) fixedParameters() *Refusal {
 	return nil
 }
 
-// effort checks the effort of a model that does not reason beside tools.
+// effort checks the reasoning effort of a model that does not reason in a
+// request with tools.
 func (r Request) effort(model string) *Refusal {
 	effort, given := r.fields["reasoning_effort"]
 	if effort == "minimal" {
@@ -70,7 +72,7 @@ func (r Request) effort(model string) *Refusal {
 	return nil
 }
 
-// responsesModel checks what depends on the model in the Responses API.
+// responsesModel checks the rules of the Responses API that depend on the model.
 func (r Request) responsesModel() *Refusal {
 	model := text(r.fields["model"])
 	if noneOnly.MatchString(model) && obj(r.fields["reasoning"])["effort"] == "minimal" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// responsesFields are the parameters of a response, by OpenAI's reference.
+// responsesFields are the parameters of a response in OpenAI's reference.
 var responsesFields = []string{
 	"background", "context_management", "conversation", "include", "input", "instructions", "max_output_tokens",
 	"max_tool_calls", "metadata", "model", "moderation", "parallel_tool_calls", "previous_response_id", "prompt",
@@ -16,7 +16,7 @@ var responsesFields = []string{
 	"top_logprobs", "top_p", "truncation", "user",
 }
 
-// itemFields are the fields of each type of item.
+// itemFields has the fields for each type of item.
 var itemFields = map[string][]string{
 	"message":              {"id", "type", "role", "content", "status", "phase"},
 	"function_call":        {"id", "type", "call_id", "name", "arguments", "status"},
@@ -24,21 +24,21 @@ var itemFields = map[string][]string{
 	"reasoning":            {"id", "type", "summary", "content", "encrypted_content", "status"},
 }
 
-// itemIDs are the prefixes of the ids of items (Wei-Shaw/sub2api#3981).
+// itemIDs has the prefix of ids for each type of item (Wei-Shaw/sub2api#3981).
 var itemIDs = map[string]string{"message": "msg", "function_call": "fc", "function_call_output": "fc", "reasoning": "rs"}
 
 const maxItemCallID = 64 // AnswerDotAI/fastllm#45
 
-// Issued is what a server knows of the items that it gave out.
+// Issued is what a server knows about the items that it sent.
 type Issued struct {
-	// Verified reports whether an encrypted content is its own.
+	// Verified reports whether an encrypted content is the server's own.
 	Verified func(content string) bool
-	// Reasoning returns the id of the reasoning item that the item with the
-	// given id came after, and "" if it came after none.
+	// Reasoning returns the id of the reasoning item before the item with the
+	// given id, or "" if there was none.
 	Reasoning func(id string) string
 }
 
-// OpenAIResponses checks a request of the Responses API.
+// OpenAIResponses checks a request of the Responses API as OpenAI does.
 func OpenAIResponses(r Request, issued Issued) *Refusal {
 	return first(
 		func() *Refusal { return unknown("", r.without(r.fields), responsesFields...) },
@@ -75,7 +75,7 @@ func (r Request) responsesParameters() *Refusal {
 	return nil
 }
 
-// input checks each item alone.
+// input checks each item by itself.
 func (r Request) input(verified func(string) bool) *Refusal {
 	if _, ok := r.fields["input"].(string); ok {
 		return nil
@@ -123,7 +123,7 @@ func (r Request) item(at string, it object, verified func(string) bool) *Refusal
 	)
 }
 
-// itemType is the type of an item; a message may leave it out.
+// itemType returns the type of an item. A message may leave it out.
 func itemType(it object) string {
 	if it["type"] == nil && has(it, "role") {
 		return "message"
@@ -143,8 +143,8 @@ func messageItem(at string, it object) *Refusal {
 	return itemContent(at+".content", it["content"], allowed...)
 }
 
-// itemContent checks a text or a list of parts. Those of the model have other
-// types than those of the user (jeremychone/rust-genai#119).
+// itemContent checks a string or a list of parts. The model's parts have other
+// types than the user's (jeremychone/rust-genai#119).
 func itemContent(at string, content any, allowed ...string) *Refusal {
 	switch content := content.(type) {
 	case nil:
@@ -181,11 +181,11 @@ func itemPart(at string, part object, allowed []string) *Refusal {
 	return nil
 }
 
-// reasoningItem checks a reasoning item. Without its content it cannot be
-// found where nothing is stored (can1357/oh-my-pi#41), and the content must be
-// the server's own (openai/codex#8119). The summary is a must, also when it is
-// empty (newo-ether/Agora#141), while open reasoning is for servers that know
-// the type reasoning_text (musistudio/claude-code-router#1783).
+// reasoningItem checks a reasoning item. It needs its encrypted content, because
+// a server that stores nothing cannot find it (can1357/oh-my-pi#41), and the
+// content must be the server's own (openai/codex#8119). It needs a summary, even
+// an empty one (newo-ether/Agora#141). Readable reasoning is only for servers
+// that know the type reasoning_text (musistudio/claude-code-router#1783).
 func (r Request) reasoningItem(at string, it object, verified func(string) bool) *Refusal {
 	content, id := text(it["encrypted_content"]), text(it["id"])
 	open := len(list(it["content"]))
@@ -234,7 +234,7 @@ func callID(at string, it object) *Refusal {
 	return nil
 }
 
-// answered checks that calls and outputs belong together
+// answered checks that every call has an output and every output a call
 // (symgraph/GhidrAssist#78, microsoft/vscode#320060).
 func (r Request) answered() *Refusal {
 	called, answered := map[string]bool{}, map[string]bool{}
@@ -259,7 +259,7 @@ func (r Request) answered() *Refusal {
 	return nil
 }
 
-// followed checks that a reasoning item stands before an item of the model
+// followed checks that an item of the model follows each reasoning item
 // (continuedev/continue#8933).
 func (r Request) followed() *Refusal {
 	items := list(r.fields["input"])
@@ -275,7 +275,7 @@ func (r Request) followed() *Refusal {
 	return nil
 }
 
-// reasoned checks that items come back with the reasoning that led to them
+// reasoned checks that items are sent back with the reasoning that led to them
 // (continuedev/continue#11994).
 func (r Request) reasoned(reasoning func(id string) string) *Refusal {
 	given := map[string]bool{"": true}

@@ -7,7 +7,7 @@ import (
 	"github.com/x/pygent/internal/strict"
 )
 
-// ask is a body of the Responses API with these items and fields.
+// ask returns a body of the Responses API with these items and fields.
 func ask(items []string, fields ...string) string {
 	all := append([]string{`"model":"gpt-5.4"`, `"input":[` + strings.Join(items, ",") + `]`}, fields...)
 	return "{" + strings.Join(all, ",") + "}"

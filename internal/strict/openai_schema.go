@@ -9,10 +9,9 @@ import (
 // schemaTypes are the types of JSON Schema.
 var schemaTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// openAISchema checks the parameters of a function. The words are those of
-// evalstate/fast-agent#143 (properties), langchain-ai/langchainjs#9804 (the
-// top level), sigoden/aichat#1049 (items) and chatanywhere/GPT_API_free#403
-// (type).
+// openAISchema checks the parameters of a function. The messages are quoted from
+// evalstate/fast-agent#143 (properties), langchain-ai/langchainjs#9804 (the top
+// level), sigoden/aichat#1049 (items) and chatanywhere/GPT_API_free#403 (type).
 func openAISchema(param, function string, schema any, strictly bool) *Refusal {
 	bad := func(format string, args ...any) *Refusal {
 		return refuse(param, "invalid_function_parameters", "Invalid schema for function '%s': %s", function, fmt.Sprintf(format, args...))
@@ -50,7 +49,7 @@ func rootType(root object) string {
 	return fmt.Sprintf(`"%v"`, root["type"])
 }
 
-// subschema says what is wrong with a schema at any depth.
+// subschema returns what is wrong with a schema at any depth, or "".
 func subschema(root, s object) string {
 	if t, ok := s["type"].(string); ok && !slices.Contains(schemaTypes, t) {
 		return fmt.Sprintf("'%s' is not valid under any of the given schemas.", t)
@@ -74,8 +73,8 @@ func subschema(root, s object) string {
 	return ""
 }
 
-// strictSubschema says what the rules of strict functions refuse
-// (the guide to structured outputs of OpenAI's reference).
+// strictSubschema returns what the rules of strict functions refuse, or "" (the
+// guide to structured outputs in OpenAI's reference).
 func strictSubschema(s object) string {
 	if !isType(s, "object") {
 		return ""
@@ -114,7 +113,7 @@ func resolves(root object, ref string) bool {
 	return true
 }
 
-// context is a path in the form of a Python tuple, as OpenAI prints it.
+// context returns a path in the form of a Python tuple, as OpenAI prints it.
 func context(path []string) string {
 	quoted := make([]string, len(path))
 	for i, p := range path {

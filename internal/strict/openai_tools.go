@@ -15,7 +15,7 @@ const (
 
 var namePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
-// toolList checks the list of tools, and the parameters that need one.
+// toolList checks the list of tools, and the parameters that require one.
 func (r Request) toolList(tool func(at string, t object) *Refusal) *Refusal {
 	given, ok := r.fields["tools"]
 	if !ok {
@@ -44,7 +44,7 @@ func (r Request) toolList(tool func(at string, t object) *Refusal) *Refusal {
 	return nil
 }
 
-// withoutTools refuses parameters that need tools (Upsonic/Upsonic#323).
+// withoutTools refuses parameters that require tools (Upsonic/Upsonic#323).
 func (r Request) withoutTools() *Refusal {
 	for _, name := range []string{"tool_choice", "parallel_tool_calls"} {
 		if has(r.fields, name) {
@@ -77,8 +77,9 @@ func chatTool(at string, t object) *Refusal {
 	)
 }
 
-// responsesTool checks a tool of the Responses API, which is flat
-// (a nested one misses its name: crewAIInc/crewAI#6657).
+// responsesTool checks a tool of the Responses API, which has no object
+// "function" around its fields. OpenAI says of a tool with one that its name is
+// missing (crewAIInc/crewAI#6657).
 func responsesTool(at string, t object) *Refusal {
 	switch {
 	case !has(t, "type"):
@@ -94,7 +95,7 @@ func responsesTool(at string, t object) *Refusal {
 	)
 }
 
-// functionOf checks what both forms of a function have.
+// functionOf checks the fields that both forms of a function have.
 func functionOf(at string, f object) *Refusal {
 	name, ok := f["name"].(string)
 	if !ok {

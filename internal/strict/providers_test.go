@@ -139,8 +139,7 @@ func TestOllama(t *testing.T) {
 	}, strict.OllamaResponses)
 }
 
-// TestChecksBearAnything: what is no request at all is refused or taken, but
-// never ends the server.
+// A body of any shape is refused or accepted, and never makes a check panic.
 func TestChecksBearAnything(t *testing.T) {
 	values := []string{`null`, `true`, `7`, `"x"`, `[]`, `{}`, `[null,7,"x",[],{}]`, `[[[]]]`,
 		`[{"role":"assistant","content":[7],"tool_calls":[7,{}]}]`, `[{"type":"function","function":7}]`,

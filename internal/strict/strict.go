@@ -1,12 +1,12 @@
-// Package strict tells what model providers refuse: it checks the body of a
-// request as OpenAI, Gemini, Mistral and Ollama do, and answers with their
-// status, code, parameter and words. Each rule is a pure function over the
-// decoded body; its source is where it was reported, in the form owner/repo#n,
-// or the provider's reference.
+// Package strict refuses the requests that model providers refuse. It checks the
+// body of a request as OpenAI, Gemini, Mistral and Ollama do, and answers with
+// their status, code, parameter and message. Each rule is a pure function over
+// the decoded body. Its comment names the source: an issue where the refusal was
+// reported, as owner/repo#n, or the provider's reference.
 //
-// Where a provider finds several mistakes, the first one is told, as most of
-// them do. Fields are looked at in the order of their names, so that the same
-// request always gets the same answer.
+// Of several mistakes only the first is reported, as most providers do. Fields
+// are checked in the order of their names, so that the same request always gets
+// the same answer.
 package strict
 
 import (
@@ -17,7 +17,7 @@ import (
 	"slices"
 )
 
-// Refusal is what a provider answers to a request that it does not take.
+// Refusal is a provider's answer to a request that it does not accept.
 type Refusal struct {
 	Status  int
 	Code    string
@@ -30,7 +30,7 @@ type Refusal struct {
 	Body any
 }
 
-// Error returns the provider's words.
+// Error returns the provider's message.
 func (r *Refusal) Error() string { return r.Message }
 
 // Request is the decoded body of a request.
@@ -41,7 +41,7 @@ type Request struct {
 
 type object = map[string]any
 
-// Parse decodes a body. Known reports which fields the server takes besides
+// Parse decodes a body. known reports which fields the server accepts besides
 // those of OpenAI's format; nil means none.
 func Parse(body []byte, known func(field string) bool) (Request, *Refusal) {
 	r := Request{known: known}
@@ -54,7 +54,7 @@ func Parse(body []byte, known func(field string) bool) (Request, *Refusal) {
 	return r, nil
 }
 
-// first returns the first refusal that one of the checks makes.
+// first returns the refusal of the first check that makes one, or nil.
 func first(checks ...func() *Refusal) *Refusal {
 	for _, check := range checks {
 		if r := check(); r != nil {
@@ -64,7 +64,7 @@ func first(checks ...func() *Refusal) *Refusal {
 	return nil
 }
 
-// refuse is OpenAI's status 400.
+// refuse returns a refusal in the form of OpenAI's status 400.
 func refuse(param, code, format string, args ...any) *Refusal {
 	return &Refusal{
 		Status: http.StatusBadRequest, Type: "invalid_request_error",
@@ -72,23 +72,24 @@ func refuse(param, code, format string, args ...any) *Refusal {
 	}
 }
 
-// missing is OpenAI's word for a field that is not there.
+// missing returns OpenAI's refusal of a request without a field.
 func missing(param string) *Refusal {
 	return refuse(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
 }
 
-// wrongType is OpenAI's word for a value of another type.
+// wrongType returns OpenAI's refusal of a value of the wrong type.
 func wrongType(param, want string, got any) *Refusal {
 	return refuse(param, "invalid_type", "Invalid type for '%s': expected %s, but got %s instead.", param, want, typeName(got))
 }
 
-// emptyArray is OpenAI's word for a list that must not be empty.
+// emptyArray returns OpenAI's refusal of a list that must not be empty.
 func emptyArray(param string) *Refusal {
 	return refuse(param, "empty_array",
 		"Invalid '%s': empty array. Expected an array with minimum length 1, but got an empty array instead.", param)
 }
 
-// unknown refuses the first of o's fields that is not allowed.
+// unknown refuses the first of o's fields that is not allowed. at is the prefix
+// of their names.
 func unknown(at string, o object, allowed ...string) *Refusal {
 	for _, name := range sorted(o) {
 		if !slices.Contains(allowed, name) {
@@ -98,7 +99,7 @@ func unknown(at string, o object, allowed ...string) *Refusal {
 	return nil
 }
 
-// typeName is how OpenAI calls the type of a JSON value.
+// typeName returns OpenAI's name for the type of a JSON value.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:

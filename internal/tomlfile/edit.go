@@ -17,9 +17,9 @@ import (
 // the risk of changing something else.
 var errByHand = errors.New("it is written in a way that only its author can change")
 
-// edit adds values to the list table.key of a document, and returns the
-// document unchanged when all of them are there. Everything else stays as it is
-// written, comments included.
+// edit adds values to the list table.key of a document. It returns the document
+// unchanged if it has all of them. Everything else stays as it is written,
+// comments included.
 func edit(doc []byte, table, key string, values []string) ([]byte, error) {
 	before, err := listOf(doc, table, key)
 	if err != nil {
@@ -45,18 +45,18 @@ func edit(doc []byte, table, key string, values []string) ([]byte, error) {
 	return edited, nil
 }
 
-// place is where a list, or what it belongs below, stands in a document.
-// Offsets that are zero were not found: nothing that is sought stands at the
-// beginning of a document but the table's own dotted key.
+// place has the offsets in a document at which values can be added to a list, or
+// the list to a table. An offset of zero was not found. Only a dotted key can be
+// at the beginning of a document, so one is added to its offset.
 type place struct {
-	item    int // the end of the list's last string
-	bracket int // behind the opening bracket of an empty list
-	single  [2]int
-	header  int // the end of the header's name in [table]
-	dotted  int // the beginning of table.other = … outside of any table, plus one
+	item    int    // the end of the list's last string
+	bracket int    // after the opening bracket of the list
+	single  [2]int // the beginning and the end of a string that is not in a list
+	header  int    // the end of the table's name in [table]
+	dotted  int    // the beginning of table.other = … outside of any table, plus one
 }
 
-// find looks for the list in a document that is valid.
+// find looks for the list in a valid document.
 func find(doc []byte, table, key string) (p place, err error) {
 	parser := unstable.Parser{}
 	parser.Reset(doc)
@@ -96,7 +96,7 @@ func keyOf(node *unstable.Node) (path string, first, last int) {
 	return strings.Join(parts, "."), first, last
 }
 
-// value notes where a further string can be added to a value.
+// value records where a string can be added to a value.
 func (p *place) value(doc []byte, value *unstable.Node, keyEnd int) error {
 	switch value.Kind {
 	case unstable.String:
@@ -118,7 +118,7 @@ func (p *place) value(doc []byte, value *unstable.Node, keyEnd int) error {
 	return errByHand
 }
 
-// insert returns the document with the values added at the place.
+// insert returns a copy of the document with the values added at the place.
 func (p *place) insert(doc []byte, table, key string, values []string) []byte {
 	quoted := make([]string, len(values))
 	for i, v := range values {
@@ -208,8 +208,8 @@ func check(doc, edited []byte, table, key string, want []string) error {
 	return nil
 }
 
-// without decodes a document and leaves the list out, and a table that holds
-// nothing else.
+// without decodes a document and leaves out the list, and its table if that
+// holds nothing else.
 func without(doc []byte, table, key string) (map[string]any, error) {
 	whole, err := decode(doc)
 	if below, ok := whole[table].(map[string]any); ok {

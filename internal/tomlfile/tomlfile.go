@@ -16,13 +16,14 @@ import (
 // maxFile is the largest file that is changed, in bytes.
 const maxFile = 256 << 10
 
-// errChanged is why a file is not replaced that somebody else changed meanwhile.
+// errChanged is returned instead of overwriting what another program wrote
+// meanwhile.
 var errChanged = errors.New("another program changed it at the same time; try again")
 
-// AddToList adds values to the list table.key of the file at path, which is made
-// if it does not exist. The file is replaced as a whole or not at all, and only
-// its owner may read the new one. What is no regular file, a link above all, is
-// an error: the file it leads to may not be the user's to change.
+// AddToList adds values to the list table.key of the file at path, and creates
+// the file if it does not exist. It replaces the file atomically by one that
+// only its owner may read. Anything but a regular file is an error. That
+// includes a link, because the file that it leads to may not be meant to change.
 func AddToList(path, table, key string, values ...string) error {
 	if err := addToList(path, table, key, values); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -45,7 +46,8 @@ func addToList(path, table, key string, values []string) error {
 	return replace(path, id, edited)
 }
 
-// read returns a file and what tells it from others; nothing where there is none.
+// read returns the content of a file and what identifies it. Both are nil if
+// there is no file.
 func read(path string) ([]byte, fs.FileInfo, error) {
 	id, err := os.Lstat(path)
 	switch {
@@ -73,7 +75,7 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 	return data, id, patherr.Cause(err)
 }
 
-// replace puts a new file in the place of the one that was read.
+// replace replaces the file that was read by a new one.
 func replace(path string, id fs.FileInfo, data []byte) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with mode 0600
 	if err != nil {

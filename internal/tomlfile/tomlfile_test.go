@@ -114,7 +114,7 @@ func TestReplaceSeesAChangeMadeMeanwhile(t *testing.T) {
 	require.Equal(t, "another = 1\n", string(data))
 }
 
-// FuzzEdit looks for documents that make edit fail in another way than by an error.
+// FuzzEdit looks for documents that edit breaks instead of returning an error.
 func FuzzEdit(f *testing.F) {
 	for _, doc := range []string{
 		"", "[container]\nallowed_hosts = [\"b\", 'c'] # d\n", "container.allowed_hosts = \"b\"\n", "container = { allowed_hosts = [] }",

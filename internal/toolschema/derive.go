@@ -15,15 +15,15 @@ const (
 	maxDepth = 32
 )
 
-// jsonTypes are the types of JSON but for null, which no schema of the portable
-// form names.
+// jsonTypes are the types of JSON except null, which the portable form does not
+// have.
 var jsonTypes = []string{"object", "array", "string", "number", "boolean"}
 
-// propertyName is what the strictest provider takes as the name of a property.
+// propertyName matches the property names that the strictest provider accepts.
 var propertyName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// errNothing is the error of a schema that nothing fits, or only null. A
-// property of this kind is left out.
+// errNothing is the error for a schema that nothing fits, or only null. A
+// property with such a schema is left out.
 var errNothing = errors.New("nothing but null can fit this schema")
 
 // deriver makes the portable form of one document.
@@ -33,8 +33,8 @@ type deriver struct {
 	nodes    int
 }
 
-// derive returns the portable form of a schema of type object, nil when there
-// are no properties.
+// derive returns the portable form of a schema of type object, or nil if it has
+// no properties.
 func derive(author json.RawMessage) (*node, error) {
 	d := &deriver{document: author}
 	k, err := d.flatten(author, "")
@@ -62,8 +62,8 @@ func derive(author json.RawMessage) (*node, error) {
 	return n, nil
 }
 
-// onlyNarrowed moves a union at the root into the description, which is right
-// where its alternatives only narrow what the root says.
+// onlyNarrowed moves a union at the root into the description. That is an error
+// unless its alternatives only narrow the root's own schema.
 func (d *deriver) onlyNarrowed(k keywords) (keywords, error) {
 	for _, union := range []struct {
 		name         string
@@ -76,7 +76,7 @@ func (d *deriver) onlyNarrowed(k keywords) (keywords, error) {
 		if !narrow {
 			return k, fmt.Errorf("%s cannot stand at the root; put the alternatives into a property", union.name)
 		}
-		if err := k.tell(union.name, *union.alternatives); err != nil {
+		if err := k.addDescribed(union.name, *union.alternatives); err != nil {
 			return k, err
 		}
 		*union.alternatives = nil
@@ -106,15 +106,15 @@ func at(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// flatten reads a schema with its references and its allOf resolved. It leaves
-// d.open as it was; the references that it followed are among those of raw.
+// flatten reads a schema with its references and its allOf resolved. It restores
+// d.open.
 func (d *deriver) flatten(raw json.RawMessage, path string) (keywords, error) {
 	open := d.open
 	defer func() { d.open = open }()
 	return d.merged(raw, path)
 }
 
-// merged is flatten, and leaves the references that it followed in d.open.
+// merged is flatten, but leaves the references that it followed in d.open.
 func (d *deriver) merged(raw json.RawMessage, path string) (keywords, error) {
 	if d.nodes++; d.nodes > maxNodes {
 		return keywords{}, at(path, fmt.Errorf("the schema has more than %d parts with its references inlined", maxNodes))
@@ -150,8 +150,8 @@ func (d *deriver) merged(raw json.RawMessage, path string) (keywords, error) {
 	return k, nil
 }
 
-// follow returns what a reference within the document refers to, and notes it
-// as open.
+// follow returns what a reference within the document refers to, and records the
+// reference as open.
 func (d *deriver) follow(ref string) (json.RawMessage, error) {
 	if slices.Contains(d.open, ref) {
 		return nil, fmt.Errorf("%s contains itself, which no provider can be told of; give it a fixed depth, or take it as a free-form object", ref)
@@ -182,7 +182,7 @@ func (d *deriver) build(raw json.RawMessage, path string, depth int) (*node, err
 	return d.shape(k, raw, path, depth)
 }
 
-// shape makes the portable form of the keywords k, which raw says.
+// shape makes the portable form of the keywords k of the schema raw.
 func (d *deriver) shape(k keywords, raw json.RawMessage, path string, depth int) (*node, error) {
 	if len(k.AnyOf)+len(k.OneOf) > 0 {
 		return d.union(k, raw, path, depth)
@@ -254,7 +254,7 @@ func (d *deriver) object(k keywords, path string, depth int) (*node, error) {
 			return nil, err
 		}
 		if required && child.nullable && child.text == "" && child.Type != "array" {
-			child.tellNullable()
+			child.describeNullable()
 		}
 		encoded, err := json.Marshal(child)
 		if err != nil {
@@ -289,8 +289,9 @@ func (d *deriver) array(k keywords, raw json.RawMessage, path string, depth int)
 	return &node{Type: "array", Items: child}, nil
 }
 
-// scalar makes the form of a string, a number or a truth value. Only strings
-// have an enum that every provider takes; other values are told.
+// scalar makes the portable form of a string, a number or a boolean. Every
+// provider accepts an enum of strings only, so other values go into the
+// description.
 func scalar(k *keywords, kind, path string) (*node, error) {
 	values := k.values()
 	var fit []json.RawMessage
@@ -313,14 +314,14 @@ func scalar(k *keywords, kind, path string) (*node, error) {
 	case len(words) == len(fit):
 		n.Enum = words
 	default:
-		if err := k.tell("one of", fit); err != nil {
+		if err := k.addDescribed("one of", fit); err != nil {
 			return nil, at(path, err)
 		}
 	}
 	return n, nil
 }
 
-// values returns the values that enum or const allow, nil for all.
+// values returns the values that enum or const allow, or nil if they allow all.
 func (k keywords) values() []json.RawMessage {
 	if len(k.Const) > 0 {
 		return []json.RawMessage{k.Const}
@@ -328,9 +329,9 @@ func (k keywords) values() []json.RawMessage {
 	return k.Enum
 }
 
-// kinds returns the types but null that a schema allows, in a fixed order, and
-// whether null fits. A schema that names none allows those that its other
-// keywords are about, else all.
+// kinds returns the types except null that a schema allows, in a fixed order,
+// and whether null fits. A schema that names no type allows those that its other
+// keywords imply, or else all.
 func (k keywords) kinds() (kinds []string, nullable bool) {
 	named := k.Type
 	if len(named) == 0 {
@@ -346,8 +347,8 @@ func (k keywords) kinds() (kinds []string, nullable bool) {
 	return kinds, slices.Contains(named, "null")
 }
 
-// implied returns the types that the keywords of a schema without type are
-// about.
+// implied returns the types that the keywords of a schema without a type imply,
+// or nil.
 func (k keywords) implied() []string {
 	var kinds []string
 	for _, value := range k.values() {
@@ -360,9 +361,9 @@ func (k keywords) implied() []string {
 		return []string{"object", "null"}
 	case len(k.Items)+len(k.PrefixItems) > 0:
 		return []string{"array", "null"}
-	case k.told["pattern"] != nil || k.told["format"] != nil || k.told["minLength"] != nil || k.told["maxLength"] != nil:
+	case k.described["pattern"] != nil || k.described["format"] != nil || k.described["minLength"] != nil || k.described["maxLength"] != nil:
 		return []string{"string", "null"}
-	case k.told["minimum"] != nil || k.told["maximum"] != nil || k.told["exclusiveMinimum"] != nil || k.told["exclusiveMaximum"] != nil || k.told["multipleOf"] != nil:
+	case k.described["minimum"] != nil || k.described["maximum"] != nil || k.described["exclusiveMinimum"] != nil || k.described["exclusiveMaximum"] != nil || k.described["multipleOf"] != nil:
 		return []string{"number", "null"}
 	}
 	return nil

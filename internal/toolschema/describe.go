@@ -8,19 +8,20 @@ import (
 	"strings"
 )
 
-// maxTold is the longest value of a keyword that a description repeats, in
-// bytes. Of a longer one it has the name only.
-const maxTold = 200
+// maxDescribed is the longest value of a keyword that a description repeats, in
+// bytes. For a longer one it has only the keyword's name.
+const maxDescribed = 200
 
-// describe sets the description: the author's, and what the keywords say that
-// the portable form has not.
+// describe sets the description: the author's own, and the keywords that the
+// portable form does not have.
 func (n *node) describe(k keywords) {
 	n.Description = k.words()
 }
 
-// tellNullable says that the value may be null, where a model has to give it: it
-// would make one up. Of a list that is not said, since an empty one does.
-func (n *node) tellNullable() {
+// describeNullable adds to the description that the value may be null. Otherwise
+// a model that has to give a value would make one up. A list does not need it,
+// since it can be empty.
+func (n *node) describeNullable() {
 	for _, b := range append([]*node{n}, n.AnyOf...) {
 		if b.Type != "" {
 			b.Description = strings.TrimPrefix(b.Description+"; may be null", "; ")
@@ -28,27 +29,27 @@ func (n *node) tellNullable() {
 	}
 }
 
-// words returns the description of a schema with the keywords that are told.
+// words returns the description of a schema, with its keywords that go into it.
 func (k keywords) words() string {
-	var told []string
-	for _, name := range append([]string{"one of", "anyOf", "oneOf"}, toldKeywords...) {
-		if value, ok := k.told[name]; ok {
-			told = append(told, tellOne(name, compact(value)))
+	var words []string
+	for _, name := range append([]string{"one of", "anyOf", "oneOf"}, describedKeywords...) {
+		if value, ok := k.described[name]; ok {
+			words = append(words, describeOne(name, compact(value)))
 		}
 	}
 	switch {
-	case len(told) == 0:
+	case len(words) == 0:
 		return k.Description
 	case k.Description == "":
-		return strings.Join(told, ", ")
+		return strings.Join(words, ", ")
 	}
-	return fmt.Sprintf("%s (%s)", k.Description, strings.Join(told, ", "))
+	return fmt.Sprintf("%s (%s)", k.Description, strings.Join(words, ", "))
 }
 
-func tellOne(name string, value json.RawMessage) string {
+func describeOne(name string, value json.RawMessage) string {
 	var word string
 	switch {
-	case len(value) > maxTold || strings.Contains(string(value), `"$ref"`):
+	case len(value) > maxDescribed || strings.Contains(string(value), `"$ref"`):
 		return name + " …"
 	case json.Unmarshal(value, &word) == nil && word != "":
 		return name + " " + word
@@ -56,8 +57,9 @@ func tellOne(name string, value json.RawMessage) string {
 	return name + " " + string(value)
 }
 
-// tell notes the values of a keyword that the portable form has not.
-func (k *keywords) tell(name string, values []json.RawMessage) error {
+// addDescribed adds a keyword that the portable form does not have, with its
+// values, to those for the description.
+func (k *keywords) addDescribed(name string, values []json.RawMessage) error {
 	if len(values) == 0 {
 		return nil
 	}
@@ -65,16 +67,16 @@ func (k *keywords) tell(name string, values []json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	k.told = maps.Clone(k.told)
-	if k.told == nil {
-		k.told = map[string]json.RawMessage{}
+	k.described = maps.Clone(k.described)
+	if k.described == nil {
+		k.described = map[string]json.RawMessage{}
 	}
-	k.told[name] = encoded
+	k.described[name] = encoded
 	return nil
 }
 
-// about says which type a keyword is about; those that are missing here are
-// about all.
+// about has the type that a keyword applies to. Those that are missing here
+// apply to all types.
 var about = map[string]string{
 	"minimum": "number", "maximum": "number", "exclusiveMinimum": "number", "exclusiveMaximum": "number", "multipleOf": "number",
 	"minLength": "string", "maxLength": "string", "pattern": "string", "format": "string", "contentEncoding": "string", "contentMediaType": "string",
@@ -83,29 +85,30 @@ var about = map[string]string{
 	"dependentRequired": "object", "dependentSchemas": "object", "dependencies": "object",
 }
 
-// toldOf returns the keywords told that are about a type.
-func (k keywords) toldOf(kind string) map[string]json.RawMessage {
+// describedOf returns the keywords for the description that apply to a type.
+func (k keywords) describedOf(kind string) map[string]json.RawMessage {
 	if kind == "integer" {
 		kind = "number"
 	}
-	told := maps.Clone(k.told)
-	maps.DeleteFunc(told, func(name string, _ json.RawMessage) bool { return about[name] != "" && about[name] != kind })
-	return told
+	described := maps.Clone(k.described)
+	maps.DeleteFunc(described, func(name string, _ json.RawMessage) bool { return about[name] != "" && about[name] != kind })
+	return described
 }
 
-// freeForm makes the form of values whose shape the portable form cannot say:
-// their JSON text. raw is their schema, nil when the keywords alone say it.
+// freeForm makes the portable form of values whose shape it cannot express: a
+// string with their JSON text. raw is their schema, or nil if the keywords say
+// it all.
 func (d *deriver) freeForm(k keywords, of textOf, path string, raw json.RawMessage) (*node, error) {
 	n := &node{Type: "string", text: of, nullable: of == textOfAny}
 	said := k
-	said.told = map[string]json.RawMessage{}
-	if value, ok := k.told["default"]; ok {
-		said.told["default"] = value
+	said.described = map[string]json.RawMessage{}
+	if value, ok := k.described["default"]; ok {
+		said.described["default"] = value
 	}
 	what := "JSON text of an " + string(of)
 	if of == textOfAny {
 		what = "JSON text of any value"
-		maps.Copy(said.told, k.told)
+		maps.Copy(said.described, k.described)
 	} else if raw != nil {
 		fits, err := d.inlined(raw)
 		if err != nil {
@@ -119,13 +122,13 @@ func (d *deriver) freeForm(k keywords, of textOf, path string, raw json.RawMessa
 	return n, nil
 }
 
-// inlined returns a schema that is not brought into the portable form, with its
-// references inlined and without what is said elsewhere. It is empty for one
-// that says no more than its type.
+// inlined returns an author's schema for a description, with its references
+// inlined and without what the description has already. It is empty for a schema
+// that has only a type.
 func (d *deriver) inlined(raw json.RawMessage) (string, error) {
 	open := d.open
 	defer func() { d.open = open }()
-	d.open = nil // the references of raw itself are followed once more
+	d.open = nil // the references of raw itself have to be followed again
 	v, err := d.inline(raw, 0)
 	if err != nil {
 		return "", err

@@ -16,8 +16,8 @@ import (
 )
 
 // For derives the schema of the values that encoding/json decodes into a Go
-// type. It is [jsonschema.For] but for the types that encoding/json treats in a
-// way of its own.
+// type. It is [jsonschema.For], except for types that decode themselves or that
+// encoding/json treats specially.
 func For(t reflect.Type) (json.RawMessage, error) {
 	c := customTypes{schemas: map[reflect.Type]*jsonschema.Schema{}, seen: map[reflect.Type]bool{}}
 	if err := c.collect(t); err != nil {
@@ -42,8 +42,7 @@ var (
 	textDecoder = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// known are the types of the standard library with a decoder whose form is
-// known.
+// known has the schemas of types of the standard library that decode themselves.
 var known = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[time.Time]():   {Type: "string", Format: "date-time"},
 	reflect.TypeFor[slog.Level]():  {Type: "string"},
@@ -53,8 +52,9 @@ var known = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[json.Number](): {Type: "number"},
 }
 
-// anything is the schema of a type that takes every value. It names the types
-// because the schema library would let a pointer to it be null only.
+// anything returns the schema of a type that accepts every value. It names all
+// types, because the schema library would allow only null for a pointer to a
+// type without any.
 func anything() *jsonschema.Schema {
 	return &jsonschema.Schema{Types: []string{"null", "object", "array", "string", "number", "boolean"}}
 }
@@ -88,7 +88,8 @@ func (c *customTypes) collect(t reflect.Type) error {
 	return nil
 }
 
-// customSchema returns the schema of a type that decodes itself, else nil.
+// customSchema returns the schema of a type that encoding/json treats specially,
+// or nil for others.
 func customSchema(t reflect.Type) *jsonschema.Schema {
 	pointer := reflect.PointerTo(t)
 	switch {
@@ -104,13 +105,14 @@ func customSchema(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// hasFields reports whether a type shows a struct's fields. Its decoder, which
-// sets defaults say, is expected to take them.
+// hasFields reports whether a type is a struct with exported fields. If it
+// decodes itself, perhaps to set defaults, it is expected to read those fields.
 func hasFields(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(t), reflect.StructField.IsExported)
 }
 
-// field refuses the tags that encoding/json follows and the schema would not.
+// field collects from a field's type. It refuses tags that encoding/json follows
+// but the derived schema would not.
 func (c *customTypes) field(f reflect.StructField) error {
 	tag := f.Tag.Get("json")
 	if tag == "-" || !f.IsExported() && !f.Anonymous {

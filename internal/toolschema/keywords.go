@@ -24,13 +24,13 @@ type keywords struct {
 	AnyOf       []json.RawMessage `json:"anyOf"`
 	OneOf       []json.RawMessage `json:"oneOf"`
 
-	// told are the keywords that the portable form has not, and that the
-	// description tells instead.
-	told map[string]json.RawMessage
+	// described are the keywords that the portable form does not have. They go
+	// into the description.
+	described map[string]json.RawMessage
 }
 
-// toldKeywords are those that narrow what fits, or tell more of it.
-var toldKeywords = []string{
+// describedKeywords are the keywords that go into the description.
+var describedKeywords = []string{
 	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 	"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType",
 	"minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains", "additionalItems", "unevaluatedItems",
@@ -61,29 +61,31 @@ func parseKeywords(raw json.RawMessage) (keywords, error) {
 	if err := json.Unmarshal(raw, &all); err != nil {
 		return k, err
 	}
-	k.told = map[string]json.RawMessage{}
-	for _, name := range toldKeywords {
+	k.described = map[string]json.RawMessage{}
+	for _, name := range describedKeywords {
 		if value, ok := all[name]; ok {
-			k.told[name] = value
+			k.described[name] = value
 		}
 	}
-	if string(k.told["default"]) == "null" {
-		delete(k.told, "default") // it says that the property may be left out
+	if string(k.described["default"]) == "null" {
+		delete(k.described, "default") // it only means that the property may be left out
 	}
-	// An object that is closed is the usual case, and says nothing new.
-	if boolean(k.told["additionalProperties"]) == "false" {
-		delete(k.told, "additionalProperties")
+	// That an object has no other properties is the usual case, and need not be
+	// described.
+	if boolean(k.described["additionalProperties"]) == "false" {
+		delete(k.described, "additionalProperties")
 	}
-	if len(k.Items) > 0 && k.Items[0] == '[' { // draft-07 writes tuples so
+	if len(k.Items) > 0 && k.Items[0] == '[' { // a tuple in draft-07
 		if err := json.Unmarshal(k.Items, &k.PrefixItems); err != nil {
 			return k, err
 		}
-		k.Items = k.told["additionalItems"]
+		k.Items = k.described["additionalItems"]
 	}
 	return k, nil
 }
 
-// boolean returns "true" or "false" for a schema that is one.
+// boolean returns "true" or "false" for a schema that is a boolean, and "" for
+// another one.
 func boolean(raw json.RawMessage) string {
 	if s := string(bytes.TrimSpace(raw)); s == "true" || s == "false" {
 		return s
@@ -91,26 +93,27 @@ func boolean(raw json.RawMessage) string {
 	return ""
 }
 
-// onlyNarrows reports that a schema, an alternative of a union say, names no
-// type and no shape.
+// onlyNarrows reports whether a schema, such as an alternative of a union, names
+// no type and no shape, and only narrows another one.
 func (k keywords) onlyNarrows() bool {
 	return len(k.Type)+len(k.Properties)+len(k.Items)+len(k.PrefixItems)+len(k.Enum)+len(k.Const)+len(k.AnyOf)+len(k.OneOf) == 0
 }
 
-// open reports that an object may have properties besides those that are named.
+// open reports whether the schema says that an object may have properties
+// besides those that it names.
 func (k keywords) open() bool {
-	return k.told["additionalProperties"] != nil || k.told["patternProperties"] != nil
+	return k.described["additionalProperties"] != nil || k.described["patternProperties"] != nil
 }
 
-// and returns what fits both schemas.
+// and returns the schema of the values that fit both schemas.
 func (k keywords) and(other keywords) (keywords, error) {
 	merged := k
-	merged.told = maps.Clone(k.told)
-	for name, value := range other.told {
-		if old, ok := merged.told[name]; ok && !sameJSON(old, value) {
+	merged.described = maps.Clone(k.described)
+	for name, value := range other.described {
+		if old, ok := merged.described[name]; ok && !sameJSON(old, value) {
 			return k, fmt.Errorf("two different values of %s", name)
 		}
-		merged.told[name] = value
+		merged.described[name] = value
 	}
 	if merged.Description == "" {
 		merged.Description = other.Description
@@ -136,7 +139,8 @@ func (k keywords) and(other keywords) (keywords, error) {
 	return merged, merged.takeOnce(other)
 }
 
-// takeOnce takes over the keywords that only one of two schemas may have.
+// takeOnce takes over the keywords of another schema that only one of the two
+// may have.
 func (k *keywords) takeOnce(other keywords) error {
 	for _, one := range []struct {
 		name        string
@@ -169,7 +173,7 @@ func (k *keywords) takeOnce(other keywords) error {
 	return nil
 }
 
-// sameJSON reports whether two values are written alike, but for white space.
+// sameJSON reports whether two values are written alike, apart from white space.
 func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(compact(a), compact(b))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // node is a schema in the portable form, with what is needed to read a value
-// that was made for it.
+// that a model wrote for it.
 type node struct {
 	Type        string   `json:"type,omitempty"`
 	Description string   `json:"description,omitempty"`
@@ -19,12 +19,13 @@ type node struct {
 	Items       *node    `json:"items,omitempty"`
 	AnyOf       []*node  `json:"anyOf,omitempty"`
 
-	text     textOf // of a string: the JSON text of another value
-	nullable bool   // the author's schema takes null
+	text     textOf // for a string with JSON text: of which values
+	nullable bool   // whether the author's schema accepts null
 	props    map[string]*node
 }
 
-// textOf says of which values a string holds the JSON text.
+// textOf says which values a string with JSON text may have. It is empty for
+// other strings.
 type textOf string
 
 const (
@@ -33,7 +34,7 @@ const (
 	textOfAny    textOf = "any"
 )
 
-// takes reports whether JSON text may stand for v.
+// takes reports whether v is one of these values.
 func (t textOf) takes(v any) bool {
 	switch v.(type) {
 	case map[string]any:
@@ -44,9 +45,9 @@ func (t textOf) takes(v any) bool {
 	return t == textOfAny
 }
 
-// read turns a value that a model wrote for n into one for the author's
-// schema, and reports whether it differs. Objects and arrays are changed in
-// place. What does not fit is left as it is, for the check to find.
+// read turns a value that a model wrote for n into one for the author's schema,
+// and reports whether they differ. It changes objects and arrays in place. It
+// leaves a value that does not fit as it is, since the check will find it.
 func (n *node) read(v any) (any, bool) {
 	switch v := v.(type) {
 	case string:
@@ -61,8 +62,9 @@ func (n *node) read(v any) (any, bool) {
 	return v, false
 }
 
-// readNumber writes a whole number as Go's integers are read: 5.0 fits a schema
-// of integers, and Gemini, for one, writes it so, but it does not decode.
+// readNumber writes a whole number without a fraction. The number 5.0 fits a
+// schema of integers, and Gemini writes integers like that, but encoding/json
+// does not decode it into an integer.
 func (n *node) readNumber(v json.Number) (any, bool) {
 	const exact = 1 << 53 // beyond it a float64 may stand for several integers
 	if len(n.branches("integer")) == 0 || !strings.ContainsAny(v.String(), ".eE") {
@@ -89,7 +91,7 @@ func (n *node) readObject(v map[string]any) bool {
 	branches := n.branches("object")
 	at := slices.IndexFunc(branches, func(b *node) bool { return len(branches) == 1 || b.mayBe(v) })
 	if at < 0 {
-		return false // what is wrong with it is for the check to find
+		return false // the check will say what is wrong with it
 	}
 	n, changed := branches[at], false
 	for name, p := range n.props {
@@ -107,8 +109,8 @@ func (n *node) readObject(v map[string]any) bool {
 	return changed
 }
 
-// mayBe reports whether an object has the properties that n asks for, no others,
-// and one of the words that n lists where it lists some.
+// mayBe reports whether an object has all properties that n requires, none that
+// it does not name, and for each enum one of its strings.
 func (n *node) mayBe(v map[string]any) bool {
 	for name, value := range v {
 		p := n.props[name]
@@ -135,8 +137,8 @@ func (n *node) readArray(v []any) bool {
 	return changed
 }
 
-// branches returns the schemas of a type among which n leaves the choice: n
-// itself, or some of its anyOf.
+// branches returns the schemas of a type that n allows: n itself, or those in its
+// anyOf.
 func (n *node) branches(kind string) []*node {
 	var found []*node
 	for _, b := range append([]*node{n}, n.AnyOf...) {
@@ -153,10 +155,10 @@ type member struct {
 	value json.RawMessage
 }
 
-// members are the properties of a JSON object in their order.
+// members are the properties of a JSON object, in order.
 type members []member
 
-// MarshalJSON writes the properties in their order.
+// MarshalJSON writes the properties in order.
 func (m members) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for i, p := range m {
@@ -172,8 +174,8 @@ func (m members) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// UnmarshalJSON keeps the order of the properties. Of two with one name the
-// later counts.
+// UnmarshalJSON keeps the order of the properties. Of two with the same name, the
+// later one counts.
 func (m *members) UnmarshalJSON(data []byte) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(data, &values); err != nil {
@@ -190,7 +192,7 @@ func (m *members) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// get returns the property of a name, nil when there is none.
+// get returns the value of a property, or nil if there is none.
 func (m members) get(name string) json.RawMessage {
 	i := slices.IndexFunc(m, func(p member) bool { return p.name == name })
 	if i < 0 {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// lookup returns the part of a document that a JSON Pointer, as it stands in
-// the fragment of a reference, points to.
+// lookup returns the part of a document that a JSON Pointer refers to. The
+// pointer is escaped as in the fragment of a URI.
 func lookup(document json.RawMessage, pointer string) (json.RawMessage, error) {
 	pointer, err := url.PathUnescape(pointer)
 	if err != nil {

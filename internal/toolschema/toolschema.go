@@ -1,24 +1,24 @@
-// Package toolschema brings the JSON Schema of a tool's arguments into a form
-// that every provider accepts, and reads what models answer to it.
+// Package toolschema converts the JSON Schema of a tool's arguments into a form
+// that every provider accepts, and reads the arguments that models write for it.
 //
 // The portable form has these keywords and no others:
 //
 //   - type, one of object, array, string, integer, number and boolean;
 //   - description;
-//   - properties and required, with an object, which has at least one property
+//   - properties and required, for an object, which has at least one property
 //     (the names match [A-Za-z0-9_.-]{1,64});
-//   - items, with an array, always;
-//   - enum, with a string, of strings that are not empty;
+//   - items, for every array;
+//   - enum, for a string, of strings that are not empty;
 //   - anyOf, below the root, as the only keyword of its schema.
 //
-// References are inlined. Bounds, formats, defaults and the like are told in
-// the description. An object of any names and a value of any type cannot be
-// said in this form: the model is asked for JSON text, in a string, which is
-// parsed before the arguments are checked. The value itself is taken as well.
+// References are inlined. Bounds, formats, defaults and the like go into the
+// description. This form has no object with arbitrary names and no value of any
+// type. For those the model is asked for a string with JSON text, which is parsed
+// before the arguments are checked. The value itself is accepted as well.
 //
-// Arguments are checked against the schema as its author wrote it, so nothing
-// that the portable form leaves out goes unchecked. What cannot be brought into
-// it, such as a schema that contains itself, is an error.
+// Arguments are checked against the schema as its author wrote it, so what the
+// portable form leaves out is checked too. A schema that has no portable form,
+// such as one that contains itself, is an error.
 package toolschema
 
 import (
@@ -46,7 +46,7 @@ type Schema struct {
 	root     *node // nil for a tool without arguments
 }
 
-// Parse reads the schema that a tool's author wrote. It is of type object.
+// Parse reads the schema that a tool's author wrote. Its type must be object.
 func Parse(author json.RawMessage) (*Schema, error) {
 	author = bytes.ToValidUTF8(author, []byte("\ufffd"))
 	if trimmed := bytes.TrimSpace(author); len(trimmed) > 0 && trimmed[0] != '{' {
@@ -76,8 +76,8 @@ func Parse(author json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// Portable returns the portable form of a schema. It is empty for a schema of
-// no arguments.
+// Portable returns the portable form of a schema. It is empty for a schema
+// without arguments.
 func Portable(author json.RawMessage) (json.RawMessage, error) {
 	if len(author) == 0 {
 		return nil, nil
@@ -93,11 +93,11 @@ func Portable(author json.RawMessage) (json.RawMessage, error) {
 func (s *Schema) Wire() json.RawMessage { return s.wire }
 
 // Arguments checks the arguments that a model wrote, and returns them as an
-// object that fits the author's schema: an optional property that is null is
-// left out, JSON text is parsed where the model was asked for it, and of two
-// properties with one name the last one counts, so that whoever reads the
-// arguments reads the same. The error is for the model: it says what is wrong and
-// what is expected.
+// object that fits the author's schema. It leaves out an optional property that
+// is null, parses JSON text where the model was asked for it, and of two
+// properties with one name keeps the last, so that all readers of the arguments
+// see the same. The error is for the model: it says what is wrong and what is
+// expected.
 func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "{}"
@@ -118,21 +118,23 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The checker knows numbers as float64 only; the arguments keep their digits.
+	// The checker takes numbers only as float64. The arguments that are returned
+	// keep all their digits.
 	var checked map[string]any
 	if err := json.Unmarshal([]byte(text), &checked); err != nil {
 		return nil, fmt.Errorf("the arguments are not a JSON object (%w); expected %s", err, s.expected())
 	}
 	if err := s.resolved.Validate(checked); err != nil {
-		// The checker prints a null in Go's words.
+		// The checker prints null as Go's reflect package does.
 		reason := strings.ReplaceAll(err.Error(), "<invalid reflect.Value>", "null")
 		return nil, fmt.Errorf("the arguments do not fit (%s); expected %s", head(reason), s.expected())
 	}
 	return json.RawMessage(text), nil
 }
 
-// readAs is the text of arguments as they are read: the model's own, unless that
-// could be read in another way.
+// readAs returns the text of the arguments after reading. That is the model's
+// own text, unless reading changed a value or the text has a name twice, which
+// parsers read differently.
 func (s *Schema) readAs(given map[string]any, text string) (string, error) {
 	var read any = given
 	changed := false
@@ -150,15 +152,15 @@ func (s *Schema) readAs(given map[string]any, text string) (string, error) {
 }
 
 const (
-	// maxValues bounds the values that arguments are made of, names included: the
-	// checks cost far more for each than its bytes.
+	// maxValues is how many values arguments may consist of, names included. The
+	// checks of a value cost far more than its bytes.
 	maxValues = 50_000
 	// maxReason is the longest reason that an error gives, in bytes. The checker
-	// names all that is not as it should be.
+	// lists everything that is wrong.
 	maxReason = 2 << 10
 )
 
-// head is the beginning of a reason that is too long.
+// head returns a reason, or the beginning of one that is too long.
 func head(reason string) string {
 	if len(reason) <= maxReason {
 		return reason
@@ -169,7 +171,8 @@ func head(reason string) string {
 // maxExpected is the longest schema that an error repeats, in bytes.
 const maxExpected = 4 << 10
 
-// expected is the schema as an error tells it to the model, which has it anyway.
+// expected returns the schema for an error to the model. It leaves out a long
+// one, which the model has anyway.
 func (s *Schema) expected() string {
 	if len(s.author) > maxExpected {
 		return "what the tool's schema says"
@@ -177,7 +180,7 @@ func (s *Schema) expected() string {
 	return string(s.author)
 }
 
-// errTrailing is the error of a text that goes on after its JSON value.
+// errTrailing is the error for a text that goes on after its JSON value.
 var errTrailing = errors.New("text after the JSON value")
 
 // decodeAll decodes a text that is one JSON value, and keeps the digits of its

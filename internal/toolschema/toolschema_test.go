@@ -23,7 +23,7 @@ func parse(t *testing.T, schema string) *toolschema.Schema {
 	return s
 }
 
-// property wraps the schema of a property "p" into one of arguments.
+// property returns a schema of arguments with one property "p".
 func property(schema string) string {
 	return `{"type":"object","properties":{"p":` + schema + `}}`
 }
@@ -367,7 +367,7 @@ func TestGoTypesAreDescribedAsTheyAreDecoded(t *testing.T) {
 	require.Nil(t, in.private)
 }
 
-// lenient has a default, and decodes itself for that alone.
+// lenient decodes itself, but only to set a default.
 type lenient struct {
 	N int `json:"n,omitempty"`
 }
@@ -378,7 +378,7 @@ func (l *lenient) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(l))
 }
 
-// level decodes itself, from what cannot be seen.
+// level decodes itself, and nothing tells from what.
 type level int
 
 func (l *level) UnmarshalJSON([]byte) error { return nil }

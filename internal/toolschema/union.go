@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// errTextOrString is the error of a union whose alternatives would all be
-// strings to a provider, and of which one is read as it is and one parsed.
+// errTextOrString is the error for a union of a string with a value that the
+// portable form has as JSON text. To a provider both would be strings, but one
+// is to be parsed and the other not.
 var errTextOrString = errors.New("a string and a free-form object or array cannot be alternatives: providers take the latter as text only, and the two could not be told apart")
 
-// union makes the form of anyOf and oneOf.
+// union makes the portable form of anyOf or oneOf.
 func (d *deriver) union(k keywords, raw json.RawMessage, path string, depth int) (*node, error) {
 	if len(k.AnyOf) > 0 && len(k.OneOf) > 0 {
 		return nil, at(path, errors.New("anyOf and oneOf stand beside each other"))
@@ -28,7 +29,7 @@ func (d *deriver) union(k keywords, raw json.RawMessage, path string, depth int)
 			return nil, err
 		}
 		if narrow {
-			if err := base.tell(name, alternatives); err != nil {
+			if err := base.addDescribed(name, alternatives); err != nil {
 				return nil, at(path, err)
 			}
 			return d.shape(base, raw, path, depth)
@@ -37,7 +38,8 @@ func (d *deriver) union(k keywords, raw json.RawMessage, path string, depth int)
 	return d.anyOf(base, alternatives, path, depth)
 }
 
-// anyOf makes the form of alternatives, each with what stands beside the union.
+// anyOf makes the portable form of alternatives. base has the keywords beside
+// the union, which apply to each of them.
 func (d *deriver) anyOf(base keywords, alternatives []json.RawMessage, path string, depth int) (*node, error) {
 	description := base.Description
 	base.Description = ""
@@ -64,8 +66,8 @@ func (d *deriver) anyOf(base keywords, alternatives []json.RawMessage, path stri
 	return n, nil
 }
 
-// alternative makes the form of one alternative of a union, with what stands
-// beside the union.
+// alternative makes the portable form of one alternative of a union. base has
+// the keywords beside the union.
 func (d *deriver) alternative(base keywords, raw json.RawMessage, path string, depth int) (*node, error) {
 	if depth > maxDepth {
 		return nil, at(path, errors.New("the alternatives are nested too deeply"))
@@ -80,18 +82,18 @@ func (d *deriver) alternative(base keywords, raw json.RawMessage, path string, d
 		return nil, at(path, err)
 	}
 	if !base.onlyNarrows() {
-		raw = nil // it does not say all that k says
+		raw = nil // it lacks the keywords of base
 	}
 	return d.shape(k, raw, path, depth+1)
 }
 
-// choice makes the form of a schema that allows several types.
+// choice makes the portable form of a schema that allows several types.
 func (d *deriver) choice(k keywords, kinds []string, raw json.RawMessage, path string, depth int) (*node, error) {
 	one := k
 	one.Description = ""
 	var branches []*node
 	for _, kind := range kinds {
-		one.told = k.toldOf(kind)
+		one.described = k.describedOf(kind)
 		b, err := d.ofType(one, kind, raw, path, depth)
 		if errors.Is(err, errNothing) {
 			continue
@@ -109,7 +111,7 @@ func (d *deriver) choice(k keywords, kinds []string, raw json.RawMessage, path s
 	return n, nil
 }
 
-// join makes one node of alternatives.
+// join joins alternatives into one node.
 func join(branches []*node) (*node, error) {
 	var flat []*node
 	for _, b := range branches {
@@ -138,8 +140,8 @@ func join(branches []*node) (*node, error) {
 	return &node{AnyOf: flat}, nil
 }
 
-// joinStrings makes one string of those that are alternatives and that a value
-// could not tell apart: enums become one, as do JSON texts.
+// joinStrings joins alternatives that are strings and that a value could not
+// distinguish: all enums without a description into one, and all JSON texts.
 func joinStrings(branches []*node) ([]*node, error) {
 	var joined []*node
 	var text, enum *node
@@ -168,7 +170,7 @@ func joinStrings(branches []*node) ([]*node, error) {
 	return joined, nil
 }
 
-// unique drops alternatives that say the same as an earlier one.
+// unique drops alternatives that are equal to an earlier one.
 func unique(branches []*node) []*node {
 	var seen []string
 	return slices.DeleteFunc(branches, func(n *node) bool {
@@ -181,8 +183,8 @@ func unique(branches []*node) []*node {
 	})
 }
 
-// prepend puts what the author says of a union before what is said of its
-// alternatives, since anyOf takes no description beside it.
+// prepend puts the author's description of a union before the descriptions of
+// its alternatives, since anyOf can have no description beside it.
 func (n *node) prepend(description string) {
 	if description == "" {
 		return

@@ -1,5 +1,5 @@
-// Command alone uses openai-go and the Docker client, and nothing else: what
-// a program weighs that does by itself what pygent does for it.
+// Command alone uses only openai-go and the Docker client. Its size is that of a
+// program which does without pygent.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Package memdisk is a file system in memory for tests of journals. It can be
-// full, it can fail from a moment on, and it tells what is left after the power
-// goes out: what was synced, and nothing that was not.
+// Package memdisk is a file system in memory for tests of journals. It can run
+// full, it can fail after a number of changes, and it shows what is left after a
+// loss of power, which may take everything that was not synced.
 package memdisk
 
 import (
@@ -18,21 +18,22 @@ import (
 	"github.com/x/pygent/internal/journal"
 )
 
-// ErrOff is the error of everything after the power went out.
+// ErrOff is the error of every change after the power went out.
 var ErrOff = errors.New("the power is off")
 
-// Disk is the file system. Its directories exist when they are asked for.
+// Disk is the file system. Every directory exists on it. It is safe for
+// concurrent use.
 type Disk struct {
 	mu      sync.Mutex
 	names   map[string]*node
 	durable map[string]*node // the names that survive a loss of power
 	locks   map[string]bool
-	room    int // how many bytes may still be written; below 0: any number
-	steps   int // how many changes may still be made; below 0: any number
-	made    int
+	room    int // how many more bytes may be written; any number if negative
+	steps   int // how many more changes may be made; any number if negative
+	made    int // how many changes were made
 }
 
-// node is a file under whatever names.
+// node is a file, whatever its names are.
 type node struct {
 	data   []byte
 	synced []byte // the data that survives a loss of power
@@ -40,33 +41,34 @@ type node struct {
 	locked bool
 }
 
-// New returns an empty disk with room for everything.
+// New returns an empty disk without limits.
 func New() *Disk {
 	return &Disk{names: map[string]*node{}, durable: map[string]*node{}, locks: map[string]bool{}, room: -1, steps: -1}
 }
 
-// SetRoom says how many bytes may still be written; below 0, any number.
+// SetRoom sets how many more bytes may be written. A negative number means any
+// number.
 func (d *Disk) SetRoom(bytes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.room = bytes
 }
 
-// OffAfter has the power go out after that many more changes.
+// OffAfter makes the power go out after that many more changes.
 func (d *Disk) OffAfter(changes int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.steps = changes
 }
 
-// Changes tells how many changes were made.
+// Changes returns how many changes were made.
 func (d *Disk) Changes() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.made
 }
 
-// Names returns the names of all files.
+// Names returns the content of all files by name.
 func (d *Disk) Names() map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +79,8 @@ func (d *Disk) Names() map[string]string {
 	return names
 }
 
-// Write makes a file with data, or changes one, as another program would.
+// Write creates a file with data or overwrites one, as another program would.
+// The file is durable at once.
 func (d *Disk) Write(name string, data []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,19 +92,19 @@ func (d *Disk) Write(name string, data []byte) {
 	n.data, n.synced = bytes.Clone(data), bytes.Clone(data)
 }
 
-// Loss is what a loss of power takes of what was not synced. Disks differ in
-// that, and a journal must stand all of it.
+// Loss says which unsynced changes are lost with the power. Disks differ in
+// that, and a journal must survive every kind.
 type Loss struct {
-	Data     bool // the data of files
-	Names    bool // new names, old ones that were removed, and replacements
-	NewNames bool // new names alone: a replacement is there
+	Data     bool // changes to the content of files
+	Names    bool // all changes of names: new ones, removals and replacements
+	NewNames bool // new names only; replacements survive
 }
 
-// Losses are all kinds of loss, the last of which is none: the process alone
-// was killed.
+// Losses are all kinds of loss. The last one loses nothing, as when only the
+// process is killed.
 var Losses = []Loss{{Data: true, Names: true}, {Names: true}, {Data: true, NewNames: true}, {NewNames: true}, {Data: true}, {}}
 
-// After returns the disk as it is after the power went out.
+// After returns a copy of the disk as it would be after the given loss.
 func (d *Disk) After(loss Loss) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,7 +137,8 @@ func (d *Disk) namesAfter(loss Loss) map[string]*node {
 	return d.names
 }
 
-// change counts a change; the caller holds d.mu.
+// change counts a change, or returns ErrOff if the power is off. The caller
+// holds d.mu.
 func (d *Disk) change() error {
 	if d.steps == 0 {
 		return ErrOff
@@ -265,7 +269,7 @@ func (u unlock) under(mu *sync.Mutex) unlock {
 	}
 }
 
-// Close gives the lock up.
+// Close releases the lock.
 func (u unlock) Close() error {
 	u()
 	return nil
@@ -290,7 +294,7 @@ func (f *file) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteAt writes as much as there is room for. Bytes over others need none.
+// WriteAt writes as much as there is room for. Overwriting bytes takes no room.
 func (f *file) WriteAt(p []byte, at int64) (int, error) {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
@@ -314,7 +318,7 @@ func (f *file) WriteAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// Truncate gives its room back.
+// Truncate gives back the room of the bytes that it cuts off.
 func (f *file) Truncate(size int64) error {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
@@ -371,7 +375,7 @@ func (f *file) Close() error {
 	return nil
 }
 
-// info tells of a file.
+// info describes a file.
 type info struct {
 	node *node
 	size int64
