@@ -226,7 +226,9 @@ func WithContainerUser(user string) RuntimeOption {
 // with SETFCAP programs that have capabilities, with MKNOD devices, and with
 // SYS_ADMIN most other things.
 func WithCapabilities(caps ...string) RuntimeOption {
-	return runtimeOption{"WithCapabilities", func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }}
+	return runtimeOption{"WithCapabilities", func(o *runtimeOptions) {
+		o.capabilities = append([]string{}, caps...) // never nil, which would be the default for a task's container
+	}}
 }
 
 // WithReadOnlyRoot makes the container's file system read-only but for the

@@ -375,7 +375,7 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 		Writable:   slices.Clone(o.writable),
 		Env:        slices.Clone(o.inherit),
 	}
-	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local}, slices.Clone(o.env)
+	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local, MaxCopyBytes: o.copyLimit}, slices.Clone(o.env)
 }
 
 // options returns the options of a runtime for a task. The environment and the
@@ -386,6 +386,7 @@ func (t TaskRuntime) options(env []string) []RuntimeOption {
 		[]RuntimeOption{runtimeOption{"", func(o *runtimeOptions) { o.configured = o.configured || t.Kind != "" }}},
 		t.Container.options(),
 		t.Local.options(),
+		given(nil, t.MaxCopyBytes, MaxCopyBytes),
 		[]RuntimeOption{WithEnv(env...), runtimeOption{"", func(o *runtimeOptions) {
 			o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
 			o.keepLeftovers = o.keepLeftovers || t.Kind != "" // the parent has removed leftovers, or must not
