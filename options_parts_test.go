@@ -85,3 +85,25 @@ func TestTasksMayHaveNoLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pygent.TaskFinished, status.State)
 }
+
+func TestEventsOfTheRuntimeReachItsOwnHandlerToo(t *testing.T) {
+	var own, agents []string
+	limited := func(e *pygent.RuntimeEvent) bool { return e != nil && e.Kind == pygent.RuntimeLimited }
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever),
+		pygent.WithAllowedHosts("example.org"), // which the local runtime says to be no limit
+		pygent.OnEvent(func(e pygent.Event) {
+			if limited(e.Runtime) {
+				agents = append(agents, e.Text)
+			}
+		}),
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
+			if limited(&e) {
+				own = append(own, e.Text)
+			}
+			panic("which must not reach New")
+		}))
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
+	require.NotEmpty(t, own)
+	require.Equal(t, agents, own)
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/sandbox"
@@ -250,8 +251,10 @@ func MaxCopyBytes(bytes int64) RuntimeOption {
 
 // OnRuntimeEvent calls emit for what happens besides commands: a fallback, a
 // pull, a start, a loss. Calls come one at a time, in order, from a goroutine
-// of the runtime. Nothing waits for them, so emit may call the runtime. No call
-// begins after Cleanup has.
+// of the runtime or, while the runtime is made, from the one that makes it.
+// Nothing waits for them afterwards, so emit may call the runtime. No call begins
+// after Cleanup has. A panic of emit is logged. Given to [New], emit gets the
+// events besides the function of [OnEvent].
 func OnRuntimeEvent(emit func(RuntimeEvent)) RuntimeOption {
 	return runtimeOption{"OnRuntimeEvent", func(o *runtimeOptions) { o.events = emit }}
 }
@@ -280,12 +283,15 @@ const (
 )
 
 // newRuntimeEvents returns a queue that logs the events of a runtime and hands
-// them to emit, which may be nil.
+// them to emit, which may be nil. A panic of emit must not end the process.
 func newRuntimeEvents(emit func(RuntimeEvent), logger *slog.Logger) *sandbox.Events {
 	if emit == nil {
 		return sandbox.NewEvents(nil, logger)
 	}
-	return sandbox.NewEvents(func(e sandbox.Event) { emit(runtimeEvent(e)) }, logger)
+	failed := func(err error) { logPanic(logger, "handler of the runtime's events", err) }
+	return sandbox.NewEvents(func(e sandbox.Event) {
+		guard.Call(func() { emit(runtimeEvent(e)) }, failed)
+	}, logger)
 }
 
 func runtimeEvent(e sandbox.Event) RuntimeEvent {
