@@ -405,6 +405,9 @@ func leftoversOf(found []sandbox.Leftover) (all []Leftover) {
 // our label, are listed with Ours false. Without an engine it lists what is on
 // this machine; with [DockerRequired] that is an error.
 func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return nil, err
@@ -431,6 +434,9 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 // removed even while it runs. What pygent did not make, or a living process
 // uses, is kept and causes an error, and Prune continues with the others.
 func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return err
