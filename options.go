@@ -115,10 +115,11 @@ func setAll[T any, O comparable](to *T, opts []O, set func(O, *T)) {
 	}
 }
 
-// give records the option with which the caller gave or configured a part, if
-// isSet.
+// give records the option with which the caller gave or configured a part. One
+// that is not set takes back what was given before.
 func (o *options) give(what, option string, isSet bool) {
 	if !isSet {
+		delete(o.given, what)
 		return
 	}
 	if o.given == nil {

@@ -60,6 +60,19 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	}
 }
 
+func TestNilTakesBackWhatContradictsAnotherOption(t *testing.T) {
+	m, err := pygent.NewTaskManager()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	agent, err := pygent.New(
+		pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithModel(nil), pygent.OpenAIKey("k"),
+		pygent.WithRuntime(nowhere{}), pygent.WithRuntime(nil), pygent.WithDocker(pygent.DockerNever),
+		pygent.WithTaskManager(m), pygent.WithTaskManager(nil), pygent.MaxTasks(1),
+		pygent.WithHistory(pygent.NewHistory()), pygent.WithHistoryFile("x"), pygent.WithHistoryFile(""))
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
+}
+
 func TestOptionsGoBeforeTheConfiguration(t *testing.T) {
 	t.Setenv("PYGENT_HISTORY_FILE", filepath.Join(t.TempDir(), "of-the-environment.json"))
 	cfg := pygent.Config{Workspace: t.TempDir(), Container: pygent.ContainerConfig{Image: "x"}, HistoryFile: filepath.Join(t.TempDir(), "h.json")}
