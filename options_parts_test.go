@@ -54,6 +54,8 @@ func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
 		"MaxTime":             func(n int) pygent.Option { return pygent.MaxTime(time.Duration(n)) },
 		"MaxTasks":            func(n int) pygent.Option { return pygent.MaxTasks(n) },
 		"MaxTaskDepth":        func(n int) pygent.Option { return pygent.MaxTaskDepth(n) },
+		"WithMemory":          func(n int) pygent.Option { return pygent.WithMemory(int64(n)) },
+		"WithCPUs":            func(n int) pygent.Option { return pygent.WithCPUs(float64(n)) },
 		"MaxPids":             func(n int) pygent.Option { return pygent.MaxPids(int64(n)) },
 		"MaxCopyBytes":        func(n int) pygent.Option { return pygent.MaxCopyBytes(int64(n)) },
 		"MaxNetworkBytes":     func(n int) pygent.Option { return pygent.MaxNetworkBytes(int64(n)) },

@@ -196,7 +196,7 @@ func WithNetwork(mode string) RuntimeOption {
 }
 
 // WithMemory limits the container's memory, in bytes. There is no additional
-// swap. The default is [DefaultMemory].
+// swap. The default is [DefaultMemory], the least is 6 MiB.
 func WithMemory(bytes int64) RuntimeOption {
 	return runtimeOption{"WithMemory", func(o *runtimeOptions) { o.memory = bytes }}
 }

@@ -3,7 +3,6 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -117,6 +116,9 @@ func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 	return o
 }
 
+// maxCPUs is more than any machine has, and few enough to be counted in billionths.
+const maxCPUs = 1 << 20
+
 // check refuses invalid values, and completes paths, ports and the environment.
 func (o *runtimeOptions) check() error {
 	switch {
@@ -124,12 +126,14 @@ func (o *runtimeOptions) check() error {
 		return fmt.Errorf("unknown %v", o.docker)
 	case o.protection < ProtectionAuto || o.protection > ProtectionOff:
 		return fmt.Errorf("unknown %v", o.protection)
-	case o.memory != NoLimit && o.memory < 6<<20:
-		return fmt.Errorf("a memory limit of %d bytes is below the 6 MiB that engines ask for", o.memory)
-	case o.cpus < 0 && o.cpus != NoLimit:
-		return errors.New("the number of CPUs is negative")
+	case o.memory > NoLimit && o.memory < 6<<20:
+		return fmt.Errorf("WithMemory: %d bytes are below the 6 MiB that engines ask for", o.memory)
+	case math.IsNaN(o.cpus) || o.cpus > maxCPUs || o.cpus > NoLimit && o.cpus < 0:
+		return fmt.Errorf("WithCPUs: %v is no number of processors", o.cpus)
 	}
 	if err := cmp.Or(
+		checkLimit("WithMemory", o.memory),
+		checkLimit("WithCPUs", o.cpus),
 		checkLimit("MaxPids", o.pids),
 		checkLimit("MaxCopyBytes", o.copyLimit),
 		checkLimit("MaxNetworkBytes", o.networkLimit),

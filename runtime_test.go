@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -428,14 +429,17 @@ func TestDescribeKnowsTheShell(t *testing.T) {
 
 func TestInvalidRuntimeOptions(t *testing.T) {
 	for name, opt := range map[string]pygent.RuntimeOption{
-		"memory":      pygent.WithMemory(-2),
-		"tiny memory": pygent.WithMemory(1024),
-		"cpus":        pygent.WithCPUs(-2),
-		"pids":        pygent.MaxPids(-2),
-		"mode":        pygent.WithDocker(99),
-		"mount":       pygent.WithMounts(pygent.Mount{Source: "/x", Target: "relative"}),
-		"gpus":        pygent.WithGPUs("some"),
-		"env":         pygent.WithEnv("=x"),
+		"memory":       pygent.WithMemory(-2),
+		"tiny memory":  pygent.WithMemory(1024),
+		"cpus":         pygent.WithCPUs(-2),
+		"less than no": pygent.WithCPUs(-0.5),
+		"no number":    pygent.WithCPUs(math.NaN()),
+		"endless":      pygent.WithCPUs(math.Inf(1)),
+		"pids":         pygent.MaxPids(-2),
+		"mode":         pygent.WithDocker(99),
+		"mount":        pygent.WithMounts(pygent.Mount{Source: "/x", Target: "relative"}),
+		"gpus":         pygent.WithGPUs("some"),
+		"env":          pygent.WithEnv("=x"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := pygent.NewRuntime(t.Context(), opt)

@@ -15,7 +15,7 @@ func Limit[T int | int64 | time.Duration](value *Var[T], inForce *T) Value {
 }
 
 // OrNone makes of a value one that may also be "none", for which it is none.
-func OrNone[T int | int64 | time.Duration](value *Var[T], none T) *Var[T] {
+func OrNone[T int | int64 | float64 | time.Duration](value *Var[T], none T) *Var[T] {
 	return &Var[T]{value.at, func(v any) (T, error) {
 		if v == "none" || v == Text("none") {
 			return none, nil
