@@ -326,8 +326,8 @@ func NewBashOptions(opts ...BashOption) BashOptions {
 	return o
 }
 
-// BashTimeout limits the time of a command. Zero keeps the default, a
-// negative duration means no limit but the context's.
+// BashTimeout limits the time of a command. Zero keeps the default, [NoLimit] or
+// another negative duration means no limit but the context's.
 func BashTimeout(d time.Duration) BashOption {
 	return func(o *BashOptions) {
 		if d != 0 {
@@ -345,10 +345,14 @@ func BashEnv(env ...string) BashOption {
 }
 
 // BashMaxOutput sets how many bytes of output are kept, half from its start
-// and half from its end. Zero keeps the default; the most is 16 MiB.
+// and half from its end. Zero keeps the default. The most is 16 MiB, which
+// [NoLimit] stands for.
 func BashMaxOutput(n int) BashOption {
 	return func(o *BashOptions) {
-		if n > 0 {
+		switch {
+		case n < 0:
+			o.MaxOutput = sandbox.MaxKeptOutput
+		case n > 0:
 			o.MaxOutput = n
 		}
 	}

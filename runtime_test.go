@@ -198,6 +198,10 @@ func TestBashBoundsOutput(t *testing.T) {
 		require.True(t, strings.HasPrefix(res.Output, "FIRST\n"))
 		require.True(t, strings.HasSuffix(res.Output, "LAST\n"))
 		require.Contains(t, res.Output, fmt.Sprintf("[... %d bytes left out ...]", res.Omitted))
+
+		res = bash(t, r, "i=0; while [ $i -lt 9000 ]; do echo line-$i; i=$((i+1)); done", pygent.BashMaxOutput(pygent.NoLimit))
+		require.False(t, res.Truncated)
+		require.Greater(t, len(res.Output), pygent.DefaultMaxOutput)
 	})
 }
 

@@ -322,10 +322,8 @@ func (a *Agent) prepareTasks() error {
 	if err != nil {
 		return err
 	}
-	run, err := newRunOptions(a.opts.run, nil)
-	if err != nil {
-		return err
-	}
+	var run runOptions
+	setAll(&run, a.opts.run, RunOption.setRun)
 	o.owner = a
 	o.limits = o.limits.or(Limits{
 		MaxSteps:     run.MaxSteps,
