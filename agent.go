@@ -93,10 +93,7 @@ func applyOptions(opts []Option) options {
 }
 
 func newAgent(o options) (_ *Agent, err error) {
-	if _, err := newRunOptions(o.run, nil); err != nil {
-		return nil, err
-	}
-	if err := o.contradiction(); err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	o.settle()

@@ -139,6 +139,13 @@ var contradictions = [][2]string{
 	{"WithTaskManager", partTasks},
 }
 
+// check refuses limits of runs that are none, and options that contradict each
+// other.
+func (o *options) check() error {
+	_, err := newRunOptions(o.run, nil)
+	return cmp.Or(err, o.contradiction())
+}
+
 // contradiction returns an error that names two options which contradict each
 // other. Settings of a configuration never do, because options override them.
 func (o *options) contradiction() error {

@@ -55,7 +55,10 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	for i, tt := range tests {
 		for _, opts := range [][]pygent.Option{{tt.one, tt.other}, {tt.other, tt.one}} {
 			_, err := pygent.New(opts...)
-			require.ErrorContains(t, err, "options "+names[i][0]+" and "+names[i][1]+": the second would be ignored")
+			want := "options " + names[i][0] + " and " + names[i][1] + ": the second would be ignored"
+			require.ErrorContains(t, err, want)
+			_, err = pygent.NewTaskManager(pygent.TaskAgents(opts...))
+			require.ErrorContains(t, err, "option TaskAgents: "+want)
 		}
 	}
 }

@@ -394,6 +394,10 @@ func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error)
 	if err := o.limits.check(); err != nil {
 		return o, fmt.Errorf("option TaskDefaults: %w", err)
 	}
+	agent := applyOptions(o.agent)
+	if err := agent.check(); err != nil {
+		return o, fmt.Errorf("option TaskAgents: %w", err)
+	}
 	o.maxTasks, o.depth = limitOr(o.maxTasks, DefaultMaxTasks), limitOr(o.depth, DefaultTaskDepth)
 	return o, nil
 }
