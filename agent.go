@@ -92,10 +92,7 @@ func applyOptions(opts []Option) options {
 }
 
 func newAgent(o options) (_ *Agent, err error) {
-	if _, err := newRunOptions(o.run, nil); err != nil {
-		return nil, err
-	}
-	if err := o.contradiction(); err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	o.settle()
@@ -193,13 +190,24 @@ func (a *Agent) openRuntime() (Runtime, error) {
 		return a.opts.runtime, nil
 	}
 	opts := append([]RuntimeOption{WithLogger(a.log)}, a.opts.runtimeOpts...)
-	opts = append(opts, OnRuntimeEvent(func(e RuntimeEvent) {
-		a.emit(Event{Type: EventRuntime, Text: e.Text, Runtime: &e})
-	}))
-	opts = append(opts, a.withHostApproval())
+	opts = append(opts, a.withRuntimeEvents(), a.withHostApproval())
 	rt, err := NewRuntime(context.Background(), opts...)
 	a.eventsHandled(context.Background()) // before New returns, the handler has seen its events
 	return rt, err
+}
+
+// withRuntimeEvents has the agent emit the events of its runtime, besides
+// whoever else gets them.
+func (a *Agent) withRuntimeEvents() RuntimeOption {
+	return runtimeOption{"", func(o *runtimeOptions) {
+		given := o.events
+		o.events = func(e RuntimeEvent) {
+			a.emit(Event{Type: EventRuntime, Text: e.Text, Runtime: &e})
+			if given != nil {
+				given(e)
+			}
+		}
+	}}
 }
 
 // Step makes one pass of the loop: it appends msg, asks the model once, and

@@ -226,6 +226,9 @@ var settingCases = []struct {
 	{"PYGENT_MEMORY", "1.5GiB", `container.memory = 1610612736`, func(c pygent.Config) any { return c.Container.Memory }, int64(3 << 29)},
 	{"PYGENT_CPUS", "1.5", `container.cpus = 1.5`, func(c pygent.Config) any { return c.Container.CPUs }, 1.5},
 	{"PYGENT_CPUS", "2", `container.cpus = 2`, func(c pygent.Config) any { return c.Container.CPUs }, 2.0},
+	{"PYGENT_MEMORY", "none", `container.memory = "none"`, func(c pygent.Config) any { return c.Container.Memory }, int64(pygent.NoLimit)},
+	{"PYGENT_CPUS", "none", `container.cpus = "none"`, func(c pygent.Config) any { return c.Container.CPUs }, float64(pygent.NoLimit)},
+	{"PYGENT_PIDS", "none", `container.pids = "none"`, func(c pygent.Config) any { return c.Container.Pids }, int64(pygent.NoLimit)},
 	{"PYGENT_PIDS", "99", `container.pids = 99`, func(c pygent.Config) any { return c.Container.Pids }, int64(99)},
 	{"PYGENT_USER", "1:2", `container.user = "1:2"`, func(c pygent.Config) any { return c.Container.User }, "1:2"},
 	{"PYGENT_CAPS", "CHOWN,KILL", `container.capabilities = ["CHOWN", "KILL"]`, func(c pygent.Config) any { return c.Container.Capabilities }, []string{"CHOWN", "KILL"}},
@@ -262,6 +265,7 @@ var settingCases = []struct {
 	{"PYGENT_OPENAI_EXTRA_BODY", `{"a":{"b":true}}`, "[openai.extra_body.a]\nb = true", func(c pygent.Config) any { return c.OpenAI.ExtraBody }, map[string]any{"a": map[string]any{"b": true}}},
 	{"PYGENT_OPENAI_CA_FILE", "f", `openai.ca_file = "f"`, func(c pygent.Config) any { return c.OpenAI.CAFile }, "f"},
 	{"PYGENT_OPENAI_MAX_TOKENS", "9", `openai.max_tokens = 9`, func(c pygent.Config) any { return c.OpenAI.MaxTokens }, 9},
+	{"PYGENT_OPENAI_MAX_TOKENS", "none", `openai.max_tokens = "none"`, func(c pygent.Config) any { return c.OpenAI.MaxTokens }, pygent.NoLimit},
 	{"PYGENT_OPENAI_MAX_TOKENS_FIELD", "f", `openai.max_tokens_field = "f"`, func(c pygent.Config) any { return c.OpenAI.MaxTokensField }, "f"},
 	{"PYGENT_OPENAI_PARALLEL_TOOL_CALLS", "false", `openai.parallel_tool_calls = false`, func(c pygent.Config) any { return c.OpenAI.ParallelToolCalls }, ptr(false)},
 	{"PYGENT_OPENAI_STALL_FIRST", "none", `openai.stall_first = "none"`, func(c pygent.Config) any { return c.OpenAI.StallFirst }, time.Duration(pygent.NoLimit)},
@@ -304,12 +308,12 @@ func TestConfigRefusesBadVariables(t *testing.T) {
 	tests := []struct{ env, value, says string }{
 		{"PYGENT_CONFIRM_BASH", "maybe", `want 1 or 0, true or false, yes or no, on or off, not "maybe"`},
 		{"PYGENT_USE_DOCKER", "podman", `want true (required), false (local) or "auto", not "podman"`},
-		{"PYGENT_MEMORY", "lots", `want a size such as "512m" or "2g", not "lots"`},
+		{"PYGENT_MEMORY", "lots", `want a size such as "512m" or "2g", or "none", not "lots"`},
 		{"PYGENT_MEMORY", "-1", `want a size`},
 		{"PYGENT_MEMORY", "9e99g", `want a size`},
 		{"PYGENT_CPUS", "NaN", `want a number of CPUs such as 1.5`},
 		{"PYGENT_CPUS", "0", `want a number of CPUs`},
-		{"PYGENT_PIDS", "0", `want a whole number of at least 1, not "0"`},
+		{"PYGENT_PIDS", "0", `want a whole number of at least 1, or "none", not "0"`},
 		{"PYGENT_MAX_STEPS", "1.5", `want a whole number of at least 1`},
 		{"PYGENT_MAX_STEPS", "99999999999", `want a whole number from 1 to 2147483647`},
 		{"PYGENT_OPENAI_API", "soap", `want "auto", "chat" or "responses", not "soap"`},
@@ -350,8 +354,8 @@ func TestConfigTellsAllFaults(t *testing.T) {
 	require.EqualError(t, err, strings.Join([]string{
 		path + `:3:1: limits.max_steps: want a whole number of at least 1, or "none", not "x"`,
 		path + `:5:1: limits.modle: unknown key, did you mean model, above the first [table]?`,
-		path + `:7:1: container.memory: want a size such as "512m" or "2g", not true`,
-		`environment: PYGENT_PIDS: want a whole number of at least 1, not "x"`,
+		path + `:7:1: container.memory: want a size such as "512m" or "2g", or "none", not true`,
+		`environment: PYGENT_PIDS: want a whole number of at least 1, or "none", not "x"`,
 	}, "\n"))
 }
 

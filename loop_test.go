@@ -289,6 +289,14 @@ func TestNilContextIsRefused(t *testing.T) {
 	}
 	_, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err, "and the agent is free")
+
+	model, err := pygent.NewOpenAIModel(pygent.OpenAIKey("k"))
+	require.NoError(t, err)
+	_, err = model.Chat(none, &pygent.ChatRequest{})
+	require.ErrorContains(t, err, "the context is nil")
+	_, err = pygent.Leftovers(none)
+	require.ErrorContains(t, err, "the context is nil")
+	require.ErrorContains(t, pygent.Prune(none, []pygent.Leftover{{Kind: "container", Name: "x"}}), "the context is nil")
 }
 
 func TestHistoryIsTheRunsWhileItGoesOn(t *testing.T) {

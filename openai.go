@@ -375,6 +375,9 @@ func (m *OpenAIModel) ChatStream(ctx context.Context, req *ChatRequest, emit fun
 
 // ask converts a request, and what comes of it.
 func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(openai.Delta)) (*ChatResponse, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	messages, err := openAIMessages(req.Messages)
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)

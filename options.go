@@ -120,10 +120,11 @@ func setAll[T any, O comparable](to *T, opts []O, set func(O, *T)) {
 	}
 }
 
-// give records the option with which the caller gave or configured a part, if
-// isSet.
+// give records the option with which the caller gave or configured a part. One
+// that is not set takes back what was given before.
 func (o *options) give(what, option string, isSet bool) {
 	if !isSet {
+		delete(o.given, what)
 		return
 	}
 	if o.given == nil {
@@ -141,6 +142,13 @@ var contradictions = [][2]string{
 	{"WithHistory", "WithHistoryFile"},
 	{"WithRuntime", partRuntime},
 	{"WithTaskManager", partTasks},
+}
+
+// check refuses limits of runs that are none, and options that contradict each
+// other.
+func (o *options) check() error {
+	_, err := newRunOptions(o.run, nil)
+	return cmp.Or(err, o.contradiction())
 }
 
 // contradiction returns an error that names two options which contradict each

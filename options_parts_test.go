@@ -54,6 +54,8 @@ func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
 		"MaxTime":             func(n int) pygent.Option { return pygent.MaxTime(time.Duration(n)) },
 		"MaxTasks":            func(n int) pygent.Option { return pygent.MaxTasks(n) },
 		"MaxTaskDepth":        func(n int) pygent.Option { return pygent.MaxTaskDepth(n) },
+		"WithMemory":          func(n int) pygent.Option { return pygent.WithMemory(int64(n)) },
+		"WithCPUs":            func(n int) pygent.Option { return pygent.WithCPUs(float64(n)) },
 		"MaxPids":             func(n int) pygent.Option { return pygent.MaxPids(int64(n)) },
 		"MaxCopyBytes":        func(n int) pygent.Option { return pygent.MaxCopyBytes(int64(n)) },
 		"MaxNetworkBytes":     func(n int) pygent.Option { return pygent.MaxNetworkBytes(int64(n)) },
@@ -84,4 +86,26 @@ func TestTasksMayHaveNoLimits(t *testing.T) {
 	status, err := m.Wait(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, pygent.TaskFinished, status.State)
+}
+
+func TestEventsOfTheRuntimeReachItsOwnHandlerToo(t *testing.T) {
+	var own, agents []string
+	limited := func(e *pygent.RuntimeEvent) bool { return e != nil && e.Kind == pygent.RuntimeLimited }
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithDocker(pygent.DockerNever),
+		pygent.WithAllowedHosts("example.org"), // which the local runtime says to be no limit
+		pygent.OnEvent(func(e pygent.Event) {
+			if limited(e.Runtime) {
+				agents = append(agents, e.Text)
+			}
+		}),
+		pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) {
+			if limited(&e) {
+				own = append(own, e.Text)
+			}
+			panic("which must not reach New")
+		}))
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
+	require.NotEmpty(t, own)
+	require.Equal(t, agents, own)
 }

@@ -55,9 +55,25 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	for i, tt := range tests {
 		for _, opts := range [][]pygent.Option{{tt.one, tt.other}, {tt.other, tt.one}} {
 			_, err := pygent.New(opts...)
-			require.ErrorContains(t, err, "options "+names[i][0]+" and "+names[i][1]+": the second would be ignored")
+			want := "options " + names[i][0] + " and " + names[i][1] + ": the second would be ignored"
+			require.ErrorContains(t, err, want)
+			_, err = pygent.NewTaskManager(pygent.TaskAgents(opts...))
+			require.ErrorContains(t, err, "option TaskAgents: "+want)
 		}
 	}
+}
+
+func TestNilTakesBackWhatContradictsAnotherOption(t *testing.T) {
+	m, err := pygent.NewTaskManager()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Close()) }()
+	agent, err := pygent.New(
+		pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithModel(nil), pygent.OpenAIKey("k"),
+		pygent.WithRuntime(nowhere{}), pygent.WithRuntime(nil), pygent.WithDocker(pygent.DockerNever),
+		pygent.WithTaskManager(m), pygent.WithTaskManager(nil), pygent.MaxTasks(1),
+		pygent.WithHistory(pygent.NewHistory()), pygent.WithHistoryFile("x"), pygent.WithHistoryFile(""))
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
 }
 
 func TestOptionsGoBeforeTheConfiguration(t *testing.T) {

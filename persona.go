@@ -130,9 +130,9 @@ func (p *prompt) environment() {
 		p.line("- Your workspace is `%s`. Relative paths start there; what you make belongs there.", rt.Workspace)
 	}
 	switch {
-	case rt.Kind == "docker" && rt.Image != "":
+	case rt.Kind == kindDocker && rt.Image != "":
 		p.line("- Commands run in a Docker container of the image `%s`, apart from the user's machine.", rt.Image)
-	case rt.Kind == "docker":
+	case rt.Kind == kindDocker:
 		p.line("- Commands run in a Docker container, apart from the user's machine.")
 	case rt.Kind == kindLocal && rt.Protection == protectionFull:
 		p.line("- Commands run on the user's machine, confined: they can write only the workspace, `$TMPDIR`, `/tmp` and caches of their own, and read the system and its tools. The rest of the user's files, those beside and above the workspace among them, other processes and sockets such as Docker's do not exist for them. What you cannot do without, the user can name in `[local] readable` or `writable` of `~/.pygent.toml`. sudo does not work; install Python packages in a virtual environment.")

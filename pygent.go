@@ -129,7 +129,7 @@ func limitOr(limit, byDefault int) int {
 }
 
 // checkLimit refuses values that are no limits.
-func checkLimit[T int | int64 | time.Duration](name string, limit T) error {
+func checkLimit[T int | int64 | float64 | time.Duration](name string, limit T) error {
 	if limit < NoLimit {
 		return fmt.Errorf("%s: want a positive number, 0 for the default, or NoLimit, and not %v", name, limit)
 	}

@@ -196,7 +196,7 @@ func WithNetwork(mode string) RuntimeOption {
 }
 
 // WithMemory limits the container's memory, in bytes. There is no additional
-// swap. The default is [DefaultMemory].
+// swap. The default is [DefaultMemory], the least is 6 MiB.
 func WithMemory(bytes int64) RuntimeOption {
 	return runtimeOption{"WithMemory", func(o *runtimeOptions) { o.memory = bytes }}
 }
@@ -226,7 +226,9 @@ func WithContainerUser(user string) RuntimeOption {
 // with SETFCAP programs that have capabilities, with MKNOD devices, and with
 // SYS_ADMIN most other things.
 func WithCapabilities(caps ...string) RuntimeOption {
-	return runtimeOption{"WithCapabilities", func(o *runtimeOptions) { o.capabilities = slices.Clone(caps) }}
+	return runtimeOption{"WithCapabilities", func(o *runtimeOptions) {
+		o.capabilities = append([]string{}, caps...) // never nil, which would be the default for a task's container
+	}}
 }
 
 // WithReadOnlyRoot makes the container's file system read-only but for the
@@ -403,6 +405,9 @@ func leftoversOf(found []sandbox.Leftover) (all []Leftover) {
 // our label, are listed with Ours false. Without an engine it lists what is on
 // this machine; with [DockerRequired] that is an error.
 func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return nil, err
@@ -429,6 +434,9 @@ func Leftovers(ctx context.Context, opts ...RuntimeOption) ([]Leftover, error) {
 // removed even while it runs. What pygent did not make, or a living process
 // uses, is kept and causes an error, and Prune continues with the others.
 func Prune(ctx context.Context, leftovers []Leftover, opts ...RuntimeOption) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	o, err := newRuntimeOptions(opts)
 	if err != nil {
 		return err

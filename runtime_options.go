@@ -3,7 +3,6 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest/confine"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/sandbox"
@@ -125,6 +125,9 @@ func applyRuntimeOptions(opts []RuntimeOption) *runtimeOptions {
 	return o
 }
 
+// maxCPUs is more than any machine has, and few enough to be counted in billionths.
+const maxCPUs = 1 << 20
+
 // check refuses invalid values, and completes paths, ports and the environment.
 func (o *runtimeOptions) check() error {
 	switch {
@@ -132,12 +135,14 @@ func (o *runtimeOptions) check() error {
 		return fmt.Errorf("unknown %v", o.docker)
 	case o.protection < ProtectionAuto || o.protection > ProtectionOff:
 		return fmt.Errorf("unknown %v", o.protection)
-	case o.memory != NoLimit && o.memory < 6<<20:
-		return fmt.Errorf("a memory limit of %d bytes is below the 6 MiB that engines ask for", o.memory)
-	case o.cpus < 0 && o.cpus != NoLimit:
-		return errors.New("the number of CPUs is negative")
+	case o.memory > NoLimit && o.memory < 6<<20:
+		return fmt.Errorf("WithMemory: %d bytes are below the 6 MiB that engines ask for", o.memory)
+	case math.IsNaN(o.cpus) || o.cpus > maxCPUs || o.cpus > NoLimit && o.cpus < 0:
+		return fmt.Errorf("WithCPUs: %v is no number of processors", o.cpus)
 	}
 	if err := cmp.Or(
+		checkLimit("WithMemory", o.memory),
+		checkLimit("WithCPUs", o.cpus),
 		checkLimit("MaxPids", o.pids),
 		checkLimit("MaxCopyBytes", o.copyLimit),
 		checkLimit("MaxNetworkBytes", o.networkLimit),
@@ -259,8 +264,10 @@ func MaxCopyBytes(bytes int64) RuntimeOption {
 
 // OnRuntimeEvent calls emit for what happens besides commands: a fallback, a
 // pull, a start, a loss. Calls come one at a time, in order, from a goroutine
-// of the runtime. Nothing waits for them, so emit may call the runtime. No call
-// begins after Cleanup has.
+// of the runtime or, while the runtime is made, from the one that makes it.
+// Nothing waits for them afterwards, so emit may call the runtime. No call begins
+// after Cleanup has. A panic of emit is logged. Given to [New], emit gets the
+// events besides the function of [OnEvent].
 func OnRuntimeEvent(emit func(RuntimeEvent)) RuntimeOption {
 	return runtimeOption{"OnRuntimeEvent", func(o *runtimeOptions) { o.events = emit }}
 }
@@ -289,12 +296,15 @@ const (
 )
 
 // newRuntimeEvents returns a queue that logs the events of a runtime and hands
-// them to emit, which may be nil.
+// them to emit, which may be nil. A panic of emit must not end the process.
 func newRuntimeEvents(emit func(RuntimeEvent), logger *slog.Logger) *sandbox.Events {
 	if emit == nil {
 		return sandbox.NewEvents(nil, logger)
 	}
-	return sandbox.NewEvents(func(e sandbox.Event) { emit(runtimeEvent(e)) }, logger)
+	failed := func(err error) { logPanic(logger, "handler of the runtime's events", err) }
+	return sandbox.NewEvents(func(e sandbox.Event) {
+		guard.Call(func() { emit(runtimeEvent(e)) }, failed)
+	}, logger)
 }
 
 func runtimeEvent(e sandbox.Event) RuntimeEvent {
@@ -325,8 +335,8 @@ func NewBashOptions(opts ...BashOption) BashOptions {
 	return o
 }
 
-// BashTimeout limits the time of a command. Zero keeps the default, a
-// negative duration means no limit but the context's.
+// BashTimeout limits the time of a command. Zero keeps the default, [NoLimit] or
+// another negative duration means no limit but the context's.
 func BashTimeout(d time.Duration) BashOption {
 	return func(o *BashOptions) {
 		if d != 0 {
@@ -344,10 +354,14 @@ func BashEnv(env ...string) BashOption {
 }
 
 // BashMaxOutput sets how many bytes of output are kept, half from its start
-// and half from its end. Zero keeps the default; the most is 16 MiB.
+// and half from its end. Zero keeps the default. The most is 16 MiB, which
+// [NoLimit] stands for.
 func BashMaxOutput(n int) BashOption {
 	return func(o *BashOptions) {
-		if n > 0 {
+		switch {
+		case n < 0:
+			o.MaxOutput = sandbox.MaxKeptOutput
+		case n > 0:
 			o.MaxOutput = n
 		}
 	}
@@ -384,7 +398,7 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 		Writable:   slices.Clone(o.writable),
 		Env:        slices.Clone(o.inherit),
 	}
-	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local}, slices.Clone(o.env)
+	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local, MaxCopyBytes: o.copyLimit}, slices.Clone(o.env)
 }
 
 // options returns the options of a runtime for a task. The environment and the
@@ -392,7 +406,7 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 // task's own in any case.
 func (t TaskRuntime) options(env []string) []RuntimeOption {
 	hasParent := t.Kind != ""
-	opts := slices.Concat(t.Container.options(), t.Local.options(), []RuntimeOption{WithEnv(env...)})
+	opts := slices.Concat(t.Container.options(), t.Local.options(), given(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(env...)})
 	if hasParent {
 		opts = append(opts, runtimeEnvironmentIncluded{})
 	}

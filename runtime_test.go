@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -198,6 +199,10 @@ func TestBashBoundsOutput(t *testing.T) {
 		require.True(t, strings.HasPrefix(res.Output, "FIRST\n"))
 		require.True(t, strings.HasSuffix(res.Output, "LAST\n"))
 		require.Contains(t, res.Output, fmt.Sprintf("[... %d bytes left out ...]", res.Omitted))
+
+		res = bash(t, r, "i=0; while [ $i -lt 9000 ]; do echo line-$i; i=$((i+1)); done", pygent.BashMaxOutput(pygent.NoLimit))
+		require.False(t, res.Truncated)
+		require.Greater(t, len(res.Output), pygent.DefaultMaxOutput)
 	})
 }
 
@@ -429,14 +434,17 @@ func TestDescribeKnowsTheShell(t *testing.T) {
 
 func TestInvalidRuntimeOptions(t *testing.T) {
 	for name, opt := range map[string]pygent.RuntimeOption{
-		"memory":      pygent.WithMemory(-2),
-		"tiny memory": pygent.WithMemory(1024),
-		"cpus":        pygent.WithCPUs(-2),
-		"pids":        pygent.MaxPids(-2),
-		"mode":        pygent.WithDocker(99),
-		"mount":       pygent.WithMounts(pygent.Mount{Source: "/x", Target: "relative"}),
-		"gpus":        pygent.WithGPUs("some"),
-		"env":         pygent.WithEnv("=x"),
+		"memory":       pygent.WithMemory(-2),
+		"tiny memory":  pygent.WithMemory(1024),
+		"cpus":         pygent.WithCPUs(-2),
+		"less than no": pygent.WithCPUs(-0.5),
+		"no number":    pygent.WithCPUs(math.NaN()),
+		"endless":      pygent.WithCPUs(math.Inf(1)),
+		"pids":         pygent.MaxPids(-2),
+		"mode":         pygent.WithDocker(99),
+		"mount":        pygent.WithMounts(pygent.Mount{Source: "/x", Target: "relative"}),
+		"gpus":         pygent.WithGPUs("some"),
+		"env":          pygent.WithEnv("=x"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := pygent.NewRuntime(t.Context(), opt)

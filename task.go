@@ -241,6 +241,8 @@ type TaskRuntime struct {
 	Container ContainerConfig `json:"container,omitzero"`
 	// Local says what commands may reach if there is no container.
 	Local LocalConfig `json:"local,omitzero"`
+	// MaxCopyBytes is the limit of that name; 0 is the default.
+	MaxCopyBytes int64 `json:"max_copy_bytes,omitempty"`
 }
 
 // taskID is the form of an id, which becomes part of names and messages.

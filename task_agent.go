@@ -169,8 +169,10 @@ func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSp
 	case o.runtime != nil:
 		return nil
 	case spec.Runtime.Kind == kindCustom:
-		rt, err := m.customTaskRuntime(ctx, private)
-		WithRuntime(rt).setAgent(o)
+		// Set like this, it overrides options of other runtimes, as the settings of
+		// a parent of this package do, and contradicts none.
+		var err error
+		o.runtime, err = m.customTaskRuntime(ctx, private)
 		return err
 	}
 	setAll(o, addAll(nil, spec.Runtime.options(private.env)), Option.setAgent)
@@ -321,10 +323,8 @@ func (a *Agent) prepareTasks() error {
 	if err != nil {
 		return err
 	}
-	run, err := newRunOptions(a.opts.run, nil)
-	if err != nil {
-		return err
-	}
+	var run runOptions
+	setAll(&run, a.opts.run, RunOption.setRun)
 	o.owner = a
 	o.limits = o.limits.or(Limits{
 		MaxSteps:     run.MaxSteps,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -182,5 +183,30 @@ func TestWithTaskCallNeedsTheContextOfACall(t *testing.T) {
 	for _, ctx := range []context.Context{t.Context(), none} {
 		_, err := m.StartTask(t.Context(), "go", nil, pygent.WithTaskCall(ctx))
 		require.ErrorContains(t, err, "option WithTaskCall: the context is not that of a tool call")
+	}
+}
+
+func TestTasksHaveTheLimitsOfTheirAgentsRuns(t *testing.T) {
+	const none = pygent.NoLimit
+	steps, total := pygent.DefaultTaskStepTimeout, pygent.DefaultTaskMaxTime
+	for name, tt := range map[string]struct {
+		opts []pygent.Option
+		want pygent.Limits
+	}{
+		"defaults":  {nil, pygent.Limits{StepTimeout: steps, MaxTime: total}},
+		"set":       {[]pygent.Option{pygent.MaxSteps(7), pygent.MaxToolCalls(8), pygent.StepTimeout(9 * time.Minute), pygent.MaxTokens(10_000)}, pygent.Limits{MaxSteps: 7, MaxToolCalls: 8, StepTimeout: 9 * time.Minute, MaxTime: total}},
+		"none":      {[]pygent.Option{pygent.MaxSteps(none), pygent.MaxToolCalls(none), pygent.StepTimeout(none)}, pygent.Limits{MaxSteps: none, MaxToolCalls: none, StepTimeout: none, MaxTime: total}},
+		"overruled": {[]pygent.Option{pygent.MaxSteps(7), pygent.TaskDefaults(pygent.Limits{MaxSteps: 300, StepTimeout: none})}, pygent.Limits{MaxSteps: 300, StepTimeout: none, MaxTime: total}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgent(t, pygenttest.NewScriptedModel(stop), tt.opts...)
+			var got pygent.Limits
+			id := startTask(t, agent.Tasks(), "go", nil, pygent.WithTaskProfile(func(_ context.Context, spec pygent.TaskSpec) ([]pygent.Option, error) {
+				got = spec.Limits
+				return nil, nil
+			}))
+			require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), id).State)
+			require.Equal(t, tt.want, got)
+		})
 	}
 }

@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,4 +60,39 @@ func TestEventsThatAreKeptLongest(t *testing.T) {
 	require.Less(t, worthOf(Event{Type: EventText}), worthOf(Event{Type: EventMessage}))
 	require.Less(t, worthOf(Event{Type: EventReasoning}), worthOf(Event{Type: EventApproval}))
 	require.Less(t, worthOf(Event{Type: EventApproval}), worthOf(Event{Type: EventTask}))
+}
+
+func TestRuntimesOfTasksAreMadeLikeTheirParents(t *testing.T) {
+	file := t.TempDir()
+	for name, opts := range map[string][]RuntimeOption{
+		"defaults":        nil,
+		"capabilities":    {WithCapabilities("CHOWN")},
+		"no capabilities": {WithCapabilities()},
+		"limits":          {WithMemory(64 << 20), WithCPUs(0.5), MaxPids(7), MaxCopyBytes(8), MaxNetworkBytes(9)},
+		"no limits":       {WithMemory(NoLimit), WithCPUs(NoLimit), MaxPids(NoLimit), MaxCopyBytes(NoLimit), MaxNetworkBytes(NoLimit)},
+		"container": {WithImage("i"), WithContainerUser("u"), WithReadOnlyRoot(true), WithGPUs("all"), WithDockerHost("tcp://h:1"),
+			WithSharedFiles(false), WithMounts(Mount{Source: file, Target: "/m", ReadOnly: true}), WithEnv("A=1")},
+		"hosts":   {WithAllowedHosts("example.org")},
+		"network": {WithNetwork("bridge")},
+		"local":   {WithLocalProtection(ProtectionOff), WithLocalReadable(file), WithLocalWritable(file), WithLocalEnv("B")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt, err := NewLocalRuntime(t.Context(), opts...)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, rt.Cleanup()) }()
+			parent := *rt.(*workspaceRuntime)
+			parent.info.Kind = kindDocker // as if there were an engine
+			spec, env := parent.sibling()
+			data, err := json.Marshal(spec)
+			require.NoError(t, err)
+			var decoded TaskRuntime
+			require.NoError(t, json.Unmarshal(data, &decoded))
+			child, err := newRuntimeOptions(decoded.options(env))
+			require.NoError(t, err)
+			want := *parent.options
+			want.docker, want.keepLeftovers = DockerRequired, true
+			want.queue, want.logger = child.queue, child.logger
+			require.Equal(t, &want, child)
+		})
+	}
 }

@@ -394,6 +394,10 @@ func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error)
 	if err := o.limits.check(); err != nil {
 		return o, fmt.Errorf("option TaskDefaults: %w", err)
 	}
+	agent := applyOptions(o.agent)
+	if err := agent.check(); err != nil {
+		return o, fmt.Errorf("option TaskAgents: %w", err)
+	}
 	o.maxTasks, o.depth = limitOr(o.maxTasks, DefaultMaxTasks), limitOr(o.depth, DefaultTaskDepth)
 	return o, nil
 }
@@ -418,7 +422,9 @@ func TaskPersonas(personas ...Persona) TaskManagerOption {
 	return taskManagerOption{"TaskPersonas", func(o *taskManagerOptions) { o.personas = slices.Clone(personas) }}
 }
 
-// TaskDefaults sets the limits of tasks that set none themselves.
+// TaskDefaults sets the limits of tasks that set none themselves. Default: for an
+// agent's own manager the steps, tool calls and step timeout of the agent's runs,
+// else [DefaultTaskStepTimeout]; [DefaultTaskMaxTime] for all.
 func TaskDefaults(l Limits) TaskManagerOption {
 	return taskManagerOption{"TaskDefaults", func(o *taskManagerOptions) { o.limits = l.or(o.limits) }}
 }

@@ -396,6 +396,8 @@ func TestCustomRuntimesMakeThoseOfTheirTasks(t *testing.T) {
 	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, startTask(t, m, "go", rt)).State)
 	require.EqualValues(t, 1, made.Load())
+	withOthers := newTasks(t, pygenttest.NewScriptedModel(stop), pygent.TaskAgents(pygent.WithImage("of those without a parent")))
+	require.Equal(t, "finished", waitTask(t, withOthers, startTask(t, withOthers, "go", rt)).String())
 	status := waitTask(t, m, startTask(t, m, "go", nowhere{}))
 	require.Contains(t, status.String(), "implement TaskRuntimeMaker")
 }

@@ -183,13 +183,9 @@ func (c *commander) save() error {
 	if c.volume == "" {
 		return nil
 	}
-	// The container may have died, and another one take its place.
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	client, err := c.Guest(ctx)
-	if err == nil {
-		err = endJobs(ctx, client)
-	}
+	client, err := c.quietGuest(ctx)
 	if err == nil {
 		err = c.bringBack(client)
 	}
@@ -198,6 +194,26 @@ func (c *commander) save() error {
 			c.volume, err, owner.Rescue(c.config.Host, c.config.Image, c.volume))
 	}
 	return nil
+}
+
+// quietGuest returns the guest of a container in which no job runs any more. If
+// the container has died, even if nobody noticed so far, another one takes its
+// place.
+func (c *commander) quietGuest(ctx context.Context) (*guest.Client, error) {
+	for again := false; ; again = true {
+		box, err := c.ready(ctx, -1)
+		if err != nil {
+			return nil, err
+		}
+		client, err := box.commands.Guest(ctx)
+		if err == nil {
+			err = endJobs(ctx, client)
+		}
+		if again || !errors.Is(err, guest.ErrClosed) {
+			return client, err
+		}
+		c.drop(box)
+	}
 }
 
 // awaitStart waits for a start that goes on, and gives it up when it takes long,

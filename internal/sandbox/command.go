@@ -64,8 +64,8 @@ type Result struct {
 // KillGrace is how long a command may take to end after SIGTERM.
 const KillGrace = 500 * time.Millisecond
 
-// maxKeptOutput bounds what a call may ask to keep of a command's output.
-const maxKeptOutput = 16 << 20
+// MaxKeptOutput is how many bytes of a command's output can be kept at most.
+const MaxKeptOutput = 16 << 20
 
 // Deadline returns a context that also ends at the command's time limit, with
 // the cause [ErrTimeLimit].

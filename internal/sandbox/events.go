@@ -86,6 +86,14 @@ func (q *Events) Send(e Event) {
 	}
 	q.queue = append(q.queue, e)
 	if q.idle == nil {
+		q.begin()
+	}
+}
+
+// begin starts the goroutine if there are events for it. The caller holds q.mu.
+func (q *Events) begin() {
+	q.idle = nil
+	if len(q.queue) > 0 && !q.closed {
 		q.idle = make(chan struct{})
 		go q.deliver(q.idle)
 	}
@@ -94,21 +102,30 @@ func (q *Events) Send(e Event) {
 // progress reports whether an event is outdated by the next one of its kind.
 func (e Event) progress() bool { return e.Total > 0 }
 
-// deliver calls the consumer until there are no more events.
+// deliver calls the consumer until there are no more events. If the consumer ends
+// the goroutine, another one takes over.
 func (q *Events) deliver(idle chan struct{}) {
 	defer close(idle)
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	defer q.begin()
 	for len(q.queue) > 0 && !q.closed {
 		e := q.queue[0]
 		q.queue = q.queue[1:]
-		q.handling = true
-		q.mu.Unlock()
-		q.emit(e)
+		q.hand(e)
+	}
+	q.queue = nil
+}
+
+// hand calls the consumer. The caller holds q.mu, which is released meanwhile.
+func (q *Events) hand(e Event) {
+	q.handling = true
+	q.mu.Unlock()
+	defer func() {
 		q.mu.Lock()
 		q.handling = false
-	}
-	q.queue, q.idle = nil, nil
+	}()
+	q.emit(e)
 }
 
 // Close ends the events. It waits for the goroutine, unless that is calling the

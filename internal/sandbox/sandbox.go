@@ -164,7 +164,7 @@ func (r *Sandbox) complete(ctx context.Context, cmd Command) (Command, error) {
 	}
 	cmd.Dir = dir
 	cmd.Env = r.withGit(append(r.env[:len(r.env):len(r.env)], env...))
-	cmd.MaxOutput = min(max(cmd.MaxOutput, 1), maxKeptOutput)
+	cmd.MaxOutput = min(max(cmd.MaxOutput, 1), MaxKeptOutput)
 	return cmd, nil
 }
 

@@ -14,7 +14,7 @@ func Limit[T int | int64 | time.Duration](value *Var[T], inForce *T) Value {
 }
 
 // OrNone returns a value that also accepts "none", and is set to none then.
-func OrNone[T int | int64 | time.Duration](value *Var[T], none T) *Var[T] {
+func OrNone[T int | int64 | float64 | time.Duration](value *Var[T], none T) *Var[T] {
 	return &Var[T]{value.at, func(v any) (T, error) {
 		if v == "none" || v == Text("none") {
 			return none, nil
