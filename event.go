@@ -400,6 +400,3 @@ func tokensInLog(u *Usage) slog.Attr {
 	}
 	return slog.Int64("tokens", u.Total())
 }
-
-// jsonSeconds is a duration that JSON has as a number of seconds.
-type jsonSeconds = jsonobj.Seconds

@@ -52,6 +52,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // NoLimit switches a limit off, in options and in structs. A task without a
@@ -74,9 +76,9 @@ func (l Limits) MarshalJSON() ([]byte, error) {
 	type plain Limits
 	return json.Marshal(struct {
 		plain
-		StepTimeout jsonSeconds `json:"step_timeout_seconds,omitempty"`
-		MaxTime     jsonSeconds `json:"max_time_seconds,omitempty"`
-	}{plain(l), jsonSeconds(l.StepTimeout), jsonSeconds(l.MaxTime)})
+		StepTimeout jsonobj.Seconds `json:"step_timeout_seconds,omitempty"`
+		MaxTime     jsonobj.Seconds `json:"max_time_seconds,omitempty"`
+	}{plain(l), jsonobj.Seconds(l.StepTimeout), jsonobj.Seconds(l.MaxTime)})
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
@@ -84,9 +86,9 @@ func (l *Limits) UnmarshalJSON(data []byte) error {
 	type plain Limits
 	in := struct {
 		*plain
-		StepTimeout *jsonSeconds `json:"step_timeout_seconds"`
-		MaxTime     *jsonSeconds `json:"max_time_seconds"`
-	}{(*plain)(l), (*jsonSeconds)(&l.StepTimeout), (*jsonSeconds)(&l.MaxTime)}
+		StepTimeout *jsonobj.Seconds `json:"step_timeout_seconds"`
+		MaxTime     *jsonobj.Seconds `json:"max_time_seconds"`
+	}{(*plain)(l), (*jsonobj.Seconds)(&l.StepTimeout), (*jsonobj.Seconds)(&l.MaxTime)}
 	return json.Unmarshal(data, &in)
 }
 

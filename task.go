@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/crew"
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // Errors of tasks, to be tested with errors.Is.
 var (
 	// ErrUnknownTask is returned for an id that no task has.
 	ErrUnknownTask = crew.ErrUnknown
-	// ErrTaskExists is returned when a task with the same id and another prompt exists.
+	// ErrTaskExists is returned when the id is that of a task that another request started.
 	ErrTaskExists = errors.New("another task has this id")
 	// ErrTooManyTasks is returned when as many tasks run as may run at once.
 	ErrTooManyTasks = crew.ErrNoRoom
@@ -182,8 +183,8 @@ func (s TaskStatus) MarshalJSON() ([]byte, error) {
 	type plain TaskStatus
 	return json.Marshal(struct {
 		plain
-		Timeout jsonSeconds `json:"timeout_seconds,omitempty"`
-	}{plain(s), jsonSeconds(s.Timeout)})
+		Timeout jsonobj.Seconds `json:"timeout_seconds,omitempty"`
+	}{plain(s), jsonobj.Seconds(s.Timeout)})
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
@@ -191,8 +192,8 @@ func (s *TaskStatus) UnmarshalJSON(data []byte) error {
 	type plain TaskStatus
 	in := struct {
 		*plain
-		Timeout *jsonSeconds `json:"timeout_seconds"`
-	}{(*plain)(s), (*jsonSeconds)(&s.Timeout)}
+		Timeout *jsonobj.Seconds `json:"timeout_seconds"`
+	}{(*plain)(s), (*jsonobj.Seconds)(&s.Timeout)}
 	return json.Unmarshal(data, &in)
 }
 

@@ -52,7 +52,7 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 	}...) {
 		t.Idempotent = t.Idempotent || repeatable[t.Name]
 		t.ReadOnly = readOnly[t.Name]
-		t.ends = t.Name == "continue" || t.Name == "stop"
+		t.ends = endsRun(t.Name)
 		tools[t.Name] = t
 	}
 	return tools
@@ -100,9 +100,7 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	if in.Timeout < 0 {
 		return nil, errors.New("timeout must not be negative")
 	}
-	// Bounded as a number, since a large one would overflow a Duration.
-	seconds := min(in.Timeout, MaxBashTimeout.Seconds())
-	timeout := time.Duration(seconds * float64(time.Second))
+	timeout := min(secondsOf(in.Timeout), MaxBashTimeout)
 	if in.Background {
 		return startJob(ctx, rt, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
 	}

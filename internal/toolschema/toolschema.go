@@ -76,19 +76,6 @@ func Parse(author json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// Portable returns the portable form of a schema. It is empty for a schema
-// without arguments.
-func Portable(author json.RawMessage) (json.RawMessage, error) {
-	if len(author) == 0 {
-		return nil, nil
-	}
-	s, err := Parse(author)
-	if err != nil {
-		return nil, err
-	}
-	return s.wire, nil
-}
-
 // Wire returns the portable form, empty for a tool without arguments.
 func (s *Schema) Wire() json.RawMessage { return s.wire }
 
