@@ -401,21 +401,6 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local, MaxCopyBytes: o.copyLimit}, slices.Clone(o.env)
 }
 
-// options returns the options of a runtime for a task. The environment and the
-// task's profile affect them only if there is no parent; the workspace is the
-// task's own in any case.
-func (t TaskRuntime) options(env []string) []RuntimeOption {
-	hasParent := t.Kind != ""
-	opts := slices.Concat(t.Container.options(), t.Local.options(), given(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(env...)})
-	if hasParent {
-		opts = append(opts, runtimeEnvironmentIncluded{})
-	}
-	return append(opts, runtimeOption{"", func(o *runtimeOptions) {
-		o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
-		o.keepLeftovers = o.keepLeftovers || hasParent // the parent has removed leftovers, or must not
-	}})
-}
-
 // writableDirs returns the lasting directories of this machine that commands
 // can write to: the workspace, what is mounted into a container, and what local
 // commands were given.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -244,6 +245,21 @@ type TaskRuntime struct {
 	Local LocalConfig `json:"local,omitzero"`
 	// MaxCopyBytes is the limit of that name; 0 is the default.
 	MaxCopyBytes int64 `json:"max_copy_bytes,omitempty"`
+}
+
+// options returns the options of a runtime for a task. The environment and the
+// task's profile affect them only if there is no parent; the workspace is the
+// task's own in any case.
+func (t TaskRuntime) options(env []string) []RuntimeOption {
+	hasParent := t.Kind != ""
+	opts := slices.Concat(t.Container.options(), t.Local.options(), given(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(env...)})
+	if hasParent {
+		opts = append(opts, runtimeEnvironmentIncluded{})
+	}
+	return append(opts, runtimeOption{"", func(o *runtimeOptions) {
+		o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
+		o.keepLeftovers = o.keepLeftovers || hasParent // the parent has removed leftovers, or must not
+	}})
 }
 
 // taskID is the form of an id, which becomes part of names and messages.

@@ -64,9 +64,8 @@ type TaskManager struct {
 	end  context.CancelFunc
 	wg   sync.WaitGroup
 
-	callbacks callback.Guard // knows which goroutines run the manager's event handler, approvals and profiles
-	approving sync.Mutex
-	emitting  sync.Mutex
+	callbacks           callback.Guard // knows which goroutines run the manager's event handler, approvals and profiles
+	approving, emitting sync.Mutex
 
 	mu    sync.Mutex
 	turns rota.Rota // of the personas
@@ -394,8 +393,7 @@ func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error)
 	if err := o.limits.check(); err != nil {
 		return o, fmt.Errorf("option TaskDefaults: %w", err)
 	}
-	agent := applyOptions(o.agent)
-	if err := agent.check(); err != nil {
+	if err := new(applyOptions(o.agent)).check(); err != nil {
 		return o, fmt.Errorf("option TaskAgents: %w", err)
 	}
 	o.maxTasks, o.depth = limitOr(o.maxTasks, DefaultMaxTasks), limitOr(o.depth, DefaultTaskDepth)
@@ -437,11 +435,10 @@ func TaskAgents(opts ...Option) TaskManagerOption {
 	return taskManagerOption{"TaskAgents", func(o *taskManagerOptions) { o.agent = append(o.agent, opts...) }}
 }
 
-// TaskApproval sets who decides about calls of tasks, as [WithApproval] does
-// for an agent, unless their agents have an [ApprovalFunc] of their own.
-// Default: for an agent's own manager the agent's [ApprovalFunc] with its
-// rules, else nobody, so that calls that need approval are denied. Questions of
-// several tasks are asked one at a time.
+// TaskApproval sets who decides about calls of tasks, as [WithApproval] does for
+// an agent, unless their agents have an [ApprovalFunc] of their own. It is asked
+// about one call at a time. Default: for an agent's own manager the agent's, with
+// its rules, else nobody, so that calls that need approval are denied.
 func TaskApproval(f ApprovalFunc) TaskManagerOption {
 	return taskManagerOption{"TaskApproval", func(o *taskManagerOptions) { o.approve = f }}
 }
