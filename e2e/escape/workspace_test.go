@@ -102,7 +102,7 @@ mkdir shut; echo x >shut/f; chmod 000 shut
 mkdir fixed; echo x >fixed/f; chmod 555 fixed
 touch "$(printf '\377\n\033')" -- -rf
 mkfifo pipe; ln -s / root; chattr +i shut/f
-perl -e 'for (1..20000) { mkdir "d" or last; chdir "d" or last }'
+perl -e 'for (1..5000) { mkdir "d" or last; chdir "d" or last }'
 } 2>/dev/null; true`)
 		require.NoError(t, r.Cleanup())
 		left, err := os.ReadDir(os.Getenv("TMPDIR"))
