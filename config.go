@@ -188,7 +188,8 @@ func (s ConfigSources) Load() (Config, error) {
 	return c, nil
 }
 
-// environment returns the configuration of those who give none.
+// environment returns the configuration that the environment alone gives.
+// Agents and runtimes that were given none use it.
 func environment() (Config, error) { return ConfigSources{NoFiles: true}.Load() }
 
 // settings returns the table of all settings: the name of each in files and in
@@ -236,15 +237,6 @@ func (c *ContainerConfig) settings() []settings.Setting {
 		{Key: "container.publish", Env: "PYGENT_PUBLISH", Value: settings.Names(&c.Publish)},
 		{Key: "container.shared_files", Env: "PYGENT_SHARED_FILES", Value: settings.Bool(&c.SharedFiles)},
 		{Key: "container.docker_host", Env: "PYGENT_DOCKER_HOST", Value: settings.String(&c.DockerHost)},
-	}
-}
-
-func (c *LocalConfig) settings() []settings.Setting {
-	return []settings.Setting{
-		{Key: "local.protection", Env: "PYGENT_LOCAL_PROTECTION", Value: settings.Named(&c.Protection, `"auto", "required" or "off"`)},
-		{Key: "local.readable", Env: "PYGENT_LOCAL_READABLE", Value: settings.Paths(&c.Readable)},
-		{Key: "local.writable", Env: "PYGENT_LOCAL_WRITABLE", Value: settings.Paths(&c.Writable)},
-		{Key: "local.env", Env: "PYGENT_LOCAL_ENV", Value: settings.Names(&c.Env)},
 	}
 }
 
@@ -309,7 +301,8 @@ func hosts(at *[]string) settings.Value {
 // the copy, it is resolved again, below that directory. Files that the user
 // named are not confined.
 func (c *Config) confineInitialFiles(project string) error {
-	if c.projectFiles = nil; project == "" {
+	c.projectFiles = nil
+	if project == "" {
 		return nil
 	}
 	c.projectFiles = make(map[string]sandbox.InitialFile)
@@ -338,7 +331,11 @@ func (c Config) Options() []Option {
 }
 
 func (c Config) options() []Option {
-	opts := []Option{option(func(o *options) { o.warnings, o.homeFile = append(o.warnings, c.Warnings...), c.home }),
+	opts := []Option{
+		option(func(o *options) {
+			o.warnings = append(o.warnings, c.Warnings...)
+			o.homeFile = c.home
+		}),
 		WithDisabledTools(c.DisabledTools...),
 		WithBannedCommands(c.BannedCommands...),
 		WithBannedApps(c.BannedApps...),

@@ -411,7 +411,7 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMe
 // describe returns a description of the agent's runtime, which is incomplete if
 // the runtime cannot describe itself.
 func (a *Agent) describe(ctx context.Context) RuntimeInfo {
-	unknown := RuntimeInfo{Kind: "custom"}
+	unknown := RuntimeInfo{Kind: kindCustom}
 	d, ok := a.runtime.(Describer)
 	if !ok {
 		return unknown

@@ -11,6 +11,7 @@ import (
 
 	"github.com/x/pygent/internal/guest/supervise"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/settings"
 )
 
 // NewLocalRuntime makes a runtime whose commands run on this machine. On Linux
@@ -173,6 +174,15 @@ type LocalConfig struct {
 	Readable   []string   `json:"readable,omitempty"`  // more paths to read and execute
 	Writable   []string   `json:"writable,omitempty"`  // more paths to write
 	Env        []string   `json:"env,omitempty"`       // names of more variables to inherit
+}
+
+func (c *LocalConfig) settings() []settings.Setting {
+	return []settings.Setting{
+		{Key: "local.protection", Env: "PYGENT_LOCAL_PROTECTION", Value: settings.Named(&c.Protection, `"auto", "required" or "off"`)},
+		{Key: "local.readable", Env: "PYGENT_LOCAL_READABLE", Value: settings.Paths(&c.Readable)},
+		{Key: "local.writable", Env: "PYGENT_LOCAL_WRITABLE", Value: settings.Paths(&c.Writable)},
+		{Key: "local.env", Env: "PYGENT_LOCAL_ENV", Value: settings.Names(&c.Env)},
+	}
 }
 
 func (c LocalConfig) options() []RuntimeOption {

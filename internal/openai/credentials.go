@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// HasCredentials reports whether a header that the caller set authenticates.
-func (c *Config) HasCredentials() bool {
+// hasCredentials reports whether a header that the caller set authenticates.
+func (c *Config) hasCredentials() bool {
 	return c.hasHeader("Authorization") || c.keyHeader()
 }
 

@@ -132,7 +132,7 @@ func (c *Config) client(httpClient *http.Client, base *url.URL, query url.Values
 		baseURL:       base,
 		model:         c.Model,
 		maxTokens:     c.MaxTokensField,
-		hasKey:        c.Key != "" || c.HasCredentials(),
+		hasKey:        c.Key != "" || c.hasCredentials(),
 		redact:        redactor(append(c.secrets(), querySecrets(query)...)),
 		params:        p,
 		sendReasoning: c.SendReasoning,
