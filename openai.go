@@ -370,13 +370,16 @@ func (m *OpenAIModel) ChatStream(ctx context.Context, req *ChatRequest, emit fun
 	if emit == nil {
 		return m.ask(ctx, req, nil)
 	}
-	return m.ask(ctx, req, func(d openai.Delta) { emit(Delta(d)) })
+	return m.ask(ctx, req, func(d openai.Delta) { emit(Delta{Text: d.Text, Reasoning: d.Reasoning, Notice: d.Notice}) })
 }
 
 // ask converts a request, and what comes of it.
 func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(openai.Delta)) (*ChatResponse, error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return nil, errNilContext
+	case req == nil:
+		return nil, errors.New("model request: it is nil")
 	}
 	messages, err := openAIMessages(req.Messages)
 	if err != nil {
