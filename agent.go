@@ -150,20 +150,6 @@ func (o *options) tooling() (*Registry, error) {
 	return r, nil
 }
 
-func (o *options) chooseModel() (_ agentModel, err error) {
-	m := o.model
-	if m == nil && !o.isGiven(partOpenAI) {
-		m = getDefaultModel()
-	}
-	if m == nil {
-		if m, err = NewOpenAIModel(o.openai...); err != nil {
-			return agentModel{}, err
-		}
-	}
-	wrapped, err := wrapModel(m, o.modelMiddleware)
-	return agentModel{m, wrapped, o.modelName}, err
-}
-
 func (o *options) openHistory() (*History, error) {
 	switch {
 	case o.history != nil:

@@ -68,6 +68,21 @@ type agentModel struct {
 	name    string // as the provider calls it; empty for the model's own default
 }
 
+// chooseModel returns the model of an agent with these options.
+func (o *options) chooseModel() (_ agentModel, err error) {
+	m := o.model
+	if m == nil && !o.isGiven(partOpenAI) {
+		m = getDefaultModel()
+	}
+	if m == nil {
+		if m, err = NewOpenAIModel(o.openai...); err != nil {
+			return agentModel{}, err
+		}
+	}
+	wrapped, err := wrapModel(m, o.modelMiddleware)
+	return agentModel{m, wrapped, o.modelName}, err
+}
+
 // wrapModel wraps m in the middleware. A panic there becomes an error.
 func wrapModel(m Model, mw []func(Model) Model) (Model, error) {
 	for _, wrap := range slices.Backward(mw) {

@@ -333,13 +333,6 @@ func openAIEnvironmentOf(opts []OpenAIOption) ([]OpenAIOption, error) {
 	return given(c.OpenAI.options(), c.Model, OpenAIDefaultModel), nil
 }
 
-const howToSetAModel = `Set one of these:
-  OpenAI      OPENAI_API_KEY=sk-...
-  OpenRouter  OPENAI_API_KEY=sk-or-... OPENAI_BASE_URL=https://openrouter.ai/api/v1 PYGENT_MODEL=openai/gpt-4.1-mini
-  Ollama      OPENAI_BASE_URL=http://localhost:11434/v1 PYGENT_MODEL=qwen3
-  llama.cpp   OPENAI_BASE_URL=http://localhost:8080/v1
-To see a session without any model, run "pygent demo".`
-
 // String names the model and its server. It does not contain the key.
 func (m *OpenAIModel) String() string {
 	return fmt.Sprintf("OpenAIModel(%s at %s)", m.client.Model(), m.client.BaseURL())
