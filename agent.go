@@ -212,8 +212,8 @@ func (a *Agent) withRuntimeEvents() RuntimeOption {
 // was a message; for a time limit the error matches [context.DeadlineExceeded].
 // An answer without content is an error that matches [ErrNoAnswer]. Other errors
 // are those of [Agent.RunUntilStop].
-func (a *Agent) Step(ctx context.Context, msg string) (*Result, error) {
-	result, err := a.run(ctx, msg, nil, []RunOption{MaxSteps(1)})
+func (a *Agent) Step(ctx context.Context, msg string, opts ...RunOption) (*Result, error) {
+	result, err := a.run(ctx, msg, nil, append(slices.Clip(opts), MaxSteps(1)))
 	switch {
 	case err != nil || result.Message.Role != "":
 		return result, err
