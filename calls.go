@@ -28,7 +28,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 			}
 			continue
 		}
-		result := r.checkStop(ctx, r.runCall(r.withCall(ctx, i), call), failed)
+		result := r.checkStop(ctx, r.checkValue(call, r.runCall(r.withCall(ctx, i), call)), failed)
 		if result.IsError || result.failed {
 			failed = append(failed, call.Name)
 		}
@@ -125,7 +125,7 @@ func resultBound(tool string) int {
 
 // execute looks the tool up, checks that it may run, and runs it.
 func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, polls bool) {
-	tool, err := r.agent.tools.lookup(call.Name)
+	tool, err := r.lookup(call.Name)
 	if err != nil {
 		return errorResult(err), false
 	}
@@ -139,7 +139,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err := r.agent.git.Before(ctx, !tool.ReadOnly); err != nil {
 		return errorResult(err), false
 	}
-	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
+	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
 		r.agent.ranCommands.Store(true)
 	}
 	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return r.agent.callTool(ctx, tool, call, args) })
@@ -181,6 +181,9 @@ func (r *run) finished(result *ToolResult) bool {
 	case StatusStopped:
 		if result.Summary != "" {
 			r.result.Summary = result.Summary
+		}
+		if r.opts.final != nil {
+			r.opts.final.taken = result.take
 		}
 	}
 	r.end(result.End, "")
@@ -275,8 +278,14 @@ func (r *run) noteCycle(call ToolCall, result *ToolResult) {
 
 // refuseCalls answers the calls of an answer that should only have summed up.
 // If the model gave its summary by calling stop, it is taken nevertheless.
-func (r *run) refuseCalls(calls []ToolCall) error {
+func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
 	for _, call := range calls {
+		if r.opts.final.takeLast(ctx, call) {
+			if err := r.answer(EventToolSkipped, call, &ToolResult{Content: "the answer is taken"}, ""); err != nil {
+				return err
+			}
+			continue
+		}
 		if summary := stopSummary(call); summary != "" {
 			r.result.Summary = summary
 		}

@@ -247,7 +247,7 @@ func (r *run) interrupted(ctx context.Context) error {
 // nudge appends what the model has to be told before it is asked again: which
 // tasks ended, and what to do after an answer without a tool call.
 func (r *run) nudge() error {
-	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies})
+	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies, Final: r.opts.final.name()})
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
@@ -372,7 +372,7 @@ func (r *run) limitNote() string {
 
 func (r *run) sayLast(limit string) string {
 	r.toldLast = true
-	return nudge.SumUp(limit)
+	return nudge.SumUp(limit, r.opts.final.name())
 }
 
 func (r *run) stepLimit() string {

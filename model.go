@@ -239,6 +239,9 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	if specs, err = r.opts.final.offer(specs); err != nil {
+		return nil, err
+	}
 	r.specs = specs
 	if r.agent.history.bytes() > maxConversation {
 		r.end(StatusContextFull, errConversation.Error())
@@ -273,7 +276,7 @@ var errConversation = fmt.Errorf("the conversation has more than %d MiB, which n
 func (r *run) sumUp(ctx context.Context) {
 	limited := r.result.Status == StatusMaxSteps || r.result.Status == StatusMaxToolCalls
 	replied := r.replies > 0 && !r.truncated && !r.empty // then the last reply serves as the summary
-	if !limited || !r.sumsUp() || replied || ctx.Err() != nil || r.budgetSpent() {
+	if !limited || !r.sumsUp() || replied && r.opts.final == nil || ctx.Err() != nil || r.budgetSpent() {
 		return
 	}
 	ctx, done := r.beginStep(ctx)
@@ -286,7 +289,7 @@ func (r *run) sumUp(ctx context.Context) {
 
 func (r *run) askForSummary(ctx context.Context) error {
 	if !r.toldLast {
-		if err := r.record(UserMessage(nudge.SumUp(r.result.Reason))); err != nil {
+		if err := r.record(UserMessage(nudge.SumUp(r.result.Reason, r.opts.final.name()))); err != nil {
 			return err
 		}
 	}
@@ -301,7 +304,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 	if err := r.tookMessage(resp); err != nil {
 		return err
 	}
-	return r.refuseCalls(resp.Message.ToolCalls)
+	return r.refuseCalls(ctx, resp.Message.ToolCalls)
 }
 
 // askOften makes a model call until one succeeds, or must not be repeated.

@@ -360,7 +360,8 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
-	resume     bool // set by Agent.Resume
+	final      *finalTool // takes the value of a typed run; nil in any other
+	resume     bool       // set by Agent.Resume
 	onEvent    func(Event)
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 }

@@ -73,6 +73,8 @@ type ToolResult struct {
 	// failed says that the call's purpose failed, although the call itself is no
 	// error: a command that exits with another code than 0.
 	failed bool
+	// take stores the value that the call gave in a typed run; nil for none.
+	take func()
 	// compared is what identifies equal results, if Content has parts that
 	// differ each time; empty means Content itself.
 	compared string
