@@ -177,7 +177,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if msg == "" {
 		return nil
 	}
-	return r.record(UserMessage(msg))
+	return r.hear(UserMessage(msg), SourceUser)
 }
 
 // step asks the model once, takes its answer, and runs the tools that it calls.
@@ -251,11 +251,14 @@ func (r *run) nudge() error {
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
-	for _, text := range []string{r.agent.notices.take(), say} {
-		if text == "" {
+	for _, m := range []struct {
+		text   string
+		source Source
+	}{{r.agent.notices.take(), SourceNotice}, {say, SourceNudge}} {
+		if m.text == "" {
 			continue
 		}
-		if err := r.record(UserMessage(text)); err != nil {
+		if err := r.hear(UserMessage(m.text), m.source); err != nil {
 			return err
 		}
 	}
@@ -311,11 +314,11 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 	if err := r.record(msg); err != nil {
 		return err
 	}
-	r.result.Message = msg
+	r.result.Message, r.result.told = msg, true
 	if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
 		r.result.Summary = text
 	}
-	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage})
+	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage, Messages: r.agent.spoken()})
 	return nil
 }
 
@@ -399,6 +402,19 @@ func (r *run) record(msgs ...Message) error {
 	if err := r.agent.history.appendReserved(msgs...); err != nil {
 		return r.fail(err)
 	}
+	return nil
+}
+
+// hear appends a message in the user's role, and emits its event.
+func (r *run) hear(msg Message, source Source) error {
+	if err := r.record(msg); err != nil {
+		return err
+	}
+	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, Messages: r.agent.spoken()}
+	if source == SourceUser && len(msg.Parts) > 0 {
+		e.Message = &msg
+	}
+	r.emit(e)
 	return nil
 }
 
