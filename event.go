@@ -291,6 +291,19 @@ func (a *Agent) eventsHandled(ctx context.Context) {
 	}
 }
 
+// hear appends a message in the user's role, and emits its event.
+func (r *run) hear(msg Message, source Source) error {
+	if err := r.record(msg); err != nil {
+		return err
+	}
+	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, Messages: r.agent.spoken()}
+	if source == SourceUser && len(msg.Parts) > 0 {
+		e.Message = &msg
+	}
+	r.emit(e)
+	return nil
+}
+
 // spoken returns how many messages the history has besides the system message.
 func (a *Agent) spoken() int {
 	msgs := a.history.view()
