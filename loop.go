@@ -256,18 +256,15 @@ func (r *run) nudge() error {
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
-	for _, m := range []struct {
-		text   string
-		source Source
-	}{{r.agent.notices.take(), SourceNotice}, {say, SourceNudge}} {
-		if m.text == "" {
-			continue
-		}
-		if err := r.hear(UserMessage(m.text), m.source); err != nil {
+	if ended := r.agent.notices.take(); ended != "" {
+		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
 			return err
 		}
 	}
-	return nil
+	if say == "" {
+		return nil
+	}
+	return r.hear(UserMessage(say), SourceNudge)
 }
 
 // askFailed ends the run because the model could not be asked.
