@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent/internal/gitwatch"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/pause"
+	"github.com/x/pygent/internal/telemetry"
 )
 
 // Agent is a conversation with a model that can run tools. It owns one
@@ -29,7 +30,9 @@ type Agent struct {
 	runtime    Runtime
 	history    *History
 	tools      *Registry
-	handleTool ToolHandler // runs tool calls within the middleware; nil for none
+	handleTool ToolHandler         // runs tool calls within the middleware; nil for none
+	telemetry  *telemetry.Recorder // nil for none
+	meter      meter
 	banned     *ban.List
 	opts       options
 	log        *slog.Logger
@@ -97,6 +100,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	}
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
+	a.meter.above = o.spends
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
@@ -111,10 +115,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if err := a.prepareTasks(); err != nil {
 		return nil, err
 	}
-	if a.model, err = o.chooseModel(); err != nil {
-		return nil, err
-	}
-	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
+	if err := a.wire(&o); err != nil {
 		return nil, err
 	}
 	if a.history, err = o.openHistory(); err != nil {

@@ -142,7 +142,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
 		r.agent.ranCommands.Store(true)
 	}
-	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return r.agent.callTool(ctx, tool, call, args) })
+	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return r.tracedTool(ctx, tool, call, args) })
 	if err != nil {
 		r.noteBroken(err)
 		var te *ToolError

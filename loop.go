@@ -69,7 +69,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	defer a.listen()
 	r := newRun(a, o)
 	r.ctx, r.release = ctx, release
-	return r.do(ctx, msg)
+	return r.traced(ctx, msg)
 }
 
 // begin makes the caller the agent's only run. The returned context ends when

@@ -68,6 +68,18 @@ type agentModel struct {
 	name    string // as the provider calls it; empty for the model's own default
 }
 
+// wire gives the agent its model and its tools, as middleware wraps them.
+func (a *Agent) wire(o *options) (err error) {
+	if a.model, err = o.chooseModel(); err != nil {
+		return err
+	}
+	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
+		return err
+	}
+	a.telemetry, err = newRecorder(o.telemetry)
+	return err
+}
+
 // chooseModel returns the model of an agent with these options.
 func (o *options) chooseModel() (_ agentModel, err error) {
 	m := o.model
@@ -245,6 +257,7 @@ func (a *Agent) callTool(ctx context.Context, tool Tool, call ToolCall, args jso
 type wrapping struct {
 	modelMiddleware []func(Model) Model
 	toolMiddleware  []ToolMiddleware
+	telemetry       *telemetryOptions // nil for none
 }
 
 // WithRuntime sets where commands run. The runtime becomes the agent's: Close

@@ -311,11 +311,13 @@ func (r *run) askForSummary(ctx context.Context) error {
 func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
-		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: req.Model, Attempt: attempt, Messages: r.agent.spoken()})
+		model := r.agent.currentModel()
+		req.Model = model.name
+		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.spoken()})
 		if ctx.Err() != nil { // a listener ended it
 			return nil, guard.ContextError(ctx)
 		}
-		resp, err := r.askOnce(ctx, req)
+		resp, err := r.askOnce(ctx, model, req)
 		if err == nil {
 			return resp, nil
 		}
@@ -323,7 +325,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 		if final != nil {
 			return nil, final
 		}
-		r.agent.log.Warn("model call failed; retrying", "attempt", attempt, "wait", wait, "error", err)
+		r.agent.log.Warn("model call failed; retrying", "agent", r.agent.id, "step", r.result.Steps, "attempt", attempt, "wait", wait, "error", err)
 		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Error: err.Error()}})
 		if err := sleep(ctx, wait); err != nil {
 			return nil, err
@@ -331,17 +333,18 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 	}
 }
 
-// askOnce makes one call of the current model. A panic of the model becomes an
+// askOnce makes one call of the model. A panic of the model becomes an
 // error. A model that ignores the end of its context is left behind, with the
 // request: each call has one of its own.
-func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
-	model := r.agent.currentModel()
-	req.Model = model.name
+func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest) (*ChatResponse, error) {
+	asked, began := model.asked(), time.Now()
+	inSpan, span := r.agent.telemetry.Chat(ctx, model.service(), asked)
 	deltas := guard.NewGate(r.delta)
-	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
-		return Stream(ctx, model.wrapped, &req, deltas.Pass)
+	resp, err := callForeign(inSpan, r, "the model", func() (*ChatResponse, error) {
+		return Stream(inSpan, model.wrapped, &req, streamed(span, deltas.Pass))
 	})
 	deltas.Shut()
+	r.answered(ctx, span, asked, began, resp, err)
 	r.agent.logPanic("model", err)
 	switch {
 	case err != nil:
@@ -351,6 +354,7 @@ func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, erro
 	}
 	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant
+	r.agent.meter.add(cmp.Or(own.Model, asked), own.Usage)
 	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
 	return &own, nil
 }

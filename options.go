@@ -67,7 +67,9 @@ type options struct {
 	history      *History
 	historyFile  string
 	runtime      Runtime
-	lent         bool // the runtime stays the caller's
+	prices       map[string]Price
+	spends       *meter // of the agent that delegates; nil for none
+	lent         bool   // the runtime stays the caller's
 	runtimeOpts  []RuntimeOption
 	registry     *Registry
 	tools        []Tool
@@ -150,7 +152,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction())
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices))
 }
 
 // contradiction returns an error that names two options which contradict each

@@ -30,6 +30,7 @@ var wants = map[string]string{
 	"delegate_personas": "add.sh is tested and documented.\npassed\nadd.sh prints the sum of two numbers.\n" +
 		"Tester: finished, 2 steps\nWriter: finished, 2 steps\n",
 	"middleware":  "model: 2 messages in, 1 calls out\ntool: bash\nmodel: 4 messages in, 1 calls out\ntool: stop\nThe second model took over.\n",
+	"typed":       "1.0.0 [the first release]\nstatus: stopped\n2200 tokens, $0.0011\n",
 	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
 }
 
