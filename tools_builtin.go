@@ -72,7 +72,7 @@ var readOnly = map[string]bool{
 // builtin makes a tool of this package. Its schema comes from a struct of this
 // package too, so an error is a bug that every test would find.
 func builtin[In any](name, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) Tool {
-	t, err := typedTool(name, description, fn)
+	t, err := NewTool(name, description, fn).checked()
 	if err != nil {
 		panic(err)
 	}

@@ -70,8 +70,7 @@ func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
 }
 
 func TestToolWithoutArgumentsHasNoParameters(t *testing.T) {
-	typed, err := pygent.NewTool("typed", "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
-	require.NoError(t, err)
+	typed := pygent.NewTool("typed", "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
 	r, err := pygent.NewRegistry(typed)
 	require.NoError(t, err)
 	require.NoError(t, r.Register("nil", "", nil, sayTool("")))
@@ -88,11 +87,10 @@ func TestFreeFormArgumentsTravelAsText(t *testing.T) {
 		Limit  int               `json:"limit,omitempty"`
 	}
 	var got []input
-	tool, err := pygent.NewTool("find", "", func(_ context.Context, _ pygent.Runtime, in input) (string, error) {
+	tool := pygent.NewTool("find", "", func(_ context.Context, _ pygent.Runtime, in input) (string, error) {
 		got = append(got, in)
 		return "", nil
 	})
-	require.NoError(t, err)
 	var schema any
 	require.NoError(t, json.Unmarshal(shownTools(t, pygent.WithTools(tool))["find"].Parameters, &schema))
 	requirePortable(t, "find", schema)

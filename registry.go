@@ -1,0 +1,237 @@
+package pygent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/x/pygent/internal/spelling"
+)
+
+// Registry is a set of tools, safe for concurrent use. Every agent has its
+// own, made from the default registry when the agent is created. The zero
+// Registry is empty and ready to use.
+type Registry struct {
+	mu       sync.RWMutex
+	tools    map[string]Tool // nil until the first one is added
+	disabled map[string]bool // nil until the first one is disabled
+	version  int64           // rises with every change
+}
+
+// NewRegistry returns a registry of the given tools.
+func NewRegistry(tools ...Tool) (*Registry, error) {
+	r := &Registry{}
+	for _, t := range tools {
+		if err := r.Add(t); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Add registers t, replacing a tool of the same name.
+func (r *Registry) Add(t Tool) error {
+	t, err := t.checked()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tools == nil {
+		r.tools = map[string]Tool{}
+	}
+	r.tools[t.Name] = t
+	r.version++
+	return nil
+}
+
+// Register adds a tool made from a function; see [RegisterTool].
+func (r *Registry) Register(name, description string, parameters any, fn ToolFunc) error {
+	return r.Add(toolFromFunc(name, description, parameters, fn))
+}
+
+// Remove takes a tool out. An unknown name is an error that matches
+// [ErrUnknownTool].
+func (r *Registry) Remove(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.tools[name]; !ok {
+		return r.unknown(name)
+	}
+	delete(r.tools, name)
+	r.version++
+	return nil
+}
+
+// Clear takes all tools out.
+func (r *Registry) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.tools)
+	r.version++
+}
+
+// Reset restores the built-in tools and removes all others. No tool is disabled
+// afterwards.
+func (r *Registry) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tools, r.disabled = maps.Clone(builtinTools()), nil
+	r.version++
+}
+
+// Disable hides tools from the model and refuses calls of them. A name may also
+// be registered later; it is disabled nevertheless.
+func (r *Registry) Disable(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.disabled == nil {
+		r.disabled = map[string]bool{}
+	}
+	for _, name := range names {
+		r.disabled[name] = true
+	}
+	r.version++
+}
+
+// Tools returns the tools that are not disabled, sorted by name.
+func (r *Registry) Tools() []Tool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.enabled()
+}
+
+// enabled returns the tools that are not disabled. The caller holds r.mu.
+func (r *Registry) enabled() []Tool {
+	var tools []Tool
+	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
+		if !r.disabled[name] {
+			tools = append(tools, r.tools[name])
+		}
+	}
+	return tools
+}
+
+// Execute runs a tool call on rt. Its errors are all [*ToolError]: for unknown
+// or disabled tools, arguments that do not fit, errors of the tool, and panics.
+func (r *Registry) Execute(ctx context.Context, call ToolCall, rt Runtime) (*ToolResult, error) {
+	t, err := r.lookup(call.Name)
+	if err != nil {
+		return nil, &ToolError{Tool: call.Name, Err: err}
+	}
+	args, err := t.schema.Arguments(call.Arguments)
+	if err != nil {
+		return nil, &ToolError{Tool: call.Name, Err: err}
+	}
+	return t.call(ctx, rt, args)
+}
+
+func (r *Registry) lookup(name string) (Tool, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.disabled[name] {
+		return Tool{}, ErrToolDisabled
+	}
+	t, ok := r.tools[name]
+	if !ok {
+		return Tool{}, r.unknown(name)
+	}
+	return t, nil
+}
+
+// unknown returns the error for an unknown name. The caller holds r.mu.
+func (r *Registry) unknown(name string) error {
+	var names []string
+	for _, t := range r.enabled() {
+		names = append(names, t.Name)
+	}
+	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
+}
+
+// known returns an error for the first name that no tool has, removed built-in
+// tools included. what says what the names are for.
+func (r *Registry) known(what string, names []string) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, name := range names {
+		_, registered := r.tools[name]
+		_, builtin := builtinTools()[name]
+		if registered || builtin || r.disabled[name] {
+			continue
+		}
+		all := slices.Sorted(maps.Keys(r.tools))
+		if like := spelling.Nearest(name, all); like != "" {
+			return fmt.Errorf("tools %s: %w %q, did you mean %s?", what, ErrUnknownTool, name, like)
+		}
+		return fmt.Errorf("tools %s: %w %q; the tools are: %s", what, ErrUnknownTool, name, strings.Join(all, ", "))
+	}
+	return nil
+}
+
+// specs returns the descriptions of the tools for a model, and the version of
+// the registry that they belong to.
+func (r *Registry) specs() ([]ToolSpec, int64) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	tools := r.enabled()
+	specs := make([]ToolSpec, len(tools))
+	for i, t := range tools {
+		specs[i] = ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()}
+	}
+	return specs, r.version
+}
+
+func (r *Registry) currentVersion() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.version
+}
+
+// clone returns an independent copy.
+func (r *Registry) clone() *Registry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return &Registry{tools: maps.Clone(r.tools), disabled: maps.Clone(r.disabled)}
+}
+
+// defaultRegistry holds the built-in tools and what RegisterTool adds. Agents
+// take a copy when they are created.
+var defaultRegistry = sync.OnceValue(func() *Registry {
+	r := &Registry{}
+	r.Reset()
+	return r
+})
+
+// RegisterTool adds a tool to the default registry, for agents created
+// afterwards. parameters is a JSON Schema of type object: any value that
+// encodes to one, or nil for no parameters. A tool of the same name is
+// replaced.
+func RegisterTool(name, description string, parameters any, fn ToolFunc) error {
+	return defaultRegistry().Register(name, description, parameters, fn)
+}
+
+// AddTool adds a tool, one made by [NewTool] say, to the default registry.
+func AddTool(t Tool) error { return defaultRegistry().Add(t) }
+
+// ExecuteTool runs a call of a tool of the default registry on rt and returns
+// the text that the model would see. Errors are [*ToolError].
+func ExecuteTool(ctx context.Context, call ToolCall, rt Runtime) (string, error) {
+	result, err := defaultRegistry().Execute(ctx, call, rt)
+	if err != nil {
+		return "", err
+	}
+	return result.Content, nil
+}
+
+// RemoveTool takes a tool out of the default registry.
+func RemoveTool(name string) error { return defaultRegistry().Remove(name) }
+
+// ClearTools takes all tools out of the default registry, the built-in ones
+// included.
+func ClearTools() { defaultRegistry().Clear() }
+
+// ResetTools restores the default registry to the built-in tools.
+func ResetTools() { defaultRegistry().Reset() }
