@@ -361,7 +361,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 			s.stale.Store(true)
 		}
 	}()
-	specs, version := a.tools.specs()
+	specs, version := a.tools.specs(a.runtime)
 	if len(specs) > maxTools {
 		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
 	}

@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/toolschema"
@@ -34,6 +36,20 @@ type Tool struct {
 	// ends at the limits of the run.
 	Run func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error)
 
+	// Title and Kind are for people: what the tool is called, and what sort of
+	// thing it does. The defaults are Name and ToolOther.
+	Title string
+	Kind  ToolKind
+	// Describe says what a call does. It gets arguments that satisfy Parameters,
+	// must be quick, and may be called by several goroutines. The default is the
+	// name with the argument "path", or else with the beginning of the arguments.
+	Describe func(args json.RawMessage) CallDescription
+
+	// Needs reports whether the tool can work in a runtime; nil means in every
+	// one. Where it cannot, it is neither offered to the model nor run. It must
+	// give the same answer each time.
+	Needs func(rt Runtime) bool
+
 	// NeedsApproval has the agent's [ApprovalFunc] decide about every call.
 	NeedsApproval bool
 	// ReadOnly says that the tool changes nothing. By default an [ApprovalFunc]
@@ -50,6 +66,37 @@ type Tool struct {
 	polls bool
 	// ends marks a tool whose only effect is to end the run.
 	ends bool
+	// fit returns the tool as it can work in a runtime; nil means as it is.
+	fit func(t Tool, rt Runtime) Tool
+}
+
+// ToolKind is what sort of thing a tool does.
+type ToolKind string
+
+// The kinds of tools.
+const (
+	ToolRead   ToolKind = "read"   // looks at files
+	ToolEdit   ToolKind = "edit"   // changes files
+	ToolRun    ToolKind = "run"    // runs programs
+	ToolSearch ToolKind = "search" // looks for something
+	ToolOther  ToolKind = "other"
+)
+
+// CallDescription says what a call of a tool does.
+type CallDescription struct {
+	Title string   // in a line, such as "read a.txt"; at most 4 KiB are shown
+	Paths []string // the files that it concerns, relative to the workspace; at most 100
+}
+
+// ToolInfo describes a tool, and a call of it, to people.
+type ToolInfo struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"` // what the model is told
+	Title       string   `json:"title"`                 // of the tool
+	Kind        ToolKind `json:"kind"`
+	ReadOnly    bool     `json:"read_only,omitempty"`
+	Summary     string   `json:"summary"`         // what the call does, in a line
+	Paths       []string `json:"paths,omitempty"` // the files that the call concerns
 }
 
 // ToolResult is the result of a tool call. The model sees Content and Images;
@@ -230,6 +277,41 @@ func (t Tool) checked() (Tool, error) {
 	}
 	t.schema = schema
 	return t, nil
+}
+
+// on returns the tool as it can work in a runtime. ok is false if it cannot.
+func (t Tool) on(rt Runtime) (_ Tool, ok bool) {
+	if t.Needs != nil {
+		if can, err := guard.Catch(func() (bool, error) { return t.Needs(rt), nil }); err != nil || !can {
+			return t, false
+		}
+	}
+	if t.fit != nil {
+		t = t.fit(t, rt)
+	}
+	return t, true
+}
+
+// info describes the tool and a call of it, which its own Describe described
+// as said.
+func (t Tool) info(call ToolCall, said CallDescription) *ToolInfo {
+	info := &ToolInfo{
+		Name: call.Name, Description: t.Description, Title: cmp.Or(t.Title, call.Name), Kind: cmp.Or(t.Kind, ToolOther), ReadOnly: t.ReadOnly,
+	}
+	info.Summary, info.Paths = callwords.Bound(said.Title, said.Paths)
+	if info.Summary == "" {
+		info.Summary, info.Paths = callwords.Of(call.Name, call.Arguments)
+	}
+	return info
+}
+
+// summaryOf says in a line what the call of an event does.
+func summaryOf(e Event) string {
+	if e.Tool != nil && e.Tool.Summary != "" {
+		return e.Tool.Summary
+	}
+	summary, _ := callwords.Of(e.Call.Name, e.Call.Arguments)
+	return summary
 }
 
 // call runs the tool with checked arguments. A panic of the tool becomes an
