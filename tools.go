@@ -281,15 +281,19 @@ func (t Tool) checked() (Tool, error) {
 
 // on returns the tool as it can work in a runtime. ok is false if it cannot.
 func (t Tool) on(rt Runtime) (_ Tool, ok bool) {
-	if t.Needs != nil {
-		if can, err := guard.Catch(func() (bool, error) { return t.Needs(rt), nil }); err != nil || !can {
-			return t, false
-		}
+	if t.Needs != nil && !meets(rt, t.Needs) {
+		return t, false
 	}
 	if t.fit != nil {
 		t = t.fit(t, rt)
 	}
 	return t, true
+}
+
+// meets reports whether a runtime has what a tool needs. A panic means no.
+func meets(rt Runtime, needs func(Runtime) bool) bool {
+	can, err := guard.Catch(func() (bool, error) { return needs(rt), nil })
+	return err == nil && can
 }
 
 // info describes the tool and a call of it, which its own Describe described
