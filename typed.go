@@ -111,10 +111,11 @@ func finalToolFor[In, Out any](value func(*In) *Out, out *Out) (*finalTool, erro
 	if err != nil {
 		return nil, fmt.Errorf("typed run: derive the schema of %s: %w", reflect.TypeFor[Out](), err)
 	}
-	tool, err := newTool(Tool{
+	tool, err := Tool{
 		Name:        finalToolName,
 		Description: "Give the answer that the user wants, and end the run. Call it instead of stop, when the work is done.",
 		Parameters:  params,
+		Title:       "Give the answer",
 		ReadOnly:    true,
 		Run: func(_ context.Context, _ Runtime, args json.RawMessage) (*ToolResult, error) {
 			var in In
@@ -130,7 +131,7 @@ func finalToolFor[In, Out any](value func(*In) *Out, out *Out) (*finalTool, erro
 			take := func() { *out = *given }
 			return &ToolResult{Content: "the answer is taken", End: StatusStopped, take: take}, nil
 		},
-	})
+	}.checked()
 	if err != nil {
 		return nil, fmt.Errorf("typed run: %w", err)
 	}
@@ -164,7 +165,7 @@ func (r *run) lookup(name string) (Tool, error) {
 	if name != "" && name == r.opts.final.name() {
 		return r.opts.final.tool, nil
 	}
-	return r.agent.tools.lookup(name)
+	return r.agent.tools.lookup(name, r.agent.runtime)
 }
 
 // checkValue refuses a stop without a value in a typed run, and ends the run when
