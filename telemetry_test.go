@@ -240,7 +240,7 @@ func TestTelemetryOfARun(t *testing.T) {
 		return nil, fmt.Errorf("secret")
 	}}
 	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(),
-		pygenttest.Calls(pygenttest.TextAndCalls("secret", pygenttest.Call("look", nil), pygenttest.Call("fails", nil))).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), stop)
+		pygenttest.TextAndCalls("secret", pygenttest.Call("look", nil), pygenttest.Call("fails", nil)).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), stop)
 	agent := newAgentOn(t, nowhere{}, model, r.options(), pygent.WithTools(look, fails), pygent.WithModelName("m"),
 		pygent.WithPersona(pygent.Persona{Name: "Ada"}), pygent.WithID("a1"))
 	_, err := agent.RunUntilStop(t.Context(), "secret")
