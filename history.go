@@ -90,6 +90,10 @@ func NewHistory(msgs ...Message) *History {
 // message. A file that holds something else is never changed: the error is
 // [ErrNotHistory].
 //
+// What is known about the messages besides, such as how a run ended, is kept in a
+// file of its own, path + ".meta", so that other programs can send what is in the
+// file. That file may be lost without harm.
+//
 // While the history is open, locks on the file, under all its names, and on
 // path + ".lock" keep others out: they get [ErrHistoryInUse]. Systems without
 // flock or LockFileEx do not lock. If something else replaces, removes or
@@ -364,6 +368,13 @@ func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.messages
+}
+
+// spoken is Len without the system message.
+func (h *History) spoken() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.messages - present(systemOf(h.entries))
 }
 
 // Repairs describes what opening the history repaired, what was lost, and what

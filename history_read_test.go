@@ -47,6 +47,7 @@ func TestWhatIsKnownOfMessagesComesBackFromTheFile(t *testing.T) {
 	path, want := runInFile(t)
 	h := openHistory(t, path)
 	requireEntries(t, want, h.Entries())
+	require.Equal(t, pygent.SourceUser, h.Entries()[2].Source)
 	turns := 0
 	for _, e := range h.Entries() {
 		if e.Turn != nil {

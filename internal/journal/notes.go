@@ -14,6 +14,7 @@ import (
 // may be torn, old or missing. Only one goroutine at a time may call its methods.
 type Notes struct {
 	disk Disk
+	of   string // the path of the record's file when the notes were made
 	path string
 	f    File // nil until the first append
 	end  int64
@@ -29,7 +30,7 @@ const maxNotesFile = 256 << 20
 // Notes returns the notes beside the record's file, and the lines that they
 // have. Notes that were left by an earlier file of this name are removed.
 func (r *Record[T]) Notes() (*Notes, [][]byte, error) {
-	n := &Notes{disk: r.journal.disk, path: notesOf(r.journal.path), torn: true}
+	n := &Notes{disk: r.journal.disk, of: r.journal.path, path: notesOf(r.journal.path), torn: true}
 	if r.journal.fresh {
 		if err := n.disk.Remove(n.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return n, nil, err
@@ -43,12 +44,11 @@ func (r *Record[T]) Notes() (*Notes, [][]byte, error) {
 // NotesMoved reports whether the record's file has moved away from the notes. If
 // so, it returns new ones beside it, which have no lines yet.
 func (r *Record[T]) NotesMoved(n *Notes) (*Notes, bool) {
-	path := notesOf(r.journal.path)
-	if n.path == path {
+	if n.of == r.journal.path {
 		return n, false
 	}
 	_ = n.Close()
-	return &Notes{disk: n.disk, path: path}, true
+	return &Notes{disk: n.disk, of: r.journal.path, path: notesOf(r.journal.path)}, true
 }
 
 func readNotes(disk Disk, path string) ([][]byte, error) {
