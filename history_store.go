@@ -177,7 +177,7 @@ func (h *History) replaceSystem(system HistoryEntry) {
 		shown = 1
 	}
 	h.entries = withSystem(h.entries, system)
-	h.messages += present(system.Message) - present(old)
+	h.messages = messagesOf(h.entries)
 	var head []Message
 	if system.Message.Role != "" && !saysNothing(system.Message) {
 		head = []Message{system.Message}
