@@ -21,8 +21,8 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
+	APIError{}, BashResult{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
+	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
 	ToolSpec{}, Usage{},
 }
 
@@ -42,7 +42,7 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 				case *Message:
 					v.Role = cmp.Or(v.Role, RoleUser)
 				case *TaskSpec:
-					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Runtime: v.Runtime,
+					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
 						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}
 				}
 				checkJSON(t, value)
