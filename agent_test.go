@@ -410,7 +410,8 @@ func TestEventsTellTheRun(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, "Looking.", text)
-	require.Equal(t, []pygent.EventType{"step", "reasoning", "text", "message", "tool_call", "tool_done", "step", "retry", "message", "tool_call", "tool_done", "run_end"}, types)
+	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "message", "tool_call", "tool_done",
+		"step", "model_start", "retry", "model_start", "message", "tool_call", "tool_done", "run_end"}, types)
 }
 
 func TestLeavingEventsEndsTheRun(t *testing.T) {

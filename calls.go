@@ -91,7 +91,7 @@ func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note stri
 	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
 		return err
 	}
-	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result})
+	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result, Messages: r.agent.spoken()})
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (r *run) showImages(urls []string) error {
 	for _, url := range urls {
 		msg.Parts = append(msg.Parts, Part{ImageURL: url})
 	}
-	return r.record(msg)
+	return r.hear(msg, SourceImages)
 }
 
 // openWithin bounds how long a run looks for tasks and jobs at work before it

@@ -21,9 +21,10 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, BashResult{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
-	ToolSpec{}, Usage{},
+	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
+	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, ToolCall{}, ToolResult{},
+	ToolSpec{}, TurnEnd{}, Usage{},
+	CollectedFile{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{}, TaskStatus{},
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -41,6 +42,10 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 				switch v := value.Interface().(type) { // replace random values that would be refused
 				case *Message:
 					v.Role = cmp.Or(v.Role, RoleUser)
+				case *HistoryEntry:
+					if !reflect.ValueOf(v.Message).IsZero() {
+						v.Message.Role = cmp.Or(v.Message.Role, RoleUser)
+					}
 				case *TaskSpec:
 					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
 						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}

@@ -281,7 +281,7 @@ func (r *run) sumUp(ctx context.Context) {
 
 func (r *run) askForSummary(ctx context.Context) error {
 	if !r.toldLast {
-		if err := r.record(UserMessage(nudge.SumUp(r.result.Reason))); err != nil {
+		if err := r.hear(UserMessage(nudge.SumUp(r.result.Reason)), SourceNudge); err != nil {
 			return err
 		}
 	}
@@ -303,6 +303,10 @@ func (r *run) askForSummary(ctx context.Context) error {
 func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
+		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: req.Model, Attempt: attempt, Messages: r.agent.spoken()})
+		if ctx.Err() != nil { // a listener ended it
+			return nil, guard.ContextError(ctx)
+		}
 		resp, err := r.askOnce(ctx, req)
 		if err == nil {
 			return resp, nil
