@@ -142,7 +142,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
 		r.agent.ranCommands.Store(true)
 	}
-	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return tool.call(ctx, r.agent.runtime, args) })
+	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return r.agent.callTool(ctx, tool, call, args) })
 	if err != nil {
 		r.noteBroken(err)
 		var te *ToolError
@@ -240,7 +240,7 @@ func (r *run) openTasks(ctx context.Context) []string {
 // openJobs names the background jobs that run. It does not ask a runtime in
 // which no command ran, because asking could start it.
 func (r *run) openJobs(ctx context.Context) []string {
-	jobs, ok := r.agent.runtime.(JobRunner)
+	jobs, ok := RuntimeAs[JobRunner](r.agent.runtime)
 	if !ok || !r.agent.ranCommands.Load() {
 		return nil
 	}

@@ -104,9 +104,9 @@ func (e Event) MarshalJSON() ([]byte, error) {
 
 // RetryInfo describes a model call that is about to be repeated.
 type RetryInfo struct {
-	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1
+	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1; 0 when the model itself began anew, as [Delta.Withdrawn] says
 	Wait    time.Duration `json:"-"`       // the pause before the next one; wait_seconds in JSON
-	Error   string        `json:"error"`   // why the attempt failed
+	Error   string        `json:"error"`   // why the attempt failed, or why the model began anew
 }
 
 // MarshalJSON encodes the pause in seconds.
@@ -336,7 +336,7 @@ func (a *Agent) logStart() {
 	for _, warning := range a.opts.warnings {
 		a.log.Warn("configuration", "what", warning)
 	}
-	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model, a.modelName),
+	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.given, a.model.name),
 		"docker", a.runtime.UseDocker(), "messages", a.history.Len())
 }
 

@@ -140,14 +140,15 @@ type TaskRuntimeMaker interface {
 // only the parent's settings, because the parent may be gone when they are
 // used.
 func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
-	switch parent := parent.(type) {
-	case nil:
+	if parent == nil {
 		return TaskRuntime{}, taskPrivate{}
-	case *workspaceRuntime:
-		kind, env := parent.sibling()
+	}
+	if maker, ok := RuntimeAs[TaskRuntimeMaker](parent); ok {
+		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: maker.NewTaskRuntime}
+	}
+	if ours, ok := RuntimeAs[*workspaceRuntime](parent); ok {
+		kind, env := ours.sibling()
 		return kind, taskPrivate{env: env}
-	case TaskRuntimeMaker:
-		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: parent.NewTaskRuntime}
 	}
 	return TaskRuntime{Kind: kindCustom}, taskPrivate{}
 }
