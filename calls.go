@@ -99,7 +99,7 @@ func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note stri
 // prevent the call by ending ctx.
 func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	r.result.ToolCalls++
-	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call})
+	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call, Tool: r.toolInfo(ctx, call)})
 	if ctx.Err() != nil {
 		return &ToolResult{Content: nudge.NotRun(context.Cause(ctx)), IsError: true}
 	}
@@ -109,6 +109,23 @@ func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 		r.noteCycle(call, result)
 	}
 	return result
+}
+
+// toolInfo describes a call for the events about it. It is nil if nobody gets
+// those.
+func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
+	if !r.agent.isHeard() {
+		return nil
+	}
+	var said CallDescription
+	tool, err := r.agent.tools.lookup(call.Name, r.agent.runtime)
+	if err == nil && tool.Describe != nil {
+		if args, err := tool.schema.Arguments(call.Arguments); err == nil {
+			said, err = callForeign(ctx, r, "the description of "+call.Name, func() (CallDescription, error) { return tool.Describe(args), nil })
+			r.agent.logPanic("description of "+call.Name, err)
+		}
+	}
+	return tool.info(call, said)
 }
 
 // resultBound returns how many bytes of a tool's result a model sees. Some
@@ -125,7 +142,7 @@ func resultBound(tool string) int {
 
 // execute looks the tool up, checks that it may run, and runs it.
 func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, polls bool) {
-	tool, err := r.agent.tools.lookup(call.Name)
+	tool, err := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	if err != nil {
 		return errorResult(err), false
 	}

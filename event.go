@@ -36,6 +36,7 @@ type Event struct {
 	Source  Source        `json:"source,omitempty"`  // who said it
 	Message *Message      `json:"message,omitempty"` // the complete message
 	Call    *ToolCall     `json:"call,omitempty"`    // the tool call
+	Tool    *ToolInfo     `json:"tool,omitempty"`    // what the tool and the call are to people
 	Output  *ToolResult   `json:"output,omitempty"`  // the tool's result
 	Usage   *Usage        `json:"usage,omitempty"`   // tokens of the step, or of the run
 	Retry   *RetryInfo    `json:"retry,omitempty"`   // the retry that follows
@@ -63,7 +64,7 @@ const (
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
 	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
-	EventToolCall    EventType = "tool_call"    // a tool is about to run: Call
+	EventToolCall    EventType = "tool_call"    // a tool is about to run: Call, Tool
 	EventToolDone    EventType = "tool_done"    // a tool has run: Call, Output, Messages
 	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output, Messages
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
@@ -279,6 +280,14 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 	return handled
 }
 
+// isHeard reports whether anybody gets the events of the agent.
+func (a *Agent) isHeard() bool {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	l := &a.listeners
+	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
+}
+
 // eventsHandled waits until the agent's own handler has seen all events so far,
 // or ctx ends.
 func (a *Agent) eventsHandled(ctx context.Context) {
@@ -363,7 +372,7 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 	case EventMessage:
 		return slog.LevelDebug, "answer", []slog.Attr{slog.Int("calls", len(e.Message.ToolCalls)), tokensInLog(e.Usage)}
 	case EventToolCall:
-		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(describeCall(*e.Call), loggedCall))}
+		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(summaryOf(e), loggedCall))}
 	case EventToolDone:
 		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("failed", e.Output.IsError), slog.Int("bytes", len(e.Output.Content))}
 	case EventToolSkipped:
