@@ -313,7 +313,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 	for attempt := 1; ; attempt++ {
 		model := r.agent.currentModel()
 		req.Model = model.name
-		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.spoken()})
+		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.spoken()})
 		if ctx.Err() != nil { // a listener ended it
 			return nil, guard.ContextError(ctx)
 		}
