@@ -44,7 +44,7 @@ func TestUsageCountsTheAgentAndItsTasks(t *testing.T) {
 	require.Zero(t, agent.Usage())
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
-	tasks, err := agent.Tasks().Tasks(t.Context())
+	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)
 	for _, task := range tasks {
 		waitTask(t, agent.Tasks(), task.ID)

@@ -150,7 +150,7 @@ func TestTasksOfATypedRunHaveNoFinalAnswer(t *testing.T) {
 	agent := newAgent(t, model)
 	_, _, err := pygent.RunTyped[review](t.Context(), agent, "go")
 	require.NoError(t, err)
-	tasks, err := agent.Tasks().Tasks(t.Context())
+	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)
 	for _, task := range tasks {
 		waitTask(t, agent.Tasks(), task.ID)
