@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -223,12 +224,11 @@ func TestFaultyCallsBecomeResults(t *testing.T) {
 	panics := pygent.Tool{Name: "panics", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		panic("oh no")
 	}}
-	fails, err := pygent.NewTool("fails", "", func(context.Context, pygent.Runtime, struct {
+	fails := pygent.NewTool("fails", "", func(context.Context, pygent.Runtime, struct {
 		N int `json:"n"`
 	}) (string, error) {
 		return "", errors.New("it broke")
 	})
-	require.NoError(t, err)
 	call := func(name, args string) pygenttest.Reply {
 		return pygenttest.Message(pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: name, Arguments: args}))
 	}
@@ -378,14 +378,17 @@ func TestApproval(t *testing.T) {
 }
 
 func TestStepMakesOnePass(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("it printed 1")))
-	msg, err := agent.Step(t.Context(), "run it")
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("it printed 1").WithUsage(pygent.Usage{PromptTokens: 7})))
+	result, err := agent.Step(t.Context(), "run it")
 	require.NoError(t, err)
-	require.Equal(t, "bash", msg.ToolCalls[0].Name)
+	require.Equal(t, "bash", result.Message.ToolCalls[0].Name)
+	require.Equal(t, pygent.StatusMaxSteps, result.Status, "one step was made, and there is more to do")
+	require.Equal(t, 1, result.ToolCalls)
 	require.Len(t, results(agent), 1)
-	msg, err = agent.Step(t.Context(), "")
+	result, err = agent.Step(t.Context(), "")
 	require.NoError(t, err)
-	require.Equal(t, "it printed 1", msg.Text())
+	require.Equal(t, "it printed 1", result.Message.Text())
+	require.EqualValues(t, 7, result.Usage.Total())
 }
 
 func TestEventsTellTheRun(t *testing.T) {
@@ -422,9 +425,9 @@ func TestLeavingEventsEndsTheRun(t *testing.T) {
 			break
 		}
 	}
-	msg, err := agent.Step(t.Context(), "still there?")
+	result, err := agent.Step(t.Context(), "still there?")
 	require.NoError(t, err)
-	require.Equal(t, "hi", msg.Text())
+	require.Equal(t, "hi", result.Message.Text())
 }
 
 func TestEventsEndWithTheError(t *testing.T) {
@@ -537,20 +540,31 @@ func TestCloseEndsTheRun(t *testing.T) {
 }
 
 func TestSystemMessageFollowsTheTools(t *testing.T) {
-	model := pygenttest.NewScriptedModel(pygenttest.Text("a"), pygenttest.Text("b"))
+	model := pygenttest.NewScriptedModel(pygenttest.Text("a")).RepeatLast()
 	agent := newAgent(t, model, pygent.WithPersona(pygent.Persona{Name: "Ada", Description: "a mathematician"}))
-	_, err := agent.Step(t.Context(), "hi")
-	require.NoError(t, err)
-	system := agent.History().Messages()[0]
-	require.Equal(t, pygent.RoleSystem, system.Role)
-	require.Contains(t, system.Content, "Ada")
-	require.Contains(t, system.Content, "a mathematician")
-	require.NoError(t, agent.Tools().Register("weather", "Tell the weather", nil,
-		func(context.Context, pygent.Runtime, map[string]any) (string, error) { return "sunny", nil }))
-	agent.RefreshSystemMessage()
-	require.Contains(t, agent.History().Messages()[0].Content, "weather")
-	require.NotContains(t, system.Content, "weather")
+	system := func() string {
+		_, err := agent.Step(t.Context(), "hi")
+		require.NoError(t, err)
+		require.Equal(t, pygent.RoleSystem, agent.History().Messages()[0].Role)
+		return agent.History().Messages()[0].Content
+	}
+	first := system()
+	require.Contains(t, first, "Ada")
+	require.Contains(t, first, "a mathematician")
+	require.Contains(t, first, "`job_output`")
 	require.Equal(t, "Ada", agent.Persona().Name)
+
+	// A provider caches a conversation by its first bytes.
+	require.NoError(t, agent.Tools().Register("weather", "Tell the weather", nil, sayTool("sunny")))
+	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "AGENTS.md", []byte("Use tabs.")))
+	require.Equal(t, first, system(), "a tool that the prompt does not explain")
+	require.True(t, slices.ContainsFunc(model.Requests()[1].Tools, func(s pygent.ToolSpec) bool { return s.Name == "weather" }))
+
+	agent.Tools().Disable("job_output")
+	require.NotContains(t, system(), "`job_output`")
+	require.NotContains(t, system(), "Use tabs.")
+	agent.RefreshSystemMessage()
+	require.Contains(t, system(), "Use tabs.")
 }
 
 func TestAgentsFileJoinsTheSystemMessage(t *testing.T) {
@@ -613,9 +627,9 @@ func TestDefaultModelServesNewAgents(t *testing.T) {
 	pygent.SetDefaultModel(model)
 	t.Cleanup(func() { pygent.SetDefaultModel(nil) })
 	agent := newAgent(t, nil)
-	msg, err := agent.Step(t.Context(), "hi")
+	result, err := agent.Step(t.Context(), "hi")
 	require.NoError(t, err)
-	require.Equal(t, "from the default", msg.Text())
+	require.Equal(t, "from the default", result.Message.Text())
 }
 
 // nowhere is a runtime that does nothing, for tests of the loop alone.

@@ -91,7 +91,7 @@ func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note stri
 	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
 		return err
 	}
-	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result, Messages: r.agent.spoken()})
+	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result, Messages: r.agent.history.spoken()})
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note stri
 // prevent the call by ending ctx.
 func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 	r.result.ToolCalls++
-	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call})
+	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call, Tool: r.toolInfo(ctx, call)})
 	if ctx.Err() != nil {
 		return &ToolResult{Content: nudge.NotRun(context.Cause(ctx)), IsError: true}
 	}
@@ -109,6 +109,23 @@ func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
 		r.noteCycle(call, result)
 	}
 	return result
+}
+
+// toolInfo describes a call for the events about it. It is nil if nobody gets
+// those.
+func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
+	if !r.agent.isHeard() {
+		return nil
+	}
+	var said CallDescription
+	tool, err := r.agent.tools.lookup(call.Name, r.agent.runtime)
+	if err == nil && tool.Describe != nil {
+		if args, err := tool.schema.Arguments(call.Arguments); err == nil {
+			said, err = callForeign(ctx, r, "the description of "+call.Name, func() (CallDescription, error) { return tool.Describe(args), nil })
+			r.agent.logPanic("description of "+call.Name, err)
+		}
+	}
+	return tool.info(call, said)
 }
 
 // resultBound returns how many bytes of a tool's result a model sees. Some
@@ -125,7 +142,7 @@ func resultBound(tool string) int {
 
 // execute looks the tool up, checks that it may run, and runs it.
 func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, polls bool) {
-	tool, err := r.agent.tools.lookup(call.Name)
+	tool, err := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	if err != nil {
 		return errorResult(err), false
 	}
@@ -142,7 +159,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
 		r.agent.ranCommands.Store(true)
 	}
-	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return tool.call(ctx, r.agent.runtime, args) })
+	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return r.agent.callTool(ctx, tool, call, args) })
 	if err != nil {
 		r.noteBroken(err)
 		var te *ToolError
@@ -240,7 +257,7 @@ func (r *run) openTasks(ctx context.Context) []string {
 // openJobs names the background jobs that run. It does not ask a runtime in
 // which no command ran, because asking could start it.
 func (r *run) openJobs(ctx context.Context) []string {
-	jobs, ok := r.agent.runtime.(JobRunner)
+	jobs, ok := RuntimeAs[JobRunner](r.agent.runtime)
 	if !ok || !r.agent.ranCommands.Load() {
 		return nil
 	}

@@ -36,6 +36,7 @@ type Event struct {
 	Source  Source        `json:"source,omitempty"`  // who said it
 	Message *Message      `json:"message,omitempty"` // the complete message
 	Call    *ToolCall     `json:"call,omitempty"`    // the tool call
+	Tool    *ToolInfo     `json:"tool,omitempty"`    // what the tool and the call are to people
 	Output  *ToolResult   `json:"output,omitempty"`  // the tool's result
 	Usage   *Usage        `json:"usage,omitempty"`   // tokens of the step, or of the run
 	Retry   *RetryInfo    `json:"retry,omitempty"`   // the retry that follows
@@ -67,7 +68,7 @@ const (
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
 	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
-	EventToolCall    EventType = "tool_call"    // a tool is about to run: Call
+	EventToolCall    EventType = "tool_call"    // a tool is about to run: Call, Tool
 	EventToolDone    EventType = "tool_done"    // a tool has run: Call, Output, Messages
 	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output, Messages
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
@@ -108,9 +109,9 @@ func (e Event) MarshalJSON() ([]byte, error) {
 
 // RetryInfo describes a model call that is about to be repeated.
 type RetryInfo struct {
-	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1
+	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1; 0 when the model itself began anew, as [Delta.Withdrawn] says
 	Wait    time.Duration `json:"-"`       // the pause before the next one; wait_seconds in JSON
-	Error   string        `json:"error"`   // why the attempt failed
+	Error   string        `json:"error"`   // why the attempt failed, or why the model began anew
 }
 
 // MarshalJSON encodes the pause in seconds.
@@ -242,7 +243,7 @@ func (a *Agent) logStart() {
 	for _, warning := range a.opts.warnings {
 		a.log.Warn("configuration", "what", warning)
 	}
-	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model, a.modelName),
+	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.given, a.model.name),
 		"docker", a.runtime.UseDocker(), "messages", a.history.Len())
 }
 
@@ -269,7 +270,7 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 	case EventMessage:
 		return slog.LevelDebug, "answer", []slog.Attr{slog.Int("calls", len(e.Message.ToolCalls)), tokensInLog(e.Usage)}
 	case EventToolCall:
-		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(describeCall(*e.Call), loggedCall))}
+		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(summaryOf(e), loggedCall))}
 	case EventToolDone:
 		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("failed", e.Output.IsError), slog.Int("bytes", len(e.Output.Content))}
 	case EventToolSkipped:

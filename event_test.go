@@ -21,6 +21,7 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
+	Location{}, ToolInfo{},
 	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
 	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, State{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
 	ToolSpec{}, TurnEnd{}, Usage{},

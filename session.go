@@ -216,7 +216,7 @@ func (s *session) showEvents() (end func()) {
 // tellOfStart tells the user that commands cannot run, as soon as that is
 // known.
 func (s *session) tellOfStart(ctx context.Context) {
-	rt, ok := s.agent.runtime.(Starter)
+	rt, ok := RuntimeAs[Starter](s.agent.runtime)
 	if !ok {
 		return
 	}
@@ -383,12 +383,12 @@ func printEvent(t *console.Text, e Event) {
 	case EventToolCall:
 		t.EndLine()
 		if !endsRun(e.Call.Name) {
-			t.Call(describeCall(*e.Call))
+			t.Call(summaryOf(e))
 		}
 	case EventToolDone:
 		t.Output(outputShown(e))
 	case EventToolSkipped:
-		t.Call(describeCall(*e.Call))
+		t.Call(summaryOf(e))
 		t.Output(outputShown(e))
 	case EventRetry:
 		t.Retry(e.Retry.Error, e.Retry.Wait)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"log/slog"
 	"time"
 
 	"github.com/x/pygent/internal/feed"
@@ -77,7 +78,7 @@ func (a *Agent) State() State {
 	defer a.emitMu.Unlock()
 	s := a.state
 	s.Activity = cmp.Or(s.Activity, ActivityIdle)
-	s.Seq, s.Messages, s.Unheard = a.seq.Load(), a.spoken(), unheard
+	s.Seq, s.Messages, s.Unheard = a.seq.Load(), a.history.spoken(), unheard
 	return s
 }
 
@@ -189,6 +190,17 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 	return handled
 }
 
+// isHeard reports whether anybody gets the events of the agent.
+func (a *Agent) isHeard() bool {
+	if a.replay.Wanted() {
+		return true
+	}
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	l := &a.listeners
+	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
+}
+
 // eventsHandled waits until the agent's own handler has seen all events so far,
 // or ctx ends.
 func (a *Agent) eventsHandled(ctx context.Context) {
@@ -209,7 +221,7 @@ func (r *run) hearSaid(msg Message, source Source, id string) error {
 	if err := r.record(msg); err != nil {
 		return err
 	}
-	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, ID: id, Messages: r.agent.spoken()}
+	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, ID: id, Messages: r.agent.history.spoken()}
 	if source == SourceUser && len(msg.Parts) > 0 {
 		e.Message = &msg
 	}
@@ -218,12 +230,13 @@ func (r *run) hearSaid(msg Message, source Source, id string) error {
 }
 
 // spoken returns how many messages the history has besides the system message.
-func (a *Agent) spoken() int {
-	msgs := a.history.view()
-	if len(msgs) > 0 && msgs[0].Role == RoleSystem {
-		return len(msgs) - 1
+func (h *History) spoken() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.entries) > 0 && h.entries[0].Message.Role == RoleSystem {
+		return h.messages - 1
 	}
-	return len(msgs)
+	return h.messages
 }
 
 // emit reports an event of the run and waits until every listener has handled

@@ -32,11 +32,13 @@ type Replay[T any] struct {
 	mu        sync.Mutex // guards what follows
 	most      int        // how many values are kept
 	mostBytes int        // and how many bytes of them, but always one value
-	kept      []numbered[T]
+	array     []numbered[T]
+	start     int // where the values that are kept begin in array
 	bytes     int
 	gone      int64 // the number of the last value that was kept once
 	last      int64 // the number of the last value
 	followers []*follower[T]
+	wanted    bool // somebody follows, or may do so
 	ended     bool
 }
 
@@ -61,10 +63,11 @@ func NewReplay[T any](most, mostBytes int, merge func(last, next T) (T, bool), s
 	return &Replay[T]{merge: merge, size: size, most: most, mostBytes: mostBytes}
 }
 
-// Grow raises the bounds.
+// Grow raises the bounds, for a follower who may come at any time from now on.
 func (r *Replay[T]) Grow(most, mostBytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.wanted = true
 	r.most, r.mostBytes = max(r.most, most), max(r.mostBytes, mostBytes)
 }
 
@@ -75,7 +78,7 @@ func (r *Replay[T]) Put(seq int64, value T) {
 	r.last = seq
 	n := numbered[T]{seq, r.size(value), value}
 	r.makeRoom(n.size)
-	r.kept = append(r.kept, n)
+	r.array = append(r.array, n)
 	r.bytes += n.size
 	for _, f := range r.followers {
 		f.closed = true
@@ -85,18 +88,21 @@ func (r *Replay[T]) Put(seq int64, value T) {
 
 // makeRoom drops the oldest values until one of the given size fits.
 func (r *Replay[T]) makeRoom(size int) {
-	for len(r.kept) > 0 && (len(r.kept) >= r.most || r.bytes+size > r.mostBytes) {
-		r.bytes -= r.kept[0].size
-		r.gone = r.kept[0].seq
-		r.kept[0] = numbered[T]{} // the array is used for long
-		r.kept = r.kept[1:]
+	for kept := r.kept(); len(kept) > 0 && (len(kept) >= r.most || r.bytes+size > r.mostBytes); kept = r.kept() {
+		r.bytes -= kept[0].size
+		r.gone = kept[0].seq
+		kept[0] = numbered[T]{}
+		r.start++
 	}
-	if len(r.kept) == cap(r.kept) { // make the array large enough to be used for long
-		larger := make([]numbered[T], len(r.kept), 2*len(r.kept)+8)
-		copy(larger, r.kept)
-		r.kept = larger
+	if len(r.array) == cap(r.array) && r.start >= len(r.array)/2 { // use the array again, so that a value costs no allocation
+		n := copy(r.array, r.kept())
+		clear(r.array[n:])
+		r.array, r.start = r.array[:n], 0
 	}
 }
+
+// kept returns the values that are kept. The caller holds mu.
+func (r *Replay[T]) kept() []numbered[T] { return r.array[r.start:] }
 
 // Offer hands a value to those who follow now. It may be merged with the one
 // before it, and is dropped for a follower for whom too many wait.
@@ -184,6 +190,13 @@ func (r *Replay[T]) leave(f *follower[T]) {
 	r.followers = slices.DeleteFunc(r.followers, func(g *follower[T]) bool { return g == f })
 }
 
+// Wanted reports whether somebody follows, or has followed and may do so again.
+func (r *Replay[T]) Wanted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wanted
+}
+
 // What next found.
 const (
 	noneYet = iota
@@ -199,13 +212,14 @@ func (r *Replay[T]) next(f *follower[T]) (value T, what int) {
 	if f.after < r.gone || f.after > r.last {
 		return value, tooLate
 	}
-	at, _ := slices.BinarySearchFunc(r.kept, f.after+1, func(n numbered[T], seq int64) int { return int(n.seq - seq) })
+	kept := r.kept()
+	at, _ := slices.BinarySearchFunc(kept, f.after+1, func(n numbered[T], seq int64) int { return int(n.seq - seq) })
 	switch {
-	case len(f.pieces) > 0 && (at == len(r.kept) || f.pieces[0].seq < r.kept[at].seq):
+	case len(f.pieces) > 0 && (at == len(kept) || f.pieces[0].seq < kept[at].seq):
 		value, f.after = f.pieces[0].value, f.pieces[0].seq
 		f.pieces = slices.Delete(f.pieces, 0, 1)
-	case at < len(r.kept):
-		value, f.after = r.kept[at].value, r.kept[at].seq
+	case at < len(kept):
+		value, f.after = kept[at].value, kept[at].seq
 	case r.ended:
 		return value, noMore
 	default:
