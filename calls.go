@@ -178,7 +178,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 // runtime any more. It ignores such errors of a task, which has a runtime of
 // its own.
 func (r *run) noteBroken(err error) {
-	var ofTask *errorOfTask
+	var ofTask *TaskError
 	if errors.Is(err, ErrRuntimeStart) && !errors.As(err, &ofTask) {
 		var tool *ToolError
 		if errors.As(err, &tool) {

@@ -23,8 +23,9 @@ import (
 var jsonValues = []any{
 	Location{}, ToolInfo{},
 	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, State{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
+	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, State{}, Limits{}, ToolCall{}, ToolResult{},
 	ToolSpec{}, TurnEnd{}, Usage{},
+	CollectedFile{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{}, TaskStatus{},
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -47,7 +48,7 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 						v.Message.Role = cmp.Or(v.Message.Role, RoleUser)
 					}
 				case *TaskSpec:
-					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Runtime: v.Runtime,
+					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
 						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}
 				}
 				checkJSON(t, value)
