@@ -218,7 +218,7 @@ func (r *run) hear(msg Message, source Source) error { return r.hearSaid(msg, so
 
 // hearSaid is hear for a message that Say may have queued under an id.
 func (r *run) hearSaid(msg Message, source Source, id string) error {
-	if err := r.record(msg); err != nil {
+	if err := r.keep(HistoryEntry{Message: msg, Source: source}); err != nil {
 		return err
 	}
 	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, ID: id, Messages: r.agent.history.spoken()}
@@ -227,16 +227,6 @@ func (r *run) hearSaid(msg Message, source Source, id string) error {
 	}
 	r.emit(e)
 	return nil
-}
-
-// spoken returns how many messages the history has besides the system message.
-func (h *History) spoken() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.entries) > 0 && h.entries[0].Message.Role == RoleSystem {
-		return h.messages - 1
-	}
-	return h.messages
 }
 
 // emit reports an event of the run and waits until every listener has handled
