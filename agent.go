@@ -43,8 +43,10 @@ type Agent struct {
 	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
 	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
 
-	asking    pause.Gate  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
-	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
+	allowed   *sessionRules               // what was allowed for the session
+	serving   atomic.Pointer[callContext] // of the tool call that goes on; nil between calls
+	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
+	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
 
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
@@ -98,6 +100,9 @@ func newAgent(o options) (_ *Agent, err error) {
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, modelName: o.modelName, prompt: o.prompt, persona: o.persona.orDefault()}
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
+	if a.allowed = o.allowed; a.allowed == nil {
+		a.allowed = &sessionRules{}
+	}
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err

@@ -21,9 +21,9 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
-	ToolSpec{}, Usage{},
+	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
+	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolInfo{},
+	ToolResult{}, ToolSpec{}, Usage{},
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)

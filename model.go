@@ -322,6 +322,7 @@ func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, er
 // askOnce makes one model call. A panic of the model becomes an error. A model
 // that ignores the end of its context is left behind.
 func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
+	ctx = r.withCall(ctx, ToolCall{}, 0)
 	deltas := guard.NewGate(r.delta)
 	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
 		if s, ok := r.agent.model.(StreamingModel); ok {

@@ -70,9 +70,10 @@ type ToolResult struct {
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`
 
-	// failed says that the call's purpose failed, although the call itself is no
-	// error: a command that exits with another code than 0.
-	failed bool
+	// Outcome says how the call ended. The agent sets it. A tool may only set
+	// [OutcomeFailed], for a call that is no error but has failed its purpose.
+	Outcome Outcome `json:"outcome,omitempty"`
+
 	// compared is what identifies equal results, if Content has parts that
 	// differ each time; empty means Content itself.
 	compared string
@@ -199,9 +200,14 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*Tool
 		return nil, failed
 	}
 	if result == nil {
-		return &ToolResult{}, nil
+		return &ToolResult{Outcome: OutcomeOK}, nil
 	}
 	own := *result
+	if own.IsError || own.Outcome == OutcomeFailed {
+		own.Outcome = OutcomeFailed
+	} else {
+		own.Outcome = OutcomeOK
+	}
 	return &own, nil
 }
 
@@ -440,5 +446,5 @@ func errorResult(err error) *ToolResult {
 	if errors.As(err, &te) {
 		err = te.Err
 	}
-	return &ToolResult{Content: "error: " + err.Error(), IsError: true}
+	return &ToolResult{Content: "error: " + err.Error(), IsError: true, Outcome: OutcomeFailed}
 }

@@ -323,7 +323,7 @@ func TestToolsMayEndTheRunAndShowImages(t *testing.T) {
 	require.NoError(t, err)
 	got, err := r.Execute(t.Context(), toolCall("empty", ""), nowhere{})
 	require.NoError(t, err)
-	require.Equal(t, &pygent.ToolResult{}, got)
+	require.Equal(t, &pygent.ToolResult{Outcome: pygent.OutcomeOK}, got)
 }
 
 func TestRegistryIsSafeForConcurrentUse(t *testing.T) {
