@@ -230,18 +230,22 @@ func mend(msgs []Message, gaps map[int]bool) (_ []Message, notes []string, err e
 
 // answersToOpenCalls returns results for the calls that are open at the end of
 // a record.
-func answersToOpenCalls(record []Message) ([]Message, error) {
+func answersToOpenCalls(record []HistoryEntry) ([]HistoryEntry, error) {
 	at := len(record) - 1
-	for at >= 0 && (record[at].Role == RoleTool || saysNothing(record[at])) {
+	for at >= 0 && (record[at].Message.Role == RoleTool || saysNothing(record[at].Message)) {
 		at--
 	}
 	var r mender
-	for _, m := range record[max(at, 0):] {
+	for _, m := range messagesOf(record[max(at, 0):]) {
 		r.take(m)
 	}
 	n := len(r.out)
 	r.closeCalls()
-	return r.out[n:], r.err
+	var answers []HistoryEntry
+	for _, m := range r.out[n:] {
+		answers = append(answers, HistoryEntry{Message: m})
+	}
+	return answers, r.err
 }
 
 // take takes the record's next message.

@@ -21,9 +21,9 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, ContainerConfig{}, Decision{}, Event{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
+	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
 	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolInfo{},
-	ToolResult{}, ToolSpec{}, Usage{},
+	ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -41,6 +41,10 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 				switch v := value.Interface().(type) { // replace random values that would be refused
 				case *Message:
 					v.Role = cmp.Or(v.Role, RoleUser)
+				case *HistoryEntry:
+					if !reflect.ValueOf(v.Message).IsZero() {
+						v.Message.Role = cmp.Or(v.Message.Role, RoleUser)
+					}
 				case *TaskSpec:
 					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Runtime: v.Runtime,
 						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}

@@ -1,14 +1,14 @@
 package pygent
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/x/pygent/internal/journal"
 )
@@ -35,21 +35,26 @@ var (
 
 // History is the record of a conversation. It only grows, and an append costs
 // only the size of the new messages, however long the record is. A history made
-// by [OpenHistory] is also kept in a file.
+// by [OpenHistory] is also kept in a file, and one made by [LoadHistory] in a
+// store of the caller's own, such as a database.
 //
-// There are two views of it. [History.Messages] is everything that was said.
+// There are three views of it. [History.Messages] is everything that was said.
 // [History.Conversation] is the form that any provider accepts, which is the
-// same for a conversation without interruptions. Both return copies, and Append
-// copies its arguments: changing a message afterwards does not change the
-// history.
+// same for a conversation without interruptions. [History.Entries] also tells
+// what is known about the messages, such as when a run ended and how. All return
+// copies, and Append copies its arguments: changing a message afterwards does not
+// change the history.
 //
 // A History is safe for concurrent use.
 type History struct {
-	mu       sync.Mutex
-	messages []Message // views share the array: its elements never change
+	writing sync.Mutex // held by whoever changes the record and its store; acquired before mu
+	store   *storeLink // nil for a history in memory; guarded by writing
+
+	mu       sync.Mutex     // guards the fields below
+	entries  []HistoryEntry // views share the array: its elements never change
+	messages int            // how many of the entries are messages
 	legal    conversation
-	file     *journal.Record[Message] // nil for a history in memory
-	size     int                      // of the messages, in bytes of JSON
+	size     int // of the messages, in bytes of JSON
 	repairs  []string
 	told     int // how many of the repairs an agent has reported
 	closed   bool
@@ -66,7 +71,7 @@ func NewHistory(msgs ...Message) *History {
 			h.repairs = append(h.repairs, fmt.Sprintf("message %d was left out: %v", i+1, err))
 			continue
 		}
-		h.record(encoded)
+		h.record(HistoryEntry{Message: encoded})
 	}
 	return h
 }
@@ -95,13 +100,13 @@ func OpenHistory(path string) (*History, error) { return openHistoryOn(journal.S
 
 func openHistoryOn(disk journal.Disk, path string) (*History, error) {
 	h := &History{}
-	tell := func(note string) { h.repairs = append(h.repairs, note) } // called with the lock held
-	file, msgs, err := journal.OpenRecord(disk, path, historyFormat, tell)
+	file, err := openHistoryFile(disk, path, h)
 	if err != nil {
 		return nil, fmt.Errorf("open history %s: %w", path, openError(path, err))
 	}
-	h.file = file
-	h.record(msgs...)
+	if err := h.load(context.Background(), &storeLink{store: file, file: file}); err != nil {
+		return nil, fmt.Errorf("open history %s: %w", path, err)
+	}
 	return h, nil
 }
 
@@ -138,14 +143,24 @@ func openError(path string, err error) error {
 // nothing is added.
 //
 // When the write fails, the error is returned, but the messages are in the
-// record nevertheless, and the next Append, Sync or Close writes them first.
+// record nevertheless, and the next Append, Sync or Close, or run of an agent,
+// writes them first.
 //
 // While a run of an agent uses the history, the error is [ErrHistoryBusy]: a
 // message between a call and its result would hide the result from the model.
-func (h *History) Append(msgs ...Message) error { return h.append(msgs, false) }
+func (h *History) Append(msgs ...Message) error {
+	entries := make([]HistoryEntry, len(msgs))
+	for i, m := range msgs {
+		entries[i].Message = m
+	}
+	return h.append(context.Background(), entries, false)
+}
 
 // appendReserved is Append for the run that has reserved the history.
-func (h *History) appendReserved(msgs ...Message) error { return h.append(msgs, true) }
+func (h *History) appendReserved(ctx context.Context, e HistoryEntry) error {
+	e.Time = time.Now().UTC().Round(0)
+	return h.append(ctx, []HistoryEntry{e}, true)
+}
 
 // reserve keeps all but the caller from appending, until it calls release.
 func (h *History) reserve() (release func(), err error) {
@@ -162,45 +177,65 @@ func (h *History) reserve() (release func(), err error) {
 	}), nil
 }
 
-func (h *History) append(msgs []Message, byRun bool) error {
-	encoded := make([]Message, len(msgs))
-	for i, m := range msgs {
+// append adds entries, which become its own.
+func (h *History) append(ctx context.Context, entries []HistoryEntry, byRun bool) error {
+	for i := range entries {
+		e := &entries[i]
+		if e.isMark() {
+			continue
+		}
 		var err error
-		if encoded[i], err = encodeForHistory(m); err != nil {
+		if e.Message, err = encodeForHistory(e.Message); err != nil {
 			return fmt.Errorf("append to history: message %d: %w", i+1, err)
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return fmt.Errorf("append to history: %w", ErrHistoryClosed)
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	if err := h.open(byRun); err != nil {
+		return fmt.Errorf("append to history: %w", err)
 	}
-	if h.reserved && !byRun {
-		return fmt.Errorf("append to history: %w", ErrHistoryBusy)
-	}
-	return h.keep(encoded)
+	return h.keep(ctx, entries)
 }
 
-// keep adds encoded messages to the record and to the file. The caller holds mu.
-func (h *History) keep(msgs []Message) error {
-	h.record(msgs...)
-	if h.file == nil {
-		return nil
+// open returns an error if nothing may be added now.
+func (h *History) open(byRun bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return ErrHistoryClosed
+	case h.reserved && !byRun:
+		return ErrHistoryBusy
 	}
-	if err := h.file.Append(h.messages, msgs); err != nil {
+	return nil
+}
+
+// keep adds encoded entries to the record and to the store. The caller holds
+// writing.
+func (h *History) keep(ctx context.Context, entries []HistoryEntry) error {
+	h.mu.Lock()
+	h.record(entries...)
+	h.mu.Unlock()
+	if err := h.write(ctx); err != nil {
 		return fmt.Errorf("append to history: %w", err)
 	}
 	return nil
 }
 
-// record adds encoded messages to the record and to its legal form.
-func (h *History) record(msgs ...Message) {
-	h.messages = append(h.messages, msgs...)
-	for _, m := range msgs {
-		if m.enc != nil {
-			h.size += len(m.enc.json)
+// record adds encoded entries to the record, and their messages to its legal
+// form.
+func (h *History) record(entries ...HistoryEntry) {
+	for _, e := range entries {
+		e.Seq = h.nextSeq(&e)
+		h.entries = append(h.entries, e)
+		if e.isMark() {
+			continue
 		}
-		h.legal.add(m)
+		h.messages++
+		if e.Message.enc != nil {
+			h.size += len(e.Message.enc.json)
+		}
+		h.legal.add(e.Message)
 	}
 }
 
@@ -214,11 +249,24 @@ func (h *History) bytes() int {
 // Messages returns everything that was said, as it was said.
 func (h *History) Messages() []Message { return cloneMessages(h.view()) }
 
-// view is Messages without the copy, for code that only reads.
-func (h *History) view() []Message {
+// Entries returns everything that the record holds: the messages, with what is
+// known about them, and the marks between them.
+func (h *History) Entries() []HistoryEntry {
+	entries := slices.Clone(h.shared())
+	for i := range entries {
+		entries[i] = entries[i].clone()
+	}
+	return entries
+}
+
+// view returns the messages for code that only reads.
+func (h *History) view() []Message { return messagesOf(h.shared()) }
+
+// shared returns the entries for code that only reads.
+func (h *History) shared() []HistoryEntry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clip(h.messages)
+	return slices.Clip(h.entries)
 }
 
 // Conversation returns the record as a legal conversation, for sending it to a
@@ -266,61 +314,48 @@ func (h *History) conversation() []Message {
 
 // answerOpenCalls appends results for the interrupted calls, so that the record
 // is legal before the conversation continues with something else.
-func (h *History) answerOpenCalls() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	results, err := answersToOpenCalls(h.messages)
-	if err != nil || len(results) == 0 || h.closed {
+func (h *History) answerOpenCalls(ctx context.Context) error {
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	results, err := answersToOpenCalls(h.shared())
+	if err != nil || len(results) == 0 || h.open(true) != nil {
 		return err
 	}
-	return h.keep(results)
+	return h.keep(ctx, results)
 }
 
 // SetSystem makes text the system message at the beginning of the record, and
 // does nothing if it is that already. An empty text removes the message. Views
 // handed out earlier keep the old one.
 //
-// A durable history is written anew and put in place atomically; when that
-// fails, nothing has changed.
-func (h *History) SetSystem(text string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return fmt.Errorf("set system message: %w", ErrHistoryClosed)
+// The file of a history is written anew and put in place atomically. When the
+// write fails, the record has not changed.
+func (h *History) SetSystem(text string) error { return h.setSystem(context.Background(), text) }
+
+func (h *History) setSystem(ctx context.Context, text string) error {
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	if err := h.open(true); err != nil {
+		return fmt.Errorf("set system message: %w", err)
 	}
-	var head []Message
+	var system HistoryEntry
 	if text != "" {
 		m, err := encodeForHistory(SystemMessage(text))
 		if err != nil {
 			return fmt.Errorf("set system message: %w", err)
 		}
-		head = []Message{m}
+		system.Message = m
 	}
-	old := 0
-	if len(h.messages) > 0 && h.messages[0].Role == RoleSystem {
-		if text != "" && h.messages[0].same(head[0]) {
-			return nil
-		}
-		old = 1
-	}
-	if old == 0 && text == "" {
+	all := h.shared()
+	if systemOf(all).same(system.Message) {
 		return nil
 	}
-	messages := slices.Concat(head, h.messages[old:])
-	shown := 0 // how many system messages begin the legal form
-	if old == 1 && !saysNothing(h.messages[0]) {
-		shown = 1
-	}
-	if h.file != nil {
-		if err := h.file.Replace(messages); err != nil {
+	if h.store != nil {
+		if err := h.store.setSystem(ctx, all, system); err != nil {
 			return fmt.Errorf("set system message: %w", err)
 		}
 	}
-	h.messages = messages
-	if len(head) > 0 && saysNothing(head[0]) {
-		head = nil
-	}
-	h.legal.messages = slices.Concat(head, h.legal.messages[shown:])
+	h.replaceSystem(system)
 	return nil
 }
 
@@ -328,7 +363,7 @@ func (h *History) SetSystem(text string) error {
 func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.messages)
+	return h.messages
 }
 
 // Repairs describes what opening the history repaired, what was lost, and what
@@ -353,96 +388,35 @@ func (h *History) untold() []string {
 // storage. Without it, appends survive a crash of the process, but not one of
 // the machine. In memory it does nothing.
 func (h *History) Sync() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.file == nil || h.closed {
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	if h.store == nil || h.open(true) != nil {
 		return nil
 	}
-	if err := h.file.Sync(h.messages); err != nil {
+	if err := h.store.sync(context.Background(), h.shared()); err != nil {
 		return fmt.Errorf("sync history: %w", err)
 	}
 	return nil
 }
 
-// Close syncs the file and releases it. The history can still be read, but not
-// changed. Closing again does nothing.
+// Close writes what could not be written before, and releases the file of
+// [OpenHistory]. It leaves the store of [LoadHistory] open, which is the
+// caller's. The history can still be read, but not changed. Closing again does
+// nothing.
 func (h *History) Close() error {
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	if h.open(true) != nil {
+		return nil
+	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil
-	}
 	h.closed = true
-	if h.file == nil {
+	h.mu.Unlock()
+	if h.store == nil {
 		return nil
 	}
-	if err := h.file.Close(h.messages); err != nil {
+	if err := h.store.close(context.Background(), h.shared()); err != nil {
 		return fmt.Errorf("close history: %w", err)
 	}
 	return nil
-}
-
-// encodeForHistory returns a copy of m with its JSON, if that JSON reads back as
-// a message.
-func encodeForHistory(m Message) (Message, error) {
-	if m.Role == "" {
-		return m, errors.New("no role")
-	}
-	for _, name := range []string{"role", "content", "name", "tool_calls", "tool_call_id"} {
-		if _, ok := m.Extra[name]; ok {
-			return m, fmt.Errorf("extra field %q has a field of its own", name)
-		}
-	}
-	for _, call := range m.ToolCalls {
-		for _, name := range []string{"id", "type", "function"} {
-			if _, ok := call.Extra[name]; ok {
-				return m, fmt.Errorf("tool call: extra field %q has a field of its own", name)
-			}
-		}
-	}
-	return m.clone().encoded()
-}
-
-// historyFormat tells the journal how to read and write messages.
-var historyFormat = journal.Format[Message]{
-	Element: "message",
-	Whole:   "conversation",
-	Read:    readHistoryMessage,
-	Begins:  beginsMessage,
-	Doubt: func(msgs []Message) error {
-		if slices.ContainsFunc(msgs, hasKnownRole) {
-			return nil
-		}
-		return errors.New("no message in it has a known role")
-	},
-	Mend:  mend,
-	Bytes: func(m Message) []byte { return m.enc.json },
-}
-
-// readHistoryMessage decodes a message of a history's file. After a damaged
-// part, where sure is false, the message must have a known role.
-func readHistoryMessage(value []byte, sure bool) (Message, error) {
-	var m Message
-	if err := json.Unmarshal(value, &m); err != nil {
-		return m, err
-	}
-	if !sure && !hasKnownRole(m) {
-		return m, fmt.Errorf("role %q is not known", m.Role)
-	}
-	return encodeForHistory(m)
-}
-
-func hasKnownRole(m Message) bool {
-	switch m.Role {
-	case RoleSystem, RoleUser, RoleAssistant, RoleTool, "developer", "function":
-		return true
-	}
-	return false
-}
-
-// beginsMessage reports whether text can be the first bytes of a message.
-func beginsMessage(text []byte) bool {
-	const begin = `{"role":`
-	head := strings.Join(strings.Fields(string(text[:min(len(text), 256)])), "")
-	return strings.HasPrefix(head, begin) || strings.HasPrefix(begin, head)
 }

@@ -17,6 +17,7 @@ import (
 // run is one run of an agent's loop. Only one goroutine uses it.
 type run struct {
 	agent   *Agent
+	ctx     context.Context // as the caller gave it; the history's store gets its values
 	opts    runOptions
 	specs   []ToolSpec // the tools as the model was last given them
 	result  *Result
@@ -67,7 +68,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	a.listen(a.handlerFeed(o.onEvent), follower)
 	defer a.listen()
 	r := newRun(a, o)
-	r.release = release
+	r.ctx, r.release = ctx, release
 	return r.do(ctx, msg)
 }
 
@@ -136,6 +137,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.End()
 	r.result.Elapsed = time.Since(r.started)
+	r.keepEnd()
 	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
 	return r.result, err
@@ -168,10 +170,13 @@ func (r *run) steps(ctx context.Context, msg string) error {
 // calls that were interrupted, for a resumed run by the rules of Resume.
 func (r *run) takeUp(ctx context.Context, msg string) error {
 	r.agent.tellRepairs()
+	if err := r.agent.history.catchUp(ctx); err != nil {
+		return r.fail(err)
+	}
 	if r.opts.resume {
 		return r.resume(ctx)
 	}
-	if err := r.agent.history.answerOpenCalls(); err != nil {
+	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
 	if msg == "" {
@@ -394,12 +399,30 @@ func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r
 // run of a single step is a pass of the caller's own loop, and gets no summary.
 func (r *run) sumsUp() bool { return r.opts.MaxSteps > 1 }
 
-// record appends messages to the history. An error ends the run.
-func (r *run) record(msgs ...Message) error {
-	if err := r.agent.history.appendReserved(msgs...); err != nil {
+// record appends a message to the history. An error ends the run.
+func (r *run) record(msg Message) error { return r.keep(HistoryEntry{Message: msg}) }
+
+// keep appends an entry to the history. An error ends the run.
+func (r *run) keep(e HistoryEntry) error {
+	if err := r.agent.history.appendReserved(r.ctx, e); err != nil {
 		return r.fail(err)
 	}
 	return nil
+}
+
+// keepEnd appends the mark of the run's end to the history. Of a single step
+// that went well there is none, since the caller makes the run.
+func (r *run) keepEnd() {
+	if r.result.Status == StatusMaxSteps && !r.sumsUp() {
+		return
+	}
+	end := &TurnEnd{
+		Status: r.result.Status, Reason: r.result.Reason, Steps: r.result.Steps,
+		Usage: r.result.Usage, TaskUsage: r.result.TaskUsage, Elapsed: r.result.Elapsed,
+	}
+	if err := r.agent.history.appendReserved(r.ctx, HistoryEntry{Turn: end}); err != nil {
+		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the end of the run is not in the history yet: " + err.Error()})
+	}
 }
 
 // end records how the run ended; only the first call counts.

@@ -380,7 +380,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 		a.emit(Event{Type: EventWarning, Text: message.warning})
 	}
 	s.warned = message.warning
-	if err := a.history.SetSystem(message.text); err != nil {
+	if err := a.history.setSystem(ctx, message.text); err != nil {
 		return nil, err
 	}
 	s.specs, s.version, s.built = specs, version, true

@@ -27,7 +27,7 @@
 //     or typed with [NewTool].
 //   - [TaskManager] has background agents work on tasks, each in a workspace of
 //     its own. Models delegate to it by tools.
-//   - [History] is the conversation, in memory or in a file.
+//   - [History] is the conversation, in memory, in a file or in a store of yours.
 //   - [Config] is what files and environment variables say.
 //
 // # Promises

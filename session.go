@@ -21,25 +21,8 @@ import (
 	"github.com/x/pygent/internal/tomlfile"
 )
 
-// RunInteractive talks with the user: it reads messages line by line from
-// standard input, or from what [WithIO] set, and shows what the agent does. A
-// reply ends the agent's turn. Lines that begin with "/" are commands; /help
-// lists them. Ctrl-C interrupts a turn. Between turns, pressing it twice leaves
-// the session. RunInteractive returns at /exit, at the end of the input, and
-// when ctx ends.
-//
-// A person at a terminal is asked about calls that need approval. On the local
-// runtime these are all calls that run a command or write a file; see
-// [WithConfirmBash]. Only a line that is typed at least half a second after the
-// question is shown answers it. The answer "always" covers what the question
-// says, for this session. If the input is not a terminal, nobody is asked and
-// such calls are denied, because what comes through a pipe was written before
-// the question. If commands cannot run because the container does not start,
-// the session says so as soon as it is known.
-func (a *Agent) RunInteractive(ctx context.Context) error {
-	if ctx == nil {
-		return errNilContext
-	}
+// runPlain is the session of [Agent.RunInteractive] without a registered face.
+func (a *Agent) runPlain(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := newSession(a)
 	var watchers sync.WaitGroup

@@ -114,34 +114,34 @@ func (r *Record[T]) tellAll(notes []string) {
 	}
 }
 
-// Append adds elements to the file. all has every element, the added ones
+// Append adds elements to the file. all returns every element, the added ones
 // included, in case the file must be written anew.
-func (r *Record[T]) Append(all, added []T) error {
+func (r *Record[T]) Append(added []T, all func() []T) error {
 	return r.change(all, func() error { return r.journal.Append(r.encode(added)...) })
 }
 
 // Replace replaces the elements of the file by all.
 func (r *Record[T]) Replace(all []T) error {
-	return r.change(all, func() error { return r.journal.Replace(r.encode(all)) })
+	return r.change(func() []T { return all }, func() error { return r.journal.Replace(r.encode(all)) })
 }
 
 // Sync writes the elements that could not be written before, and puts the file
 // on stable storage.
-func (r *Record[T]) Sync(all []T) error { return r.change(all, r.journal.Sync) }
+func (r *Record[T]) Sync(all func() []T) error { return r.change(all, r.journal.Sync) }
 
 // Close syncs the file and releases it, even if it returns an error.
-func (r *Record[T]) Close(all []T) error { return errors.Join(r.Sync(all), r.journal.Close()) }
+func (r *Record[T]) Close(all func() []T) error { return errors.Join(r.Sync(all), r.journal.Close()) }
 
 // change calls do, which changes the file. If something else has removed or
 // changed the file, it leaves that as it is and writes all elements to a new
 // one.
-func (r *Record[T]) change(all []T, do func() error) error {
+func (r *Record[T]) change(all func() []T, do func() error) error {
 	changed := do()
 	if !errors.Is(changed, ErrChanged) {
 		return changed
 	}
 	old := r.journal.Path()
-	path, err := r.journal.Move(r.encode(all))
+	path, err := r.journal.Move(r.encode(all()))
 	if err != nil {
 		return fmt.Errorf("%w; and a new one cannot be written: %w", changed, err)
 	}

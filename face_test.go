@@ -1,0 +1,114 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// register makes f a face until the test ends.
+func register(t *testing.T, name string, f pygent.Face) {
+	t.Helper()
+	pygent.RegisterFace(name, f)
+	t.Cleanup(func() { pygent.RegisterFace(name, nil) })
+}
+
+func TestARegisteredFaceRunsTheSession(t *testing.T) {
+	for name, run := range map[string]func(*pygent.Agent, context.Context) error{
+		pygent.FaceTerminal: (*pygent.Agent).RunInteractive,
+		pygent.FaceWeb:      (*pygent.Agent).RunGUI,
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(pygenttest.Text("Hello."))
+			var out strings.Builder
+			agent := newAgent(t, model, pygent.WithIO(strings.NewReader("Hi.\n"), &out), pygent.WithResume(true))
+			left := errors.New("left")
+			register(t, name, func(ctx context.Context, s pygent.FaceSession) error {
+				require.Same(t, agent, s.Agent)
+				require.True(t, s.Resume)
+				said, err := io.ReadAll(s.In)
+				require.NoError(t, err)
+				result, err := s.Agent.RunUntilStop(ctx, string(said), pygent.WithEndOnReply())
+				require.NoError(t, err)
+				fmt.Fprint(s.Out, result.Summary)
+				return left
+			})
+			require.ErrorIs(t, run(agent, t.Context()), left)
+			require.Equal(t, "Hello.", out.String())
+		})
+	}
+}
+
+func TestAFaceCanLeaveTheSessionToThePlainOne(t *testing.T) {
+	var out strings.Builder
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithIO(strings.NewReader("Hi.\n/exit\n"), &out))
+	register(t, pygent.FaceTerminal, func(ctx context.Context, s pygent.FaceSession) error { return s.Plain(ctx) })
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Contains(t, out.String(), "Hello.")
+}
+
+func TestAPanicOfAFaceIsAnError(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel())
+	register(t, pygent.FaceWeb, func(context.Context, pygent.FaceSession) error { panic("no browser") })
+	require.ErrorContains(t, agent.RunGUI(t.Context()), "no browser")
+}
+
+func TestRunGUIWithoutAFaceSaysWhatToImport(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel())
+	err := agent.RunGUI(t.Context())
+	require.ErrorIs(t, err, pygent.ErrNoFace)
+	require.ErrorContains(t, err, "import a package that calls RegisterFace(FaceWeb, …)")
+}
+
+// keptForTemplates are the packages of this module that a program gets because
+// it runs a template: what the exported methods of Agent refer to. Faces must
+// not be among them.
+var keptForTemplates = []string{"internal/excerpt", "internal/lineinput", "internal/screen", "internal/tomlfile"}
+
+func TestAnEmbedderLinksNoFace(t *testing.T) {
+	plain, withTemplate := linkedPackages(t, "./bench/embed/pygent"), linkedPackages(t, "./bench/embed/template")
+	var more []string
+	for path := range withTemplate {
+		if !plain[path] {
+			more = append(more, path)
+		}
+	}
+	slices.Sort(more)
+	require.Equal(t, keptForTemplates, more)
+}
+
+// linkedPackages builds a program and returns the packages of this module of
+// which it contains code.
+func linkedPackages(t *testing.T, program string) map[string]bool {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, program).CombinedOutput()
+	require.NoError(t, err, string(out))
+	symbols, err := exec.CommandContext(t.Context(), "go", "tool", "nm", path).Output()
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	packages := map[string]bool{}
+	for _, match := range inModule.FindAllSubmatch(symbols, -1) {
+		packages[string(match[1])] = true
+	}
+	require.Contains(t, slices.Collect(maps.Keys(packages)), "internal/sandbox", "the symbols of %s were not understood", program)
+	return packages
+}
+
+// inModule matches a function of a package below the root, as "go tool nm"
+// lists it.
+var inModule = regexp.MustCompile(`(?m) T ` + regexp.QuoteMeta(module) + `/([a-z0-9/]+)\.`)

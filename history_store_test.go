@@ -1,0 +1,264 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+var errStoreDown = errors.New("the database is down")
+
+func loadHistory(t testing.TB, store pygent.HistoryStore) *pygent.History {
+	t.Helper()
+	h, err := pygent.LoadHistory(t.Context(), store)
+	require.NoError(t, err)
+	return h
+}
+
+// failing returns a store whose calls of a method fail while down is set.
+func failing(method string) (store *pygenttest.MemoryStore, down *bool) {
+	down = new(bool)
+	return &pygenttest.MemoryStore{Before: func(_ context.Context, m string) error {
+		if *down && m == method {
+			return errStoreDown
+		}
+		return nil
+	}}, down
+}
+
+// actionTool returns a tool without arguments that calls f.
+func actionTool(t *testing.T, name string, f func() string) pygent.Tool {
+	t.Helper()
+	tool, err := pygent.NewTool(name, "Acts", func(context.Context, pygent.Runtime, struct{}) (string, error) { return f(), nil })
+	require.NoError(t, err)
+	return tool
+}
+
+func saidIn(entries []pygent.HistoryEntry) (said []string) {
+	for _, e := range entries {
+		switch {
+		case e.Turn != nil:
+			said = append(said, "turn: "+string(e.Turn.Status))
+		case len(e.Message.ToolCalls) > 0:
+			said = append(said, "assistant: calls "+e.Message.ToolCalls[0].Name)
+		default:
+			said = append(said, string(e.Message.Role)+": "+e.Message.Text())
+		}
+	}
+	return said
+}
+
+func TestAHistoryInAStoreIsContinued(t *testing.T) {
+	store := &pygenttest.MemoryStore{}
+	h := loadHistory(t, store)
+	require.NoError(t, h.SetSystem("be brief"))
+	require.NoError(t, h.Append(pygent.UserMessage("hi"), pygent.AssistantMessage("hello")))
+	require.NoError(t, h.Close())
+	require.ErrorIs(t, h.Append(pygent.UserMessage("late")), pygent.ErrHistoryClosed)
+
+	h = loadHistory(t, store)
+	require.Equal(t, []string{"system: be brief", "user: hi", "assistant: hello"}, saidIn(h.Entries()))
+	require.NoError(t, h.SetSystem(""))
+	require.NoError(t, h.SetSystem(""))
+	require.NoError(t, h.Append(pygent.UserMessage("more")))
+	require.NoError(t, h.SetSystem("be long"))
+	require.Equal(t, []string{"system: be long", "user: hi", "assistant: hello", "user: more"}, saidIn(store.Entries()))
+	for i, e := range store.Entries() {
+		require.EqualValues(t, i, e.Seq)
+	}
+	require.Equal(t, 4, h.Len())
+	require.Len(t, h.Conversation(), 4)
+}
+
+func TestAMessageIsStoredBeforeItsToolsRun(t *testing.T) {
+	store := &pygenttest.MemoryStore{}
+	var seen [][]string
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		pygenttest.Call("look", map[string]any{}),
+		pygenttest.Call("look", map[string]any{}),
+		pygenttest.Call("stop", map[string]any{})), pygent.WithHistory(loadHistory(t, store)),
+		pygent.WithTools(actionTool(t, "look", func() string {
+			seen = append(seen, saidIn(store.Entries())[1:])
+			return "done"
+		})))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"user: go", "assistant: calls look"}, seen[0])
+	require.Equal(t, []string{"user: go", "assistant: calls look", "tool: done", "assistant: calls look"}, seen[1])
+	entries := store.Entries()
+	end := entries[len(entries)-1]
+	require.Equal(t, pygent.StatusStopped, end.Turn.Status)
+	require.Equal(t, 3, end.Turn.Steps)
+	require.False(t, end.Time.IsZero())
+	require.Equal(t, agent.History().Len(), len(entries)-1)
+}
+
+func TestNothingRunsWhenItsMessageIsNotStored(t *testing.T) {
+	for _, resumed := range []bool{false, true} {
+		store, down := failing("Append")
+		ran := 0
+		tool := actionTool(t, "act", func() string { ran++; return "done" })
+		tool.Idempotent = true
+		model := pygenttest.NewScriptedModel(pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{}))
+		agent := newAgent(t, model, pygent.WithHistory(loadHistory(t, store)), pygent.WithTools(tool),
+			pygent.OnEvent(func(e pygent.Event) { *down = *down || e.Type == pygent.EventStep }))
+		result, err := agent.RunUntilStop(t.Context(), "go")
+		require.ErrorIs(t, err, errStoreDown)
+		require.Equal(t, "append to history: the database is down", err.Error())
+		require.Equal(t, pygent.StatusFailed, result.Status)
+		require.Zero(t, ran, "its call is not stored")
+
+		goOn := func() (*pygent.Result, error) { return agent.RunUntilStop(t.Context(), "again") }
+		if resumed {
+			goOn = func() (*pygent.Result, error) { return agent.Resume(t.Context()) }
+		}
+		_, err = goOn()
+		require.ErrorIs(t, err, errStoreDown)
+		require.Zero(t, ran)
+		require.Len(t, model.Requests(), 1, "the model is not asked either")
+
+		store.Before = nil
+		result, err = goOn()
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusStopped, result.Status)
+		require.Equal(t, resumed, ran == 1)
+		requireSameEntries(t, agent.History(), store)
+	}
+}
+
+// requireSameEntries checks that a store has all that a history has.
+func requireSameEntries(t *testing.T, h *pygent.History, store *pygenttest.MemoryStore) {
+	t.Helper()
+	want, err := json.Marshal(h.Entries())
+	require.NoError(t, err)
+	got, err := json.Marshal(store.Entries())
+	require.NoError(t, err)
+	require.JSONEq(t, string(want), string(got))
+}
+
+func TestAStoreThatFailsIsBroughtUpToDate(t *testing.T) {
+	for name, fail := range map[string]func(s *pygenttest.MemoryStore, f func(context.Context, string) error){
+		"nothing was stored":   func(s *pygenttest.MemoryStore, f func(context.Context, string) error) { s.Before = f },
+		"all was stored":       func(s *pygenttest.MemoryStore, f func(context.Context, string) error) { s.After = f },
+		"it panicked":          func(s *pygenttest.MemoryStore, f func(context.Context, string) error) { s.After = panics(f) },
+		"it could not be read": func(s *pygenttest.MemoryStore, f func(context.Context, string) error) { s.Before, s.After = f, f },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := &pygenttest.MemoryStore{}
+			h := loadHistory(t, store)
+			require.NoError(t, h.SetSystem("first"))
+			fails := map[string]bool{"Append": true, "SetSystem": true}
+			fail(store, func(_ context.Context, method string) error {
+				if fails[method] {
+					fails[method] = name == "it could not be read"
+					return errStoreDown
+				}
+				return nil
+			})
+			require.Error(t, h.Append(pygent.UserMessage("one"), pygent.AssistantMessage("two")))
+			err := h.SetSystem("second")
+			require.Error(t, err)
+			require.Equal(t, 3, h.Len(), "nothing is lost from memory")
+			store.Before, store.After = nil, nil
+			require.NoError(t, h.Append(pygent.UserMessage("three")))
+			require.Equal(t, []string{"system: first", "user: one", "assistant: two", "user: three"}, saidIn(store.Entries()))
+			requireSameEntries(t, h, store)
+		})
+	}
+}
+
+func panics(f func(context.Context, string) error) func(context.Context, string) error {
+	return func(ctx context.Context, method string) error {
+		if err := f(ctx, method); err != nil {
+			panic(err)
+		}
+		return nil
+	}
+}
+
+func TestAStoreThatAnotherHistoryWritesIsNotOverwritten(t *testing.T) {
+	store, down := failing("Append")
+	h, other := loadHistory(t, store), loadHistory(t, store)
+	*down = true
+	require.Error(t, h.Append(pygent.UserMessage("mine")))
+	*down = false
+	require.NoError(t, other.Append(pygent.UserMessage("theirs")))
+	require.ErrorIs(t, h.Append(pygent.UserMessage("mine too")), pygent.ErrHistoryChanged)
+	require.Equal(t, []string{"user: theirs"}, saidIn(store.Entries()))
+}
+
+func TestALoadThatFailsIsAnError(t *testing.T) {
+	_, err := pygent.LoadHistory(t.Context(), nil)
+	require.EqualError(t, err, "load history: no store")
+	store, down := failing("Load")
+	*down = true
+	_, err = pygent.LoadHistory(t.Context(), store)
+	require.EqualError(t, err, "load history: the database is down")
+	store = &pygenttest.MemoryStore{Before: func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = pygent.LoadHistory(ctx, store)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = pygent.LoadHistory(t.Context(), loadOnly{{Message: pygent.Message{Content: "whose?"}}})
+	require.EqualError(t, err, "load history: entry 1: no role")
+}
+
+// loadOnly is a store that cannot be written to.
+type loadOnly []pygent.HistoryEntry
+
+func (l loadOnly) Load(context.Context) ([]pygent.HistoryEntry, error) { return l, nil }
+func (loadOnly) Append(context.Context, ...pygent.HistoryEntry) error  { return errStoreDown }
+func (loadOnly) SetSystem(context.Context, pygent.HistoryEntry) error  { return errStoreDown }
+
+func TestACancelledRunIsStored(t *testing.T) {
+	store := &pygenttest.MemoryStore{}
+	type key struct{}
+	store.Before = func(ctx context.Context, method string) error {
+		if method != "Load" && (ctx.Err() != nil || ctx.Value(key{}) != "kept") {
+			t.Errorf("%s: the context has ended, or has lost its values", method)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("act", map[string]any{})), pygent.WithHistory(loadHistory(t, store)),
+		pygent.WithTools(actionTool(t, "act", func() string { cancel(); return "done" })))
+	_, err := agent.RunUntilStop(ctx, "go")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, []string{"user: go", "assistant: calls act", "tool: done", "turn: cancelled"}, saidIn(store.Entries())[1:])
+}
+
+func TestAStoreThatHangsHoldsNothingUpForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		var once sync.Once
+		store := &pygenttest.MemoryStore{}
+		h := loadHistory(t, store)
+		store.Before = func(context.Context, string) error { once.Do(func() { <-hang }); return nil }
+		begin := time.Now()
+		err := h.Append(pygent.UserMessage("one"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "did not answer within 10s")
+		require.Equal(t, 15*time.Second, time.Since(begin))
+		require.Equal(t, []string{"user: one"}, saidIn(h.Entries()), "it can still be read")
+		require.ErrorContains(t, h.Append(pygent.UserMessage("two")), "did not answer within 10s")
+		close(hang)
+		require.NoError(t, h.Append(pygent.UserMessage("three")))
+		require.Equal(t, []string{"user: one", "user: two", "user: three"}, saidIn(store.Entries()), "each once, in order")
+	})
+}
+
+func TestAStoreMayUseItsHistory(t *testing.T) {
+	store := &pygenttest.MemoryStore{}
+	h := loadHistory(t, store)
+	store.Before = func(context.Context, string) error { _ = h.Len(); _ = h.Messages(); return nil }
+	require.NoError(t, h.Append(pygent.UserMessage("one")))
+}
