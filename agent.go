@@ -23,18 +23,17 @@ import (
 // run goes on at a time, and a second one is refused with [ErrAgentBusy].
 // Close it when done.
 type Agent struct {
-	id        string
-	model     Model
-	modelName string
-	persona   Persona
-	prompt    PromptBuilder
-	runtime   Runtime
-	history   *History
-	tools     *Registry
-	banned    *ban.List
-	opts      options
-	log       *slog.Logger
-	seq       atomic.Int64
+	id         string
+	persona    Persona
+	prompt     PromptBuilder
+	runtime    Runtime
+	history    *History
+	tools      *Registry
+	handleTool ToolHandler // runs tool calls within the middleware; nil for none
+	banned     *ban.List
+	opts       options
+	log        *slog.Logger
+	seq        atomic.Int64
 
 	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
@@ -50,6 +49,7 @@ type Agent struct {
 
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
+	model  agentModel
 	cancel context.CancelCauseFunc
 	closed bool
 
@@ -98,7 +98,7 @@ func newAgent(o options) (_ *Agent, err error) {
 		return nil, err
 	}
 	o.settle()
-	a := &Agent{opts: o, log: o.logger, modelName: o.modelName, prompt: o.prompt, persona: o.persona.orDefault()}
+	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	if a.allowed = o.allowed; a.allowed == nil {
 		a.allowed = &sessionRules{}
@@ -117,6 +117,9 @@ func newAgent(o options) (_ *Agent, err error) {
 		return nil, err
 	}
 	if a.model, err = o.chooseModel(); err != nil {
+		return nil, err
+	}
+	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
 		return nil, err
 	}
 	if a.history, err = o.openHistory(); err != nil {
@@ -152,16 +155,6 @@ func (o *options) tooling() (*Registry, error) {
 	return r, nil
 }
 
-func (o *options) chooseModel() (Model, error) {
-	if o.model != nil {
-		return o.model, nil
-	}
-	if m := getDefaultModel(); m != nil && !o.isGiven(partOpenAI) {
-		return m, nil
-	}
-	return NewOpenAIModel(o.openai...)
-}
-
 func (o *options) openHistory() (*History, error) {
 	switch {
 	case o.history != nil:
@@ -179,7 +172,7 @@ func (o *options) openHistory() (*History, error) {
 // writableDirs returns the lasting directories of this machine that the agent's
 // commands can write to.
 func (o *options) writableDirs() ([]string, error) {
-	if rt, ours := o.runtime.(*workspaceRuntime); ours {
+	if rt, ours := RuntimeAs[*workspaceRuntime](o.runtime); ours {
 		return append(rt.options.writableDirs(true, rt.options.docker != DockerRequired), rt.Dir()), nil
 	}
 	if o.runtime != nil {
@@ -216,24 +209,25 @@ func (a *Agent) withRuntimeEvents() RuntimeOption {
 }
 
 // Step makes one pass of the loop: it appends msg, asks the model once, and
-// runs the tools it calls. It returns the model's message. With an empty msg it
-// continues without a new message of the user. It is an error when a limit was
-// reached before there was a message; for a time limit the error matches
-// [context.DeadlineExceeded]. An answer without content is an error that
-// matches [ErrNoAnswer].
-func (a *Agent) Step(ctx context.Context, msg string) (Message, error) {
-	result, err := a.run(ctx, msg, nil, []RunOption{MaxSteps(1)})
+// runs the tools it calls. With an empty msg it continues without a new message
+// of the user. The result has the model's message, its tokens, and a status:
+// [StatusMaxSteps] where the conversation may go on, or how it ended.
+//
+// The result is never nil. It is an error when a limit was reached before there
+// was a message; for a time limit the error matches [context.DeadlineExceeded].
+// An answer without content is an error that matches [ErrNoAnswer]. Other errors
+// are those of [Agent.RunUntilStop].
+func (a *Agent) Step(ctx context.Context, msg string, opts ...RunOption) (*Result, error) {
+	result, err := a.run(ctx, msg, nil, append(slices.Clip(opts), MaxSteps(1)))
 	switch {
-	case err != nil:
-		return Message{}, err
-	case result.Message.Role != "":
-		return result.Message, nil
+	case err != nil || result.Message.Role != "":
+		return result, err
 	case result.Status == StatusTimeout:
-		return Message{}, fmt.Errorf("%s: %w", result.Reason, context.DeadlineExceeded)
+		return result, fmt.Errorf("%s: %w", result.Reason, context.DeadlineExceeded)
 	case result.Status == StatusMaxSteps: // the limit of one step, which Step itself sets
-		return Message{}, ErrNoAnswer
+		return result, ErrNoAnswer
 	}
-	return Message{}, fmt.Errorf("%w: %s", ErrNoAnswer, result.Reason)
+	return result, fmt.Errorf("%w: %s", ErrNoAnswer, result.Reason)
 }
 
 // RunUntilStop appends msg and runs steps until the model calls stop or
@@ -281,8 +275,8 @@ const (
 )
 
 // Close cancels a run that goes on and waits for it, ends the agent's tasks,
-// cleans up the runtime, and closes the history that the agent opened. It may be
-// called more than once.
+// cleans up the runtime unless it was lent ([LendRuntime]), and closes the
+// history that the agent opened. It may be called more than once.
 //
 // Called by a tool or an event handler of the agent or of one of its tasks, or in
 // the body of a loop over [Agent.Events], it would wait for its caller: it does
@@ -335,9 +329,12 @@ func (a *Agent) markClosed() bool {
 	return first
 }
 
-// cleanup cleans up the runtime. Runtimes of this package take a bounded time.
-// Close waits for the caller's own at most cleanupWithin.
+// cleanup cleans up the runtime unless it was lent. Runtimes of this package take
+// a bounded time. Close waits for the caller's own at most cleanupWithin.
 func (a *Agent) cleanup() error {
+	if a.opts.lent {
+		return nil
+	}
 	ctx := context.Background()
 	if _, ours := a.runtime.(*workspaceRuntime); !ours {
 		var cancel context.CancelFunc
@@ -388,7 +385,7 @@ func (a *Agent) tellRepairs() {
 // keptDirs returns the lasting directories of this machine that commands of a
 // runtime can write to. For a runtime of another package none are known.
 func keptDirs(rt Runtime) []string {
-	r, ours := rt.(*workspaceRuntime)
+	r, ours := RuntimeAs[*workspaceRuntime](rt)
 	if !ours {
 		return nil
 	}
@@ -410,7 +407,7 @@ func (a *Agent) tellGitChanges() {
 // this machine. There is none in a temporary workspace, or in one that is not
 // of this package.
 func (a *Agent) steersGit(name string) bool {
-	r, ours := a.runtime.(*workspaceRuntime)
+	r, ours := RuntimeAs[*workspaceRuntime](a.runtime)
 	switch {
 	case !ours || r.options.workspace == "":
 		return false

@@ -378,14 +378,17 @@ func TestApproval(t *testing.T) {
 }
 
 func TestStepMakesOnePass(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("it printed 1")))
-	msg, err := agent.Step(t.Context(), "run it")
+	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo 1"), pygenttest.Text("it printed 1").WithUsage(pygent.Usage{PromptTokens: 7})))
+	result, err := agent.Step(t.Context(), "run it")
 	require.NoError(t, err)
-	require.Equal(t, "bash", msg.ToolCalls[0].Name)
+	require.Equal(t, "bash", result.Message.ToolCalls[0].Name)
+	require.Equal(t, pygent.StatusMaxSteps, result.Status, "one step was made, and there is more to do")
+	require.Equal(t, 1, result.ToolCalls)
 	require.Len(t, results(agent), 1)
-	msg, err = agent.Step(t.Context(), "")
+	result, err = agent.Step(t.Context(), "")
 	require.NoError(t, err)
-	require.Equal(t, "it printed 1", msg.Text())
+	require.Equal(t, "it printed 1", result.Message.Text())
+	require.EqualValues(t, 7, result.Usage.Total())
 }
 
 func TestEventsTellTheRun(t *testing.T) {
@@ -410,7 +413,8 @@ func TestEventsTellTheRun(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, "Looking.", text)
-	require.Equal(t, []pygent.EventType{"step", "reasoning", "text", "message", "tool_call", "tool_start", "tool_done", "step", "retry", "message", "tool_call", "tool_start", "tool_done", "run_end"}, types)
+	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "message", "tool_call", "tool_start", "tool_done",
+		"step", "model_start", "retry", "model_start", "message", "tool_call", "tool_start", "tool_done", "run_end"}, types)
 }
 
 func TestLeavingEventsEndsTheRun(t *testing.T) {
@@ -421,9 +425,9 @@ func TestLeavingEventsEndsTheRun(t *testing.T) {
 			break
 		}
 	}
-	msg, err := agent.Step(t.Context(), "still there?")
+	result, err := agent.Step(t.Context(), "still there?")
 	require.NoError(t, err)
-	require.Equal(t, "hi", msg.Text())
+	require.Equal(t, "hi", result.Message.Text())
 }
 
 func TestEventsEndWithTheError(t *testing.T) {
@@ -612,9 +616,9 @@ func TestDefaultModelServesNewAgents(t *testing.T) {
 	pygent.SetDefaultModel(model)
 	t.Cleanup(func() { pygent.SetDefaultModel(nil) })
 	agent := newAgent(t, nil)
-	msg, err := agent.Step(t.Context(), "hi")
+	result, err := agent.Step(t.Context(), "hi")
 	require.NoError(t, err)
-	require.Equal(t, "from the default", msg.Text())
+	require.Equal(t, "from the default", result.Message.Text())
 }
 
 // nowhere is a runtime that does nothing, for tests of the loop alone.

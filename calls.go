@@ -190,7 +190,7 @@ func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note str
 	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
 		return err
 	}
-	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result})
+	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result, Messages: r.agent.spoken()})
 	return nil
 }
 
@@ -262,7 +262,7 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 		r.agent.ranCommands.Store(true)
 	}
 	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
-		return tool.call(ctx, r.agent.runtime, json.RawMessage(call.Arguments))
+		return r.agent.callTool(ctx, tool, *call, json.RawMessage(call.Arguments))
 	})
 	if err != nil {
 		r.noteBroken(err)
@@ -319,7 +319,7 @@ func (r *run) showImages(urls []string) error {
 	for _, url := range urls {
 		msg.Parts = append(msg.Parts, Part{ImageURL: url})
 	}
-	return r.record(msg)
+	return r.hear(msg, SourceImages)
 }
 
 // openWithin bounds how long a run looks for tasks and jobs at work before it
@@ -362,7 +362,7 @@ func (r *run) openTasks(ctx context.Context) []string {
 // openJobs names the background jobs that run. It does not ask a runtime in
 // which no command ran, because asking could start it.
 func (r *run) openJobs(ctx context.Context) []string {
-	jobs, ok := r.agent.runtime.(JobRunner)
+	jobs, ok := RuntimeAs[JobRunner](r.agent.runtime)
 	if !ok || !r.agent.ranCommands.Load() {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,8 @@ type Event struct {
 	Task string    `json:"task,omitempty"` // id of the background task it comes from; empty for the agent itself
 	Step int       `json:"step,omitempty"` // the step of the run, from 1
 
-	Text    string      `json:"text,omitempty"`    // a delta, or a text for people
+	Text    string      `json:"text,omitempty"`    // a delta, or a text for people; what the user or the agent said
+	Source  Source      `json:"source,omitempty"`  // who said it
 	Message *Message    `json:"message,omitempty"` // the complete message
 	Call    *ToolCall   `json:"call,omitempty"`    // the tool call; from decision on with the arguments as the tool gets them, but in tool_done as the model made it
 	Output  *ToolResult `json:"output,omitempty"`  // the tool's result
@@ -44,6 +46,13 @@ type Event struct {
 
 	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime reports
 	Result  *Result       `json:"result,omitempty"`  // the end of the run
+	Model   string        `json:"model,omitempty"`   // the model that is asked; empty for the model's own default
+	Attempt int           `json:"attempt,omitempty"` // the number of the attempt to ask it, from 1
+
+	// Messages is how many messages the history has, in events about one that was
+	// added. The system message does not count: it comes later than the first of
+	// the user, and in front of it.
+	Messages int `json:"messages,omitempty"`
 
 	TaskStatus *TaskStatus `json:"task_status,omitempty"` // the task's new state
 }
@@ -53,16 +62,18 @@ type EventType string
 
 // The types of events.
 const (
+	EventUser        EventType = "user"         // the conversation got a message in the user's role: Text, Source, Messages; Message when it is more than text
 	EventStep        EventType = "step"         // a step begins: Step
+	EventModelStart  EventType = "model_start"  // the model is about to be asked: Model, Attempt, Messages
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
-	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage
+	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
 	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
 	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
 	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
-	EventToolDone    EventType = "tool_done"    // a call has its result: Call, Output
-	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output
+	EventToolDone    EventType = "tool_done"    // a call has its result: Call, Output, Messages
+	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output, Messages
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
 	EventNotice      EventType = "notice"       // worth knowing: Text
 	EventWarning     EventType = "warning"      // something is not as it was asked for: Text
@@ -71,11 +82,38 @@ const (
 	EventTask        EventType = "task"         // a background task changed its state: Task, TaskStatus, Text
 )
 
+// Source says who wrote a message in the user's role.
+type Source string
+
+// Who writes messages in the user's role.
+const (
+	SourceUser   Source = "user"   // the user, or the program that runs the agent
+	SourceNudge  Source = "nudge"  // the agent, to keep the model going: after an empty answer, say, or at a limit
+	SourceNotice Source = "notice" // the agent, about background tasks that ended
+	SourceImages Source = "images" // the agent, to show the images of tools' results
+)
+
+// MarshalJSON encodes the event. At the end of a run it leaves out of the result
+// what the run's last message event said: the message, and the summary if that
+// is the message's text.
+func (e Event) MarshalJSON() ([]byte, error) {
+	type plain Event
+	if e.Type == EventRunEnd && e.Result != nil && e.Result.told {
+		r := *e.Result
+		if r.Summary == strings.TrimSpace(r.Message.Text()) {
+			r.Summary = ""
+		}
+		r.Message = Message{}
+		e.Result = &r
+	}
+	return json.Marshal(plain(e))
+}
+
 // RetryInfo describes a model call that is about to be repeated.
 type RetryInfo struct {
-	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1
+	Attempt int           `json:"attempt"` // the number of the failed attempt, from 1; 0 when the model itself began anew, as [Delta.Withdrawn] says
 	Wait    time.Duration `json:"-"`       // the pause before the next one; wait_seconds in JSON
-	Error   string        `json:"error"`   // why the attempt failed
+	Error   string        `json:"error"`   // why the attempt failed, or why the model began anew
 }
 
 // MarshalJSON encodes the pause in seconds.
@@ -96,66 +134,6 @@ func (r *RetryInfo) UnmarshalJSON(data []byte) error {
 	}{(*plain)(r), (*jsonobj.Seconds)(&r.Wait)}
 	return json.Unmarshal(data, &in)
 }
-
-// Result is the outcome of a run.
-type Result struct {
-	Status    Status        `json:"status"`
-	Reason    string        `json:"reason,omitempty"`    // the status in words, if there is more to say
-	APIError  *APIError     `json:"api_error,omitempty"` // the answer of the model's API that made the run fail
-	Message   Message       `json:"message,omitzero"`    // the model's last message; zero when there is none
-	Summary   string        `json:"summary,omitempty"`   // the model's text when it stopped or summed up; else its first reply after the last tool call
-	Question  *Question     `json:"question,omitempty"`  // what the model asks, when it awaits the user
-	Steps     int           `json:"steps"`
-	ToolCalls int           `json:"tool_calls"`
-	Usage     Usage         `json:"usage"`               // of the agent itself
-	TaskUsage Usage         `json:"task_usage,omitzero"` // of the tasks that the agent delegated in this run, up to its end
-	Elapsed   time.Duration `json:"-"`                   // elapsed_seconds in JSON
-}
-
-// MarshalJSON encodes the elapsed time in seconds.
-func (r Result) MarshalJSON() ([]byte, error) {
-	type plain Result
-	return json.Marshal(struct {
-		plain
-		Elapsed jsonobj.Seconds `json:"elapsed_seconds"`
-	}{plain(r), jsonobj.Seconds(r.Elapsed)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (r *Result) UnmarshalJSON(data []byte) error {
-	type plain Result
-	in := struct {
-		*plain
-		Elapsed *jsonobj.Seconds `json:"elapsed_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Elapsed)}
-	return json.Unmarshal(data, &in)
-}
-
-// Question is what a model asks the user with the tool "continue".
-type Question struct {
-	Prompt  string   `json:"prompt,omitempty"`
-	Options []string `json:"options,omitempty"` // answers to choose from; the user may give another
-}
-
-// Status says how a run ended.
-type Status string
-
-// The ways a run ends.
-const (
-	StatusStopped      Status = "stopped"        // the model called stop
-	StatusAwaitingUser Status = "awaiting_user"  // the model called continue
-	StatusReplied      Status = "replied"        // the model replied without calling a tool
-	StatusMaxSteps     Status = "max_steps"      // the limit of steps was reached
-	StatusMaxToolCalls Status = "max_tool_calls" // the limit of tool calls was reached
-	StatusTimeout      Status = "timeout"        // a step or the run took too long
-	StatusCancelled    Status = "cancelled"      // the context was cancelled
-	StatusBudget       Status = "budget"         // the budget of tokens is spent
-	StatusTruncated    Status = "truncated"      // the token limit cut off two answers in a row
-	StatusEmpty        Status = "empty"          // the model answered nothing, twice
-	StatusStuck        Status = "stuck"          // the same calls gave the same results five times in a row
-	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
-	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
-)
 
 // ErrEventsUsed is the error of ranging a second time over an iterator of
 // [Agent.Events], which stands for a single run.
@@ -320,6 +298,28 @@ func (a *Agent) eventsHandled(ctx context.Context) {
 	}
 }
 
+// hear appends a message in the user's role, and emits its event.
+func (r *run) hear(msg Message, source Source) error {
+	if err := r.record(msg); err != nil {
+		return err
+	}
+	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, Messages: r.agent.spoken()}
+	if source == SourceUser && len(msg.Parts) > 0 {
+		e.Message = &msg
+	}
+	r.emit(e)
+	return nil
+}
+
+// spoken returns how many messages the history has besides the system message.
+func (a *Agent) spoken() int {
+	msgs := a.history.view()
+	if len(msgs) > 0 && msgs[0].Role == RoleSystem {
+		return len(msgs) - 1
+	}
+	return len(msgs)
+}
+
 // emit reports an event of the run and waits until every listener has handled
 // it, or the time of the step is over. This keeps the run in step with its
 // followers.
@@ -343,7 +343,7 @@ func (a *Agent) logStart() {
 	for _, warning := range a.opts.warnings {
 		a.log.Warn("configuration", "what", warning)
 	}
-	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model, a.modelName),
+	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.given, a.model.name),
 		"docker", a.runtime.UseDocker(), "messages", a.history.Len())
 }
 

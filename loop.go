@@ -182,7 +182,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if msg == "" {
 		return nil
 	}
-	return r.record(UserMessage(msg))
+	return r.hear(UserMessage(msg), SourceUser)
 }
 
 // step asks the model once, takes its answer, and runs the tools that it calls.
@@ -256,15 +256,15 @@ func (r *run) nudge() error {
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
-	for _, text := range []string{r.agent.notices.take(), say} {
-		if text == "" {
-			continue
-		}
-		if err := r.record(UserMessage(text)); err != nil {
+	if ended := r.agent.notices.take(); ended != "" {
+		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
 			return err
 		}
 	}
-	return nil
+	if say == "" {
+		return nil
+	}
+	return r.hear(UserMessage(say), SourceNudge)
 }
 
 // askFailed ends the run because the model could not be asked.
@@ -316,11 +316,11 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 	if err := r.record(msg); err != nil {
 		return err
 	}
-	r.result.Message = msg
+	r.result.Message, r.result.told = msg, true
 	if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
 		r.result.Summary = text
 	}
-	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage})
+	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage, Messages: r.agent.spoken()})
 	return nil
 }
 

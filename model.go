@@ -115,6 +115,11 @@ func (u Usage) Add(v Usage) Usage {
 
 // Delta is a piece of an answer that is still being written.
 type Delta struct {
+	// Withdrawn takes back all text and reasoning emitted so far in this call,
+	// before the rest of this Delta is added: a model that answers in place of
+	// another begins anew. Notice then says why. It becomes an [EventRetry].
+	Withdrawn bool
+
 	Text      string // appended to the message's text
 	Reasoning string // appended to the model's visible reasoning
 	Notice    string // for people: what the model's adapter changed, such as "dropped parameter temperature"
@@ -239,7 +244,7 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		r.end(StatusContextFull, errConversation.Error())
 		return nil, errConversation
 	}
-	resp, err := r.askOften(ctx, &ChatRequest{Model: r.agent.modelName, Messages: r.agent.history.conversation(), Tools: specs})
+	resp, err := r.askOften(ctx, ChatRequest{Messages: r.agent.history.conversation(), Tools: specs})
 	if err != nil {
 		return nil, fmt.Errorf("ask the model: %w", err)
 	}
@@ -281,7 +286,7 @@ func (r *run) sumUp(ctx context.Context) {
 
 func (r *run) askForSummary(ctx context.Context) error {
 	if !r.toldLast {
-		if err := r.record(UserMessage(nudge.SumUp(r.result.Reason))); err != nil {
+		if err := r.hear(UserMessage(nudge.SumUp(r.result.Reason)), SourceNudge); err != nil {
 			return err
 		}
 	}
@@ -300,9 +305,13 @@ func (r *run) askForSummary(ctx context.Context) error {
 }
 
 // askOften makes a model call until one succeeds, or must not be repeated.
-func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
+func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
+		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: req.Model, Attempt: attempt, Messages: r.agent.spoken()})
+		if ctx.Err() != nil { // a listener ended it
+			return nil, guard.ContextError(ctx)
+		}
 		resp, err := r.askOnce(ctx, req)
 		if err == nil {
 			return resp, nil
@@ -319,16 +328,16 @@ func (r *run) askOften(ctx context.Context, req *ChatRequest) (*ChatResponse, er
 	}
 }
 
-// askOnce makes one model call. A panic of the model becomes an error. A model
-// that ignores the end of its context is left behind.
-func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
+// askOnce makes one call of the current model. A panic of the model becomes an
+// error. A model that ignores the end of its context is left behind, with the
+// request: each call has one of its own.
+func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
+	model := r.agent.currentModel()
+	req.Model = model.name
 	ctx = r.withCall(ctx, ToolCall{}, 0)
 	deltas := guard.NewGate(r.delta)
 	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
-		if s, ok := r.agent.model.(StreamingModel); ok {
-			return s.ChatStream(ctx, req, deltas.Pass)
-		}
-		return r.agent.model.Chat(ctx, req)
+		return Stream(ctx, model.wrapped, &req, deltas.Pass)
 	})
 	deltas.Shut()
 	r.agent.logPanic("model", err)
@@ -347,6 +356,11 @@ func (r *run) askOnce(ctx context.Context, req *ChatRequest) (*ChatResponse, err
 // delta turns a piece of an answer into events. Nobody waits for those, because
 // the message that follows contains the whole answer.
 func (r *run) delta(d Delta) {
+	if d.Withdrawn {
+		why := cmp.Or(d.Notice, "the model began its answer anew")
+		r.agent.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Error: why}})
+		d.Notice = ""
+	}
 	for _, e := range []Event{
 		{Type: EventReasoning, Text: d.Reasoning},
 		{Type: EventText, Text: d.Text},

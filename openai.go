@@ -333,13 +333,6 @@ func openAIEnvironmentOf(opts []OpenAIOption) ([]OpenAIOption, error) {
 	return given(c.OpenAI.options(), c.Model, OpenAIDefaultModel), nil
 }
 
-const howToSetAModel = `Set one of these:
-  OpenAI      OPENAI_API_KEY=sk-...
-  OpenRouter  OPENAI_API_KEY=sk-or-... OPENAI_BASE_URL=https://openrouter.ai/api/v1 PYGENT_MODEL=openai/gpt-4.1-mini
-  Ollama      OPENAI_BASE_URL=http://localhost:11434/v1 PYGENT_MODEL=qwen3
-  llama.cpp   OPENAI_BASE_URL=http://localhost:8080/v1
-To see a session without any model, run "pygent demo".`
-
 // String names the model and its server. It does not contain the key.
 func (m *OpenAIModel) String() string {
 	return fmt.Sprintf("OpenAIModel(%s at %s)", m.client.Model(), m.client.BaseURL())
@@ -370,13 +363,16 @@ func (m *OpenAIModel) ChatStream(ctx context.Context, req *ChatRequest, emit fun
 	if emit == nil {
 		return m.ask(ctx, req, nil)
 	}
-	return m.ask(ctx, req, func(d openai.Delta) { emit(Delta(d)) })
+	return m.ask(ctx, req, func(d openai.Delta) { emit(Delta{Text: d.Text, Reasoning: d.Reasoning, Notice: d.Notice}) })
 }
 
 // ask converts a request, and what comes of it.
 func (m *OpenAIModel) ask(ctx context.Context, req *ChatRequest, emit func(openai.Delta)) (*ChatResponse, error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return nil, errNilContext
+	case req == nil:
+		return nil, errors.New("model request: it is nil")
 	}
 	messages, err := openAIMessages(req.Messages)
 	if err != nil {

@@ -57,6 +57,7 @@ type options struct {
 	warnings     []string          // of the configuration
 	given        map[string]string // the option with which the caller gave or configured a part; see contradictions
 	model        Model
+	wrapping     // by middleware
 	modelName    string
 	openai       []OpenAIOption
 	persona      *Persona
@@ -65,6 +66,7 @@ type options struct {
 	history      *History
 	historyFile  string
 	runtime      Runtime
+	lent         bool // the runtime stays the caller's
 	runtimeOpts  []RuntimeOption
 	registry     *Registry
 	tools        []Tool
@@ -229,15 +231,6 @@ func WithHistoryFile(path string) Option {
 	return option(func(o *options) {
 		o.give("WithHistoryFile", "WithHistoryFile", path != "")
 		o.historyFile = path
-	})
-}
-
-// WithRuntime sets where commands run. The runtime becomes the agent's: Close
-// cleans it up. Default: one made by [NewRuntime].
-func WithRuntime(rt Runtime) Option {
-	return option(func(o *options) {
-		o.give("WithRuntime", "WithRuntime", rt != nil)
-		o.runtime = rt
 	})
 }
 

@@ -306,7 +306,7 @@ func dropPart(s string) string {
 
 // readHead returns at most limit bytes of a file and its total size.
 func readHead(ctx context.Context, rt Runtime, path string, limit int) ([]byte, int64, error) {
-	if r, ok := rt.(RangeReader); ok {
+	if r, ok := RuntimeAs[RangeReader](rt); ok {
 		data, size, err := r.ReadFileRange(ctx, path, 0, int64(limit))
 		return data[:min(len(data), limit)], size, err
 	}
@@ -395,7 +395,7 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMe
 		BashTimeout:    DefaultBashTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
-	if d, ok := a.runtime.(Describer); ok {
+	if d, ok := RuntimeAs[Describer](a.runtime); ok {
 		info.Runtime = d.Describe(ctx)
 		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.runtime.UseDocker() && !info.Runtime.Network
 	}
@@ -412,7 +412,7 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMe
 // the runtime cannot describe itself.
 func (a *Agent) describe(ctx context.Context) RuntimeInfo {
 	unknown := RuntimeInfo{Kind: kindCustom}
-	d, ok := a.runtime.(Describer)
+	d, ok := RuntimeAs[Describer](a.runtime)
 	if !ok {
 		return unknown
 	}

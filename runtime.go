@@ -374,7 +374,9 @@ func (r *workspaceRuntime) Describe(ctx context.Context) RuntimeInfo {
 func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOption) (BashResult, error) {
 	o := NewBashOptions(opts...)
 	o.Timeout = cmp.Or(o.Timeout, DefaultBashTimeout)
-	res, err := r.Sandbox.Bash(ctx, o.command(cmd))
+	command := o.command(cmd)
+	command.Output = r.outputOf(o.Output)
+	res, err := r.Sandbox.Bash(ctx, command)
 	return BashResult{
 		Command:   cmd,
 		Output:    res.Output,
@@ -387,11 +389,6 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 		Note:      res.Note,
 		Refused:   hostUses(res.Refused),
 	}, err
-}
-
-// command returns cmd with the settings o.
-func (o BashOptions) command(cmd string) sandbox.Command {
-	return sandbox.Command{Script: cmd, Dir: o.Dir, Env: o.Env, Timeout: o.Timeout, MaxOutput: o.MaxOutput}
 }
 
 func hostUses(list []egress.Use) (uses []HostUse) {

@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/x/pygent/internal/docker"
 	"github.com/x/pygent/internal/egress"
@@ -314,57 +313,6 @@ func runtimeEvent(e sandbox.Event) RuntimeEvent {
 		event.Host = &host
 	}
 	return event
-}
-
-// BashOption adjusts one call of [Runtime.Bash].
-type BashOption func(*BashOptions)
-
-// BashOptions are the settings of one command. Runtimes get them from
-// [NewBashOptions].
-type BashOptions struct {
-	Timeout   time.Duration // default [DefaultBashTimeout]; negative means no limit but ctx
-	Dir       string        // working directory, relative to the workspace; default the workspace
-	Env       []string      // "NAME=value", added to the runtime's environment
-	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
-}
-
-// NewBashOptions applies opts to the defaults.
-func NewBashOptions(opts ...BashOption) BashOptions {
-	o := BashOptions{Timeout: DefaultBashTimeout, MaxOutput: DefaultMaxOutput}
-	apply(&o, opts)
-	return o
-}
-
-// BashTimeout limits the time of a command. Zero keeps the default, [NoLimit] or
-// another negative duration means no limit but the context's.
-func BashTimeout(d time.Duration) BashOption {
-	return func(o *BashOptions) {
-		if d != 0 {
-			o.Timeout = d
-		}
-	}
-}
-
-// BashDir sets the directory a command starts in, relative to the workspace.
-func BashDir(dir string) BashOption { return func(o *BashOptions) { o.Dir = dir } }
-
-// BashEnv adds variables, each "NAME=value", to a command's environment.
-func BashEnv(env ...string) BashOption {
-	return func(o *BashOptions) { o.Env = append(o.Env, env...) }
-}
-
-// BashMaxOutput sets how many bytes of output are kept, half from its start
-// and half from its end. Zero keeps the default. The most is 16 MiB, which
-// [NoLimit] stands for.
-func BashMaxOutput(n int) BashOption {
-	return func(o *BashOptions) {
-		switch {
-		case n < 0:
-			o.MaxOutput = sandbox.MaxKeptOutput
-		case n > 0:
-			o.MaxOutput = n
-		}
-	}
 }
 
 // sibling describes how to make a runtime of the same kind with the same

@@ -216,7 +216,7 @@ func (s *session) showEvents() (end func()) {
 // tellOfStart tells the user that commands cannot run, as soon as that is
 // known.
 func (s *session) tellOfStart(ctx context.Context) {
-	rt, ok := s.agent.runtime.(Starter)
+	rt, ok := RuntimeAs[Starter](s.agent.runtime)
 	if !ok {
 		return
 	}

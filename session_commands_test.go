@@ -26,8 +26,8 @@ func TestSessionCommands(t *testing.T) {
 	command("test-eof", func(context.Context, *pygent.Agent, string, io.Writer) error { return io.EOF })
 	command("test-panics", func(context.Context, *pygent.Agent, string, io.Writer) error { panic("oops") })
 	command("test-says", func(ctx context.Context, a *pygent.Agent, args string, out io.Writer) error {
-		msg, err := a.Step(ctx, args)
-		fmt.Fprintln(out, "it said", msg.Text())
+		result, err := a.Step(ctx, args)
+		fmt.Fprintln(out, "it said", result.Message.Text())
 		return err
 	})
 	tests := []struct {

@@ -24,7 +24,7 @@ import (
 // which a [TaskSpec] cannot hold. The options are added to those of the
 // manager's agents. The spec's own persona, model name and limits override
 // them. So does its runtime, unless the profile gives one by [WithRuntime],
-// which the task then owns.
+// which the task then owns, or [LendRuntime].
 //
 // A profile must honour ctx and may be called by many goroutines.
 type TaskProfile func(ctx context.Context, spec TaskSpec) ([]Option, error)
@@ -91,14 +91,15 @@ type TaskRuntimeMaker interface {
 // only the parent's settings, because the parent may be gone when they are
 // used.
 func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
-	switch parent := parent.(type) {
-	case nil:
+	if parent == nil {
 		return TaskRuntime{}, taskPrivate{}
-	case *workspaceRuntime:
-		kind, env := parent.sibling()
+	}
+	if maker, ok := RuntimeAs[TaskRuntimeMaker](parent); ok {
+		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: maker.NewTaskRuntime}
+	}
+	if ours, ok := RuntimeAs[*workspaceRuntime](parent); ok {
+		kind, env := ours.sibling()
 		return kind, taskPrivate{env: env}
-	case TaskRuntimeMaker:
-		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: parent.NewTaskRuntime}
 	}
 	return TaskRuntime{Kind: kindCustom}, taskPrivate{}
 }
@@ -126,13 +127,13 @@ func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []str
 
 // filesOf returns a runtime as a place to copy files from and to.
 func filesOf(rt Runtime) treestore.Place {
-	if t, ok := rt.(treeRuntime); ok {
+	if t, ok := RuntimeAs[treeRuntime](rt); ok {
 		// Describe would wait for the shell of a container that is not up yet.
 		path := func(context.Context) string { return t.workspacePath() }
 		return treestore.Place{Workspace: path, Pack: t.PackTree, Unpack: t.UnpackTree}
 	}
 	return treestore.ByPath(rt, func(ctx context.Context) string {
-		if d, ok := rt.(Describer); ok {
+		if d, ok := RuntimeAs[Describer](rt); ok {
 			return d.Describe(ctx).Workspace
 		}
 		return ""
@@ -156,7 +157,7 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, p
 	if err == nil {
 		agent, err = newAgent(o)
 	}
-	if err != nil && o.runtime != nil {
+	if err != nil && o.runtime != nil && !o.lent {
 		err = errors.Join(err, o.runtime.Cleanup()) // the runtime belongs to the task
 	}
 	return agent, err
@@ -250,10 +251,11 @@ func (m *TaskManager) agentOptions(by *Agent) []Option {
 // limits, is its own.
 func (a *Agent) inherited() Option {
 	a.mu.Lock()
-	from := a.opts
+	from, model := a.opts, a.model
 	a.mu.Unlock()
 	return option(func(o *options) {
-		o.model, o.modelName, o.openai = a.model, from.modelName, slices.Clip(from.openai)
+		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
+		o.wrapping = from.wrapping
 		o.retry = from.retry
 		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
 		o.registry = a.tools // includes added tools and lacks disabled ones

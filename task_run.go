@@ -390,7 +390,7 @@ func (t *localTask) employ(agent *Agent) bool {
 // The files stay, and a further message starts the container again.
 func (t *localTask) Park() {
 	if agent := t.worker(); agent != nil {
-		if rt, ok := agent.Runtime().(*workspaceRuntime); ok {
+		if rt, ok := RuntimeAs[*workspaceRuntime](agent.Runtime()); ok && !agent.opts.lent {
 			rt.Park()
 		}
 	}
@@ -437,7 +437,7 @@ func (t *localTask) Close() error {
 	end := agent.Close
 	t.mu.Lock()
 	if t.abandoned { // Close would wait for its run
-		end = agent.Runtime().Cleanup
+		end = agent.cleanup
 	}
 	t.mu.Unlock()
 	err := guard.Within(closeAgent, end)

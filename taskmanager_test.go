@@ -460,9 +460,9 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 	waitTask(t, m, "it")
 	require.NoError(t, m.Close())
 	require.Equal(t, []pygent.EventType{
-		pygent.EventTask,
-		pygent.EventStep, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
-		pygent.EventStep, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventTask, pygent.EventUser,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
 		pygent.EventRunEnd, pygent.EventTask,
 	}, types)
 }

@@ -206,7 +206,7 @@ func downloadFile(ctx context.Context, rt Runtime, in downloadInput) (*ToolResul
 // readRange reads a piece of a file, even if the runtime can only read whole
 // files.
 func readRange(ctx context.Context, rt Runtime, path string, offset, limit int64) ([]byte, int64, error) {
-	if rr, ok := rt.(RangeReader); ok {
+	if rr, ok := RuntimeAs[RangeReader](rt); ok {
 		return rr.ReadFileRange(ctx, path, offset, limit)
 	}
 	data, err := rt.ReadFile(ctx, path)
@@ -265,7 +265,7 @@ func stopRun(_ context.Context, _ Runtime, in stopInput) (*ToolResult, error) {
 
 // jobRunner returns the runtime as a [JobRunner], or an error if it is none.
 func jobRunner(rt Runtime) (JobRunner, error) {
-	j, ok := rt.(JobRunner)
+	j, ok := RuntimeAs[JobRunner](rt)
 	if !ok {
 		return nil, errors.New("this runtime cannot run commands in the background")
 	}

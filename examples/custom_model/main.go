@@ -35,10 +35,10 @@ func run(ctx context.Context) error {
 	}
 	defer agent.Close()
 
-	reply, err := agent.Step(ctx, "Is anybody there?")
+	result, err := agent.Step(ctx, "Is anybody there?")
 	if err != nil {
 		return err
 	}
-	fmt.Println(reply.Text())
+	fmt.Println(result.Message.Text())
 	return nil
 }

@@ -26,7 +26,10 @@ func (t *Text) Answer(text string) {
 
 // Retry writes that the answer failed and is requested again after wait.
 func (t *Text) Retry(why string, wait time.Duration) {
-	t.Warn("%s; trying again in %s", why, wait.Round(100*time.Millisecond))
+	if wait > 0 {
+		why += "; trying again in " + wait.Round(100*time.Millisecond).String()
+	}
+	t.Warn("%s", why)
 	if t.streamed {
 		t.Warn("what was written so far is withdrawn")
 	}

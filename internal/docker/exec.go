@@ -142,7 +142,9 @@ func (e *execCommander) start(ctx context.Context, spec sandbox.Command, mark st
 	if err != nil {
 		return nil, err
 	}
-	call := &execCall{id: id, conn: conn, stream: newExecStream(mark, newBoundedOutput(spec.MaxOutput)), ended: make(chan struct{})}
+	out := newBoundedOutput(spec.MaxOutput)
+	out.live = spec.Live
+	call := &execCall{id: id, conn: conn, stream: newExecStream(mark, out), ended: make(chan struct{})}
 	go func() {
 		defer close(call.ended)
 		// A shell that does not read its script has ended, and said why.
@@ -305,8 +307,7 @@ func (s *execStream) Write(p []byte) (int, error) {
 	for s.state != streamEnded {
 		i := bytes.Index(s.held, s.mark)
 		if i < 0 {
-			// The end of what is held may be the beginning of the mark.
-			s.pass(max(0, len(s.held)-len(s.mark)+1))
+			s.pass(len(s.held) - beginning(s.held, s.mark))
 			return len(p), nil
 		}
 		s.pass(i)
@@ -327,6 +328,17 @@ func (s *execStream) Write(p []byte) (int, error) {
 		s.line(n)
 	}
 	return len(p), errStreamEnded
+}
+
+// beginning returns how many bytes at the end of p may be the beginning of mark,
+// whose rest is still to come.
+func beginning(p, mark []byte) int {
+	for n := min(len(p), len(mark)-1); n > 0; n-- {
+		if bytes.HasPrefix(mark, p[len(p)-n:]) {
+			return n
+		}
+	}
+	return 0
 }
 
 // line takes the number of one of the two lines.

@@ -10,6 +10,8 @@ type boundedOutput struct {
 	tailMax    int
 	start      int   // where the ring's oldest byte is
 	total      int64 // bytes written
+
+	live func(offset int64, data []byte) // is passed all of it; may be nil
 }
 
 func newBoundedOutput(limit int) *boundedOutput {
@@ -19,6 +21,9 @@ func newBoundedOutput(limit int) *boundedOutput {
 // Write takes all of p and never fails.
 func (b *boundedOutput) Write(p []byte) (int, error) {
 	n := len(p)
+	if b.live != nil && n > 0 {
+		b.live(b.total, p)
+	}
 	b.total += int64(n)
 	k := min(b.headMax-len(b.head), len(p))
 	b.head = append(b.head, p[:k]...)

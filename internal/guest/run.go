@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/x/pygent/internal/guest/wire"
@@ -25,10 +26,11 @@ type Command struct {
 	// Head and Tail are how many bytes of the output are kept at most, 16 KiB
 	// each by default.
 	Head, Tail int
-	// OnOutput, if set, is called with the output as it arrives, in order. offset
-	// is the position of data in the whole output. Output that arrives faster
-	// than it is consumed may be left out. Run calls it from its own goroutine;
-	// Start never calls it.
+	// OnOutput, if set, is called with the output while the command runs, in order
+	// and at the pace of [wire.LiveEvery]. offset is the position of data, at most
+	// [wire.MaxLive] bytes, in the whole output; what is printed faster is left
+	// out. Run calls it from its own goroutine, and waits for it; Start never calls
+	// it.
 	OnOutput func(offset int64, data []byte)
 }
 
@@ -142,17 +144,18 @@ func clamp(n int) int { return min(max(n, 0), wire.MaxKept) }
 
 // result reads the output and the result of a command.
 func (x *exchange) result(onOutput func(int64, []byte)) (Result, error) {
-	for {
+	for next := int64(0); ; {
 		kind, payload, err := wire.ReadFrame(x.stream, wire.MaxReply)
 		if err != nil {
 			return Result{ExitCode: -1}, x.check(unexpected(err))
 		}
 		if kind == wire.KindChunk && onOutput != nil {
-			chunk := &wire.Chunk{}
-			if err := wire.Decode(payload, chunk); err != nil {
+			chunk, err := liveChunk(payload, next)
+			if err != nil {
 				return Result{ExitCode: -1}, err
 			}
 			onOutput(chunk.Offset, chunk.Data)
+			next = chunk.Offset + int64(len(chunk.Data))
 			continue
 		}
 		m := &wire.Result{}
@@ -161,6 +164,18 @@ func (x *exchange) result(onOutput func(int64, []byte)) (Result, error) {
 		}
 		return resultOf(m), nil
 	}
+}
+
+// liveChunk decodes a piece of output that must not begin before next.
+func liveChunk(payload []byte, next int64) (*wire.Chunk, error) {
+	chunk := &wire.Chunk{}
+	if err := wire.Decode(payload, chunk); err != nil {
+		return nil, err
+	}
+	if len(chunk.Data) > wire.MaxLive || chunk.Offset < next || chunk.Offset > math.MaxInt64-wire.MaxLive {
+		return nil, fmt.Errorf("%w: %d bytes of output at %d", wire.ErrMalformed, len(chunk.Data), chunk.Offset)
+	}
+	return chunk, nil
 }
 
 func resultOf(m *wire.Result) Result {

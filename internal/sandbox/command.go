@@ -46,6 +46,13 @@ type Command struct {
 	Env       []string      // added to the environment of the place it runs in; later ones win
 	Timeout   time.Duration // none when negative; of a job also none when zero
 	MaxOutput int           // bytes of output to keep
+
+	// Output gets the output while the command runs, as [Sandbox.Bash] calls it;
+	// nil for none. Live is the same for a [Commander], which passes on what it
+	// reads: data lies at an offset of the whole output, and pieces come in order,
+	// from one goroutine. It neither fails nor waits, and keeps nothing of data.
+	Output func(Chunk)
+	Live   func(offset int64, data []byte)
 }
 
 // Result is what a command did.

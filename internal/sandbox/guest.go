@@ -66,6 +66,8 @@ func (s Command) guestCommand() guest.Command {
 		Grace:   KillGrace,
 		Head:    (s.MaxOutput + 1) / 2,
 		Tail:    s.MaxOutput / 2,
+
+		OnOutput: s.Live,
 	}
 }
 

@@ -142,6 +142,11 @@ func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
 		return res, r.errorOf(ctx, err)
 	}
 	ended := r.network.command()
+	if cmd.Output != nil {
+		live := passOn(cmd.Output)
+		defer live.end()
+		cmd.Live = live.write
+	}
 	res, err = r.commands.Run(ctx, cmd)
 	refused, missed := ended()
 	res.Refused = refused

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,32 +154,6 @@ func throughArg(script []byte) bool {
 	}
 	text := string(script)
 	return !strings.ContainsRune(text, 0) && !strings.Contains(text, "pkill") && !strings.Contains(text, "pgrep")
-}
-
-// live sends a command's output while it is produced. Output that the host does
-// not take in time is left out. The returned function stops the sending and
-// waits until it has ended.
-func live(w io.Writer, j *job) (stop func()) {
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for offset := int64(0); ; {
-			select {
-			case <-quit:
-				return
-			case <-j.output.after(offset):
-			}
-			at, data := j.output.read(offset, 16<<10)
-			if len(data) == 0 {
-				return
-			}
-			if wire.WriteFrame(w, wire.KindChunk, &wire.Chunk{Offset: at, Data: data}) != nil {
-				return
-			}
-			offset = at + int64(len(data))
-		}
-	}()
-	return func() { close(quit); <-done }
 }
 
 // await waits for the command's shell, ends the command if it must end, and

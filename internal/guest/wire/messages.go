@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It must be changed with every change
 // of a message.
-const Version = 6
+const Version = 7
 
 // Limits of messages.
 const (
@@ -25,6 +25,7 @@ const (
 	MaxPath   = 4096     // bytes of a path
 	MaxProcs  = 64       // processes named in a reply
 	MaxRead   = 1 << 20  // bytes of a job's output in one reply
+	MaxLive   = 4 << 10  // bytes of a running command's output in one Chunk frame
 	MaxList   = 100_000  // entries of a directory in one reply
 	maxVars   = 4096     // variables
 	maxText   = 4096     // bytes of an error's text
@@ -136,6 +137,10 @@ func (m *Welcome) Fields(c *Codec) {
 	c.Bool(&m.HostOwner)
 }
 
+// LiveEvery is the shortest time between two [Chunk] frames of a command. The last
+// one may come earlier.
+const LiveEvery = 125 * time.Millisecond
+
 // Run starts a command. If it runs in the foreground, [Chunk] frames may
 // follow, and a [Result] ends it. If it runs in the background, the guest
 // answers at once with a [Job].
@@ -146,7 +151,7 @@ type Run struct {
 	Timeout    time.Duration
 	Grace      time.Duration // between TERM and KILL
 	Head, Tail int           // bytes of output to keep
-	Live       bool          // send Chunk frames
+	Live       bool          // send Chunk frames, at most one for each LiveEvery
 	Background bool
 }
 

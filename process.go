@@ -1,0 +1,106 @@
+package pygent
+
+import (
+	"time"
+
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/sandbox"
+)
+
+// BashOption adjusts one call of [Runtime.Bash].
+type BashOption func(*BashOptions)
+
+// BashOptions are the settings of one command. Runtimes get them from
+// [NewBashOptions].
+type BashOptions struct {
+	Timeout   time.Duration // default [DefaultBashTimeout]; negative means no limit but ctx
+	Dir       string        // working directory, relative to the workspace; default the workspace
+	Env       []string      // "NAME=value", added to the runtime's environment
+	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
+
+	// Output gets the output while the command runs; nil for none. See [BashOutput].
+	Output func(OutputChunk)
+}
+
+// NewBashOptions applies opts to the defaults.
+func NewBashOptions(opts ...BashOption) BashOptions {
+	o := BashOptions{Timeout: DefaultBashTimeout, MaxOutput: DefaultMaxOutput}
+	apply(&o, opts)
+	return o
+}
+
+// BashTimeout limits the time of a command. Zero keeps the default, [NoLimit] or
+// another negative duration means no limit but the context's.
+func BashTimeout(d time.Duration) BashOption {
+	return func(o *BashOptions) {
+		if d != 0 {
+			o.Timeout = d
+		}
+	}
+}
+
+// BashDir sets the directory a command starts in, relative to the workspace.
+func BashDir(dir string) BashOption { return func(o *BashOptions) { o.Dir = dir } }
+
+// BashEnv adds variables, each "NAME=value", to a command's environment.
+func BashEnv(env ...string) BashOption {
+	return func(o *BashOptions) { o.Env = append(o.Env, env...) }
+}
+
+// BashMaxOutput sets how many bytes of output are kept, half from its start
+// and half from its end. Zero keeps the default. The most is 16 MiB, which
+// [NoLimit] stands for.
+func BashMaxOutput(n int) BashOption {
+	return func(o *BashOptions) {
+		switch {
+		case n < 0:
+			o.MaxOutput = sandbox.MaxKeptOutput
+		case n > 0:
+			o.MaxOutput = n
+		}
+	}
+}
+
+// OutputChunk is a piece of what a command prints while it runs.
+type OutputChunk struct {
+	Offset  int64  `json:"offset"`            // the position of Text in the whole output, in bytes
+	Text    string `json:"text"`              // at most 4 KiB of UTF-8; other bytes are replaced by U+FFFD
+	Skipped int64  `json:"skipped,omitempty"` // bytes that were left out just before Text
+}
+
+// BashOutput passes what a command prints to f while it runs, stdout and stderr
+// as in [BashResult].Output. What is printed faster than f can take it is left
+// out: f is called at most ten times a second, with at most 4 KiB at a time. The
+// result of the command is complete all the same.
+//
+// Calls come one at a time, in order, from a goroutine of the runtime, and the
+// last one has the end of the output. f cannot hold the command up: if a call is
+// still in progress a second after the command ended, Bash returns without it.
+// No call begins after Bash returned. After a panic, which is logged, f is not
+// called again. A job ([JobRunner]) ignores this option.
+func BashOutput(f func(OutputChunk)) BashOption {
+	return func(o *BashOptions) { o.Output = f }
+}
+
+// outputOf returns f for the sandbox, or nil. It is not called again after a
+// panic.
+func (r *workspaceRuntime) outputOf(f func(OutputChunk)) func(sandbox.Chunk) {
+	if f == nil {
+		return nil
+	}
+	broken := false
+	return func(c sandbox.Chunk) {
+		if broken {
+			return
+		}
+		guard.Call(func() { f(OutputChunk(c)) }, func(err error) {
+			broken = true
+			logPanic(r.options.logger, "function of BashOutput", err)
+		})
+	}
+}
+
+// command returns cmd with the settings o.
+func (o BashOptions) command(cmd string) sandbox.Command {
+	return sandbox.Command{Script: cmd, Dir: o.Dir, Env: o.Env, Timeout: o.Timeout, MaxOutput: o.MaxOutput}
+}

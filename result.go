@@ -1,0 +1,70 @@
+package pygent
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/x/pygent/internal/jsonobj"
+)
+
+// Result is the outcome of a run.
+type Result struct {
+	Status    Status        `json:"status"`
+	Reason    string        `json:"reason,omitempty"`    // the status in words, if there is more to say
+	APIError  *APIError     `json:"api_error,omitempty"` // the answer of the model's API that made the run fail
+	Message   Message       `json:"message,omitzero"`    // the model's last message; zero when there is none
+	Summary   string        `json:"summary,omitempty"`   // the model's text when it stopped or summed up; else its first reply after the last tool call
+	Question  *Question     `json:"question,omitempty"`  // what the model asks, when it awaits the user
+	Steps     int           `json:"steps"`
+	ToolCalls int           `json:"tool_calls"`
+	Usage     Usage         `json:"usage"`               // of the agent itself
+	TaskUsage Usage         `json:"task_usage,omitzero"` // of the tasks that the agent delegated in this run, up to its end
+	Elapsed   time.Duration `json:"-"`                   // elapsed_seconds in JSON
+
+	told bool // an event of the run has told Message
+}
+
+// MarshalJSON encodes the elapsed time in seconds.
+func (r Result) MarshalJSON() ([]byte, error) {
+	type plain Result
+	return json.Marshal(struct {
+		plain
+		Elapsed jsonobj.Seconds `json:"elapsed_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Elapsed)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *Result) UnmarshalJSON(data []byte) error {
+	type plain Result
+	in := struct {
+		*plain
+		Elapsed *jsonobj.Seconds `json:"elapsed_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Elapsed)}
+	return json.Unmarshal(data, &in)
+}
+
+// Question is what a model asks the user with the tool "continue".
+type Question struct {
+	Prompt  string   `json:"prompt,omitempty"`
+	Options []string `json:"options,omitempty"` // answers to choose from; the user may give another
+}
+
+// Status says how a run ended.
+type Status string
+
+// The ways a run ends.
+const (
+	StatusStopped      Status = "stopped"        // the model called stop
+	StatusAwaitingUser Status = "awaiting_user"  // the model called continue
+	StatusReplied      Status = "replied"        // the model replied without calling a tool
+	StatusMaxSteps     Status = "max_steps"      // the limit of steps was reached
+	StatusMaxToolCalls Status = "max_tool_calls" // the limit of tool calls was reached
+	StatusTimeout      Status = "timeout"        // a step or the run took too long
+	StatusCancelled    Status = "cancelled"      // the context was cancelled
+	StatusBudget       Status = "budget"         // the budget of tokens is spent
+	StatusTruncated    Status = "truncated"      // the token limit cut off two answers in a row
+	StatusEmpty        Status = "empty"          // the model answered nothing, twice
+	StatusStuck        Status = "stuck"          // the same calls gave the same results five times in a row
+	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
+	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
+)
