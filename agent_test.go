@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -223,12 +224,11 @@ func TestFaultyCallsBecomeResults(t *testing.T) {
 	panics := pygent.Tool{Name: "panics", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
 		panic("oh no")
 	}}
-	fails, err := pygent.NewTool("fails", "", func(context.Context, pygent.Runtime, struct {
+	fails := pygent.NewTool("fails", "", func(context.Context, pygent.Runtime, struct {
 		N int `json:"n"`
 	}) (string, error) {
 		return "", errors.New("it broke")
 	})
-	require.NoError(t, err)
 	call := func(name, args string) pygenttest.Reply {
 		return pygenttest.Message(pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: name, Arguments: args}))
 	}
@@ -540,20 +540,31 @@ func TestCloseEndsTheRun(t *testing.T) {
 }
 
 func TestSystemMessageFollowsTheTools(t *testing.T) {
-	model := pygenttest.NewScriptedModel(pygenttest.Text("a"), pygenttest.Text("b"))
+	model := pygenttest.NewScriptedModel(pygenttest.Text("a")).RepeatLast()
 	agent := newAgent(t, model, pygent.WithPersona(pygent.Persona{Name: "Ada", Description: "a mathematician"}))
-	_, err := agent.Step(t.Context(), "hi")
-	require.NoError(t, err)
-	system := agent.History().Messages()[0]
-	require.Equal(t, pygent.RoleSystem, system.Role)
-	require.Contains(t, system.Content, "Ada")
-	require.Contains(t, system.Content, "a mathematician")
-	require.NoError(t, agent.Tools().Register("weather", "Tell the weather", nil,
-		func(context.Context, pygent.Runtime, map[string]any) (string, error) { return "sunny", nil }))
-	agent.RefreshSystemMessage()
-	require.Contains(t, agent.History().Messages()[0].Content, "weather")
-	require.NotContains(t, system.Content, "weather")
+	system := func() string {
+		_, err := agent.Step(t.Context(), "hi")
+		require.NoError(t, err)
+		require.Equal(t, pygent.RoleSystem, agent.History().Messages()[0].Role)
+		return agent.History().Messages()[0].Content
+	}
+	first := system()
+	require.Contains(t, first, "Ada")
+	require.Contains(t, first, "a mathematician")
+	require.Contains(t, first, "`job_output`")
 	require.Equal(t, "Ada", agent.Persona().Name)
+
+	// A provider caches a conversation by its first bytes.
+	require.NoError(t, agent.Tools().Register("weather", "Tell the weather", nil, sayTool("sunny")))
+	require.NoError(t, agent.Runtime().WriteFile(t.Context(), "AGENTS.md", []byte("Use tabs.")))
+	require.Equal(t, first, system(), "a tool that the prompt does not explain")
+	require.True(t, slices.ContainsFunc(model.Requests()[1].Tools, func(s pygent.ToolSpec) bool { return s.Name == "weather" }))
+
+	agent.Tools().Disable("job_output")
+	require.NotContains(t, system(), "`job_output`")
+	require.NotContains(t, system(), "Use tabs.")
+	agent.RefreshSystemMessage()
+	require.Contains(t, system(), "Use tabs.")
 }
 
 func TestAgentsFileJoinsTheSystemMessage(t *testing.T) {

@@ -23,8 +23,8 @@ type ApprovalFunc func(ctx context.Context, r ApprovalRequest) (Decision, error)
 
 // ApprovalRequest is a tool call that waits for a [Decision].
 type ApprovalRequest struct {
-	Call    ToolCall    `json:"call"` // with the arguments as the tool would get them
-	Tool    ToolInfo    `json:"tool"`
+	Call    ToolCall    `json:"call"`           // with the arguments as the tool would get them
+	Tool    ToolInfo    `json:"tool"`           // what the tool and the call are to people
 	Agent   string      `json:"agent"`          // id of the agent that makes the call
 	Task    string      `json:"task,omitempty"` // id of the task that the agent works on; empty for none
 	Step    int         `json:"step"`           // the step of the run, from 1
@@ -37,13 +37,6 @@ type ApprovalRequest struct {
 	// AsksManager says that a task waits for its [TaskManager] to decide. It is
 	// false where the task's agent has an [ApprovalFunc] of its own.
 	AsksManager bool `json:"asks_manager,omitempty"`
-}
-
-// ToolInfo describes a tool to people.
-type ToolInfo struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	ReadOnly    bool   `json:"read_only,omitempty"`
 }
 
 // Decision is the answer of an [ApprovalFunc]. The zero value denies.
@@ -195,7 +188,7 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 	a := r.agent
 	return ApprovalRequest{
 		Call:        call,
-		Tool:        ToolInfo{Name: tool.Name, Description: tool.Description, ReadOnly: tool.ReadOnly},
+		Tool:        *r.describeCall(ctx, tool, call),
 		Agent:       a.id,
 		Task:        a.opts.task,
 		Step:        r.result.Steps,

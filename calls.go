@@ -198,7 +198,7 @@ func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note str
 // an event before the tool starts can still prevent the call by ending ctx.
 func (r *run) runCall(ctx context.Context, call *ToolCall, index int) *ToolResult {
 	r.result.ToolCalls++
-	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: call})
+	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: call, Tool: r.toolInfo(ctx, *call)})
 	if ctx.Err() != nil {
 		return notRunResult(OutcomeNotRun, nudge.NotRun(context.Cause(ctx)))
 	}
@@ -208,6 +208,29 @@ func (r *run) runCall(ctx context.Context, call *ToolCall, index int) *ToolResul
 		r.noteCycle(call, result)
 	}
 	return result
+}
+
+// toolInfo describes a call for the events about it. It is nil if nobody gets
+// those.
+func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
+	if !r.agent.isHeard() {
+		return nil
+	}
+	tool, _ := r.agent.tools.lookup(call.Name, r.agent.runtime)
+	return r.describeCall(ctx, tool, call)
+}
+
+// describeCall describes a call of a tool. The zero tool stands for one that is
+// not known.
+func (r *run) describeCall(ctx context.Context, tool Tool, call ToolCall) *ToolInfo {
+	var said CallDescription
+	if tool.Describe != nil {
+		if args, err := tool.schema.Arguments(call.Arguments); err == nil {
+			said, err = callForeign(ctx, r, "the description of "+call.Name, func() (CallDescription, error) { return tool.Describe(args), nil })
+			r.agent.logPanic("description of "+call.Name, err)
+		}
+	}
+	return tool.info(call, said)
 }
 
 // resultBound returns how many bytes of a tool's result a model sees. Some
@@ -224,7 +247,7 @@ func resultBound(tool string) int {
 
 // execute looks the tool up, checks that it may run, and runs it.
 func (r *run) execute(ctx context.Context, call *ToolCall, index int) (result *ToolResult, polls bool) {
-	tool, err := r.agent.tools.lookup(call.Name)
+	tool, err := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	if err != nil {
 		return errorResult(err), false
 	}

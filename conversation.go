@@ -416,7 +416,7 @@ func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls
 // none: by running it again where that is safe. A call that has its result
 // matters only if it ended the run. It returns the images of a new result.
 func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int, given *Message) (images []string, err error) {
-	tool, unknown := r.agent.tools.lookup(call.Name)
+	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	again := unknown == nil && tool.Idempotent
 	switch {
 	case given != nil:

@@ -70,7 +70,8 @@ var (
 	ErrNoModel = errors.New("no model is configured")
 	// ErrUnknownTool is returned for a tool that is not registered.
 	ErrUnknownTool = errors.New("unknown tool")
-	// ErrToolDisabled is returned for a tool that is registered but disabled.
+	// ErrToolDisabled is returned for a tool that is registered but disabled, or
+	// that cannot work in the runtime.
 	ErrToolDisabled = errors.New("the tool is disabled")
 )
 

@@ -37,6 +37,7 @@ type Event struct {
 	Source  Source      `json:"source,omitempty"`  // who said it
 	Message *Message    `json:"message,omitempty"` // the complete message
 	Call    *ToolCall   `json:"call,omitempty"`    // the tool call; from decision on with the arguments as the tool gets them, but in tool_done as the model made it
+	Tool    *ToolInfo   `json:"tool,omitempty"`    // what the tool and the call are to people
 	Output  *ToolResult `json:"output,omitempty"`  // the tool's result
 	Usage   *Usage      `json:"usage,omitempty"`   // tokens of the step, or of the run
 	Retry   *RetryInfo  `json:"retry,omitempty"`   // the retry that follows
@@ -68,7 +69,7 @@ const (
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
 	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
-	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call
+	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
 	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
 	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
@@ -286,6 +287,14 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 	return handled
 }
 
+// isHeard reports whether anybody gets the events of the agent.
+func (a *Agent) isHeard() bool {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	l := &a.listeners
+	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
+}
+
 // eventsHandled waits until the agent's own handler has seen all events so far,
 // or ctx ends.
 func (a *Agent) eventsHandled(ctx context.Context) {
@@ -370,7 +379,7 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 	case EventMessage:
 		return slog.LevelDebug, "answer", []slog.Attr{slog.Int("calls", len(e.Message.ToolCalls)), tokensInLog(e.Usage)}
 	case EventToolCall:
-		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(describeCall(*e.Call), loggedCall))}
+		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(summaryOf(e), loggedCall))}
 	case EventDecision:
 		return slog.LevelDebug, "decision", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("allowed", e.Decision.Allow), slog.String("by", e.Decision.By)}
 	case EventToolDone:

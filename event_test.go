@@ -21,8 +21,9 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolInfo{},
+	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, HostUse{},
+	Job{}, JobOutput{}, Limits{}, LocalConfig{}, Location{}, Message{}, Mount{}, OutputChunk{}, Part{}, Persona{}, Question{},
+	Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolInfo{},
 	ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
 }
 

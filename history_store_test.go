@@ -38,8 +38,7 @@ func failing(method string) (store *pygenttest.MemoryStore, down *bool) {
 // actionTool returns a tool without arguments that calls f.
 func actionTool(t *testing.T, name string, f func() string) pygent.Tool {
 	t.Helper()
-	tool, err := pygent.NewTool(name, "Acts", func(context.Context, pygent.Runtime, struct{}) (string, error) { return f(), nil })
-	require.NoError(t, err)
+	tool := pygent.NewTool(name, "Acts", func(context.Context, pygent.Runtime, struct{}) (string, error) { return f(), nil })
 	return tool
 }
 

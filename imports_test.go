@@ -31,7 +31,7 @@ var layers = [][]string{
 		"internal/strict", "internal/toolbox", "internal/tree",
 	},
 	{ // Packages built from leaves.
-		"internal/chatstream", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
+		"internal/callwords", "internal/chatstream", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.

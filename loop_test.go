@@ -373,11 +373,10 @@ func TestAnswerOfAModelStaysItsOwn(t *testing.T) {
 	call := pygent.ToolCall{Name: "noop", Arguments: "{}"} // without an id, as from some servers
 	answer := &pygent.ChatResponse{Message: pygent.Message{ToolCalls: []pygent.ToolCall{call}}}
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return answer, nil })
-	noop, err := pygent.NewTool("noop", "Do nothing.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
-	require.NoError(t, err)
+	noop := pygent.NewTool("noop", "Do nothing.", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
 	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(noop))
 	for range 2 {
-		_, err = agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(2))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(2))
 		require.NoError(t, err)
 	}
 	require.Empty(t, answer.Message.Role)

@@ -399,12 +399,11 @@ func TestStoreIsNotLeftOutForAnErrorThatNamesIt(t *testing.T) {
 }
 
 func TestAgentWorksThroughTheResponsesAPI(t *testing.T) {
-	look, err := pygent.NewTool("look", "Looks.", func(_ context.Context, _ pygent.Runtime, in struct {
+	look := pygent.NewTool("look", "Looks.", func(_ context.Context, _ pygent.Runtime, in struct {
 		At string `json:"at"`
 	}) (string, error) {
 		return "It is " + in.At, nil
 	})
-	require.NoError(t, err)
 	s := pygenttest.NewServer(t, pygenttest.Status(400, "", noToolsInChat),
 		pygenttest.Calls(pygenttest.Call("look", map[string]any{"at": "a"}), pygenttest.Call("look", map[string]any{"at": "b"})).WithReasoning("First."),
 		pygenttest.TextAndCalls("One more.", pygenttest.Call("look", map[string]any{"at": "c"})).WithReasoning("Second."),

@@ -70,7 +70,8 @@ type PromptBuilder func(PromptInfo) string
 
 // DefaultPrompt is the [PromptBuilder] of agents that are given none. It tells
 // the model who it is, where its commands run and within which limits, and how
-// to work well. It mentions only active tools.
+// to work well. It explains some of the built-in tools, if they are active, and
+// lists none, since the model is given them anyway.
 func DefaultPrompt(info PromptInfo) string {
 	p := prompt{info: info.withDefaults()}
 	p.persona()
@@ -153,7 +154,6 @@ func (p *prompt) environment() {
 	case rt.Kind != "": // else nothing is known about the runtime
 		p.line("- Commands have no network: downloads and package installs fail, so use what is already there.")
 	}
-	p.line("- Your tools: %s.", strings.Join(p.toolNames(), ", "))
 }
 
 // hostList lists hosts after a colon. It is empty if there are none.
@@ -167,15 +167,6 @@ func hostList(hosts []string) string {
 		list += fmt.Sprintf(" and %d more", more)
 	}
 	return list
-}
-
-func (p *prompt) toolNames() []string {
-	names := make([]string, len(p.info.Tools))
-	for i, t := range p.info.Tools {
-		names[i] = t.Name
-	}
-	slices.Sort(names)
-	return names
 }
 
 func (p *prompt) commands() {
@@ -316,8 +307,9 @@ func readHead(ctx context.Context, rt Runtime, path string, limit int) ([]byte, 
 
 // RefreshSystemMessage rebuilds the system message from the persona, the
 // runtime, the tools and the workspace's AGENTS.md. The first run does so by
-// itself, and so does every run that finds the tools changed. While a run goes
-// on, the message is rebuilt before its next model call.
+// itself. When the tools change, the prompt is written again from what was read
+// then; [DefaultPrompt] changes only if a tool that it explains comes or goes.
+// While a run goes on, the message is rebuilt before its next model call.
 func (a *Agent) RefreshSystemMessage() {
 	a.system.stale.Store(true)
 	if a.isRunning() {
@@ -340,12 +332,16 @@ type systemState struct {
 	built   bool
 	version int64 // of the registry
 	specs   []ToolSpec
-	warned  string // the last warning about the sources of the message
+	from    systemMessage // read again only when stale: other tools alone do not change what is known of the workspace
+	warned  string        // the last warning about the sources of the message
 }
 
-// systemMessage is the text of the system message, and a warning about its
-// sources.
-type systemMessage struct{ text, warning string }
+// systemMessage is the text of the system message, what it was written from,
+// and a warning about that.
+type systemMessage struct {
+	text, warning string
+	info          PromptInfo
+}
 
 // refreshSystem rebuilds the system message and the tools' specs when they are
 // out of date, and returns the specs. The message is the same from step to step,
@@ -356,7 +352,8 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 	}
 	defer a.refresh.Unlock()
 	s := &a.system
-	if !s.stale.Swap(false) && s.built && s.version == a.tools.currentVersion() {
+	stale := s.stale.Swap(false) || !s.built
+	if !stale && s.version == a.tools.currentVersion() {
 		return s.specs, nil
 	}
 	defer func() {
@@ -364,13 +361,22 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 			s.stale.Store(true)
 		}
 	}()
-	specs, version := a.tools.specs()
+	specs, version := a.tools.specs(a.runtime)
 	if len(specs) > maxTools {
 		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
 	}
 	message, err := guard.Outlive(ctx, func() (systemMessage, error) {
 		defer a.enter(&a.calling, "the system message")()
-		return a.systemMessage(ctx, specs)
+		from := s.from
+		if stale {
+			var err error
+			if from, err = a.promptSources(ctx); err != nil {
+				return from, err
+			}
+		}
+		from.info.Tools = slices.Clone(specs)
+		from.text = a.prompt(from.info)
+		return from, nil
 	})
 	a.logPanic("system message", err)
 	if err != nil {
@@ -383,15 +389,14 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 	if err := a.history.setSystem(ctx, message.text); err != nil {
 		return nil, err
 	}
-	s.specs, s.version, s.built = specs, version, true
+	s.specs, s.version, s.built, s.from = specs, version, true, message
 	return specs, nil
 }
 
-// systemMessage builds the system message from the runtime's description.
-func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMessage, err error) {
+// promptSources reads what the system message is written from, except the tools.
+func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) {
 	info := PromptInfo{
 		Persona:        a.persona,
-		Tools:          tools,
 		BashTimeout:    DefaultBashTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
@@ -404,7 +409,7 @@ func (a *Agent) systemMessage(ctx context.Context, tools []ToolSpec) (m systemMe
 			return m, fmt.Errorf("read AGENTS.md: %w", err)
 		}
 	}
-	m.text = a.prompt(info)
+	m.info = info
 	return m, nil
 }
 

@@ -388,12 +388,12 @@ func printEvent(t *console.Text, e Event) {
 	case EventToolCall:
 		t.EndLine()
 		if !endsRun(e.Call.Name) {
-			t.Call(describeCall(*e.Call))
+			t.Call(summaryOf(e))
 		}
 	case EventToolDone:
 		t.Output(outputShown(e))
 	case EventToolSkipped:
-		t.Call(describeCall(*e.Call))
+		t.Call(summaryOf(e))
 		t.Output(outputShown(e))
 	case EventRetry:
 		t.Retry(e.Retry.Error, e.Retry.Wait)

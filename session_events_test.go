@@ -75,7 +75,7 @@ func TestPrinterRendersEveryEvent(t *testing.T) {
 		{"a command without output", []pygent.Event{callEvent(bashCall("true")), doneEvent(bashCall("true"), pygent.ToolResult{Content: "$ true\n"})}, "» $ true\n"},
 		{"a command elsewhere", []pygent.Event{callEvent(inSub)}, "» (in sub) $ ls\n"},
 		{"a refused command", []pygent.Event{callEvent(bashCall("ls")), doneEvent(bashCall("ls"), pygent.ToolResult{Content: "error: denied", IsError: true})}, "» $ ls\n  error: denied\n"},
-		{"a call that names a file", []pygent.Event{callEvent(write), doneEvent(write, pygent.ToolResult{Content: "wrote 1 bytes"})}, "» write_file a.txt\n  wrote 1 bytes\n"},
+		{"a call that names a file", []pygent.Event{callEvent(write), doneEvent(write, pygent.ToolResult{Content: "wrote 1 bytes"})}, "» write a.txt\n  wrote 1 bytes\n"},
 		{"display goes before content", []pygent.Event{doneEvent(write, pygent.ToolResult{Content: "long", Display: "short"})}, "  short\n"},
 		{"another call", []pygent.Event{callEvent(other)}, "» weather {\"city\":\"Paris\"}\n"},
 		{"the end is no news", []pygent.Event{callEvent(stopping), doneEvent(stopping, pygent.ToolResult{Content: "stopped", End: pygent.StatusStopped})}, ""},

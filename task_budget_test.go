@@ -57,12 +57,11 @@ func TestTasksShareTheTokensOfTheRun(t *testing.T) {
 					close(begun)
 					return callBash("true").WithUsage(hundred)
 				}).WithGate(gate), spender()).On("Two", callBash("true").WithUsage(hundred), spender()).RepeatLast()
-			next, err := pygent.NewTool("next", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
+			next := pygent.NewTool("next", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
 				close(gate) // only now, so that One gets its share before Two
 				<-begun
 				return "", nil
 			})
-			require.NoError(t, err)
 			agent := newAgent(t, model, pygent.WithTools(next),
 				pygent.TaskDefaults(tt.limits), pygent.TaskDefaults(pygent.Limits{MaxSteps: 100}))
 			result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(5000), pygent.MaxSteps(10))
@@ -156,7 +155,7 @@ func TestTaskOfAToolCallIsDelegatedByItsAgent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var agent *pygent.Agent
-			hand, err := pygent.NewTool("hand", "", func(ctx context.Context, rt pygent.Runtime, _ struct{}) (string, error) {
+			hand := pygent.NewTool("hand", "", func(ctx context.Context, rt pygent.Runtime, _ struct{}) (string, error) {
 				id, err := agent.Tasks().StartTask(ctx, "Spend", rt, tt.opts(ctx)...)
 				if err != nil {
 					return "", err
@@ -164,11 +163,10 @@ func TestTaskOfAToolCallIsDelegatedByItsAgent(t *testing.T) {
 				_, err = agent.Tasks().Wait(ctx, id)
 				return id, err
 			})
-			require.NoError(t, err)
 			model := pygenttest.NewScriptedModel(pygenttest.Call("hand", nil).WithUsage(hundred), stop.WithUsage(hundred)).
 				On("Spend", spender()).RepeatLast()
 			agent = newAgent(t, model, pygent.WithTools(hand))
-			_, err = agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(1000))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(1000))
 			require.NoError(t, err)
 			task := byPrompt(t, agent)["Spend"]
 			require.Equal(t, tt.want, task.String())

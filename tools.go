@@ -2,20 +2,18 @@ package pygent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
-	"slices"
-	"strings"
-	"sync"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/spelling"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -38,6 +36,20 @@ type Tool struct {
 	// ends at the limits of the run.
 	Run func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error)
 
+	// Title and Kind are for people: what the tool is called, and what sort of
+	// thing it does. The defaults are Name and ToolOther.
+	Title string
+	Kind  ToolKind
+	// Describe says what a call does. It gets arguments that satisfy Parameters,
+	// must be quick, and may be called by several goroutines. The default is the
+	// name with the argument "path", or else with the beginning of the arguments.
+	Describe func(args json.RawMessage) CallDescription
+
+	// Needs reports whether the tool can work in a runtime; nil means in every
+	// one. Where it cannot, it is neither offered to the model nor run. It must
+	// give the same answer each time.
+	Needs func(rt Runtime) bool
+
 	// NeedsApproval has the agent's [ApprovalFunc] decide about every call.
 	NeedsApproval bool
 	// ReadOnly says that the tool changes nothing. By default an [ApprovalFunc]
@@ -47,12 +59,44 @@ type Tool struct {
 	// be repeated when a run is resumed.
 	Idempotent bool
 
+	err    error // why NewTool could not make it
 	schema *toolschema.Schema
 	// polls marks a tool that is meant to be called repeatedly with the same
 	// arguments, such as one that asks for a status.
 	polls bool
 	// ends marks a tool whose only effect is to end the run.
 	ends bool
+	// fit returns the tool as it can work in a runtime; nil means as it is.
+	fit func(t Tool, rt Runtime) Tool
+}
+
+// ToolKind is what sort of thing a tool does.
+type ToolKind string
+
+// The kinds of tools.
+const (
+	ToolRead   ToolKind = "read"   // looks at files
+	ToolEdit   ToolKind = "edit"   // changes files
+	ToolRun    ToolKind = "run"    // runs programs
+	ToolSearch ToolKind = "search" // looks for something
+	ToolOther  ToolKind = "other"
+)
+
+// CallDescription says what a call of a tool does.
+type CallDescription struct {
+	Title string   // in a line, such as "read a.txt"; at most 4 KiB are shown
+	Paths []string // the files that it concerns, relative to the workspace; at most 100
+}
+
+// ToolInfo describes a tool, and a call of it, to people.
+type ToolInfo struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description,omitempty"` // what the model is told
+	Title       string   `json:"title"`                 // of the tool
+	Kind        ToolKind `json:"kind"`
+	ReadOnly    bool     `json:"read_only,omitempty"`
+	Summary     string   `json:"summary"`         // what the call does, in a line
+	Paths       []string `json:"paths,omitempty"` // the files that the call concerns
 }
 
 // ToolResult is the result of a tool call. The model sees Content and Images;
@@ -61,7 +105,11 @@ type ToolResult struct {
 	Content string   `json:"content"`
 	Display string   `json:"display,omitempty"` // a shorter or richer rendering for people
 	Images  []string `json:"images,omitempty"`  // https or data URLs
-	IsError bool     `json:"is_error,omitempty"`
+	// Value is the result as JSON, for programs; the model sees Content.
+	Value json.RawMessage `json:"value,omitempty"`
+	// Locations are the places that the result is about, for faces to open.
+	Locations []Location `json:"locations,omitempty"`
+	IsError   bool       `json:"is_error,omitempty"`
 
 	// End ends the run: with StatusStopped and Summary, or with
 	// StatusAwaitingUser and Question. Later calls in the same message are
@@ -79,6 +127,13 @@ type ToolResult struct {
 	compared string
 }
 
+// Location is a place in a file of the workspace.
+type Location struct {
+	Path    string `json:"path"`
+	Line    int    `json:"line,omitempty"`     // from 1; 0 for the file as a whole
+	EndLine int    `json:"end_line,omitempty"` // the last line; 0 if it is Line
+}
+
 // ToolFunc is a tool that takes its arguments as a map, as decoded from JSON:
 // numbers are float64, objects map[string]any.
 type ToolFunc func(ctx context.Context, rt Runtime, args map[string]any) (string, error)
@@ -89,73 +144,101 @@ type ToolFunc func(ctx context.Context, rt Runtime, args map[string]any) (string
 // Arguments are validated before fn is called. The model gives a []byte as
 // base64, and a map, an any or a [json.RawMessage] as JSON text.
 //
+// Out says what the model gets: a string as it is, a [ToolResult] or a pointer
+// to one with all that it holds, and any other value as JSON text, with the
+// value in [ToolResult.Value] too. Each function in adjust may set further
+// fields of the tool:
+//
 //	type in struct {
 //		City string `json:"city" jsonschema:"the city to look up"`
 //	}
-//	weather, err := pygent.NewTool("weather", "Tell the weather",
-//		func(ctx context.Context, rt pygent.Runtime, in in) (string, error) { … })
-func NewTool[In any](name, description string, fn func(ctx context.Context, rt Runtime, in In) (string, error)) (Tool, error) {
+//	weather := pygent.NewTool("weather", "Tell the weather",
+//		func(ctx context.Context, rt pygent.Runtime, in in) (string, error) { … },
+//		func(t *pygent.Tool) { t.ReadOnly = true })
+//	agent, err := pygent.New(pygent.WithTools(weather))
+//
+// What is wrong with the tool, an invalid name for example, is an error where
+// the tool is used: of [New], or of [Registry.Add]. [Tool.Check] tells it
+// alone.
+func NewTool[In, Out any](name, description string, fn func(ctx context.Context, rt Runtime, in In) (Out, error), adjust ...func(*Tool)) Tool {
+	t := Tool{Name: name, Description: description}
+	var err error
+	if t.Parameters, err = toolschema.For(reflect.TypeFor[In]()); err != nil {
+		t.err = fmt.Errorf("derive the schema: %w", err)
+	}
+	switch fn := any(fn).(type) {
+	case func(context.Context, Runtime, In) (string, error):
+		t.Run = typedRun(fn, textResult)
+	case func(context.Context, Runtime, In) (*ToolResult, error):
+		t.Run = typedRun(fn, func(r *ToolResult) (*ToolResult, error) { return r, nil })
+	case func(context.Context, Runtime, In) (Out, error):
+		t.Run = typedRun(fn, anyResult[Out])
+	}
 	if fn == nil {
-		return Tool{}, fmt.Errorf("tool %s: the function is nil", name)
+		t.err = errNoFunction
 	}
-	return typedTool(name, description, func(ctx context.Context, rt Runtime, in In) (*ToolResult, error) {
-		return textResult(fn(ctx, rt, in))
-	})
+	for _, set := range adjust {
+		if set != nil {
+			set(&t)
+		}
+	}
+	return t
 }
 
-// typedTool is [NewTool] for functions that return a whole [ToolResult].
-func typedTool[In any](name, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) (Tool, error) {
-	params, err := toolschema.For(reflect.TypeFor[In]())
-	if err != nil {
-		return Tool{}, fmt.Errorf("tool %s: derive the schema: %w", name, err)
+// typedRun returns the Run of a tool whose function takes an In. give makes the
+// result of what that function returns.
+func typedRun[In, Out any](fn func(context.Context, Runtime, In) (Out, error), give func(Out) (*ToolResult, error)) func(context.Context, Runtime, json.RawMessage) (*ToolResult, error) {
+	return func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
+		var in In
+		if err := json.Unmarshal(args, &in); err != nil {
+			return nil, fmt.Errorf("arguments: %w", err)
+		}
+		out, err := fn(ctx, rt, in)
+		if err != nil {
+			return nil, err
+		}
+		return give(out)
 	}
-	return newTool(Tool{
-		Name:        name,
-		Description: description,
-		Parameters:  params,
-		Run: func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
-			var in In
-			if err := json.Unmarshal(args, &in); err != nil {
-				return nil, fmt.Errorf("arguments: %w", err)
-			}
-			return fn(ctx, rt, in)
-		},
-	})
 }
 
-func textResult(text string, err error) (*ToolResult, error) {
-	if err != nil {
-		return nil, err
+func textResult(text string) (*ToolResult, error) { return &ToolResult{Content: text}, nil }
+
+// anyResult makes the result of a value that is none yet and no text.
+func anyResult[Out any](out Out) (*ToolResult, error) {
+	switch out := any(out).(type) {
+	case ToolResult:
+		return &out, nil
+	case *ToolResult:
+		return out, nil
+	case string:
+		return textResult(out)
 	}
-	return &ToolResult{Content: text}, nil
+	value, err := json.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("encode the result: %w", err)
+	}
+	text, err := jsonobj.Encode(out) // without the escapes for HTML
+	return &ToolResult{Content: string(text), Value: value}, err
 }
 
 // toolFromFunc makes a tool from a function that takes a map. parameters is a
 // JSON Schema: a json.RawMessage, or any value that encodes to one.
-func toolFromFunc(name, description string, parameters any, fn ToolFunc) (Tool, error) {
-	if fn == nil {
-		return Tool{}, fmt.Errorf("tool %s: the function is nil", name)
-	}
-	var params json.RawMessage
+func toolFromFunc(name, description string, parameters any, fn ToolFunc) Tool {
+	t := Tool{Name: name, Description: description}
 	if parameters != nil {
 		var err error
-		if params, err = json.Marshal(parameters); err != nil {
-			return Tool{}, fmt.Errorf("tool %s: encode the parameters: %w", name, err)
+		if t.Parameters, err = json.Marshal(parameters); err != nil {
+			t.err = fmt.Errorf("encode the parameters: %w", err)
 		}
 	}
-	return newTool(Tool{
-		Name:        name,
-		Description: description,
-		Parameters:  params,
-		Run: func(ctx context.Context, rt Runtime, args json.RawMessage) (*ToolResult, error) {
-			var in map[string]any
-			if err := json.Unmarshal(args, &in); err != nil {
-				return nil, fmt.Errorf("arguments: %w", err)
-			}
-			return textResult(fn(ctx, rt, in))
-		},
-	})
+	t.Run = typedRun(fn, textResult)
+	if fn == nil {
+		t.err = errNoFunction
+	}
+	return t
 }
+
+var errNoFunction = errors.New("the function is nil")
 
 // Limits that providers set.
 const (
@@ -165,10 +248,20 @@ const (
 
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// newTool checks a tool and prepares its schema.
-func newTool(t Tool) (Tool, error) {
+// Check returns what is wrong with the tool: with its name, its description or
+// its schema. Whoever registers the tool gets the same error.
+func (t Tool) Check() error {
+	_, err := t.checked()
+	return err
+}
+
+// checked returns the tool with its schema prepared.
+func (t Tool) checked() (Tool, error) {
 	if !toolName.MatchString(t.Name) {
 		return Tool{}, fmt.Errorf("tool %q: a name has 1 to 64 letters, digits, _ or -", t.Name)
+	}
+	if t.err != nil {
+		return Tool{}, fmt.Errorf("tool %s: %w", t.Name, t.err)
 	}
 	if n := utf8.RuneCountInString(t.Description); n > maxDescription {
 		return Tool{}, fmt.Errorf("tool %s: the description has %d characters, and providers take at most %d", t.Name, n, maxDescription)
@@ -185,6 +278,45 @@ func newTool(t Tool) (Tool, error) {
 	}
 	t.schema = schema
 	return t, nil
+}
+
+// on returns the tool as it can work in a runtime. ok is false if it cannot.
+func (t Tool) on(rt Runtime) (_ Tool, ok bool) {
+	if t.Needs != nil && !meets(rt, t.Needs) {
+		return t, false
+	}
+	if t.fit != nil {
+		t = t.fit(t, rt)
+	}
+	return t, true
+}
+
+// meets reports whether a runtime has what a tool needs. A panic means no.
+func meets(rt Runtime, needs func(Runtime) bool) bool {
+	can, err := guard.Catch(func() (bool, error) { return needs(rt), nil })
+	return err == nil && can
+}
+
+// info describes the tool and a call of it, which its own Describe described
+// as said.
+func (t Tool) info(call ToolCall, said CallDescription) *ToolInfo {
+	info := &ToolInfo{
+		Name: call.Name, Description: t.Description, Title: cmp.Or(t.Title, call.Name), Kind: cmp.Or(t.Kind, ToolOther), ReadOnly: t.ReadOnly,
+	}
+	info.Summary, info.Paths = callwords.Bound(said.Title, said.Paths)
+	if info.Summary == "" {
+		info.Summary, info.Paths = callwords.Of(call.Name, call.Arguments)
+	}
+	return info
+}
+
+// summaryOf says in a line what the call of an event does.
+func summaryOf(e Event) string {
+	if e.Tool != nil && e.Tool.Summary != "" {
+		return e.Tool.Summary
+	}
+	summary, _ := callwords.Of(e.Call.Name, e.Call.Arguments)
+	return summary
 }
 
 // call runs the tool with checked arguments. A panic of the tool becomes an
@@ -210,235 +342,6 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*Tool
 	}
 	return &own, nil
 }
-
-// Registry is a set of tools, safe for concurrent use. Every agent has its
-// own, made from the default registry when the agent is created. The zero
-// Registry is empty and ready to use.
-type Registry struct {
-	mu       sync.RWMutex
-	tools    map[string]Tool // nil until the first one is added
-	disabled map[string]bool // nil until the first one is disabled
-	version  int64           // rises with every change
-}
-
-// NewRegistry returns a registry of the given tools.
-func NewRegistry(tools ...Tool) (*Registry, error) {
-	r := &Registry{}
-	for _, t := range tools {
-		if err := r.Add(t); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-// Add registers t, replacing a tool of the same name.
-func (r *Registry) Add(t Tool) error {
-	t, err := newTool(t)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.tools == nil {
-		r.tools = map[string]Tool{}
-	}
-	r.tools[t.Name] = t
-	r.version++
-	return nil
-}
-
-// Register adds a tool made from a function; see [RegisterTool].
-func (r *Registry) Register(name, description string, parameters any, fn ToolFunc) error {
-	t, err := toolFromFunc(name, description, parameters, fn)
-	if err != nil {
-		return err
-	}
-	return r.Add(t)
-}
-
-// Remove takes a tool out. An unknown name is an error that matches
-// [ErrUnknownTool].
-func (r *Registry) Remove(name string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, ok := r.tools[name]; !ok {
-		return r.unknown(name)
-	}
-	delete(r.tools, name)
-	r.version++
-	return nil
-}
-
-// Clear takes all tools out.
-func (r *Registry) Clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	clear(r.tools)
-	r.version++
-}
-
-// Reset restores the built-in tools and removes all others. No tool is disabled
-// afterwards.
-func (r *Registry) Reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tools, r.disabled = maps.Clone(builtinTools()), nil
-	r.version++
-}
-
-// Disable hides tools from the model and refuses calls of them. A name may also
-// be registered later; it is disabled nevertheless.
-func (r *Registry) Disable(names ...string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.disabled == nil {
-		r.disabled = map[string]bool{}
-	}
-	for _, name := range names {
-		r.disabled[name] = true
-	}
-	r.version++
-}
-
-// Tools returns the tools that are not disabled, sorted by name.
-func (r *Registry) Tools() []Tool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.enabled()
-}
-
-// enabled returns the tools that are not disabled. The caller holds r.mu.
-func (r *Registry) enabled() []Tool {
-	var tools []Tool
-	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
-		if !r.disabled[name] {
-			tools = append(tools, r.tools[name])
-		}
-	}
-	return tools
-}
-
-// Execute runs a tool call on rt. Its errors are all [*ToolError]: for unknown
-// or disabled tools, arguments that do not fit, errors of the tool, and panics.
-func (r *Registry) Execute(ctx context.Context, call ToolCall, rt Runtime) (*ToolResult, error) {
-	t, err := r.lookup(call.Name)
-	if err != nil {
-		return nil, &ToolError{Tool: call.Name, Err: err}
-	}
-	args, err := t.schema.Arguments(call.Arguments)
-	if err != nil {
-		return nil, &ToolError{Tool: call.Name, Err: err}
-	}
-	return t.call(ctx, rt, args)
-}
-
-func (r *Registry) lookup(name string) (Tool, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.disabled[name] {
-		return Tool{}, ErrToolDisabled
-	}
-	t, ok := r.tools[name]
-	if !ok {
-		return Tool{}, r.unknown(name)
-	}
-	return t, nil
-}
-
-// unknown returns the error for an unknown name. The caller holds r.mu.
-func (r *Registry) unknown(name string) error {
-	var names []string
-	for _, t := range r.enabled() {
-		names = append(names, t.Name)
-	}
-	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
-}
-
-// known returns an error for the first name that no tool has, removed built-in
-// tools included. what says what the names are for.
-func (r *Registry) known(what string, names []string) error {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, name := range names {
-		_, registered := r.tools[name]
-		_, builtin := builtinTools()[name]
-		if registered || builtin || r.disabled[name] {
-			continue
-		}
-		all := slices.Sorted(maps.Keys(r.tools))
-		if like := spelling.Nearest(name, all); like != "" {
-			return fmt.Errorf("tools %s: %w %q, did you mean %s?", what, ErrUnknownTool, name, like)
-		}
-		return fmt.Errorf("tools %s: %w %q; the tools are: %s", what, ErrUnknownTool, name, strings.Join(all, ", "))
-	}
-	return nil
-}
-
-// specs returns the descriptions of the tools for a model, and the version of
-// the registry that they belong to.
-func (r *Registry) specs() ([]ToolSpec, int64) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	tools := r.enabled()
-	specs := make([]ToolSpec, len(tools))
-	for i, t := range tools {
-		specs[i] = ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()}
-	}
-	return specs, r.version
-}
-
-func (r *Registry) currentVersion() int64 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.version
-}
-
-// clone returns an independent copy.
-func (r *Registry) clone() *Registry {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return &Registry{tools: maps.Clone(r.tools), disabled: maps.Clone(r.disabled)}
-}
-
-// defaultRegistry holds the built-in tools and what RegisterTool adds. Agents
-// take a copy when they are created.
-var defaultRegistry = sync.OnceValue(func() *Registry {
-	r := &Registry{}
-	r.Reset()
-	return r
-})
-
-// RegisterTool adds a tool to the default registry, for agents created
-// afterwards. parameters is a JSON Schema of type object: any value that
-// encodes to one, or nil for no parameters. A tool of the same name is
-// replaced.
-func RegisterTool(name, description string, parameters any, fn ToolFunc) error {
-	return defaultRegistry().Register(name, description, parameters, fn)
-}
-
-// AddTool adds a tool, one made by [NewTool] say, to the default registry.
-func AddTool(t Tool) error { return defaultRegistry().Add(t) }
-
-// ExecuteTool runs a call of a tool of the default registry on rt and returns
-// the text that the model would see. Errors are [*ToolError].
-func ExecuteTool(ctx context.Context, call ToolCall, rt Runtime) (string, error) {
-	result, err := defaultRegistry().Execute(ctx, call, rt)
-	if err != nil {
-		return "", err
-	}
-	return result.Content, nil
-}
-
-// RemoveTool takes a tool out of the default registry.
-func RemoveTool(name string) error { return defaultRegistry().Remove(name) }
-
-// ClearTools takes all tools out of the default registry, the built-in ones
-// included.
-func ClearTools() { defaultRegistry().Clear() }
-
-// ResetTools restores the default registry to the built-in tools.
-func ResetTools() { defaultRegistry().Reset() }
 
 // errorResult renders an error as the result of a call.
 func errorResult(err error) *ToolResult {

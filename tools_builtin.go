@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -34,63 +33,16 @@ const (
 	maxJobWait = 60 * time.Second
 )
 
-// builtinTools are the tools every default registry starts with. The map is
-// shared: clone it before changing it.
-var builtinTools = sync.OnceValue(func() map[string]Tool {
-	tools := map[string]Tool{}
-	for _, t := range append(delegationTools(), []Tool{
-		builtin("bash", "Run a shell command in the workspace and return its output and exit code. Every command starts anew in the workspace: cd and exports do not last. Commands get no input and no terminal.", runBash),
-		polling(builtin("job_output", "Read what a background command printed from offset on, and see its state. wait gives it time to print something new.", jobOutput)),
-		polling(builtin("job_list", "List the commands in the background.", jobList)),
-		builtin("job_kill", "End a background command with all its processes.", jobKill),
-		builtin("write_file", "Create a text file in the workspace, or replace its whole content.", writeFile),
-		builtin("edit_file", "Replace a piece of text in a file of the workspace. old_text must occur exactly once, white space included: add lines around it until it does.", editFile),
-		builtin("download_file", "Read a text file of the workspace.", downloadFile),
-		builtin("read_image", "Look at an image file of the workspace (PNG, JPEG, GIF or WebP).", readImage),
-		builtin("continue", "Ask the user for input or a decision, and wait for the answer.", askUser),
-		builtin("stop", "End the work: the task is done, or cannot be done. Give the answer, or what was achieved, in summary.", stopRun),
-	}...) {
-		t.Idempotent = t.Idempotent || repeatable[t.Name]
-		t.ReadOnly = readOnly[t.Name]
-		t.ends = endsRun(t.Name)
-		tools[t.Name] = t
-	}
-	return tools
-})
-
-// repeatable are the tools that do no harm when they run a second time.
-// edit_file is not among them: it would not find its old text again, or would
-// replace another occurrence.
-var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "continue": true, "stop": true}
-
-// readOnly are the tools that change nothing, including the two that end a run.
-var readOnly = map[string]bool{
-	"download_file": true, "read_image": true, "job_output": true, "job_list": true,
-	"list_personas": true, "task_status": true, "continue": true, "stop": true,
-}
-
-// builtin makes a tool of this package. Its schema comes from a struct of this
-// package too, so an error is a bug that every test would find.
-func builtin[In any](name, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) Tool {
-	t, err := typedTool(name, description, fn)
-	if err != nil {
-		panic(err)
-	}
-	return t
-}
-
-// polling marks a tool that is meant to be called repeatedly.
-func polling(t Tool) Tool {
-	t.polls = true
-	return t
-}
-
 type bashInput struct {
+	bashCommand
+	Background bool `json:"background,omitempty" jsonschema:"do not wait: return a job id for job_output and job_kill; without a time limit unless timeout is given"`
+}
+
+// bashCommand is the part of bash that every runtime can serve.
+type bashCommand struct {
 	Cmd     string  `json:"cmd" jsonschema:"the command, or a whole script"`
 	Timeout float64 `json:"timeout,omitempty" jsonschema:"time limit in seconds, at most 600; default 30"`
 	Cwd     string  `json:"cwd,omitempty" jsonschema:"directory to run in, relative to the workspace"`
-
-	Background bool `json:"background,omitempty" jsonschema:"do not wait: return a job id for job_output and job_kill; without a time limit unless timeout is given"`
 }
 
 func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error) {
@@ -405,24 +357,4 @@ func changeIn(call ToolCall) (fileChange, bool) {
 
 func prefixLines(prefix, text string) string {
 	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix)
-}
-
-// endsRun reports whether a tool is one that ends the run.
-func endsRun(tool string) bool { return tool == "stop" || tool == "continue" }
-
-// describeCall formats a call for people: a command as it is, a call with a
-// file by the file's name, any other by its arguments.
-func describeCall(c ToolCall) string {
-	var args struct{ Cmd, Cwd, Path string }
-	if err := json.Unmarshal([]byte(c.Arguments), &args); err == nil {
-		switch {
-		case c.Name == "bash" && args.Cwd != "":
-			return "(in " + args.Cwd + ") $ " + strings.TrimSpace(args.Cmd)
-		case c.Name == "bash" && args.Cmd != "":
-			return "$ " + strings.TrimSpace(args.Cmd)
-		case args.Path != "":
-			return c.Name + " " + args.Path
-		}
-	}
-	return c.Name + " " + cut.Head(c.Arguments, 200)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -17,6 +18,11 @@ import (
 // was given, by name.
 func shownTools(t *testing.T, opts ...pygent.Option) map[string]pygent.ToolSpec {
 	t.Helper()
+	return shownToolsOn(t, nowhere{}, opts...)
+}
+
+func shownToolsOn(t *testing.T, rt pygent.Runtime, opts ...pygent.Option) map[string]pygent.ToolSpec {
+	t.Helper()
 	shown := map[string]pygent.ToolSpec{}
 	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		for _, spec := range req.Tools {
@@ -24,7 +30,7 @@ func shownTools(t *testing.T, opts ...pygent.Option) map[string]pygent.ToolSpec 
 		}
 		return &pygent.ChatResponse{Message: pygent.Message{Role: pygent.RoleAssistant, Content: "hello"}}, nil
 	})
-	_, err := newAgentOn(t, nowhere{}, model, opts...).Step(t.Context(), "go")
+	_, err := newAgentOn(t, rt, model, opts...).Step(t.Context(), "go")
 	require.NoError(t, err)
 	return shown
 }
@@ -53,9 +59,15 @@ func requirePortable(t *testing.T, path string, v any) {
 }
 
 func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
-	shown := shownTools(t)
+	shown := shownToolsOn(t, silentJobs{})
 	require.Len(t, shown, len(builtins))
-	for name, spec := range shown {
+	without := shownTools(t) // a runtime without background commands
+	require.Len(t, without, len(builtins)-3)
+	require.NotContains(t, string(without["bash"].Parameters), "background")
+	require.Contains(t, string(shown["bash"].Parameters), "background")
+	without["bash without jobs"] = without["bash"]
+	maps.Copy(without, shown)
+	for name, spec := range without {
 		if name == "job_list" || name == "list_personas" {
 			require.Empty(t, spec.Parameters, name)
 			continue
@@ -70,8 +82,7 @@ func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
 }
 
 func TestToolWithoutArgumentsHasNoParameters(t *testing.T) {
-	typed, err := pygent.NewTool("typed", "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
-	require.NoError(t, err)
+	typed := pygent.NewTool("typed", "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
 	r, err := pygent.NewRegistry(typed)
 	require.NoError(t, err)
 	require.NoError(t, r.Register("nil", "", nil, sayTool("")))
@@ -88,11 +99,10 @@ func TestFreeFormArgumentsTravelAsText(t *testing.T) {
 		Limit  int               `json:"limit,omitempty"`
 	}
 	var got []input
-	tool, err := pygent.NewTool("find", "", func(_ context.Context, _ pygent.Runtime, in input) (string, error) {
+	tool := pygent.NewTool("find", "", func(_ context.Context, _ pygent.Runtime, in input) (string, error) {
 		got = append(got, in)
 		return "", nil
 	})
-	require.NoError(t, err)
 	var schema any
 	require.NoError(t, json.Unmarshal(shownTools(t, pygent.WithTools(tool))["find"].Parameters, &schema))
 	requirePortable(t, "find", schema)
@@ -136,7 +146,7 @@ func TestMoreToolsThanProvidersTakeEndTheRun(t *testing.T) {
 // A provider processes the prompt and the tools with every request, and bills
 // them whenever they are not in its cache.
 func TestPromptAndToolsStayWithinTenKilobytes(t *testing.T) {
-	specs := shownTools(t)
+	specs := shownToolsOn(t, silentJobs{})
 	info := pygent.PromptInfo{Runtime: pygent.RuntimeInfo{Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash"}}
 	size := 0
 	for _, spec := range specs {

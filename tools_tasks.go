@@ -27,12 +27,12 @@ const (
 // only in a run of an agent, which they find in the context of the call.
 func delegationTools() []Tool {
 	tools := []Tool{
-		builtin("delegate_task", "Start a background agent with a workspace of its own on a task, and return the task's id at once. It knows nothing of this conversation: say in the prompt all that it needs, and name the files to copy into its workspace. You are told when it ends; get its files with collect_file.", delegateTask),
-		builtin("delegate_persona_task", "Like delegate_task, with the persona of your choice; list_personas names them.", delegatePersonaTask),
-		builtin("list_personas", "List the personas that tasks can be delegated to.", listPersonas),
-		builtin("task_status", "Tell the status of a delegated task, or of all of them, and the answer of a task that is done. To wait for a task, give wait instead of asking again and again.", tellTaskStatus),
-		builtin("collect_file", "Copy a file or directory of a delegated task's workspace into yours.", collectFile),
-		builtin("cancel_task", "Cancel a delegated task that is not needed any more.", cancelTask),
+		builtin("delegate_task", ToolOther, "Start a background agent with a workspace of its own on a task, and return the task's id at once. It knows nothing of this conversation: say in the prompt all that it needs, and name the files to copy into its workspace. You are told when it ends; get its files with collect_file.", delegateTask),
+		builtin("delegate_persona_task", ToolOther, "Like delegate_task, with the persona of your choice; list_personas names them.", delegatePersonaTask),
+		builtin("list_personas", ToolRead, "List the personas that tasks can be delegated to.", listPersonas),
+		builtin("task_status", ToolRead, "Tell the status of a delegated task, or of all of them, and the answer of a task that is done. To wait for a task, give wait instead of asking again and again.", tellTaskStatus),
+		builtin("collect_file", ToolEdit, "Copy a file or directory of a delegated task's workspace into yours.", collectFile),
+		builtin("cancel_task", ToolOther, "Cancel a delegated task that is not needed any more.", cancelTask),
 	}
 	for i, t := range tools {
 		tools[i].polls = t.Name == "task_status"

@@ -299,12 +299,11 @@ func TestCancelledTaskTakesItsOwnTasksAlong(t *testing.T) {
 }
 
 func TestTasksKeepTheRulesOfTheirParent(t *testing.T) {
-	double, err := pygent.NewTool("double", "", func(_ context.Context, _ pygent.Runtime, in struct {
+	double := pygent.NewTool("double", "", func(_ context.Context, _ pygent.Runtime, in struct {
 		N int `json:"n"`
 	}) (string, error) {
 		return fmt.Sprint(2 * in.N), nil
 	})
-	require.NoError(t, err)
 	asked := make(chan string, 10)
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
 		On("Work", callBash("curl x"), callBash("echo no"), pygenttest.Call("edit_file", nil), pygenttest.Call("double", map[string]any{"n": 21}), stop)
@@ -314,7 +313,7 @@ func TestTasksKeepTheRulesOfTheirParent(t *testing.T) {
 			asked <- r.Call.Name
 			return pygent.Decision{Reason: "not now"}, nil
 		}))
-	_, err = agent.RunUntilStop(t.Context(), "go")
+	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	all, err := agent.Tasks().Tasks(t.Context())
 	require.NoError(t, err)

@@ -55,12 +55,11 @@ func TestDefaultRegistryServesExecuteTool(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "replaced", got)
 
-	typed, err := pygent.NewTool("typed", "", func(_ context.Context, _ pygent.Runtime, in struct {
+	typed := pygent.NewTool("typed", "", func(_ context.Context, _ pygent.Runtime, in struct {
 		Who string `json:"who"`
 	}) (string, error) {
 		return in.Who, nil
 	})
-	require.NoError(t, err)
 	require.NoError(t, pygent.AddTool(typed))
 	got, err = exec("typed")
 	require.NoError(t, err)
@@ -184,16 +183,61 @@ func TestInvalidToolsAreRefused(t *testing.T) {
 }
 
 func TestNewToolRefusesWhatIsNoStruct(t *testing.T) {
-	_, err := pygent.NewTool[struct{}]("t", "", nil)
-	require.ErrorContains(t, err, "the function is nil")
-	_, err = pygent.NewTool("t", "", func(context.Context, pygent.Runtime, string) (string, error) { return "", nil })
-	require.ErrorContains(t, err, "type object")
-	_, err = pygent.NewTool("t", "", func(context.Context, pygent.Runtime, struct{ C chan int }) (string, error) { return "", nil })
-	require.ErrorContains(t, err, "tool t: derive the schema")
-	_, err = pygent.NewTool("t", "", func(context.Context, pygent.Runtime, node) (string, error) { return "", nil })
-	require.ErrorContains(t, err, "cycle")
-	_, err = pygent.NewTool("not ok", "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "", nil })
-	require.ErrorContains(t, err, "1 to 64")
+	type in = struct{}
+	for want, tool := range map[string]pygent.Tool{
+		"tool t: the function is nil": pygent.NewTool[in, string]("t", "", nil),
+		"type object":                 pygent.NewTool("t", "", func(context.Context, pygent.Runtime, string) (string, error) { return "", nil }),
+		"tool t: derive the schema":   pygent.NewTool("t", "", func(context.Context, pygent.Runtime, struct{ C chan int }) (string, error) { return "", nil }),
+		"cycle":                       pygent.NewTool("t", "", func(context.Context, pygent.Runtime, node) (string, error) { return "", nil }),
+		"1 to 64":                     pygent.NewTool("not ok", "", func(context.Context, pygent.Runtime, in) (string, error) { return "", nil }),
+		"tool u: the description has": pygent.NewTool("t", "", func(context.Context, pygent.Runtime, in) (string, error) { return "", nil }, nil, func(t *pygent.Tool) { t.Name, t.Description = "u", strings.Repeat("x", 1025) }),
+		"tool t: Run is nil":          {Name: "t"},
+	} {
+		require.ErrorContains(t, tool.Check(), want)
+		_, err := pygent.New(pygent.WithRuntime(nowhere{}), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithTools(tool))
+		require.EqualError(t, err, tool.Check().Error())
+	}
+}
+
+func TestTypedToolsGiveTextResultsAndValues(t *testing.T) {
+	type in struct{}
+	type weather struct {
+		City    string  `json:"city"`
+		Degrees float64 `json:"degrees"`
+	}
+	full := pygent.ToolResult{Content: "see", Images: []string{"https://example.com/a.png"}, Locations: []pygent.Location{{Path: "a.go", Line: 3}}, End: pygent.StatusStopped}
+	r, err := pygent.NewRegistry(
+		pygent.NewTool("text", "", func(context.Context, pygent.Runtime, in) (string, error) { return "<b>", nil }),
+		pygent.NewTool("result", "", func(context.Context, pygent.Runtime, in) (pygent.ToolResult, error) { return full, nil }),
+		pygent.NewTool("pointer", "", func(context.Context, pygent.Runtime, in) (*pygent.ToolResult, error) { return &full, nil }),
+		pygent.NewTool("nothing", "", func(context.Context, pygent.Runtime, in) (*pygent.ToolResult, error) { return nil, nil }),
+		pygent.NewTool("value", "", func(context.Context, pygent.Runtime, in) (weather, error) { return weather{"<Rome>", 21.5}, nil }),
+		pygent.NewTool("any", "", func(context.Context, pygent.Runtime, in) (any, error) { return "as it is", nil }),
+		pygent.NewTool("broken", "", func(context.Context, pygent.Runtime, in) (any, error) { return func() {}, nil }),
+		pygent.NewTool("fails", "", func(context.Context, pygent.Runtime, in) (weather, error) { return weather{}, errors.New("it rains") }),
+		pygent.NewTool("marked", "", func(context.Context, pygent.Runtime, in) (string, error) { return "", nil },
+			func(t *pygent.Tool) { t.ReadOnly = true }),
+	)
+	require.NoError(t, err)
+	for name, want := range map[string]pygent.ToolResult{
+		"text":    {Content: "<b>"},
+		"result":  full,
+		"pointer": full,
+		"nothing": {},
+		"value":   {Content: `{"city":"<Rome>","degrees":21.5}`, Value: json.RawMessage(`{"city":"\u003cRome\u003e","degrees":21.5}`)},
+		"any":     {Content: "as it is"},
+	} {
+		got, err := r.Execute(t.Context(), toolCall(name, "{}"), nowhere{})
+		require.NoError(t, err)
+		require.Equal(t, &want, got, name)
+	}
+	_, err = r.Execute(t.Context(), toolCall("broken", "{}"), nowhere{})
+	require.ErrorContains(t, err, "tool broken: encode the result: json: unsupported type: func()")
+	_, err = r.Execute(t.Context(), toolCall("fails", "{}"), nowhere{})
+	require.EqualError(t, err, "tool fails: it rains")
+	for _, tool := range r.Tools() {
+		require.Equal(t, tool.Name == "marked", tool.ReadOnly)
+	}
 }
 
 type node struct{ Next *node }
@@ -211,10 +255,9 @@ type searchInput struct {
 }
 
 func TestNewToolDerivesTheSchema(t *testing.T) {
-	tool, err := pygent.NewTool("search", "Search", func(_ context.Context, _ pygent.Runtime, in searchInput) (string, error) {
+	tool := pygent.NewTool("search", "Search", func(_ context.Context, _ pygent.Runtime, in searchInput) (string, error) {
 		return fmt.Sprint(in.Query, in.Limit, in.Tags, in.hidden), nil
 	})
-	require.NoError(t, err)
 	var schema struct {
 		Type       string
 		Required   []string
@@ -239,10 +282,9 @@ func TestNewToolDerivesTheSchema(t *testing.T) {
 }
 
 func TestArgumentErrorsArePrecise(t *testing.T) {
-	tool, err := pygent.NewTool("search", "", func(_ context.Context, _ pygent.Runtime, in searchInput) (string, error) {
+	tool := pygent.NewTool("search", "", func(_ context.Context, _ pygent.Runtime, in searchInput) (string, error) {
 		return in.Query, nil
 	})
-	require.NoError(t, err)
 	r, err := pygent.NewRegistry(tool)
 	require.NoError(t, err)
 	require.NoError(t, r.Register("pick", "", map[string]any{

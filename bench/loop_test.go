@@ -52,12 +52,11 @@ func BenchmarkLoopStep(b *testing.B) {
 				call := pygent.ToolCall{ID: fmt.Sprint("c", step), Name: "noop", Arguments: fmt.Sprintf(`{"n":%d}`, step)}
 				return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call), FinishReason: pygent.FinishToolCalls}, nil
 			})
-			tool, err := pygent.NewTool("noop", "Do nothing", func(context.Context, pygent.Runtime, struct {
+			tool := pygent.NewTool("noop", "Do nothing", func(context.Context, pygent.Runtime, struct {
 				N int `json:"n"`
 			}) (string, error) {
 				return "done", nil
 			})
-			require.NoError(b, err)
 			agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(noop{}), pygent.WithTools(tool),
 				pygent.WithInstructions(false), pygent.WithHistory(pygent.NewHistory(conversation(n)...)))
 			require.NoError(b, err)

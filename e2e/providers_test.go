@@ -61,14 +61,12 @@ type odd struct {
 // tools are tools of an embedding program, with and without arguments.
 func tools(t *testing.T) []pygent.Tool {
 	t.Helper()
-	today, err := pygent.NewTool("today", "Tells the day.", func(context.Context, pygent.Runtime, struct{}) (string, error) {
+	today := pygent.NewTool("today", "Tells the day.", func(context.Context, pygent.Runtime, struct{}) (string, error) {
 		return "it is Sunday", nil
 	})
-	require.NoError(t, err)
-	count, err := pygent.NewTool("count_names", "Counts names.", func(_ context.Context, _ pygent.Runtime, in odd) (string, error) {
+	count := pygent.NewTool("count_names", "Counts names.", func(_ context.Context, _ pygent.Runtime, in odd) (string, error) {
 		return strings.Repeat("x", len(in.Names)) + " names", nil
 	})
-	require.NoError(t, err)
 	return []pygent.Tool{today, count}
 }
 

@@ -49,10 +49,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	counter, err := pygent.NewTool("count", "Count the bytes of a file", count)
-	if err != nil {
-		return err
-	}
 	model := pygenttest.NewScriptedModel(
 		pygenttest.Call("hello", map[string]any{"name": "Ada"}),
 		pygenttest.Call("write_file", map[string]any{"path": "notes.txt", "content": "twelve bytes"}),
@@ -61,7 +57,7 @@ func run(ctx context.Context) error {
 		pygenttest.Call("stop", nil),
 	)
 	// This one is only for this agent.
-	agent, err := pygent.New(pygent.WithModel(model), pygent.WithTools(counter))
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithTools(pygent.NewTool("count", "Count the bytes of a file", count)))
 	if err != nil {
 		return err
 	}

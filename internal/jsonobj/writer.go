@@ -124,3 +124,10 @@ func (w *Writer) value(value any) {
 	}
 	w.buf.Truncate(w.buf.Len() - 1) // the encoder's newline
 }
+
+// Encode returns a value as compact JSON, with <, > and & as they are.
+func Encode(value any) (json.RawMessage, error) {
+	var w Writer
+	w.value(value)
+	return w.buf.Bytes(), w.err
+}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/jsonobj"
 )
 
 // maxDescribed is the longest value of a keyword that a description repeats, in
@@ -63,7 +65,7 @@ func (k *keywords) addDescribed(name string, values []json.RawMessage) error {
 	if len(values) == 0 {
 		return nil
 	}
-	encoded, err := encode(values)
+	encoded, err := jsonobj.Encode(values)
 	if err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func (d *deriver) inlined(raw json.RawMessage) (string, error) {
 	if len(object) == 0 || len(object) == 1 && object["type"] != nil {
 		return "", nil
 	}
-	text, err := encode(object)
+	text, err := jsonobj.Encode(object)
 	return string(text), err
 }
 

@@ -32,6 +32,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/jsonwalk"
 )
 
@@ -128,7 +129,7 @@ func (s *Schema) readAs(given map[string]any, text string) (string, error) {
 	if s.root != nil {
 		read, changed = s.root.read(given)
 	}
-	encoded, err := encode(read)
+	encoded, err := jsonobj.Encode(read)
 	if err != nil {
 		return "", err
 	}
@@ -182,15 +183,4 @@ func decodeAll(text string, into any) error {
 		return errTrailing
 	}
 	return nil
-}
-
-// encode writes a value as compact JSON, with <, > and & as they are.
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }

@@ -1,0 +1,51 @@
+package callwords_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/callwords"
+)
+
+func TestCallsAreDescribed(t *testing.T) {
+	long := strings.Repeat("ä", 9000)
+	for name, tt := range map[string]struct {
+		tool, args string
+		title      string
+		paths      []string
+	}{
+		"command":         {"bash", `{"cmd":" go test\n"}`, "$ go test", nil},
+		"elsewhere":       {"bash", `{"cmd":"make","cwd":"sub","background":true}`, "(in sub) $ make &", nil},
+		"write":           {"write_file", `{"path":"a b.txt","content":"x"}`, "write a b.txt", []string{"a b.txt"}},
+		"collect":         {"collect_file", `{"task_id":"t1","path":"out","dest":"in"}`, "collect out of task t1 to in", []string{"in"}},
+		"delegate":        {"delegate_task", `{"prompt":"Count."}`, "delegate: Count.", nil},
+		"status":          {"task_status", `{}`, "ask for the tasks' status", nil},
+		"odd arguments":   {"write_file", `{"path":7}`, `write_file {"path":7}`, nil},
+		"no arguments":    {"job_list", ``, `job_list`, nil},
+		"unknown, a file": {"lint", `{"path":"a.go","fix":true}`, "lint a.go", []string{"a.go"}},
+		"unknown":         {"weather", `{"city":"Rome"}`, `weather {"city":"Rome"}`, nil},
+		"long":            {"bash", `{"cmd":"` + long + `"}`, "$ " + long[:callwords.MaxTitle-2], nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			title, paths := callwords.Of(tt.tool, tt.args)
+			require.Equal(t, tt.title, title)
+			require.ElementsMatch(t, tt.paths, paths)
+		})
+	}
+}
+
+func FuzzOf(f *testing.F) {
+	f.Add("bash", `{"cmd":"ls","cwd":"\u0000"}`)
+	f.Fuzz(func(t *testing.T, tool, args string) {
+		title, paths := callwords.Of(tool, args)
+		if !json.Valid([]byte(args)) {
+			require.Empty(t, paths)
+		}
+		require.LessOrEqual(t, len(title), callwords.MaxTitle)
+		require.True(t, utf8.ValidString(title) || !utf8.ValidString(tool+args))
+	})
+}

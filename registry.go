@@ -1,0 +1,348 @@
+package pygent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/spelling"
+	"github.com/x/pygent/internal/toolschema"
+)
+
+// Registry is a set of tools, safe for concurrent use. Every agent has its
+// own, made from the default registry when the agent is created. The zero
+// Registry is empty and ready to use.
+type Registry struct {
+	mu       sync.RWMutex
+	tools    map[string]Tool // nil until the first one is added
+	disabled map[string]bool // nil until the first one is disabled
+	version  int64           // rises with every change
+}
+
+// NewRegistry returns a registry of the given tools.
+func NewRegistry(tools ...Tool) (*Registry, error) {
+	r := &Registry{}
+	for _, t := range tools {
+		if err := r.Add(t); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Add registers t, replacing a tool of the same name.
+func (r *Registry) Add(t Tool) error {
+	t, err := t.checked()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tools == nil {
+		r.tools = map[string]Tool{}
+	}
+	r.tools[t.Name] = t
+	r.version++
+	return nil
+}
+
+// Register adds a tool made from a function; see [RegisterTool].
+func (r *Registry) Register(name, description string, parameters any, fn ToolFunc) error {
+	return r.Add(toolFromFunc(name, description, parameters, fn))
+}
+
+// Remove takes a tool out. An unknown name is an error that matches
+// [ErrUnknownTool].
+func (r *Registry) Remove(name string) error {
+	r.mu.Lock()
+	_, ok := r.tools[name]
+	if ok {
+		delete(r.tools, name)
+		r.version++
+	}
+	r.mu.Unlock()
+	if !ok {
+		return r.unknown(name, nil)
+	}
+	return nil
+}
+
+// Clear takes all tools out.
+func (r *Registry) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.tools)
+	r.version++
+}
+
+// Reset restores the built-in tools and removes all others. No tool is disabled
+// afterwards.
+func (r *Registry) Reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tools, r.disabled = maps.Clone(builtinTools()), nil
+	r.version++
+}
+
+// Disable hides tools from the model and refuses calls of them. A name may also
+// be registered later; it is disabled nevertheless.
+func (r *Registry) Disable(names ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.disabled == nil {
+		r.disabled = map[string]bool{}
+	}
+	for _, name := range names {
+		r.disabled[name] = true
+	}
+	r.version++
+}
+
+// Tools returns the tools that are not disabled, sorted by name.
+func (r *Registry) Tools() []Tool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.enabled()
+}
+
+// enabled returns the tools that are not disabled. The caller holds r.mu.
+func (r *Registry) enabled() []Tool {
+	var tools []Tool
+	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
+		if !r.disabled[name] {
+			tools = append(tools, r.tools[name])
+		}
+	}
+	return tools
+}
+
+// Execute runs a tool call on rt. Its errors are all [*ToolError]: for unknown
+// or disabled tools, arguments that do not fit, errors of the tool, and panics.
+func (r *Registry) Execute(ctx context.Context, call ToolCall, rt Runtime) (*ToolResult, error) {
+	t, err := r.lookup(call.Name, rt)
+	if err != nil {
+		return nil, &ToolError{Tool: call.Name, Err: err}
+	}
+	args, err := t.schema.Arguments(call.Arguments)
+	if err != nil {
+		return nil, &ToolError{Tool: call.Name, Err: err}
+	}
+	return t.call(ctx, rt, args)
+}
+
+// lookup returns a tool as it can work in a runtime.
+func (r *Registry) lookup(name string, rt Runtime) (Tool, error) {
+	r.mu.RLock()
+	t, ok := r.tools[name]
+	disabled := r.disabled[name]
+	r.mu.RUnlock()
+	if disabled {
+		return Tool{}, ErrToolDisabled
+	}
+	if !ok {
+		return Tool{}, r.unknown(name, rt)
+	}
+	if t, ok = t.on(rt); !ok {
+		return Tool{}, fmt.Errorf("%w: this runtime cannot serve it", ErrToolDisabled)
+	}
+	return t, nil
+}
+
+// unknown returns the error for an unknown name. With a runtime it lists only
+// the tools that can work there.
+func (r *Registry) unknown(name string, rt Runtime) error {
+	var names []string
+	for _, t := range r.Tools() {
+		if rt != nil {
+			if _, ok := t.on(rt); !ok {
+				continue
+			}
+		}
+		names = append(names, t.Name)
+	}
+	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
+}
+
+// known returns an error for the first name that no tool has, removed built-in
+// tools included. what says what the names are for.
+func (r *Registry) known(what string, names []string) error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, name := range names {
+		_, registered := r.tools[name]
+		_, builtin := builtinTools()[name]
+		if registered || builtin || r.disabled[name] {
+			continue
+		}
+		all := slices.Sorted(maps.Keys(r.tools))
+		if like := spelling.Nearest(name, all); like != "" {
+			return fmt.Errorf("tools %s: %w %q, did you mean %s?", what, ErrUnknownTool, name, like)
+		}
+		return fmt.Errorf("tools %s: %w %q; the tools are: %s", what, ErrUnknownTool, name, strings.Join(all, ", "))
+	}
+	return nil
+}
+
+// specs returns the descriptions of the tools that can work in a runtime, for a
+// model, and the version of the registry that they belong to.
+func (r *Registry) specs(rt Runtime) ([]ToolSpec, int64) {
+	r.mu.RLock()
+	tools, version := r.enabled(), r.version
+	r.mu.RUnlock()
+	specs := make([]ToolSpec, 0, len(tools))
+	for _, t := range tools {
+		if t, ok := t.on(rt); ok {
+			specs = append(specs, ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()})
+		}
+	}
+	return specs, version
+}
+
+func (r *Registry) currentVersion() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.version
+}
+
+// clone returns an independent copy.
+func (r *Registry) clone() *Registry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return &Registry{tools: maps.Clone(r.tools), disabled: maps.Clone(r.disabled)}
+}
+
+// builtinTools are the tools every default registry starts with. The map is
+// shared: clone it before changing it.
+var builtinTools = sync.OnceValue(func() map[string]Tool {
+	tools := map[string]Tool{}
+	for _, t := range append(delegationTools(), []Tool{
+		withOrWithoutJobs(builtin("bash", ToolRun, "Run a shell command in the workspace and return its output and exit code. Every command starts anew in the workspace: cd and exports do not last. Commands get no input and no terminal.", runBash)),
+		ofJobs(polling(builtin("job_output", ToolRead, "Read what a background command printed from offset on, and see its state. wait gives it time to print something new.", jobOutput))),
+		ofJobs(polling(builtin("job_list", ToolRead, "List the commands in the background.", jobList))),
+		ofJobs(builtin("job_kill", ToolRun, "End a background command with all its processes.", jobKill)),
+		builtin("write_file", ToolEdit, "Create a text file in the workspace, or replace its whole content.", writeFile),
+		builtin("edit_file", ToolEdit, "Replace a piece of text in a file of the workspace. old_text must occur exactly once, white space included: add lines around it until it does.", editFile),
+		builtin("download_file", ToolRead, "Read a text file of the workspace.", downloadFile),
+		builtin("read_image", ToolRead, "Look at an image file of the workspace (PNG, JPEG, GIF or WebP).", readImage),
+		builtin("continue", ToolOther, "Ask the user for input or a decision, and wait for the answer.", askUser),
+		builtin("stop", ToolOther, "End the work: the task is done, or cannot be done. Give the answer, or what was achieved, in summary.", stopRun),
+	}...) {
+		t.Idempotent = t.Idempotent || repeatable[t.Name]
+		t.ReadOnly = readOnly[t.Name]
+		t.ends = endsRun(t.Name)
+		tools[t.Name] = t
+	}
+	return tools
+})
+
+// repeatable are the tools that do no harm when they run a second time.
+// edit_file is not among them: it would not find its old text again, or would
+// replace another occurrence.
+var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "continue": true, "stop": true}
+
+// readOnly are the tools that change nothing, including the two that end a run.
+var readOnly = map[string]bool{
+	"download_file": true, "read_image": true, "job_output": true, "job_list": true,
+	"list_personas": true, "task_status": true, "continue": true, "stop": true,
+}
+
+// endsRun reports whether a tool is one that ends the run.
+func endsRun(tool string) bool { return tool == "stop" || tool == "continue" }
+
+// builtin makes a tool of this package. Its schema comes from a struct of this
+// package too, so an error is a bug that every test would find.
+func builtin[In any](name string, kind ToolKind, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) Tool {
+	t, err := NewTool(name, description, fn).checked()
+	if err != nil {
+		panic(err)
+	}
+	t.Title, t.Kind = callwords.Title(name), kind
+	t.Describe = func(args json.RawMessage) CallDescription {
+		title, paths := callwords.Builtin(name, args)
+		return CallDescription{Title: title, Paths: paths}
+	}
+	return t
+}
+
+// polling marks a tool that is meant to be called repeatedly.
+func polling(t Tool) Tool {
+	t.polls = true
+	return t
+}
+
+// ofJobs marks a tool that needs background commands.
+func ofJobs(t Tool) Tool {
+	t.Needs = hasJobs
+	return t
+}
+
+func hasJobs(rt Runtime) bool {
+	_, err := jobRunner(rt)
+	return err == nil
+}
+
+// withOrWithoutJobs has bash offer background commands only in a runtime that
+// can run them. A tool that has got other parameters since stays as it is.
+func withOrWithoutJobs(bash Tool) Tool {
+	type foreground struct {
+		bashCommand
+	}
+	without := NewTool("bash", "", func(context.Context, Runtime, foreground) (string, error) { return "", nil })
+	schema, err := toolschema.Parse(without.Parameters)
+	if err != nil {
+		panic(err)
+	}
+	own := bash.Parameters
+	bash.fit = func(t Tool, rt Runtime) Tool {
+		if !hasJobs(rt) && bytes.Equal(t.Parameters, own) {
+			t.Parameters, t.schema = without.Parameters, schema
+		}
+		return t
+	}
+	return bash
+}
+
+// defaultRegistry holds the built-in tools and what RegisterTool adds. Agents
+// take a copy when they are created.
+var defaultRegistry = sync.OnceValue(func() *Registry {
+	r := &Registry{}
+	r.Reset()
+	return r
+})
+
+// RegisterTool adds a tool to the default registry, for agents created
+// afterwards. parameters is a JSON Schema of type object: any value that
+// encodes to one, or nil for no parameters. A tool of the same name is
+// replaced.
+func RegisterTool(name, description string, parameters any, fn ToolFunc) error {
+	return defaultRegistry().Register(name, description, parameters, fn)
+}
+
+// AddTool adds a tool, one made by [NewTool] say, to the default registry.
+func AddTool(t Tool) error { return defaultRegistry().Add(t) }
+
+// ExecuteTool runs a call of a tool of the default registry on rt and returns
+// the text that the model would see. Errors are [*ToolError].
+func ExecuteTool(ctx context.Context, call ToolCall, rt Runtime) (string, error) {
+	result, err := defaultRegistry().Execute(ctx, call, rt)
+	if err != nil {
+		return "", err
+	}
+	return result.Content, nil
+}
+
+// RemoveTool takes a tool out of the default registry.
+func RemoveTool(name string) error { return defaultRegistry().Remove(name) }
+
+// ClearTools takes all tools out of the default registry, the built-in ones
+// included.
+func ClearTools() { defaultRegistry().Clear() }
+
+// ResetTools restores the default registry to the built-in tools.
+func ResetTools() { defaultRegistry().Reset() }
