@@ -352,13 +352,17 @@ type askedCall struct {
 	answer  chan Decision
 }
 
-// ask records that a call waits for a decision. The caller holds t.mu since
-// before the event that asks was appended, so that no decision comes earlier.
-func (t *localTask) ask(call string, request int64) {
+// noteRequest records that the call of an event waits for a decision of the
+// manager. The caller has held t.mu since before it appended the event, so that
+// no decision comes earlier.
+func (t *localTask) noteRequest(e Event, number int64) {
+	if e.Type != EventApproval || !e.Approval.AsksManager {
+		return
+	}
 	if t.asked == nil {
 		t.asked = map[string]askedCall{}
 	}
-	t.asked[call] = askedCall{request, make(chan Decision, 1)}
+	t.asked[e.Call.ID] = askedCall{number, make(chan Decision, 1)}
 }
 
 // decide answers the call that the event with the number request is about.

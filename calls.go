@@ -306,7 +306,7 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 // runtime any more. It ignores such errors of a task, which has a runtime of
 // its own.
 func (r *run) noteBroken(err error) {
-	var ofTask *errorOfTask
+	var ofTask *TaskError
 	if errors.Is(err, ErrRuntimeStart) && !errors.As(err, &ofTask) {
 		var tool *ToolError
 		if errors.As(err, &tool) {

@@ -21,10 +21,10 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, HostUse{},
-	Job{}, JobOutput{}, Limits{}, LocalConfig{}, Location{}, Message{}, Mount{}, OutputChunk{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolInfo{},
-	ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
+	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{},
+	HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Location{}, Message{}, Mount{}, OutputChunk{}, Part{}, Persona{},
+	Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
+	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -47,7 +47,7 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 						v.Message.Role = cmp.Or(v.Message.Role, RoleUser)
 					}
 				case *TaskSpec:
-					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Runtime: v.Runtime,
+					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
 						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}
 				}
 				checkJSON(t, value)
