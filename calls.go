@@ -190,7 +190,7 @@ func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note str
 	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
 		return err
 	}
-	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result, Messages: r.agent.spoken()})
+	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result, Messages: r.agent.history.spoken()})
 	return nil
 }
 

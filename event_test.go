@@ -21,7 +21,7 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{},
+	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, HistoryInfo{},
 	HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Location{}, Message{}, Mount{}, OutputChunk{}, Part{}, Persona{},
 	Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
 	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
