@@ -23,7 +23,7 @@ import (
 var jsonValues = []any{
 	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, HistoryInfo{},
 	HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Location{}, Message{}, Mount{}, OutputChunk{}, Part{}, Persona{},
-	Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
+	Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, State{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
 	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
 }
 
