@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,9 +107,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
-	if a.allowed = o.allowed; a.allowed == nil {
-		a.allowed = &sessionRules{}
-	}
+	a.allowed = cmp.Or(o.allowed, &sessionRules{})
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
