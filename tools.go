@@ -29,11 +29,14 @@ type Tool struct {
 	// Parameters is a JSON Schema of type object; nil means no parameters.
 	// Arguments are checked against it. The model gets it in a form that every
 	// provider accepts, with bounds and formats moved into the descriptions. A
-	// schema that has no such form, one that contains itself for example, is an
-	// error. The model is asked to give objects with arbitrary names, and values
-	// of any type, as JSON text in a string; Run gets them parsed. An optional
+	// schema that has no such form is an error. The model is asked to give objects
+	// with arbitrary names, values of any type, and what contains itself below the
+	// third level, as JSON text in a string; Run gets them parsed. An optional
 	// property that a model gives as null is left out.
 	Parameters json.RawMessage
+	// Unchecked says that the tool checks its arguments itself, as one of a server
+	// does: Run gets any JSON object.
+	Unchecked bool
 
 	// Run executes the tool. args is a JSON object that satisfies Parameters. An
 	// error, or a panic, becomes the call's result for the model to read. ctx
@@ -149,7 +152,9 @@ type ToolFunc func(ctx context.Context, rt Runtime, args map[string]any) (string
 // schema is derived from In: fields are named by their json tags, described by
 // their jsonschema tags, and required unless tagged omitempty or omitzero.
 // Arguments are validated before fn is called. The model gives a []byte as
-// base64, and a map, an any or a [json.RawMessage] as JSON text.
+// base64, and a map, an any or a [json.RawMessage] as JSON text. A type T with a
+// method Enum() []T has only the values that the method returns. Structs may
+// contain themselves.
 //
 // Out says what the model gets: a string as it is, a [ToolResult] or a pointer
 // to one with all that it holds, and any other value as JSON text, with the
@@ -279,7 +284,11 @@ func (t Tool) checked() (Tool, error) {
 	if len(t.Parameters) == 0 || bytes.Equal(t.Parameters, []byte("null")) {
 		t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	schema, err := toolschema.Parse(t.Parameters)
+	parse := toolschema.Parse
+	if t.Unchecked {
+		parse = toolschema.ParseUnchecked
+	}
+	schema, err := parse(t.Parameters)
 	if err != nil {
 		return Tool{}, fmt.Errorf("tool %s: %w", t.Name, err)
 	}
