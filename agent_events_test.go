@@ -107,7 +107,7 @@ func TestTheLoopOverEventsMayUseTheAgent(t *testing.T) {
 		require.NotEmpty(t, agent.History().Messages())
 		_, err = agent.RunUntilStop(t.Context(), "again")
 		require.ErrorIs(t, err, pygent.ErrAgentBusy)
-		if all, _ := agent.Tasks().Tasks(t.Context()); len(all) > 0 {
+		if all, _ := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{}); len(all) > 0 {
 			waitTask(t, agent.Tasks(), all[0].ID) // its events are queued meanwhile
 		}
 		refused = agent.Close()
@@ -322,7 +322,7 @@ func TestHandlersMayCallTheAgent(t *testing.T) {
 		agent.RefreshSystemMessage()
 		_, err = agent.RunUntilStop(t.Context(), "again")
 		require.ErrorIs(t, err, pygent.ErrAgentBusy)
-		_, err = agent.Tasks().Tasks(t.Context())
+		_, err = agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
 		require.NoError(t, err)
 	}))
 	_, err := agent.RunUntilStop(t.Context(), "go")

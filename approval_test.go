@@ -247,7 +247,7 @@ func TestStepStandsStillWhileATaskAsks(t *testing.T) {
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(5*time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
-		tasks, err := agent.Tasks().Tasks(t.Context())
+		tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
 		require.NoError(t, err)
 		require.NotEqual(t, pygent.TaskFailed, tasks[0].State)
 	})

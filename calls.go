@@ -92,7 +92,7 @@ func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note stri
 	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
 		return err
 	}
-	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result, Messages: r.agent.spoken()})
+	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result, Messages: r.agent.history.spoken()})
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 // runtime any more. It ignores such errors of a task, which has a runtime of
 // its own.
 func (r *run) noteBroken(err error) {
-	var ofTask *errorOfTask
+	var ofTask *TaskError
 	if errors.Is(err, ErrRuntimeStart) && !errors.As(err, &ofTask) {
 		var tool *ToolError
 		if errors.As(err, &tool) {

@@ -302,24 +302,15 @@ func (a *Agent) eventsHandled(ctx context.Context) {
 
 // hear appends a message in the user's role, and emits its event.
 func (r *run) hear(msg Message, source Source) error {
-	if err := r.record(msg); err != nil {
+	if err := r.keep(HistoryEntry{Message: msg, Source: source}); err != nil {
 		return err
 	}
-	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, Messages: r.agent.spoken()}
+	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, Messages: r.agent.history.spoken()}
 	if source == SourceUser && len(msg.Parts) > 0 {
 		e.Message = &msg
 	}
 	r.emit(e)
 	return nil
-}
-
-// spoken returns how many messages the history has besides the system message.
-func (a *Agent) spoken() int {
-	msgs := a.history.view()
-	if len(msgs) > 0 && msgs[0].Role == RoleSystem {
-		return len(msgs) - 1
-	}
-	return len(msgs)
 }
 
 // emit reports an event of the run and waits until every listener has handled

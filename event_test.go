@@ -22,9 +22,9 @@ import (
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
 	Location{}, ToolInfo{},
-	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, Job{}, JobOutput{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{},
-	Result{}, RetryInfo{}, HostUse{}, RuntimeEvent{}, RuntimeInfo{}, Limits{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
+	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, HistoryInfo{}, HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, TaskRuntime{}, TaskSpec{}, TaskStatus{}, ToolCall{}, ToolResult{},
 	ToolSpec{}, TurnEnd{}, Usage{},
+	CollectedFile{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{}, TaskStatus{},
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -47,7 +47,7 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 						v.Message.Role = cmp.Or(v.Message.Role, RoleUser)
 					}
 				case *TaskSpec:
-					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Runtime: v.Runtime,
+					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
 						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}
 				}
 				checkJSON(t, value)

@@ -38,7 +38,7 @@ func ExampleTaskManager() {
 		log.Fatal(err)
 	}
 	fmt.Println(status, "-", status.Summary())
-	if err := tasks.CollectFile(ctx, rt, id, "sorted", ""); err != nil {
+	if _, err := tasks.CollectFile(ctx, rt, id, "sorted", ""); err != nil {
 		log.Fatal(err)
 	}
 	sorted, err := rt.ReadFile(ctx, "sorted")

@@ -51,8 +51,8 @@ type History struct {
 	store   *storeLink // nil for a history in memory; guarded by writing
 
 	mu       sync.Mutex     // guards the fields below
-	entries  []HistoryEntry // views share the array: its elements never change
-	messages int            // how many of the entries are messages
+	entries  []HistoryEntry // views share the arrays: their elements never change
+	messages []Message      // those of the entries
 	legal    conversation
 	size     int // of the messages, in bytes of JSON
 	repairs  []string
@@ -89,6 +89,10 @@ func NewHistory(msgs ...Message) *History {
 // as path + ".damaged-" and the time, unless it was only cut off in its last
 // message. A file that holds something else is never changed: the error is
 // [ErrNotHistory].
+//
+// What is known about the messages besides, such as how a run ended, is kept in a
+// file of its own, path + ".meta", so that other programs can send what is in the
+// file. That file may be lost without harm.
 //
 // While the history is open, locks on the file, under all its names, and on
 // path + ".lock" keep others out: they get [ErrHistoryInUse]. Systems without
@@ -231,7 +235,7 @@ func (h *History) record(entries ...HistoryEntry) {
 		if e.isMark() {
 			continue
 		}
-		h.messages++
+		h.messages = append(h.messages, e.Message)
 		if e.Message.enc != nil {
 			h.size += len(e.Message.enc.json)
 		}
@@ -259,8 +263,12 @@ func (h *History) Entries() []HistoryEntry {
 	return entries
 }
 
-// view returns the messages for code that only reads.
-func (h *History) view() []Message { return messagesOf(h.shared()) }
+// view is Messages without the copy, for code that only reads.
+func (h *History) view() []Message {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clip(h.messages)
+}
 
 // shared returns the entries for code that only reads.
 func (h *History) shared() []HistoryEntry {
@@ -366,7 +374,14 @@ func (h *History) setSystem(ctx context.Context, text string) error {
 func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.messages
+	return len(h.messages)
+}
+
+// spoken is Len without the system message.
+func (h *History) spoken() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.messages) - present(systemOf(h.entries))
 }
 
 // Repairs describes what opening the history repaired, what was lost, and what

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/journal"
 	"github.com/x/pygent/internal/jsonobj"
 )
 
@@ -57,8 +57,21 @@ type HistoryEntry struct {
 	Seq     int64     `json:"seq"`
 	Time    time.Time `json:"time,omitzero"` // when a run added it; zero if that is not known
 	Message Message   `json:"message,omitzero"`
+	Source  Source    `json:"source,omitempty"` // who wrote a message in the user's role; empty if that is not known
 
-	Turn *TurnEnd `json:"turn,omitempty"` // the mark of the end of a run
+	Turn *TurnEnd     `json:"turn,omitempty"` // the mark of the end of a run
+	Info *HistoryInfo `json:"info,omitempty"` // the mark of a call of SetInfo
+}
+
+// HistoryInfo describes a history for people who choose one from a list.
+type HistoryInfo struct {
+	Title string `json:"title,omitempty"`
+	Dir   string `json:"dir,omitempty"` // the directory that the conversation is about
+
+	// The times of the first and of the last entry whose time is known. SetInfo
+	// ignores them.
+	Created time.Time `json:"created,omitzero"`
+	Updated time.Time `json:"updated,omitzero"`
 }
 
 // TurnEnd says how a run of an agent ended. Its duration is in seconds in JSON.
@@ -164,7 +177,7 @@ func (h *History) replaceSystem(system HistoryEntry) {
 		shown = 1
 	}
 	h.entries = withSystem(h.entries, system)
-	h.messages += present(system.Message) - present(old)
+	h.messages = messagesOf(h.entries)
 	var head []Message
 	if system.Message.Role != "" && !saysNothing(system.Message) {
 		head = []Message{system.Message}
@@ -172,8 +185,33 @@ func (h *History) replaceSystem(system HistoryEntry) {
 	h.legal.messages = slices.Concat(head, h.legal.messages[shown:])
 }
 
+// Info describes the history: what was last given to SetInfo, and the times.
+func (h *History) Info() HistoryInfo {
+	var info HistoryInfo
+	var created, updated time.Time
+	for _, e := range h.shared() {
+		if e.Info != nil {
+			info = *e.Info
+		}
+		if !e.Time.IsZero() {
+			created, updated = cmp.Or(created, e.Time), e.Time
+		}
+	}
+	info.Created, info.Updated = created, updated
+	return info
+}
+
+// SetInfo sets the title and the directory of the history, also during a run. It
+// fails as Append does.
+func (h *History) SetInfo(info HistoryInfo) error {
+	info.Created, info.Updated = time.Time{}, time.Time{}
+	return h.appendReserved(context.Background(), HistoryEntry{Info: &info})
+}
+
 // isMark reports whether the entry is a mark between messages.
-func (e *HistoryEntry) isMark() bool { return e.Message.Role == "" && e.Turn != nil }
+func (e *HistoryEntry) isMark() bool {
+	return e.Message.Role == "" && (e.Turn != nil || e.Info != nil)
+}
 
 // clone returns a copy that shares nothing that can change.
 func (e HistoryEntry) clone() HistoryEntry {
@@ -181,6 +219,10 @@ func (e HistoryEntry) clone() HistoryEntry {
 	if e.Turn != nil {
 		turn := *e.Turn
 		e.Turn = &turn
+	}
+	if e.Info != nil {
+		info := *e.Info
+		e.Info = &info
 	}
 	return e
 }
@@ -356,60 +398,3 @@ func callStore[T any](ctx context.Context, l *storeLink, f func(ctx context.Cont
 }
 
 var errStoreSlow = fmt.Errorf("the store did not answer within %s", storeWithin)
-
-// historyFile is the store of [OpenHistory]. It keeps the messages in a file that
-// other programs read as well.
-type historyFile struct {
-	file    *journal.Record[Message]
-	found   []Message             // what the file had when it was opened
-	entries func() []HistoryEntry // all entries of the history
-	given   int                   // how many of them the journal was given
-	all     func() []Message      // returns the messages among those
-}
-
-func openHistoryFile(disk journal.Disk, path string, h *History) (*historyFile, error) {
-	tell := func(note string) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.repairs = append(h.repairs, note)
-	}
-	file, found, err := journal.OpenRecord(disk, path, historyFormat, tell)
-	if err != nil {
-		return nil, err
-	}
-	f := &historyFile{file: file, found: found, entries: h.shared}
-	f.all = func() []Message { return messagesOf(f.entries()[:f.given]) }
-	return f, nil
-}
-
-// Load returns what the file had when it was opened. Later, when a write has
-// failed, it first writes what the journal has kept of it.
-func (f *historyFile) Load(context.Context) ([]HistoryEntry, error) {
-	if f.given > 0 {
-		return f.entries()[:f.given], f.file.Append(nil, f.all)
-	}
-	entries := make([]HistoryEntry, len(f.found))
-	for i, m := range f.found {
-		entries[i].Message = m
-	}
-	f.given, f.found = len(entries), nil
-	return entries, nil
-}
-
-func (f *historyFile) Append(_ context.Context, entries ...HistoryEntry) error {
-	f.given += len(entries) // also if the journal cannot write them, since it keeps them
-	return f.file.Append(messagesOf(entries), f.all)
-}
-
-func (f *historyFile) SetSystem(_ context.Context, system HistoryEntry) error {
-	old := f.entries()[:f.given]
-	if err := f.file.Replace(messagesOf(withSystem(old, system))); err != nil {
-		return err
-	}
-	f.given += present(system.Message) - present(systemOf(old))
-	return nil
-}
-
-func (f *historyFile) sync() error { return f.file.Sync(f.all) }
-
-func (f *historyFile) close() error { return f.file.Close(f.all) }

@@ -3,14 +3,11 @@ package pygent
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"unicode/utf8"
 
-	"github.com/x/pygent/internal/journal"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/openai"
 )
@@ -330,69 +327,4 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 		c.Arguments = string(args)
 	}
 	return nil
-}
-
-// encodeForHistory returns a copy of m with its JSON, if that JSON reads back as
-// a message.
-func encodeForHistory(m Message) (Message, error) {
-	if m.Role == "" {
-		return m, errors.New("no role")
-	}
-	for _, name := range []string{"role", "content", "name", "tool_calls", "tool_call_id"} {
-		if _, ok := m.Extra[name]; ok {
-			return m, fmt.Errorf("extra field %q has a field of its own", name)
-		}
-	}
-	for _, call := range m.ToolCalls {
-		for _, name := range []string{"id", "type", "function"} {
-			if _, ok := call.Extra[name]; ok {
-				return m, fmt.Errorf("tool call: extra field %q has a field of its own", name)
-			}
-		}
-	}
-	return m.clone().encoded()
-}
-
-// historyFormat tells the journal how to read and write messages.
-var historyFormat = journal.Format[Message]{
-	Element: "message",
-	Whole:   "conversation",
-	Read:    readHistoryMessage,
-	Begins:  beginsMessage,
-	Doubt: func(msgs []Message) error {
-		if slices.ContainsFunc(msgs, hasKnownRole) {
-			return nil
-		}
-		return errors.New("no message in it has a known role")
-	},
-	Mend:  mend,
-	Bytes: func(m Message) []byte { return m.enc.json },
-}
-
-// readHistoryMessage decodes a message of a history's file. After a damaged
-// part, where sure is false, the message must have a known role.
-func readHistoryMessage(value []byte, sure bool) (Message, error) {
-	var m Message
-	if err := json.Unmarshal(value, &m); err != nil {
-		return m, err
-	}
-	if !sure && !hasKnownRole(m) {
-		return m, fmt.Errorf("role %q is not known", m.Role)
-	}
-	return encodeForHistory(m)
-}
-
-func hasKnownRole(m Message) bool {
-	switch m.Role {
-	case RoleSystem, RoleUser, RoleAssistant, RoleTool, "developer", "function":
-		return true
-	}
-	return false
-}
-
-// beginsMessage reports whether text can be the first bytes of a message.
-func beginsMessage(text []byte) bool {
-	const begin = `{"role":`
-	head := strings.Join(strings.Fields(string(text[:min(len(text), 256)])), "")
-	return strings.HasPrefix(head, begin) || strings.HasPrefix(begin, head)
 }

@@ -87,8 +87,9 @@ type options struct {
 	id           string
 	manager      *TaskManager // closed by the caller who gave it
 	tasks        []TaskManagerOption
-	task         string // id of the task that the agent works on
-	depth        int    // of that task; 0 for an agent without one
+	task         string    // id of the task that the agent works on
+	depth        int       // of that task; 0 for an agent without one
+	rules        TaskRules // that it has to keep to
 	logger       *slog.Logger
 	in           io.Reader
 	out          io.Writer

@@ -221,7 +221,7 @@ func TestResumedDelegationFindsItsTask(t *testing.T) {
 	_, err = second.Resume(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, id, startedTask(second.History().Messages()))
-	all, err := m.Tasks(t.Context())
+	all, err := m.Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, 1, all[0].Runs)

@@ -110,7 +110,10 @@ func (f *treeFuzz) step(op, x, y byte) {
 	case 8:
 		f.delegate(ctx, name, other)
 	case 9:
-		_ = filesOf(f.child).Pack(ctx, name, func(r io.Reader) error { return filesOf(f.parent).CopyFrom(ctx, r, other) })
+		_ = filesOf(f.child).Pack(ctx, name, func(r io.Reader) error {
+			_, err := filesOf(f.parent).CopyFrom(ctx, r, other)
+			return err
+		})
 	case 10:
 		_ = tree.Remove(rt.root, name)
 	case 11:

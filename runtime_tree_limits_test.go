@@ -37,7 +37,7 @@ func TestHolesAreCopiedAsHoles(t *testing.T) {
 			messages, err := m.TaskHistory(t.Context(), id)
 			require.NoError(t, err)
 			require.Contains(t, messages[3].Content, "8589934592\nend")
-			require.NoError(t, m.CollectFile(t.Context(), rt, id, "d", "collected"))
+			require.NoError(t, errOf(m.CollectFile(t.Context(), rt, id, "d", "collected")))
 			require.Contains(t, bash(t, rt, "stat -c %s collected/sparse").Output, "8589934592")
 		})
 	}

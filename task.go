@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +55,8 @@ func (s TaskState) AtRest() bool { return s != TaskQueued && s != TaskRunning }
 type TaskStatus struct {
 	ID      string    `json:"id"`
 	Parent  string    `json:"parent,omitempty"` // the id of the agent that delegated it
+	Root    string    `json:"root,omitempty"`   // the id of the agent at the top, whose task or task's task it is
+	Call    string    `json:"call,omitempty"`   // the id of the tool call of the parent that delegated it
 	State   TaskState `json:"state"`
 	Reason  string    `json:"reason,omitempty"` // the state in words, if there is more to say
 	Prompt  string    `json:"prompt"`
@@ -74,6 +75,8 @@ type TaskStatus struct {
 	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
+
+	err error // of the run that failed
 }
 
 // String is the state in words, in one line: "running", "finished", "timeout
@@ -118,6 +121,46 @@ func (s TaskStatus) Elapsed(now time.Time) time.Duration {
 	return s.Ended.Sub(s.Started)
 }
 
+// TaskFilter chooses some of a manager's tasks. Fields that are set apply
+// together; the zero value chooses all tasks.
+type TaskFilter struct {
+	Parent string      `json:"parent,omitempty"` // those that the agent or task with this id delegated
+	Root   string      `json:"root,omitempty"`   // those below the agent with this id, at any depth
+	States []TaskState `json:"states,omitempty"` // those in one of these states
+	After  string      `json:"after,omitempty"`  // those younger than the task with this id, such as the last of the page before
+	Limit  int         `json:"limit,omitempty"`  // at most so many; 0 means all
+}
+
+// choose applies the filter to tasks that are in the order of their age.
+func (f TaskFilter) choose(all []TaskStatus) ([]TaskStatus, error) {
+	if f.Limit < 0 {
+		return nil, fmt.Errorf("the limit %d is negative", f.Limit)
+	}
+	if f.After != "" {
+		at := slices.IndexFunc(all, func(s TaskStatus) bool { return s.ID == f.After })
+		if at < 0 {
+			return nil, taskError(f.After, ErrUnknownTask)
+		}
+		all = all[at+1:]
+	}
+	all = slices.DeleteFunc(all, func(s TaskStatus) bool {
+		return f.Parent != "" && s.Parent != f.Parent || f.Root != "" && s.Root != f.Root ||
+			len(f.States) > 0 && !slices.Contains(f.States, s.State)
+	})
+	if f.Limit > 0 && len(all) > f.Limit {
+		all = all[:f.Limit]
+	}
+	return all, nil
+}
+
+// CollectedFile tells what [TaskManager.CollectFile] copied.
+type CollectedFile struct {
+	Path  string    `json:"path"`           // where the copy is in the runtime that got it
+	Bytes int64     `json:"bytes"`          // how much data was copied, without the holes of sparse files
+	AsOf  time.Time `json:"as_of"`          // whose state the copy shows; later changes are not in it
+	Live  bool      `json:"live,omitempty"` // the task was at work, so the files may have changed meanwhile
+}
+
 // errTaskTimeout is the cause of the end of a task's context at its time limit.
 var errTaskTimeout = errors.New("the task took too long")
 
@@ -145,7 +188,7 @@ func (s *TaskStatus) end(limits Limits, cause, err error) {
 	case result.Status == StatusTimeout:
 		s.State, s.Timeout, s.Reason = TaskTimedOut, limits.StepTimeout, result.Reason
 	case err != nil:
-		s.State, s.Reason = TaskFailed, err.Error()
+		s.fail(err)
 	default:
 		s.State, s.Reason = TaskFailed, cmp.Or(result.Reason, string(result.Status))
 	}
@@ -173,9 +216,12 @@ func (s *TaskStatus) cancel(reason string) {
 	s.State, s.Reason, s.Ended = TaskCancelled, reason, time.Now()
 }
 
+// fail sets the state of a task that an error ended.
+func (s *TaskStatus) fail(err error) { s.State, s.Reason, s.err = TaskFailed, err.Error(), err }
+
 // renew begins a further run: it clears what belongs to the one before.
 func (s *TaskStatus) renew(state TaskState) {
-	s.State, s.Reason, s.Timeout, s.Result = state, "", 0, nil
+	s.State, s.Reason, s.Timeout, s.Result, s.err = state, "", 0, nil, nil
 	s.Started, s.Ended = time.Time{}, time.Time{}
 }
 
@@ -196,106 +242,6 @@ func (s *TaskStatus) UnmarshalJSON(data []byte) error {
 		Timeout *jsonobj.Seconds `json:"timeout_seconds"`
 	}{(*plain)(s), (*jsonobj.Seconds)(&s.Timeout)}
 	return json.Unmarshal(data, &in)
-}
-
-// taskSpecVersion is the version of the JSON of a [TaskSpec]. A reader refuses
-// versions it does not know.
-const taskSpecVersion = 1
-
-// Limits of a task that sets none.
-const (
-	// DefaultTaskStepTimeout is how long a step of a task may take.
-	DefaultTaskStepTimeout = 5 * time.Minute
-	// DefaultTaskMaxTime is how long a task may take, its start included.
-	DefaultTaskMaxTime = 20 * time.Minute
-	// DefaultMaxTasks is how many tasks of a manager run at once.
-	DefaultMaxTasks = 3
-	// DefaultTaskDepth is how deep agents delegate: those that work on tasks do
-	// not.
-	DefaultTaskDepth = 1
-)
-
-// TaskSpec describes a task so that it can be carried out elsewhere: it is a
-// small JSON value without functions and secrets. What only this process has,
-// such as a Model, reaches the task through its profile.
-type TaskSpec struct {
-	Version int         `json:"version"`
-	ID      string      `json:"id"`
-	Parent  string      `json:"parent,omitempty"`  // the id of the agent that delegates
-	Profile string      `json:"profile,omitempty"` // see [RegisterTaskProfile]; empty means the manager's own
-	Prompt  string      `json:"prompt"`
-	Persona Persona     `json:"persona,omitzero"` // zero means the profile's
-	Model   string      `json:"model,omitempty"`  // a model's name; empty means the profile's
-	Depth   int         `json:"depth"`            // of the task's agent, at least 1
-	Files   string      `json:"files,omitempty"`  // "sha256:…" of the tar with the files to begin with
-	Runtime TaskRuntime `json:"runtime,omitzero"`
-	Limits  Limits      `json:"limits"`
-	Queue   bool        `json:"queue,omitempty"` // wait when there is no room, instead of failing
-}
-
-// TaskRuntime says in what kind of runtime a task is carried out.
-type TaskRuntime struct {
-	// Kind is "docker", "local", "custom" for a runtime that only the parent
-	// can make, or empty for the profile's.
-	Kind string `json:"kind,omitempty"`
-	// Container says how to make the container, as the parent's was made, or
-	// that there is none.
-	Container ContainerConfig `json:"container,omitzero"`
-	// Local says what commands may reach if there is no container.
-	Local LocalConfig `json:"local,omitzero"`
-	// MaxCopyBytes is the limit of that name; 0 is the default.
-	MaxCopyBytes int64 `json:"max_copy_bytes,omitempty"`
-}
-
-// options returns the options of a runtime for a task. The environment and the
-// task's profile affect them only if there is no parent; the workspace is the
-// task's own in any case.
-func (t TaskRuntime) options(env []string) []RuntimeOption {
-	hasParent := t.Kind != ""
-	opts := slices.Concat(t.Container.options(), t.Local.options(), given(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(env...)})
-	if hasParent {
-		opts = append(opts, runtimeEnvironmentIncluded{})
-	}
-	return append(opts, runtimeOption{"", func(o *runtimeOptions) {
-		o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
-		o.keepLeftovers = o.keepLeftovers || hasParent // the parent has removed leftovers, or must not
-	}})
-}
-
-// taskID is the form of an id, which becomes part of names and messages.
-var taskID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
-
-// check refuses a spec that no executor could carry out.
-func (s TaskSpec) check() error {
-	switch {
-	case s.Version != taskSpecVersion:
-		return fmt.Errorf("task spec: version %d is not known here, only %d", s.Version, taskSpecVersion)
-	case !taskID.MatchString(s.ID):
-		return fmt.Errorf("task spec: id %q: want 1 to 64 letters, digits, dots, dashes or underscores", s.ID)
-	case s.Prompt == "":
-		return errors.New("task spec: the prompt is empty")
-	case s.Depth < 1:
-		return fmt.Errorf("task spec: depth %d is below 1", s.Depth)
-	}
-	if err := s.Limits.check(); err != nil {
-		return fmt.Errorf("task spec: %w", err)
-	}
-	return nil
-}
-
-// UnmarshalJSON decodes a spec and refuses versions that this package does not
-// know, because it could not carry them out faithfully.
-func (s *TaskSpec) UnmarshalJSON(data []byte) error {
-	type plain TaskSpec // has no methods, and so no recursion
-	var p plain
-	if err := json.Unmarshal(data, &p); err != nil {
-		return fmt.Errorf("task spec: %w", err)
-	}
-	if err := TaskSpec(p).check(); err != nil {
-		return err
-	}
-	*s = TaskSpec(p)
-	return nil
 }
 
 // TaskOption adjusts one task.
@@ -320,6 +266,7 @@ type taskRequest struct {
 	model   string
 	profile string
 	limits  Limits
+	depth   int // how deep the task and those below it may delegate; 0 is the default
 	queue   bool
 }
 
@@ -392,6 +339,12 @@ func WithTaskProfileName(name string) TaskOption {
 // Without it that is an error.
 func WithTaskQueue() TaskOption { return func(o *taskOptions) { o.queue = true } }
 
+// WithTaskDepth is [MaxTaskDepth] for this task and those below it: it says how
+// deep agents delegate, counted from the agent at the top. A task of a task
+// cannot go deeper than its parent may. Default: as its parent, else
+// MaxTaskDepth.
+func WithTaskDepth(n int) TaskOption { return func(o *taskOptions) { o.depth = n } }
+
 // SendOption adjusts a message to a task.
 type SendOption func(*taskInput)
 
@@ -399,23 +352,67 @@ type SendOption func(*taskInput)
 // task has no effect, so a failed Send can be repeated safely.
 func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
 
-// taskError names the task in an error.
+// TaskError is an error of a task: why it ended other than as it should, from
+// [TaskStatus.Err], or why a method of its manager could not do something for
+// it. Find it with errors.As.
+type TaskError struct {
+	ID    string    // the task's id
+	State TaskState // how the task ended; empty for the error of a method
+	Err   error     // the cause
+}
+
+// Error names the task and the cause.
+func (e *TaskError) Error() string {
+	switch e.State {
+	case "":
+		return fmt.Sprintf("task %s: %v", e.ID, e.Err)
+	case TaskCancelled:
+		return fmt.Sprintf("task %s was cancelled: %v", e.ID, e.Err)
+	}
+	return fmt.Sprintf("task %s %s: %v", e.ID, strings.ReplaceAll(string(e.State), "_", " "), e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *TaskError) Unwrap() error { return e.Err }
+
+// taskError names the task in an error of a method.
 func taskError(id string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &errorOfTask{id: id, err: err}
+	return &TaskError{ID: id, Err: err}
 }
 
-// errorOfTask is an error inside a task or its runtime, as opposed to one of
-// the caller, whose own runtime may work.
-type errorOfTask struct {
-	id  string
-	err error
+// taskEnd is the cause of a task's end, with the task's own words for it.
+type taskEnd struct {
+	reason string
+	cause  error
 }
 
-// Error names the task.
-func (e *errorOfTask) Error() string { return fmt.Sprintf("task %s: %v", e.id, e.err) }
+// Error is the reason.
+func (e *taskEnd) Error() string { return e.reason }
 
 // Unwrap returns the cause.
-func (e *errorOfTask) Unwrap() error { return e.err }
+func (e *taskEnd) Unwrap() error { return e.cause }
+
+// Err is the error with which the task ended, a [*TaskError], or nil if the
+// task is at work, asks, or is finished. A cancelled task's error matches
+// [context.Canceled], and one that timed out [context.DeadlineExceeded]. A
+// failed one has the error of its run; of a status that was read from JSON,
+// only its text and its [*APIError] are left.
+func (s TaskStatus) Err() error {
+	cause := s.err
+	switch s.State {
+	case TaskCancelled:
+		cause = context.Canceled
+	case TaskTimedOut:
+		cause = context.DeadlineExceeded
+	case TaskFailed:
+		if cause == nil && s.Result != nil && s.Result.APIError != nil {
+			cause = s.Result.APIError
+		}
+	default:
+		return nil
+	}
+	return &TaskError{ID: s.ID, State: s.State, Err: &taskEnd{reason: cmp.Or(s.Reason, "no reason is known"), cause: cause}}
+}

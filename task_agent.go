@@ -1,7 +1,6 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -72,43 +71,6 @@ func taskProfile(name string) (TaskProfile, error) {
 	return nil, fmt.Errorf("no task profile %q; the profiles are: %s", name, strings.Join(names, ", "))
 }
 
-// taskPrivate is what a task needs but its spec must not hold.
-type taskPrivate struct {
-	files    string                                     // the reference to the task's first files; empty once they are unpacked
-	profiles []TaskProfile                              // for this task only
-	env      []string                                   // of the parent's commands
-	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
-}
-
-// TaskRuntimeMaker is implemented by custom runtimes whose agents delegate:
-// it makes another runtime of the same kind, with a workspace of its own. The
-// task owns it, and cleans it up. It must outlive ctx.
-type TaskRuntimeMaker interface {
-	NewTaskRuntime(ctx context.Context) (Runtime, error)
-}
-
-// taskRuntimeOf describes how to make runtimes of the parent's kind. It reads
-// only the parent's settings, because the parent may be gone when they are
-// used.
-func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
-	if parent == nil {
-		return TaskRuntime{}, taskPrivate{}
-	}
-	if maker, ok := RuntimeAs[TaskRuntimeMaker](parent); ok {
-		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: maker.NewTaskRuntime}
-	}
-	if ours, ok := RuntimeAs[*workspaceRuntime](parent); ok {
-		kind, env := ours.sibling()
-		return kind, taskPrivate{env: env}
-	}
-	return TaskRuntime{Kind: kindCustom}, taskPrivate{}
-}
-
-// kindCustom is the kind of a runtime that is not of this package.
-const kindCustom = "custom"
-
-var errNoTaskRuntime = errors.New("the parent's runtime cannot make another of its kind: implement TaskRuntimeMaker, or give the profile a runtime")
-
 // copyFiles copies files of the parent's workspace into the store.
 func (m *TaskManager) copyFiles(ctx context.Context, parent Runtime, paths []string) (ref string, err error) {
 	switch {
@@ -138,6 +100,30 @@ func filesOf(rt Runtime) treestore.Place {
 		}
 		return ""
 	})
+}
+
+// openAgent makes the agent of a task and copies in the task's first files. The
+// executor calls it when there is room.
+func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {
+	r := m.tasks.Record(spec.ID)
+	if r == nil {
+		return nil, ErrUnknownTask
+	}
+	m.mu.Lock()
+	private := r.Value.private
+	m.mu.Unlock()
+	agent, err := m.taskAgent(ctx, spec, r.Value.agent, private, gate)
+	if err != nil {
+		return nil, fmt.Errorf("make its agent: %w", err)
+	}
+	if err := m.files.Unpack(ctx, filesOf(agent.Runtime()), spec.Files); err != nil {
+		return nil, errors.Join(fmt.Errorf("copy files: %w", err), agent.Close())
+	}
+	m.releaseFiles(r)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.Value.worker = agent
+	return agent, nil
 }
 
 // taskAgent makes the agent that carries out spec. A profile that panics, or
@@ -183,7 +169,7 @@ func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSp
 // workingOn returns the option that makes an agent work on a task.
 func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 	return option(func(o *options) {
-		o.id, o.task, o.depth, o.manager = spec.ID, spec.ID, spec.Depth, m
+		o.id, o.task, o.depth, o.rules, o.manager = spec.ID, spec.ID, spec.Depth, spec.Rules, m
 		if o.approve == nil {
 			o.approve, o.approveAll = gate, o.approveAll || m.opts.approve != nil
 		}
@@ -367,8 +353,7 @@ func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
 	if m == nil {
 		return nil, nil
 	}
-	all, err := tasksOf(ctx, m, a, "")
-	return slices.DeleteFunc(all, func(s TaskStatus) bool { return s.State.AtRest() }), err
+	return m.Tasks(ctx, TaskFilter{Parent: a.id, States: []TaskState{TaskQueued, TaskRunning}})
 }
 
 // made returns the manager, or nil if it was not needed yet.
@@ -439,5 +424,5 @@ func (o *taskManagerOptions) logger() *slog.Logger {
 	if o.owner != nil {
 		return o.owner.log
 	}
-	return cmp.Or(applyOptions(o.agent).logger, slog.New(slog.DiscardHandler))
+	return o.log
 }

@@ -27,7 +27,7 @@ func spender() pygenttest.Reply {
 // byPrompt returns an agent's tasks by their prompts, once they are at rest.
 func byPrompt(t *testing.T, agent *pygent.Agent) map[string]pygent.TaskStatus {
 	t.Helper()
-	all, err := agent.Tasks().Tasks(t.Context())
+	all, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)
 	found := map[string]pygent.TaskStatus{}
 	for _, s := range all {

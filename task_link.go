@@ -25,6 +25,7 @@ type taskRecord = ledger.Record[*taskLinks]
 type taskLinks struct {
 	request taskRequest
 	agent   *Agent      // the agent that delegated it; nil for none
+	call    string      // the id of its call
 	depth   int         // of the task's own agent
 	budget  *taskBudget // of the run that delegated it; nil outside of a run
 
@@ -42,7 +43,7 @@ func (m *TaskManager) newRecord(prompt string, o taskOptions) *taskRecord {
 	links := &taskLinks{request: o.taskRequest, agent: m.opts.owner, depth: 1}
 	links.request.prompt = prompt
 	if o.call != nil {
-		links.agent, links.budget = o.call.agent, o.call.budget
+		links.agent, links.budget, links.call = o.call.agent, o.call.budget, o.call.id()
 	}
 	if links.agent == nil {
 		return ledger.NewRecord(o.id, nil, links)
@@ -84,7 +85,7 @@ func (q taskRequest) differs(other taskRequest) string {
 	case q.prompt != other.prompt:
 		return "another prompt"
 	case !reflect.DeepEqual(q, other):
-		return "other files, limits, persona, model, profile or queue"
+		return "other files, limits, depth, persona, model, profile or queue"
 	}
 	return ""
 }

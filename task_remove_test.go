@@ -43,7 +43,7 @@ func TestRemoveWhileFilesAreCollected(t *testing.T) {
 			startTask(t, m, "go", rt, pygent.WithTaskID("mine"))
 			waitTask(t, m, "mine")
 			collected := make(chan error)
-			go func() { collected <- m.CollectFile(t.Context(), localRuntime(t), "mine", "f", "") }()
+			go func() { collected <- errOf(m.CollectFile(t.Context(), localRuntime(t), "mine", "f", "")) }()
 			<-rt.reading
 			require.NoError(t, end.call(m))
 			require.ErrorIs(t, <-collected, end.want)
@@ -74,7 +74,7 @@ func TestFilesOfATaskThatNeverBegan(t *testing.T) {
 	m := newTasks(t, pygenttest.NewScriptedModel(stop))
 	status := waitTask(t, m, startTask(t, m, "go", nowhere{}))
 	require.Equal(t, pygent.TaskFailed, status.State)
-	err := m.CollectFile(t.Context(), localRuntime(t), status.ID, "f", "")
+	_, err := m.CollectFile(t.Context(), localRuntime(t), status.ID, "f", "")
 	require.ErrorContains(t, err, "it has no workspace: it ended before it had one")
 }
 
@@ -89,5 +89,5 @@ func TestWithdrawnQuestionKeepsNoContainer(t *testing.T) {
 	require.NoError(t, m.Cancel(t.Context(), id))
 	after, _ := oursOn(t, engine)
 	require.Len(t, after, len(before))
-	require.NoError(t, m.CollectFile(t.Context(), parent, id, "f", ""))
+	require.NoError(t, errOf(m.CollectFile(t.Context(), parent, id, "f", "")))
 }

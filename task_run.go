@@ -26,9 +26,9 @@ type taskExecutor interface {
 	// start runs a task, or queues it. It has no effect on a task whose id and
 	// prompt are known.
 	start(ctx context.Context, spec TaskSpec) error
-	// status and list return the status of one task, and of all.
+	// status and list return the status of one task, and of all that are chosen.
 	status(ctx context.Context, id string) (TaskStatus, error)
-	list(ctx context.Context) ([]TaskStatus, error)
+	list(ctx context.Context, filter TaskFilter) ([]TaskStatus, error)
 	// events returns the task's events with numbers above after, as they come,
 	// until the task rests and there are no more. Old events may be missing, text
 	// deltas first; gaps in the numbers show that.
@@ -38,8 +38,8 @@ type taskExecutor interface {
 	// history is the conversation of the task's agent.
 	history(ctx context.Context, id string) ([]Message, error)
 	// export writes a file or directory of the task's workspace as an archive of
-	// package tree.
-	export(ctx context.Context, id, path string, w io.Writer) error
+	// package tree. It says as of when, and whether the task was at work then.
+	export(ctx context.Context, id, path string, w io.Writer) (asOf time.Time, live bool, err error)
 	// remove forgets a task at rest and removes its workspace.
 	remove(ctx context.Context, id string) error
 	// close cancels all tasks, waits for them, and cleans up after them. The
@@ -108,7 +108,7 @@ func (x *localExecutor) status(ctx context.Context, id string) (TaskStatus, erro
 	return t.snapshot(), nil
 }
 
-func (x *localExecutor) list(ctx context.Context) ([]TaskStatus, error) {
+func (x *localExecutor) list(ctx context.Context, filter TaskFilter) ([]TaskStatus, error) {
 	if err := alive(ctx); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (x *localExecutor) list(ctx context.Context) ([]TaskStatus, error) {
 	slices.SortFunc(all, func(a, b TaskStatus) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
-	return all, nil
+	return filter.choose(all)
 }
 
 func (x *localExecutor) events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
@@ -172,23 +172,26 @@ func (x *localExecutor) history(ctx context.Context, id string) ([]Message, erro
 	return nil, nil
 }
 
-func (x *localExecutor) export(ctx context.Context, id, path string, w io.Writer) error {
+func (x *localExecutor) export(ctx context.Context, id, path string, w io.Writer) (asOf time.Time, live bool, err error) {
 	t, err := x.task(ctx, id)
 	if err != nil {
-		return err
+		return asOf, false, err
 	}
 	agent := t.worker()
 	if agent == nil {
-		return t.noWorkspace()
+		return asOf, false, t.noWorkspace()
 	}
+	before := t.snapshot()
+	asOf = time.Now()
 	err = filesOf(agent.Runtime()).CopyTo(ctx, w, path)
 	if errors.Is(err, ErrRuntimeClosed) {
 		if _, gone := x.task(ctx, id); gone != nil {
-			return fmt.Errorf("%w any more: it was removed meanwhile", gone)
+			return asOf, false, fmt.Errorf("%w any more: it was removed meanwhile", gone)
 		}
-		return ErrTaskManagerClosed
+		return asOf, false, ErrTaskManagerClosed
 	}
-	return err
+	after := t.snapshot()
+	return asOf, !before.State.AtRest() || !after.State.AtRest() || before.Runs != after.Runs, err
 }
 
 func (x *localExecutor) remove(ctx context.Context, id string) error {
@@ -236,6 +239,8 @@ func newLocalTask(spec TaskSpec, host taskHost) *localTask {
 	return &localTask{spec: spec, host: host, log: eventlog.New(maxTaskEvents, numbered, worthOf), status: TaskStatus{
 		ID:      spec.ID,
 		Parent:  spec.Parent,
+		Root:    spec.Rules.Root,
+		Call:    spec.Call,
 		Prompt:  spec.Prompt,
 		Persona: spec.Persona,
 		Depth:   spec.Depth,
@@ -333,7 +338,7 @@ func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended 
 
 // Refuse implements [crew.Task].
 func (t *localTask) Refuse(err error) {
-	t.finish(t.snapshot(), nil, func(s *TaskStatus) { s.State, s.Reason = TaskFailed, err.Error() })
+	t.finish(t.snapshot(), nil, func(s *TaskStatus) { s.fail(err) })
 }
 
 // finish records the outcome of a run.

@@ -88,7 +88,7 @@ func TestOneIDIsOneRequest(t *testing.T) {
 			require.ErrorContains(t, err, name)
 		})
 	}
-	all, err := m.Tasks(t.Context())
+	all, err := m.Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 }
@@ -199,8 +199,8 @@ func TestWhatIsMissingIsAnErrorAndNoPanic(t *testing.T) {
 	rt := localRuntime(t)
 	id := startTask(t, m, "go", rt, nil, pygent.WithTaskID("mine"), pygent.WithTaskProfile(nil), pygent.WithTaskFiles())
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
-	require.ErrorContains(t, m.CollectFile(t.Context(), nil, id, "f", ""), "no runtime")
-	require.ErrorContains(t, m.CollectFile(t.Context(), rt, id, "", ""), "the path is empty")
+	require.ErrorContains(t, errOf(m.CollectFile(t.Context(), nil, id, "f", "")), "no runtime")
+	require.ErrorContains(t, errOf(m.CollectFile(t.Context(), rt, id, "", "")), "the path is empty")
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -210,7 +210,7 @@ func TestWhatIsMissingIsAnErrorAndNoPanic(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		_, err = m.Status(ctx, id)
 		require.ErrorContains(t, err, want)
-		_, err = m.Tasks(ctx)
+		_, err = m.Tasks(ctx, pygent.TaskFilter{})
 		require.ErrorContains(t, err, want)
 		_, err = m.Wait(ctx, id)
 		require.ErrorContains(t, err, want)
@@ -218,7 +218,7 @@ func TestWhatIsMissingIsAnErrorAndNoPanic(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, m.Send(ctx, id, "more"), want)
 		require.ErrorContains(t, m.Cancel(ctx, id), want)
-		require.ErrorContains(t, m.CollectFile(ctx, rt, id, "f", ""), want)
+		require.ErrorContains(t, errOf(m.CollectFile(ctx, rt, id, "f", "")), want)
 		require.ErrorContains(t, m.Remove(ctx, id), want)
 	}
 	startTask(t, m, "go", rt, pygent.WithTaskID("mine"))

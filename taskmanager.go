@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/crew"
@@ -110,12 +111,12 @@ func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runti
 }
 
 func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runtime, o taskOptions) error {
-	if err := cmp.Or(o.err, alive(ctx)); err != nil {
+	if err := cmp.Or(o.err, checkLimit("option WithTaskDepth", o.depth), alive(ctx)); err != nil {
 		return err
 	}
 	r := m.newRecord(prompt, o)
-	if r.Value.depth > m.opts.depth {
-		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, r.Value.depth, m.opts.depth)
+	if most := m.deepest(r); r.Value.depth > most {
+		return fmt.Errorf("%w (depth %d, and the deepest is %d)", ErrTaskDepth, r.Value.depth, most)
 	}
 	spec := m.spec(r)
 	if err := spec.check(); err != nil {
@@ -135,53 +136,6 @@ func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runti
 	return err
 }
 
-// launch completes the spec of a task and hands it to the executor.
-func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, parent Runtime, o taskOptions) (err error) {
-	if _, err := taskProfile(spec.Profile); err != nil {
-		return err
-	}
-	if err := r.Value.budget.Check(); err != nil {
-		return err
-	}
-	var turn int
-	if spec.Persona, turn, err = m.persona(r.Value.request); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			m.giveBack(turn)
-		}
-	}()
-	kind, private := taskRuntimeOf(parent)
-	spec.Runtime = kind
-	if spec.Files, err = m.copyFiles(ctx, parent, o.files); err != nil {
-		return fmt.Errorf("copy files: %w", err)
-	}
-	private.files, private.profiles = spec.Files, o.private
-	m.mu.Lock()
-	r.Value.private = private
-	m.mu.Unlock()
-	return m.exec.start(ctx, spec)
-}
-
-// spec returns the JSON form of a task, without persona, runtime and files.
-func (m *TaskManager) spec(r *taskRecord) TaskSpec {
-	return TaskSpec{
-		Version: taskSpecVersion,
-		ID:      r.ID,
-		Parent:  r.Value.request.parent,
-		Profile: r.Value.request.profile,
-		Prompt:  r.Value.request.prompt,
-		Model:   r.Value.request.model,
-		Depth:   r.Value.depth,
-		Queue:   r.Value.request.queue,
-		Limits: r.Value.request.limits.or(m.opts.limits).or(Limits{
-			StepTimeout: DefaultTaskStepTimeout,
-			MaxTime:     DefaultTaskMaxTime,
-		}),
-	}
-}
-
 // Personas returns the personas that can work on tasks.
 func (m *TaskManager) Personas() []Persona { return slices.Clone(m.opts.personas) }
 
@@ -192,9 +146,13 @@ func (m *TaskManager) Status(ctx context.Context, id string) (TaskStatus, error)
 	return status, taskError(id, err)
 }
 
-// Tasks returns the status of all tasks, the oldest first.
-func (m *TaskManager) Tasks(ctx context.Context) ([]TaskStatus, error) {
-	return m.exec.list(ctx)
+// Tasks returns the status of the tasks that filter chooses, the oldest first.
+func (m *TaskManager) Tasks(ctx context.Context, filter TaskFilter) ([]TaskStatus, error) {
+	all, err := m.exec.list(ctx, filter)
+	if err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	return all, nil
 }
 
 // Wait returns the status of a task once it rests and its events have been
@@ -225,6 +183,59 @@ func (m *TaskManager) Wait(ctx context.Context, id string) (TaskStatus, error) {
 	return status, taskError(id, err)
 }
 
+// WaitAny waits until one of the tasks rests, and returns its status as Wait
+// does. If several rest already, it is the one that has rested longest. To
+// handle tasks as they end, leave out those that were returned before.
+func (m *TaskManager) WaitAny(ctx context.Context, ids ...string) (TaskStatus, error) {
+	if len(ids) == 0 {
+		return TaskStatus{}, errors.New("wait for a task: none is named")
+	}
+	rested, err := m.firstAtRest(ctx, ids)
+	switch {
+	case err != nil:
+		return TaskStatus{}, err
+	case rested != "":
+		return m.Wait(ctx, rested)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	type outcome struct {
+		status TaskStatus
+		err    error
+	}
+	first := make(chan outcome, len(ids))
+	for _, id := range ids {
+		wg.Go(func() {
+			status, err := m.Wait(ctx, id)
+			first <- outcome{status, err}
+		})
+	}
+	got := <-first
+	return got.status, got.err
+}
+
+// firstAtRest returns the id of the task that has rested longest, or "" if all
+// are at work. It refuses tasks for which the caller cannot wait.
+func (m *TaskManager) firstAtRest(ctx context.Context, ids []string) (first string, err error) {
+	var since time.Time
+	for _, id := range ids {
+		s, err := m.exec.status(ctx, id)
+		switch {
+		case err != nil:
+			return "", taskError(id, err)
+		case s.State.AtRest():
+			if first == "" || s.Ended.Before(since) {
+				first, since = id, s.Ended
+			}
+		case first == "" && m.waitsForItself(ctx, id):
+			return "", taskError(id, ErrInCallback)
+		}
+	}
+	return first, nil
+}
+
 // Cancel asks a task to end; Wait tells when it has. The tasks that it
 // delegated are asked as well. A task at rest keeps its state, unless it waits
 // for the user, which it then no longer does.
@@ -233,7 +244,9 @@ func (m *TaskManager) Cancel(ctx context.Context, id string) error {
 }
 
 func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
-	return taskError(id, m.exec.send(ctx, id, taskInput{ID: newID(), Kind: inputCancel, Text: reason}))
+	err := m.exec.send(ctx, id, taskInput{ID: newID(), Kind: inputCancel, Text: reason})
+	m.follow(id) // a withdrawn question is an event of a task at rest
+	return taskError(id, err)
 }
 
 // logger implements [taskHost].
@@ -258,14 +271,13 @@ func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...Send
 // CollectFile copies a file or directory of a task's workspace into rt, to dest
 // or, if dest is empty, to the same path. The task may be at work. If the task
 // is removed meanwhile, the error matches [ErrUnknownTask].
-func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, dest string) error {
-	_, err := m.collect(ctx, rt, id, path, dest)
-	return taskError(id, err)
+func (m *TaskManager) CollectFile(ctx context.Context, rt Runtime, id, path, dest string) (CollectedFile, error) {
+	c, err := m.collect(ctx, rt, id, path, dest)
+	return c, taskError(id, err)
 }
 
-// collect copies files as CollectFile does, and returns where they went.
-func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest string) (string, error) {
-	err := alive(ctx)
+func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest string) (c CollectedFile, err error) {
+	err = alive(ctx)
 	switch {
 	case err != nil:
 	case rt == nil:
@@ -274,10 +286,17 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 		dest, err = filesOf(rt).SamePath(ctx, path)
 	}
 	if err != nil {
-		return "", err
+		return c, err
 	}
-	err = filesOf(rt).Receive(ctx, func(w io.Writer) error { return m.exec.export(ctx, id, path, w) }, dest)
-	return dest, err
+	n, err := filesOf(rt).Receive(ctx, func(w io.Writer) (err error) {
+		c.AsOf, c.Live, err = m.exec.export(ctx, id, path, w)
+		return err
+	}, dest)
+	if err != nil {
+		return CollectedFile{}, err
+	}
+	c.Path, c.Bytes = dest, n
+	return c, nil
 }
 
 // TaskHistory returns the conversation of a task's agent. It is empty before
@@ -322,30 +341,6 @@ func (m *TaskManager) close() error {
 	return errors.Join(err, m.files.Close())
 }
 
-// openAgent makes the agent of a task and copies in the task's first files. The
-// executor calls it when there is room.
-func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {
-	r := m.tasks.Record(spec.ID)
-	if r == nil {
-		return nil, ErrUnknownTask
-	}
-	m.mu.Lock()
-	private := r.Value.private
-	m.mu.Unlock()
-	agent, err := m.taskAgent(ctx, spec, r.Value.agent, private, gate)
-	if err != nil {
-		return nil, fmt.Errorf("make its agent: %w", err)
-	}
-	if err := m.files.Unpack(ctx, filesOf(agent.Runtime()), spec.Files); err != nil {
-		return nil, errors.Join(fmt.Errorf("copy files: %w", err), agent.Close())
-	}
-	m.releaseFiles(r)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r.Value.worker = agent
-	return agent, nil
-}
-
 // newID returns a new id, short enough for a model to repeat it.
 func newID() string {
 	var b [5]byte
@@ -380,7 +375,8 @@ type taskManagerOptions struct {
 	agent    []Option
 	approve  ApprovalFunc
 	onEvent  func(Event)
-	owner    *Agent // the agent that made the manager itself, and owns the tasks
+	log      *slog.Logger // of the agents; not used if there is an owner
+	owner    *Agent       // the agent that made the manager itself, and owns the tasks
 }
 
 // newTaskManagerOptions applies opts to the defaults and checks the outcome.
@@ -393,9 +389,11 @@ func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error)
 	if err := o.limits.check(); err != nil {
 		return o, fmt.Errorf("option TaskDefaults: %w", err)
 	}
-	if err := new(applyOptions(o.agent)).check(); err != nil {
+	agents := applyOptions(o.agent)
+	if err := agents.check(); err != nil {
 		return o, fmt.Errorf("option TaskAgents: %w", err)
 	}
+	o.log = cmp.Or(agents.logger, slog.New(slog.DiscardHandler))
 	o.maxTasks, o.depth = limitOr(o.maxTasks, DefaultMaxTasks), limitOr(o.depth, DefaultTaskDepth)
 	return o, nil
 }

@@ -52,6 +52,9 @@ func waitTask(t *testing.T, m *pygent.TaskManager, id string) pygent.TaskStatus 
 	return status
 }
 
+// errOf returns the error of a call that returns a value as well.
+func errOf[T any](_ T, err error) error { return err }
+
 func TestTaskWorksOnFilesInItsOwnWorkspace(t *testing.T) {
 	for _, parent := range runtimeCases() {
 		t.Run(parent.name, func(t *testing.T) {
@@ -75,8 +78,8 @@ func TestTaskWorksOnFilesInItsOwnWorkspace(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, messages[3].Content, "\nsrc\n", "only the files given are there")
 
-			require.NoError(t, m.CollectFile(t.Context(), rt, id, "out", ""))
-			require.NoError(t, m.CollectFile(t.Context(), rt, id, "out/deep/up.txt", "named/up.txt"))
+			require.NoError(t, errOf(m.CollectFile(t.Context(), rt, id, "out", "")))
+			require.NoError(t, errOf(m.CollectFile(t.Context(), rt, id, "out/deep/up.txt", "named/up.txt")))
 			for path, want := range map[string]string{
 				"out/deep/up.txt": "FROM THE PARENT\n",
 				"named/up.txt":    "FROM THE PARENT\n",
@@ -86,8 +89,8 @@ func TestTaskWorksOnFilesInItsOwnWorkspace(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, want, string(data), path)
 			}
-			require.ErrorIs(t, m.CollectFile(t.Context(), rt, id, "nope", ""), fs.ErrNotExist)
-			require.ErrorIs(t, m.CollectFile(t.Context(), rt, "nobody", "out", ""), pygent.ErrUnknownTask)
+			require.ErrorIs(t, errOf(m.CollectFile(t.Context(), rt, id, "nope", "")), fs.ErrNotExist)
+			require.ErrorIs(t, errOf(m.CollectFile(t.Context(), rt, "nobody", "out", "")), pygent.ErrUnknownTask)
 
 			require.NoError(t, m.Remove(t.Context(), id))
 			_, err = m.Status(t.Context(), id)
@@ -200,7 +203,7 @@ func TestTasksNeverExceedTheirNumber(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, model.most.Load(), int64(3))
-	all, err := m.Tasks(t.Context())
+	all, err := m.Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)
 	require.Len(t, all, 13)
 }
@@ -278,7 +281,7 @@ func TestTaskGoesOnAtAMessage(t *testing.T) {
 	require.Equal(t, pygent.TaskFinished, status.State)
 	require.Equal(t, 2, status.Runs)
 	require.Equal(t, 3, status.Steps)
-	require.NoError(t, m.CollectFile(t.Context(), rt, id, "chosen", ""))
+	require.NoError(t, errOf(m.CollectFile(t.Context(), rt, id, "chosen", "")))
 
 	require.NoError(t, m.Send(t.Context(), id, "thanks"))
 	require.Equal(t, 3, waitTask(t, m, id).Runs)
@@ -498,7 +501,7 @@ func TestInvalidTaskOptionsAreErrors(t *testing.T) {
 	}
 	_, err := m.StartTask(t.Context(), "go", nil, pygent.WithTaskFiles("f"))
 	require.ErrorContains(t, err, "parent")
-	all, err := m.Tasks(t.Context())
+	all, err := m.Tasks(t.Context(), pygent.TaskFilter{})
 	require.NoError(t, err)
 	require.Empty(t, all)
 }
@@ -625,11 +628,11 @@ func TestFinishedTaskKeepsItsFilesAndNoContainer(t *testing.T) {
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
 	after, _ := oursOn(t, engine)
 	require.Len(t, after, len(before))
-	require.NoError(t, m.CollectFile(t.Context(), parent, id, "f", "collected"))
+	require.NoError(t, errOf(m.CollectFile(t.Context(), parent, id, "f", "collected")))
 	require.Equal(t, "made\n", bash(t, parent, "cat collected").Output)
 	require.NoError(t, m.Send(t.Context(), id, "go on"))
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
-	require.NoError(t, m.CollectFile(t.Context(), parent, id, "f", "collected"))
+	require.NoError(t, errOf(m.CollectFile(t.Context(), parent, id, "f", "collected")))
 	require.Equal(t, "made\nmore\n", bash(t, parent, "cat collected").Output)
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/x/pygent/internal/cut"
@@ -55,8 +53,8 @@ func delegating(ctx context.Context) (*callInfo, *TaskManager, error) {
 type delegateInput struct {
 	Prompt      string   `json:"prompt" jsonschema:"the task: everything the other agent has to know"`
 	Files       []string `json:"files,omitempty" jsonschema:"files and directories of your workspace to copy; they keep their paths"`
-	Timeout     float64  `json:"timeout,omitempty" jsonschema:"time limit of the task in seconds; default 1200"`
-	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each of its steps in seconds; default 300"`
+	Timeout     float64  `json:"timeout,omitempty" jsonschema:"time limit of the task in seconds, if not the usual one"`
+	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each of its steps in seconds, if not the usual one"`
 	Persona     string   `json:"persona,omitempty" jsonschema:"who works on it; by default they take turns"`
 }
 
@@ -64,8 +62,8 @@ type delegatePersonaInput struct {
 	Persona     string   `json:"persona" jsonschema:"who works on it"`
 	Prompt      string   `json:"prompt" jsonschema:"the task: everything the other agent has to know"`
 	Files       []string `json:"files,omitempty" jsonschema:"files and directories of your workspace to copy; they keep their paths"`
-	Timeout     float64  `json:"timeout,omitempty" jsonschema:"time limit of the task in seconds; default 1200"`
-	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each of its steps in seconds; default 300"`
+	Timeout     float64  `json:"timeout,omitempty" jsonschema:"time limit of the task in seconds, if not the usual one"`
+	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each of its steps in seconds, if not the usual one"`
 }
 
 func delegatePersonaTask(ctx context.Context, rt Runtime, in delegatePersonaInput) (*ToolResult, error) {
@@ -197,33 +195,25 @@ func tasksOf(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 		}
 		return []TaskStatus{s}, err
 	}
-	all, err := tasks.Tasks(ctx)
-	return slices.DeleteFunc(all, func(s TaskStatus) bool { return s.Parent != agent.id }), err
+	return tasks.Tasks(ctx, TaskFilter{Parent: agent.id})
 }
 
 // waitForNext waits until one of the tasks at work rests, but not longer than
 // wait.
 func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	next := make(chan struct{}, len(of))
+	var open []string
 	for _, s := range of {
 		if !s.State.AtRest() {
-			wg.Go(func() {
-				// An error does not matter here: the caller asks for the status
-				// next.
-				_, _ = tasks.Wait(ctx, s.ID)
-				next <- struct{}{}
-			})
-		} else if len(of) == 1 {
-			return
+			open = append(open, s.ID)
 		}
 	}
-	if slices.ContainsFunc(of, func(s TaskStatus) bool { return !s.State.AtRest() }) {
-		<-next
+	if len(open) == 0 {
+		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	// An error does not matter here: the caller asks for the status next.
+	_, _ = tasks.WaitAny(ctx, open...)
 }
 
 // sayCannotAnswer tells a model what to do about a task's question that it
@@ -275,11 +265,11 @@ func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult,
 	if _, err := ownTask(ctx, tasks, call.agent, in.TaskID); err != nil {
 		return nil, err
 	}
-	dest, err := tasks.collect(ctx, rt, in.TaskID, in.Path, in.Dest)
+	c, err := tasks.CollectFile(ctx, rt, in.TaskID, in.Path, in.Dest)
 	if err != nil {
-		return nil, taskError(in.TaskID, err)
+		return nil, err
 	}
-	text := fmt.Sprintf("copied %s of task %s to %s", in.Path, in.TaskID, dest)
+	text := fmt.Sprintf("copied %s of task %s to %s", in.Path, in.TaskID, c.Path)
 	if s, err := tasks.Status(ctx, in.TaskID); err == nil && !s.State.AtRest() {
 		text += "; the task is still " + s.String() + ", so this may not be its last state"
 	}
@@ -347,6 +337,9 @@ func (r *run) withCall(ctx context.Context, index int) context.Context {
 		index:   index,
 	})
 }
+
+// id is the id of the call, as its model chose it.
+func (c *callInfo) id() string { return c.agent.history.view()[c.message].ToolCalls[c.index].ID }
 
 // callOf returns the tool call that ctx belongs to, or nil.
 func callOf(ctx context.Context) *callInfo {

@@ -104,12 +104,12 @@ func TestCollectSaysWhereFilesWentAndWhetherTheyMayChange(t *testing.T) {
 	// than /workspace.
 	id := startedTask(agent.History().Messages())
 	dir := strings.TrimSpace(where[strings.LastIndexByte(strings.TrimSpace(where), 10)+1:])
-	require.NoError(t, agent.Tasks().CollectFile(t.Context(), agent.Runtime(), id, dir+"/out", ""))
+	require.NoError(t, errOf(agent.Tasks().CollectFile(t.Context(), agent.Runtime(), id, dir+"/out", "")))
 	data, err := agent.Runtime().ReadFile(t.Context(), "out/f")
 	require.NoError(t, err)
 	require.Equal(t, "x\n", string(data))
-	require.ErrorIs(t, agent.Tasks().CollectFile(t.Context(), agent.Runtime(), id, "/etc/passwd", ""), pygent.ErrOutsideWorkspace)
-	require.ErrorIs(t, agent.Tasks().CollectFile(t.Context(), agent.Runtime(), id, "../f", ""), pygent.ErrOutsideWorkspace)
+	require.ErrorIs(t, errOf(agent.Tasks().CollectFile(t.Context(), agent.Runtime(), id, "/etc/passwd", "")), pygent.ErrOutsideWorkspace)
+	require.ErrorIs(t, errOf(agent.Tasks().CollectFile(t.Context(), agent.Runtime(), id, "../f", "")), pygent.ErrOutsideWorkspace)
 }
 
 func TestSmallTimeLimitIsALimit(t *testing.T) {

@@ -112,8 +112,8 @@ func delegate(t *testing.T, r pygent.Runtime, files []string) string {
 	_, err = tasks.Wait(t.Context(), id)
 	require.NoError(t, err)
 	for _, path := range append(files, "back", ".") {
-		_ = tasks.CollectFile(t.Context(), r, id, path, "")
-		_ = tasks.CollectFile(t.Context(), r, id, path, "collected/"+filepath.Base(path))
+		_, _ = tasks.CollectFile(t.Context(), r, id, path, "")
+		_, _ = tasks.CollectFile(t.Context(), r, id, path, "collected/"+filepath.Base(path))
 	}
 	said, err := tasks.TaskHistory(t.Context(), id)
 	require.NoError(t, err)

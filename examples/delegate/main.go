@@ -50,7 +50,7 @@ func run(ctx context.Context) error {
 	}
 	fmt.Printf("%s after %d steps: %s\n", status, status.Steps, status.Summary())
 
-	if err := tasks.CollectFile(ctx, rt, id, "sorted.txt", ""); err != nil {
+	if _, err := tasks.CollectFile(ctx, rt, id, "sorted.txt", ""); err != nil {
 		return err
 	}
 	sorted, err := rt.ReadFile(ctx, "sorted.txt")

@@ -49,7 +49,7 @@ func run(ctx context.Context, path string) error {
 		return err
 	}
 	fmt.Printf("%s: %s. %s\n", status.Persona.Name, status, status.Summary())
-	if err := tasks.CollectFile(ctx, agent.Runtime(), id, "sum_test.sh", ""); err != nil {
+	if _, err := tasks.CollectFile(ctx, agent.Runtime(), id, "sum_test.sh", ""); err != nil {
 		return err
 	}
 	result, err := agent.Runtime().Bash(ctx, "sh sum_test.sh")

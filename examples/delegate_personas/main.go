@@ -85,7 +85,7 @@ func run(ctx context.Context) error {
 			fmt.Print(output)
 		}
 	}
-	tasks, err := agent.Tasks().Tasks(ctx)
+	tasks, err := agent.Tasks().Tasks(ctx, pygent.TaskFilter{})
 	for _, t := range tasks {
 		fmt.Printf("%s: %s, %d steps\n", t.Persona.Name, t, t.Steps)
 	}

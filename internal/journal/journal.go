@@ -82,6 +82,7 @@ type Journal struct {
 	empty     bool   // whether neither the file nor unwritten has an element
 	unwritten []byte // elements that are not in the file yet, as the bytes to write at end
 	unnamed   bool   // whether the file's name may not be on stable storage yet
+	fresh     bool   // whether the file was missing or blank when it was opened
 }
 
 // Open opens and locks the file at path, and returns its content. It creates a
@@ -163,7 +164,7 @@ func (j *Journal) load() ([]byte, error) {
 	if len(bytes.TrimSpace(data)) > 0 {
 		return data, nil
 	}
-	j.end, j.empty = 1, true
+	j.end, j.empty, j.fresh = 1, true, true
 	if err := j.f.Truncate(0); err != nil {
 		return nil, err
 	}

@@ -66,6 +66,9 @@ func NewBudget(l Limits) *Budget {
 	return &Budget{of: l, bytes: l.Bytes, entries: l.Entries}
 }
 
+// Bytes returns how many bytes of data were taken off the budget.
+func (b *Budget) Bytes() int64 { return b.of.Bytes - b.bytes }
+
 // entry takes one entry, and the number of bytes in it, off the budget.
 func (b *Budget) entry(name string, bytes int64) error {
 	if b.entries--; b.entries < 0 {

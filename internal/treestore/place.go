@@ -65,18 +65,21 @@ func (p Place) CopyTo(ctx context.Context, w io.Writer, name string) error {
 	})
 }
 
-// CopyFrom copies the content of an archive into the place, below dest.
-func (p Place) CopyFrom(ctx context.Context, r io.Reader, dest string) error {
-	in, err := tree.NewReader(r, newBudget())
+// CopyFrom copies the content of an archive into the place, below dest. It
+// returns how many bytes of data that is.
+func (p Place) CopyFrom(ctx context.Context, r io.Reader, dest string) (int64, error) {
+	budget := newBudget()
+	in, err := tree.NewReader(r, budget)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return p.Unpack(ctx, dest, in)
+	err = p.Unpack(ctx, dest, in)
+	return budget.Bytes(), err
 }
 
-// Receive copies the archive that export writes into the place. If export
-// fails, its error is returned.
-func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest string) error {
+// Receive copies the archive that export writes into the place, and returns how
+// many bytes of data that is. If export fails, its error is returned.
+func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest string) (int64, error) {
 	r, w := io.Pipe()
 	var wg sync.WaitGroup
 	var exported error
@@ -84,10 +87,10 @@ func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest
 		exported = export(w)
 		w.CloseWithError(exported)
 	})
-	err := p.CopyFrom(ctx, r, dest)
+	n, err := p.CopyFrom(ctx, r, dest)
 	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // unblocks export
 	wg.Wait()
-	return sayRemedy(cmp.Or(exported, err))
+	return n, sayRemedy(cmp.Or(exported, err))
 }
 
 // Rel returns a path of the place relative to its workspace.

@@ -123,7 +123,8 @@ func (s *Store) Unpack(ctx context.Context, to Place, ref string) error {
 		return err
 	}
 	defer f.Close()
-	return to.CopyFrom(ctx, f, ".")
+	_, err = to.CopyFrom(ctx, f, ".")
+	return err
 }
 
 // Release says that one call of Collect no longer needs its files.

@@ -87,8 +87,9 @@ func TestPathsOfAPlace(t *testing.T) {
 
 func TestReceiveTellsWhyTheExportFailed(t *testing.T) {
 	to, _ := newPlace(t)
-	require.ErrorIs(t, to.Receive(t.Context(), func(io.Writer) error { return os.ErrPermission }, "f"), os.ErrPermission)
-	err := to.Receive(t.Context(), func(io.Writer) error { return tree.ErrTooLarge }, "f")
+	_, err := to.Receive(t.Context(), func(io.Writer) error { return os.ErrPermission }, "f")
+	require.ErrorIs(t, err, os.ErrPermission)
+	_, err = to.Receive(t.Context(), func(io.Writer) error { return tree.ErrTooLarge }, "f")
 	require.ErrorIs(t, err, tree.ErrTooLarge)
 	require.ErrorContains(t, err, "pack them smaller")
 }

@@ -1,0 +1,277 @@
+package pygent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/journal"
+)
+
+// historyFile is the store of [OpenHistory]. It keeps the messages in a file that
+// other programs read as well.
+type historyFile struct {
+	file    *journal.Record[Message]
+	found   []Message             // what the file had when it was opened
+	entries func() []HistoryEntry // all entries of the history
+	given   int                   // how many of them the journal was given
+	all     func() []Message      // returns the messages among those
+	notes   *journal.Notes        // what is known about the entries
+	tell    func(note string)
+	untold  bool // that notes cannot be written was not told since they last could
+}
+
+func openHistoryFile(disk journal.Disk, path string, h *History) (*historyFile, error) {
+	tell := func(note string) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.repairs = append(h.repairs, note)
+	}
+	file, found, err := journal.OpenRecord(disk, path, historyFormat, tell)
+	if err != nil {
+		return nil, err
+	}
+	f := &historyFile{file: file, found: found, entries: h.shared, tell: tell, untold: true}
+	f.all = func() []Message { return messagesOf(f.entries()[:f.given]) }
+	return f, nil
+}
+
+// Load returns what the file had when it was opened. Later, when a write has
+// failed, it first writes what the journal has kept of it.
+func (f *historyFile) Load(context.Context) ([]HistoryEntry, error) {
+	if f.given > 0 {
+		return f.entries()[:f.given], f.file.Append(nil, f.all)
+	}
+	notes, lines, err := f.file.Notes()
+	if err != nil {
+		f.tell("what is known about the messages cannot be read: " + err.Error())
+	}
+	entries := withNotes(f.found, lines)
+	f.notes, f.given, f.found = notes, len(entries), nil
+	return entries, nil
+}
+
+func (f *historyFile) Append(_ context.Context, entries ...HistoryEntry) error {
+	f.given += len(entries) // also if the journal cannot write them, since it keeps them
+	err := f.file.Append(messagesOf(entries), f.all)
+	f.note(len(entries))
+	return err
+}
+
+// note writes the notes of the last n entries, or of all if the file has moved.
+// That they cannot be written is no error: the conversation is in the file.
+func (f *historyFile) note(n int) {
+	all := f.entries()[:f.given]
+	notes, moved := f.file.NotesMoved(f.notes)
+	if moved {
+		f.notes, n = notes, len(all)
+	}
+	err := f.notes.Append(linesOf(all, len(all)-n)...)
+	if err != nil && f.untold {
+		f.tell("what is known about the messages cannot be kept: " + err.Error())
+	}
+	f.untold = err == nil
+}
+
+func (f *historyFile) SetSystem(_ context.Context, system HistoryEntry) error {
+	old := f.entries()[:f.given]
+	if err := f.file.Replace(messagesOf(withSystem(old, system))); err != nil {
+		return err
+	}
+	f.given += present(system.Message) - present(systemOf(old))
+	return nil
+}
+
+func (f *historyFile) sync() error { return f.file.Sync(f.all) }
+
+func (f *historyFile) close() error {
+	_ = f.notes.Close()
+	return f.file.Close(f.all)
+}
+
+// note is a line of the notes: an entry without its message.
+type note struct {
+	Of string `json:"of,omitempty"` // the digest of its message, or of the last one before a mark
+	HistoryEntry
+}
+
+// linesOf returns the notes of the entries from an index on.
+func linesOf(entries []HistoryEntry, from int) (lines [][]byte) {
+	for i := from; i < len(entries); i++ {
+		n := note{HistoryEntry: entries[i]}
+		if n.Time.IsZero() && !n.isMark() {
+			continue // nothing is known
+		}
+		at := i
+		for at >= 0 && entries[at].isMark() {
+			at--
+		}
+		if at >= 0 {
+			n.Of = digestOf(entries[at].Message)
+		}
+		n.Message = Message{}
+		if line, err := json.Marshal(n); err == nil {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// digestOf identifies a message, whatever else the file holds.
+func digestOf(m Message) string {
+	sum := sha256.Sum256(m.enc.json)
+	return hex.EncodeToString(sum[:12])
+}
+
+// withNotes returns the entries of messages that were found in a file. Notes are
+// in the order of their entries. Those of messages that are not there any more
+// are left out.
+func withNotes(found []Message, lines [][]byte) []HistoryEntry {
+	n := readNotes(lines)
+	entries := make([]HistoryEntry, 0, len(found)+len(n.all)/4)
+	for i, m := range found {
+		if i > 0 || m.Role != RoleSystem { // which is the first entry
+			entries = append(entries, n.marks("")...)
+		}
+		e := HistoryEntry{Message: m}
+		digest := ""
+		if len(n.all) > 0 {
+			digest = digestOf(m)
+		}
+		if at, _ := slices.BinarySearch(n.places[digest], n.next); at < len(n.places[digest]) {
+			at = n.places[digest][at]
+			entries = append(entries, n.infos(at)...)
+			e, n.next = n.all[at].HistoryEntry, at+1
+			e.Message = m
+		}
+		entries = append(append(entries, e), n.marks(digest)...)
+	}
+	return append(entries, n.infos(len(n.all))...)
+}
+
+// notes are the notes of a file, of which those before next are done with.
+type notes struct {
+	all    []note
+	next   int
+	places map[string][]int // where the notes of the messages with a digest are
+}
+
+func readNotes(lines [][]byte) *notes {
+	n := &notes{places: map[string][]int{}}
+	for _, line := range lines {
+		var one note
+		if json.Unmarshal(line, &one) != nil {
+			continue // empty or torn
+		}
+		one.Message = Message{}
+		if !one.isMark() {
+			n.places[one.Of] = append(n.places[one.Of], len(n.all))
+		}
+		n.all = append(n.all, one)
+	}
+	return n
+}
+
+// marks takes the next notes as long as they are marks after a message.
+func (n *notes) marks(digest string) (marks []HistoryEntry) {
+	for ; n.next < len(n.all) && n.all[n.next].isMark() && n.all[n.next].Of == digest; n.next++ {
+		marks = append(marks, n.all[n.next].HistoryEntry)
+	}
+	return marks
+}
+
+// infos skips the notes up to an index, whose messages are not there any more,
+// and returns those among them that are about the whole history.
+func (n *notes) infos(to int) (infos []HistoryEntry) {
+	for ; n.next < to; n.next++ {
+		if n.all[n.next].Info != nil {
+			infos = append(infos, n.all[n.next].HistoryEntry)
+		}
+	}
+	return infos
+}
+
+// ReadHistory returns the history in the file at path as it is now, while
+// another process may be writing to it: it takes no lock, changes nothing, and
+// leaves out a message that is not complete yet. What is appended to the history
+// returned stays in memory, so it can also begin a conversation that goes another
+// way. A missing file is an error that matches [io/fs.ErrNotExist].
+func ReadHistory(path string) (*History, error) {
+	found, lines, repairs, err := journal.Read(journal.System, path, historyFormat)
+	if err != nil {
+		return nil, fmt.Errorf("read history %s: %w", path, openError(path, err))
+	}
+	h := &History{repairs: repairs}
+	h.record(withNotes(found, lines)...)
+	return h, nil
+}
+
+// encodeForHistory returns a copy of m with its JSON, if that JSON reads back as
+// a message.
+func encodeForHistory(m Message) (Message, error) {
+	if m.Role == "" {
+		return m, errors.New("no role")
+	}
+	for _, name := range []string{"role", "content", "name", "tool_calls", "tool_call_id"} {
+		if _, ok := m.Extra[name]; ok {
+			return m, fmt.Errorf("extra field %q has a field of its own", name)
+		}
+	}
+	for _, call := range m.ToolCalls {
+		for _, name := range []string{"id", "type", "function"} {
+			if _, ok := call.Extra[name]; ok {
+				return m, fmt.Errorf("tool call: extra field %q has a field of its own", name)
+			}
+		}
+	}
+	return m.clone().encoded()
+}
+
+// historyFormat tells the journal how to read and write messages.
+var historyFormat = journal.Format[Message]{
+	Element: "message",
+	Whole:   "conversation",
+	Read:    readHistoryMessage,
+	Begins:  beginsMessage,
+	Doubt: func(msgs []Message) error {
+		if slices.ContainsFunc(msgs, hasKnownRole) {
+			return nil
+		}
+		return errors.New("no message in it has a known role")
+	},
+	Mend:  mend,
+	Bytes: func(m Message) []byte { return m.enc.json },
+}
+
+// readHistoryMessage decodes a message of a history's file. After a damaged
+// part, where sure is false, the message must have a known role.
+func readHistoryMessage(value []byte, sure bool) (Message, error) {
+	var m Message
+	if err := json.Unmarshal(value, &m); err != nil {
+		return m, err
+	}
+	if !sure && !hasKnownRole(m) {
+		return m, fmt.Errorf("role %q is not known", m.Role)
+	}
+	return encodeForHistory(m)
+}
+
+func hasKnownRole(m Message) bool {
+	switch m.Role {
+	case RoleSystem, RoleUser, RoleAssistant, RoleTool, "developer", "function":
+		return true
+	}
+	return false
+}
+
+// beginsMessage reports whether text can be the first bytes of a message.
+func beginsMessage(text []byte) bool {
+	const begin = `{"role":`
+	head := strings.Join(strings.Fields(string(text[:min(len(text), 256)])), "")
+	return strings.HasPrefix(head, begin) || strings.HasPrefix(begin, head)
+}

@@ -1,0 +1,259 @@
+package pygent_test
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/journal/memdisk"
+	"github.com/x/pygent/pygenttest"
+)
+
+// runInFile runs an agent whose history is in a file, and returns the file's
+// path and the entries.
+func runInFile(t *testing.T) (path string, entries []pygent.HistoryEntry) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "history.json")
+	h := openHistory(t, path)
+	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "A title", Dir: "/src"}))
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{}),
+		pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{})),
+		pygent.WithHistory(h), pygent.WithTools(actionTool(t, "act", func() string { return "done" })))
+	for range 2 {
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+	}
+	require.NoError(t, h.Close())
+	return path, h.Entries()
+}
+
+func requireEntries(t *testing.T, want, got []pygent.HistoryEntry) {
+	t.Helper()
+	w, err := json.Marshal(want)
+	require.NoError(t, err)
+	g, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.JSONEq(t, string(w), string(g))
+}
+
+func TestWhatIsKnownOfMessagesComesBackFromTheFile(t *testing.T) {
+	path, want := runInFile(t)
+	h := openHistory(t, path)
+	requireEntries(t, want, h.Entries())
+	require.Equal(t, pygent.SourceUser, h.Entries()[2].Source)
+	turns := 0
+	for _, e := range h.Entries() {
+		if e.Turn != nil {
+			turns++
+		}
+	}
+	require.Equal(t, 2, turns)
+	info := h.Info()
+	require.Equal(t, "A title", info.Title)
+	require.Equal(t, "/src", info.Dir)
+	require.False(t, info.Created.IsZero())
+	require.True(t, info.Updated.After(info.Created))
+
+	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "Another"}))
+	require.NoError(t, h.Close())
+	read, err := pygent.ReadHistory(path)
+	require.NoError(t, err)
+	requireEntries(t, h.Entries(), read.Entries())
+	require.Equal(t, "Another", read.Info().Title)
+}
+
+func TestTheFileHasNothingButMessages(t *testing.T) {
+	path, entries := runInFile(t)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var messages []map[string]any
+	require.NoError(t, json.Unmarshal(data, &messages))
+	n := 0
+	for _, e := range entries {
+		if e.Message.Role == "" {
+			continue
+		}
+		want := map[string]any{}
+		sent, err := json.Marshal(e.Message)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(sent, &want))
+		require.Equal(t, want, messages[n], "the Python Pygent sends it as it is")
+		n++
+	}
+	require.Len(t, messages, n)
+}
+
+func TestNotesThatAreTornOrStrangeCostOnlyThemselves(t *testing.T) {
+	path, want := runInFile(t)
+	notes, err := os.ReadFile(path + ".meta")
+	require.NoError(t, err)
+	for name, content := range map[string]string{
+		"missing":                  "",
+		"torn":                     string(notes[:len(notes)-20]),
+		"no JSON":                  "{\n[]\nnull\n\"\"\n" + strings.Repeat("x", 1000) + "\x00\n" + string(notes),
+		"doubled":                  string(notes) + string(notes),
+		"reversed":                 reversedLines(string(notes)),
+		"with messages of its own": `{"of":"","message":{"role":"user","content":"obey"},"time":"2026-01-01T00:00:00Z"}` + "\n" + string(notes),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(path+".meta", []byte(content), 0o600))
+			h := openHistory(t, path)
+			require.Empty(t, h.Repairs())
+			require.Equal(t, messagesIn(want), messagesIn(h.Entries()))
+			require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: name}))
+			require.NoError(t, h.Close())
+			read, err := pygent.ReadHistory(path)
+			require.NoError(t, err)
+			require.Equal(t, name, read.Info().Title, "a torn line does not spoil the next one")
+		})
+	}
+}
+
+func reversedLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
+		lines[i], lines[j] = lines[j], lines[i]
+	}
+	return strings.Join(lines, "\n")
+}
+
+func messagesIn(entries []pygent.HistoryEntry) (texts []string) {
+	for _, e := range entries {
+		if e.Message.Role != "" {
+			texts = append(texts, string(e.Message.Role)+" "+e.Message.Text())
+		}
+	}
+	return texts
+}
+
+func TestNotesFollowTheMessagesThatAnotherProgramLeft(t *testing.T) {
+	path, want := runInFile(t)
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var messages []json.RawMessage
+	require.NoError(t, json.Unmarshal(data, &messages))
+	changed := append([]json.RawMessage{[]byte(`{"role":"user","content":"added"}`)}, messages[3:]...)
+	data, err = json.Marshal(changed)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+
+	entries := openHistory(t, path).Entries()
+	last := entries[len(entries)-1]
+	require.NotNil(t, last.Turn)
+	require.Equal(t, want[len(want)-1].Time, last.Time)
+	require.Equal(t, want[len(want)-2].Time, entries[len(entries)-2].Time)
+	for _, e := range entries {
+		require.Equal(t, e.Message.Text() == "added", e.Time.IsZero() && e.Info == nil, "%+v", e)
+	}
+}
+
+func TestNotesOfARemovedFileAreGone(t *testing.T) {
+	path, _ := runInFile(t)
+	require.NoError(t, os.Remove(path))
+	h := openHistory(t, path)
+	require.Empty(t, h.Entries())
+	require.Empty(t, h.Info())
+}
+
+func TestNotesMoveWithTheFile(t *testing.T) {
+	path, _ := runInFile(t)
+	h := openHistory(t, path)
+	require.NoError(t, os.WriteFile(path, []byte(`[{"role":"user","content":"replaced"}]`), 0o600))
+	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "after"}))
+	require.NoError(t, h.Append(pygent.UserMessage("more")))
+	require.NoError(t, h.Close())
+	moved, err := filepath.Glob(path + ".continued-*[0-9]")
+	require.NoError(t, err)
+	require.Len(t, moved, 1)
+	read, err := pygent.ReadHistory(moved[0])
+	require.NoError(t, err)
+	requireEntries(t, h.Entries(), read.Entries())
+}
+
+func TestNotesThatCannotBeWrittenFailNothing(t *testing.T) {
+	disk := memdisk.New()
+	h, err := pygent.OpenHistoryOn(disk, "/h.json")
+	require.NoError(t, err)
+	disk.SetRoom(0)
+	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "one"}))
+	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "two"}))
+	require.Len(t, h.Repairs(), 1, "said once")
+	require.Contains(t, h.Repairs()[0], "no space left")
+	disk.SetRoom(-1)
+	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "three"}))
+	require.Equal(t, "three", h.Info().Title)
+}
+
+func TestAHistoryIsReadWhileItIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	h := openHistory(t, path)
+	written := make(chan error, 1)
+	const n = 300
+	go func() {
+		for i := range n {
+			if err := h.Append(pygent.UserMessage(strings.Repeat("x", i*97%9000))); err != nil {
+				written <- err
+				return
+			}
+		}
+		written <- nil
+	}()
+	for seen, ended := 0, false; !ended; {
+		select {
+		case err := <-written:
+			require.NoError(t, err)
+			ended = true
+		default:
+		}
+		read, err := pygent.ReadHistory(path)
+		require.NoError(t, err)
+		require.Empty(t, read.Repairs())
+		require.GreaterOrEqual(t, read.Len(), seen)
+		seen = read.Len()
+		for i, m := range read.Messages() {
+			require.Len(t, m.Content, i*97%9000)
+		}
+		if ended {
+			require.Equal(t, n, seen)
+		}
+	}
+	require.Empty(t, h.Repairs(), "reading changes nothing")
+}
+
+func TestReadHistoryOfWhatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	_, err := pygent.ReadHistory(filepath.Join(dir, "none.json"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = pygent.ReadHistory(dir)
+	require.ErrorIs(t, err, pygent.ErrNotHistory)
+	require.ErrorContains(t, err, "read history "+dir)
+
+	path := filepath.Join(dir, "h.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"settings":1}`), 0o600))
+	_, err = pygent.ReadHistory(path)
+	require.ErrorIs(t, err, pygent.ErrNotHistory)
+
+	require.NoError(t, os.WriteFile(path, []byte(`[{"role":"user","content":"whole"},{"role":"user","conte`), 0o600))
+	h, err := pygent.ReadHistory(path)
+	require.NoError(t, err)
+	require.Equal(t, []string{"user whole"}, messagesIn(h.Entries()))
+	require.Empty(t, h.Repairs())
+	require.NoError(t, h.Append(pygent.UserMessage("another way")))
+	require.Equal(t, 2, h.Len())
+
+	require.NoError(t, os.WriteFile(path, []byte(`[{"role":"user","content":"whole"},{"role":1}{,{"role":"user","content":"after"}]`), 0o600))
+	h, err = pygent.ReadHistory(path)
+	require.NoError(t, err)
+	require.Equal(t, []string{"user whole", "user after"}, messagesIn(h.Entries()))
+	require.NotEmpty(t, h.Repairs())
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "reading leaves no file")
+}

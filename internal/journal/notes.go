@@ -1,0 +1,176 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// Notes is a file of lines beside the file of a [Record], for what is known
+// about its elements but cannot be in it. The lines are secondary: their file
+// may be torn, old or missing. Only one goroutine at a time may call its methods.
+type Notes struct {
+	disk Disk
+	of   string // the path of the record's file when the notes were made
+	path string
+	f    File // nil until the first append
+	end  int64
+	torn bool // the file may end within a line
+}
+
+// notesOf returns the path of the notes beside the file at path.
+func notesOf(path string) string { return path + ".meta" }
+
+// maxNotesFile is the size in bytes of the largest file of notes that is read.
+const maxNotesFile = 256 << 20
+
+// Notes returns the notes beside the record's file, and the lines that they
+// have. Notes that were left by an earlier file of this name are removed.
+func (r *Record[T]) Notes() (*Notes, [][]byte, error) {
+	n := &Notes{disk: r.journal.disk, of: r.journal.path, path: notesOf(r.journal.path), torn: true}
+	if r.journal.fresh {
+		if err := n.disk.Remove(n.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, nil, err
+		}
+		return n, nil, nil
+	}
+	lines, err := readNotes(n.disk, n.path)
+	return n, lines, err
+}
+
+// NotesMoved reports whether the record's file has moved away from the notes. If
+// so, it returns new ones beside it, which have no lines yet.
+func (r *Record[T]) NotesMoved(n *Notes) (*Notes, bool) {
+	if n.of == r.journal.path {
+		return n, false
+	}
+	_ = n.Close()
+	return &Notes{disk: n.disk, of: r.journal.path, path: notesOf(r.journal.path)}, true
+}
+
+func readNotes(disk Disk, path string) ([][]byte, error) {
+	data, err := readWhole(disk, path, maxNotesFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return bytes.Split(data, []byte("\n")), err
+}
+
+// readWhole returns the content of a regular file.
+func readWhole(disk Disk, path string, limit int64) ([]byte, error) {
+	info, err := disk.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, foreign("not a regular file")
+	}
+	f, err := disk.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = foreign("larger than %d MiB", limit>>20)
+	}
+	return data, err
+}
+
+// Append adds lines. What of them could not be written is lost.
+func (n *Notes) Append(lines ...[]byte) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	if err := n.open(); err != nil {
+		return err
+	}
+	var block []byte
+	if n.torn && n.end > 0 {
+		block = append(block, '\n')
+	}
+	for _, line := range lines {
+		block = append(append(block, line...), '\n')
+	}
+	n.torn = true
+	if _, err := n.f.WriteAt(block, n.end); err != nil {
+		return err
+	}
+	n.end += int64(len(block))
+	n.torn = false
+	return nil
+}
+
+// open opens the file, if it is not open yet.
+func (n *Notes) open() error {
+	if n.f != nil {
+		return nil
+	}
+	f, err := n.disk.OpenFile(n.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = foreign("not a regular file")
+	}
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	n.f, n.end = f, info.Size()
+	return nil
+}
+
+// Close closes the file.
+func (n *Notes) Close() error {
+	if n.f == nil {
+		return nil
+	}
+	err := n.f.Close()
+	n.f = nil
+	return err
+}
+
+// readTries is how often [Read] reads a file that looks damaged, since another
+// process may be writing to it.
+const readTries = 5
+
+// Read returns the complete elements of the file at path, and the lines of the
+// notes beside it. It locks and changes nothing, and another process may be
+// writing to the file. repairs says what was damaged or is lost; that an element
+// at the end is not complete yet does not count.
+func Read[T any](disk Disk, path string, format Format[T]) (elements []T, lines [][]byte, repairs []string, err error) {
+	var found *Found[T]
+	for range readTries {
+		var data []byte
+		if data, err = readWhole(disk, path, maxFile); err != nil {
+			return nil, nil, nil, err
+		}
+		if len(bytes.TrimSpace(data)) == 0 {
+			return nil, nil, nil, nil
+		}
+		if found, err = Scan(data, format); err == nil && found.onlyCut() {
+			break
+		}
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if !found.onlyCut() {
+		if len(found.Elements) > 0 {
+			if err := format.Doubt(found.Elements); err != nil {
+				return nil, nil, nil, &ForeignError{Err: err}
+			}
+		}
+		r := Record[T]{format: format, tell: func(note string) { repairs = append(repairs, note) }}
+		r.tellAll(r.describe(found))
+	}
+	lines, err = readNotes(disk, notesOf(path))
+	if err != nil {
+		repairs = append(repairs, fmt.Sprintf("what is known about the %ss cannot be read: %v", format.Element, err))
+	}
+	return found.Elements, lines, repairs, nil
+}

@@ -1,0 +1,231 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// taskSpecVersion is the version of the JSON of a [TaskSpec]. A reader refuses
+// versions it does not know.
+const taskSpecVersion = 1
+
+// Limits of a task that sets none.
+const (
+	// DefaultTaskStepTimeout is how long a step of a task may take.
+	DefaultTaskStepTimeout = 5 * time.Minute
+	// DefaultTaskMaxTime is how long a task may take, its start included.
+	DefaultTaskMaxTime = 20 * time.Minute
+	// DefaultMaxTasks is how many tasks of a manager run at once.
+	DefaultMaxTasks = 3
+	// DefaultTaskDepth is how deep agents delegate: those that work on tasks do
+	// not.
+	DefaultTaskDepth = 1
+)
+
+// TaskSpec describes a task so that it can be carried out elsewhere: it is a
+// small JSON value without functions and secrets. What only this process has,
+// such as a Model, reaches the task through its profile.
+type TaskSpec struct {
+	Version int         `json:"version"`
+	ID      string      `json:"id"`
+	Parent  string      `json:"parent,omitempty"`  // the id of the agent that delegates
+	Profile string      `json:"profile,omitempty"` // see [RegisterTaskProfile]; empty means the manager's own
+	Prompt  string      `json:"prompt"`
+	Persona Persona     `json:"persona,omitzero"` // zero means the profile's
+	Model   string      `json:"model,omitempty"`  // a model's name; empty means the profile's
+	Call    string      `json:"call,omitempty"`   // the id of the tool call of the parent that delegates it
+	Depth   int         `json:"depth"`            // of the task's agent, at least 1
+	Files   string      `json:"files,omitempty"`  // "sha256:…" of the tar with the files to begin with
+	Runtime TaskRuntime `json:"runtime,omitzero"`
+	Rules   TaskRules   `json:"rules,omitzero"`
+	Limits  Limits      `json:"limits"`
+	Queue   bool        `json:"queue,omitempty"` // wait when there is no room, instead of failing
+}
+
+// TaskRules are what a task's agent has to keep to because of whoever delegated
+// it. They bind it and the tasks below it, whatever its profile says.
+type TaskRules struct {
+	Root     string `json:"root,omitempty"`      // the id of the agent at the top, whose task or task's task it is
+	MaxDepth int    `json:"max_depth,omitempty"` // how deep agents delegate; no task below this one has a greater depth
+}
+
+// TaskRuntime says in what kind of runtime a task is carried out.
+type TaskRuntime struct {
+	// Kind is "docker", "local", "custom" for a runtime that only the parent
+	// can make, or empty for the profile's.
+	Kind string `json:"kind,omitempty"`
+	// Container says how to make the container, as the parent's was made, or
+	// that there is none.
+	Container ContainerConfig `json:"container,omitzero"`
+	// Local says what commands may reach if there is no container.
+	Local LocalConfig `json:"local,omitzero"`
+	// MaxCopyBytes is the limit of that name; 0 is the default.
+	MaxCopyBytes int64 `json:"max_copy_bytes,omitempty"`
+}
+
+// options returns the options of a runtime for a task. The environment and the
+// task's profile affect them only if there is no parent; the workspace is the
+// task's own in any case.
+func (t TaskRuntime) options(env []string) []RuntimeOption {
+	hasParent := t.Kind != ""
+	opts := slices.Concat(t.Container.options(), t.Local.options(), given(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(env...)})
+	if hasParent {
+		opts = append(opts, runtimeEnvironmentIncluded{})
+	}
+	return append(opts, runtimeOption{"", func(o *runtimeOptions) {
+		o.workspace, o.initialFiles, o.publishPorts = "", nil, nil
+		o.keepLeftovers = o.keepLeftovers || hasParent // the parent has removed leftovers, or must not
+	}})
+}
+
+// taskID is the form of an id, which becomes part of names and messages.
+var taskID = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}$`)
+
+// check refuses a spec that no executor could carry out.
+func (s TaskSpec) check() error {
+	switch {
+	case s.Version != taskSpecVersion:
+		return fmt.Errorf("task spec: version %d is not known here, only %d", s.Version, taskSpecVersion)
+	case !taskID.MatchString(s.ID):
+		return fmt.Errorf("task spec: id %q: want 1 to 64 letters, digits, dots, dashes or underscores", s.ID)
+	case s.Prompt == "":
+		return errors.New("task spec: the prompt is empty")
+	case s.Depth < 1:
+		return fmt.Errorf("task spec: depth %d is below 1", s.Depth)
+	}
+	if err := s.Limits.check(); err != nil {
+		return fmt.Errorf("task spec: %w", err)
+	}
+	return nil
+}
+
+// UnmarshalJSON decodes a spec and refuses versions that this package does not
+// know, because it could not carry them out faithfully.
+func (s *TaskSpec) UnmarshalJSON(data []byte) error {
+	type plain TaskSpec // has no methods, and so no recursion
+	var p plain
+	if err := json.Unmarshal(data, &p); err != nil {
+		return fmt.Errorf("task spec: %w", err)
+	}
+	if err := TaskSpec(p).check(); err != nil {
+		return err
+	}
+	*s = TaskSpec(p)
+	return nil
+}
+
+// taskPrivate is what a task needs but its spec must not hold.
+type taskPrivate struct {
+	files    string                                     // the reference to the task's first files; empty once they are unpacked
+	profiles []TaskProfile                              // for this task only
+	env      []string                                   // of the parent's commands
+	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
+}
+
+// TaskRuntimeMaker is implemented by custom runtimes whose agents delegate:
+// it makes another runtime of the same kind, with a workspace of its own. The
+// task owns it, and cleans it up. It must outlive ctx.
+type TaskRuntimeMaker interface {
+	NewTaskRuntime(ctx context.Context) (Runtime, error)
+}
+
+// taskRuntimeOf describes how to make runtimes of the parent's kind. It reads
+// only the parent's settings, because the parent may be gone when they are
+// used.
+func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
+	if parent == nil {
+		return TaskRuntime{}, taskPrivate{}
+	}
+	if maker, ok := RuntimeAs[TaskRuntimeMaker](parent); ok {
+		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: maker.NewTaskRuntime}
+	}
+	if ours, ok := RuntimeAs[*workspaceRuntime](parent); ok {
+		kind, env := ours.sibling()
+		return kind, taskPrivate{env: env}
+	}
+	return TaskRuntime{Kind: kindCustom}, taskPrivate{}
+}
+
+// kindCustom is the kind of a runtime that is not of this package.
+const kindCustom = "custom"
+
+var errNoTaskRuntime = errors.New("the parent's runtime cannot make another of its kind: implement TaskRuntimeMaker, or give the profile a runtime")
+
+// launch completes the spec of a task and hands it to the executor.
+func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, parent Runtime, o taskOptions) (err error) {
+	if _, err := taskProfile(spec.Profile); err != nil {
+		return err
+	}
+	if err := r.Value.budget.Check(); err != nil {
+		return err
+	}
+	var turn int
+	if spec.Persona, turn, err = m.persona(r.Value.request); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			m.giveBack(turn)
+		}
+	}()
+	kind, private := taskRuntimeOf(parent)
+	spec.Runtime = kind
+	if spec.Files, err = m.copyFiles(ctx, parent, o.files); err != nil {
+		return fmt.Errorf("copy files: %w", err)
+	}
+	private.files, private.profiles = spec.Files, o.private
+	m.mu.Lock()
+	r.Value.private = private
+	m.mu.Unlock()
+	return m.exec.start(ctx, spec)
+}
+
+// spec returns the JSON form of a task, without persona, runtime and files.
+func (m *TaskManager) spec(r *taskRecord) TaskSpec {
+	return TaskSpec{
+		Version: taskSpecVersion,
+		ID:      r.ID,
+		Parent:  r.Value.request.parent,
+		Profile: r.Value.request.profile,
+		Prompt:  r.Value.request.prompt,
+		Model:   r.Value.request.model,
+		Call:    r.Value.call,
+		Depth:   r.Value.depth,
+		Queue:   r.Value.request.queue,
+		Rules:   m.rules(r),
+		Limits: r.Value.request.limits.or(m.opts.limits).or(Limits{
+			StepTimeout: DefaultTaskStepTimeout,
+			MaxTime:     DefaultTaskMaxTime,
+		}),
+	}
+}
+
+// rules returns what binds a task and those below it.
+func (m *TaskManager) rules(r *taskRecord) TaskRules {
+	rules := TaskRules{Root: r.ID, MaxDepth: m.deepest(r)}
+	if rules.MaxDepth == math.MaxInt {
+		rules.MaxDepth = NoLimit
+	}
+	if by := r.Value.agent; by != nil {
+		rules.Root = cmp.Or(by.opts.rules.Root, by.id)
+	}
+	return rules
+}
+
+// deepest is the greatest depth that the task of r and those below it may have:
+// what its request asks for, but no more than its parent may.
+func (m *TaskManager) deepest(r *taskRecord) int {
+	most, bound := m.opts.depth, math.MaxInt
+	if by := r.Value.agent; by != nil && by.opts.rules.MaxDepth != 0 {
+		most = limitOr(by.opts.rules.MaxDepth, most)
+		bound = most
+	}
+	return min(limitOr(r.Value.request.depth, most), bound)
+}
