@@ -13,6 +13,7 @@ import (
 
 	"github.com/x/pygent/internal/ban"
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/gitwatch"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/pause"
@@ -37,6 +38,9 @@ type Agent struct {
 
 	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
+	state     State      // guarded by emitMu; State fills in the rest
+	replay    *feed.Replay[Event]
+	unheard   unheard
 
 	handling callback.Guard // knows which goroutines run event handlers of the agent
 	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
@@ -98,6 +102,8 @@ func newAgent(o options) (_ *Agent, err error) {
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
+	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
+	a.state.Since = time.Now()
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
@@ -298,6 +304,7 @@ func (a *Agent) Close() error {
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()
 	a.eventsHandled(ctx)
+	a.replay.End()
 	return errors.Join(err, a.leftBehind())
 }
 

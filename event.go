@@ -45,6 +45,9 @@ type Event struct {
 	Model   string        `json:"model,omitempty"`   // the model that is asked; empty for the model's own default
 	Attempt int           `json:"attempt,omitempty"` // the number of the attempt to ask it, from 1
 
+	ID      string `json:"id,omitempty"`      // of a message that Say queued
+	Unheard []Said `json:"unheard,omitempty"` // what Say has queued and the model has not heard
+
 	// Messages is how many messages the history has, in events about one that was
 	// added. The system message does not count: it comes later than the first of
 	// the user, and in front of it.
@@ -58,7 +61,8 @@ type EventType string
 
 // The types of events.
 const (
-	EventUser        EventType = "user"         // the conversation got a message in the user's role: Text, Source, Messages; Message when it is more than text
+	EventUser        EventType = "user"         // the conversation got a message in the user's role: Text, Source, Messages; Message when it is more than text; ID when Say queued it
+	EventUnheard     EventType = "unheard"      // what was said with Say and is not heard yet has changed: Unheard, none if empty
 	EventStep        EventType = "step"         // a step begins: Step
 	EventModelStart  EventType = "model_start"  // the model is about to be asked: Model, Attempt, Messages
 	EventText        EventType = "text"         // the model writes: Text
@@ -231,103 +235,6 @@ func (a *Agent) handlerFailed(err error) {
 	if a.cancel != nil {
 		a.cancel(fmt.Errorf("%w: %w", errHandler, err))
 	}
-}
-
-// listeners are the feeds that get the events of an agent.
-type listeners struct {
-	always  *feed.Feed[Event]   // of the agent's handler; nil for none
-	session *feed.Feed[Event]   // of the interactive session that goes on
-	run     []*feed.Feed[Event] // of the run that goes on
-}
-
-// listen adds feeds for the events of the run that begins. Nil feeds are left
-// out.
-func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.listeners.run = nil
-	for _, f := range feeds {
-		if f != nil {
-			a.listeners.run = append(a.listeners.run, f)
-		}
-	}
-}
-
-// emit completes an event and hands it to every listener without waiting. Each
-// channel it returns is closed when a listener has handled the event.
-func (a *Agent) emit(e Event) []<-chan struct{} {
-	a.logEvent(e)
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	l := &a.listeners
-	if l.always == nil && l.session == nil && len(l.run) == 0 {
-		return nil
-	}
-	e.Seq, e.Time = a.seq.Add(1), time.Now()
-	var handled []<-chan struct{}
-	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
-		switch {
-		case f == nil:
-		case isDelta(e):
-			f.Offer(e)
-		default:
-			handled = append(handled, f.Put(e))
-		}
-	}
-	if e.Type == EventRunEnd && e.Task == "" {
-		l.run = nil // tasks may go on, but the run's listeners have heard its last event
-	}
-	return handled
-}
-
-// isHeard reports whether anybody gets the events of the agent.
-func (a *Agent) isHeard() bool {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	l := &a.listeners
-	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
-}
-
-// eventsHandled waits until the agent's own handler has seen all events so far,
-// or ctx ends.
-func (a *Agent) eventsHandled(ctx context.Context) {
-	if a.listeners.always == nil {
-		return
-	}
-	select {
-	case <-a.listeners.always.Handled():
-	case <-ctx.Done():
-	}
-}
-
-// hear appends a message in the user's role, and emits its event.
-func (r *run) hear(msg Message, source Source) error {
-	if err := r.keep(HistoryEntry{Message: msg, Source: source}); err != nil {
-		return err
-	}
-	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, Messages: r.agent.history.spoken()}
-	if source == SourceUser && len(msg.Parts) > 0 {
-		e.Message = &msg
-	}
-	r.emit(e)
-	return nil
-}
-
-// emit reports an event of the run and waits until every listener has handled
-// it, or the time of the step is over. This keeps the run in step with its
-// followers.
-func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
-
-// emitLast reports the end of the run. It waits for the listeners, but not
-// longer than [guard.Grace] once the run's time is over.
-func (r *run) emitLast(e Event) {
-	handled := r.agent.emit(e)
-	if feed.Await(handled, r.patience) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
-	defer cancel()
-	feed.Await(handled, ctx.Done())
 }
 
 // logStart logs how the agent is set up, and warns of what is not as it was

@@ -308,7 +308,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
-		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: req.Model, Attempt: attempt, Messages: r.agent.history.spoken()})
+		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: r.agent.currentModel().name, Attempt: attempt, Messages: r.agent.history.spoken()})
 		if ctx.Err() != nil { // a listener ended it
 			return nil, guard.ContextError(ctx)
 		}
