@@ -126,6 +126,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 		if result.Outcome != OutcomeOK {
 			failed = append(failed, call.Name)
 		}
+		chooseImages(result, images)
 		images = append(images, result.Images...)
 		r.finished(result)
 		if err := r.answer(EventToolDone, &call, result, r.noteAfter(last)); err != nil {
@@ -204,6 +205,7 @@ func (r *run) runCall(ctx context.Context, call *ToolCall, index int) *ToolResul
 	}
 	result, polls := r.execute(ctx, call, index)
 	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
+	chooseImages(result, nil)
 	if !polls && ctx.Err() == nil {
 		r.noteCycle(call, result)
 	}
@@ -330,19 +332,6 @@ func (r *run) finished(result *ToolResult) bool {
 	}
 	r.end(result.End, "")
 	return true
-}
-
-// showImages appends the images of the results just given as a message of the
-// user, because tool messages carry only text in OpenAI's format.
-func (r *run) showImages(urls []string) error {
-	if len(urls) == 0 {
-		return nil
-	}
-	msg := Message{Role: RoleUser, Parts: []Part{{Text: "The images that the tools gave:"}}}
-	for _, url := range urls {
-		msg.Parts = append(msg.Parts, Part{ImageURL: url})
-	}
-	return r.hear(msg, SourceImages)
 }
 
 // openWithin bounds how long a run looks for tasks and jobs at work before it

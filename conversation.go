@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/nudge"
 )
@@ -28,6 +29,7 @@ type conversation struct {
 	open     *exchange           // the calls that wait for results, if any
 	ids      map[string]struct{} // the ids of all calls so far
 	made     int                 // how many ids were made here
+	images   gallery.Window      // of the images of tools, which ones are sent
 }
 
 // exchange is an assistant message's calls and the results that came so far.
@@ -124,7 +126,7 @@ func (c *conversation) settle() {
 		result.ToolCalls = nil
 		result.Extra = jsonobj.WithoutNulls(result.Extra)
 		if result.HasImages() {
-			images = append(images, Part{Text: fmt.Sprintf("Images in the result of %s (%s):", call.Name, call.ID)})
+			images = append(images, Part{Text: fmt.Sprintf(imagesOfResult+"%s (%s):", call.Name, call.ID)})
 			images = append(images, imagesOf(result)...)
 		}
 		result.Content, result.Parts = textOfResult(result), nil
@@ -144,6 +146,7 @@ func (c conversation) settled() []Message {
 
 // push adds a message with its JSON, so that no request has to encode it again.
 func (c *conversation) push(m Message) {
+	c.makeRoom(m)
 	if encoded, err := m.encoded(); err == nil {
 		m = encoded
 	}
