@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,10 @@ type Agent struct {
 	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
 	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
 
-	asking    pause.Gate  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
-	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
+	allowed   *sessionRules               // what was allowed for the session
+	serving   atomic.Pointer[callContext] // of the tool call that goes on; nil between calls
+	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
+	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
 
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
@@ -104,6 +107,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
+	a.allowed = cmp.Or(o.allowed, &sessionRules{})
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err

@@ -334,6 +334,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
 	model := r.agent.currentModel()
 	req.Model = model.name
+	ctx = r.withCall(ctx, ToolCall{}, 0)
 	deltas := guard.NewGate(r.delta)
 	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
 		return Stream(ctx, model.wrapped, &req, deltas.Pass)

@@ -255,7 +255,7 @@ type taskOptions struct {
 	taskRequest
 	id      string
 	private []TaskProfile // for this task only
-	call    *callInfo     // the tool call by which an agent delegates the task; nil for none
+	call    *callContext  // the tool call by which an agent delegates the task; nil for none
 	err     error         // of an invalid option
 }
 
@@ -289,7 +289,7 @@ func WithTaskID(id string) TaskOption { return func(o *taskOptions) { o.id = id 
 // call is an error.
 func WithTaskCall(ctx context.Context) TaskOption {
 	return func(o *taskOptions) {
-		if o.call = callOf(ctx); o.call == nil {
+		if o.call = toolCallOf(ctx); o.call == nil {
 			o.err = errors.New("option WithTaskCall: the context is not that of a tool call")
 		}
 	}

@@ -205,8 +205,8 @@ type localTask struct {
 	mu        sync.Mutex // guards what follows
 	abandoned bool       // its run did not end, and is ignored from now on
 	status    TaskStatus
-	agent     *Agent                  // nil until the first run has made it
-	decisions map[int64]chan Decision // calls that wait for a decision, by the number of the event that asked for it
+	agent     *Agent               // nil until the first run has made it
+	asked     map[string]askedCall // calls that wait for a decision, by their ids
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
@@ -411,7 +411,7 @@ func (t *localTask) record(e Event) {
 	}
 	e.Task, e.Input = t.spec.ID, t.status.Input
 	t.status.count(e)
-	t.log.Append(e)
+	t.noteRequest(e, t.log.Append(e))
 }
 
 // closeAgent is how long closing an agent and its runtime may take. An agent

@@ -61,10 +61,10 @@ type TaskManager struct {
 	files treestore.Store
 	shut  func() error // closes once; later calls return the first result
 
-	life context.Context // ends after everything else, and ends the followers
-	end  context.CancelFunc
-	wg   sync.WaitGroup
-
+	life                context.Context // ends after everything else, and ends the followers
+	end                 context.CancelFunc
+	wg                  sync.WaitGroup
+	allowed             sessionRules   // of tasks that no agent delegates
 	callbacks           callback.Guard // knows which goroutines run the manager's event handler, approvals and profiles
 	approving, emitting sync.Mutex
 

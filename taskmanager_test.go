@@ -409,9 +409,9 @@ func TestTaskApprovalIsAskedOfTheParent(t *testing.T) {
 	var asked []string
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo ok"), callBash("rm x"), stop),
 		pygent.TaskAgents(pygent.WithApprovalFor("bash")),
-		pygent.TaskApproval(func(_ context.Context, call pygent.ToolCall) (pygent.Decision, error) {
-			asked = append(asked, call.Arguments)
-			return pygent.Decision{Allow: !strings.Contains(call.Arguments, "rm"), Reason: "keep it"}, nil
+		pygent.TaskApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			asked = append(asked, r.Call.Arguments)
+			return pygent.Decision{Allow: !strings.Contains(r.Call.Arguments, "rm"), Reason: "keep it"}, nil
 		}))
 	id := startTask(t, m, "go", rt)
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
@@ -433,7 +433,7 @@ func TestApprovalThatHangsDoesNotHoldUpClose(t *testing.T) {
 	asked := make(chan struct{})
 	m, err := pygent.NewTaskManager(
 		pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(callBash("true"))), pygent.WithApprovalFor("*")),
-		pygent.TaskApproval(func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+		pygent.TaskApproval(func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
 			close(asked)
 			<-ctx.Done()
 			return pygent.Decision{}, ctx.Err()
@@ -463,8 +463,8 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.Equal(t, []pygent.EventType{
 		pygent.EventTask, pygent.EventUser,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolDone,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
 		pygent.EventRunEnd, pygent.EventTask,
 	}, types)
 }
