@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/telemetry"
 )
 
 // WithModelMiddleware wraps the agent's model, to log its calls, keep its
@@ -66,6 +67,13 @@ type agentModel struct {
 	given   Model  // as [WithModel] or SetModel gave it
 	wrapped Model  // in the agent's middleware
 	name    string // as the provider calls it; empty for the model's own default
+}
+
+// wiring is what goes with the calls of an agent's model and tools.
+type wiring struct {
+	handleTool ToolHandler         // runs tool calls within the middleware; nil for none
+	telemetry  *telemetry.Recorder // nil for none
+	meter      meter
 }
 
 // wire gives the agent its model and its tools, as middleware wraps them.

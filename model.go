@@ -339,9 +339,10 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest) (*ChatResponse, error) {
 	asked, began := model.asked(), time.Now()
 	inSpan, span := r.agent.telemetry.Chat(ctx, model.service(), asked)
+	serving := r.withCall(inSpan, ToolCall{}, 0)
 	deltas := guard.NewGate(r.delta)
-	resp, err := callForeign(inSpan, r, "the model", func() (*ChatResponse, error) {
-		return Stream(inSpan, model.wrapped, &req, streamed(span, deltas.Pass))
+	resp, err := callForeign(serving, r, "the model", func() (*ChatResponse, error) {
+		return Stream(serving, model.wrapped, &req, streamed(span, deltas.Pass))
 	})
 	deltas.Shut()
 	r.answered(ctx, span, asked, began, resp, err)

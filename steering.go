@@ -191,5 +191,6 @@ func (r *run) goesOn(ended bool) bool {
 		return false
 	}
 	r.result.Status, r.result.Reason = "", ""
+	r.opts.final.discard()
 	return true
 }

@@ -160,6 +160,13 @@ func (f *finalTool) name() string {
 	return f.tool.Name
 }
 
+// discard forgets the value, because the run goes on.
+func (f *finalTool) discard() {
+	if f != nil {
+		f.taken = nil
+	}
+}
+
 // lookup finds a tool of the run.
 func (r *run) lookup(name string) (Tool, error) {
 	if name != "" && name == r.opts.final.name() {
@@ -175,7 +182,7 @@ func (r *run) checkValue(call ToolCall, result *ToolResult) *ToolResult {
 	switch {
 	case f == nil:
 	case result.End == StatusStopped && result.take == nil:
-		return &ToolResult{Content: nudge.NoValue(f.name()), IsError: true}
+		return notRunResult(OutcomeFailed, nudge.NoValue(f.name()))
 	case result.IsError && call.Name == f.name():
 		if f.wrong++; f.wrong >= maxWrongValues {
 			r.end(StatusStuck, fmt.Sprintf("the model gave %d values that do not fit", f.wrong))

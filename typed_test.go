@@ -157,3 +157,18 @@ func TestTasksOfATypedRunHaveNoFinalAnswer(t *testing.T) {
 	}
 	require.True(t, strings.HasPrefix(results(agent)[0], "started") || len(tasks) == 1, results(agent))
 }
+
+func TestATypedRunThatGoesOnNeedsAnotherValue(t *testing.T) {
+	var agent *pygent.Agent
+	agent = newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(
+		finalAnswer(map[string]any{"verdict": "approve"}), finalAnswer(map[string]any{"verdict": "reject"})),
+		pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventToolDone && e.Step == 1 {
+				_, err := agent.Say(pygent.UserMessage("Look again."))
+				require.NoError(t, err)
+			}
+		}))
+	got, _, err := pygent.RunTyped[review](t.Context(), agent, "go")
+	require.NoError(t, err)
+	require.Equal(t, "reject", got.Verdict)
+}
