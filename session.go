@@ -235,7 +235,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 func (s *session) banner(ctx context.Context) {
 	info := s.agent.describe(ctx)
 	where := "locally, on this machine"
-	if s.agent.runtime.UseDocker() {
+	if s.agent.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
 	s.talk.Say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
@@ -260,7 +260,7 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	approve, confirm := s.agent.approval()
 	asked, ask := approve, confirm
 	if confirm == nil && approve == nil {
-		ask = new(!s.agent.runtime.UseDocker() && (s.talk.Person() || s.agent.describe(ctx).Fallback != ""))
+		ask = new(!s.agent.UseDocker() && (s.talk.Person() || s.agent.describe(ctx).Fallback != ""))
 	}
 	if s.talk.Person() && approve == nil {
 		asked = s.approve
@@ -282,7 +282,7 @@ func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) 
 // approvalOf describes a call for the question.
 func (s *session) approvalOf(call ToolCall) console.Request {
 	where := "on your machine"
-	if s.agent.runtime.UseDocker() {
+	if s.agent.UseDocker() {
 		where = "in the container"
 	}
 	if command, ok := commandIn(call); ok {
@@ -308,7 +308,7 @@ func (s *session) approvalOf(call ToolCall) console.Request {
 // person can be asked and commands have no network of their own. It returns a
 // function that ends this.
 func (s *session) askForHosts() (end func()) {
-	if !s.talk.Person() || !s.agent.runtime.UseDocker() {
+	if !s.talk.Person() || !s.agent.UseDocker() {
 		return func() {}
 	}
 	s.agent.setHostApproval(s.approveHosts)
