@@ -361,7 +361,8 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
-	resume     bool // set by Agent.Resume
+	parts      []Part // of the user's message, besides its text
+	resume     bool   // set by Agent.Resume
 	onEvent    func(Event)
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 }
@@ -381,8 +382,9 @@ func toolCallsFor(steps int) int {
 func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	var o runOptions
 	setAll(&o, defaults, RunOption.setRun)
+	ofAgent := len(o.parts)
 	setAll(&o, opts, RunOption.setRun)
-	if err := cmp.Or(o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
+	if err := cmp.Or(o.checkParts(ofAgent), o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
 		return o, fmt.Errorf("option %w", err)
 	}
 	o.MaxSteps = limitOr(o.MaxSteps, defaultMaxSteps)
