@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/x/pygent/internal/ban"
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/gitwatch"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/pause"
@@ -37,13 +39,18 @@ type Agent struct {
 
 	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
+	state     State      // guarded by emitMu; State fills in the rest
+	replay    *feed.Replay[Event]
+	unheard   unheard
 
 	handling callback.Guard // knows which goroutines run event handlers of the agent
 	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
 	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
 
-	asking    pause.Gate  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
-	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
+	allowed   *sessionRules               // what was allowed for the session
+	serving   atomic.Pointer[callContext] // of the tool call that goes on; nil between calls
+	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
+	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
 
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
@@ -98,6 +105,9 @@ func newAgent(o options) (_ *Agent, err error) {
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
+	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
+	a.state.Since = time.Now()
+	a.allowed = cmp.Or(o.allowed, &sessionRules{})
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
@@ -298,6 +308,7 @@ func (a *Agent) Close() error {
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()
 	a.eventsHandled(ctx)
+	a.replay.End()
 	return errors.Join(err, a.leftBehind())
 }
 

@@ -23,27 +23,36 @@ import (
 //
 // Only the fields that Type calls for are set. Text and reasoning deltas are
 // for display: several may come as one, and the message event that follows holds
-// all. Every tool_call is followed by its tool_done. Durations are seconds in
+// all. Every tool_call is followed by its tool_done, and between them come, as
+// far as they apply: approval, decision, tool_start. Durations are seconds in
 // JSON, with fractions, in fields whose names end in "_seconds".
 type Event struct {
-	Seq  int64     `json:"seq"` // rises by at least one with each event of an agent
-	Time time.Time `json:"time"`
-	Type EventType `json:"type"`
-	Task string    `json:"task,omitempty"` // id of the background task it comes from; empty for the agent itself
-	Step int       `json:"step,omitempty"` // the step of the run, from 1
+	Seq   int64     `json:"seq"` // rises by at least one with each event of an agent
+	Time  time.Time `json:"time"`
+	Type  EventType `json:"type"`
+	Task  string    `json:"task,omitempty"`  // id of the background task it comes from; empty for the agent itself
+	Input int64     `json:"input,omitempty"` // of a task: the number of the message that it took up last, as [TaskManager.Send] returned it
+	Step  int       `json:"step,omitempty"`  // the step of the run, from 1
 
-	Text    string        `json:"text,omitempty"`    // a delta, or a text for people; what the user or the agent said
-	Source  Source        `json:"source,omitempty"`  // who said it
-	Message *Message      `json:"message,omitempty"` // the complete message
-	Call    *ToolCall     `json:"call,omitempty"`    // the tool call
-	Tool    *ToolInfo     `json:"tool,omitempty"`    // what the tool and the call are to people
-	Output  *ToolResult   `json:"output,omitempty"`  // the tool's result
-	Usage   *Usage        `json:"usage,omitempty"`   // tokens of the step, or of the run
-	Retry   *RetryInfo    `json:"retry,omitempty"`   // the retry that follows
+	Text    string      `json:"text,omitempty"`    // a delta, or a text for people; what the user or the agent said
+	Source  Source      `json:"source,omitempty"`  // who said it
+	Message *Message    `json:"message,omitempty"` // the complete message
+	Call    *ToolCall   `json:"call,omitempty"`    // the tool call; from decision on with the arguments as the tool gets them, but in tool_done as the model made it
+	Tool    *ToolInfo   `json:"tool,omitempty"`    // what the tool and the call are to people
+	Output  *ToolResult `json:"output,omitempty"`  // the tool's result
+	Usage   *Usage      `json:"usage,omitempty"`   // tokens of the step, or of the run
+	Retry   *RetryInfo  `json:"retry,omitempty"`   // the retry that follows
+
+	Approval *ApprovalRequest `json:"approval,omitempty"` // the question about a call
+	Decision *Decision        `json:"decision,omitempty"` // the answer to it
+
 	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime reports
 	Result  *Result       `json:"result,omitempty"`  // the end of the run
 	Model   string        `json:"model,omitempty"`   // the model that is asked; empty for the model's own default
 	Attempt int           `json:"attempt,omitempty"` // the number of the attempt to ask it, from 1
+
+	ID      string `json:"id,omitempty"`      // of a message that Say queued
+	Unheard []Said `json:"unheard,omitempty"` // what Say has queued and the model has not heard
 
 	// Messages is how many messages the history has, in events about one that was
 	// added. The system message does not count: it comes later than the first of
@@ -58,14 +67,18 @@ type EventType string
 
 // The types of events.
 const (
-	EventUser        EventType = "user"         // the conversation got a message in the user's role: Text, Source, Messages; Message when it is more than text
+	EventUser        EventType = "user"         // the conversation got a message in the user's role: Text, Source, Messages; Message when it is more than text; ID when Say queued it
+	EventUnheard     EventType = "unheard"      // what was said with Say and is not heard yet has changed: Unheard, none if empty
 	EventStep        EventType = "step"         // a step begins: Step
 	EventModelStart  EventType = "model_start"  // the model is about to be asked: Model, Attempt, Messages
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
 	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
-	EventToolCall    EventType = "tool_call"    // a tool is about to run: Call, Tool
-	EventToolDone    EventType = "tool_done"    // a tool has run: Call, Output, Messages
+	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
+	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
+	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
+	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
+	EventToolDone    EventType = "tool_done"    // a call has its result: Call, Output, Messages
 	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output, Messages
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
 	EventNotice      EventType = "notice"       // worth knowing: Text
@@ -73,7 +86,6 @@ const (
 	EventRuntime     EventType = "runtime"      // the runtime reports something: Runtime, Text
 	EventRunEnd      EventType = "run_end"      // the run is over: Result
 	EventTask        EventType = "task"         // a background task changed its state: Task, TaskStatus, Text
-	EventApproval    EventType = "approval"     // a background task asks whether a call may run: Task, Call
 )
 
 // Source says who wrote a message in the user's role.
@@ -233,103 +245,6 @@ func (a *Agent) handlerFailed(err error) {
 	}
 }
 
-// listeners are the feeds that get the events of an agent.
-type listeners struct {
-	always  *feed.Feed[Event]   // of the agent's handler; nil for none
-	session *feed.Feed[Event]   // of the interactive session that goes on
-	run     []*feed.Feed[Event] // of the run that goes on
-}
-
-// listen adds feeds for the events of the run that begins. Nil feeds are left
-// out.
-func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	a.listeners.run = nil
-	for _, f := range feeds {
-		if f != nil {
-			a.listeners.run = append(a.listeners.run, f)
-		}
-	}
-}
-
-// emit completes an event and hands it to every listener without waiting. Each
-// channel it returns is closed when a listener has handled the event.
-func (a *Agent) emit(e Event) []<-chan struct{} {
-	a.logEvent(e)
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	l := &a.listeners
-	if l.always == nil && l.session == nil && len(l.run) == 0 {
-		return nil
-	}
-	e.Seq, e.Time = a.seq.Add(1), time.Now()
-	var handled []<-chan struct{}
-	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
-		switch {
-		case f == nil:
-		case isDelta(e):
-			f.Offer(e)
-		default:
-			handled = append(handled, f.Put(e))
-		}
-	}
-	if e.Type == EventRunEnd && e.Task == "" {
-		l.run = nil // tasks may go on, but the run's listeners have heard its last event
-	}
-	return handled
-}
-
-// isHeard reports whether anybody gets the events of the agent.
-func (a *Agent) isHeard() bool {
-	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
-	l := &a.listeners
-	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
-}
-
-// eventsHandled waits until the agent's own handler has seen all events so far,
-// or ctx ends.
-func (a *Agent) eventsHandled(ctx context.Context) {
-	if a.listeners.always == nil {
-		return
-	}
-	select {
-	case <-a.listeners.always.Handled():
-	case <-ctx.Done():
-	}
-}
-
-// hear appends a message in the user's role, and emits its event.
-func (r *run) hear(msg Message, source Source) error {
-	if err := r.keep(HistoryEntry{Message: msg, Source: source}); err != nil {
-		return err
-	}
-	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, Messages: r.agent.history.spoken()}
-	if source == SourceUser && len(msg.Parts) > 0 {
-		e.Message = &msg
-	}
-	r.emit(e)
-	return nil
-}
-
-// emit reports an event of the run and waits until every listener has handled
-// it, or the time of the step is over. This keeps the run in step with its
-// followers.
-func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
-
-// emitLast reports the end of the run. It waits for the listeners, but not
-// longer than [guard.Grace] once the run's time is over.
-func (r *run) emitLast(e Event) {
-	handled := r.agent.emit(e)
-	if feed.Await(handled, r.patience) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
-	defer cancel()
-	feed.Await(handled, ctx.Done())
-}
-
 // logStart logs how the agent is set up, and warns of what is not as it was
 // asked for.
 func (a *Agent) logStart() {
@@ -364,8 +279,10 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 		return slog.LevelDebug, "answer", []slog.Attr{slog.Int("calls", len(e.Message.ToolCalls)), tokensInLog(e.Usage)}
 	case EventToolCall:
 		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(summaryOf(e), loggedCall))}
+	case EventDecision:
+		return slog.LevelDebug, "decision", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("allowed", e.Decision.Allow), slog.String("by", e.Decision.By)}
 	case EventToolDone:
-		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("failed", e.Output.IsError), slog.Int("bytes", len(e.Output.Content))}
+		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("outcome", string(e.Output.Outcome)), slog.Int("bytes", len(e.Output.Content))}
 	case EventToolSkipped:
 		return slog.LevelDebug, "tool call not run", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("why", cut.Head(e.Output.Content, loggedCall))}
 	case EventNotice:

@@ -148,7 +148,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 	if err := r.takeUp(ctx, msg); err != nil {
 		return err
 	}
-	for r.result.Status == "" {
+	for r.result.Status == "" || r.goesOn(ctx.Err() != nil) {
 		switch {
 		case ctx.Err() != nil:
 			return r.interrupted(ctx)
@@ -179,8 +179,8 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
-	if msg == "" && len(r.opts.parts) == 0 {
-		return nil
+	if err := r.listenToUser(); err != nil || msg == "" && len(r.opts.parts) == 0 {
+		return err
 	}
 	return r.hear(UserMessage(msg, r.opts.parts...), SourceUser)
 }
@@ -247,24 +247,6 @@ func (r *run) interrupted(ctx context.Context) error {
 		r.end(StatusCancelled, err.Error())
 	}
 	return err
-}
-
-// nudge appends what the model has to be told before it is asked again: which
-// tasks ended, and what to do after an answer without a tool call.
-func (r *run) nudge() error {
-	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies})
-	if say != "" {
-		say = nudge.OnALine(say, r.limitNote())
-	}
-	if ended := r.agent.notices.take(); ended != "" {
-		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
-			return err
-		}
-	}
-	if say == "" {
-		return nil
-	}
-	return r.hear(UserMessage(say), SourceNudge)
 }
 
 // askFailed ends the run because the model could not be asked.

@@ -308,7 +308,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
-		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: req.Model, Attempt: attempt, Messages: r.agent.history.spoken()})
+		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: r.agent.currentModel().name, Attempt: attempt, Messages: r.agent.history.spoken()})
 		if ctx.Err() != nil { // a listener ended it
 			return nil, guard.ContextError(ctx)
 		}
@@ -334,6 +334,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
 	model := r.agent.currentModel()
 	req.Model = model.name
+	ctx = r.withCall(ctx, ToolCall{}, 0)
 	deltas := guard.NewGate(r.delta)
 	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
 		return Stream(ctx, model.wrapped, &req, deltas.Pass)

@@ -2,7 +2,6 @@ package pygent
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -77,8 +76,10 @@ type options struct {
 	approve      ApprovalFunc
 	approveAll   bool // approve decides about all calls, unless approvalFor names some
 	approvalFor  []string
-	inheritedFor []string // names in approvalFor that the parent agent has checked already
-	confirmBash  *bool    // nil: the session decides
+	inheritedFor []string      // names in approvalFor that the parent agent has checked already
+	confirmBash  *bool         // nil: the session decides
+	asksManager  bool          // approve asks the manager of the agent's task
+	allowed      *sessionRules // shared with the agent that delegates; nil for the agent's own
 	approveHosts HostApprovalFunc
 	homeFile     string // the user's configuration file, to which hosts allowed for good are written; may be empty
 	run          []RunOption
@@ -272,46 +273,6 @@ func WithBannedCommands(commands ...string) Option {
 func WithBannedApps(names ...string) Option {
 	return option(func(o *options) { o.bannedApps = append(o.bannedApps, names...) })
 }
-
-// ApprovalFunc decides whether a tool call may run. An error denies it. It must
-// honour ctx. It may be called by two goroutines at once: for the agent itself,
-// and for one of its tasks. The time it takes does not count against a
-// [StepTimeout], the agent's or the task's, but against [MaxTime].
-type ApprovalFunc func(ctx context.Context, call ToolCall) (Decision, error)
-
-// Decision is the answer of an [ApprovalFunc]. The zero value denies.
-type Decision struct {
-	Allow  bool   `json:"allow"`
-	Reason string `json:"reason,omitempty"` // told to the model when the call is denied
-}
-
-// WithApproval sets who decides about calls. By default these are all calls of
-// tools that are not ReadOnly; [WithApprovalFor] names the tools instead, and
-// [WithConfirmBash] decides for bash. The same rules apply to the agent's
-// tasks. Without WithApproval, calls that need approval are denied: those of
-// tools with NeedsApproval, and those that WithApprovalFor and WithConfirmBash
-// name.
-func WithApproval(f ApprovalFunc) Option {
-	return option(func(o *options) { o.approve, o.approveAll = f, f != nil })
-}
-
-// WithApprovalFor makes calls of the named tools need approval, and of no
-// others except those whose [Tool] requires it. "*" stands for every tool,
-// including those that only read. A name that no tool has is an error of [New].
-func WithApprovalFor(tools ...string) Option {
-	return option(func(o *options) { o.approvalFor = append(o.approvalFor, tools...) })
-}
-
-// WithConfirmBash says whether bash calls need approval; a terminal session
-// asks the user for it. Outside of a container, writing a file can do the same
-// as running a command, so there true also applies to write_file, edit_file and
-// collect_file. Default: as [WithApproval] and [WithApprovalFor] say; without
-// them, only in terminal sessions on the local runtime.
-//
-// Regardless of this option, those three tools need approval on the local
-// runtime when they write below a .git directory of a workspace that is kept,
-// because git runs programs that are named there.
-func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confirmBash = &on }) }
 
 // WithRetry sets how model calls are repeated. Default: the zero policy.
 func WithRetry(p RetryPolicy) Option { return option(func(o *options) { o.retry = p }) }

@@ -1,6 +1,8 @@
 package pygent
 
 import (
+	"context"
+	"io"
 	"time"
 
 	"github.com/x/pygent/internal/guard"
@@ -80,6 +82,57 @@ type OutputChunk struct {
 // called again. A job ([JobRunner]) ignores this option.
 func BashOutput(f func(OutputChunk)) BashOption {
 	return func(o *BashOptions) { o.Output = f }
+}
+
+// ProcessStarter is implemented by runtimes that can run a program to which a
+// caller talks, such as a tool server or a language server.
+type ProcessStarter interface {
+	// StartProcess starts a command under a shell, as Bash does, and returns once
+	// it runs. ctx bounds the start only: the process lives until its Close, or
+	// until Cleanup of the runtime. It has no time limit unless [BashTimeout] sets
+	// one; [BashMaxOutput] and [BashOutput] are ignored. It is none of the jobs of
+	// a [JobRunner]. Where the platform cannot do it, the error matches
+	// errors.ErrUnsupported.
+	StartProcess(ctx context.Context, cmd string, opts ...BashOption) (Process, error)
+}
+
+// Process is a command that runs beside the caller. Reading gets its standard
+// output, and writing goes to its standard input. Both may be done at the same
+// time, and both wait for each other's side: a process that nobody reads from
+// waits, and so does a caller whose process does not read. Close ends calls that
+// wait. When the runtime loses its container or guest, the process is gone, and
+// all calls return an error.
+type Process interface {
+	// Read returns io.EOF once the process has closed its output, or has ended.
+	// Write to a process that has ended returns os.ErrProcessDone; what it never
+	// read before is lost. Close ends the process with everything that it started,
+	// first with SIGTERM, and returns when nothing of it is left; call it also
+	// after Wait.
+	io.ReadWriteCloser
+
+	// CloseWrite ends the process's standard input. Reading goes on.
+	CloseWrite() error
+
+	// Wait waits until the command has ended, and returns the status of its shell:
+	// 128+n when signal n ended it. It may be called more than once. A process
+	// that writes much does not end before that was read. The error says why the
+	// status is unknown; it is then -1.
+	Wait() (exitCode int, err error)
+
+	// Stderr returns the end of what the process has written to its standard error
+	// so far, at most 32 KiB. While the process runs it may be a moment behind.
+	Stderr() string
+}
+
+// StartProcess implements [ProcessStarter].
+func (r *workspaceRuntime) StartProcess(ctx context.Context, cmd string, opts ...BashOption) (Process, error) {
+	var o BashOptions // like a job, a process has no default limit
+	apply(&o, opts)
+	p, err := r.Sandbox.StartProcess(ctx, o.command(cmd))
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // outputOf returns f for the sandbox, or nil. It is not called again after a

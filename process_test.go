@@ -1,9 +1,14 @@
 package pygent_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math/rand"
 	"runtime"
 	"strings"
 	"sync"
@@ -222,4 +227,202 @@ func TestOutputEndsWithTheGuest(t *testing.T) {
 			require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, dir)[0].ID, "KILL"))
 		})
 	})
+}
+
+// startProcess starts a process that the test closes.
+func startProcess(t *testing.T, r pygent.Runtime, cmd string, opts ...pygent.BashOption) pygent.Process {
+	t.Helper()
+	p, err := r.(pygent.ProcessStarter).StartProcess(t.Context(), cmd, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func inBackground(f func() error) <-chan error {
+	result := make(chan error, 1)
+	go func() { result <- f() }()
+	return result
+}
+
+func TestProcessHasStreams(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		p := startProcess(t, r, `while read -r line; do echo "<$line>"; echo "heard $line" >&2; done; exit 7`)
+		lines := bufio.NewScanner(p)
+		for i := range 100 {
+			_, err := fmt.Fprintf(p, "line %d\n", i)
+			require.NoError(t, err)
+			require.True(t, lines.Scan())
+			require.Equal(t, fmt.Sprintf("<line %d>", i), lines.Text())
+		}
+		jobs, err := r.(pygent.JobRunner).Jobs(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, jobs, "it is no job")
+		require.NoError(t, p.CloseWrite())
+		require.False(t, lines.Scan())
+		require.NoError(t, lines.Err())
+		code, err := p.Wait()
+		require.NoError(t, err)
+		require.Equal(t, 7, code)
+		require.True(t, strings.HasSuffix(p.Stderr(), "heard line 98\nheard line 99\n"), p.Stderr())
+		_, err = p.Write([]byte("x"))
+		require.Error(t, err)
+		require.NoError(t, p.Close())
+		code, err = p.Wait()
+		require.NoError(t, err)
+		require.Equal(t, 7, code)
+	})
+}
+
+func TestProcessHasTheOptionsOfACommand(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		require.NoError(t, r.WriteFile(t.Context(), "d/f", nil))
+		p := startProcess(t, r, `ls; echo "$A"; cat`, pygent.BashDir("d"), pygent.BashEnv("A=b"), pygent.BashTimeout(500*time.Millisecond))
+		out, err := io.ReadAll(p)
+		require.NoError(t, err)
+		require.Equal(t, "f\nb\n", string(out))
+		code, err := p.Wait()
+		require.NoError(t, err)
+		require.Equal(t, 143, code, "the time limit has ended it")
+		for name, cmd := range map[string]string{"a NUL byte": "echo \x00"} {
+			_, err = r.(pygent.ProcessStarter).StartProcess(t.Context(), cmd)
+			require.Error(t, err, name)
+		}
+		_, err = r.(pygent.ProcessStarter).StartProcess(t.Context(), "true", pygent.BashDir("../.."))
+		require.Error(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = r.(pygent.ProcessStarter).StartProcess(ctx, "true")
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestProcessPassesMuchBothWays(t *testing.T) {
+	const size = 12 << 20
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		p := startProcess(t, r, "cat")
+		sum := sha256.New()
+		sent := inBackground(func() error {
+			_, err := io.Copy(io.MultiWriter(p, sum), io.LimitReader(rand.New(rand.NewSource(1)), size))
+			return errors.Join(err, p.CloseWrite())
+		})
+		got := sha256.New()
+		n, err := io.Copy(got, p)
+		require.NoError(t, err)
+		require.EqualValues(t, size, n)
+		require.NoError(t, <-sent)
+		require.Equal(t, sum.Sum(nil), got.Sum(nil))
+	})
+}
+
+func TestProcessWaitsForItsReaderAndItsWriter(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		p := startProcess(t, r, "head -c 4000000 /dev/zero; echo done >done; sleep 60")
+		silent := startProcess(t, r, "sleep 60")
+		blocked := inBackground(func() error {
+			_, err := io.Copy(silent, io.LimitReader(rand.New(rand.NewSource(1)), 64<<20))
+			return err
+		})
+		require.Equal(t, 1, bash(t, r, "sleep 0.3; test -e done").ExitCode, "nobody has read its output")
+		n, err := io.CopyN(io.Discard, p, 4000000)
+		require.NoError(t, err)
+		require.EqualValues(t, 4000000, n)
+		require.Zero(t, bash(t, r, "until test -e done; do sleep 0.05; done").ExitCode)
+		require.NoError(t, silent.Close())
+		require.Error(t, <-blocked, "it was waiting for the process")
+		require.NoError(t, p.Close())
+	})
+}
+
+func TestCloseEndsTheWholeTreeOfAProcess(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		p := startProcess(t, r, `trap '' TERM; (trap '' TERM; while :; do echo >>ticks; sleep 0.05; done) & echo up; wait`)
+		line, err := bufio.NewReader(p).ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "up\n", line)
+		require.NoError(t, p.Close())
+		require.Equal(t, "still\n", bash(t, r, "a=$(cat ticks | wc -l); sleep 0.3; b=$(cat ticks | wc -l); test $a = $b && echo still").Output)
+		code, err := p.Wait()
+		require.NoError(t, err)
+		require.Equal(t, 137, code)
+		_, err = p.Read(make([]byte, 1))
+		require.Error(t, err)
+		require.NoError(t, p.Close(), "once more")
+
+		left := startProcess(t, r, `(while :; do echo >>ticks; sleep 0.05; done) >/dev/null & exit 3`)
+		code, err = left.Wait()
+		require.NoError(t, err)
+		require.Equal(t, 3, code)
+		require.NoError(t, left.Close())
+		require.Equal(t, "still\n", bash(t, r, "a=$(cat ticks | wc -l); sleep 0.3; b=$(cat ticks | wc -l); test $a = $b && echo still").Output)
+	})
+}
+
+func TestCleanupEndsProcesses(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		var all []pygent.Process
+		for range 5 {
+			all = append(all, startProcess(t, r, "cat; sleep 60"))
+		}
+		reading := make(chan error, 1)
+		go func() {
+			_, err := all[0].Read(make([]byte, 1))
+			reading <- err
+		}()
+		require.NoError(t, r.Cleanup())
+		require.Error(t, <-reading)
+		for _, p := range all {
+			_, _ = p.Wait()
+			_, err := p.Write([]byte("x"))
+			require.Error(t, err)
+			require.NoError(t, p.Close())
+		}
+		_, err := r.(pygent.ProcessStarter).StartProcess(t.Context(), "true")
+		require.ErrorIs(t, err, pygent.ErrRuntimeClosed)
+	})
+}
+
+func TestProcessOfAContainerThatDiesOrStops(t *testing.T) {
+	engine := testEngine(t)
+	for name, harm := range map[string]func(id string) error{
+		"killed": func(id string) error { return engine.ContainerKill(t.Context(), id, "KILL") },
+		"paused": func(id string) error { return engine.ContainerPause(t.Context(), id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := realTempDir(t)
+			r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir), calling())
+			p := startProcess(t, r, "cat")
+			_, err := p.Write([]byte("x"))
+			require.NoError(t, err)
+			_, err = io.ReadFull(p, make([]byte, 1))
+			require.NoError(t, err)
+			require.NoError(t, harm(containersOf(t, engine, dir)[0].ID))
+			_, err = p.Read(make([]byte, 1))
+			require.Error(t, err)
+			require.NotErrorIs(t, err, io.EOF)
+			code, err := p.Wait()
+			require.Error(t, err)
+			require.Equal(t, -1, code)
+			_ = p.Close()
+			require.Equal(t, "again\n", bash(t, r, "echo again").Output)
+		})
+	}
+}
+
+func TestProcessOfAGuestThatDies(t *testing.T) {
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithLocalProtection(pygent.ProtectionOff))
+	p := startProcess(t, r, "cut -d' ' -f4 /proc/$PPID/stat; cat")
+	line, err := bufio.NewReader(p).ReadString('\n')
+	require.NoError(t, err)
+	bash(t, r, "kill -9 "+strings.TrimSpace(line))
+	_, err = p.Wait()
+	require.Error(t, err)
+	_ = p.Close()
+	require.Equal(t, "again\n", bash(t, r, "echo again").Output)
+}
+
+func TestProcessWithoutAGuestIsUnsupported(t *testing.T) {
+	requireDocker(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithTestPlainExec())
+	_, err := r.(pygent.ProcessStarter).StartProcess(t.Context(), "cat")
+	require.ErrorIs(t, err, errors.ErrUnsupported)
 }

@@ -354,6 +354,7 @@ var _ interface {
 	RangeReader
 	Starter
 	JobRunner
+	ProcessStarter
 	Dialer
 	treeRuntime
 } = (*workspaceRuntime)(nil)

@@ -38,6 +38,8 @@ func (c *Client) timeFor(kind wire.Kind, request wire.Message) limit {
 	switch kind {
 	case wire.KindOwn, wire.KindRemove:
 		return limit{} // a whole tree: no progress is reported before the end
+	case wire.KindStreams:
+		return limit{time: answerTime + c.patience}
 	case wire.KindAccept:
 		return limit{} // answered only when somebody connects
 	case wire.KindRead, wire.KindWrite, wire.KindStat, wire.KindList, wire.KindMkdir, wire.KindTarIn, wire.KindTarOut:

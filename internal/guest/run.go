@@ -144,25 +144,30 @@ func clamp(n int) int { return min(max(n, 0), wire.MaxKept) }
 
 // result reads the output and the result of a command.
 func (x *exchange) result(onOutput func(int64, []byte)) (Result, error) {
+	m := &wire.Result{}
+	if err := x.reply(onOutput, m); err != nil {
+		return Result{ExitCode: -1}, err
+	}
+	return resultOf(m), nil
+}
+
+// reply reads an answer into m, and passes the output before it to onOutput. If
+// that is nil, there must be none.
+func (x *exchange) reply(onOutput func(int64, []byte), m wire.Message) error {
 	for next := int64(0); ; {
 		kind, payload, err := wire.ReadFrame(x.stream, wire.MaxReply)
 		if err != nil {
-			return Result{ExitCode: -1}, x.check(unexpected(err))
+			return x.check(unexpected(err))
 		}
-		if kind == wire.KindChunk && onOutput != nil {
-			chunk, err := liveChunk(payload, next)
-			if err != nil {
-				return Result{ExitCode: -1}, err
-			}
-			onOutput(chunk.Offset, chunk.Data)
-			next = chunk.Offset + int64(len(chunk.Data))
-			continue
+		if kind != wire.KindChunk || onOutput == nil {
+			return wire.DecodeReply(kind, payload, m)
 		}
-		m := &wire.Result{}
-		if err := wire.DecodeReply(kind, payload, m); err != nil {
-			return Result{ExitCode: -1}, err
+		chunk, err := liveChunk(payload, next)
+		if err != nil {
+			return err
 		}
-		return resultOf(m), nil
+		onOutput(chunk.Offset, chunk.Data)
+		next = chunk.Offset + int64(len(chunk.Data))
 	}
 }
 

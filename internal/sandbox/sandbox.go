@@ -35,6 +35,8 @@ type Sandbox struct {
 	gitTrust string      // the directories in which git trusts repositories
 	ports    *forwarding // nil when none is published
 
+	processes processes // that have streams
+
 	readLimit int64 // of ReadFile, in bytes
 	copyLimit int64 // of ExportFile, in bytes of data
 
@@ -290,6 +292,7 @@ func (r *Sandbox) close() error {
 	r.end(ErrClosed)
 	r.network.stopAsking()
 	r.calls.Wait()
+	r.processes.closeAll()
 	err := r.ports.close()
 	err = errors.Join(err, r.commands.Close())
 	r.events.Close()
@@ -298,6 +301,12 @@ func (r *Sandbox) close() error {
 		return fmt.Errorf("clean up the runtime: %w", err)
 	}
 	return nil
+}
+
+func (r *Sandbox) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
 }
 
 // Parker is a commander that can give up what it keeps running. Its Park returns

@@ -54,7 +54,7 @@ func (s *Server) run(ctx context.Context, st *state, stream *yamux.Stream, paylo
 	})
 	stopLive := func() {}
 	if m.Live {
-		stopLive = live(stream, j)
+		stopLive = live(stream, j.output)
 	}
 	result := j.await(ctx, gaveUp)
 	stopLive()

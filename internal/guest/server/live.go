@@ -14,7 +14,7 @@ const maxBehind = 4 * wire.MaxLive
 // live sends a command's output while it is produced, at the pace and in the
 // pieces that the protocol sets. What does not fit is left out. The returned
 // function sends the newest output, ends the sending and waits for that.
-func live(w io.Writer, j *job) (stop func()) {
+func live(w io.Writer, output *capture) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -23,14 +23,14 @@ func live(w io.Writer, j *job) (stop func()) {
 		for offset, last := int64(0), false; !last; {
 			select {
 			case <-quit:
-			case <-j.output.after(offset):
+			case <-output.after(offset):
 			}
 			select {
 			case <-quit:
 				last = true
 			case <-pace.C:
 			}
-			n, err := sendLive(w, j.output, offset, last)
+			n, err := sendLive(w, output, offset, last)
 			if err != nil || n == 0 {
 				return // nobody listens, or the output has ended
 			}

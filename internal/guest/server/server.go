@@ -34,6 +34,7 @@ type Server struct {
 	supervisor supervise.Supervisor
 	environ    []string
 	jobs       *jobs
+	processes  processes
 	listeners  listeners
 	files      chan struct{} // holds one token for each request that accesses files
 
@@ -170,6 +171,10 @@ func (s *Server) answer(ctx context.Context, stream *yamux.Stream, kind wire.Kin
 		return request(stream, payload, func(m *wire.OutputRequest) (*wire.Output, error) { return s.jobs.output(ctx, m) })
 	case wire.KindKill:
 		return request(stream, payload, func(m *wire.Kill) (*wire.Job, error) { return s.jobs.kill(ctx, m) })
+	case wire.KindProcess:
+		return s.process(ctx, st, stream, payload)
+	case wire.KindStreams:
+		return s.streams(ctx, stream, payload)
 	case wire.KindDial:
 		return s.dial(ctx, stream, payload)
 	case wire.KindListen:

@@ -16,19 +16,25 @@ func kernel() string {
 	return unix.ByteSliceToString(name.Release[:])
 }
 
-// outputPipe returns a pipe. The reading end is non-blocking and uses the
-// runtime's poller. The writing end blocks, as programs expect of their output.
-func outputPipe() (read, write *os.File, err error) {
+// outputPipe returns a pipe whose writing end is for a command.
+func outputPipe() (read, write *os.File, err error) { return pipeTo(0) }
+
+// inputPipe returns a pipe whose reading end is for a command.
+func inputPipe() (read, write *os.File, err error) { return pipeTo(1) }
+
+// pipeTo returns a pipe. The end at index ours is non-blocking and uses the
+// runtime's poller. The other one blocks, as programs expect of their streams.
+func pipeTo(ours int) (read, write *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, nil, os.NewSyscallError("pipe2", err)
 	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
+	if err := unix.SetNonblock(fds[ours], true); err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
 		return nil, nil, os.NewSyscallError("fcntl", err)
 	}
-	return os.NewFile(uintptr(fds[0]), "output"), os.NewFile(uintptr(fds[1]), "output"), nil
+	return os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe"), nil
 }
 
 // scriptFile returns an anonymous file in memory that holds the script, and the

@@ -61,6 +61,9 @@ func (g *Groups) Start(spec Spec) (Process, error) {
 		Path: spec.Path, Args: spec.Args, Env: spec.Env, Dir: spec.Dir,
 		Stdout: spec.Output, Stderr: spec.Output,
 	}
+	if spec.Stdin != nil {
+		cmd.Stdin, cmd.Stdout = spec.Stdin, spec.Stdout
+	}
 	if spec.Script != nil {
 		cmd.ExtraFiles = []*os.File{spec.Script}
 	}

@@ -23,14 +23,16 @@ const (
 	eventGone               // empty: no descendant is left
 )
 
-// order is a command to run. The descriptors of its output and, if script is
-// set, of its script are sent with it.
+// order is a command to run. The descriptor of its output is sent with it, then,
+// if streams is set, those of its stdin and stdout, and, if script is set, that of
+// its script.
 type order struct {
-	path   string
-	args   []string
-	env    []string
-	dir    string
-	script bool
+	path string
+	args []string
+	env  []string
+	dir  string
+
+	streams, script bool
 	// confirm asks for an event when the command has started. Without it only
 	// failure and end are reported.
 	confirm bool
@@ -42,6 +44,7 @@ func (o *order) Fields(c *wire.Codec) {
 	c.Strings(&o.args, 16, 1<<20)
 	c.Strings(&o.env, 1<<14, wire.MaxEnv)
 	c.String(&o.dir, wire.MaxPath)
+	c.Bool(&o.streams)
 	c.Bool(&o.script)
 	c.Bool(&o.confirm)
 }
@@ -74,7 +77,7 @@ func (e *exited) Fields(c *wire.Codec) {
 const (
 	linkHeader  = 5
 	maxOrder    = 32 << 20
-	maxOrderFDs = 2
+	maxOrderFDs = 4
 )
 
 // link is one end of the socket between the pool and a supervisor. A message is

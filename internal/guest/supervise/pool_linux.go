@@ -124,6 +124,10 @@ func (p *Pool) Start(spec Spec) (Process, error) {
 	s.mu.Unlock()
 	o := &order{path: spec.Path, args: spec.Args, env: spec.Env, dir: spec.Dir, confirm: spec.Confirm}
 	fds := []int{int(spec.Output.Fd())}
+	if spec.Stdin != nil {
+		o.streams = true
+		fds = append(fds, int(spec.Stdin.Fd()), int(spec.Stdout.Fd()))
+	}
 	if spec.Script != nil {
 		o.script = true
 		fds = append(fds, int(spec.Script.Fd()))

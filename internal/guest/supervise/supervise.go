@@ -33,7 +33,10 @@ type Spec struct {
 	Env    []string
 	Dir    string
 	Output *os.File // receives stdout and stderr; Start does not close it
-	Script *os.File // becomes descriptor 3 of the command, if set; Start does not close it
+	// Stdin and Stdout are the command's own, if both are set; Output then gets only
+	// stderr. Without them stdin is empty. Start does not close them.
+	Stdin, Stdout *os.File
+	Script        *os.File // becomes descriptor 3 of the command, if set; Start does not close it
 	// Confirm makes Start wait until the command runs, so that Start itself
 	// returns the error if the command cannot be started. Without Confirm the
 	// error is in Exit.

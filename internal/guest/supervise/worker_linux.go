@@ -142,13 +142,16 @@ func (w *worker) obey() bool {
 // run starts a command. The pool gives a supervisor only one command at a time.
 func (w *worker) run(payload []byte, fds []int) {
 	o := &order{}
-	if wire.Decode(payload, o) != nil || len(fds) != 1+boolInt(o.script) {
+	if wire.Decode(payload, o) != nil || len(fds) != 1+2*boolInt(o.streams)+boolInt(o.script) {
 		_ = w.link.send(eventFailed, &number{int(unix.EINVAL)})
 		return
 	}
 	files := []uintptr{w.null.Fd(), uintptr(fds[0]), uintptr(fds[0])}
+	if o.streams {
+		files[0], files[1] = uintptr(fds[1]), uintptr(fds[2])
+	}
 	if o.script {
-		files = append(files, uintptr(fds[1]))
+		files = append(files, uintptr(fds[len(fds)-1]))
 	}
 	pid, err := syscall.ForkExec(o.path, o.args, &syscall.ProcAttr{
 		Dir: o.dir, Env: o.env, Files: files,

@@ -31,6 +31,8 @@ const (
 	KindConfine // sent before the session: what a guest that confines itself may reach
 	KindListen
 	KindAccept
+	KindProcess // a [Run] with streams of its own; answered by a [Process], Chunks of stderr, and Exiteds
+	KindStreams // a [Process]: makes the stream that of its stdin and stdout
 )
 
 // Frames after the request, in either direction.

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It must be changed with every change
 // of a message.
-const Version = 7
+const Version = 8
 
 // Limits of messages.
 const (
@@ -25,6 +25,7 @@ const (
 	MaxPath   = 4096     // bytes of a path
 	MaxProcs  = 64       // processes named in a reply
 	MaxRead   = 1 << 20  // bytes of a job's output in one reply
+	MaxStderr = 32 << 10 // bytes of a process's stderr that are kept
 	MaxLive   = 4 << 10  // bytes of a running command's output in one Chunk frame
 	MaxList   = 100_000  // entries of a directory in one reply
 	maxVars   = 4096     // variables
@@ -224,6 +225,30 @@ func (m *Result) Fields(c *Codec) {
 	c.String(&m.Job, maxID)
 	List(c, &m.Left, MaxProcs, func(c *Codec, p *Proc) { p.fields(c) })
 	c.Small(&m.LeftCount)
+	c.Small(&m.Survivors)
+}
+
+// Process is a process whose stdin and stdout are streams. The stream of the
+// request is the life of the process: any frame on it, or its end, ends it.
+type Process struct{ ID string }
+
+// Fields implements [Message].
+func (m *Process) Fields(c *Codec) { c.String(&m.ID, maxID) }
+
+// Exited tells that the first process of a command with streams has ended, and,
+// once Gone is set, that the command is over.
+type Exited struct {
+	ExitCode  int    // as in Result
+	Stderr    []byte // the end of what it wrote there
+	Gone      bool   // nothing of it is left but the Survivors; the last message
+	Survivors int    // how many processes could not be killed
+}
+
+// Fields implements [Message].
+func (m *Exited) Fields(c *Codec) {
+	c.Small(&m.ExitCode)
+	c.Bytes(&m.Stderr, MaxStderr)
+	c.Bool(&m.Gone)
 	c.Small(&m.Survivors)
 }
 

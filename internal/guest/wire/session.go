@@ -75,13 +75,16 @@ type joiner struct {
 	w    io.Writer
 	mu   sync.Mutex
 	held []byte
+	body bool // the next write is the body of the header held last, however it looks
 }
 
 // Write implements io.Writer.
 func (j *joiner) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.held) < 2*yamuxHeader && len(p) == yamuxHeader && (announces(p) || opens(p)) {
+	header := !j.body && len(p) == yamuxHeader
+	j.body = header && announces(p)
+	if header && len(j.held) < 2*yamuxHeader && (j.body || opens(p)) {
 		j.held = append(j.held, p...)
 		return len(p), nil
 	}

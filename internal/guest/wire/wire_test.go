@@ -250,3 +250,37 @@ func FuzzHostSession(f *testing.F) {
 		<-sink
 	})
 }
+
+// TestEveryWriteArrives sends bodies that look like headers of the session.
+func TestEveryWriteArrives(t *testing.T) {
+	ours, theirs := net.Pipe()
+	host, err := wire.NewHost(ours)
+	require.NoError(t, err)
+	defer host.Close()
+	guest, err := wire.NewGuest(theirs)
+	require.NoError(t, err)
+	defer guest.Close()
+	out, err := host.OpenStream()
+	require.NoError(t, err)
+	_, err = out.Write([]byte("x"))
+	require.NoError(t, err)
+	in, err := guest.AcceptStream()
+	require.NoError(t, err)
+	require.NoError(t, in.SetReadDeadline(time.Now().Add(10*time.Second)))
+	_, err = io.ReadFull(in, make([]byte, 1))
+	require.NoError(t, err)
+	for _, fill := range []byte{0, 1, 'x'} {
+		for size := range 40 {
+			sent := bytes.Repeat([]byte{fill}, size)
+			if size > 0 {
+				sent[size-1] = 1
+			}
+			_, err := out.Write(sent)
+			require.NoError(t, err)
+			got := make([]byte, size)
+			_, err = io.ReadFull(in, got)
+			require.NoError(t, err, "%d bytes", size)
+			require.Equal(t, sent, got)
+		}
+	}
+}

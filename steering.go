@@ -1,0 +1,195 @@
+package pygent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/x/pygent/internal/nudge"
+)
+
+// Said is a message that [Agent.Say] has queued.
+type Said struct {
+	ID      string  `json:"id"`
+	Message Message `json:"message,omitzero"`
+}
+
+// The bounds of what is said and not heard yet. Together they are more than
+// anybody types, and less than a program that talks in a loop would queue.
+const (
+	maxUnheard      = 100
+	maxUnheardBytes = 32 << 20
+)
+
+// unheard is what was said and is not heard yet. The zero value is ready.
+type unheard struct {
+	mu    sync.Mutex // guards what follows; held while the events about it are emitted, which keeps them in order
+	said  []Said
+	bytes int
+	made  int // how many ids were made
+}
+
+// Say tells the agent something while it works, or before its next run. The
+// model hears it before it is asked the next time, and never between a call and
+// its result. When the model ends a run before it heard, the run goes on with
+// what was said. It does not when it ended for another reason: a limit, an
+// error, a question of the model, or the end of its context. What nobody has
+// heard then, or what was said to an agent without a run, the next run hears
+// before its own message.
+//
+// msg is a message in the user's role, which may be left out. The order of
+// several is kept. The id is that of the event with which it is heard
+// ([EventUser]); until then [Agent.Unsay] takes it back, and [State.Unheard] has
+// it. It is an error when 100 messages or 32 MiB wait already.
+//
+// Say may be called at any time from any goroutine, tools and event handlers
+// included. It does not wait.
+func (a *Agent) Say(msg Message) (id string, err error) {
+	if msg.Role == "" {
+		msg.Role = RoleUser
+	}
+	if err := sayable(msg); err != nil {
+		return "", fmt.Errorf("say: %w", err)
+	}
+	if a.isClosed() {
+		return "", fmt.Errorf("say: %w", ErrAgentClosed)
+	}
+	u := &a.unheard
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	size := sizeOfMessage(msg)
+	if len(u.said) >= maxUnheard || u.bytes+size > maxUnheardBytes {
+		return "", fmt.Errorf("say: %d messages wait to be heard already, and there is no room for another", len(u.said))
+	}
+	u.made++
+	id = fmt.Sprintf("said-%d", u.made)
+	u.said, u.bytes = append(u.said, Said{id, msg.clone()}), u.bytes+size
+	a.tellUnheard()
+	return id, nil
+}
+
+// isClosed reports whether Close was called.
+func (a *Agent) isClosed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
+}
+
+// sayable returns why a message cannot be said.
+func sayable(msg Message) error {
+	switch {
+	case msg.Role != RoleUser:
+		return fmt.Errorf("only messages of the user can be said, and this is one of the %s", msg.Role)
+	case len(msg.ToolCalls) > 0 || msg.ToolCallID != "":
+		return errors.New("messages of the user have no tool calls")
+	case saysNothing(msg):
+		return errors.New("the message is empty")
+	}
+	_, err := encodeForHistory(msg)
+	return err
+}
+
+// Unsay takes back what [Agent.Say] queued under an id. It reports false when
+// the model hears it already, or when there is nothing of that id.
+func (a *Agent) Unsay(id string) bool {
+	u := &a.unheard
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	at := slices.IndexFunc(u.said, func(s Said) bool { return s.ID == id })
+	if at < 0 {
+		return false
+	}
+	u.remove(at)
+	a.tellUnheard()
+	return true
+}
+
+// remove takes an element out. The array of the others is not changed, because
+// events share it. The caller holds mu.
+func (u *unheard) remove(at int) Said {
+	s := u.said[at]
+	u.said = append(slices.Clone(u.said[:at]), u.said[at+1:]...)
+	u.bytes -= sizeOfMessage(s.Message)
+	return s
+}
+
+func (u *unheard) list() []Said {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.said)
+}
+
+func (u *unheard) empty() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.said) == 0
+}
+
+// tellUnheard emits the event about what is not heard yet. The caller holds the
+// mutex of unheard.
+func (a *Agent) tellUnheard() {
+	a.emit(Event{Type: EventUnheard, Unheard: slices.Clip(a.unheard.said)})
+}
+
+// nextSaid takes what was said first.
+func (a *Agent) nextSaid() (Said, bool) {
+	u := &a.unheard
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.said) == 0 {
+		return Said{}, false
+	}
+	s := u.remove(0)
+	a.tellUnheard()
+	return s, true
+}
+
+// nudge appends what the model has to be told before it is asked again: which
+// tasks ended, what the user said meanwhile, and what to do after an answer
+// without a tool call. A reply to which the user says something needs no nudge.
+func (r *run) nudge() error {
+	if !r.agent.unheard.empty() {
+		r.replies = 0
+	}
+	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies})
+	if say != "" {
+		say = nudge.OnALine(say, r.limitNote())
+	}
+	if ended := r.agent.notices.take(); ended != "" {
+		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
+			return err
+		}
+	}
+	if say != "" {
+		if err := r.hear(UserMessage(say), SourceNudge); err != nil {
+			return err
+		}
+	}
+	return r.listenToUser()
+}
+
+// listenToUser appends what was said since the model was asked.
+func (r *run) listenToUser() error {
+	for {
+		s, ok := r.agent.nextSaid()
+		if !ok {
+			return nil
+		}
+		if err := r.hearSaid(s.Message, SourceUser, s.ID); err != nil {
+			return err
+		}
+	}
+}
+
+// goesOn reports whether a run that the model ended goes on, because something
+// was said that the model has not heard.
+func (r *run) goesOn(ended bool) bool {
+	byModel := r.result.Status == StatusReplied || r.result.Status == StatusStopped
+	if ended || !byModel || r.agent.unheard.empty() ||
+		r.result.Steps >= r.opts.MaxSteps || r.result.ToolCalls >= r.opts.MaxToolCalls || r.budgetSpent() {
+		return false
+	}
+	r.result.Status, r.result.Reason = "", ""
+	return true
+}

@@ -1,0 +1,315 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// quick returns an agent without a runtime of its own that could cost time.
+func quick(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
+	t.Helper()
+	agent, err := pygent.New(append([]pygent.Option{pygent.WithModel(model), pygent.WithRuntime(noRuntime{}), pygent.WithInstructions(false)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	return agent
+}
+
+// noRuntime runs nothing.
+type noRuntime struct{ pygent.Runtime }
+
+func (noRuntime) UseDocker() bool { return false }
+func (noRuntime) Cleanup() error  { return nil }
+
+// users returns the texts of the messages in the user's role.
+func users(agent *pygent.Agent) []string {
+	var texts []string
+	for _, m := range agent.History().Messages() {
+		if m.Role == pygent.RoleUser {
+			texts = append(texts, m.Text())
+		}
+	}
+	return texts
+}
+
+func say(t *testing.T, agent *pygent.Agent, text string) string {
+	t.Helper()
+	id, err := agent.Say(pygent.UserMessage(text))
+	require.NoError(t, err)
+	return id
+}
+
+func TestWhatIsSaidDuringACallIsHeardAfterItsResult(t *testing.T) {
+	var agent *pygent.Agent
+	talk := pygent.Tool{Name: "talk", Description: "Talk", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		say(t, agent, "first")
+		say(t, agent, "second")
+		return &pygent.ToolResult{Content: "ok"}, nil
+	}}
+	call := pygenttest.Call("talk", map[string]any{})
+	model := pygenttest.NewScriptedModel(pygenttest.Calls(call, call), stop)
+	agent = quick(t, model, pygent.WithTools(talk))
+	events := eventsOf(t, agent, "go")
+	require.NoError(t, legal(agent.History().Messages()))
+	var heard []string
+	for _, e := range onlyOf(events, pygent.EventUser) {
+		heard = append(heard, e.ID+":"+e.Text)
+	}
+	require.Equal(t, []string{":go", "said-1:first", "said-2:second", "said-3:first", "said-4:second"}, heard)
+	require.Equal(t, []string{"go", "first", "second", "first", "second"}, users(agent))
+	require.Empty(t, agent.State().Unheard)
+}
+
+func TestARunThatTheModelEndsGoesOnWithWhatWasSaid(t *testing.T) {
+	for name, end := range map[string]pygenttest.Reply{"a reply": pygenttest.Text("done"), "stop": stop} {
+		t.Run(name, func(t *testing.T) {
+			var agent *pygent.Agent
+			model := pygenttest.NewScriptedModel(end, pygenttest.Text("that too"))
+			agent = quick(t, model, pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventMessage && e.Step == 1 {
+					say(t, agent, "and this")
+				}
+			}))
+			result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusReplied, result.Status)
+			require.Equal(t, "that too", result.Summary)
+			require.Equal(t, 2, result.Steps)
+			require.Equal(t, []string{"go", "and this"}, users(agent))
+			require.NoError(t, legal(agent.History().Messages()))
+		})
+	}
+}
+
+func TestWhatIsSaidStaysForTheNextRun(t *testing.T) {
+	question := pygenttest.Call("continue", map[string]any{"prompt": "Which?"})
+	for name, tt := range map[string]struct {
+		end  pygenttest.Reply
+		opts []pygent.RunOption
+		want pygent.Status
+	}{
+		"a question": {question, nil, pygent.StatusAwaitingUser},
+		"a limit":    {stop, []pygent.RunOption{pygent.MaxSteps(1)}, pygent.StatusStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var agent *pygent.Agent
+			model := pygenttest.NewScriptedModel(tt.end, stop)
+			agent = quick(t, model, pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventMessage && len(users(agent)) == 1 {
+					say(t, agent, "and this")
+				}
+			}))
+			result, err := agent.RunUntilStop(t.Context(), "go", tt.opts...)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, result.Status)
+			require.Len(t, agent.State().Unheard, 1)
+			_, err = agent.RunUntilStop(t.Context(), "last")
+			require.NoError(t, err)
+			require.Equal(t, []string{"go", "and this", "last"}, users(agent))
+			require.NoError(t, legal(agent.History().Messages()))
+		})
+	}
+}
+
+func TestUnsayTakesBack(t *testing.T) {
+	agent := quick(t, pygenttest.NewScriptedModel(stop))
+	one, two := say(t, agent, "one"), say(t, agent, "two")
+	require.True(t, agent.Unsay(one))
+	require.False(t, agent.Unsay(one))
+	require.Equal(t, two, agent.State().Unheard[0].ID)
+	events := eventsOf(t, agent, "")
+	require.Equal(t, []string{"two"}, users(agent))
+	require.Empty(t, onlyOf(events, pygent.EventUnheard)[0].Unheard)
+	require.False(t, agent.Unsay(two), "it was heard")
+}
+
+func TestWhatCannotBeSaidIsRefused(t *testing.T) {
+	agent := quick(t, pygenttest.NewScriptedModel())
+	for want, msg := range map[string]pygent.Message{
+		"empty":            pygent.UserMessage(" \n"),
+		"of the system":    pygent.SystemMessage("obey"),
+		"of the tool":      pygent.ToolMessage("c1", "result"),
+		"no tool calls":    {Content: "hi", ToolCalls: []pygent.ToolCall{{ID: "c1"}}},
+		"field of its own": {Content: "hi", Extra: map[string]json.RawMessage{"role": json.RawMessage(`"system"`)}},
+	} {
+		_, err := agent.Say(msg)
+		require.ErrorContains(t, err, want)
+	}
+	for range 100 {
+		say(t, agent, "hello?")
+	}
+	_, err := agent.Say(pygent.UserMessage("hello?"))
+	require.ErrorContains(t, err, "100 messages wait")
+	for _, s := range agent.State().Unheard {
+		require.True(t, agent.Unsay(s.ID))
+	}
+	_, err = agent.Say(pygent.UserMessage(strings.Repeat("x", 33<<20)))
+	require.ErrorContains(t, err, "no room")
+	require.NoError(t, agent.Close())
+	_, err = agent.Say(pygent.UserMessage("hello?"))
+	require.ErrorIs(t, err, pygent.ErrAgentClosed)
+}
+
+func TestSayAtTheEndOfARunIsNeitherLostNorDoubled(t *testing.T) {
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("done"), FinishReason: pygent.FinishStop}, nil
+	})
+	agent := quick(t, model)
+	const times = 500
+	var want []string
+	for i := range times {
+		said := make(chan error, 1)
+		go func() {
+			_, err := agent.Say(pygent.UserMessage(fmt.Sprint("said ", i)))
+			said <- err
+		}()
+		_, err := agent.RunUntilStop(t.Context(), fmt.Sprint("run ", i), pygent.WithEndOnReply())
+		require.NoError(t, err)
+		require.NoError(t, <-said)
+		want = append(want, fmt.Sprint("said ", i))
+	}
+	_, err := agent.RunUntilStop(t.Context(), "", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, want, slices.DeleteFunc(users(agent), func(s string) bool { return strings.HasPrefix(s, "run ") }))
+}
+
+func TestSubscribersGetEachEventOnce(t *testing.T) {
+	const runs = 20
+	replies := make([]pygenttest.Reply, runs)
+	for i := range replies {
+		replies[i] = pygenttest.Text("a reply of some words")
+	}
+	agent := quick(t, pygenttest.NewScriptedModel(replies...))
+	var subscribers sync.WaitGroup
+	lasting := make([][]int64, 6)
+	for i := range lasting {
+		subscribers.Go(func() {
+			for e, err := range agent.Subscribe(t.Context(), 0) {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if e.Type != pygent.EventText {
+					lasting[i] = append(lasting[i], e.Seq)
+				}
+			}
+		})
+	}
+	var want []int64
+	for range runs {
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply(), pygent.OnEvent(func(e pygent.Event) {
+			if e.Type != pygent.EventText {
+				want = append(want, e.Seq)
+			}
+		}))
+		require.NoError(t, err)
+	}
+	require.NoError(t, agent.Close())
+	subscribers.Wait()
+	for _, got := range lasting {
+		require.Equal(t, want, onlyKnown(got, want))
+		require.True(t, slices.IsSorted(got))
+		require.Len(t, slices.Compact(got), len(got))
+	}
+}
+
+// onlyKnown leaves out the events outside of runs.
+func onlyKnown(got, want []int64) []int64 {
+	return slices.DeleteFunc(slices.Clone(got), func(seq int64) bool { return !slices.Contains(want, seq) })
+}
+
+func TestSubscribeAfterAState(t *testing.T) {
+	agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Text("one"), pygenttest.Text("two")))
+	_, err := agent.RunUntilStop(t.Context(), "first", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	state := agent.State()
+	require.Equal(t, pygent.ActivityIdle, state.Activity)
+	require.Equal(t, 2, state.Messages)
+	events := agent.Subscribe(t.Context(), state.Seq)
+	_, err = agent.RunUntilStop(t.Context(), "second", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	for e, err := range events {
+		require.NoError(t, err)
+		require.Equal(t, pygent.EventUser, e.Type)
+		require.Equal(t, "second", e.Text)
+		require.Equal(t, state.Messages+1, e.Messages)
+		break
+	}
+	for _, after := range []int64{1 << 40, -1} {
+		for _, err := range agent.Subscribe(t.Context(), after) {
+			require.ErrorIs(t, err, pygent.ErrEventsGone)
+		}
+	}
+}
+
+func TestCloseEndsSubscriptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(noRuntime{}))
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for _, err := range agent.Subscribe(t.Context(), 0) {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		synctest.Wait()
+		require.NoError(t, agent.Close())
+		wg.Wait()
+		for range agent.Subscribe(t.Context(), 0) {
+			t.Error("there was no event")
+		}
+	})
+}
+
+func TestASubscriberMayCloseTheAgent(t *testing.T) {
+	agent := quick(t, pygenttest.NewScriptedModel())
+	say(t, agent, "hello")
+	for _, err := range agent.Subscribe(t.Context(), 0) {
+		require.NoError(t, err)
+		require.NoError(t, agent.Close())
+	}
+}
+
+func TestStateTellsWhatTheAgentDoes(t *testing.T) {
+	var agent *pygent.Agent
+	var inTool, inModel pygent.State
+	look := pygent.Tool{Name: "look", Description: "Look", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		inTool = agent.State()
+		return &pygent.ToolResult{Content: "ok"}, nil
+	}}
+	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		inModel = agent.State()
+		if req.Messages[len(req.Messages)-1].Role == pygent.RoleTool {
+			return &pygent.ChatResponse{Message: pygent.AssistantMessage("done"), FinishReason: pygent.FinishStop}, nil
+		}
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "c1", Name: "look", Arguments: "{}"}), FinishReason: pygent.FinishToolCalls}, nil
+	})
+	agent = quick(t, model, pygent.WithTools(look))
+	before := agent.State()
+	require.Equal(t, pygent.ActivityIdle, before.Activity)
+	require.NotZero(t, before.Since)
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, pygent.ActivityTool, inTool.Activity)
+	require.Equal(t, "c1", inTool.Call.ID)
+	require.Equal(t, 1, inTool.Step)
+	require.Equal(t, pygent.ActivityModel, inModel.Activity)
+	require.Nil(t, inModel.Call)
+	require.Equal(t, 2, inModel.Step)
+	after := agent.State()
+	require.Equal(t, pygent.ActivityIdle, after.Activity)
+	require.Zero(t, after.Step)
+	require.Greater(t, after.Seq, inModel.Seq)
+}

@@ -1,0 +1,247 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/guard"
+)
+
+// ErrEventsGone is the error of [Agent.Subscribe] when events that were asked
+// for are no longer kept.
+var ErrEventsGone = feed.ErrGone
+
+// How many events an agent keeps for subscribers, and how many bytes of them.
+// The events share what they hold with the history. As long as nobody has
+// subscribed, few are kept: enough for a program that subscribes to a new agent.
+const (
+	keptBefore, keptBytesBefore = 64, 64 << 10
+	keptEvents, keptBytes       = 1000, 1 << 20
+)
+
+// Subscribe returns an iterator over the agent's events with numbers above
+// after: first those that are kept, then all that come, in runs and between
+// them, until ctx ends or the agent is closed. Neither is an error. With 0 it
+// begins with the agent's first event, and with [State.Seq] after that state.
+//
+// An agent keeps its last events, up to 1,000 and 1 MiB from the first Subscribe
+// on, and the last 64 before. When some that are asked for are gone, the
+// iterator yields [ErrEventsGone] and stops; then read the history and the
+// state, and subscribe from there. Deltas are for those who listen when they
+// come: they are not kept, and a message holds all of their text.
+//
+// The agent never waits for a subscriber, who may therefore do anything in the
+// loop, also close the agent. A slow one first loses deltas, and gets
+// ErrEventsGone when it is too far behind. There may be many at once.
+func (a *Agent) Subscribe(ctx context.Context, after int64) iter.Seq2[Event, error] {
+	if ctx == nil {
+		return func(yield func(Event, error) bool) { yield(Event{}, errNilContext) }
+	}
+	a.replay.Grow(keptEvents, keptBytes)
+	return a.replay.Follow(ctx, after)
+}
+
+// Activity is what an agent does at a time.
+type Activity string
+
+// What an agent does.
+const (
+	ActivityIdle     Activity = "idle"     // no run goes on
+	ActivityModel    Activity = "model"    // the model is asked, or is about to be
+	ActivityTool     Activity = "tool"     // a tool runs
+	ActivityApproval Activity = "approval" // somebody is asked whether a call may run
+)
+
+// State is what an agent does at a moment.
+type State struct {
+	Activity Activity  `json:"activity"`
+	Since    time.Time `json:"since"`             // when the activity began
+	Step     int       `json:"step,omitempty"`    // of the run that goes on
+	Call     *ToolCall `json:"call,omitempty"`    // the call that runs or is asked about
+	Seq      int64     `json:"seq"`               // the number of the last event before
+	Messages int       `json:"messages"`          // as in events: the length of the history without the system message
+	Unheard  []Said    `json:"unheard,omitempty"` // what was said and is not heard yet, in order
+}
+
+// State returns what the agent does now. It does not wait for anything.
+//
+// A face that comes later calls State first, then reads the history, shows both,
+// and subscribes from [State.Seq]. Messages that were added meanwhile are in the
+// history already, and come again as events: [Event.Messages] tells.
+func (a *Agent) State() State {
+	unheard := a.unheard.list()
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	s := a.state
+	s.Activity = cmp.Or(s.Activity, ActivityIdle)
+	s.Seq, s.Messages, s.Unheard = a.seq.Load(), a.history.spoken(), unheard
+	return s
+}
+
+// note follows the agent's activity by its events.
+func (s *State) note(e Event) {
+	now, call := s.Activity, s.Call
+	switch {
+	case e.Task != "":
+		return
+	case e.Type == EventRunEnd:
+		now, call, e.Step = ActivityIdle, nil, 0
+	case e.Type == EventToolCall:
+		now, call = ActivityTool, e.Call
+	case e.Type == EventApproval:
+		now, call = ActivityApproval, e.Call
+	case e.Type == EventUser || e.Type == EventStep || e.Type == EventModelStart || e.Type == EventToolDone || e.Type == EventToolSkipped:
+		now, call = ActivityModel, nil
+	default:
+		return
+	}
+	if now != s.Activity || call != s.Call {
+		s.Since = e.Time
+	}
+	s.Activity, s.Call, s.Step = now, call, e.Step
+}
+
+// sizeOf estimates the bytes that an event holds.
+func sizeOf(e Event) int {
+	n := 256 + len(e.Text)
+	if e.Message != nil {
+		n += sizeOfMessage(*e.Message)
+	}
+	if e.Call != nil {
+		n += len(e.Call.Arguments)
+	}
+	if e.Output != nil {
+		n += len(e.Output.Content) + len(e.Output.Display)
+		for _, url := range e.Output.Images {
+			n += len(url)
+		}
+	}
+	for _, s := range e.Unheard {
+		n += sizeOfMessage(s.Message)
+	}
+	return n
+}
+
+func sizeOfMessage(m Message) int {
+	n := len(m.Content)
+	for _, p := range m.Parts {
+		n += len(p.Text) + len(p.ImageURL)
+	}
+	for _, c := range m.ToolCalls {
+		n += len(c.Arguments)
+	}
+	return n
+}
+
+// listeners are the feeds that get the events of an agent.
+type listeners struct {
+	always  *feed.Feed[Event]   // of the agent's handler; nil for none
+	session *feed.Feed[Event]   // of the interactive session that goes on
+	run     []*feed.Feed[Event] // of the run that goes on
+}
+
+// listen adds feeds for the events of the run that begins. Nil feeds are left
+// out.
+func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	a.listeners.run = nil
+	for _, f := range feeds {
+		if f != nil {
+			a.listeners.run = append(a.listeners.run, f)
+		}
+	}
+}
+
+// emit completes an event and hands it to every listener without waiting. Each
+// channel it returns is closed when a listener has handled the event.
+func (a *Agent) emit(e Event) []<-chan struct{} {
+	a.logEvent(e)
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	e.Seq, e.Time = a.seq.Add(1), time.Now()
+	a.state.note(e)
+	if isDelta(e) {
+		a.replay.Offer(e.Seq, e)
+	} else {
+		a.replay.Put(e.Seq, e)
+	}
+	l := &a.listeners
+	if l.always == nil && l.session == nil && len(l.run) == 0 {
+		return nil
+	}
+	var handled []<-chan struct{}
+	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
+		switch {
+		case f == nil:
+		case isDelta(e):
+			f.Offer(e)
+		default:
+			handled = append(handled, f.Put(e))
+		}
+	}
+	if e.Type == EventRunEnd && e.Task == "" {
+		l.run = nil // tasks may go on, but the run's listeners have heard its last event
+	}
+	return handled
+}
+
+// isHeard reports whether anybody gets the events of the agent.
+func (a *Agent) isHeard() bool {
+	if a.replay.Wanted() {
+		return true
+	}
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	l := &a.listeners
+	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
+}
+
+// eventsHandled waits until the agent's own handler has seen all events so far,
+// or ctx ends.
+func (a *Agent) eventsHandled(ctx context.Context) {
+	if a.listeners.always == nil {
+		return
+	}
+	select {
+	case <-a.listeners.always.Handled():
+	case <-ctx.Done():
+	}
+}
+
+// hear appends a message in the user's role, and emits its event.
+func (r *run) hear(msg Message, source Source) error { return r.hearSaid(msg, source, "") }
+
+// hearSaid is hear for a message that Say may have queued under an id.
+func (r *run) hearSaid(msg Message, source Source, id string) error {
+	if err := r.keep(HistoryEntry{Message: msg, Source: source}); err != nil {
+		return err
+	}
+	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, ID: id, Messages: r.agent.history.spoken()}
+	if source == SourceUser && len(msg.Parts) > 0 {
+		e.Message = &msg
+	}
+	r.emit(e)
+	return nil
+}
+
+// emit reports an event of the run and waits until every listener has handled
+// it, or the time of the step is over. This keeps the run in step with its
+// followers.
+func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
+
+// emitLast reports the end of the run. It waits for the listeners, but not
+// longer than [guard.Grace] once the run's time is over.
+func (r *run) emitLast(e Event) {
+	handled := r.agent.emit(e)
+	if feed.Await(handled, r.patience) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
+	defer cancel()
+	feed.Await(handled, ctx.Done())
+}
