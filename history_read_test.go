@@ -48,6 +48,7 @@ func TestWhatIsKnownOfMessagesComesBackFromTheFile(t *testing.T) {
 	h := openHistory(t, path)
 	requireEntries(t, want, h.Entries())
 	require.Equal(t, pygent.SourceUser, h.Entries()[2].Source)
+	require.Equal(t, pygent.OutcomeOK, h.Entries()[4].Outcome)
 	turns := 0
 	for _, e := range h.Entries() {
 		if e.Turn != nil {
