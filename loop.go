@@ -69,7 +69,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	defer a.listen()
 	r := newRun(a, o)
 	r.ctx, r.release = ctx, release
-	return r.do(ctx, msg)
+	return r.traced(ctx, msg)
 }
 
 // begin makes the caller the agent's only run. The returned context ends when
@@ -359,7 +359,7 @@ func (r *run) limitNote() string {
 
 func (r *run) sayLast(limit string) string {
 	r.toldLast = true
-	return nudge.SumUp(limit)
+	return nudge.SumUp(limit, r.opts.final.name())
 }
 
 func (r *run) stepLimit() string {

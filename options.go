@@ -66,7 +66,9 @@ type options struct {
 	history      *History
 	historyFile  string
 	runtime      Runtime
-	lent         bool // the runtime stays the caller's
+	prices       map[string]Price
+	spends       *meter // of the agent that delegates; nil for none
+	lent         bool   // the runtime stays the caller's
 	runtimeOpts  []RuntimeOption
 	registry     *Registry
 	tools        []Tool
@@ -152,7 +154,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction())
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices))
 }
 
 // contradiction returns an error that names two options which contradict each
@@ -322,8 +324,9 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
-	parts      []Part // of the user's message, besides its text
-	resume     bool   // set by Agent.Resume
+	parts      []Part     // of the user\'s message, besides its text
+	final      *finalTool // takes the value of a typed run; nil in any other
+	resume     bool       // set by Agent.Resume
 	onEvent    func(Event)
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 }
