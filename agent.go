@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,17 +25,17 @@ import (
 // run goes on at a time, and a second one is refused with [ErrAgentBusy].
 // Close it when done.
 type Agent struct {
-	id         string
-	persona    Persona
-	prompt     PromptBuilder
-	runtime    Runtime
-	history    *History
-	tools      *Registry
-	handleTool ToolHandler // runs tool calls within the middleware; nil for none
-	banned     *ban.List
-	opts       options
-	log        *slog.Logger
-	seq        atomic.Int64
+	id      string
+	persona Persona
+	prompt  PromptBuilder
+	runtime Runtime
+	history *History
+	tools   *Registry
+	wiring
+	banned *ban.List
+	opts   options
+	log    *slog.Logger
+	seq    atomic.Int64
 
 	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
@@ -46,8 +47,10 @@ type Agent struct {
 	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
 	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
 
-	asking    pause.Gate  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
-	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
+	allowed   *sessionRules               // what was allowed for the session
+	serving   atomic.Pointer[callContext] // of the tool call that goes on; nil between calls
+	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
+	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
 
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
@@ -101,9 +104,11 @@ func newAgent(o options) (_ *Agent, err error) {
 	}
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
+	a.meter.above = o.spends
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
+	a.allowed = cmp.Or(o.allowed, &sessionRules{})
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
@@ -117,10 +122,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if err := a.prepareTasks(); err != nil {
 		return nil, err
 	}
-	if a.model, err = o.chooseModel(); err != nil {
-		return nil, err
-	}
-	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
+	if err := a.wire(&o); err != nil {
 		return nil, err
 	}
 	if a.history, err = o.openHistory(); err != nil {

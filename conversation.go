@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/nudge"
 )
@@ -28,6 +29,7 @@ type conversation struct {
 	open     *exchange           // the calls that wait for results, if any
 	ids      map[string]struct{} // the ids of all calls so far
 	made     int                 // how many ids were made here
+	images   gallery.Window      // of the images of tools, which ones are sent
 }
 
 // exchange is an assistant message's calls and the results that came so far.
@@ -124,7 +126,7 @@ func (c *conversation) settle() {
 		result.ToolCalls = nil
 		result.Extra = jsonobj.WithoutNulls(result.Extra)
 		if result.HasImages() {
-			images = append(images, Part{Text: fmt.Sprintf("Images in the result of %s (%s):", call.Name, call.ID)})
+			images = append(images, Part{Text: fmt.Sprintf(imagesOfResult+"%s (%s):", call.Name, call.ID)})
 			images = append(images, imagesOf(result)...)
 		}
 		result.Content, result.Parts = textOfResult(result), nil
@@ -144,6 +146,7 @@ func (c conversation) settled() []Message {
 
 // push adds a message with its JSON, so that no request has to encode it again.
 func (c *conversation) push(m Message) {
+	c.makeRoom(m)
 	if encoded, err := m.encoded(); err == nil {
 		m = encoded
 	}
@@ -243,7 +246,7 @@ func answersToOpenCalls(record []HistoryEntry) ([]HistoryEntry, error) {
 	r.closeCalls()
 	var answers []HistoryEntry
 	for _, m := range r.out[n:] {
-		answers = append(answers, HistoryEntry{Message: m})
+		answers = append(answers, HistoryEntry{Message: m, Outcome: OutcomeInterrupted})
 	}
 	return answers, r.err
 }
@@ -374,7 +377,7 @@ func (r *run) resume(ctx context.Context) error {
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
 	var images []string
 	for i, call := range msg.ToolCalls {
-		shown, err := r.resumeCall(r.withCall(ctx, i), call, given[i])
+		shown, err := r.resumeCall(ctx, &call, i, given[i])
 		if err != nil {
 			return err
 		}
@@ -415,22 +418,22 @@ func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls
 // resumeCall gives a call of the interrupted message its result, if it has
 // none: by running it again where that is safe. A call that has its result
 // matters only if it ended the run. It returns the images of a new result.
-func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) (images []string, err error) {
+func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int, given *Message) (images []string, err error) {
 	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	again := unknown == nil && tool.Idempotent
 	switch {
 	case given != nil:
 		if again && tool.ends && r.result.Status == "" && !wasRefused(given) {
-			result, _ := r.execute(ctx, call)
+			result, _ := r.execute(ctx, call, index)
 			r.finished(result)
 		}
 		return nil, nil
 	case r.result.Status != "":
-		return nil, r.skip(call, nudge.Ended, "")
+		return nil, r.skip(call, notRunResult(OutcomeNotRun, nudge.Ended), "")
 	case !again:
-		return nil, r.skip(call, interruptedResult, "")
+		return nil, r.skip(call, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
-	result := r.runCall(ctx, call)
+	result := r.runCall(ctx, call, index)
 	r.finished(result)
 	return result.Images, r.answer(EventToolDone, call, result, "")
 }

@@ -396,3 +396,21 @@ func TestAModelRefusesANilRequest(t *testing.T) {
 	_, err = m.ChatStream(t.Context(), nil, func(pygent.Delta) {})
 	require.EqualError(t, err, "model request: it is nil")
 }
+
+func TestModelStartNamesTheModelThatIsAsked(t *testing.T) {
+	var agent *pygent.Agent
+	var asked []string
+	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), stop)
+	agent = newAgentOn(t, nowhere{}, model, pygent.WithModelName("one"), pygent.OnEvent(func(e pygent.Event) {
+		switch e.Type {
+		case pygent.EventModelStart:
+			asked = append(asked, e.Model)
+		case pygent.EventRetry:
+			require.NoError(t, agent.SetModel(nil, "two"))
+		}
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"one", "two"}, asked)
+	require.Equal(t, "two", model.Requests()[1].Model)
+}

@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/callwords"
+	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -25,11 +29,14 @@ type Tool struct {
 	// Parameters is a JSON Schema of type object; nil means no parameters.
 	// Arguments are checked against it. The model gets it in a form that every
 	// provider accepts, with bounds and formats moved into the descriptions. A
-	// schema that has no such form, one that contains itself for example, is an
-	// error. The model is asked to give objects with arbitrary names, and values
-	// of any type, as JSON text in a string; Run gets them parsed. An optional
+	// schema that has no such form is an error. The model is asked to give objects
+	// with arbitrary names, values of any type, and what contains itself below the
+	// third level, as JSON text in a string; Run gets them parsed. An optional
 	// property that a model gives as null is left out.
 	Parameters json.RawMessage
+	// Unchecked says that the tool checks its arguments itself, as one of a server
+	// does: Run gets any JSON object.
+	Unchecked bool
 
 	// Run executes the tool. args is a JSON object that satisfies Parameters. An
 	// error, or a panic, becomes the call's result for the model to read. ctx
@@ -102,9 +109,13 @@ type ToolInfo struct {
 // ToolResult is the result of a tool call. The model sees Content and Images;
 // Display, if set, is shown to people instead.
 type ToolResult struct {
-	Content string   `json:"content"`
-	Display string   `json:"display,omitempty"` // a shorter or richer rendering for people
-	Images  []string `json:"images,omitempty"`  // https or data URLs
+	Content string `json:"content"`
+	Display string `json:"display,omitempty"` // a shorter or richer rendering for people
+	// Images are https or data URLs. A model is shown at most 8 images of a result,
+	// of 5 MiB each, and 6 MiB of all results of one answer; Content then says
+	// which were left out. Later requests lack images that are not among the last
+	// ones: see [History.Conversation].
+	Images []string `json:"images,omitempty"`
 	// Value is the result as JSON, for programs; the model sees Content.
 	Value json.RawMessage `json:"value,omitempty"`
 	// Locations are the places that the result is about, for faces to open.
@@ -118,9 +129,12 @@ type ToolResult struct {
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`
 
-	// failed says that the call's purpose failed, although the call itself is no
-	// error: a command that exits with another code than 0.
-	failed bool
+	// Outcome says how the call ended. The agent sets it. A tool may only set
+	// [OutcomeFailed], for a call that is no error but has failed its purpose.
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	// take stores the value that the call gave in a typed run; nil for none.
+	take func()
 	// compared is what identifies equal results, if Content has parts that
 	// differ each time; empty means Content itself.
 	compared string
@@ -141,7 +155,9 @@ type ToolFunc func(ctx context.Context, rt Runtime, args map[string]any) (string
 // schema is derived from In: fields are named by their json tags, described by
 // their jsonschema tags, and required unless tagged omitempty or omitzero.
 // Arguments are validated before fn is called. The model gives a []byte as
-// base64, and a map, an any or a [json.RawMessage] as JSON text.
+// base64, and a map, an any or a [json.RawMessage] as JSON text. A type T with a
+// method Enum() []T has only the values that the method returns. Structs may
+// contain themselves.
 //
 // Out says what the model gets: a string as it is, a [ToolResult] or a pointer
 // to one with all that it holds, and any other value as JSON text, with the
@@ -271,7 +287,11 @@ func (t Tool) checked() (Tool, error) {
 	if len(t.Parameters) == 0 || bytes.Equal(t.Parameters, []byte("null")) {
 		t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	schema, err := toolschema.Parse(t.Parameters)
+	parse := toolschema.Parse
+	if t.Unchecked {
+		parse = toolschema.ParseUnchecked
+	}
+	schema, err := parse(t.Parameters)
 	if err != nil {
 		return Tool{}, fmt.Errorf("tool %s: %w", t.Name, err)
 	}
@@ -331,9 +351,14 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*Tool
 		return nil, failed
 	}
 	if result == nil {
-		return &ToolResult{}, nil
+		return &ToolResult{Outcome: OutcomeOK}, nil
 	}
 	own := *result
+	if own.IsError || own.Outcome == OutcomeFailed {
+		own.Outcome = OutcomeFailed
+	} else {
+		own.Outcome = OutcomeOK
+	}
 	return &own, nil
 }
 
@@ -343,5 +368,81 @@ func errorResult(err error) *ToolResult {
 	if errors.As(err, &te) {
 		err = te.Err
 	}
-	return &ToolResult{Content: "error: " + err.Error(), IsError: true}
+	return &ToolResult{Content: "error: " + err.Error(), IsError: true, Outcome: OutcomeFailed}
+}
+
+// What the messages begin with that show a model the images of results.
+const (
+	imagesOfResults = "The images that the tools gave:"
+	imagesOfResult  = "Images in the result of "
+)
+
+// chooseImages leaves out of a result the images for which a message with those
+// in shown has no room, and tells the model so.
+func chooseImages(result *ToolResult, shown []string) {
+	if len(result.Images) == 0 {
+		return
+	}
+	room := gallery.MaxBytes
+	for _, url := range shown {
+		room -= len(url)
+	}
+	var note string
+	result.Images, note = gallery.Choose(result.Images, room)
+	result.Content = nudge.OnALine(result.Content, note)
+}
+
+// showImages appends the images of the results just given as a message of the
+// user, because tool messages carry only text in OpenAI's format.
+func (r *run) showImages(urls []string) error {
+	if len(urls) == 0 {
+		return nil
+	}
+	msg := Message{Role: RoleUser, Parts: []Part{{Text: imagesOfResults}}}
+	for _, url := range urls {
+		msg.Parts = append(msg.Parts, Part{ImageURL: url})
+	}
+	return r.hear(msg, SourceImages)
+}
+
+// showsImagesOfTools reports whether a message is one of showImages.
+func showsImagesOfTools(m Message) bool {
+	return m.Role == RoleUser && len(m.Parts) > 1 && m.HasImages() &&
+		(m.Parts[0].Text == imagesOfResults || strings.HasPrefix(m.Parts[0].Text, imagesOfResult))
+}
+
+// makeRoom replaces the images of older messages of tools by text, once there
+// are too many with those of m. The record keeps them.
+func (c *conversation) makeRoom(m Message) {
+	if !showsImagesOfTools(m) {
+		return
+	}
+	var urls []string
+	for _, p := range imagesOf(m) {
+		urls = append(urls, p.ImageURL)
+	}
+	drop := c.images.Add(urls...)
+	if drop > 0 {
+		c.messages = slices.Clone(c.messages) // views keep the images that they have
+	}
+	for i := 0; drop > 0 && i < len(c.messages); i++ {
+		if old := c.messages[i]; showsImagesOfTools(old) {
+			c.messages[i] = withoutImages(old)
+			drop--
+		}
+	}
+}
+
+// withoutImages returns a message that says of each image that it was there.
+func withoutImages(m Message) Message {
+	m.Parts = slices.Clone(m.Parts)
+	for i, p := range m.Parts {
+		if p.ImageURL != "" {
+			m.Parts[i] = Part{Text: gallery.Instead(p.ImageURL)}
+		}
+	}
+	if encoded, err := m.encoded(); err == nil {
+		return encoded
+	}
+	return m
 }

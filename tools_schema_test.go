@@ -125,7 +125,7 @@ func TestRegistrationSaysWhatNoProviderTakes(t *testing.T) {
 	require.NoError(t, r.Register("t", strings.Repeat("ä", 1024), nil, sayTool("")))
 	require.EqualError(t, r.Register("t", "", json.RawMessage(`{"type":"object","properties":{"two words":{"type":"string"}}}`), sayTool("")),
 		"tool t: parameters: two words: the name of a property has 1 to 64 letters, digits, dots, _ or -")
-	require.ErrorContains(t, r.Register("t", "", json.RawMessage(`{"type":"object","properties":{"next":{"$ref":"#"}}}`), sayTool("")), "tool t: parameters: next.next: # contains itself")
+	require.ErrorContains(t, r.Register("t", "", json.RawMessage(`{"type":"object","properties":{"next":{"$ref":"#/properties/next"}}}`), sayTool("")), "tool t: parameters: next: #/properties/next refers to itself only")
 }
 
 func TestMoreToolsThanProvidersTakeEndTheRun(t *testing.T) {
@@ -161,6 +161,7 @@ func TestPromptAndToolsStayWithinTenKilobytes(t *testing.T) {
 // rich is a schema as generators in other languages write it.
 const rich = `{"$schema":"https://json-schema.org/draft/2020-12/schema","$ref":"#/$defs/In","$defs":{
 	"Color":{"enum":["red","green"],"type":"string"},
+	"Tree":{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Tree"}}}},
 	"In":{"title":"In","type":"object","required":["color"],"additionalProperties":false,"properties":{
 		"color":{"$ref":"#/$defs/Color","description":"which one"},
 		"maybe":{"anyOf":[{"type":"string","format":"uri"},{"type":"null"}],"default":null},
@@ -170,6 +171,7 @@ const rich = `{"$schema":"https://json-schema.org/draft/2020-12/schema","$ref":"
 		"pair":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}]},
 		"rows":{"type":"array"},
 		"labels":{"type":"object","additionalProperties":{"$ref":"#/$defs/Color"}},
+		"tree":{"$ref":"#/$defs/Tree"},
 		"empty":{"type":"object","properties":{}},
 		"any":true,
 		"all":{"allOf":[{"type":"object","properties":{"x":{"type":"number","exclusiveMinimum":0}}},{"required":["x"]}]}

@@ -188,7 +188,6 @@ func TestNewToolRefusesWhatIsNoStruct(t *testing.T) {
 		"tool t: the function is nil": pygent.NewTool[in, string]("t", "", nil),
 		"type object":                 pygent.NewTool("t", "", func(context.Context, pygent.Runtime, string) (string, error) { return "", nil }),
 		"tool t: derive the schema":   pygent.NewTool("t", "", func(context.Context, pygent.Runtime, struct{ C chan int }) (string, error) { return "", nil }),
-		"cycle":                       pygent.NewTool("t", "", func(context.Context, pygent.Runtime, node) (string, error) { return "", nil }),
 		"1 to 64":                     pygent.NewTool("not ok", "", func(context.Context, pygent.Runtime, in) (string, error) { return "", nil }),
 		"tool u: the description has": pygent.NewTool("t", "", func(context.Context, pygent.Runtime, in) (string, error) { return "", nil }, nil, func(t *pygent.Tool) { t.Name, t.Description = "u", strings.Repeat("x", 1025) }),
 		"tool t: Run is nil":          {Name: "t"},
@@ -229,6 +228,7 @@ func TestTypedToolsGiveTextResultsAndValues(t *testing.T) {
 	} {
 		got, err := r.Execute(t.Context(), toolCall(name, "{}"), nowhere{})
 		require.NoError(t, err)
+		want.Outcome = pygent.OutcomeOK
 		require.Equal(t, &want, got, name)
 	}
 	_, err = r.Execute(t.Context(), toolCall("broken", "{}"), nowhere{})
@@ -240,7 +240,43 @@ func TestTypedToolsGiveTextResultsAndValues(t *testing.T) {
 	}
 }
 
-type node struct{ Next *node }
+// unit is a type with a fixed set of values.
+type unit string
+
+func (unit) Enum() []unit { return []unit{"km", "mile"} }
+
+// outline contains itself.
+type outline struct {
+	Title string    `json:"title"`
+	Parts []outline `json:"parts,omitempty"`
+	Unit  unit      `json:"unit,omitempty"`
+}
+
+func TestTypedToolsTakeEnumsAndWhatContainsItself(t *testing.T) {
+	var got outline
+	tool := pygent.NewTool("outline", "", func(_ context.Context, _ pygent.Runtime, in outline) (string, error) {
+		got = in
+		return "", nil
+	})
+	var schema any
+	shown := shownTools(t, pygent.WithTools(tool))["outline"].Parameters
+	require.NoError(t, json.Unmarshal(shown, &schema))
+	requirePortable(t, "outline", schema)
+	require.Contains(t, string(shown), `"enum":["km","mile"]`)
+	r, err := pygent.NewRegistry(tool)
+	require.NoError(t, err)
+	_, err = r.Execute(t.Context(), toolCall("outline", `{"title":"1","unit":"km","parts":[{"title":"2","parts":[{"title":"3","parts":["{\"title\":\"4\"}"]}]}]}`), nowhere{})
+	require.NoError(t, err)
+	require.Equal(t, "4", got.Parts[0].Parts[0].Parts[0].Title)
+	_, err = r.Execute(t.Context(), toolCall("outline", `{"title":"1","unit":"inch"}`), nowhere{})
+	require.ErrorContains(t, err, "inch")
+
+	tool.Unchecked = true
+	require.NoError(t, r.Add(tool))
+	_, err = r.Execute(t.Context(), toolCall("outline", `{"unit":"inch"}`), nowhere{})
+	require.NoError(t, err)
+	require.Equal(t, outline{Unit: "inch"}, got)
+}
 
 type searchInput struct {
 	Query string   `json:"query" jsonschema:"what to look for"`
@@ -365,7 +401,7 @@ func TestToolsMayEndTheRunAndShowImages(t *testing.T) {
 	require.NoError(t, err)
 	got, err := r.Execute(t.Context(), toolCall("empty", ""), nowhere{})
 	require.NoError(t, err)
-	require.Equal(t, &pygent.ToolResult{}, got)
+	require.Equal(t, &pygent.ToolResult{Outcome: pygent.OutcomeOK}, got)
 }
 
 func TestRegistryIsSafeForConcurrentUse(t *testing.T) {

@@ -26,17 +26,40 @@ var propertyName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 // property with such a schema is left out.
 var errNothing = errors.New("nothing but null can fit this schema")
 
+// errSame is the error for a schema inside itself that is not inlined again.
+var errSame = errors.New("the same schema again")
+
+// errTooMany is the error for a schema with too many parts.
+var errTooMany = fmt.Errorf("the schema has more than %d parts with its references inlined", maxNodes)
+
 // deriver makes the portable form of one document.
 type deriver struct {
 	document json.RawMessage
+	again    int      // how many times a schema is inlined inside itself
 	open     []string // the references that are being inlined
+	here     int      // how many of them were open when the present schema began
 	nodes    int
+}
+
+// enter begins another schema. leave ends it, with the references that it
+// opened.
+func (d *deriver) enter() (leave func()) {
+	open, here := d.open, d.here
+	d.here = len(open)
+	return func() { d.open, d.here = open, here }
 }
 
 // derive returns the portable form of a schema of type object, or nil if it has
 // no properties.
 func derive(author json.RawMessage) (*node, error) {
-	d := &deriver{document: author}
+	n, err := (&deriver{document: author, again: 1}).derive(author)
+	if errors.Is(err, errTooMany) {
+		n, err = (&deriver{document: author}).derive(author)
+	}
+	return n, err
+}
+
+func (d *deriver) derive(author json.RawMessage) (*node, error) {
 	k, err := d.flatten(author, "")
 	if err != nil {
 		return nil, err
@@ -88,6 +111,9 @@ func (d *deriver) onlyNarrowed(k keywords) (keywords, error) {
 func (d *deriver) onlyNarrow(alternatives []json.RawMessage, path string) (bool, error) {
 	for _, alternative := range alternatives {
 		k, err := d.flatten(alternative, path)
+		if errors.Is(err, errSame) {
+			return false, nil
+		}
 		if err != nil && !errors.Is(err, errNothing) {
 			return false, err
 		}
@@ -109,15 +135,14 @@ func at(path string, err error) error {
 // flatten reads a schema with its references and its allOf resolved. It restores
 // d.open.
 func (d *deriver) flatten(raw json.RawMessage, path string) (keywords, error) {
-	open := d.open
-	defer func() { d.open = open }()
+	defer d.enter()()
 	return d.merged(raw, path)
 }
 
 // merged is flatten, but leaves the references that it followed in d.open.
 func (d *deriver) merged(raw json.RawMessage, path string) (keywords, error) {
 	if d.nodes++; d.nodes > maxNodes {
-		return keywords{}, at(path, fmt.Errorf("the schema has more than %d parts with its references inlined", maxNodes))
+		return keywords{}, at(path, errTooMany)
 	}
 	switch boolean(raw) {
 	case "true":
@@ -150,32 +175,16 @@ func (d *deriver) merged(raw json.RawMessage, path string) (keywords, error) {
 	return k, nil
 }
 
-// follow returns what a reference within the document refers to, and records the
-// reference as open.
-func (d *deriver) follow(ref string) (json.RawMessage, error) {
-	if slices.Contains(d.open, ref) {
-		return nil, fmt.Errorf("%s contains itself, which no provider can be told of; give it a fixed depth, or take it as a free-form object", ref)
-	}
-	pointer, ok := strings.CutPrefix(ref, "#")
-	if !ok || pointer != "" && pointer[0] != '/' {
-		return nil, fmt.Errorf("the reference %q does not begin with #/", ref)
-	}
-	target, err := lookup(d.document, pointer)
-	if err != nil {
-		return nil, fmt.Errorf("the reference %q: %w", ref, err)
-	}
-	d.open = append(slices.Clip(d.open), ref)
-	return target, nil
-}
-
 // build makes the portable form of a schema below the root.
 func (d *deriver) build(raw json.RawMessage, path string, depth int) (*node, error) {
 	if depth > maxDepth {
 		return nil, at(path, fmt.Errorf("nested deeper than %d", maxDepth))
 	}
-	open := d.open
-	defer func() { d.open = open }()
+	defer d.enter()()
 	k, err := d.merged(raw, path)
+	if errors.Is(err, errSame) {
+		return d.sameAgain(raw), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -128,9 +128,8 @@ func (d *deriver) freeForm(k keywords, of textOf, path string, raw json.RawMessa
 // inlined and without what the description has already. It is empty for a schema
 // that has only a type.
 func (d *deriver) inlined(raw json.RawMessage) (string, error) {
-	open := d.open
-	defer func() { d.open = open }()
-	d.open = nil // the references of raw itself have to be followed again
+	defer d.enter()()
+	d.open, d.here = nil, 0 // the references of raw itself have to be followed again
 	v, err := d.inline(raw, 0)
 	if err != nil {
 		return "", err
@@ -150,8 +149,11 @@ func (d *deriver) inlined(raw json.RawMessage) (string, error) {
 }
 
 func (d *deriver) inline(raw json.RawMessage, depth int) (any, error) {
-	if d.nodes++; d.nodes > maxNodes || depth > maxDepth {
-		return nil, fmt.Errorf("the schema has more than %d parts, or is nested deeper than %d, with its references inlined", maxNodes, maxDepth)
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	if d.nodes++; d.nodes > maxNodes {
+		return nil, errTooMany
 	}
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
@@ -177,6 +179,9 @@ func (d *deriver) inlineObject(object map[string]json.RawMessage, depth int) (an
 	var ref string
 	values := map[string]any{}
 	if json.Unmarshal(object["$ref"], &ref) == nil && ref != "" {
+		if slices.Contains(d.open, ref) {
+			return map[string]any{"description": "another of the same"}, nil
+		}
 		target, err := d.follow(ref)
 		if err != nil {
 			return nil, err

@@ -17,8 +17,9 @@
 // before the arguments are checked. The value itself is accepted as well.
 //
 // Arguments are checked against the schema as its author wrote it, so what the
-// portable form leaves out is checked too. A schema that has no portable form,
-// such as one that contains itself, is an error.
+// portable form leaves out is checked too. A schema that contains itself is
+// inlined once more; where it comes again, the model is asked for JSON text. A
+// schema that has no portable form is an error.
 package toolschema
 
 import (
@@ -42,27 +43,29 @@ var versions = []string{"", "http://json-schema.org/draft-07/schema#", "https://
 // Schema is the schema of a tool's arguments.
 type Schema struct {
 	author   json.RawMessage
-	resolved *jsonschema.Resolved
+	resolved *jsonschema.Resolved // nil if arguments are not checked
 	wire     json.RawMessage
 	root     *node // nil for a tool without arguments
 }
 
 // Parse reads the schema that a tool's author wrote. Its type must be object.
-func Parse(author json.RawMessage) (*Schema, error) {
+func Parse(author json.RawMessage) (*Schema, error) { return parse(author, true) }
+
+// ParseUnchecked is Parse for a tool that checks its arguments itself. They are
+// read, but not checked.
+func ParseUnchecked(author json.RawMessage) (*Schema, error) { return parse(author, false) }
+
+func parse(author json.RawMessage, check bool) (*Schema, error) {
 	author = bytes.ToValidUTF8(author, []byte("\ufffd"))
 	if trimmed := bytes.TrimSpace(author); len(trimmed) > 0 && trimmed[0] != '{' {
 		return nil, errors.New("parameters are not a JSON Schema: want what encodes to a JSON object, such as a map or a json.RawMessage, not a string or a list")
 	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(author, &schema); err != nil {
-		return nil, fmt.Errorf("parameters are not a JSON Schema: %w", err)
-	}
-	if !slices.Contains(versions, schema.Schema) {
-		return nil, fmt.Errorf("parameters: $schema %q is not known here; use draft-07 or draft 2020-12", schema.Schema)
-	}
-	resolved, err := schema.Resolve(nil)
-	if err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
+	var resolved *jsonschema.Resolved
+	if check {
+		var err error
+		if resolved, err = resolve(author); err != nil {
+			return nil, err
+		}
 	}
 	root, err := derive(author)
 	if err != nil {
@@ -75,6 +78,22 @@ func Parse(author json.RawMessage) (*Schema, error) {
 		}
 	}
 	return s, nil
+}
+
+// resolve prepares a schema for checks.
+func resolve(author json.RawMessage) (*jsonschema.Resolved, error) {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(author, &schema); err != nil {
+		return nil, fmt.Errorf("parameters are not a JSON Schema: %w", err)
+	}
+	if !slices.Contains(versions, schema.Schema) {
+		return nil, fmt.Errorf("parameters: $schema %q is not known here; use draft-07 or draft 2020-12", schema.Schema)
+	}
+	resolved, err := schema.Resolve(nil)
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	return resolved, nil
 }
 
 // Wire returns the portable form, empty for a tool without arguments.
@@ -105,6 +124,9 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	text, err := s.readAs(given, text)
 	if err != nil {
 		return nil, err
+	}
+	if s.resolved == nil {
+		return json.RawMessage(text), nil
 	}
 	// The checker takes numbers only as float64. The arguments that are returned
 	// keep all their digits.

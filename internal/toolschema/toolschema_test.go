@@ -1,6 +1,7 @@
 package toolschema_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -21,6 +22,12 @@ func parse(t *testing.T, schema string) *toolschema.Schema {
 	s, err := toolschema.Parse(json.RawMessage(schema))
 	require.NoError(t, err)
 	return s
+}
+
+// defined returns a schema of arguments with one property "p" of the definition
+// with a name.
+func defined(name, definition string) string {
+	return fmt.Sprintf(`{"type":"object","properties":{"p":{"$ref":"#/$defs/%s"}},"$defs":{"%[1]s":%s}}`, name, definition)
 }
 
 // property returns a schema of arguments with one property "p".
@@ -203,9 +210,8 @@ func TestWhatCannotBePortableIsAnError(t *testing.T) {
 		{"a map at the root", `{"type":"object","additionalProperties":{"type":"string"}}`, "an object of any names cannot stand at the root"},
 		{"alternatives at the root", `{"type":"object","anyOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`, "anyOf cannot stand at the root"},
 		{"enum at the root", `{"type":"object","enum":[{}]}`, "cannot stand at the root"},
-		{"itself", `{"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"}}}}`, "a[].a[]: # contains itself"},
-		{"a definition in itself", `{"type":"object","properties":{"a":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","properties":{"next":{"$ref":"#/$defs/N"}}}}}`, "a.next: #/$defs/N contains itself"},
-		{"a map of itself", `{"type":"object","properties":{"a":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","additionalProperties":{"$ref":"#/$defs/N"}}}}`, "contains itself"},
+		{"itself only", property(`{"$ref":"#/properties/p"}`), "#/properties/p refers to itself only"},
+		{"itself at once", property(`{"allOf":[{"$ref":"#/properties/p"}]}`), "refers to itself only"},
 		{"nowhere", property(`{"$ref":"#/$defs/none"}`), "none"},
 		{"an anchor", property(`{"$ref":"#here","$defs":{"h":{"$anchor":"here","type":"string"}}}`), `p: the reference "#here"`},
 		{"a name", `{"type":"object","properties":{"a b":{"type":"string"}}}`, "a b: the name of a property"},
@@ -220,6 +226,135 @@ func TestWhatCannotBePortableIsAnError(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
+}
+
+func TestSchemasInsideThemselvesEndInText(t *testing.T) {
+	const tree = `"$defs":{"N":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"next":{"$ref":"#/$defs/N"}}}}`
+	s := parse(t, `{"type":"object","properties":{"a":{"$ref":"#/$defs/N"}},`+tree+`}`)
+	require.JSONEq(t, `{"type":"object","properties":{"a":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},
+		"next":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},
+		"next":{"type":"string","description":"JSON text of an object that fits the same schema as the one that it is in"}}}}}}}`, string(s.Wire()))
+	for args, want := range map[string]string{
+		`{"a":{"name":"1","next":{"name":"2"}}}`:                                                     "",
+		`{"a":{"name":"1","next":{"name":"2","next":"{\"name\":\"3\",\"next\":{\"name\":\"4\"}}"}}}`: `{"a":{"name":"1","next":{"name":"2","next":{"name":"3","next":{"name":"4"}}}}}`,
+		`{"a":{"name":"1","next":{"name":"2","next":{"name":"3"}}}}`:                                 "",
+		`{"a":{"name":"1","next":{"name":"2","next":"{}"}}}`:                                         "error",
+		`{"a":{"name":"1","next":{"name":"2","next":null}}}`:                                         `{"a":{"name":"1","next":{"name":"2"}}}`,
+	} {
+		got, err := s.Arguments(args)
+		if want == "error" {
+			require.ErrorContains(t, err, "name", args)
+			continue
+		}
+		require.NoError(t, err, args)
+		require.JSONEq(t, cmp.Or(want, args), string(got))
+	}
+
+	for name, schema := range map[string]string{
+		"the root":          `{"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"}}}}`,
+		"a map of itself":   `{"type":"object","properties":{"a":{"$ref":"#/$defs/N"}},"$defs":{"N":{"type":"object","additionalProperties":{"$ref":"#/$defs/N"}}}}`,
+		"a list of lists":   defined("L", `{"type":"array","items":{"$ref":"#/$defs/L"}}`),
+		"a value":           defined("V", `{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/V"}}]}`),
+		"a list or nothing": defined("N", `{"anyOf":[{"type":"null"},{"type":"object","properties":{"n":{"$ref":"#/$defs/N"}}}]}`),
+		"many times":        defined("W", `{"type":"object","properties":{`+strings.TrimSuffix(strings.Repeat(`"p%d":{"$ref":"#/$defs/W"},`, 50), ",")+`}}`),
+	} {
+		for i := range 50 {
+			schema = strings.Replace(schema, "p%d", fmt.Sprint("p", i), 1)
+		}
+		require.LessOrEqual(t, len(parse(t, schema).Wire()), 30_000, name)
+	}
+}
+
+// Node contains itself in every way.
+type Node struct {
+	Name     string          `json:"name" jsonschema:"what it is called"`
+	Children []Node          `json:"children,omitempty"`
+	Next     *Node           `json:"next,omitempty"`
+	Named    map[string]Node `json:"named,omitempty"`
+	List     List            `json:"list,omitempty"`
+	Unit     Unit            `json:"unit,omitempty"`
+	hidden   *Node
+}
+
+// List is a list of lists.
+type List []List
+
+// Unit is an enum.
+type Unit string
+
+// Enum returns the units that there are.
+func (Unit) Enum() []Unit { return []Unit{"km", "mile"} }
+
+type depthLevel int
+
+func (*depthLevel) Enum() []depthLevel { return []depthLevel{1, 2} }
+
+type none string
+
+func (none) Enum() []none { return nil }
+
+type panics string
+
+func (panics) Enum() []panics { panic("oh no") }
+
+func TestGoTypesMayContainThemselvesAndHaveEnums(t *testing.T) {
+	type in struct {
+		Root  Node       `json:"root"`
+		Units []Unit     `json:"units"`
+		May   *Unit      `json:"may"`
+		Level depthLevel `json:"level"`
+		Text  *string    `json:"text,omitempty"`
+	}
+	for _, typ := range []reflect.Type{reflect.TypeFor[in](), reflect.TypeFor[Node]()} {
+		author, err := toolschema.For(typ)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(parse(t, string(author)).Wire()), 20_000)
+	}
+	author, err := toolschema.For(reflect.TypeFor[in]())
+	require.NoError(t, err)
+	s := parse(t, string(author))
+	require.Contains(t, string(s.Wire()), `"enum":["km","mile"]`)
+	for args, fits := range map[string]bool{
+		`{"root":{"name":"a","children":[{"name":"b","next":{"name":"c","list":[[],[[]]]}}]},"units":["km"],"may":null,"level":2}`:  true,
+		`{"root":{"name":"a","named":{"x":{"name":"b"}}},"units":[],"may":"mile","level":1}`:                                        true,
+		`{"root":{"name":"a","unit":"inch"},"units":[],"may":null,"level":1}`:                                                       false,
+		`{"root":{"name":"a"},"units":["inch"],"may":null,"level":1}`:                                                               false,
+		`{"root":{"name":"a"},"units":[],"may":"inch","level":1}`:                                                                   false,
+		`{"root":{"name":"a"},"units":[],"may":"km","level":3}`:                                                                     false,
+		`{"root":{"name":"a","children":[{"name":"b","children":[{"name":"c","children":[{}]}]}]},"units":[],"may":null,"level":1}`: false,
+	} {
+		checked, err := s.Arguments(args)
+		require.Equal(t, fits, err == nil, "%s: %v", args, err)
+		if fits {
+			var got in
+			require.NoError(t, json.Unmarshal(checked, &got))
+			require.Nil(t, got.Root.hidden)
+		}
+	}
+	for typ, want := range map[reflect.Type]string{
+		reflect.TypeFor[struct{ A none }]():   "the values of toolschema_test.none: Enum returns none",
+		reflect.TypeFor[struct{ A panics }](): "the values of toolschema_test.panics: panic: oh no",
+	} {
+		_, err := toolschema.For(typ)
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestToolsMayCheckTheirArgumentsThemselves(t *testing.T) {
+	s, err := toolschema.ParseUnchecked(json.RawMessage(`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"a":{"type":"string","pattern":"(?<x"},"m":{"type":"object"}}}`))
+	require.NoError(t, err)
+	for args, want := range map[string]string{
+		`{"a":7}`:                    `{"a":7}`,
+		`{"b":1}`:                    `{"b":1}`,
+		``:                           `{}`,
+		`{"m":"{\"x\":1}","a":null}`: `{"m":{"x":1}}`,
+	} {
+		got, err := s.Arguments(args)
+		require.NoError(t, err, args)
+		require.JSONEq(t, want, string(got))
+	}
+	_, err = s.Arguments(`[1]`)
+	require.ErrorContains(t, err, "not a JSON object")
 }
 
 func TestArgumentsAreReadForTheAuthorsSchema(t *testing.T) {
@@ -411,6 +546,7 @@ func FuzzPortable(f *testing.F) {
 	for _, schema := range []string{
 		`{"type":"object","properties":{"a":{"type":["null","array","string"],"items":{"enum":[1,"x",null]}},"b":{"$ref":"#/$defs/x"}},"required":["b","c"],"$defs":{"x":{"anyOf":[{"const":"y"},{"type":"object"}]}}}`,
 		`{"type":"object","properties":{"a":{"allOf":[{"properties":{"x":true}},{"oneOf":[{"type":"integer"},{"minimum":3}]}]}},"anyOf":[{"required":["a"]}]}`,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/V"},"b":{"$ref":"#"}},"$defs":{"V":{"anyOf":[{"type":"string"},{"type":"array","items":{"$ref":"#/$defs/V"}},{"type":"object","additionalProperties":{"$ref":"#"}}]}}}`,
 		`{"$ref":"#/definitions/a","definitions":{"a":{"type":"object","properties":{"t":{"items":[{"type":"string"},{}]}}}}}`,
 	} {
 		f.Add(schema, `{"a":null,"b":"{}"}`)

@@ -72,9 +72,11 @@ func (d *deriver) alternative(base keywords, raw json.RawMessage, path string, d
 	if depth > maxDepth {
 		return nil, at(path, errors.New("the alternatives are nested too deeply"))
 	}
-	open := d.open
-	defer func() { d.open = open }()
+	defer d.enter()()
 	k, err := d.merged(raw, path)
+	if errors.Is(err, errSame) {
+		return d.sameAgain(raw), nil
+	}
 	if err != nil {
 		return nil, err
 	}
