@@ -31,6 +31,10 @@ type ApprovalRequest struct {
 	Runtime RuntimeInfo `json:"runtime"`        // where the call would run
 	Why     string      `json:"why"`            // why the call needs approval
 
+	// Changes are the changes of files that the call would make, of write_file,
+	// edit_file and collect_file. They are what the files hold at the moment.
+	Changes []FileChange `json:"changes,omitempty"`
+
 	// Session says in words what a [Decision] for the session would cover. It is
 	// empty if such a decision would cover this call only.
 	Session string `json:"session,omitempty"`
@@ -194,9 +198,27 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 		Step:        r.result.Steps,
 		Runtime:     a.describe(ctx),
 		Why:         why,
+		Changes:     r.changesOf(ctx, call),
 		Session:     a.sessionScope(call).words,
 		AsksManager: a.opts.asksManager,
 	}
+}
+
+// changesOf returns the changes that a call would make. If the runtime cannot
+// tell in time, they say so.
+func (r *run) changesOf(ctx context.Context, call ToolCall) []FileChange {
+	change, writes := changeIn(call)
+	if !writes {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeWithin)
+	defer cancel()
+	changes, err := callForeign(ctx, r, "the runtime", func() ([]FileChange, error) { return changesOf(ctx, r.agent.runtime, call), nil })
+	if err != nil {
+		r.agent.logPanic("runtime", err)
+		changes = []FileChange{{Path: change.path, Note: "the change cannot be told: " + err.Error()}}
+	}
+	return changes
 }
 
 // askFor has somebody decide about a call. The time limit of the step pauses
