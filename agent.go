@@ -25,17 +25,17 @@ import (
 // run goes on at a time, and a second one is refused with [ErrAgentBusy].
 // Close it when done.
 type Agent struct {
-	id         string
-	persona    Persona
-	prompt     PromptBuilder
-	runtime    Runtime
-	history    *History
-	tools      *Registry
-	handleTool ToolHandler // runs tool calls within the middleware; nil for none
-	banned     *ban.List
-	opts       options
-	log        *slog.Logger
-	seq        atomic.Int64
+	id      string
+	persona Persona
+	prompt  PromptBuilder
+	runtime Runtime
+	history *History
+	tools   *Registry
+	wiring
+	banned *ban.List
+	opts   options
+	log    *slog.Logger
+	seq    atomic.Int64
 
 	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
@@ -105,6 +105,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	}
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
+	a.meter.above = o.spends
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
@@ -122,10 +123,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if err := a.prepareTasks(); err != nil {
 		return nil, err
 	}
-	if a.model, err = o.chooseModel(); err != nil {
-		return nil, err
-	}
-	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
+	if err := a.wire(&o); err != nil {
 		return nil, err
 	}
 	if a.history, err = o.openHistory(); err != nil {
@@ -374,7 +372,7 @@ func keptDirs(rt Runtime) []string {
 	if !ours {
 		return nil
 	}
-	return r.options.writableDirs(r.UseDocker(), !r.UseDocker())
+	return r.options.writableDirs(r.Isolated(), !r.Isolated())
 }
 
 // tellGitChanges warns of changed files that steer git on this machine.
@@ -396,7 +394,7 @@ func (a *Agent) steersGit(name string) bool {
 	switch {
 	case !ours || r.options.workspace == "":
 		return false
-	case r.UseDocker():
+	case r.Isolated():
 		return gitwatch.Steers(name)
 	}
 	return gitwatch.Leads(r.info.Workspace, name)

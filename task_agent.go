@@ -241,7 +241,7 @@ func (a *Agent) inherited() Option {
 	a.mu.Unlock()
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
-		o.wrapping = from.wrapping
+		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.retry = from.retry
 		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources

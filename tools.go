@@ -133,6 +133,8 @@ type ToolResult struct {
 	// [OutcomeFailed], for a call that is no error but has failed its purpose.
 	Outcome Outcome `json:"outcome,omitempty"`
 
+	// take stores the value that the call gave in a typed run; nil for none.
+	take func()
 	// compared is what identifies equal results, if Content has parts that
 	// differ each time; empty means Content itself.
 	compared string
