@@ -102,26 +102,6 @@ func toolCallOf(ctx context.Context) *callContext {
 	return nil
 }
 
-// Outcome says how a tool call ended.
-type Outcome string
-
-// The ways a tool call ends.
-const (
-	OutcomeOK          Outcome = "ok"          // the tool ran
-	OutcomeFailed      Outcome = "failed"      // the tool failed, or there is no such tool, or its arguments do not fit; also a command with another exit code than 0
-	OutcomeDenied      Outcome = "denied"      // it was not allowed
-	OutcomeNotRun      Outcome = "not_run"     // the run ended, or reached a limit, before it
-	OutcomeInterrupted Outcome = "interrupted" // the run was interrupted while it waited for approval or ran; in the latter case it may have taken effect
-)
-
-// outcome is the outcome of a call by its tool's own result.
-func (r *ToolResult) outcome() Outcome {
-	if r.IsError || r.Outcome == OutcomeFailed {
-		return OutcomeFailed
-	}
-	return OutcomeOK
-}
-
 // runCalls runs the tool calls of a message in order. Every call gets exactly
 // one result, whatever happens, so that the history stays a legal conversation.
 func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
@@ -134,7 +114,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 			}
 			continue
 		}
-		result := r.checkStop(ctx, r.runCall(ctx, &call, i), failed)
+		result := r.checkStop(ctx, r.checkValue(call, r.runCall(ctx, &call, i)), failed)
 		if result.Outcome != OutcomeOK {
 			failed = append(failed, call.Name)
 		}
@@ -200,7 +180,8 @@ func notRunResult(outcome Outcome, why string) *ToolResult {
 // answer appends the result of a call, with a note for the model, and emits its
 // event.
 func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note string) error {
-	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
+	msg := ToolMessage(call.ID, nudge.OnALine(result.Content, note))
+	if err := r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome}); err != nil {
 		return err
 	}
 	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result, Messages: r.agent.history.spoken()})
@@ -230,7 +211,7 @@ func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
 	if !r.agent.isHeard() {
 		return nil
 	}
-	tool, _ := r.agent.tools.lookup(call.Name, r.agent.runtime)
+	tool, _ := r.lookup(call.Name)
 	return r.describeCall(ctx, tool, call)
 }
 
@@ -261,7 +242,7 @@ func resultBound(tool string) int {
 
 // execute looks the tool up, checks that it may run, and runs it.
 func (r *run) execute(ctx context.Context, call *ToolCall, index int) (result *ToolResult, polls bool) {
-	tool, err := r.agent.tools.lookup(call.Name, r.agent.runtime)
+	tool, err := r.lookup(call.Name)
 	if err != nil {
 		return errorResult(err), false
 	}
@@ -295,12 +276,12 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 	if err := r.agent.git.Before(ctx, !tool.ReadOnly); err != nil {
 		return notRunResult(OutcomeNotRun, nudge.NotRun(err))
 	}
-	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
+	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
 		r.agent.ranCommands.Store(true)
 	}
 	defer ctx.endProgress()
 	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
-		return r.agent.callTool(ctx, tool, *call, json.RawMessage(call.Arguments))
+		return r.tracedTool(ctx, tool, *call, json.RawMessage(call.Arguments))
 	})
 	if err != nil {
 		r.noteBroken(err)
@@ -341,6 +322,9 @@ func (r *run) finished(result *ToolResult) bool {
 	case StatusStopped:
 		if result.Summary != "" {
 			r.result.Summary = result.Summary
+		}
+		if r.opts.final != nil {
+			r.opts.final.taken = result.take
 		}
 	}
 	r.end(result.End, "")
@@ -422,8 +406,14 @@ func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 
 // refuseCalls answers the calls of an answer that should only have summed up.
 // If the model gave its summary by calling stop, it is taken nevertheless.
-func (r *run) refuseCalls(calls []ToolCall) error {
+func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
 	for _, call := range calls {
+		if r.opts.final.takeLast(ctx, call) {
+			if err := r.answer(EventToolSkipped, &call, &ToolResult{Content: "the answer is taken", Outcome: OutcomeOK}, ""); err != nil {
+				return err
+			}
+			continue
+		}
 		if summary := stopSummary(call); summary != "" {
 			r.result.Summary = summary
 		}

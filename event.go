@@ -29,11 +29,12 @@ import (
 // and output, which are for display only. Durations are seconds in
 // JSON, with fractions, in fields whose names end in "_seconds".
 type Event struct {
-	Seq  int64     `json:"seq"` // rises by at least one with each event of an agent
-	Time time.Time `json:"time"`
-	Type EventType `json:"type"`
-	Task string    `json:"task,omitempty"` // id of the background task it comes from; empty for the agent itself
-	Step int       `json:"step,omitempty"` // the step of the run, from 1
+	Seq   int64     `json:"seq"` // rises by at least one with each event of an agent
+	Time  time.Time `json:"time"`
+	Type  EventType `json:"type"`
+	Task  string    `json:"task,omitempty"`  // id of the background task it comes from; empty for the agent itself
+	Input int64     `json:"input,omitempty"` // of a task: the number of the message that it took up last, as [TaskManager.Send] returned it
+	Step  int       `json:"step,omitempty"`  // the step of the run, from 1
 
 	Text    string      `json:"text,omitempty"`    // a delta, or a text for people; what the user or the agent said
 	Source  Source      `json:"source,omitempty"`  // who said it
@@ -348,7 +349,7 @@ func (a *Agent) logStart() {
 		a.log.Warn("configuration", "what", warning)
 	}
 	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.given, a.model.name),
-		"docker", a.runtime.UseDocker(), "messages", a.history.Len())
+		"docker", a.UseDocker(), "messages", a.history.Len())
 }
 
 // logEvent logs an event unless it is logged elsewhere: the loop logs its

@@ -239,6 +239,9 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	if specs, err = r.opts.final.offer(specs); err != nil {
+		return nil, err
+	}
 	r.specs = specs
 	if r.agent.history.bytes() > maxConversation {
 		r.end(StatusContextFull, errConversation.Error())
@@ -273,7 +276,7 @@ var errConversation = fmt.Errorf("the conversation has more than %d MiB, which n
 func (r *run) sumUp(ctx context.Context) {
 	limited := r.result.Status == StatusMaxSteps || r.result.Status == StatusMaxToolCalls
 	replied := r.replies > 0 && !r.truncated && !r.empty // then the last reply serves as the summary
-	if !limited || !r.sumsUp() || replied || ctx.Err() != nil || r.budgetSpent() {
+	if !limited || !r.sumsUp() || replied && r.opts.final == nil || ctx.Err() != nil || r.budgetSpent() {
 		return
 	}
 	ctx, done := r.beginStep(ctx)
@@ -286,7 +289,7 @@ func (r *run) sumUp(ctx context.Context) {
 
 func (r *run) askForSummary(ctx context.Context) error {
 	if !r.toldLast {
-		if err := r.hear(UserMessage(nudge.SumUp(r.result.Reason)), SourceNudge); err != nil {
+		if err := r.hear(UserMessage(nudge.SumUp(r.result.Reason, r.opts.final.name())), SourceNudge); err != nil {
 			return err
 		}
 	}
@@ -301,18 +304,20 @@ func (r *run) askForSummary(ctx context.Context) error {
 	if err := r.tookMessage(resp); err != nil {
 		return err
 	}
-	return r.refuseCalls(resp.Message.ToolCalls)
+	return r.refuseCalls(ctx, resp.Message.ToolCalls)
 }
 
 // askOften makes a model call until one succeeds, or must not be repeated.
 func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
-		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: r.agent.currentModel().name, Attempt: attempt, Messages: r.agent.history.spoken()})
+		model := r.agent.currentModel()
+		req.Model = model.name
+		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.spoken()})
 		if ctx.Err() != nil { // a listener ended it
 			return nil, guard.ContextError(ctx)
 		}
-		resp, err := r.askOnce(ctx, req)
+		resp, err := r.askOnce(ctx, model, req)
 		if err == nil {
 			return resp, nil
 		}
@@ -320,7 +325,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 		if final != nil {
 			return nil, final
 		}
-		r.agent.log.Warn("model call failed; retrying", "attempt", attempt, "wait", wait, "error", err)
+		r.agent.log.Warn("model call failed; retrying", "agent", r.agent.id, "step", r.result.Steps, "attempt", attempt, "wait", wait, "error", err)
 		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Error: err.Error()}})
 		if err := sleep(ctx, wait); err != nil {
 			return nil, err
@@ -328,18 +333,19 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 	}
 }
 
-// askOnce makes one call of the current model. A panic of the model becomes an
+// askOnce makes one call of the model. A panic of the model becomes an
 // error. A model that ignores the end of its context is left behind, with the
 // request: each call has one of its own.
-func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
-	model := r.agent.currentModel()
-	req.Model = model.name
-	ctx = r.withCall(ctx, ToolCall{}, 0)
+func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest) (*ChatResponse, error) {
+	asked, began := model.asked(), time.Now()
+	inSpan, span := r.agent.telemetry.Chat(ctx, model.service(), asked)
+	serving := r.withCall(inSpan, ToolCall{}, 0)
 	deltas := guard.NewGate(r.delta)
-	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
-		return Stream(ctx, model.wrapped, &req, deltas.Pass)
+	resp, err := callForeign(serving, r, "the model", func() (*ChatResponse, error) {
+		return Stream(serving, model.wrapped, &req, streamed(span, deltas.Pass))
 	})
 	deltas.Shut()
+	r.answered(ctx, span, asked, began, resp, err)
 	r.agent.logPanic("model", err)
 	switch {
 	case err != nil:
@@ -349,6 +355,7 @@ func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, erro
 	}
 	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant
+	r.agent.meter.add(cmp.Or(own.Model, asked), own.Usage)
 	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
 	return &own, nil
 }

@@ -66,10 +66,13 @@ type options struct {
 	history      *History
 	historyFile  string
 	runtime      Runtime
-	lent         bool // the runtime stays the caller's
+	prices       map[string]Price
+	spends       *meter // of the agent that delegates; nil for none
+	lent         bool   // the runtime stays the caller's
 	runtimeOpts  []RuntimeOption
 	registry     *Registry
 	tools        []Tool
+	sources      []namedSource
 	disabled     []string
 	banned       []string
 	bannedApps   []string
@@ -152,7 +155,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction())
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices))
 }
 
 // contradiction returns an error that names two options which contradict each
@@ -322,7 +325,9 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
-	resume     bool // set by Agent.Resume
+	parts      []Part     // of the user\'s message, besides its text
+	final      *finalTool // takes the value of a typed run; nil in any other
+	resume     bool       // set by Agent.Resume
 	onEvent    func(Event)
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 }
@@ -342,8 +347,9 @@ func toolCallsFor(steps int) int {
 func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	var o runOptions
 	setAll(&o, defaults, RunOption.setRun)
+	ofAgent := len(o.parts)
 	setAll(&o, opts, RunOption.setRun)
-	if err := cmp.Or(o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
+	if err := cmp.Or(o.checkParts(ofAgent), o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
 		return o, fmt.Errorf("option %w", err)
 	}
 	o.MaxSteps = limitOr(o.MaxSteps, defaultMaxSteps)

@@ -152,7 +152,7 @@ func (r *run) nudge() error {
 	if !r.agent.unheard.empty() {
 		r.replies = 0
 	}
-	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies})
+	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies, Final: r.opts.final.name()})
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
@@ -191,5 +191,6 @@ func (r *run) goesOn(ended bool) bool {
 		return false
 	}
 	r.result.Status, r.result.Reason = "", ""
+	r.opts.final.discard()
 	return true
 }

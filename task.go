@@ -25,6 +25,8 @@ var (
 	// ErrTaskDepth is returned when an agent that works on a task tries to
 	// delegate and may not.
 	ErrTaskDepth = errors.New("an agent that works on a task may not delegate here")
+	// ErrTaskBusy is returned when as many messages wait for a task as may.
+	ErrTaskBusy = crew.ErrMailFull
 	// ErrTaskRunning is returned for an operation that requires a task at rest.
 	ErrTaskRunning = crew.ErrRunning
 	// ErrTaskManagerClosed is returned by a manager after Close.
@@ -67,7 +69,9 @@ type TaskStatus struct {
 	Started time.Time `json:"started,omitzero"` // of the last run
 	Ended   time.Time `json:"ended,omitzero"`   // of the last run; zero while it goes on
 
-	Runs      int           `json:"runs"` // how often it was started, by messages too
+	Input     int64         `json:"input,omitempty"`   // the number of the message that the task took up last: see Send; 0 for its prompt
+	Waiting   int           `json:"waiting,omitempty"` // how many messages wait until it rests
+	Runs      int           `json:"runs"`              // how often it was started, by messages too
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
 	Usage     Usage         `json:"usage"`
@@ -349,7 +353,7 @@ func WithTaskDepth(n int) TaskOption { return func(o *taskOptions) { o.depth = n
 type SendOption func(*taskInput)
 
 // WithMessageID names a message. Sending a second one of the same name to the
-// task has no effect, so a failed Send can be repeated safely.
+// task has no effect but to return the number of the first, so a failed Send can be repeated safely.
 func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
 
 // TaskError is an error of a task: why it ended other than as it should, from

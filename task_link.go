@@ -31,8 +31,6 @@ type taskLinks struct {
 	depth   int         // of the task's own agent
 	budget  *taskBudget // of the run that delegated it; nil outside of a run
 
-	after int64 // number of the last event handled; used only by the follower
-
 	// Guarded by the manager's mu.
 	private taskPrivate
 	worker  *Agent               // the agent that works on it; nil until it is made
@@ -131,16 +129,15 @@ func worthOf(e Event) eventlog.Worth {
 // all tasks are over.
 const closeHandlers = 30 * time.Second
 
-// follow starts handling the task's events until the task rests.
+// follow starts handling the task's events.
 func (m *TaskManager) follow(id string) { m.tasks.Follow(id, m.wg.Go, m.handleEvents) }
 
-// handleEvents handles the new events of a task until the task rests.
+// handleEvents handles the events of a task until it is removed.
 func (m *TaskManager) handleEvents(r *taskRecord) {
-	for e, err := range m.exec.events(m.life, r.ID, r.Value.after) {
+	for e, err := range m.exec.events(m.life, r.ID, 0) {
 		if err != nil {
-			return // the task was removed, or the manager is closed
+			return // the manager is closed
 		}
-		r.Value.after = e.Seq
 		m.handle(r, e)
 		if e.TaskStatus != nil && e.TaskStatus.State.AtRest() {
 			m.tasks.Handled(r, e.Seq)
@@ -161,6 +158,37 @@ func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) error 
 			return guard.ContextError(ctx)
 		}
 	}
+}
+
+// awaitRest waits until a task rests after the event of the given number, or is
+// removed.
+func (m *TaskManager) awaitRest(ctx context.Context, id string, after int64) error {
+	for e, err := range m.exec.events(ctx, id, after) {
+		if err != nil || e.TaskStatus != nil && e.TaskStatus.State.AtRest() {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstAtRest returns the id of the task that has rested longest, or "" if all
+// are at work. It refuses tasks for which the caller cannot wait.
+func (m *TaskManager) firstAtRest(ctx context.Context, ids []string) (first string, err error) {
+	var since time.Time
+	for _, id := range ids {
+		s, err := m.exec.status(ctx, id)
+		switch {
+		case err != nil:
+			return "", taskError(id, err)
+		case s.State.AtRest():
+			if first == "" || s.Ended.Before(since) {
+				first, since = id, s.Ended
+			}
+		case first == "" && m.waitsForItself(ctx, id):
+			return "", taskError(id, ErrInCallback)
+		}
+	}
+	return first, nil
 }
 
 // handle acts on an event of a task and passes it to the manager's handler and
@@ -217,24 +245,6 @@ func (m *TaskManager) emit(e Event) {
 	guard.Call(func() { m.opts.onEvent(e) }, func(err error) { logPanic(m.log, "handler of the tasks' events", err) })
 }
 
-// taskInput is what is sent to a task.
-type taskInput struct {
-	ID   string        `json:"id"` // sending an input with the same id twice has no effect
-	Kind taskInputKind `json:"kind"`
-	Text string        `json:"text,omitempty"` // the message, or why the task is cancelled
-
-	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision
-	Decision Decision `json:"decision,omitzero"`
-}
-
-type taskInputKind string
-
-const (
-	inputMessage  taskInputKind = "message"  // of the user, to a task at rest
-	inputDecision taskInputKind = "decision" // about a call that needs approval
-	inputCancel   taskInputKind = "cancel"   // a request to end; the status tells when that is done
-)
-
 // ask starts asking for a decision about a call of a task, without waiting for
 // it. The question is withdrawn when the task rests.
 func (m *TaskManager) ask(r *taskRecord, e Event) {
@@ -250,7 +260,7 @@ func (m *TaskManager) ask(r *taskRecord, e Event) {
 	m.wg.Go(func() {
 		defer cancel()
 		// This fails if the task has ended, and then no decision is needed.
-		_ = m.exec.send(m.life, r.ID, taskInput{
+		_, _ = m.exec.send(m.life, r.ID, taskInput{
 			ID:       fmt.Sprintf("decision-%d", e.Seq),
 			Kind:     inputDecision,
 			Request:  e.Seq,

@@ -136,6 +136,8 @@ type ToolResult struct {
 	Bash    *BashResult  `json:"bash,omitempty"`    // what a command did, of the tool bash
 	Changes []FileChange `json:"changes,omitempty"` // the files that the call changed, as far as its tool tells
 
+	// take stores the value that the call gave in a typed run; nil for none.
+	take func()
 	// compared is what identifies equal results, if Content has parts that
 	// differ each time; empty means Content itself.
 	compared string
