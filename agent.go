@@ -393,7 +393,7 @@ func keptDirs(rt Runtime) []string {
 	if !ours {
 		return nil
 	}
-	return r.options.writableDirs(r.UseDocker(), !r.UseDocker())
+	return r.options.writableDirs(r.Isolated(), !r.Isolated())
 }
 
 // tellGitChanges warns of changed files that steer git on this machine.
@@ -415,7 +415,7 @@ func (a *Agent) steersGit(name string) bool {
 	switch {
 	case !ours || r.options.workspace == "":
 		return false
-	case r.UseDocker():
+	case r.Isolated():
 		return gitwatch.Steers(name)
 	}
 	return gitwatch.Leads(r.info.Workspace, name)

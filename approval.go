@@ -266,14 +266,14 @@ func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
 // commands need approval. Such a write could do the same harm as a command.
 func (a *Agent) writesUnconfined(call ToolCall, confirmBash *bool) bool {
 	_, writes := changeIn(call)
-	return writes && confirmBash != nil && *confirmBash && !a.runtime.UseDocker()
+	return writes && confirmBash != nil && *confirmBash && !a.UseDocker()
 }
 
 // changesGit reports whether a call writes a file that steers git on this
 // machine.
 func (a *Agent) changesGit(call ToolCall) bool {
 	change, writes := changeIn(call)
-	return writes && !a.runtime.UseDocker() && a.steersGit(change.path)
+	return writes && !a.UseDocker() && a.steersGit(change.path)
 }
 
 // ownApprovalFor returns the names given to this agent itself. Names that it

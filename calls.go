@@ -188,7 +188,8 @@ func notRunResult(outcome Outcome, why string) *ToolResult {
 // answer appends the result of a call, with a note for the model, and emits its
 // event.
 func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note string) error {
-	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
+	msg := ToolMessage(call.ID, nudge.OnALine(result.Content, note))
+	if err := r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome}); err != nil {
 		return err
 	}
 	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result, Messages: r.agent.history.spoken()})

@@ -246,7 +246,7 @@ func answersToOpenCalls(record []HistoryEntry) ([]HistoryEntry, error) {
 	r.closeCalls()
 	var answers []HistoryEntry
 	for _, m := range r.out[n:] {
-		answers = append(answers, HistoryEntry{Message: m})
+		answers = append(answers, HistoryEntry{Message: m, Outcome: OutcomeInterrupted})
 	}
 	return answers, r.err
 }

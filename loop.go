@@ -179,10 +179,10 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
-	if err := r.listenToUser(); err != nil || msg == "" {
+	if err := r.listenToUser(); err != nil || msg == "" && len(r.opts.parts) == 0 {
 		return err
 	}
-	return r.hear(UserMessage(msg), SourceUser)
+	return r.hear(UserMessage(msg, r.opts.parts...), SourceUser)
 }
 
 // step asks the model once, takes its answer, and runs the tools that it calls.

@@ -324,6 +324,7 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
+	parts      []Part     // of the user\'s message, besides its text
 	final      *finalTool // takes the value of a typed run; nil in any other
 	resume     bool       // set by Agent.Resume
 	onEvent    func(Event)
@@ -345,8 +346,9 @@ func toolCallsFor(steps int) int {
 func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	var o runOptions
 	setAll(&o, defaults, RunOption.setRun)
+	ofAgent := len(o.parts)
 	setAll(&o, opts, RunOption.setRun)
-	if err := cmp.Or(o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
+	if err := cmp.Or(o.checkParts(ofAgent), o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
 		return o, fmt.Errorf("option %w", err)
 	}
 	o.MaxSteps = limitOr(o.MaxSteps, defaultMaxSteps)

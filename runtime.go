@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/cut"
@@ -51,9 +50,6 @@ type Runtime interface {
 	// anywhere: open it with os.Root. Nothing is written through a link at dest
 	// or below it.
 	ExportFile(ctx context.Context, path, dest string) error
-
-	// UseDocker reports whether commands run in a Docker container.
-	UseDocker() bool
 
 	// Cleanup stops what runs, and removes the container and a temporary
 	// workspace. A workspace chosen with [WithWorkspace] is kept. It may be
@@ -101,8 +97,12 @@ type RuntimeInfo struct {
 	Kind      string `json:"kind"`            // "docker", "local", or a custom runtime's name
 	Image     string `json:"image,omitempty"` // the container's image
 	Workspace string `json:"workspace"`       // the workspace's path as commands see it
-	Shell     string `json:"shell,omitempty"` // "bash" or "sh"; empty while unknown
-	Network   bool   `json:"network"`         // whether commands can reach a network freely
+	// HostDir is the directory of this machine that holds the workspace's files
+	// now; empty where they are elsewhere, as with a remote engine. Models are
+	// not told.
+	HostDir string `json:"host_dir,omitempty"`
+	Shell   string `json:"shell,omitempty"` // "bash" or "sh"; empty while unknown
+	Network bool   `json:"network"`         // whether commands can reach a network freely
 	// AllowedHosts are the hosts that commands can reach without a network of
 	// their own, as [WithAllowedHosts] takes them.
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
@@ -156,6 +156,27 @@ type Describer interface {
 	// shell of an image, but never for a slow start.
 	Describe(ctx context.Context) RuntimeInfo
 }
+
+// Isolator is implemented by runtimes whose commands may run apart from this
+// machine. Of a runtime without it, an agent assumes that commands run on this
+// machine with the rights of the program: a session says so, and asks before
+// each.
+type Isolator interface {
+	// Isolated reports whether commands run in a container, or on another machine,
+	// so that they reach nothing here but the workspace and what they were given.
+	Isolated() bool
+}
+
+// isolated reports whether a runtime says that its commands run apart from this
+// machine.
+func isolated(rt Runtime) bool {
+	i, ok := RuntimeAs[Isolator](rt)
+	return ok && i.Isolated()
+}
+
+// UseDocker reports whether the agent's commands run in a container, or otherwise
+// apart from this machine: see [Isolator].
+func (a *Agent) UseDocker() bool { return isolated(a.runtime) }
 
 // RangeReader is implemented by runtimes that can read a part of a file, so
 // that a piece of a large file can be shown without loading all of it.
@@ -227,68 +248,6 @@ const (
 	DefaultMaxOutput = 32 << 10
 )
 
-// BashResult is the outcome of a command.
-type BashResult struct {
-	Command  string        `json:"command"`
-	Output   string        `json:"output"`              // stdout and stderr in the order they were written; head and tail when Truncated
-	ExitCode int           `json:"exit_code"`           // the shell's status; 128+n when signal n ended it, -1 when unknown
-	TimedOut bool          `json:"timed_out,omitempty"` // stopped at its time limit
-	Duration time.Duration `json:"-"`                   // duration_seconds in JSON
-
-	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
-	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
-	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime can read the whole output
-	Note      string `json:"note,omitempty"`      // other remarks: processes left behind, a container restarted
-
-	// Refused are hosts that were refused while the command ran; if there were
-	// many, only some of them. Commands that run at the same time share them.
-	Refused []HostUse `json:"refused_hosts,omitempty"`
-}
-
-// String formats the result for a model: "$ command", the output, and anything
-// unusual.
-func (r BashResult) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "$ %s\n%s", r.Command, r.Output)
-	line := func(format string, args ...any) {
-		if s := b.String(); !strings.HasSuffix(s, "\n") {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, format, args...)
-	}
-	if r.FullPath != "" {
-		line("[the whole output is in %s]", r.FullPath)
-	}
-	if r.TimedOut {
-		line("[stopped at the time limit after %s; a longer timeout can be given]", r.Duration.Round(100*time.Millisecond))
-	} else if r.ExitCode != 0 {
-		line("[exit code %d]", r.ExitCode)
-	}
-	if r.Note != "" {
-		line("[%s]", r.Note)
-	}
-	return b.String()
-}
-
-// MarshalJSON encodes the command's duration in seconds.
-func (r BashResult) MarshalJSON() ([]byte, error) {
-	type plain BashResult
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(r), jsonobj.Seconds(r.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (r *BashResult) UnmarshalJSON(data []byte) error {
-	type plain BashResult
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
 // ErrUnknownJob is returned for a job that does not exist, or ran long ago.
 var ErrUnknownJob = guest.ErrNoJob
 
@@ -351,6 +310,7 @@ type workspaceRuntime struct {
 var _ interface {
 	Runtime
 	Describer
+	Isolator
 	RangeReader
 	Starter
 	JobRunner
@@ -359,8 +319,8 @@ var _ interface {
 	treeRuntime
 } = (*workspaceRuntime)(nil)
 
-// UseDocker implements [Runtime].
-func (r *workspaceRuntime) UseDocker() bool { return r.info.Kind == kindDocker }
+// Isolated implements [Isolator].
+func (r *workspaceRuntime) Isolated() bool { return r.info.Kind == kindDocker }
 
 func (r *workspaceRuntime) workspacePath() string { return r.info.Workspace }
 
@@ -368,6 +328,7 @@ func (r *workspaceRuntime) workspacePath() string { return r.info.Workspace }
 func (r *workspaceRuntime) Describe(ctx context.Context) RuntimeInfo {
 	info := r.info
 	info.Shell = r.Shell(ctx)
+	info.HostDir = r.HostDir()
 	return info
 }
 

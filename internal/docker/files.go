@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/sandbox"
@@ -27,6 +28,7 @@ type files struct {
 
 	mu     sync.RWMutex // held while the directory is used, and for writing while the files move
 	inside bool         // the guest has the files
+	remote atomic.Bool  // they are in a volume
 
 	// seeded are the names of what went into the volume. It is set by moveInside and
 	// read by bringBack, which comes after it.
@@ -71,8 +73,12 @@ func (d *files) moveInside(ctx context.Context, client *guest.Client, volume boo
 		}
 	}
 	d.inside = true
+	d.remote.Store(volume)
 	return nil
 }
+
+// OnHost reports whether the files are in the directory of this machine.
+func (d *files) OnHost() bool { return !d.remote.Load() }
 
 // bringBack makes the directory equal to the volume, once the volume's content is
 // all on this machine. It removes only files that were copied into the volume and
