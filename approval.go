@@ -204,23 +204,6 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 	}
 }
 
-// changesOf returns the changes that a call would make. If the runtime cannot
-// tell in time, they say so.
-func (r *run) changesOf(ctx context.Context, call ToolCall) []FileChange {
-	change, writes := changeIn(call)
-	if !writes {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, changeWithin)
-	defer cancel()
-	changes, err := callForeign(ctx, r, "the runtime", func() ([]FileChange, error) { return changesOf(ctx, r.agent.runtime, call), nil })
-	if err != nil {
-		r.agent.logPanic("runtime", err)
-		changes = []FileChange{{Path: change.path, Note: "the change cannot be told: " + err.Error()}}
-	}
-	return changes
-}
-
 // askFor has somebody decide about a call. The time limit of the step pauses
 // meanwhile.
 func (r *run) askFor(ctx context.Context, approve ApprovalFunc, request ApprovalRequest) (Decision, error) {

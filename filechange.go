@@ -73,6 +73,23 @@ func (f formerText) becomes(name, text string) FileChange {
 	}
 }
 
+// changesOf returns the changes that a call would make. If the runtime cannot
+// tell in time, they say so.
+func (r *run) changesOf(ctx context.Context, call ToolCall) []FileChange {
+	change, writes := changeIn(call)
+	if !writes {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeWithin)
+	defer cancel()
+	changes, err := callForeign(ctx, r, "the runtime", func() ([]FileChange, error) { return changesOf(ctx, r.agent.runtime, call), nil })
+	if err != nil {
+		r.agent.logPanic("runtime", err)
+		changes = []FileChange{{Path: change.path, Note: "the change cannot be told: " + err.Error()}}
+	}
+	return changes
+}
+
 // changesOf returns the changes that a call would make, without making them.
 func changesOf(ctx context.Context, rt Runtime, call ToolCall) []FileChange {
 	change, writes := changeIn(call)
