@@ -1,0 +1,187 @@
+package examples_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestThePageShowsAnAgentAtWork(t *testing.T) {
+	page := startPage(t)
+	events := page.follow("")
+	kind, data := events.next()
+	require.Equal(t, "history", kind)
+	require.Contains(t, data, `"activity":"idle"`)
+
+	page.post(`{"text": "Print a greeting."}`, http.StatusOK)
+	asked := events.until(pygent.EventApproval)
+	require.Equal(t, "bash", asked.Call.Name)
+	kind, data = page.follow("").next() // as a browser does in which the page is loaded again
+	require.Equal(t, "history", kind)
+	require.Contains(t, data, `"activity":"approval"`)
+	require.Contains(t, data, "Print a greeting.")
+	page.post(`{"call": "`+asked.Call.ID+`", "allow": true}`, http.StatusOK)
+	done := events.until(pygent.EventToolDone)
+	require.Contains(t, done.Output.Content, "hello, world")
+	last := events.until(pygent.EventRunEnd)
+	require.Equal(t, pygent.StatusStopped, last.Result.Status)
+
+	page.post(`{"text": "Thank you."}`, http.StatusOK)
+	require.Equal(t, pygent.StatusReplied, events.until(pygent.EventRunEnd).Result.Status)
+
+	again := page.follow(events.id) // as a browser does that lost the connection
+	page.post(`{"text": "One more thing."}`, http.StatusOK)
+	require.Equal(t, "One more thing.", again.until(pygent.EventUser).Text, "nothing comes twice")
+}
+
+func TestThePageIsForItsUserAlone(t *testing.T) {
+	page := startPage(t)
+	for name, change := range map[string]func(*http.Request){
+		"no token":     func(r *http.Request) { r.Header.Del("Cookie") },
+		"a wrong one":  func(r *http.Request) { r.Header.Set("Cookie", "pygent=guess") },
+		"another name": func(r *http.Request) { r.Host = "evil.example" },
+		"another site": func(r *http.Request) {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+			r.Header.Set("Origin", "http://evil.example")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page.url+"say", strings.NewReader(`{"text": "Hi."}`))
+			require.NoError(t, err)
+			for _, c := range page.client.Jar.Cookies(req.URL) {
+				req.AddCookie(c)
+			}
+			change(req)
+			resp, err := http.DefaultTransport.RoundTrip(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, http.StatusForbidden, resp.StatusCode)
+		})
+	}
+	page.post("{", http.StatusBadRequest)
+}
+
+// runningPage is the example at work, and a browser that has opened it.
+type runningPage struct {
+	t      *testing.T
+	client *http.Client
+	url    string
+}
+
+// startPage starts the example, and opens the address that it prints. The end of the test interrupts it, and it must end in order.
+func startPage(t *testing.T) *runningPage {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "page")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./page").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	server := pygenttest.NewServer(t,
+		pygenttest.Call("bash", map[string]any{"cmd": "echo hello, world"}),
+		pygenttest.Call("stop", map[string]any{"summary": "It is printed."}),
+		pygenttest.Text("You are welcome."), pygenttest.Text("Yes?"))
+	cmd := exec.Command(bin)
+	cmd.Env = append(os.Environ(), append(server.Env(), "PYGENT_USE_DOCKER=0")...)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
+		require.NoError(t, cmd.Wait())
+	})
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	u, err := url.Parse(strings.TrimSpace(address))
+	require.NoError(t, err)
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	p := &runningPage{t: t, client: &http.Client{Jar: jar}, url: "http://" + u.Host + "/"}
+	t.Cleanup(p.client.CloseIdleConnections)
+	resp, err := p.client.Get(u.String())
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Contains(t, string(body), "EventSource('/events')")
+	return p
+}
+
+func (p *runningPage) post(body string, status int) {
+	p.t.Helper()
+	resp, err := p.client.Post(p.url+"say", "application/json", strings.NewReader(body))
+	require.NoError(p.t, err)
+	require.NoError(p.t, resp.Body.Close())
+	require.Equal(p.t, status, resp.StatusCode)
+}
+
+// eventStream is a stream of server-sent events.
+type eventStream struct {
+	t     *testing.T
+	lines *bufio.Scanner
+	id    string // of the last event
+}
+
+// follow opens the stream of events behind the one with an id.
+func (p *runningPage) follow(id string) *eventStream {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+"events", nil)
+	require.NoError(p.t, err)
+	if id != "" {
+		req.Header.Set("Last-Event-ID", id)
+	}
+	resp, err := p.client.Do(req)
+	require.NoError(p.t, err)
+	require.Equal(p.t, http.StatusOK, resp.StatusCode)
+	p.t.Cleanup(func() { resp.Body.Close() })
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	return &eventStream{t: p.t, lines: lines}
+}
+
+// next returns the next event of the stream.
+func (s *eventStream) next() (kind, data string) {
+	s.t.Helper()
+	var id string
+	for s.lines.Scan() {
+		name, value, _ := strings.Cut(s.lines.Text(), ": ")
+		switch name {
+		case "id":
+			id = value
+		case "event":
+			kind = value
+		case "data":
+			data = value
+		case "":
+			s.id = id
+			return kind, data
+		}
+	}
+	require.FailNow(s.t, "the stream ended", "%v", s.lines.Err())
+	return "", ""
+}
+
+// until returns the next event of the agent that has a type.
+func (s *eventStream) until(typ pygent.EventType) pygent.Event {
+	s.t.Helper()
+	for {
+		kind, data := s.next()
+		require.Equal(s.t, "agent", kind, data)
+		var e pygent.Event
+		require.NoError(s.t, json.Unmarshal([]byte(data), &e))
+		if e.Type == typ {
+			return e
+		}
+	}
+}
