@@ -58,6 +58,7 @@ type Agent struct {
 	cancel context.CancelCauseFunc
 	closed bool
 
+	sources toolSources
 	tasks   lazyTasks
 	notices taskNotices
 
@@ -134,28 +135,6 @@ func newAgent(o options) (_ *Agent, err error) {
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.logStart()
 	return a, nil
-}
-
-// tooling returns the agent's own registry.
-func (o *options) tooling() (*Registry, error) {
-	from := o.registry
-	if from == nil {
-		from = defaultRegistry()
-	}
-	r := from.clone()
-	for _, t := range o.tools {
-		if err := r.Add(t); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.known("disabled", o.disabled); err != nil {
-		return nil, err
-	}
-	if err := r.known("to be approved", o.ownApprovalFor()); err != nil {
-		return nil, err
-	}
-	r.Disable(o.disabled...)
-	return r, nil
 }
 
 func (o *options) openHistory() (*History, error) {
@@ -278,7 +257,7 @@ const (
 )
 
 // Close cancels a run that goes on and waits for it, ends the agent's tasks,
-// cleans up the runtime unless it was lent ([LendRuntime]), and closes the
+// closes its sources of tools, cleans up the runtime unless it was lent ([LendRuntime]), and closes the
 // history that the agent opened. It may be called more than once.
 //
 // Called by a tool or an event handler of the agent or of one of its tasks, or in
@@ -301,7 +280,7 @@ func (a *Agent) Close() error {
 	if !first {
 		return nil
 	}
-	err := errors.Join(a.closeTasks(), a.cleanup(), a.closeHistory())
+	err := errors.Join(a.closeTasks(), a.closeSources(), a.cleanup(), a.closeHistory())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()
@@ -393,7 +372,7 @@ func keptDirs(rt Runtime) []string {
 	if !ours {
 		return nil
 	}
-	return r.options.writableDirs(r.UseDocker(), !r.UseDocker())
+	return r.options.writableDirs(r.Isolated(), !r.Isolated())
 }
 
 // tellGitChanges warns of changed files that steer git on this machine.
@@ -415,7 +394,7 @@ func (a *Agent) steersGit(name string) bool {
 	switch {
 	case !ours || r.options.workspace == "":
 		return false
-	case r.UseDocker():
+	case r.Isolated():
 		return gitwatch.Steers(name)
 	}
 	return gitwatch.Leads(r.info.Workspace, name)

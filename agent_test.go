@@ -642,7 +642,6 @@ func (nowhere) ReadFile(context.Context, string) ([]byte, error) { return nil, f
 func (nowhere) WriteFile(context.Context, string, []byte) error  { return nil }
 func (nowhere) UploadFile(context.Context, string, string) error { return nil }
 func (nowhere) ExportFile(context.Context, string, string) error { return nil }
-func (nowhere) UseDocker() bool                                  { return false }
 func (nowhere) Cleanup() error                                   { return nil }
 
 func TestToolThatEndsItsGoroutineIsAnError(t *testing.T) {

@@ -252,7 +252,7 @@ func (a *Agent) logStart() {
 		a.log.Warn("configuration", "what", warning)
 	}
 	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.given, a.model.name),
-		"docker", a.runtime.UseDocker(), "messages", a.history.Len())
+		"docker", a.UseDocker(), "messages", a.history.Len())
 }
 
 // logEvent logs an event unless it is logged elsewhere: the loop logs its

@@ -22,7 +22,7 @@ import (
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
 	APIError{}, ApprovalRequest{}, BashResult{}, CallInfo{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, HistoryInfo{},
-	HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Location{}, Message{}, Mount{}, OutputChunk{}, Part{}, Persona{},
+	HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Location{}, Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, Persona{},
 	Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, State{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
 	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
 }

@@ -145,6 +145,12 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 
 // steps makes steps until the run has a status, or an error ends it.
 func (r *run) steps(ctx context.Context, msg string) error {
+	if err := r.agent.openSources(ctx); err != nil {
+		if ctx.Err() != nil {
+			return r.interrupted(ctx)
+		}
+		return r.fail(err)
+	}
 	if err := r.takeUp(ctx, msg); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -413,4 +414,28 @@ func TestModelStartNamesTheModelThatIsAsked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"one", "two"}, asked)
 	require.Equal(t, "two", model.Requests()[1].Model)
+}
+
+// TestAHistoryMovesBetweenProviders switches the model of a conversation from
+// server to server. Each refuses what the real one refuses.
+func TestAHistoryMovesBetweenProviders(t *testing.T) {
+	type place struct {
+		provider pygenttest.Provider
+		api      pygent.OpenAIProtocol
+	}
+	places := []place{
+		{"", pygent.OpenAIResponses}, {pygenttest.Mistral, pygent.OpenAIChat}, {pygenttest.Gemini, pygent.OpenAIChat},
+		{"", pygent.OpenAIChat}, {pygenttest.Ollama, pygent.OpenAIChat}, {"", pygent.OpenAIResponses},
+		{pygenttest.Gemini, pygent.OpenAIChat}, {pygenttest.Mistral, pygent.OpenAIChat}, {"", pygent.OpenAIResponses},
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
+	for i, p := range places {
+		call := pygenttest.TextAndCalls("Let me look.", callBash(fmt.Sprint("ls ", i))).WithReasoning("Hm.")
+		s := pygenttest.NewServer(t, call, pygenttest.Text("Done.").WithReasoning("Aha.")).Strict(p.provider)
+		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(p.api))
+		require.NoError(t, agent.SetModel(m, fmt.Sprint("model-", i%2)))
+		_, err := agent.RunUntilStop(t.Context(), "Go on.", pygent.WithEndOnReply())
+		require.NoError(t, err, "place %d: %+v", i, p)
+		require.Zero(t, s.Remaining())
+	}
 }

@@ -72,6 +72,7 @@ type options struct {
 	runtimeOpts  []RuntimeOption
 	registry     *Registry
 	tools        []Tool
+	sources      []namedSource
 	disabled     []string
 	banned       []string
 	bannedApps   []string

@@ -235,7 +235,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 func (s *session) banner(ctx context.Context) {
 	info := s.agent.describe(ctx)
 	where := "locally, on this machine"
-	if s.agent.runtime.UseDocker() {
+	if s.agent.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
 	s.talk.Say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
@@ -260,7 +260,7 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	approve, confirm := s.agent.approval()
 	asked, ask := approve, confirm
 	if confirm == nil && approve == nil {
-		ask = new(!s.agent.runtime.UseDocker() && (s.talk.Person() || s.agent.describe(ctx).Fallback != ""))
+		ask = new(!s.agent.UseDocker() && (s.talk.Person() || s.agent.describe(ctx).Fallback != ""))
 	}
 	if s.talk.Person() && approve == nil {
 		asked = s.approve
@@ -287,7 +287,7 @@ func (s *session) approve(ctx context.Context, r ApprovalRequest) (Decision, err
 // question describes a call to the user.
 func (s *session) question(r ApprovalRequest) console.Request {
 	where := "on your machine"
-	if s.agent.runtime.UseDocker() {
+	if s.agent.UseDocker() {
 		where = "in the container"
 	}
 	q := console.Request{Always: r.Session}
@@ -313,7 +313,7 @@ func (s *session) question(r ApprovalRequest) console.Request {
 // person can be asked and commands have no network of their own. It returns a
 // function that ends this.
 func (s *session) askForHosts() (end func()) {
-	if !s.talk.Person() || !s.agent.runtime.UseDocker() {
+	if !s.talk.Person() || !s.agent.UseDocker() {
 		return func() {}
 	}
 	s.agent.setHostApproval(s.approveHosts)

@@ -28,8 +28,7 @@ func quick(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agen
 // noRuntime runs nothing.
 type noRuntime struct{ pygent.Runtime }
 
-func (noRuntime) UseDocker() bool { return false }
-func (noRuntime) Cleanup() error  { return nil }
+func (noRuntime) Cleanup() error { return nil }
 
 // users returns the texts of the messages in the user's role.
 func users(agent *pygent.Agent) []string {

@@ -244,7 +244,8 @@ func (a *Agent) inherited() Option {
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.retry = from.retry
 		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
-		o.registry = a.tools // includes added tools and lacks disabled ones
+		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
+		o.sources = slices.Clip(from.sources)
 		o.banned, o.bannedApps = slices.Clip(from.banned), slices.Clip(from.bannedApps)
 		o.approvalFor, o.inheritedFor = slices.Clip(from.approvalFor), from.approvalFor
 		o.approveAll, o.confirmBash, o.allowed = from.approveAll, from.confirmBash, a.allowed
@@ -414,3 +415,6 @@ func (o *taskManagerOptions) logger() *slog.Logger {
 	}
 	return o.log
 }
+
+// logger implements [taskHost].
+func (m *TaskManager) logger() *slog.Logger { return m.log }

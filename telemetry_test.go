@@ -22,18 +22,6 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// answering is a model whose answers name the model and use tokens.
-func answering(model string, usage pygent.Usage, replies ...pygenttest.Reply) pygent.Model {
-	scripted := pygenttest.NewScriptedModel(replies...)
-	return pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		resp, err := scripted.Chat(ctx, req)
-		if err == nil {
-			resp.Model, resp.Usage = model, usage
-		}
-		return resp, err
-	})
-}
-
 func TestUsageCountsTheAgentAndItsTasks(t *testing.T) {
 	each := pygent.Usage{PromptTokens: 100, CompletionTokens: 10}
 	reply := func(r pygenttest.Reply) pygenttest.Reply { return r.WithUsage(each) }
@@ -73,7 +61,7 @@ func TestCostOfUsage(t *testing.T) {
 		"":                        1 + 0.25 + 0.8, // the name that was asked for
 	} {
 		t.Run(answered, func(t *testing.T) {
-			agent := newAgentOn(t, nowhere{}, answering(answered, usage, stop), pygent.WithPrices(prices), pygent.WithModelName("gpt-4.1"))
+			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop.WithModel(answered).WithUsage(usage)), pygent.WithPrices(prices), pygent.WithModelName("gpt-4.1"))
 			_, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			used := agent.Usage()

@@ -58,18 +58,10 @@ func run(ctx context.Context) error {
 
 // model plays a model that first forgets the changes.
 func model() pygent.Model {
-	usage := pygent.Usage{PromptTokens: 1000, CompletionTokens: 100}
-	answer := func(args any) pygenttest.Reply {
-		return pygenttest.Call("final_answer", args).WithUsage(usage)
+	answer := func(changes ...string) pygenttest.Reply {
+		release := map[string]any{"version": "1.0.0", "changes": append([]string{}, changes...)}
+		return pygenttest.Call("final_answer", release).WithModel("gpt-4.1-mini-2025-04-14").
+			WithUsage(pygent.Usage{PromptTokens: 1000, CompletionTokens: 100})
 	}
-	scripted := pygenttest.NewScriptedModel(
-		answer(map[string]any{"version": "1.0.0", "changes": []string{}}),
-		answer(map[string]any{"version": "1.0.0", "changes": []string{"the first release"}}))
-	return pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-		resp, err := scripted.Chat(ctx, req)
-		if err == nil {
-			resp.Model = "gpt-4.1-mini-2025-04-14"
-		}
-		return resp, err
-	})
+	return pygenttest.NewScriptedModel(answer(), answer("the first release"))
 }
