@@ -108,6 +108,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
 	}
+	a.tools.changed = a.tellSettings
 	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func (o *options) tooling() (*Registry, error) {
 	if err := r.known("to be approved", o.ownApprovalFor()); err != nil {
 		return nil, err
 	}
-	r.Disable(o.disabled...)
+	r.keepDisabled(o.disabled)
 	return r, nil
 }
 
@@ -253,9 +254,6 @@ func (a *Agent) Runtime() Runtime { return a.runtime }
 
 // History returns the agent's conversation.
 func (a *Agent) History() *History { return a.history }
-
-// Persona returns who the agent is.
-func (a *Agent) Persona() Persona { return a.persona }
 
 // Tools returns the agent's own registry. Changes take effect at the next
 // model call.

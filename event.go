@@ -48,6 +48,10 @@ type Event struct {
 	ID      string `json:"id,omitempty"`      // of a message that Say queued
 	Unheard []Said `json:"unheard,omitempty"` // what Say has queued and the model has not heard
 
+	CallDelta *CallDelta `json:"call_delta,omitempty"` // how far the call is
+
+	Settings *Settings `json:"settings,omitempty"` // what is set now
+
 	// Messages is how many messages the history has, in events about one that was
 	// added. The system message does not count: it comes later than the first of
 	// the user, and in front of it.
@@ -63,10 +67,12 @@ type EventType string
 const (
 	EventUser        EventType = "user"         // the conversation got a message in the user's role: Text, Source, Messages; Message when it is more than text; ID when Say queued it
 	EventUnheard     EventType = "unheard"      // what was said with Say and is not heard yet has changed: Unheard, none if empty
+	EventSettings    EventType = "settings"     // a setting of the agent was changed: Settings
 	EventStep        EventType = "step"         // a step begins: Step
 	EventModelStart  EventType = "model_start"  // the model is about to be asked: Model, Attempt, Messages
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
+	EventCallDelta   EventType = "call_delta"   // the model writes a call: CallDelta, at most ten times a second for a call
 	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
 	EventToolCall    EventType = "tool_call"    // a tool is about to run: Call, Tool
 	EventToolDone    EventType = "tool_done"    // a tool has run: Call, Output, Messages
@@ -193,17 +199,20 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 	}
 }
 
-// isDelta reports whether an event is only for display: a piece of an answer,
-// or the progress of a pull.
+// isDelta reports whether an event is only for display: a piece of an answer, how
+// far a call is, or the progress of a pull.
 func isDelta(e Event) bool {
-	return e.Type == EventText || e.Type == EventReasoning ||
+	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventCallDelta ||
 		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
 }
 
-// mergeDeltas joins two pieces of the same text. For a pull it keeps the last
-// event.
+// mergeDeltas joins two pieces of the same text. For a pull and for a call it
+// keeps the last event.
 func mergeDeltas(last, next Event) (Event, bool) {
 	if last.Type != next.Type || last.Task != next.Task || last.Step != next.Step {
+		return last, false
+	}
+	if next.Type == EventCallDelta && next.CallDelta.Index != last.CallDelta.Index {
 		return last, false
 	}
 	if next.Type != EventRuntime {

@@ -22,7 +22,7 @@ import (
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
 	Location{}, ToolInfo{},
-	APIError{}, BashResult{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, HistoryInfo{}, HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, State{}, ToolCall{}, ToolResult{},
+	APIError{}, BashResult{}, ContainerConfig{}, CallDelta{}, Decision{}, Event{}, HistoryEntry{}, HistoryInfo{}, HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, Settings{}, State{}, ToolCall{}, ToolResult{},
 	ToolSpec{}, TurnEnd{}, Usage{},
 	CollectedFile{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{}, TaskStatus{},
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/calltext"
+	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pause"
@@ -120,9 +121,28 @@ type Delta struct {
 	// another begins anew. Notice then says why. It becomes an [EventRetry].
 	Withdrawn bool
 
-	Text      string // appended to the message's text
-	Reasoning string // appended to the model's visible reasoning
-	Notice    string // for people: what the model's adapter changed, such as "dropped parameter temperature"
+	Text      string     // appended to the message's text
+	Reasoning string     // appended to the model's visible reasoning
+	Call      *CallDelta // how far a call has arrived
+	Notice    string     // for people: what the model's adapter changed, such as "dropped parameter temperature"
+}
+
+// CallDelta says how far a tool call has arrived that a model is writing. The
+// message that follows holds the call.
+type CallDelta struct {
+	Index int    `json:"index"`          // of the call in the message, from 0
+	ID    string `json:"id,omitempty"`   // of the call, as the server named it; the message may name it differently
+	Tool  string `json:"tool,omitempty"` // its name
+	Bytes int    `json:"bytes"`          // of its arguments so far
+	Path  string `json:"path,omitempty"` // its argument "path" or "file", once it has arrived
+}
+
+func newCallDelta(d chatstream.CallDelta) *CallDelta {
+	if d == (chatstream.CallDelta{}) {
+		return nil
+	}
+	call := CallDelta(d)
+	return &call
 }
 
 // defaultModel is the process-wide model that SetDefaultModel installs.
@@ -359,6 +379,9 @@ func (r *run) delta(d Delta) {
 		why := cmp.Or(d.Notice, "the model began its answer anew")
 		r.agent.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Error: why}})
 		d.Notice = ""
+	}
+	if d.Call != nil && r.pace.passes(*d.Call) {
+		r.agent.emit(Event{Type: EventCallDelta, Step: r.result.Steps, CallDelta: d.Call})
 	}
 	for _, e := range []Event{
 		{Type: EventReasoning, Text: d.Reasoning},

@@ -238,7 +238,7 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.runtime.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
-	s.talk.Say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
+	s.talk.Say("%s: commands run %s, in %s%s", s.agent.Persona().Name, where, info.Workspace, info.protection())
 	if info.Fallback != "" {
 		s.talk.Say("! NOT in a container: %s", info.Fallback)
 	}

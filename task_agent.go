@@ -234,13 +234,13 @@ func (m *TaskManager) agentOptions(by *Agent) []Option {
 // limits, is its own.
 func (a *Agent) inherited() Option {
 	a.mu.Lock()
-	from, model := a.opts, a.model
+	from, model, persona := a.opts, a.model, a.persona
 	a.mu.Unlock()
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping = from.wrapping
 		o.retry = from.retry
-		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
+		o.persona, o.prompt, o.instructions = &persona, from.prompt, from.instructions
 		o.registry = a.tools // includes added tools and lacks disabled ones
 		o.banned, o.bannedApps = slices.Clip(from.banned), slices.Clip(from.bannedApps)
 		o.approvalFor, o.inheritedFor = slices.Clip(from.approvalFor), from.approvalFor
