@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,17 +25,17 @@ import (
 // run goes on at a time, and a second one is refused with [ErrAgentBusy].
 // Close it when done.
 type Agent struct {
-	id         string
-	persona    Persona
-	prompt     PromptBuilder
-	runtime    Runtime
-	history    *History
-	tools      *Registry
-	handleTool ToolHandler // runs tool calls within the middleware; nil for none
-	banned     *ban.List
-	opts       options
-	log        *slog.Logger
-	seq        atomic.Int64
+	id      string
+	persona Persona
+	prompt  PromptBuilder
+	runtime Runtime
+	history *History
+	tools   *Registry
+	wiring
+	banned *ban.List
+	opts   options
+	log    *slog.Logger
+	seq    atomic.Int64
 
 	emitMu    sync.Mutex // keeps the numbers of events rising in every feed
 	listeners listeners  // guarded by emitMu, except always, which never changes
@@ -46,8 +47,10 @@ type Agent struct {
 	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
 	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
 
-	asking    pause.Gate  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
-	asksHosts func() bool // whether somebody decides about hosts; nil where nobody does
+	allowed   *sessionRules               // what was allowed for the session
+	serving   atomic.Pointer[callContext] // of the tool call that goes on; nil between calls
+	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
+	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
 
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
@@ -55,6 +58,7 @@ type Agent struct {
 	cancel context.CancelCauseFunc
 	closed bool
 
+	sources toolSources
 	tasks   lazyTasks
 	notices taskNotices
 
@@ -101,9 +105,11 @@ func newAgent(o options) (_ *Agent, err error) {
 	}
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
+	a.meter.above = o.spends
 	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
+	a.allowed = cmp.Or(o.allowed, &sessionRules{})
 	a.listeners.always = a.handlerFeed(o.onEvent)
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
@@ -118,10 +124,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if err := a.prepareTasks(); err != nil {
 		return nil, err
 	}
-	if a.model, err = o.chooseModel(); err != nil {
-		return nil, err
-	}
-	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
+	if err := a.wire(&o); err != nil {
 		return nil, err
 	}
 	if a.history, err = o.openHistory(); err != nil {
@@ -133,28 +136,6 @@ func newAgent(o options) (_ *Agent, err error) {
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.logStart()
 	return a, nil
-}
-
-// tooling returns the agent's own registry.
-func (o *options) tooling() (*Registry, error) {
-	from := o.registry
-	if from == nil {
-		from = defaultRegistry()
-	}
-	r := from.clone()
-	for _, t := range o.tools {
-		if err := r.Add(t); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.known("disabled", o.disabled); err != nil {
-		return nil, err
-	}
-	if err := r.known("to be approved", o.ownApprovalFor()); err != nil {
-		return nil, err
-	}
-	r.keepDisabled(o.disabled)
-	return r, nil
 }
 
 func (o *options) openHistory() (*History, error) {
@@ -274,7 +255,7 @@ const (
 )
 
 // Close cancels a run that goes on and waits for it, ends the agent's tasks,
-// cleans up the runtime unless it was lent ([LendRuntime]), and closes the
+// closes its sources of tools, cleans up the runtime unless it was lent ([LendRuntime]), and closes the
 // history that the agent opened. It may be called more than once.
 //
 // Called by a tool or an event handler of the agent or of one of its tasks, or in
@@ -297,7 +278,7 @@ func (a *Agent) Close() error {
 	if !first {
 		return nil
 	}
-	err := errors.Join(a.closeTasks(), a.cleanup(), a.closeHistory())
+	err := errors.Join(a.closeTasks(), a.closeSources(), a.cleanup(), a.closeHistory())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()
@@ -389,7 +370,7 @@ func keptDirs(rt Runtime) []string {
 	if !ours {
 		return nil
 	}
-	return r.options.writableDirs(r.UseDocker(), !r.UseDocker())
+	return r.options.writableDirs(r.Isolated(), !r.Isolated())
 }
 
 // tellGitChanges warns of changed files that steer git on this machine.
@@ -411,7 +392,7 @@ func (a *Agent) steersGit(name string) bool {
 	switch {
 	case !ours || r.options.workspace == "":
 		return false
-	case r.UseDocker():
+	case r.Isolated():
 		return gitwatch.Steers(name)
 	}
 	return gitwatch.Leads(r.info.Workspace, name)

@@ -272,7 +272,7 @@ func TestCloseWithinIsRefusedAtOnce(t *testing.T) {
 		refused = append(refused, agent.Close())
 		return nil, nil
 	}}
-	ask := func(context.Context, pygent.ToolCall) (pygent.Decision, error) {
+	ask := func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
 		refused = append(refused, agent.Close())
 		return pygent.Decision{Allow: true}, nil
 	}

@@ -351,7 +351,7 @@ func TestRepeatedCallsAreToldAndThenStopped(t *testing.T) {
 func TestApproval(t *testing.T) {
 	no := errors.New("the line is dead")
 	decide := func(d pygent.Decision, err error) pygent.Option {
-		return pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { return d, err })
+		return pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return d, err })
 	}
 	tests := []struct {
 		name string
@@ -363,7 +363,7 @@ func TestApproval(t *testing.T) {
 		{"denied", []pygent.Option{decide(pygent.Decision{}, nil)}, "denied by the user"},
 		{"denied with a reason", []pygent.Option{decide(pygent.Decision{Reason: "too risky"}, nil)}, "denied: too risky"},
 		{"an error is no", []pygent.Option{decide(pygent.Decision{Allow: true}, no)}, "the line is dead"},
-		{"a panic is no", []pygent.Option{pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { panic("x") })}, "denied"},
+		{"a panic is no", []pygent.Option{pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { panic("x") })}, "denied"},
 		{"banned in spite of approval", []pygent.Option{decide(pygent.Decision{Allow: true}, nil), pygent.WithBannedCommands("echo")}, `"echo" is banned`},
 	}
 	for _, tt := range tests {
@@ -413,8 +413,8 @@ func TestEventsTellTheRun(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, "Looking.", text)
-	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "call_delta", "message", "tool_call", "tool_done",
-		"step", "model_start", "retry", "model_start", "call_delta", "message", "tool_call", "tool_done", "run_end"}, types)
+	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "call_delta", "message", "tool_call", "tool_start", "tool_done",
+		"step", "model_start", "retry", "model_start", "call_delta", "message", "tool_call", "tool_start", "tool_done", "run_end"}, types)
 }
 
 func TestLeavingEventsEndsTheRun(t *testing.T) {
@@ -642,7 +642,6 @@ func (nowhere) ReadFile(context.Context, string) ([]byte, error) { return nil, f
 func (nowhere) WriteFile(context.Context, string, []byte) error  { return nil }
 func (nowhere) UploadFile(context.Context, string, string) error { return nil }
 func (nowhere) ExportFile(context.Context, string, string) error { return nil }
-func (nowhere) UseDocker() bool                                  { return false }
 func (nowhere) Cleanup() error                                   { return nil }
 
 func TestToolThatEndsItsGoroutineIsAnError(t *testing.T) {
@@ -668,7 +667,7 @@ func TestStacksGoToTheLogAlone(t *testing.T) {
 	var log bytes.Buffer
 	opts := []pygent.Option{
 		pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))), pygent.WithApprovalFor("bash"),
-		pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { panic("in approval") }),
+		pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { panic("in approval") }),
 	}
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop), opts...)
 	_, err := agent.RunUntilStop(t.Context(), "go")
@@ -695,7 +694,7 @@ func TestStuckRunSkipsTheCallsThatFollow(t *testing.T) {
 func TestDeniedCallHasTakenNoEffect(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true")), pygent.WithApprovalFor("bash"),
-		pygent.WithApproval(func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+		pygent.WithApproval(func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
 			cancel()
 			return pygent.Decision{}, ctx.Err()
 		}))
@@ -756,7 +755,9 @@ func TestErrorThatCannotBeReadHarmsNobody(t *testing.T) {
 		})
 		t.Run("approval/"+name, func(t *testing.T) {
 			agent := newAgent(t, pygenttest.NewScriptedModel(callBash("true"), stop),
-				pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { return pygent.Decision{}, broken }))
+				pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+					return pygent.Decision{}, broken
+				}))
 			_, err := agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			require.Contains(t, results(agent)[0], "denied")

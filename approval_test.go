@@ -21,10 +21,10 @@ type asked struct {
 	names []string
 }
 
-func (a *asked) approve(_ context.Context, call pygent.ToolCall) (pygent.Decision, error) {
+func (a *asked) approve(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.names = append(a.names, call.Name)
+	a.names = append(a.names, r.Call.Name)
 	return pygent.Decision{Allow: true}, nil
 }
 
@@ -82,8 +82,8 @@ func TestWhatIsApprovedIsWhatRuns(t *testing.T) {
 		return &pygent.ChatResponse{Message: m}, nil
 	})
 	var approved string
-	agent := newAgent(t, model, pygent.WithApproval(func(_ context.Context, call pygent.ToolCall) (pygent.Decision, error) {
-		approved = call.Arguments
+	agent := newAgent(t, model, pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+		approved = r.Call.Arguments
 		return pygent.Decision{Allow: true}, nil
 	}))
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
@@ -182,7 +182,7 @@ func TestTimeOfAPersonDoesNotCountAgainstTheStep(t *testing.T) {
 				return nil, context.Cause(ctx)
 			}
 		}
-		think := func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+		think := func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
 			time.Sleep(time.Hour)
 			return pygent.Decision{Allow: true}, ctx.Err()
 		}
@@ -201,7 +201,7 @@ func TestTimeOfAPersonDoesNotCountAgainstTheStep(t *testing.T) {
 
 func TestTimeOfAPersonCountsAgainstTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait := func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+		wait := func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
 			<-ctx.Done()
 			return pygent.Decision{}, context.Cause(ctx)
 		}
@@ -209,13 +209,13 @@ func TestTimeOfAPersonCountsAgainstTheRun(t *testing.T) {
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(time.Second), pygent.MaxTime(time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, "the run took longer than 1m0s", result.Reason)
-		require.Contains(t, results(agent)[0], "denied: the approval could not be asked for")
+		require.Equal(t, "not run: the run took too long", results(agent)[0])
 	})
 }
 
 func TestStepStandsStillWhileATaskAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		think := func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+		think := func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
 			select {
 			case <-time.After(time.Hour):
 				return pygent.Decision{Allow: true}, nil

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +15,101 @@ import (
 	"github.com/x/pygent/internal/nudge"
 )
 
+// CallInfo says whom a tool, a model or an approval serves.
+type CallInfo struct {
+	Agent string   `json:"agent"`          // id of the agent
+	Task  string   `json:"task,omitempty"` // id of the task that the agent works on; empty for none
+	Step  int      `json:"step"`           // the step of the run, from 1
+	Call  ToolCall `json:"call"`           // with the arguments as the tool gets them; zero for a call of the model
+}
+
+// CallFrom returns what the context of a tool, a model or an [ApprovalFunc]
+// belongs to. ok is false for any other context. A [HostApprovalFunc] is told of
+// the tool call that goes on while it is asked, if there is one.
+//
+// An agent that a tool runs with its own context is a caller of its own: its
+// model and tools get its calls, not those of the tool.
+func CallFrom(ctx context.Context) (info CallInfo, ok bool) {
+	if c := callContextOf(ctx); c != nil {
+		return c.info, true
+	}
+	return CallInfo{}, false
+}
+
+// callContext is the context of a call of a tool or of a model.
+type callContext struct {
+	context.Context
+	info CallInfo
+
+	// The rest is set by the run that makes the call. It is missing where an
+	// approval is asked for elsewhere.
+	agent   *Agent
+	budget  *taskBudget
+	message int  // the index in the history of the message with the call
+	index   int  // of the call in the message
+	changed bool // somebody changed the arguments
+}
+
+type callKey struct{}
+
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// withCall makes the context of one call of the current message, or of a model
+// call, which has no name.
+func (r *run) withCall(ctx context.Context, call ToolCall, index int) *callContext {
+	return &callContext{
+		Context: ctx,
+		info:    CallInfo{Agent: r.agent.id, Task: r.agent.opts.task, Step: r.result.Steps, Call: call},
+		agent:   r.agent,
+		budget:  r.budget,
+		message: r.message,
+		index:   index,
+	}
+}
+
+// with returns the context of the same call with other arguments.
+func (c *callContext) with(arguments string) *callContext {
+	changed := *c
+	changed.info.Call.Arguments, changed.changed = arguments, true
+	return &changed
+}
+
+// callContextOf returns the context of the call that ctx belongs to, or nil.
+func callContextOf(ctx context.Context) *callContext {
+	if ctx == nil {
+		return nil
+	}
+	c, _ := ctx.Value(callKey{}).(*callContext)
+	return c
+}
+
+// toolCallOf returns the context of the tool call of a run that ctx belongs to,
+// or nil.
+func toolCallOf(ctx context.Context) *callContext {
+	if c := callContextOf(ctx); c != nil && c.agent != nil && c.info.Call.Name != "" {
+		return c
+	}
+	return nil
+}
+
+// Outcome says how a tool call ended.
+type Outcome string
+
+// The ways a tool call ends.
+const (
+	OutcomeOK          Outcome = "ok"          // the tool ran
+	OutcomeFailed      Outcome = "failed"      // the tool failed, or there is no such tool, or its arguments do not fit; also a command with another exit code than 0
+	OutcomeDenied      Outcome = "denied"      // it was not allowed
+	OutcomeNotRun      Outcome = "not_run"     // the run ended, or reached a limit, before it
+	OutcomeInterrupted Outcome = "interrupted" // the run was interrupted while it waited for approval or ran; in the latter case it may have taken effect
+)
+
 // runCalls runs the tool calls of a message in order. Every call gets exactly
 // one result, whatever happens, so that the history stays a legal conversation.
 func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
@@ -23,19 +117,19 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 	for i, call := range calls {
 		last := i == len(calls)-1
 		if why := r.whyNot(ctx); why != "" {
-			if err := r.skip(call, why, r.noteAfter(last)); err != nil {
+			if err := r.skip(&call, notRunResult(OutcomeNotRun, why), r.noteAfter(last)); err != nil {
 				return err
 			}
 			continue
 		}
-		result := r.checkStop(ctx, r.runCall(r.withCall(ctx, i), call), failed)
-		if result.IsError || result.failed {
+		result := r.checkStop(ctx, r.checkValue(call, r.runCall(ctx, &call, i)), failed)
+		if result.Outcome != OutcomeOK {
 			failed = append(failed, call.Name)
 		}
 		chooseImages(result, images)
 		images = append(images, result.Images...)
 		r.finished(result)
-		if err := r.answer(EventToolDone, call, result, r.noteAfter(last)); err != nil {
+		if err := r.answer(EventToolDone, &call, result, r.noteAfter(last)); err != nil {
 			return err
 		}
 	}
@@ -82,29 +176,35 @@ func (r *run) noteAfter(last bool) string {
 }
 
 // skip answers a call that is not run.
-func (r *run) skip(call ToolCall, why, note string) error {
-	return r.answer(EventToolSkipped, call, &ToolResult{Content: why, IsError: true}, note)
+func (r *run) skip(call *ToolCall, result *ToolResult, note string) error {
+	return r.answer(EventToolSkipped, call, result, note)
+}
+
+// notRunResult is the result of a call that was not run.
+func notRunResult(outcome Outcome, why string) *ToolResult {
+	return &ToolResult{Content: why, IsError: true, Outcome: outcome}
 }
 
 // answer appends the result of a call, with a note for the model, and emits its
 // event.
-func (r *run) answer(typ EventType, call ToolCall, result *ToolResult, note string) error {
-	if err := r.record(ToolMessage(call.ID, nudge.OnALine(result.Content, note))); err != nil {
+func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note string) error {
+	msg := ToolMessage(call.ID, nudge.OnALine(result.Content, note))
+	if err := r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome}); err != nil {
 		return err
 	}
-	r.emit(Event{Type: typ, Step: r.result.Steps, Call: &call, Output: result, Messages: r.agent.history.spoken()})
+	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result, Messages: r.agent.history.spoken()})
 	return nil
 }
 
-// runCall runs one call. A listener that gets the event before it can still
-// prevent the call by ending ctx.
-func (r *run) runCall(ctx context.Context, call ToolCall) *ToolResult {
+// runCall runs one call, which has an index in its message. A listener that gets
+// an event before the tool starts can still prevent the call by ending ctx.
+func (r *run) runCall(ctx context.Context, call *ToolCall, index int) *ToolResult {
 	r.result.ToolCalls++
-	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: &call, Tool: r.toolInfo(ctx, call)})
+	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: call, Tool: r.toolInfo(ctx, *call)})
 	if ctx.Err() != nil {
-		return &ToolResult{Content: nudge.NotRun(context.Cause(ctx)), IsError: true}
+		return notRunResult(OutcomeNotRun, nudge.NotRun(context.Cause(ctx)))
 	}
-	result, polls := r.execute(ctx, call)
+	result, polls := r.execute(ctx, call, index)
 	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
 	chooseImages(result, nil)
 	if !polls && ctx.Err() == nil {
@@ -119,9 +219,15 @@ func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
 	if !r.agent.isHeard() {
 		return nil
 	}
+	tool, _ := r.lookup(call.Name)
+	return r.describeCall(ctx, tool, call)
+}
+
+// describeCall describes a call of a tool. The zero tool stands for one that is
+// not known.
+func (r *run) describeCall(ctx context.Context, tool Tool, call ToolCall) *ToolInfo {
 	var said CallDescription
-	tool, err := r.agent.tools.lookup(call.Name, r.agent.runtime)
-	if err == nil && tool.Describe != nil {
+	if tool.Describe != nil {
 		if args, err := tool.schema.Arguments(call.Arguments); err == nil {
 			said, err = callForeign(ctx, r, "the description of "+call.Name, func() (CallDescription, error) { return tool.Describe(args), nil })
 			r.agent.logPanic("description of "+call.Name, err)
@@ -143,8 +249,8 @@ func resultBound(tool string) int {
 }
 
 // execute looks the tool up, checks that it may run, and runs it.
-func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, polls bool) {
-	tool, err := r.agent.tools.lookup(call.Name, r.agent.runtime)
+func (r *run) execute(ctx context.Context, call *ToolCall, index int) (result *ToolResult, polls bool) {
+	tool, err := r.lookup(call.Name)
 	if err != nil {
 		return errorResult(err), false
 	}
@@ -152,16 +258,38 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 	if err != nil {
 		return errorResult(err), false
 	}
-	if err := r.permit(ctx, tool, call, args); err != nil {
-		return errorResult(err), false
+	c := r.withCall(ctx, *call, index)
+	c.info.Call.Arguments = string(args) // what is approved is exactly what will run, however the model wrote it
+	defer r.agent.serving.Store(nil)
+	r.agent.serving.Store(c)
+	c, refused := r.permit(c, tool)
+	if refused != nil {
+		return refused, false
 	}
+	r.agent.serving.Store(c)
+	result = r.perform(c, tool)
+	if c.changed {
+		result.Content = nudge.OnALine(result.Content, nudge.Changed(cut.Head(c.info.Call.Arguments, shownArguments)))
+	}
+	return result, tool.polls
+}
+
+// shownArguments is how much of changed arguments a result repeats, in bytes.
+const shownArguments = 4 << 10
+
+// perform runs a tool for a call that was permitted.
+func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
+	call := &ctx.info.Call
+	r.emit(Event{Type: EventToolStart, Step: r.result.Steps, Call: call})
 	if err := r.agent.git.Before(ctx, !tool.ReadOnly); err != nil {
-		return errorResult(err), false
+		return notRunResult(OutcomeNotRun, nudge.NotRun(err))
 	}
-	if _, ours := builtinTools()[call.Name]; !ours || call.Name == "bash" {
+	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
 		r.agent.ranCommands.Store(true)
 	}
-	result, err = callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return r.agent.callTool(ctx, tool, call, args) })
+	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
+		return r.tracedTool(ctx, tool, *call, json.RawMessage(call.Arguments))
+	})
 	if err != nil {
 		r.noteBroken(err)
 		var te *ToolError
@@ -171,9 +299,10 @@ func (r *run) execute(ctx context.Context, call ToolCall) (result *ToolResult, p
 		result = errorResult(err)
 	}
 	if ctx.Err() != nil && result.IsError {
+		result.Outcome = OutcomeInterrupted
 		result.Content += "\n[the run was interrupted; the call may have taken effect]"
 	}
-	return result, tool.polls
+	return result
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the
@@ -201,6 +330,9 @@ func (r *run) finished(result *ToolResult) bool {
 		if result.Summary != "" {
 			r.result.Summary = result.Summary
 		}
+		if r.opts.final != nil {
+			r.opts.final.taken = result.take
+		}
 	}
 	r.end(result.End, "")
 	return true
@@ -227,7 +359,7 @@ func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string
 		return result
 	}
 	r.stopRefused = true
-	return &ToolResult{Content: nudge.NotStopped(open), IsError: true}
+	return notRunResult(OutcomeFailed, nudge.NotStopped(open))
 }
 
 // openTasks names the delegated tasks that are still at work.
@@ -267,8 +399,8 @@ func (r *run) openJobs(ctx context.Context) []string {
 
 // noteCycle warns a model that repeats itself, and stops the run if it
 // continues to.
-func (r *run) noteCycle(call ToolCall, result *ToolResult) {
-	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.IsError || result.failed)
+func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
+	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.Outcome != OutcomeOK)
 	if !found {
 		return
 	}
@@ -281,12 +413,18 @@ func (r *run) noteCycle(call ToolCall, result *ToolResult) {
 
 // refuseCalls answers the calls of an answer that should only have summed up.
 // If the model gave its summary by calling stop, it is taken nevertheless.
-func (r *run) refuseCalls(calls []ToolCall) error {
+func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
 	for _, call := range calls {
+		if r.opts.final.takeLast(ctx, call) {
+			if err := r.answer(EventToolSkipped, &call, &ToolResult{Content: "the answer is taken", Outcome: OutcomeOK}, ""); err != nil {
+				return err
+			}
+			continue
+		}
 		if summary := stopSummary(call); summary != "" {
 			r.result.Summary = summary
 		}
-		if err := r.skip(call, nudge.LastCall, ""); err != nil {
+		if err := r.skip(&call, notRunResult(OutcomeNotRun, nudge.LastCall), ""); err != nil {
 			return err
 		}
 	}
@@ -301,127 +439,4 @@ func stopSummary(call ToolCall) string {
 		return ""
 	}
 	return strings.TrimSpace(in.Summary)
-}
-
-// permit decides whether a call may run. Deny overrides allow, and without an
-// answer the call is denied.
-func (r *run) permit(ctx context.Context, tool Tool, call ToolCall, args json.RawMessage) error {
-	o := &r.agent.opts
-	if call.Name == "bash" {
-		if err := r.agent.banned.Check(commandOf(args)); err != nil {
-			return fmt.Errorf("denied: %w", err)
-		}
-	}
-	call.Arguments = string(args) // approve exactly what will run, however the model wrote it
-	approve, confirmBash := r.agent.approval()
-	steers := r.agent.changesGit(call)
-	if !steers && !o.needsApproval(tool, confirmBash) && !r.agent.writesUnconfined(call, confirmBash) {
-		return nil
-	}
-	switch {
-	case approve == nil && steers:
-		return errors.New("denied: git on the user's machine obeys what is below .git, so writing there needs approval, and nobody can give it here")
-	case approve == nil:
-		return errors.New("denied: this tool needs approval, and nobody can give it here")
-	}
-	decision, err := r.askFor(ctx, approve, call)
-	r.agent.logPanic("approval", err)
-	switch {
-	case err != nil:
-		return fmt.Errorf("denied: the approval could not be asked for: %w", err)
-	case !decision.Allow && decision.Reason != "":
-		return fmt.Errorf("denied: %s", decision.Reason)
-	case !decision.Allow:
-		return errors.New("denied by the user")
-	}
-	return nil
-}
-
-// askFor has somebody decide about a call. The time limit of the step pauses
-// meanwhile.
-func (r *run) askFor(ctx context.Context, approve ApprovalFunc, call ToolCall) (Decision, error) {
-	defer r.agent.asking.Close()()
-	return callForeign(ctx, r, "the approval", func() (Decision, error) { return approve(ctx, call) })
-}
-
-// needsApproval reports whether calls of a tool need approval. A rule that
-// names the tool, or one for bash, overrides the general rule.
-func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
-	switch {
-	case tool.NeedsApproval, slices.Contains(o.approvalFor, tool.Name), slices.Contains(o.approvalFor, "*"):
-		return true
-	case tool.Name == "bash" && confirmBash != nil:
-		return *confirmBash
-	}
-	return o.approveAll && len(o.approvalFor) == 0 && !tool.ReadOnly
-}
-
-// writesUnconfined reports whether a call writes a file of this machine while
-// commands need approval. Such a write could do the same harm as a command.
-func (a *Agent) writesUnconfined(call ToolCall, confirmBash *bool) bool {
-	_, writes := changeIn(call)
-	return writes && confirmBash != nil && *confirmBash && !a.runtime.UseDocker()
-}
-
-// changesGit reports whether a call writes a file that steers git on this
-// machine.
-func (a *Agent) changesGit(call ToolCall) bool {
-	change, writes := changeIn(call)
-	return writes && !a.runtime.UseDocker() && a.steersGit(change.path)
-}
-
-// ownApprovalFor returns the names given to this agent itself. Names that it
-// inherited are not checked: the parent may have removed such a tool since.
-func (o *options) ownApprovalFor() []string {
-	return slices.DeleteFunc(slices.Clone(o.approvalFor), func(name string) bool {
-		return name == "*" || slices.Contains(o.inheritedFor, name)
-	})
-}
-
-// commandOf returns the command of a bash call's arguments.
-func commandOf(args json.RawMessage) string {
-	var in bashInput
-	if json.Unmarshal(args, &in) != nil {
-		return ""
-	}
-	return in.Cmd
-}
-
-// withHostApproval has the agent's session decide about hosts, unless the
-// runtime's own options name somebody. The time limit of the step pauses
-// meanwhile.
-func (a *Agent) withHostApproval() RuntimeOption {
-	return runtimeOption{"withHostApproval", func(o *runtimeOptions) {
-		given := o.askHosts
-		o.canAskHosts = func() bool { return given != nil || a.hostApproval() != nil }
-		o.askHosts = func(ctx context.Context, r HostRequest) (HostDecision, error) {
-			ask := given
-			if ask == nil {
-				ask = a.hostApproval()
-			}
-			if ask == nil {
-				return HostDecision{}, errors.New("the session is over")
-			}
-			defer a.asking.Close()()
-			defer a.enter(&a.calling, "the approval of hosts")()
-			return ask(ctx, r)
-		}
-		a.asksHosts = o.canAskHosts
-	}}
-}
-
-// setHostApproval changes who decides about hosts, unless the runtime's options
-// name somebody.
-func (a *Agent) setHostApproval(f HostApprovalFunc) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.approveHosts = f
-	a.system.stale.Store(true) // the system message says whether the user is asked
-}
-
-// hostApproval returns what setHostApproval set.
-func (a *Agent) hostApproval() HostApprovalFunc {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.opts.approveHosts
 }

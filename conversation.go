@@ -246,7 +246,7 @@ func answersToOpenCalls(record []HistoryEntry) ([]HistoryEntry, error) {
 	r.closeCalls()
 	var answers []HistoryEntry
 	for _, m := range r.out[n:] {
-		answers = append(answers, HistoryEntry{Message: m})
+		answers = append(answers, HistoryEntry{Message: m, Outcome: OutcomeInterrupted})
 	}
 	return answers, r.err
 }
@@ -377,7 +377,7 @@ func (r *run) resume(ctx context.Context) error {
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
 	var images []string
 	for i, call := range msg.ToolCalls {
-		shown, err := r.resumeCall(r.withCall(ctx, i), call, given[i])
+		shown, err := r.resumeCall(ctx, &call, i, given[i])
 		if err != nil {
 			return err
 		}
@@ -418,22 +418,22 @@ func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls
 // resumeCall gives a call of the interrupted message its result, if it has
 // none: by running it again where that is safe. A call that has its result
 // matters only if it ended the run. It returns the images of a new result.
-func (r *run) resumeCall(ctx context.Context, call ToolCall, given *Message) (images []string, err error) {
+func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int, given *Message) (images []string, err error) {
 	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	again := unknown == nil && tool.Idempotent
 	switch {
 	case given != nil:
 		if again && tool.ends && r.result.Status == "" && !wasRefused(given) {
-			result, _ := r.execute(ctx, call)
+			result, _ := r.execute(ctx, call, index)
 			r.finished(result)
 		}
 		return nil, nil
 	case r.result.Status != "":
-		return nil, r.skip(call, nudge.Ended, "")
+		return nil, r.skip(call, notRunResult(OutcomeNotRun, nudge.Ended), "")
 	case !again:
-		return nil, r.skip(call, interruptedResult, "")
+		return nil, r.skip(call, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
-	result := r.runCall(ctx, call)
+	result := r.runCall(ctx, call, index)
 	r.finished(result)
 	return result.Images, r.answer(EventToolDone, call, result, "")
 }

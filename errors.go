@@ -76,12 +76,7 @@ var (
 )
 
 // howToSetAModel is the advice of the error for a model that is not configured.
-const howToSetAModel = `Set one of these:
-  OpenAI      OPENAI_API_KEY=sk-...
-  OpenRouter  OPENAI_API_KEY=sk-or-... OPENAI_BASE_URL=https://openrouter.ai/api/v1 PYGENT_MODEL=openai/gpt-4.1-mini
-  Ollama      OPENAI_BASE_URL=http://localhost:11434/v1 PYGENT_MODEL=qwen3
-  llama.cpp   OPENAI_BASE_URL=http://localhost:8080/v1
-To see a session without any model, run "pygent demo".`
+const howToSetAModel = "set OPENAI_API_KEY, or OPENAI_BASE_URL for another server, such as http://localhost:11434/v1 for Ollama"
 
 // errNilContext refuses a nil context, which would only panic later.
 var errNilContext = errors.New("the context is nil")

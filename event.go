@@ -23,23 +23,29 @@ import (
 //
 // Only the fields that Type calls for are set. Text and reasoning deltas are
 // for display: several may come as one, and the message event that follows holds
-// all. Every tool_call is followed by its tool_done. Durations are seconds in
+// all. Every tool_call is followed by its tool_done, and between them come, as
+// far as they apply: approval, decision, tool_start. Durations are seconds in
 // JSON, with fractions, in fields whose names end in "_seconds".
 type Event struct {
-	Seq  int64     `json:"seq"` // rises by at least one with each event of an agent
-	Time time.Time `json:"time"`
-	Type EventType `json:"type"`
-	Task string    `json:"task,omitempty"` // id of the background task it comes from; empty for the agent itself
-	Step int       `json:"step,omitempty"` // the step of the run, from 1
+	Seq   int64     `json:"seq"` // rises by at least one with each event of an agent
+	Time  time.Time `json:"time"`
+	Type  EventType `json:"type"`
+	Task  string    `json:"task,omitempty"`  // id of the background task it comes from; empty for the agent itself
+	Input int64     `json:"input,omitempty"` // of a task: the number of the message that it took up last, as [TaskManager.Send] returned it
+	Step  int       `json:"step,omitempty"`  // the step of the run, from 1
 
-	Text    string        `json:"text,omitempty"`    // a delta, or a text for people; what the user or the agent said
-	Source  Source        `json:"source,omitempty"`  // who said it
-	Message *Message      `json:"message,omitempty"` // the complete message
-	Call    *ToolCall     `json:"call,omitempty"`    // the tool call
-	Tool    *ToolInfo     `json:"tool,omitempty"`    // what the tool and the call are to people
-	Output  *ToolResult   `json:"output,omitempty"`  // the tool's result
-	Usage   *Usage        `json:"usage,omitempty"`   // tokens of the step, or of the run
-	Retry   *RetryInfo    `json:"retry,omitempty"`   // the retry that follows
+	Text    string      `json:"text,omitempty"`    // a delta, or a text for people; what the user or the agent said
+	Source  Source      `json:"source,omitempty"`  // who said it
+	Message *Message    `json:"message,omitempty"` // the complete message
+	Call    *ToolCall   `json:"call,omitempty"`    // the tool call; from decision on with the arguments as the tool gets them, but in tool_done as the model made it
+	Tool    *ToolInfo   `json:"tool,omitempty"`    // what the tool and the call are to people
+	Output  *ToolResult `json:"output,omitempty"`  // the tool's result
+	Usage   *Usage      `json:"usage,omitempty"`   // tokens of the step, or of the run
+	Retry   *RetryInfo  `json:"retry,omitempty"`   // the retry that follows
+
+	Approval *ApprovalRequest `json:"approval,omitempty"` // the question about a call
+	Decision *Decision        `json:"decision,omitempty"` // the answer to it
+
 	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime reports
 	Result  *Result       `json:"result,omitempty"`  // the end of the run
 	Model   string        `json:"model,omitempty"`   // the model that is asked; empty for the model's own default
@@ -74,8 +80,11 @@ const (
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
 	EventCallDelta   EventType = "call_delta"   // the model writes a call: CallDelta, at most ten times a second for a call
 	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
-	EventToolCall    EventType = "tool_call"    // a tool is about to run: Call, Tool
-	EventToolDone    EventType = "tool_done"    // a tool has run: Call, Output, Messages
+	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
+	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
+	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
+	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
+	EventToolDone    EventType = "tool_done"    // a call has its result: Call, Output, Messages
 	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output, Messages
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
 	EventNotice      EventType = "notice"       // worth knowing: Text
@@ -83,7 +92,6 @@ const (
 	EventRuntime     EventType = "runtime"      // the runtime reports something: Runtime, Text
 	EventRunEnd      EventType = "run_end"      // the run is over: Result
 	EventTask        EventType = "task"         // a background task changed its state: Task, TaskStatus, Text
-	EventApproval    EventType = "approval"     // a background task asks whether a call may run: Task, Call
 )
 
 // Source says who wrote a message in the user's role.
@@ -253,7 +261,7 @@ func (a *Agent) logStart() {
 		a.log.Warn("configuration", "what", warning)
 	}
 	a.log.Info("agent made", "agent", a.id, "persona", a.persona.Name, "model", modelInLog(a.model.given, a.model.name),
-		"docker", a.runtime.UseDocker(), "messages", a.history.Len())
+		"docker", a.UseDocker(), "messages", a.history.Len())
 }
 
 // logEvent logs an event unless it is logged elsewhere: the loop logs its
@@ -280,8 +288,10 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 		return slog.LevelDebug, "answer", []slog.Attr{slog.Int("calls", len(e.Message.ToolCalls)), tokensInLog(e.Usage)}
 	case EventToolCall:
 		return slog.LevelDebug, "tool call", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("call", cut.Head(summaryOf(e), loggedCall))}
+	case EventDecision:
+		return slog.LevelDebug, "decision", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("allowed", e.Decision.Allow), slog.String("by", e.Decision.By)}
 	case EventToolDone:
-		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.Bool("failed", e.Output.IsError), slog.Int("bytes", len(e.Output.Content))}
+		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("outcome", string(e.Output.Outcome)), slog.Int("bytes", len(e.Output.Content))}
 	case EventToolSkipped:
 		return slog.LevelDebug, "tool call not run", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("why", cut.Head(e.Output.Content, loggedCall))}
 	case EventNotice:

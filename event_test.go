@@ -21,10 +21,10 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	Location{}, ToolInfo{},
-	APIError{}, BashResult{}, ContainerConfig{}, CallDelta{}, Decision{}, Event{}, HistoryEntry{}, HistoryInfo{}, HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Message{}, Mount{}, Part{}, Persona{}, Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, Settings{}, State{}, ToolCall{}, ToolResult{},
-	ToolSpec{}, TurnEnd{}, Usage{},
-	CollectedFile{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{}, TaskStatus{},
+	APIError{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{}, HistoryEntry{}, HistoryInfo{},
+	HostUse{}, Job{}, JobOutput{}, Limits{}, LocalConfig{}, Location{}, Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, Persona{},
+	Question{}, Result{}, RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, Settings{}, State{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
+	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
 }
 
 var snakeCase = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)

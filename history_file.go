@@ -104,7 +104,7 @@ type note struct {
 func linesOf(entries []HistoryEntry, from int) (lines [][]byte) {
 	for i := from; i < len(entries); i++ {
 		n := note{HistoryEntry: entries[i]}
-		if n.Time.IsZero() && !n.isMark() {
+		if n.Time.IsZero() && n.Outcome == "" && !n.isMark() {
 			continue // nothing is known
 		}
 		at := i

@@ -48,6 +48,7 @@ func TestWhatIsKnownOfMessagesComesBackFromTheFile(t *testing.T) {
 	h := openHistory(t, path)
 	requireEntries(t, want, h.Entries())
 	require.Equal(t, pygent.SourceUser, h.Entries()[2].Source)
+	require.Equal(t, pygent.OutcomeOK, h.Entries()[4].Outcome)
 	turns := 0
 	for _, e := range h.Entries() {
 		if e.Turn != nil {
@@ -256,4 +257,25 @@ func TestReadHistoryOfWhatIsNone(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "reading leaves no file")
+}
+
+func TestWhatIsKnownOfMessagesIsNeverSent(t *testing.T) {
+	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+		server := pygenttest.NewServer(t,
+			pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{"summary": "s"}),
+			pygenttest.Text("again")).RepeatLast()
+		h := loadHistory(t, &pygenttest.MemoryStore{})
+		require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "a secret title"}))
+		agent := newAgent(t, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)), pygent.WithHistory(h),
+			pygent.WithTools(actionTool(t, "act", func() string { return "done" })))
+		for range 2 { // the server refuses fields that it does not know
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+		}
+		for _, r := range server.Requests() {
+			for _, word := range []string{`"seq"`, `"time"`, `"source"`, `"turn"`, "secret title", "elapsed_seconds"} {
+				require.NotContains(t, string(r.Body), word)
+			}
+		}
+	}
 }

@@ -57,7 +57,8 @@ type HistoryEntry struct {
 	Seq     int64     `json:"seq"`
 	Time    time.Time `json:"time,omitzero"` // when a run added it; zero if that is not known
 	Message Message   `json:"message,omitzero"`
-	Source  Source    `json:"source,omitempty"` // who wrote a message in the user's role; empty if that is not known
+	Source  Source    `json:"source,omitempty"`  // who wrote a message in the user's role; empty if that is not known
+	Outcome Outcome   `json:"outcome,omitempty"` // how the call ended whose result the message is; empty if that is not known
 
 	Turn *TurnEnd     `json:"turn,omitempty"` // the mark of the end of a run
 	Info *HistoryInfo `json:"info,omitempty"` // the mark of a call of SetInfo

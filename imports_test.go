@@ -28,7 +28,7 @@ var layers = [][]string{
 		"internal/jsonwalk", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/patherr", "internal/pause", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
-		"internal/strict", "internal/toolbox", "internal/tree",
+		"internal/strict", "internal/telemetry", "internal/toolbox", "internal/tree",
 	},
 	{ // Packages built from leaves.
 		"internal/callwords", "internal/chatstream", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",

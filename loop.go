@@ -70,7 +70,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	defer a.listen()
 	r := newRun(a, o)
 	r.ctx, r.release = ctx, release
-	return r.do(ctx, msg)
+	return r.traced(ctx, msg)
 }
 
 // begin makes the caller the agent's only run. The returned context ends when
@@ -146,6 +146,12 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 
 // steps makes steps until the run has a status, or an error ends it.
 func (r *run) steps(ctx context.Context, msg string) error {
+	if err := r.agent.openSources(ctx); err != nil {
+		if ctx.Err() != nil {
+			return r.interrupted(ctx)
+		}
+		return r.fail(err)
+	}
 	if err := r.takeUp(ctx, msg); err != nil {
 		return err
 	}
@@ -180,10 +186,10 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
-	if err := r.listenToUser(); err != nil || msg == "" {
+	if err := r.listenToUser(); err != nil || msg == "" && len(r.opts.parts) == 0 {
 		return err
 	}
-	return r.hear(UserMessage(msg), SourceUser)
+	return r.hear(UserMessage(msg, r.opts.parts...), SourceUser)
 }
 
 // step asks the model once, takes its answer, and runs the tools that it calls.
@@ -360,7 +366,7 @@ func (r *run) limitNote() string {
 
 func (r *run) sayLast(limit string) string {
 	r.toldLast = true
-	return nudge.SumUp(limit)
+	return nudge.SumUp(limit, r.opts.final.name())
 }
 
 func (r *run) stepLimit() string {

@@ -274,7 +274,7 @@ func TestSkippedCallsAreToldAsSuch(t *testing.T) {
 		}
 	}))
 	require.NoError(t, err)
-	require.Equal(t, []string{"tool_call bash", "tool_done bash", "tool_call stop", "tool_done stop", "tool_skipped bash"}, told)
+	require.Equal(t, []string{"tool_call bash", "tool_start bash", "tool_done bash", "tool_call stop", "tool_start stop", "tool_done stop", "tool_skipped bash"}, told)
 }
 
 func TestNilContextIsRefused(t *testing.T) {

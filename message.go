@@ -33,7 +33,7 @@ const (
 type Message struct {
 	Role       Role
 	Content    string     // the text; ignored when Parts is not empty
-	Parts      []Part     // text and images
+	Parts      []Part     // text, images and files
 	ToolCalls  []ToolCall // the tools an assistant message calls
 	ToolCallID string     // the call that a tool message answers
 	Name       string     // who speaks, where several do
@@ -45,16 +45,24 @@ type Message struct {
 	enc *encodedMessage
 }
 
-// Part is a piece of a message's content.
+// Part is a piece of a message's content: a text, an image or a file. [Attach]
+// and [FilePart] make parts of files.
 type Part struct {
 	Text     string // of a text part
 	ImageURL string // of an image part: an https or data URL
+	FileName string // of a file part: its name, such as "report.pdf"
+	FileURL  string // of a file part: a data URL
 
 	// The part as it was received, and what its fields were then: a part that
 	// was changed since is encoded anew.
-	raw             json.RawMessage
-	rawText, rawURL string
+	raw  json.RawMessage
+	read partFields
 }
+
+// partFields are the fields of a part, for comparing them.
+type partFields struct{ text, imageURL, fileName, fileURL string }
+
+func (p *Part) fields() partFields { return partFields{p.Text, p.ImageURL, p.FileName, p.FileURL} }
 
 // ToolCall is a model's request to run a tool.
 type ToolCall struct {
@@ -69,8 +77,17 @@ type ToolCall struct {
 // SystemMessage returns a system message.
 func SystemMessage(text string) Message { return Message{Role: RoleSystem, Content: text} }
 
-// UserMessage returns a message of the user.
-func UserMessage(text string) Message { return Message{Role: RoleUser, Content: text} }
+// UserMessage returns a message of the user: a text, which may be empty, and the
+// parts that go with it.
+func UserMessage(text string, parts ...Part) Message {
+	if len(parts) == 0 {
+		return Message{Role: RoleUser, Content: text}
+	}
+	if text != "" {
+		parts = slices.Insert(slices.Clone(parts), 0, Part{Text: text})
+	}
+	return Message{Role: RoleUser, Parts: parts}
+}
 
 // AssistantMessage returns a message of the model, with the tools it calls.
 func AssistantMessage(text string, calls ...ToolCall) Message {
@@ -162,7 +179,7 @@ func (m Message) same(n Message) bool {
 	return m.Role == n.Role && m.Content == n.Content &&
 		m.ToolCallID == n.ToolCallID && m.Name == n.Name &&
 		slices.EqualFunc(m.Parts, n.Parts, func(a, b Part) bool {
-			return a.Text == b.Text && a.ImageURL == b.ImageURL && bytes.Equal(a.raw, b.raw)
+			return a.fields() == b.fields() && bytes.Equal(a.raw, b.raw)
 		}) &&
 		slices.EqualFunc(m.ToolCalls, n.ToolCalls, func(a, b ToolCall) bool {
 			return a.ID == b.ID && a.Name == b.Name && a.Arguments == b.Arguments && jsonobj.Equal(a.Extra, b.Extra)
@@ -247,14 +264,18 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON encodes the part in OpenAI's chat format.
 func (p Part) MarshalJSON() ([]byte, error) {
-	if p.raw != nil && p.Text == p.rawText && p.ImageURL == p.rawURL {
+	if p.raw != nil && p.fields() == p.read {
 		return bytes.Clone(p.raw), nil
 	}
 	var w jsonobj.Writer
-	if p.ImageURL != "" {
+	switch {
+	case p.ImageURL != "":
 		w.Text("type", "image_url")
 		w.Field("image_url", map[string]string{"url": p.ImageURL})
-	} else {
+	case p.FileURL != "":
+		w.Text("type", "file")
+		w.Field("file", map[string]string{"filename": p.FileName, "file_data": p.FileURL})
+	default:
 		w.Text("type", "text")
 		w.Text("text", p.Text)
 	}
@@ -266,18 +287,25 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 	var in struct {
 		Text     string
 		ImageURL struct{ URL string } `json:"image_url"`
+		File     struct {
+			Name string `json:"filename"`
+			Data string `json:"file_data"`
+		}
 	}
 	if err := json.Unmarshal(data, &in); err != nil {
 		return fmt.Errorf("content part: %w", err)
 	}
-	*p = Part{Text: in.Text, ImageURL: in.ImageURL.URL, raw: bytes.Clone(data)}
-	p.rawText, p.rawURL = p.Text, p.ImageURL
+	*p = Part{Text: in.Text, ImageURL: in.ImageURL.URL, FileName: in.File.Name, FileURL: in.File.Data, raw: bytes.Clone(data)}
+	p.read = p.fields()
 	return nil
 }
 
-// isOther reports whether the part is neither text nor an image, but something
-// that this package does not know.
+// isOther reports whether the part is neither text nor an image, but a file or
+// something that this package does not know.
 func (p Part) isOther() bool {
+	if p.FileURL != "" {
+		return true
+	}
 	var in struct{ Type string }
 	return p.raw != nil && p.ImageURL == "" && json.Unmarshal(p.raw, &in) == nil && in.Type != "text"
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/telemetry"
 )
 
 // WithModelMiddleware wraps the agent's model, to log its calls, keep its
@@ -66,6 +67,25 @@ type agentModel struct {
 	given   Model  // as [WithModel] or SetModel gave it
 	wrapped Model  // in the agent's middleware
 	name    string // as the provider calls it; empty for the model's own default
+}
+
+// wiring is what goes with the calls of an agent's model and tools.
+type wiring struct {
+	handleTool ToolHandler         // runs tool calls within the middleware; nil for none
+	telemetry  *telemetry.Recorder // nil for none
+	meter      meter
+}
+
+// wire gives the agent its model and its tools, as middleware wraps them.
+func (a *Agent) wire(o *options) (err error) {
+	if a.model, err = o.chooseModel(); err != nil {
+		return err
+	}
+	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
+		return err
+	}
+	a.telemetry, err = newRecorder(o.telemetry)
+	return err
 }
 
 // chooseModel returns the model of an agent with these options.
@@ -246,6 +266,7 @@ func (a *Agent) callTool(ctx context.Context, tool Tool, call ToolCall, args jso
 type wrapping struct {
 	modelMiddleware []func(Model) Model
 	toolMiddleware  []ToolMiddleware
+	telemetry       *telemetryOptions // nil for none
 }
 
 // WithRuntime sets where commands run. The runtime becomes the agent's: Close

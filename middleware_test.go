@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -395,4 +396,46 @@ func TestAModelRefusesANilRequest(t *testing.T) {
 	require.EqualError(t, err, "model request: it is nil")
 	_, err = m.ChatStream(t.Context(), nil, func(pygent.Delta) {})
 	require.EqualError(t, err, "model request: it is nil")
+}
+
+func TestModelStartNamesTheModelThatIsAsked(t *testing.T) {
+	var agent *pygent.Agent
+	var asked []string
+	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), stop)
+	agent = newAgentOn(t, nowhere{}, model, pygent.WithModelName("one"), pygent.OnEvent(func(e pygent.Event) {
+		switch e.Type {
+		case pygent.EventModelStart:
+			asked = append(asked, e.Model)
+		case pygent.EventRetry:
+			require.NoError(t, agent.SetModel(nil, "two"))
+		}
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"one", "two"}, asked)
+	require.Equal(t, "two", model.Requests()[1].Model)
+}
+
+// TestAHistoryMovesBetweenProviders switches the model of a conversation from
+// server to server. Each refuses what the real one refuses.
+func TestAHistoryMovesBetweenProviders(t *testing.T) {
+	type place struct {
+		provider pygenttest.Provider
+		api      pygent.OpenAIProtocol
+	}
+	places := []place{
+		{"", pygent.OpenAIResponses}, {pygenttest.Mistral, pygent.OpenAIChat}, {pygenttest.Gemini, pygent.OpenAIChat},
+		{"", pygent.OpenAIChat}, {pygenttest.Ollama, pygent.OpenAIChat}, {"", pygent.OpenAIResponses},
+		{pygenttest.Gemini, pygent.OpenAIChat}, {pygenttest.Mistral, pygent.OpenAIChat}, {"", pygent.OpenAIResponses},
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
+	for i, p := range places {
+		call := pygenttest.TextAndCalls("Let me look.", callBash(fmt.Sprint("ls ", i))).WithReasoning("Hm.")
+		s := pygenttest.NewServer(t, call, pygenttest.Text("Done.").WithReasoning("Aha.")).Strict(p.provider)
+		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(p.api))
+		require.NoError(t, agent.SetModel(m, fmt.Sprint("model-", i%2)))
+		_, err := agent.RunUntilStop(t.Context(), "Go on.", pygent.WithEndOnReply())
+		require.NoError(t, err, "place %d: %+v", i, p)
+		require.Zero(t, s.Remaining())
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/calltext"
-	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pause"
@@ -125,24 +124,6 @@ type Delta struct {
 	Reasoning string     // appended to the model's visible reasoning
 	Call      *CallDelta // how far a call has arrived
 	Notice    string     // for people: what the model's adapter changed, such as "dropped parameter temperature"
-}
-
-// CallDelta says how far a tool call has arrived that a model is writing. The
-// message that follows holds the call.
-type CallDelta struct {
-	Index int    `json:"index"`          // of the call in the message, from 0
-	ID    string `json:"id,omitempty"`   // of the call, as the server named it; the message may name it differently
-	Tool  string `json:"tool,omitempty"` // its name
-	Bytes int    `json:"bytes"`          // of its arguments so far
-	Path  string `json:"path,omitempty"` // its argument "path" or "file", once it has arrived
-}
-
-func newCallDelta(d chatstream.CallDelta) *CallDelta {
-	if d == (chatstream.CallDelta{}) {
-		return nil
-	}
-	call := CallDelta(d)
-	return &call
 }
 
 // defaultModel is the process-wide model that SetDefaultModel installs.
@@ -259,6 +240,9 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	if specs, err = r.opts.final.offer(specs); err != nil {
+		return nil, err
+	}
 	r.specs = specs
 	if r.agent.history.bytes() > maxConversation {
 		r.end(StatusContextFull, errConversation.Error())
@@ -293,7 +277,7 @@ var errConversation = fmt.Errorf("the conversation has more than %d MiB, which n
 func (r *run) sumUp(ctx context.Context) {
 	limited := r.result.Status == StatusMaxSteps || r.result.Status == StatusMaxToolCalls
 	replied := r.replies > 0 && !r.truncated && !r.empty // then the last reply serves as the summary
-	if !limited || !r.sumsUp() || replied || ctx.Err() != nil || r.budgetSpent() {
+	if !limited || !r.sumsUp() || replied && r.opts.final == nil || ctx.Err() != nil || r.budgetSpent() {
 		return
 	}
 	ctx, done := r.beginStep(ctx)
@@ -306,7 +290,7 @@ func (r *run) sumUp(ctx context.Context) {
 
 func (r *run) askForSummary(ctx context.Context) error {
 	if !r.toldLast {
-		if err := r.hear(UserMessage(nudge.SumUp(r.result.Reason)), SourceNudge); err != nil {
+		if err := r.hear(UserMessage(nudge.SumUp(r.result.Reason, r.opts.final.name())), SourceNudge); err != nil {
 			return err
 		}
 	}
@@ -321,18 +305,20 @@ func (r *run) askForSummary(ctx context.Context) error {
 	if err := r.tookMessage(resp); err != nil {
 		return err
 	}
-	return r.refuseCalls(resp.Message.ToolCalls)
+	return r.refuseCalls(ctx, resp.Message.ToolCalls)
 }
 
 // askOften makes a model call until one succeeds, or must not be repeated.
 func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
-		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: r.agent.currentModel().name, Attempt: attempt, Messages: r.agent.history.spoken()})
+		model := r.agent.currentModel()
+		req.Model = model.name
+		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.spoken()})
 		if ctx.Err() != nil { // a listener ended it
 			return nil, guard.ContextError(ctx)
 		}
-		resp, err := r.askOnce(ctx, req)
+		resp, err := r.askOnce(ctx, model, req)
 		if err == nil {
 			return resp, nil
 		}
@@ -340,7 +326,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 		if final != nil {
 			return nil, final
 		}
-		r.agent.log.Warn("model call failed; retrying", "attempt", attempt, "wait", wait, "error", err)
+		r.agent.log.Warn("model call failed; retrying", "agent", r.agent.id, "step", r.result.Steps, "attempt", attempt, "wait", wait, "error", err)
 		r.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Attempt: attempt, Wait: wait, Error: err.Error()}})
 		if err := sleep(ctx, wait); err != nil {
 			return nil, err
@@ -348,17 +334,19 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 	}
 }
 
-// askOnce makes one call of the current model. A panic of the model becomes an
+// askOnce makes one call of the model. A panic of the model becomes an
 // error. A model that ignores the end of its context is left behind, with the
 // request: each call has one of its own.
-func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
-	model := r.agent.currentModel()
-	req.Model = model.name
+func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest) (*ChatResponse, error) {
+	asked, began := model.asked(), time.Now()
+	inSpan, span := r.agent.telemetry.Chat(ctx, model.service(), asked)
+	serving := r.withCall(inSpan, ToolCall{}, 0)
 	deltas := guard.NewGate(r.delta)
-	resp, err := callForeign(ctx, r, "the model", func() (*ChatResponse, error) {
-		return Stream(ctx, model.wrapped, &req, deltas.Pass)
+	resp, err := callForeign(serving, r, "the model", func() (*ChatResponse, error) {
+		return Stream(serving, model.wrapped, &req, streamed(span, deltas.Pass))
 	})
 	deltas.Shut()
+	r.answered(ctx, span, asked, began, resp, err)
 	r.agent.logPanic("model", err)
 	switch {
 	case err != nil:
@@ -368,6 +356,7 @@ func (r *run) askOnce(ctx context.Context, req ChatRequest) (*ChatResponse, erro
 	}
 	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant
+	r.agent.meter.add(cmp.Or(own.Model, asked), own.Usage)
 	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
 	return &own, nil
 }

@@ -282,7 +282,7 @@ func NewOpenAIModel(opts ...OpenAIOption) (*OpenAIModel, error) {
 	}
 	o.Model = cmp.Or(o.Model, defaultOpenAIModel)
 	if o.Key == "" && o.BaseURL == "" {
-		return nil, fmt.Errorf("%w: there is neither an API key nor a base URL. %s", ErrNoModel, howToSetAModel)
+		return nil, fmt.Errorf("%w: there is neither an API key nor a base URL; %s", ErrNoModel, howToSetAModel)
 	}
 	client, err := openai.New(o.Config)
 	if err != nil {

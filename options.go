@@ -2,7 +2,6 @@ package pygent
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -67,18 +66,23 @@ type options struct {
 	history      *History
 	historyFile  string
 	runtime      Runtime
-	lent         bool // the runtime stays the caller's
+	prices       map[string]Price
+	spends       *meter // of the agent that delegates; nil for none
+	lent         bool   // the runtime stays the caller's
 	runtimeOpts  []RuntimeOption
 	registry     *Registry
 	tools        []Tool
+	sources      []namedSource
 	disabled     []string
 	banned       []string
 	bannedApps   []string
 	approve      ApprovalFunc
 	approveAll   bool // approve decides about all calls, unless approvalFor names some
 	approvalFor  []string
-	inheritedFor []string // names in approvalFor that the parent agent has checked already
-	confirmBash  *bool    // nil: the session decides
+	inheritedFor []string      // names in approvalFor that the parent agent has checked already
+	confirmBash  *bool         // nil: the session decides
+	asksManager  bool          // approve asks the manager of the agent's task
+	allowed      *sessionRules // shared with the agent that delegates; nil for the agent's own
 	approveHosts HostApprovalFunc
 	homeFile     string // the user's configuration file, to which hosts allowed for good are written; may be empty
 	run          []RunOption
@@ -151,7 +155,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction())
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices))
 }
 
 // contradiction returns an error that names two options which contradict each
@@ -273,46 +277,6 @@ func WithBannedApps(names ...string) Option {
 	return option(func(o *options) { o.bannedApps = append(o.bannedApps, names...) })
 }
 
-// ApprovalFunc decides whether a tool call may run. An error denies it. It must
-// honour ctx. It may be called by two goroutines at once: for the agent itself,
-// and for one of its tasks. The time it takes does not count against a
-// [StepTimeout], the agent's or the task's, but against [MaxTime].
-type ApprovalFunc func(ctx context.Context, call ToolCall) (Decision, error)
-
-// Decision is the answer of an [ApprovalFunc]. The zero value denies.
-type Decision struct {
-	Allow  bool   `json:"allow"`
-	Reason string `json:"reason,omitempty"` // told to the model when the call is denied
-}
-
-// WithApproval sets who decides about calls. By default these are all calls of
-// tools that are not ReadOnly; [WithApprovalFor] names the tools instead, and
-// [WithConfirmBash] decides for bash. The same rules apply to the agent's
-// tasks. Without WithApproval, calls that need approval are denied: those of
-// tools with NeedsApproval, and those that WithApprovalFor and WithConfirmBash
-// name.
-func WithApproval(f ApprovalFunc) Option {
-	return option(func(o *options) { o.approve, o.approveAll = f, f != nil })
-}
-
-// WithApprovalFor makes calls of the named tools need approval, and of no
-// others except those whose [Tool] requires it. "*" stands for every tool,
-// including those that only read. A name that no tool has is an error of [New].
-func WithApprovalFor(tools ...string) Option {
-	return option(func(o *options) { o.approvalFor = append(o.approvalFor, tools...) })
-}
-
-// WithConfirmBash says whether bash calls need approval; a terminal session
-// asks the user for it. Outside of a container, writing a file can do the same
-// as running a command, so there true also applies to write_file, edit_file and
-// collect_file. Default: as [WithApproval] and [WithApprovalFor] say; without
-// them, only in terminal sessions on the local runtime.
-//
-// Regardless of this option, those three tools need approval on the local
-// runtime when they write below a .git directory of a workspace that is kept,
-// because git runs programs that are named there.
-func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confirmBash = &on }) }
-
 // WithRetry sets how model calls are repeated. Default: the zero policy.
 func WithRetry(p RetryPolicy) Option { return option(func(o *options) { o.retry = p }) }
 
@@ -361,7 +325,9 @@ type runOptions struct {
 	Limits
 	maxReplies int
 	replyEnds  bool
-	resume     bool // set by Agent.Resume
+	parts      []Part     // of the user\'s message, besides its text
+	final      *finalTool // takes the value of a typed run; nil in any other
+	resume     bool       // set by Agent.Resume
 	onEvent    func(Event)
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 }
@@ -381,8 +347,9 @@ func toolCallsFor(steps int) int {
 func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	var o runOptions
 	setAll(&o, defaults, RunOption.setRun)
+	ofAgent := len(o.parts)
 	setAll(&o, opts, RunOption.setRun)
-	if err := cmp.Or(o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
+	if err := cmp.Or(o.checkParts(ofAgent), o.Limits.check(), checkLimit("MaxReplies", o.maxReplies)); err != nil {
 		return o, fmt.Errorf("option %w", err)
 	}
 	o.MaxSteps = limitOr(o.MaxSteps, defaultMaxSteps)

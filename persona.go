@@ -402,7 +402,7 @@ func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) 
 	}
 	if d, ok := RuntimeAs[Describer](a.runtime); ok {
 		info.Runtime = d.Describe(ctx)
-		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.runtime.UseDocker() && !info.Runtime.Network
+		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.UseDocker() && !info.Runtime.Network
 	}
 	if a.opts.instructions {
 		if info.Instructions, m.warning, err = readInstructions(ctx, a.runtime); err != nil {

@@ -2,10 +2,16 @@ package pygent
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -63,6 +69,68 @@ func BashMaxOutput(n int) BashOption {
 	}
 }
 
+// BashResult is the outcome of a command.
+type BashResult struct {
+	Command  string        `json:"command"`
+	Output   string        `json:"output"`              // stdout and stderr in the order they were written; head and tail when Truncated
+	ExitCode int           `json:"exit_code"`           // the shell's status; 128+n when signal n ended it, -1 when unknown
+	TimedOut bool          `json:"timed_out,omitempty"` // stopped at its time limit
+	Duration time.Duration `json:"-"`                   // duration_seconds in JSON
+
+	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
+	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
+	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime can read the whole output
+	Note      string `json:"note,omitempty"`      // other remarks: processes left behind, a container restarted
+
+	// Refused are hosts that were refused while the command ran; if there were
+	// many, only some of them. Commands that run at the same time share them.
+	Refused []HostUse `json:"refused_hosts,omitempty"`
+}
+
+// String formats the result for a model: "$ command", the output, and anything
+// unusual.
+func (r BashResult) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "$ %s\n%s", r.Command, r.Output)
+	line := func(format string, args ...any) {
+		if s := b.String(); !strings.HasSuffix(s, "\n") {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, format, args...)
+	}
+	if r.FullPath != "" {
+		line("[the whole output is in %s]", r.FullPath)
+	}
+	if r.TimedOut {
+		line("[stopped at the time limit after %s; a longer timeout can be given]", r.Duration.Round(100*time.Millisecond))
+	} else if r.ExitCode != 0 {
+		line("[exit code %d]", r.ExitCode)
+	}
+	if r.Note != "" {
+		line("[%s]", r.Note)
+	}
+	return b.String()
+}
+
+// MarshalJSON encodes the command's duration in seconds.
+func (r BashResult) MarshalJSON() ([]byte, error) {
+	type plain BashResult
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(r), jsonobj.Seconds(r.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (r *BashResult) UnmarshalJSON(data []byte) error {
+	type plain BashResult
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
 // OutputChunk is a piece of what a command prints while it runs.
 type OutputChunk struct {
 	Offset  int64  `json:"offset"`            // the position of Text in the whole output, in bytes
@@ -82,6 +150,57 @@ type OutputChunk struct {
 // called again. A job ([JobRunner]) ignores this option.
 func BashOutput(f func(OutputChunk)) BashOption {
 	return func(o *BashOptions) { o.Output = f }
+}
+
+// ErrUnknownJob is returned for a job that does not exist, or ran long ago.
+var ErrUnknownJob = guest.ErrNoJob
+
+// Job is a command in the background, or a group of processes that a command
+// left running.
+type Job struct {
+	ID        string        `json:"id"`
+	Command   string        `json:"command"`   // the beginning of the command
+	Running   bool          `json:"running"`   // a process of it is alive
+	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
+	Printed   int64         `json:"printed"`   // bytes of output so far
+	Duration  time.Duration `json:"-"`         // duration_seconds in JSON
+	Processes int           `json:"processes"` // how many are alive
+}
+
+// String describes the job in one line.
+func (j Job) String() string {
+	state := fmt.Sprintf("running for %s, %d processes", j.Duration.Round(time.Second), j.Processes)
+	if !j.Running {
+		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
+	}
+	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
+}
+
+// MarshalJSON encodes the job's age in seconds.
+func (j Job) MarshalJSON() ([]byte, error) {
+	type plain Job
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(j), jsonobj.Seconds(j.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (j *Job) UnmarshalJSON(data []byte) error {
+	type plain Job
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
+// JobOutput is a piece of a job's output.
+type JobOutput struct {
+	Text    string `json:"text"`
+	Next    int64  `json:"next"`              // the offset to continue at
+	Skipped int64  `json:"skipped,omitempty"` // bytes before Text that are no longer kept
+	Job     Job    `json:"job"`               // its state
 }
 
 // ProcessStarter is implemented by runtimes that can run a program to which a

@@ -20,11 +20,12 @@ import (
 // Registry is empty and ready to use.
 type Registry struct {
 	mu       sync.RWMutex
-	tools    map[string]Tool // nil until the first one is added
-	disabled map[string]bool // nil until the first one is disabled
-	kept     map[string]bool // those that stay disabled
-	version  int64           // rises with every change
-	changed  func()          // called when tools were disabled or enabled; nil for none
+	tools    map[string]Tool   // nil until the first one is added
+	disabled map[string]bool   // nil until the first one is disabled
+	owners   map[string]string // the source of each tool that has one; nil until there is one
+	kept     map[string]bool   // those that stay disabled
+	version  int64             // rises with every change
+	changed  func()            // called when tools were disabled or enabled; nil for none
 }
 
 // NewRegistry returns a registry of the given tools.
@@ -46,12 +47,59 @@ func (r *Registry) Add(t Tool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if source := r.owners[t.Name]; source != "" {
+		return fmt.Errorf("tool %s: the tool source %s has one of that name", t.Name, source)
+	}
 	if r.tools == nil {
 		r.tools = map[string]Tool{}
 	}
 	r.tools[t.Name] = t
 	r.version++
 	return nil
+}
+
+// setSource replaces the tools of a source, all or none of them.
+func (r *Registry) setSource(source string, tools []Tool) error {
+	named := make(map[string]Tool, len(tools))
+	for _, t := range tools {
+		checked, err := t.checked()
+		if err != nil {
+			return fmt.Errorf("tool source %s: %w", source, err)
+		}
+		if _, twice := named[t.Name]; twice {
+			return fmt.Errorf("tool source %s: it has two tools %s", source, t.Name)
+		}
+		named[t.Name] = checked
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range named {
+		if _, taken := r.tools[name]; taken && r.owners[name] != source {
+			other := "the agent"
+			if owner := r.owners[name]; owner != "" {
+				other = "the tool source " + owner
+			}
+			return fmt.Errorf("tool source %s: tool %s: %s has one of that name already", source, name, other)
+		}
+	}
+	r.dropTools(func(name string) bool { return r.owners[name] == source })
+	if r.owners == nil {
+		r.owners = map[string]string{}
+	}
+	if r.tools == nil {
+		r.tools = map[string]Tool{}
+	}
+	for name, t := range named {
+		r.tools[name], r.owners[name] = t, source
+	}
+	return nil
+}
+
+// dropTools takes tools out. The caller holds r.mu.
+func (r *Registry) dropTools(which func(name string) bool) {
+	maps.DeleteFunc(r.tools, func(name string, _ Tool) bool { return which(name) })
+	maps.DeleteFunc(r.owners, func(name, _ string) bool { return r.tools[name].Name == "" })
+	r.version++
 }
 
 // Register adds a tool made from a function; see [RegisterTool].
@@ -65,8 +113,7 @@ func (r *Registry) Remove(name string) error {
 	r.mu.Lock()
 	_, ok := r.tools[name]
 	if ok {
-		delete(r.tools, name)
-		r.version++
+		r.dropTools(func(other string) bool { return other == name })
 	}
 	r.mu.Unlock()
 	if !ok {
@@ -79,8 +126,7 @@ func (r *Registry) Remove(name string) error {
 func (r *Registry) Clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clear(r.tools)
-	r.version++
+	r.dropTools(func(string) bool { return true })
 }
 
 // Reset restores the built-in tools and removes all others. No tool is disabled
@@ -88,7 +134,7 @@ func (r *Registry) Clear() {
 func (r *Registry) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tools, r.disabled, r.kept = maps.Clone(builtinTools()), nil, nil
+	r.tools, r.owners, r.disabled, r.kept = maps.Clone(builtinTools()), nil, nil, nil
 	r.version++
 }
 
@@ -258,11 +304,14 @@ func (r *Registry) currentVersion() int64 {
 	return r.version
 }
 
-// clone returns an independent copy.
+// clone returns an independent copy, without the tools of sources: those act in
+// the runtime of one agent.
 func (r *Registry) clone() *Registry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return &Registry{tools: maps.Clone(r.tools), disabled: maps.Clone(r.disabled), kept: maps.Clone(r.kept)}
+	tools := maps.Clone(r.tools)
+	maps.DeleteFunc(tools, func(name string, _ Tool) bool { return r.owners[name] != "" })
+	return &Registry{tools: tools, disabled: maps.Clone(r.disabled), kept: maps.Clone(r.kept)}
 }
 
 // builtinTools are the tools every default registry starts with. The map is

@@ -3,17 +3,14 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
-	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
 )
@@ -51,9 +48,6 @@ type Runtime interface {
 	// anywhere: open it with os.Root. Nothing is written through a link at dest
 	// or below it.
 	ExportFile(ctx context.Context, path, dest string) error
-
-	// UseDocker reports whether commands run in a Docker container.
-	UseDocker() bool
 
 	// Cleanup stops what runs, and removes the container and a temporary
 	// workspace. A workspace chosen with [WithWorkspace] is kept. It may be
@@ -101,8 +95,12 @@ type RuntimeInfo struct {
 	Kind      string `json:"kind"`            // "docker", "local", or a custom runtime's name
 	Image     string `json:"image,omitempty"` // the container's image
 	Workspace string `json:"workspace"`       // the workspace's path as commands see it
-	Shell     string `json:"shell,omitempty"` // "bash" or "sh"; empty while unknown
-	Network   bool   `json:"network"`         // whether commands can reach a network freely
+	// HostDir is the directory of this machine that holds the workspace's files
+	// now; empty where they are elsewhere, as with a remote engine. Models are
+	// not told.
+	HostDir string `json:"host_dir,omitempty"`
+	Shell   string `json:"shell,omitempty"` // "bash" or "sh"; empty while unknown
+	Network bool   `json:"network"`         // whether commands can reach a network freely
 	// AllowedHosts are the hosts that commands can reach without a network of
 	// their own, as [WithAllowedHosts] takes them.
 	AllowedHosts []string `json:"allowed_hosts,omitempty"`
@@ -157,12 +155,71 @@ type Describer interface {
 	Describe(ctx context.Context) RuntimeInfo
 }
 
+// Isolator is implemented by runtimes whose commands may run apart from this
+// machine. Of a runtime without it, an agent assumes that commands run on this
+// machine with the rights of the program: a session says so, and asks before
+// each.
+type Isolator interface {
+	// Isolated reports whether commands run in a container, or on another machine,
+	// so that they reach nothing here but the workspace and what they were given.
+	Isolated() bool
+}
+
+// isolated reports whether a runtime says that its commands run apart from this
+// machine.
+func isolated(rt Runtime) bool {
+	i, ok := RuntimeAs[Isolator](rt)
+	return ok && i.Isolated()
+}
+
+// UseDocker reports whether the agent's commands run in a container, or otherwise
+// apart from this machine: see [Isolator].
+func (a *Agent) UseDocker() bool { return isolated(a.runtime) }
+
 // RangeReader is implemented by runtimes that can read a part of a file, so
 // that a piece of a large file can be shown without loading all of it.
 type RangeReader interface {
 	// ReadFileRange returns at most limit bytes from offset on, and the size
 	// of the whole file.
 	ReadFileRange(ctx context.Context, path string, offset, limit int64) (data []byte, size int64, err error)
+}
+
+// FileInfo describes a file of a workspace.
+type FileInfo struct {
+	Path    string      `json:"path"` // relative to the workspace, slash-separated
+	Size    int64       `json:"size"`
+	Mode    fs.FileMode `json:"mode"`
+	ModTime time.Time   `json:"mod_time"`
+	Target  string      `json:"target,omitempty"` // where a symbolic link leads; only from StatFile
+}
+
+// FileLister is implemented by runtimes that can tell what files there are.
+// Symbolic links are described and not followed.
+type FileLister interface {
+	// ListFiles describes what is in a directory, and in those below it as far as
+	// depth says: 1 is the directory alone, [NoLimit] everything. The files are
+	// sorted by path. There are at most limit, or as many as the runtime can list
+	// if limit is 0; more says that there are others.
+	ListFiles(ctx context.Context, dir string, depth, limit int) (files []FileInfo, more bool, err error)
+	// StatFile describes one file or directory.
+	StatFile(ctx context.Context, path string) (FileInfo, error)
+}
+
+// FileRemover is implemented by runtimes that can remove files.
+type FileRemover interface {
+	// RemoveFile removes a file, a link or an empty directory; with all, a
+	// directory with its content. Of the workspace itself only the content goes.
+	RemoveFile(ctx context.Context, path string, all bool) error
+}
+
+// FileStreamer is implemented by runtimes that can copy files of any size.
+type FileStreamer interface {
+	// ReadFileTo copies a file from offset on to w, and returns how many bytes.
+	ReadFileTo(ctx context.Context, path string, offset int64, w io.Writer) (int64, error)
+	// WriteFileFrom is WriteFile with what r has. The file is replaced once r has
+	// returned io.EOF; if r fails, it stays as it was. A Read of r that waits is
+	// waited for.
+	WriteFileFrom(ctx context.Context, path string, r io.Reader) error
 }
 
 // MaxReadFile is the largest file, in bytes, that the runtimes of this package
@@ -227,119 +284,6 @@ const (
 	DefaultMaxOutput = 32 << 10
 )
 
-// BashResult is the outcome of a command.
-type BashResult struct {
-	Command  string        `json:"command"`
-	Output   string        `json:"output"`              // stdout and stderr in the order they were written; head and tail when Truncated
-	ExitCode int           `json:"exit_code"`           // the shell's status; 128+n when signal n ended it, -1 when unknown
-	TimedOut bool          `json:"timed_out,omitempty"` // stopped at its time limit
-	Duration time.Duration `json:"-"`                   // duration_seconds in JSON
-
-	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
-	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
-	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime can read the whole output
-	Note      string `json:"note,omitempty"`      // other remarks: processes left behind, a container restarted
-
-	// Refused are hosts that were refused while the command ran; if there were
-	// many, only some of them. Commands that run at the same time share them.
-	Refused []HostUse `json:"refused_hosts,omitempty"`
-}
-
-// String formats the result for a model: "$ command", the output, and anything
-// unusual.
-func (r BashResult) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "$ %s\n%s", r.Command, r.Output)
-	line := func(format string, args ...any) {
-		if s := b.String(); !strings.HasSuffix(s, "\n") {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, format, args...)
-	}
-	if r.FullPath != "" {
-		line("[the whole output is in %s]", r.FullPath)
-	}
-	if r.TimedOut {
-		line("[stopped at the time limit after %s; a longer timeout can be given]", r.Duration.Round(100*time.Millisecond))
-	} else if r.ExitCode != 0 {
-		line("[exit code %d]", r.ExitCode)
-	}
-	if r.Note != "" {
-		line("[%s]", r.Note)
-	}
-	return b.String()
-}
-
-// MarshalJSON encodes the command's duration in seconds.
-func (r BashResult) MarshalJSON() ([]byte, error) {
-	type plain BashResult
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(r), jsonobj.Seconds(r.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (r *BashResult) UnmarshalJSON(data []byte) error {
-	type plain BashResult
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(r), (*jsonobj.Seconds)(&r.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
-// ErrUnknownJob is returned for a job that does not exist, or ran long ago.
-var ErrUnknownJob = guest.ErrNoJob
-
-// Job is a command in the background, or a group of processes that a command
-// left running.
-type Job struct {
-	ID        string        `json:"id"`
-	Command   string        `json:"command"`   // the beginning of the command
-	Running   bool          `json:"running"`   // a process of it is alive
-	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
-	Printed   int64         `json:"printed"`   // bytes of output so far
-	Duration  time.Duration `json:"-"`         // duration_seconds in JSON
-	Processes int           `json:"processes"` // how many are alive
-}
-
-// String describes the job in one line.
-func (j Job) String() string {
-	state := fmt.Sprintf("running for %s, %d processes", j.Duration.Round(time.Second), j.Processes)
-	if !j.Running {
-		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
-	}
-	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
-}
-
-// MarshalJSON encodes the job's age in seconds.
-func (j Job) MarshalJSON() ([]byte, error) {
-	type plain Job
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(j), jsonobj.Seconds(j.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (j *Job) UnmarshalJSON(data []byte) error {
-	type plain Job
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
-// JobOutput is a piece of a job's output.
-type JobOutput struct {
-	Text    string `json:"text"`
-	Next    int64  `json:"next"`              // the offset to continue at
-	Skipped int64  `json:"skipped,omitempty"` // bytes before Text that are no longer kept
-	Job     Job    `json:"job"`               // its state
-}
-
 // workspaceRuntime is a [Runtime] of this package. It wraps a sandbox, and
 // translates between its types and those of this package.
 type workspaceRuntime struct {
@@ -351,7 +295,11 @@ type workspaceRuntime struct {
 var _ interface {
 	Runtime
 	Describer
+	Isolator
 	RangeReader
+	FileLister
+	FileRemover
+	FileStreamer
 	Starter
 	JobRunner
 	ProcessStarter
@@ -359,8 +307,8 @@ var _ interface {
 	treeRuntime
 } = (*workspaceRuntime)(nil)
 
-// UseDocker implements [Runtime].
-func (r *workspaceRuntime) UseDocker() bool { return r.info.Kind == kindDocker }
+// Isolated implements [Isolator].
+func (r *workspaceRuntime) Isolated() bool { return r.info.Kind == kindDocker }
 
 func (r *workspaceRuntime) workspacePath() string { return r.info.Workspace }
 
@@ -368,6 +316,7 @@ func (r *workspaceRuntime) workspacePath() string { return r.info.Workspace }
 func (r *workspaceRuntime) Describe(ctx context.Context) RuntimeInfo {
 	info := r.info
 	info.Shell = r.Shell(ctx)
+	info.HostDir = r.HostDir()
 	return info
 }
 
@@ -438,4 +387,23 @@ func jobOf(j guest.Job) Job {
 		job.ExitCode = j.ExitCode
 	}
 	return job
+}
+
+// ListFiles implements [FileLister].
+func (r *workspaceRuntime) ListFiles(ctx context.Context, dir string, depth, limit int) (files []FileInfo, more bool, err error) {
+	list, more, err := r.Sandbox.ListFiles(ctx, dir, depth, limit)
+	for _, f := range list {
+		files = append(files, fileInfo(f))
+	}
+	return files, more, err
+}
+
+// StatFile implements [FileLister].
+func (r *workspaceRuntime) StatFile(ctx context.Context, path string) (FileInfo, error) {
+	info, err := r.Sandbox.StatFile(ctx, path)
+	return fileInfo(info), err
+}
+
+func fileInfo(f guest.FileInfo) FileInfo {
+	return FileInfo{Path: f.Name, Size: f.Size, Mode: f.Mode, ModTime: f.ModTime, Target: f.Target}
 }

@@ -56,7 +56,7 @@ func TestHostApproval(t *testing.T) {
 		{"for the session", hostAnswers{answer: pygent.HostDecision{Allow: true, Session: true}}, 1, "", true},
 		{"no", hostAnswers{}, 1, "the network refused a.example.com (the user said no)", false},
 		{"no, with a reason", hostAnswers{answer: pygent.HostDecision{Reason: "use the files here"}}, 1, "the network refused a.example.com (use the files here)", false},
-		{"nobody answers", hostAnswers{err: errors.New("no terminal")}, 2, "the network refused a.example.com (nobody could be asked about it: no terminal); the user can allow that with --allow-host a.example.com", false},
+		{"nobody answers", hostAnswers{err: errors.New("no terminal")}, 2, "the network refused a.example.com (nobody could be asked about it: no terminal); the user can allow a.example.com", false},
 	}
 	for i := range tests {
 		tt := &tests[i]
@@ -112,11 +112,11 @@ func TestPrivateAddressesAreNotAskedAbout(t *testing.T) {
 		res := bash(t, rt, "no_proxy= NO_PROXY= "+fetchPages(host))
 		require.NotZero(t, res.ExitCode, host)
 		require.Contains(t, res.Note, "the network refused ", host)
-		require.Contains(t, res.Note, "; the user can allow that with --allow-host "+allow, host)
+		require.Contains(t, res.Note, "; the user can allow "+allow, host)
 		require.Eventually(t, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return strings.Contains(strings.Join(texts, "\n")+"\n", "; --allow-host "+allow+" allows it\n")
+			return strings.Contains(strings.Join(texts, "\n")+"\n", "; allow "+allow+" if it should\n")
 		}, 10*time.Second, time.Millisecond, host)
 	}
 	require.Empty(t, a.hosts)
@@ -137,7 +137,7 @@ func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
 	_, err = agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	const reason = "it is not an allowed host"
-	require.Contains(t, answersOfTools(agent)[0], "[the network refused a.example.com ("+reason+"); the user can allow that with --allow-host a.example.com]")
+	require.Contains(t, answersOfTools(agent)[0], "[the network refused a.example.com ("+reason+"); the user can allow a.example.com]")
 	require.NoError(t, agent.Close())
 	require.Equal(t, []pygent.HostUse{{Host: "a.example.com", Port: 80, Reason: reason}}, events)
 }

@@ -102,7 +102,7 @@ func TestClientsAreToldOfRefusedHosts(t *testing.T) {
 			require.NotZero(t, res.ExitCode, res.String())
 			host := r.host(hosts[name])
 			require.Contains(t, res.Note, "the network refused "+host)
-			require.Contains(t, res.Note, "--allow-host "+host)
+			require.Contains(t, res.Note, "the user can allow "+host)
 			require.Len(t, res.Refused, 1)
 			require.Equal(t, host, res.Refused[0].Host)
 		})

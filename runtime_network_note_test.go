@@ -14,14 +14,14 @@ func TestFailuresForWantOfANetworkAreExplained(t *testing.T) {
 	tests := map[string]struct{ cmd, note string }{
 		"a name that does not resolve": {
 			"git clone https://git.example.com/x.git",
-			"commands have no network, so git.example.com cannot be reached; the user can allow that with --allow-host git.example.com",
+			"commands have no network, so git.example.com cannot be reached; the user can allow git.example.com",
 		},
 		"no name": {
 			`python3 -c 'import socket; socket.create_connection(("example.org", 443))'`,
-			"commands have no network; the user can allow hosts with --allow-host",
+			"commands have no network; the user can allow hosts",
 		},
-		"an address":           {`python3 -c 'import socket; socket.create_connection(("192.0.2.1", 443))'`, "commands have no network; the user can allow hosts with --allow-host"},
-		"several":              {"echo 'Could not resolve host: a.example'; echo 'Could not resolve host: b.example'; exit 6", "commands have no network, so a.example, b.example cannot be reached; the user can allow that with --allow-host a.example,b.example"},
+		"an address":           {`python3 -c 'import socket; socket.create_connection(("192.0.2.1", 443))'`, "commands have no network; the user can allow hosts"},
+		"several":              {"echo 'Could not resolve host: a.example'; echo 'Could not resolve host: b.example'; exit 6", "commands have no network, so a.example, b.example cannot be reached; the user can allow a.example, b.example"},
 		"a command that works": {"echo 'Could not resolve host: a.example'", ""},
 		"another failure":      {"ls /nonexistent", ""},
 		"a server inside":      {"git clone http://127.0.0.1:1/x.git", ""},

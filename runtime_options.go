@@ -321,7 +321,7 @@ func runtimeEvent(e sandbox.Event) RuntimeEvent {
 func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 	o := r.options
 	c := ContainerConfig{Docker: DockerNever}
-	if r.UseDocker() {
+	if r.Isolated() {
 		c = ContainerConfig{
 			Docker:       DockerRequired,
 			Image:        o.image,

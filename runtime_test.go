@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // runtimeCase is a kind of runtime to which the common tests apply.
@@ -425,7 +426,7 @@ func TestDescribeKnowsTheShell(t *testing.T) {
 			r := c.new(t)
 			info := r.(pygent.Describer).Describe(t.Context())
 			require.Equal(t, map[string]string{"local": "bash", "docker": "bash", "busybox": "sh", "remote": "bash"}[c.name], info.Shell)
-			require.Equal(t, c.name != "local", r.UseDocker())
+			require.Equal(t, c.name != "local", r.(pygent.Isolator).Isolated())
 			require.Equal(t, c.name == "local", info.Network)
 			require.Empty(t, info.Fallback)
 		})
@@ -471,7 +472,7 @@ func TestNewRuntimeWithoutAnEngine(t *testing.T) {
 
 	var events []pygent.RuntimeEvent
 	r := newTestRuntime(t, pygent.NewRuntime, host, pygent.OnRuntimeEvent(func(e pygent.RuntimeEvent) { events = append(events, e) }))
-	require.False(t, r.UseDocker())
+	require.False(t, r.(pygent.Isolator).Isolated())
 	require.NotEmpty(t, r.(pygent.Describer).Describe(t.Context()).Fallback)
 	require.Len(t, events, 1)
 	require.Equal(t, pygent.RuntimeFallback, events[0].Kind)
@@ -479,10 +480,58 @@ func TestNewRuntimeWithoutAnEngine(t *testing.T) {
 	_, err := pygent.NewRuntime(t.Context(), host, pygent.WithDocker(pygent.DockerRequired))
 	require.ErrorIs(t, err, pygent.ErrDockerUnavailable)
 	require.ErrorContains(t, err, "no.sock")
-	require.ErrorContains(t, err, "--no-docker")
+	require.NotContains(t, err.Error(), "--", "the library has no flags")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = pygent.NewRuntime(ctx, host)
 	require.True(t, errors.Is(err, context.Canceled), "%v", err)
+}
+
+func TestRuntimeTellsWhereItsFilesAre(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		bash(t, r, "echo x >f")
+		dir := r.(pygent.Describer).Describe(t.Context()).HostDir
+		if strings.HasSuffix(t.Name(), "/remote") {
+			require.Empty(t, dir)
+			return
+		}
+		require.FileExists(t, filepath.Join(dir, "f"))
+	})
+	t.Run("volume", func(t *testing.T) {
+		requireDocker(t)
+		r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithSharedFiles(false))
+		bash(t, r, "echo x >f")
+		require.Empty(t, r.(pygent.Describer).Describe(t.Context()).HostDir)
+	})
+}
+
+// plainRuntime has no more than the methods of a runtime.
+type plainRuntime struct{ pygent.Runtime }
+
+// apartRuntime says where its commands run.
+type apartRuntime struct {
+	plainRuntime
+	apart bool
+}
+
+func (r apartRuntime) Isolated() bool { return r.apart }
+
+func TestAgentIsCarefulWithARuntimeThatSaysNothing(t *testing.T) {
+	local := newTestRuntime(t, pygent.NewLocalRuntime)
+	for name, tc := range map[string]struct {
+		runtime pygent.Runtime
+		want    bool
+	}{
+		"local":          {local, false},
+		"nothing":        {plainRuntime{local}, false},
+		"on the machine": {apartRuntime{plainRuntime{local}, false}, false},
+		"apart":          {apartRuntime{plainRuntime{local}, true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent, err := pygent.New(pygent.WithRuntime(tc.runtime), pygent.WithModel(pygenttest.NewScriptedModel()))
+			require.NoError(t, err)
+			require.Equal(t, tc.want, agent.UseDocker())
+		})
+	}
 }

@@ -235,7 +235,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 func (s *session) banner(ctx context.Context) {
 	info := s.agent.describe(ctx)
 	where := "locally, on this machine"
-	if s.agent.runtime.UseDocker() {
+	if s.agent.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
 	s.talk.Say("%s: commands run %s, in %s%s", s.agent.Persona().Name, where, info.Workspace, info.protection())
@@ -260,55 +260,60 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	approve, confirm := s.agent.approval()
 	asked, ask := approve, confirm
 	if confirm == nil && approve == nil {
-		ask = new(!s.agent.runtime.UseDocker() && (s.talk.Person() || s.agent.describe(ctx).Fallback != ""))
+		ask = new(!s.agent.UseDocker() && (s.talk.Person() || s.agent.describe(ctx).Fallback != ""))
 	}
 	if s.talk.Person() && approve == nil {
 		asked = s.approve
 	}
 	s.agent.setApproval(asked, ask)
-	return func() { s.agent.setApproval(approve, confirm) }
+	return func() {
+		s.agent.setApproval(approve, confirm)
+		if approve == nil {
+			s.agent.allowed.clear() // what the user always allowed was for this session
+		}
+	}
 }
 
 // approve asks the user about a call. Only a yes allows it. Other words are the
 // reason for a denial, and a likely typing error is asked about again.
-func (s *session) approve(ctx context.Context, call ToolCall) (Decision, error) {
-	if taskOf(ctx) != "" {
-		return Decision{Reason: "the user is not asked about background tasks here; do it yourself"}, nil
+func (s *session) approve(ctx context.Context, r ApprovalRequest) (Decision, error) {
+	if r.Task != "" {
+		return Decision{By: byNobody, Reason: "the user is not asked about background tasks here; do it yourself"}, nil
 	}
-	d, err := s.consent.Allow(ctx, s.approvalOf(call))
-	return Decision{Allow: d.Allow, Reason: d.Reason}, err
+	d, err := s.consent.Allow(ctx, s.question(r))
+	return Decision{Allow: d.Allow, Session: d.Always, Reason: d.Reason, By: byUser}, err
 }
 
-// approvalOf describes a call for the question.
-func (s *session) approvalOf(call ToolCall) console.Request {
+// question describes a call to the user.
+func (s *session) question(r ApprovalRequest) console.Request {
 	where := "on your machine"
-	if s.agent.runtime.UseDocker() {
+	if s.agent.UseDocker() {
 		where = "in the container"
 	}
-	if command, ok := commandIn(call); ok {
-		head := "Run this " + where + "?"
+	q := console.Request{Always: r.Session}
+	if command, ok := commandIn(r.Call); ok {
+		q.Head, q.Text = "Run this "+where+"?", command.String()
 		if command.Background {
-			head = "Run this in the background " + where + "?"
+			q.Head = "Run this in the background " + where + "?"
 		}
-		scope := fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd)
-		return console.Request{Head: head, Text: command.String(), Always: "this very command", Scope: scope}
+		return q
 	}
-	if change, ok := changeIn(call); ok {
-		r := console.Request{Head: "This can change what git runs " + where + ". Allow it?", Title: change.title(), Text: change.what}
-		if !s.agent.steersGit(change.path) {
-			r.Head, r.Always, r.Scope = "Write this file "+where+"?", "writes to this file", "write "+change.path
+	if change, ok := changeIn(r.Call); ok {
+		q.Head, q.Title, q.Text = "Write this file "+where+"?", change.title(), change.what
+		if s.agent.steersGit(change.path) {
+			q.Head = "This can change what git runs " + where + ". Allow it?"
 		}
-		return r
+		return q
 	}
-	words := call.Name + " " + call.Arguments
-	return console.Request{Head: "Allow this call?", Text: words, Always: "this very call", Scope: words}
+	q.Head, q.Text = "Allow this call?", r.Call.Name+" "+r.Call.Arguments
+	return q
 }
 
 // askForHosts has the user decide about hosts that commands want to reach, if a
 // person can be asked and commands have no network of their own. It returns a
 // function that ends this.
 func (s *session) askForHosts() (end func()) {
-	if !s.talk.Person() || !s.agent.runtime.UseDocker() {
+	if !s.talk.Person() || !s.agent.UseDocker() {
 		return func() {}
 	}
 	s.agent.setHostApproval(s.approveHosts)

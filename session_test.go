@@ -161,7 +161,7 @@ func TestSessionDoesNotWaitForARunThatGoesOn(t *testing.T) {
 
 func TestSessionHasApprovalSetForItselfAlone(t *testing.T) {
 	asked := 0
-	ask := pygent.WithApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) {
+	ask := pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
 		asked++
 		return pygent.Decision{Allow: true}, nil
 	})

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/nudge"
 )
 
@@ -153,7 +154,7 @@ func (r *run) nudge() error {
 	if !r.agent.unheard.empty() {
 		r.replies = 0
 	}
-	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies})
+	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies, Final: r.opts.final.name()})
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
@@ -192,7 +193,26 @@ func (r *run) goesOn(ended bool) bool {
 		return false
 	}
 	r.result.Status, r.result.Reason = "", ""
+	r.opts.final.discard()
 	return true
+}
+
+// CallDelta says how far a tool call has arrived that a model is writing. The
+// message that follows holds the call.
+type CallDelta struct {
+	Index int    `json:"index"`          // of the call in the message, from 0
+	ID    string `json:"id,omitempty"`   // of the call, as the server named it; the message may name it differently
+	Tool  string `json:"tool,omitempty"` // its name
+	Bytes int    `json:"bytes"`          // of its arguments so far
+	Path  string `json:"path,omitempty"` // its argument "path" or "file", once it has arrived
+}
+
+func newCallDelta(d chatstream.CallDelta) *CallDelta {
+	if d == (chatstream.CallDelta{}) {
+		return nil
+	}
+	call := CallDelta(d)
+	return &call
 }
 
 // callPace limits how often it is told how far a call is that the model writes.

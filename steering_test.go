@@ -28,8 +28,7 @@ func quick(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agen
 // noRuntime runs nothing.
 type noRuntime struct{ pygent.Runtime }
 
-func (noRuntime) UseDocker() bool { return false }
-func (noRuntime) Cleanup() error  { return nil }
+func (noRuntime) Cleanup() error { return nil }
 
 // users returns the texts of the messages in the user's role.
 func users(agent *pygent.Agent) []string {
@@ -323,7 +322,7 @@ func TestSettingsChangeInALiveSession(t *testing.T) {
 	agent.SetPersona(pygent.Persona{Name: "Ada", Description: "who counts"})
 	agent.Tools().Disable("write_file", "edit_file")
 	require.NoError(t, agent.Tools().Enable("edit_file"))
-	agent.SetApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) { return pygent.Decision{}, nil })
+	agent.SetApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return pygent.Decision{}, nil })
 	require.NoError(t, agent.SetModel(nil, "m2"))
 	require.ErrorContains(t, agent.Tools().Enable("write_file", "bash"), "enable bash: the agent was made with this tool disabled")
 	settings := agent.State().Settings

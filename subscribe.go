@@ -85,18 +85,19 @@ func (a *Agent) State() State {
 
 // note follows the agent's activity by its events.
 func (s *State) note(e Event) {
-	now, call := s.Activity, s.Call
+	var now Activity
+	var call *ToolCall
 	switch {
 	case e.Task != "":
 		return
 	case e.Type == EventRunEnd:
-		now, call, e.Step = ActivityIdle, nil, 0
-	case e.Type == EventToolCall:
+		now, e.Step = ActivityIdle, 0
+	case e.Type == EventToolCall || e.Type == EventDecision || e.Type == EventToolStart:
 		now, call = ActivityTool, e.Call
 	case e.Type == EventApproval:
 		now, call = ActivityApproval, e.Call
 	case e.Type == EventUser || e.Type == EventStep || e.Type == EventModelStart || e.Type == EventToolDone || e.Type == EventToolSkipped:
-		now, call = ActivityModel, nil
+		now = ActivityModel
 	default:
 		return
 	}

@@ -25,6 +25,11 @@ var (
 	// ErrTaskDepth is returned when an agent that works on a task tries to
 	// delegate and may not.
 	ErrTaskDepth = errors.New("an agent that works on a task may not delegate here")
+	// ErrNotAsked is returned for a decision about a call that does not wait for
+	// one: it never did, or somebody has decided, or the question was withdrawn.
+	ErrNotAsked = errors.New("the call does not wait for a decision")
+	// ErrTaskBusy is returned when as many messages wait for a task as may.
+	ErrTaskBusy = crew.ErrMailFull
 	// ErrTaskRunning is returned for an operation that requires a task at rest.
 	ErrTaskRunning = crew.ErrRunning
 	// ErrTaskManagerClosed is returned by a manager after Close.
@@ -67,7 +72,9 @@ type TaskStatus struct {
 	Started time.Time `json:"started,omitzero"` // of the last run
 	Ended   time.Time `json:"ended,omitzero"`   // of the last run; zero while it goes on
 
-	Runs      int           `json:"runs"` // how often it was started, by messages too
+	Input     int64         `json:"input,omitempty"`   // the number of the message that the task took up last: see Send; 0 for its prompt
+	Waiting   int           `json:"waiting,omitempty"` // how many messages wait until it rests
+	Runs      int           `json:"runs"`              // how often it was started, by messages too
 	Steps     int           `json:"steps"`
 	ToolCalls int           `json:"tool_calls"`
 	Usage     Usage         `json:"usage"`
@@ -75,6 +82,8 @@ type TaskStatus struct {
 	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
+
+	Approvals []PendingApproval `json:"approvals,omitempty"` // the calls that wait for a decision, the oldest first
 
 	err error // of the run that failed
 }
@@ -151,6 +160,14 @@ func (f TaskFilter) choose(all []TaskStatus) ([]TaskStatus, error) {
 		all = all[:f.Limit]
 	}
 	return all, nil
+}
+
+// PendingApproval is a call of a task that waits until somebody decides about
+// it: the manager's [ApprovalFunc], or whoever calls [TaskManager.Decide].
+type PendingApproval struct {
+	Request ApprovalRequest `json:"request"`
+	Seq     int64           `json:"seq"`   // the number of the event that asked
+	Since   time.Time       `json:"since"` // when it asked
 }
 
 // CollectedFile tells what [TaskManager.CollectFile] copied.
@@ -251,7 +268,7 @@ type taskOptions struct {
 	taskRequest
 	id      string
 	private []TaskProfile // for this task only
-	call    *callInfo     // the tool call by which an agent delegates the task; nil for none
+	call    *callContext  // the tool call by which an agent delegates the task; nil for none
 	err     error         // of an invalid option
 }
 
@@ -285,7 +302,7 @@ func WithTaskID(id string) TaskOption { return func(o *taskOptions) { o.id = id 
 // call is an error.
 func WithTaskCall(ctx context.Context) TaskOption {
 	return func(o *taskOptions) {
-		if o.call = callOf(ctx); o.call == nil {
+		if o.call = toolCallOf(ctx); o.call == nil {
 			o.err = errors.New("option WithTaskCall: the context is not that of a tool call")
 		}
 	}
@@ -349,7 +366,7 @@ func WithTaskDepth(n int) TaskOption { return func(o *taskOptions) { o.depth = n
 type SendOption func(*taskInput)
 
 // WithMessageID names a message. Sending a second one of the same name to the
-// task has no effect, so a failed Send can be repeated safely.
+// task has no effect but to return the number of the first, so a failed Send can be repeated safely.
 func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
 
 // TaskError is an error of a task: why it ended other than as it should, from

@@ -171,7 +171,10 @@ func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 	return option(func(o *options) {
 		o.id, o.task, o.depth, o.rules, o.manager = spec.ID, spec.ID, spec.Depth, spec.Rules, m
 		if o.approve == nil {
-			o.approve, o.approveAll = gate, o.approveAll || m.opts.approve != nil
+			o.approve, o.approveAll, o.asksManager = gate, o.approveAll || m.opts.approve != nil, true
+		}
+		if o.allowed == nil {
+			o.allowed = &m.allowed
 		}
 		if spec.Persona != (Persona{}) {
 			o.persona = &spec.Persona
@@ -238,13 +241,14 @@ func (a *Agent) inherited() Option {
 	a.mu.Unlock()
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
-		o.wrapping = from.wrapping
+		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.retry = from.retry
 		o.persona, o.prompt, o.instructions = &persona, from.prompt, from.instructions
-		o.registry = a.tools // includes added tools and lacks disabled ones
+		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
+		o.sources = slices.Clip(from.sources)
 		o.banned, o.bannedApps = slices.Clip(from.banned), slices.Clip(from.bannedApps)
 		o.approvalFor, o.inheritedFor = slices.Clip(from.approvalFor), from.approvalFor
-		o.approveAll, o.confirmBash = from.approveAll, from.confirmBash
+		o.approveAll, o.confirmBash, o.allowed = from.approveAll, from.confirmBash, a.allowed
 		o.logger = from.logger
 	})
 }
@@ -390,21 +394,6 @@ func shortHash(text string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// setApproval changes who decides about calls, and whether bash calls need
-// approval, from the next call on.
-func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.approve, a.opts.confirmBash = f, confirmBash
-}
-
-// approval returns what setApproval set.
-func (a *Agent) approval() (f ApprovalFunc, confirmBash *bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.opts.approve, a.opts.confirmBash
-}
-
 // emitTask passes on an event of a task that the agent delegated, or of a task
 // of that one. It waits only for the agent's own handler, because followers of
 // a run may be waiting for the task.
@@ -426,3 +415,6 @@ func (o *taskManagerOptions) logger() *slog.Logger {
 	}
 	return o.log
 }
+
+// logger implements [taskHost].
+func (m *TaskManager) logger() *slog.Logger { return m.log }

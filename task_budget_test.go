@@ -139,7 +139,7 @@ func TestMessageAfterTheRunIsNotBoundByItsTokens(t *testing.T) {
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxTokens(400))
 	require.NoError(t, err)
 	id := byPrompt(t, agent)["Ask"].ID
-	require.NoError(t, agent.Tasks().Send(t.Context(), id, "this one"))
+	require.NoError(t, errOf(agent.Tasks().Send(t.Context(), id, "this one")))
 	require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), id).State)
 }
 

@@ -47,7 +47,7 @@ func TestCloseRefusesToWaitForItsCaller(t *testing.T) {
 			f := closes(from)
 			return []pygent.TaskManagerOption{
 				pygent.TaskAgents(pygent.WithModel(model()), pygent.WithTools(tool("close", func(context.Context) {})), pygent.WithApprovalFor("close")),
-				pygent.TaskApproval(func(context.Context, pygent.ToolCall) (pygent.Decision, error) {
+				pygent.TaskApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
 					f()
 					return pygent.Decision{Allow: true}, nil
 				})}

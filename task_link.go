@@ -3,6 +3,8 @@ package pygent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -29,12 +31,10 @@ type taskLinks struct {
 	depth   int         // of the task's own agent
 	budget  *taskBudget // of the run that delegated it; nil outside of a run
 
-	after int64 // number of the last event handled; used only by the follower
-
 	// Guarded by the manager's mu.
 	private taskPrivate
-	worker  *Agent               // the agent that works on it; nil until it is made
-	asking  []context.CancelFunc // cancel the decisions about its calls that are pending
+	worker  *Agent                        // the agent that works on it; nil until it is made
+	asking  map[string]context.CancelFunc // end the questions about its calls, by the calls' ids
 }
 
 // newRecord returns the record of a task. Its parent is the agent of the
@@ -129,16 +129,15 @@ func worthOf(e Event) eventlog.Worth {
 // all tasks are over.
 const closeHandlers = 30 * time.Second
 
-// follow starts handling the task's events until the task rests.
+// follow starts handling the task's events.
 func (m *TaskManager) follow(id string) { m.tasks.Follow(id, m.wg.Go, m.handleEvents) }
 
-// handleEvents handles the new events of a task until the task rests.
+// handleEvents handles the events of a task until it is removed.
 func (m *TaskManager) handleEvents(r *taskRecord) {
-	for e, err := range m.exec.events(m.life, r.ID, r.Value.after) {
+	for e, err := range m.exec.events(m.life, r.ID, 0) {
 		if err != nil {
-			return // the task was removed, or the manager is closed
+			return // the manager is closed
 		}
-		r.Value.after = e.Seq
 		m.handle(r, e)
 		if e.TaskStatus != nil && e.TaskStatus.State.AtRest() {
 			m.tasks.Handled(r, e.Seq)
@@ -161,12 +160,47 @@ func (m *TaskManager) waitHandled(ctx context.Context, status TaskStatus) error 
 	}
 }
 
+// awaitRest waits until a task rests after the event of the given number, or is
+// removed.
+func (m *TaskManager) awaitRest(ctx context.Context, id string, after int64) error {
+	for e, err := range m.exec.events(ctx, id, after) {
+		if err != nil || e.TaskStatus != nil && e.TaskStatus.State.AtRest() {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstAtRest returns the id of the task that has rested longest, or "" if all
+// are at work. It refuses tasks for which the caller cannot wait.
+func (m *TaskManager) firstAtRest(ctx context.Context, ids []string) (first string, err error) {
+	var since time.Time
+	for _, id := range ids {
+		s, err := m.exec.status(ctx, id)
+		switch {
+		case err != nil:
+			return "", taskError(id, err)
+		case s.State.AtRest():
+			if first == "" || s.Ended.Before(since) {
+				first, since = id, s.Ended
+			}
+		case first == "" && m.waitsForItself(ctx, id):
+			return "", taskError(id, ErrInCallback)
+		}
+	}
+	return first, nil
+}
+
 // handle acts on an event of a task and passes it to the manager's handler and
 // to the agents above the task, once each.
 func (m *TaskManager) handle(r *taskRecord, e Event) {
 	switch e.Type {
 	case EventApproval:
-		m.ask(r, e)
+		if e.Approval != nil && e.Approval.AsksManager {
+			m.ask(r, e)
+		}
+	case EventDecision:
+		m.decided(r, e.Call.ID)
 	case EventTask:
 		m.changed(r, *e.TaskStatus)
 	}
@@ -201,6 +235,18 @@ func (m *TaskManager) changed(r *taskRecord, status TaskStatus) {
 	}
 }
 
+// decided ends the question about a call, which somebody may have answered
+// otherwise.
+func (m *TaskManager) decided(r *taskRecord, call string) {
+	m.mu.Lock()
+	cancel := r.Value.asking[call]
+	delete(r.Value.asking, call)
+	m.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
 // emit calls the manager's event handler. A panic of the handler must not end
 // the process.
 func (m *TaskManager) emit(e Event) {
@@ -213,48 +259,38 @@ func (m *TaskManager) emit(e Event) {
 	guard.Call(func() { m.opts.onEvent(e) }, func(err error) { logPanic(m.log, "handler of the tasks' events", err) })
 }
 
-// taskInput is what is sent to a task.
-type taskInput struct {
-	ID   string        `json:"id"` // sending an input with the same id twice has no effect
-	Kind taskInputKind `json:"kind"`
-	Text string        `json:"text,omitempty"` // the message, or why the task is cancelled
-
-	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision
-	Decision Decision `json:"decision,omitzero"`
-}
-
-type taskInputKind string
-
-const (
-	inputMessage  taskInputKind = "message"  // of the user, to a task at rest
-	inputDecision taskInputKind = "decision" // about a call that needs approval
-	inputCancel   taskInputKind = "cancel"   // a request to end; the status tells when that is done
-)
-
 // ask starts asking for a decision about a call of a task, without waiting for
 // it. The question is withdrawn when the task rests.
 func (m *TaskManager) ask(r *taskRecord, e Event) {
-	ctx, cancel := context.WithCancel(context.WithValue(m.life, taskKey{}, r.ID))
+	request := *e.Approval
+	request.Task = r.ID
+	ctx, cancel := context.WithCancel(&callContext{
+		Context: m.life,
+		info:    CallInfo{Agent: request.Agent, Task: request.Task, Step: request.Step, Call: request.Call},
+	})
 	m.mu.Lock()
-	r.Value.asking = append(r.Value.asking, cancel)
+	if r.Value.asking == nil {
+		r.Value.asking = map[string]context.CancelFunc{}
+	}
+	r.Value.asking[request.Call.ID] = cancel
 	m.mu.Unlock()
 	m.wg.Go(func() {
 		defer cancel()
-		// This fails if the task has ended, and then no decision is needed.
-		_ = m.exec.send(m.life, r.ID, taskInput{
+		// This fails if the task has ended, or somebody else was faster.
+		_, _ = m.exec.send(m.life, r.ID, taskInput{
 			ID:       fmt.Sprintf("decision-%d", e.Seq),
 			Kind:     inputDecision,
 			Request:  e.Seq,
-			Decision: m.decide(ctx, r, *e.Call),
+			Decision: m.decide(ctx, r, request),
 		})
 	})
 }
 
 // decide asks about a call of a task. Without an answer the call is denied.
-func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) Decision {
+func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request ApprovalRequest) Decision {
 	approve := m.approver(r)
 	if approve == nil {
-		return Decision{Reason: "this tool needs approval, and nobody can give it for a task"}
+		return Decision{By: byNobody, Reason: "this tool needs approval, and nobody can give it for a task"}
 	}
 	defer pauseSteps(r)()
 	m.approving.Lock()
@@ -262,10 +298,16 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, call ToolCall) 
 	if ctx.Err() != nil {
 		return Decision{Reason: "the task ended before its turn to be asked about came"}
 	}
+	if w := m.worker(r); w != nil && w.allowed.covers(w.sessionScope(request.Call)) {
+		return Decision{Allow: true, By: byRule} // decided while this question waited for its turn
+	}
 	decision, err := guard.Outlive(ctx, func() (Decision, error) {
 		defer m.callbacks.Enter(callback.Self())()
-		return approve(ctx, call)
+		return approve(ctx, request)
 	})
+	if err == nil && len(decision.Arguments) > 0 && !json.Valid(decision.Arguments) {
+		err = errors.New("the arguments that it gave are not JSON")
+	}
 	if err != nil {
 		logPanic(m.log, "approval", err)
 		return Decision{Reason: fmt.Sprintf("the approval could not be asked for: %v", err)}
@@ -287,40 +329,6 @@ func pauseSteps(r *taskRecord) (goOn func()) {
 	}
 }
 
-// approve asks the task's followers by an event, and waits for the decision.
-func (t *localTask) approve(ctx context.Context, call ToolCall) (Decision, error) {
-	decision := make(chan Decision, 1)
-	t.mu.Lock()
-	if t.decisions == nil {
-		t.decisions = map[int64]chan Decision{}
-	}
-	// The lock keeps a decision from arriving before it is waited for.
-	request := t.log.Append(Event{Time: time.Now(), Type: EventApproval, Task: t.spec.ID, Call: &call})
-	t.decisions[request] = decision
-	t.mu.Unlock()
-	defer func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.decisions, request)
-	}()
-	select {
-	case d := <-decision:
-		return d, nil
-	case <-ctx.Done():
-		return Decision{}, guard.ContextError(ctx)
-	}
-}
-
-// decide answers the call that the event with the number request is about.
-func (t *localTask) decide(request int64, d Decision) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if decision, ok := t.decisions[request]; ok {
-		decision <- d
-		delete(t.decisions, request)
-	}
-}
-
 // approver returns who decides about the calls of a task: the manager's own
 // function, or else that of the agent at the root of the delegation.
 func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
@@ -335,16 +343,6 @@ func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
 	}
 	approve, _ := r.Value.agent.approval()
 	return approve
-}
-
-// taskKey marks the context of an approval with the task's id.
-type taskKey struct{}
-
-// taskOf returns the id of the task that an approval is asked for. It is empty
-// for the agent itself.
-func taskOf(ctx context.Context) string {
-	id, _ := ctx.Value(taskKey{}).(string)
-	return id
 }
 
 // taskBudget is the budget of a run together with the tasks it delegates.
@@ -411,7 +409,7 @@ func (m *TaskManager) waitsForItself(ctx context.Context, id string) bool {
 			return true
 		}
 	}
-	call := callOf(ctx)
+	call := toolCallOf(ctx)
 	if call == nil {
 		return false
 	}

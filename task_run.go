@@ -17,36 +17,6 @@ import (
 	"github.com/x/pygent/internal/guard"
 )
 
-// taskExecutor carries out tasks. It separates the [TaskManager], which knows
-// parents, personas and budgets, from the place where agents run: this process
-// for now, perhaps a durable workflow engine or another machine later. So
-// everything that crosses this interface is data. Methods are safe for
-// concurrent use, and their contexts bound the call, never a task.
-type taskExecutor interface {
-	// start runs a task, or queues it. It has no effect on a task whose id and
-	// prompt are known.
-	start(ctx context.Context, spec TaskSpec) error
-	// status and list return the status of one task, and of all that are chosen.
-	status(ctx context.Context, id string) (TaskStatus, error)
-	list(ctx context.Context, filter TaskFilter) ([]TaskStatus, error)
-	// events returns the task's events with numbers above after, as they come,
-	// until the task rests and there are no more. Old events may be missing, text
-	// deltas first; gaps in the numbers show that.
-	events(ctx context.Context, id string, after int64) iter.Seq2[Event, error]
-	// send hands an input to a task. An input whose id was seen has no effect.
-	send(ctx context.Context, id string, in taskInput) error
-	// history is the conversation of the task's agent.
-	history(ctx context.Context, id string) ([]Message, error)
-	// export writes a file or directory of the task's workspace as an archive of
-	// package tree. It says as of when, and whether the task was at work then.
-	export(ctx context.Context, id, path string, w io.Writer) (asOf time.Time, live bool, err error)
-	// remove forgets a task at rest and removes its workspace.
-	remove(ctx context.Context, id string) error
-	// close cancels all tasks, waits for them, and cleans up after them. The
-	// wait is bounded: its error names what it left behind.
-	close() error
-}
-
 // taskHost is what an executor in this process needs from the manager.
 type taskHost interface {
 	// openAgent makes the agent of a task, with the files that it begins with.
@@ -130,35 +100,38 @@ func (x *localExecutor) events(ctx context.Context, id string, after int64) iter
 			yield(Event{}, err)
 			return
 		}
-		for e := range t.log.Follow(ctx, after, t.AtRest) {
+		for e := range t.log.Follow(ctx, after) {
 			if !yield(e, nil) {
 				return
 			}
 		}
-		if ctx.Err() != nil && !t.AtRest() {
+		if ctx.Err() != nil {
 			yield(Event{}, guard.ContextError(ctx))
 		}
 	}
 }
 
-func (x *localExecutor) send(ctx context.Context, id string, in taskInput) error {
+func (x *localExecutor) send(ctx context.Context, id string, in taskInput) (number int64, err error) {
 	if err := alive(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	switch in.Kind {
 	case inputMessage:
-		return sayLimit(x.crew.Message(id, in.ID, in.Text))
+		number, err = x.crew.Message(id, in.ID, in.Text)
+		return number, sayLimit(err)
 	case inputDecision:
-		return x.crew.Tell(id, in.ID, func(t *localTask) { t.decide(in.Request, in.Decision) })
+		return 0, x.crew.Tell(id, in.ID, func(t *localTask) error {
+			return t.decide(in.Request, in.Call, in.Decision)
+		})
 	case inputCancel:
 		parked, err := x.crew.Cancel(id, in.ID, &taskCancelled{reason: in.Text})
 		select {
 		case <-parked:
 		case <-ctx.Done(): // the task has its input, and stopping the container continues by itself
 		}
-		return err
+		return 0, err
 	}
-	return fmt.Errorf("input of the unknown kind %q", in.Kind)
+	return 0, fmt.Errorf("input of the unknown kind %q", in.Kind)
 }
 
 func (x *localExecutor) history(ctx context.Context, id string) ([]Message, error) {
@@ -231,8 +204,8 @@ type localTask struct {
 	mu        sync.Mutex // guards what follows
 	abandoned bool       // its run did not end, and is ignored from now on
 	status    TaskStatus
-	agent     *Agent                  // nil until the first run has made it
-	decisions map[int64]chan Decision // calls that wait for a decision, by the number of the event that asked for it
+	agent     *Agent                   // nil until the first run has made it
+	answers   map[string]chan Decision // for calls that wait for a decision, by their ids
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
@@ -268,7 +241,7 @@ func (t *localTask) change(f func(*TaskStatus)) {
 	f(&t.status)
 	status := t.status
 	status.LastEvent = nil // avoids nesting events in events
-	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Text: status.String(), TaskStatus: &status})
+	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Input: status.Input, Text: status.String(), TaskStatus: &status})
 }
 
 // AtRest implements [crew.Task].
@@ -278,14 +251,22 @@ func (t *localTask) AtRest() bool { return t.snapshot().State.AtRest() }
 func (t *localTask) Grant(first bool) (taskGrant, error) { return t.host.grant(t.spec, first) }
 
 // Begin implements [crew.Task].
-func (t *localTask) Begin() {
+func (t *localTask) Begin(message int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.change(func(s *TaskStatus) {
 		s.renew(TaskRunning)
+		s.Input = message
 		s.Started = time.Now()
 		s.Runs++
 	})
+}
+
+// Waiting implements [crew.Task].
+func (t *localTask) Waiting(messages int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Waiting = messages
 }
 
 // Wait implements [crew.Task].
@@ -317,7 +298,7 @@ func (t *localTask) Abandon() bool {
 }
 
 // Run implements [crew.Task].
-func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended func()) {
+func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended func(finish func(more bool))) {
 	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
@@ -329,34 +310,41 @@ func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended 
 		if result == nil || result.Status != StatusAwaitingUser {
 			t.Park()
 		}
-		ended()
 		limits := t.spec.Limits
 		limits.MaxTime = grant.timeout
-		t.finish(before, result, func(s *TaskStatus) { s.end(limits, context.Cause(ctx), err) })
+		cause := context.Cause(ctx)
+		ended(func(more bool) {
+			t.finish(before, result, more, func(s *TaskStatus) { s.end(limits, cause, err) })
+		})
 	})
 }
 
 // Refuse implements [crew.Task].
 func (t *localTask) Refuse(err error) {
-	t.finish(t.snapshot(), nil, func(s *TaskStatus) { s.fail(err) })
+	t.finish(t.snapshot(), nil, false, func(s *TaskStatus) { s.fail(err) })
 }
 
-// finish records the outcome of a run.
-func (t *localTask) finish(before TaskStatus, result *Result, outcome func(*TaskStatus)) {
+// finish records the outcome of a run. If the task has more to do, it does not
+// rest, unless it was cancelled.
+func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome func(*TaskStatus)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.abandoned {
 		return // Close has reported it already
 	}
-	t.change(func(s *TaskStatus) {
-		s.Ended, s.Result = time.Now(), result
-		if result != nil {
-			s.Steps = before.Steps + result.Steps
-			s.ToolCalls = before.ToolCalls + result.ToolCalls
-			s.Usage = before.Usage.Add(result.Usage)
-		}
-		outcome(s)
-	})
+	after := t.status
+	after.Ended, after.Result, after.Approvals = time.Now(), result, nil
+	if result != nil {
+		after.Steps = before.Steps + result.Steps
+		after.ToolCalls = before.ToolCalls + result.ToolCalls
+		after.Usage = before.Usage.Add(result.Usage)
+	}
+	outcome(&after)
+	if more && after.State != TaskCancelled {
+		t.status = after // the next run begins at once, and says so
+		return
+	}
+	t.change(func(s *TaskStatus) { *s = after })
 }
 
 // work makes the agent, if there is none yet, and runs it.
@@ -420,9 +408,9 @@ func (t *localTask) record(e Event) {
 	if t.abandoned {
 		return
 	}
-	e.Task = t.spec.ID
+	e.Task, e.Input = t.spec.ID, t.status.Input
 	t.status.count(e)
-	t.log.Append(e)
+	t.noteRequest(e, t.log.Append(e))
 }
 
 // closeAgent is how long closing an agent and its runtime may take. An agent
@@ -432,6 +420,7 @@ const closeAgent = 3 * time.Minute
 // Close closes the agent, which removes its workspace. What does not end in
 // time is left behind.
 func (t *localTask) Close() error {
+	t.log.End()
 	agent := t.worker()
 	if agent == nil {
 		return nil

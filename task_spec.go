@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"math"
 	"regexp"
 	"slices"
@@ -229,3 +231,54 @@ func (m *TaskManager) deepest(r *taskRecord) int {
 	}
 	return min(limitOr(r.Value.request.depth, most), bound)
 }
+
+// taskExecutor carries out tasks. It separates the [TaskManager], which knows
+// parents, personas and budgets, from the place where agents run: this process
+// for now, perhaps a durable workflow engine or another machine later. So
+// everything that crosses this interface is data. Methods are safe for
+// concurrent use, and their contexts bound the call, never a task.
+type taskExecutor interface {
+	// start runs a task, or queues it. It has no effect on a task whose id and
+	// prompt are known.
+	start(ctx context.Context, spec TaskSpec) error
+	// status and list return the status of one task, and of all that are chosen.
+	status(ctx context.Context, id string) (TaskStatus, error)
+	list(ctx context.Context, filter TaskFilter) ([]TaskStatus, error)
+	// events returns the task's events with numbers above after, as they come,
+	// until the task is removed. Old events may be missing, text deltas first;
+	// gaps in the numbers show that.
+	events(ctx context.Context, id string, after int64) iter.Seq2[Event, error]
+	// send hands an input to a task. An input whose id was seen has no effect. A
+	// message to a task at work is kept until it rests. send returns the number
+	// of a message, which the events after it carry.
+	send(ctx context.Context, id string, in taskInput) (number int64, err error)
+	// history is the conversation of the task's agent.
+	history(ctx context.Context, id string) ([]Message, error)
+	// export writes a file or directory of the task's workspace as an archive of
+	// package tree. It says as of when, and whether the task was at work then.
+	export(ctx context.Context, id, path string, w io.Writer) (asOf time.Time, live bool, err error)
+	// remove forgets a task at rest and removes its workspace.
+	remove(ctx context.Context, id string) error
+	// close cancels all tasks, waits for them, and cleans up after them. The
+	// wait is bounded: its error names what it left behind.
+	close() error
+}
+
+// taskInput is what is sent to a task.
+type taskInput struct {
+	ID   string        `json:"id"` // sending an input with the same id twice has no effect
+	Kind taskInputKind `json:"kind"`
+	Text string        `json:"text,omitempty"` // the message, or why the task is cancelled
+
+	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision; 0 if Call names the call
+	Call     string   `json:"call,omitempty"`    // id of the call that is decided about
+	Decision Decision `json:"decision,omitzero"`
+}
+
+type taskInputKind string
+
+const (
+	inputMessage  taskInputKind = "message"  // of the user; a task at work takes it up when it rests
+	inputDecision taskInputKind = "decision" // about a call that needs approval
+	inputCancel   taskInputKind = "cancel"   // a request to end; the status tells when that is done
+)

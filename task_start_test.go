@@ -216,7 +216,7 @@ func TestWhatIsMissingIsAnErrorAndNoPanic(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		_, err = m.TaskHistory(ctx, id)
 		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, m.Send(ctx, id, "more"), want)
+		require.ErrorContains(t, errOf(m.Send(ctx, id, "more")), want)
 		require.ErrorContains(t, m.Cancel(ctx, id), want)
 		require.ErrorContains(t, errOf(m.CollectFile(ctx, rt, id, "f", "")), want)
 		require.ErrorContains(t, m.Remove(ctx, id), want)

@@ -81,7 +81,7 @@ func TestErrorOfATaskThatGoesOnIsForgotten(t *testing.T) {
 	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Status(400, "bad", "No such model"), stop))
 	id := startTask(t, m, "go", hollow{})
 	require.Error(t, waitTask(t, m, id).Err())
-	require.NoError(t, m.Send(t.Context(), id, "try again"))
+	require.NoError(t, errOf(m.Send(t.Context(), id, "try again")))
 	require.NoError(t, waitTask(t, m, id).Err())
 }
 

@@ -5,13 +5,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/crew"
@@ -43,10 +44,10 @@ import (
 // a tool, an approval or a profile of one of the tasks.
 type TaskManager struct {
 	// Goroutines: each run of a task has one, and so does each removal; these
-	// belong to the executor. Each task at work has a follower, which handles
-	// its events, and one goroutine for each decision that it waits for; these
-	// are in wg. Close waits for the executor first, because the followers end
-	// with the tasks.
+	// belong to the executor. Each task has a follower, which handles its
+	// events, and one goroutine for each decision that it waits for; these are
+	// in wg. Close waits for the executor first, because the followers end with
+	// the tasks.
 	//
 	// Locks: mu guards the turns and the last fields of every taskLinks.
 	// approving is held while somebody is asked, and emitting while the event
@@ -61,10 +62,10 @@ type TaskManager struct {
 	files treestore.Store
 	shut  func() error // closes once; later calls return the first result
 
-	life context.Context // ends after everything else, and ends the followers
-	end  context.CancelFunc
-	wg   sync.WaitGroup
-
+	life                context.Context // ends after everything else, and ends the followers
+	end                 context.CancelFunc
+	wg                  sync.WaitGroup
+	allowed             sessionRules   // of tasks that no agent delegates
 	callbacks           callback.Guard // knows which goroutines run the manager's event handler, approvals and profiles
 	approving, emitting sync.Mutex
 
@@ -168,12 +169,7 @@ func (m *TaskManager) Wait(ctx context.Context, id string) (TaskStatus, error) {
 		return status, taskError(id, err)
 	}
 	for err == nil && !status.State.AtRest() {
-		for e, failed := range m.exec.events(ctx, id, status.Seq) {
-			if err = failed; err == nil && e.TaskStatus != nil {
-				status = *e.TaskStatus
-			}
-		}
-		if err == nil {
+		if err = m.awaitRest(ctx, id, status.Seq); err == nil {
 			status, err = m.exec.status(ctx, id)
 		}
 	}
@@ -216,26 +212,6 @@ func (m *TaskManager) WaitAny(ctx context.Context, ids ...string) (TaskStatus, e
 	return got.status, got.err
 }
 
-// firstAtRest returns the id of the task that has rested longest, or "" if all
-// are at work. It refuses tasks for which the caller cannot wait.
-func (m *TaskManager) firstAtRest(ctx context.Context, ids []string) (first string, err error) {
-	var since time.Time
-	for _, id := range ids {
-		s, err := m.exec.status(ctx, id)
-		switch {
-		case err != nil:
-			return "", taskError(id, err)
-		case s.State.AtRest():
-			if first == "" || s.Ended.Before(since) {
-				first, since = id, s.Ended
-			}
-		case first == "" && m.waitsForItself(ctx, id):
-			return "", taskError(id, ErrInCallback)
-		}
-	}
-	return first, nil
-}
-
 // Cancel asks a task to end; Wait tells when it has. The tasks that it
 // delegated are asked as well. A task at rest keeps its state, unless it waits
 // for the user, which it then no longer does.
@@ -244,28 +220,53 @@ func (m *TaskManager) Cancel(ctx context.Context, id string) error {
 }
 
 func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
-	err := m.exec.send(ctx, id, taskInput{ID: newID(), Kind: inputCancel, Text: reason})
-	m.follow(id) // a withdrawn question is an event of a task at rest
+	_, err := m.exec.send(ctx, id, taskInput{ID: newID(), Kind: inputCancel, Text: reason})
 	return taskError(id, err)
 }
 
-// logger implements [taskHost].
-func (m *TaskManager) logger() *slog.Logger { return m.log }
-
-// Send has a task at rest continue with a message, such as the answer to its
-// question. Like a new task, it needs room. The error matches [ErrTaskRunning]
-// if the task is at work.
-func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...SendOption) error {
+// Send has a task continue with a message, such as the answer to its question.
+// A task at rest does so at once; like a new task, it needs room. A task at work
+// keeps the message until it would rest, and then goes on instead. Cancel drops
+// the messages that wait.
+//
+// Send returns the message's number, counted from 1 for each task. It is the
+// Input of the events and of the status from when the task takes the message up.
+func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...SendOption) (int64, error) {
 	in := taskInput{ID: newID(), Kind: inputMessage, Text: message}
 	apply(&in, opts)
 	if message == "" {
-		return taskError(id, errors.New("the message is empty"))
+		return 0, taskError(id, errors.New("the message is empty"))
 	}
-	if err := m.exec.send(ctx, id, in); err != nil {
-		return taskError(id, err)
+	number, err := m.exec.send(ctx, id, in)
+	return number, taskError(id, err)
+}
+
+// Events returns the events of a task whose numbers are above after, as they
+// come; 0 is from the beginning. It goes on while the task rests, and ends when
+// the task is removed or the manager closed; if ctx ends, the last value is an
+// error. Only the last few hundred events are kept, changes of the task's state
+// longest and pieces of text shortest, so that numbers may be missing.
+func (m *TaskManager) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for e, err := range m.exec.events(ctx, id, after) {
+			if !yield(e, taskError(id, err)) {
+				return
+			}
+		}
 	}
-	m.follow(id)
-	return nil
+}
+
+// Decide answers a call of a task that waits for a decision: one of the
+// Approvals of its [TaskStatus]. The first answer counts: it ends the context of
+// an [ApprovalFunc] that is still asked, and the error of a later one matches
+// [ErrNotAsked]. To have all decisions made here, give [TaskApproval] a function
+// that waits until its context ends.
+func (m *TaskManager) Decide(ctx context.Context, id, call string, d Decision) error {
+	if len(d.Arguments) > 0 && !json.Valid(d.Arguments) {
+		return taskError(id, errors.New("decide about a call: the arguments are not JSON"))
+	}
+	_, err := m.exec.send(ctx, id, taskInput{ID: newID(), Kind: inputDecision, Call: call, Decision: d})
+	return taskError(id, err)
 }
 
 // CollectFile copies a file or directory of a task's workspace into rt, to dest

@@ -275,7 +275,7 @@ func TestTaskGoesOnAtAMessage(t *testing.T) {
 	require.Equal(t, &pygent.Question{Prompt: "Which?", Options: []string{"a", "b"}}, status.Question())
 
 	for range 2 { // the second message repeats the first one
-		require.NoError(t, m.Send(t.Context(), id, "b", pygent.WithMessageID("answer")))
+		require.NoError(t, errOf(m.Send(t.Context(), id, "b", pygent.WithMessageID("answer"))))
 		status = waitTask(t, m, id)
 	}
 	require.Equal(t, pygent.TaskFinished, status.State)
@@ -283,16 +283,15 @@ func TestTaskGoesOnAtAMessage(t *testing.T) {
 	require.Equal(t, 3, status.Steps)
 	require.NoError(t, errOf(m.CollectFile(t.Context(), rt, id, "chosen", "")))
 
-	require.NoError(t, m.Send(t.Context(), id, "thanks"))
+	require.NoError(t, errOf(m.Send(t.Context(), id, "thanks")))
 	require.Equal(t, 3, waitTask(t, m, id).Runs)
 	require.Len(t, model.Requests(), 4)
-	require.ErrorContains(t, m.Send(t.Context(), id, ""), "empty")
+	require.ErrorContains(t, errOf(m.Send(t.Context(), id, "")), "empty")
 }
 
-func TestSendIsRefusedWhileTheTaskRuns(t *testing.T) {
+func TestTaskAtWorkIsNotRemoved(t *testing.T) {
 	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
 	id := startTask(t, m, "go", localRuntime(t))
-	require.ErrorIs(t, m.Send(t.Context(), id, "hurry"), pygent.ErrTaskRunning)
 	require.ErrorIs(t, m.Remove(t.Context(), id), pygent.ErrTaskRunning)
 }
 
@@ -345,7 +344,7 @@ func TestCloseEndsTasksAndLeavesNothing(t *testing.T) {
 	}
 	_, err = m.StartTask(t.Context(), "late", rt)
 	require.ErrorIs(t, err, pygent.ErrTaskManagerClosed)
-	require.ErrorIs(t, m.Send(t.Context(), done, "late"), pygent.ErrTaskManagerClosed)
+	require.ErrorIs(t, errOf(m.Send(t.Context(), done, "late")), pygent.ErrTaskManagerClosed)
 }
 
 func TestTaskProfileBringsWhatASpecMayNotHold(t *testing.T) {
@@ -410,9 +409,9 @@ func TestTaskApprovalIsAskedOfTheParent(t *testing.T) {
 	var asked []string
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo ok"), callBash("rm x"), stop),
 		pygent.TaskAgents(pygent.WithApprovalFor("bash")),
-		pygent.TaskApproval(func(_ context.Context, call pygent.ToolCall) (pygent.Decision, error) {
-			asked = append(asked, call.Arguments)
-			return pygent.Decision{Allow: !strings.Contains(call.Arguments, "rm"), Reason: "keep it"}, nil
+		pygent.TaskApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			asked = append(asked, r.Call.Arguments)
+			return pygent.Decision{Allow: !strings.Contains(r.Call.Arguments, "rm"), Reason: "keep it"}, nil
 		}))
 	id := startTask(t, m, "go", rt)
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
@@ -434,7 +433,7 @@ func TestApprovalThatHangsDoesNotHoldUpClose(t *testing.T) {
 	asked := make(chan struct{})
 	m, err := pygent.NewTaskManager(
 		pygent.TaskAgents(pygent.WithModel(pygenttest.NewScriptedModel(callBash("true"))), pygent.WithApprovalFor("*")),
-		pygent.TaskApproval(func(ctx context.Context, _ pygent.ToolCall) (pygent.Decision, error) {
+		pygent.TaskApproval(func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
 			close(asked)
 			<-ctx.Done()
 			return pygent.Decision{}, ctx.Err()
@@ -464,8 +463,8 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.Equal(t, []pygent.EventType{
 		pygent.EventTask, pygent.EventUser,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolDone,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
 		pygent.EventRunEnd, pygent.EventTask,
 	}, types)
 }
@@ -630,7 +629,7 @@ func TestFinishedTaskKeepsItsFilesAndNoContainer(t *testing.T) {
 	require.Len(t, after, len(before))
 	require.NoError(t, errOf(m.CollectFile(t.Context(), parent, id, "f", "collected")))
 	require.Equal(t, "made\n", bash(t, parent, "cat collected").Output)
-	require.NoError(t, m.Send(t.Context(), id, "go on"))
+	require.NoError(t, errOf(m.Send(t.Context(), id, "go on")))
 	require.Equal(t, pygent.TaskFinished, waitTask(t, m, id).State)
 	require.NoError(t, errOf(m.CollectFile(t.Context(), parent, id, "f", "collected")))
 	require.Equal(t, "made\nmore\n", bash(t, parent, "cat collected").Output)

@@ -129,9 +129,12 @@ type ToolResult struct {
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`
 
-	// failed says that the call's purpose failed, although the call itself is no
-	// error: a command that exits with another code than 0.
-	failed bool
+	// Outcome says how the call ended. The agent sets it. A tool may only set
+	// [OutcomeFailed], for a call that is no error but has failed its purpose.
+	Outcome Outcome `json:"outcome,omitempty"`
+
+	// take stores the value that the call gave in a typed run; nil for none.
+	take func()
 	// compared is what identifies equal results, if Content has parts that
 	// differ each time; empty means Content itself.
 	compared string
@@ -348,9 +351,14 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*Tool
 		return nil, failed
 	}
 	if result == nil {
-		return &ToolResult{}, nil
+		return &ToolResult{Outcome: OutcomeOK}, nil
 	}
 	own := *result
+	if own.IsError || own.Outcome == OutcomeFailed {
+		own.Outcome = OutcomeFailed
+	} else {
+		own.Outcome = OutcomeOK
+	}
 	return &own, nil
 }
 
@@ -360,7 +368,7 @@ func errorResult(err error) *ToolResult {
 	if errors.As(err, &te) {
 		err = te.Err
 	}
-	return &ToolResult{Content: "error: " + err.Error(), IsError: true}
+	return &ToolResult{Content: "error: " + err.Error(), IsError: true, Outcome: OutcomeFailed}
 }
 
 // What the messages begin with that show a model the images of results.

@@ -67,7 +67,10 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	if len(r.Command) > shownCommand {
 		r.Command = cut.Head(r.Command, shownCommand) + " …"
 	}
-	result := &ToolResult{Content: r.String(), Display: display, failed: r.ExitCode != 0 || r.TimedOut, compared: compared.String()}
+	result := &ToolResult{Content: r.String(), Display: display, compared: compared.String()}
+	if r.ExitCode != 0 || r.TimedOut {
+		result.Outcome = OutcomeFailed
+	}
 	if err != nil {
 		note := fmt.Sprintf("\n[did not finish: %v]", err)
 		result.Content, result.Display, result.IsError = result.Content+note, display+note, true

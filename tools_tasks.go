@@ -42,12 +42,12 @@ func delegationTools() []Tool {
 
 // delegating returns the current tool call, and the manager of the agent that
 // made it.
-func delegating(ctx context.Context) (*callInfo, *TaskManager, error) {
-	call := callOf(ctx)
+func delegating(ctx context.Context) (*callContext, *TaskManager, error) {
+	call := toolCallOf(ctx)
 	if call == nil {
 		return nil, nil, errors.New("this tool works in a run of an agent only: there is no agent here whose tasks they would be")
 	}
-	return call, call.tasks(), nil
+	return call, call.agent.Tasks(), nil
 }
 
 type delegateInput struct {
@@ -316,44 +316,13 @@ func ownTask(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 	return mine[0], nil
 }
 
-// callInfo is what a tool can learn about the call that it serves.
-type callInfo struct {
-	agent   *Agent
-	tasks   func() *TaskManager // returns the agent's manager; a function, because most calls do not need one made
-	budget  *taskBudget
-	message int // the index in the history of the message with the call
-	index   int // of the call in the message
-}
-
-type callKey struct{}
-
-// withCall marks a context as that of one call of the current message.
-func (r *run) withCall(ctx context.Context, index int) context.Context {
-	return context.WithValue(ctx, callKey{}, &callInfo{
-		agent:   r.agent,
-		tasks:   r.agent.Tasks,
-		budget:  r.budget,
-		message: r.message,
-		index:   index,
-	})
-}
-
 // id is the id of the call, as its model chose it.
-func (c *callInfo) id() string { return c.agent.history.view()[c.message].ToolCalls[c.index].ID }
-
-// callOf returns the tool call that ctx belongs to, or nil.
-func callOf(ctx context.Context) *callInfo {
-	if ctx == nil {
-		return nil
-	}
-	call, _ := ctx.Value(callKey{}).(*callInfo)
-	return call
-}
+func (c *callContext) id() string { return c.info.Call.ID }
 
 // taskID derives the id of the task that the call delegates, such that a
 // resumed run derives the same id again. It counts only the model's messages,
 // because the number of user messages between them depends on timing.
-func (c *callInfo) taskID() string {
+func (c *callContext) taskID() string {
 	nth := 0
 	for _, m := range c.agent.history.view()[:c.message] {
 		if m.Role == RoleAssistant {

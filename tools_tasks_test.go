@@ -309,8 +309,8 @@ func TestTasksKeepTheRulesOfTheirParent(t *testing.T) {
 		On("Work", callBash("curl x"), callBash("echo no"), pygenttest.Call("edit_file", nil), pygenttest.Call("double", map[string]any{"n": 21}), stop)
 	agent := newAgent(t, model, pygent.WithTools(double),
 		pygent.WithBannedCommands("curl"), pygent.WithDisabledTools("edit_file"), pygent.WithApprovalFor("bash"),
-		pygent.WithApproval(func(_ context.Context, call pygent.ToolCall) (pygent.Decision, error) {
-			asked <- call.Name
+		pygent.WithApproval(func(_ context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			asked <- r.Call.Name
 			return pygent.Decision{Reason: "not now"}, nil
 		}))
 	_, err := agent.RunUntilStop(t.Context(), "go")

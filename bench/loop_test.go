@@ -37,7 +37,6 @@ func conversation(n int) []pygent.Message {
 // noop is a runtime that does nothing, for benchmarks of the loop.
 type noop struct{ pygent.Runtime }
 
-func (noop) UseDocker() bool                                  { return false }
 func (noop) Cleanup() error                                   { return nil }
 func (noop) ReadFile(context.Context, string) ([]byte, error) { return nil, io.EOF }
 

@@ -235,7 +235,7 @@ func (s *soaker) kill(ctx context.Context) error {
 		return err
 	}
 	end := s.killGuest
-	if s.runtime.UseDocker() {
+	if s.runtime.(pygent.Isolator).Isolated() {
 		end = s.killContainer
 	}
 	if err := end(ctx); err != nil {

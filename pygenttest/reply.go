@@ -1,6 +1,7 @@
 package pygenttest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 type Reply struct {
 	message pygent.Message // its calls have no ids, unless the test chose them
 	finish  pygent.FinishReason
+	model   string // the one that answers; empty for none
 	usage   *pygent.Usage
 	quirks  []Quirk
 
@@ -99,6 +101,14 @@ func Decide(f func(*pygent.ChatRequest) Reply) Reply { return Reply{decide: f} }
 // estimate and a [ScriptedModel] nothing. A zero u reports nothing.
 func (r Reply) WithUsage(u pygent.Usage) Reply {
 	r.usage = &u
+	return r
+}
+
+// WithModel names the model that answers, as tests of prices or of a fallback
+// need it. Without it a [Server] names the model that was asked for and a
+// [ScriptedModel] none.
+func (r Reply) WithModel(name string) Reply {
+	r.model = name
 	return r
 }
 
@@ -192,6 +202,7 @@ func (r Reply) respond(ctx context.Context, req *pygent.ChatRequest, newID func(
 		}
 	}
 	out := *resp
+	out.Model = cmp.Or(r.model, out.Model)
 	if r.usage != nil {
 		out.Usage = *r.usage
 	}

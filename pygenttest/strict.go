@@ -32,6 +32,9 @@ const (
 // Strict makes the server also refuse what the provider refuses, with the
 // provider's messages. Gemini and Mistral have no Responses API.
 func (s *Server) Strict(p Provider) *Server {
+	if p == Gemini {
+		s.rules.know([]string{"extra_content"}) // calls that it signed in an earlier process come back, too
+	}
 	s.rules.mu.Lock()
 	defer s.rules.mu.Unlock()
 	s.rules.provider = p

@@ -55,7 +55,7 @@ func demoAgent(ctx context.Context, cfg pygent.Config, opts []pygent.Option, out
 		pygent.WithModel(demoModel{}),
 		pygent.OnEvent(pygent.EventPrinter(out)))
 	agent, err := pygent.New(opts...)
-	if err != nil || cfg.Container.Docker != pygent.DockerAuto || !agent.Runtime().UseDocker() {
+	if err != nil || cfg.Container.Docker != pygent.DockerAuto || !agent.UseDocker() {
 		return agent, err
 	}
 	_, err = agent.Runtime().Bash(ctx, "true")

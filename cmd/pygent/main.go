@@ -128,7 +128,7 @@ func report(err error, out *output) int {
 		code = exitFailed
 	}
 	if err != nil && (exit == nil || exit.err != nil) {
-		complain(err)
+		complain(withHint(err))
 	}
 	if lost := out.lost(); lost != nil {
 		complain(lost)

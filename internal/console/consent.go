@@ -2,17 +2,12 @@ package console
 
 import (
 	"context"
-	"sync"
 
 	"github.com/x/pygent/internal/hostask"
 )
 
-// Consent asks the user what may be done, and remembers what they always allow.
-// It is safe for concurrent use.
-type Consent struct {
-	console *Console
-	always  sync.Map // the scopes that the user always allows
-}
+// Consent asks the user what may be done. It is safe for concurrent use.
+type Consent struct{ console *Console }
 
 // NewConsent returns a Consent that asks on a console.
 func NewConsent(c *Console) *Consent { return &Consent{console: c} }
@@ -23,9 +18,9 @@ type Request struct {
 	Title string // what Text is; may be empty
 	Text  string // what would be done
 
-	// Always describes what the answer "always" allows. That is every request
-	// with the same Scope. If Scope is empty, "always" is not offered.
-	Always, Scope string
+	// Always describes what the answer "always" allows. If it is empty, that
+	// answer is not offered.
+	Always string
 }
 
 // Decision is what the user decided. The zero Decision allows nothing.
@@ -43,23 +38,16 @@ const (
 	always  = "always"
 )
 
-// Allow asks the user about a request, unless they always allow its Scope.
+// Allow asks the user about a request.
 func (c *Consent) Allow(ctx context.Context, r Request) (Decision, error) {
-	if _, allowed := c.always.Load(r.Scope); allowed {
-		return Decision{Allow: true}, nil
-	}
 	words, offer := []string{yes}, ""
-	if r.Scope != "" {
+	if r.Always != "" {
 		words, offer = append(words, always), "[a]lways "+r.Always+", "
 	}
-	d, err := c.decide(ctx, Question{
+	return c.decide(ctx, Question{
 		Head: r.Head, Title: r.Title, Text: r.Text,
 		Prompt: "[y]es, " + offer + "or say why not: ",
 	}, words)
-	if d.Always {
-		c.always.Store(r.Scope, true)
-	}
-	return d, err
 }
 
 // AllowHosts asks whether a command may reach some hosts, all of them together.

@@ -24,6 +24,8 @@ var (
 	ErrRunning = errors.New("the task is running")
 	// ErrClosed is returned by a crew after Close.
 	ErrClosed = errors.New("the task manager is closed")
+	// ErrMailFull is returned when as many messages wait for a task as may.
+	ErrMailFull = errors.New("too many messages wait for the task already")
 )
 
 // Task is what a crew carries out. G is what one run of it may spend.
@@ -39,8 +41,11 @@ type Task[G any] interface {
 	Grant(first bool) (G, error)
 	// Wait notes that the task waits for room.
 	Wait()
-	// Begin notes that a run begins.
-	Begin()
+	// Begin notes that a run begins, with the message of that number; the first
+	// one has 0.
+	Begin(message int64)
+	// Waiting notes how many messages wait until the task rests.
+	Waiting(messages int)
 	// Refuse records that a run that had waited for room ended at once, because
 	// it got no grant.
 	Refuse(err error)
@@ -49,10 +54,11 @@ type Task[G any] interface {
 	// reports that.
 	Stop(cause error) (asked bool)
 
-	// Run carries out one run with the new message msg. It calls ended before it
-	// marks the task as at rest, because whoever sees that may start another
-	// run.
-	Run(ctx context.Context, msg string, grant G, ended func())
+	// Run carries out one run with the new message msg. At the end it calls
+	// ended, which calls finish, with the lock held, to record the outcome. If
+	// another message waits, more is set, and the task begins or waits again
+	// before the lock is released.
+	Run(ctx context.Context, msg string, grant G, ended func(finish func(more bool)))
 	// Park ends what a task at rest keeps for its question.
 	Park()
 	// Abandon gives up a run that does not end, and reports whether there is
@@ -88,18 +94,36 @@ type member[T any] struct {
 	runs   int                     // that have begun
 	cancel context.CancelCauseFunc // ends its last run; nil before the first
 	turn   *turn[T]                // that it waits for; else nil
-	seen   []string                // ids of inputs, the oldest first
+	seen   []seen                  // inputs that it had, the oldest first
+	last   int64                   // the number of the last message
+	mail   []letter                // messages that wait until it rests
+}
+
+// letter is a message with its number.
+type letter struct {
+	number int64
+	text   string
+}
+
+// seen is an input that a task had.
+type seen struct {
+	id     string
+	number int64 // of a message; else 0
 }
 
 // turn is a run that waits for room.
 type turn[T any] struct {
 	of      *member[T] // nil when it is not wanted any more
 	ctx     context.Context
-	message string
+	message letter
 }
 
-// seenInputs is how many ids of inputs a task remembers.
-const seenInputs = 256
+const (
+	// seenInputs is how many ids of inputs a task remembers.
+	seenInputs = 256
+	// maxMail is how many messages wait for a task at most.
+	maxMail = 100
+)
 
 // New returns a crew that carries out at most max tasks at once.
 func New[T Task[G], G any](max int) *Crew[T, G] {
@@ -121,7 +145,7 @@ func (c *Crew[T, G]) Start(id string, task T, queues bool, message string, known
 		return known(m.task)
 	}
 	m := &member[T]{task: task, queues: queues}
-	if err := c.schedule(m, message); err != nil {
+	if err := c.schedule(m, letter{text: message}); err != nil {
 		return err
 	}
 	c.members[id] = m
@@ -129,24 +153,28 @@ func (c *Crew[T, G]) Start(id string, task T, queues bool, message string, known
 }
 
 // schedule starts a run, or has it wait. The caller holds c.mu.
-func (c *Crew[T, G]) schedule(m *member[T], message string) error {
-	room := c.running < c.max
-	if !room && !m.queues {
-		return fmt.Errorf("%w: %d run, and no more may at once", ErrNoRoom, c.running)
-	}
-	if room {
-		grant, err := m.task.Grant(m.runs == 0)
-		if err != nil {
-			return err
+func (c *Crew[T, G]) schedule(m *member[T], message letter) error {
+	if c.running >= c.max {
+		if !m.queues {
+			return fmt.Errorf("%w: %d run, and no more may at once", ErrNoRoom, c.running)
 		}
-		c.begin(m)
-		c.dispatch(m, c.newRun(m), message, grant)
+		c.enqueue(m, message)
 		return nil
 	}
+	grant, err := m.task.Grant(m.runs == 0)
+	if err != nil {
+		return err
+	}
+	c.begin(m, message)
+	c.dispatch(m, c.newRun(m), message, grant)
+	return nil
+}
+
+// enqueue has a run wait for its turn. The caller holds c.mu.
+func (c *Crew[T, G]) enqueue(m *member[T], message letter) {
 	m.turn = &turn[T]{of: m, ctx: c.newRun(m), message: message}
 	c.queue = append(c.queue, m.turn)
 	m.task.Wait()
-	return nil
 }
 
 // newRun returns the context of a run. The caller holds c.mu.
@@ -157,26 +185,46 @@ func (c *Crew[T, G]) newRun(m *member[T]) context.Context {
 }
 
 // begin notes that a run begins. The caller holds c.mu.
-func (c *Crew[T, G]) begin(m *member[T]) {
+func (c *Crew[T, G]) begin(m *member[T], message letter) {
 	m.runs++
-	m.task.Begin()
+	m.task.Begin(message.number)
 }
 
 // dispatch starts a run in a goroutine of its own. The caller holds c.mu.
-func (c *Crew[T, G]) dispatch(m *member[T], ctx context.Context, message string, grant G) {
+func (c *Crew[T, G]) dispatch(m *member[T], ctx context.Context, message letter, grant G) {
 	c.running++
 	cancel := m.cancel
 	c.runs.Go(func() {
 		defer cancel(nil)
-		m.task.Run(ctx, message, grant, c.ended)
+		m.task.Run(ctx, message.text, grant, func(finish func(more bool)) { c.ended(m, finish) })
 	})
 }
 
-// ended gives the room of a run to the next in the queue that is still wanted.
-func (c *Crew[T, G]) ended() {
+// ended records the end of a run, has the task go on with the next message that
+// waits for it, and gives the room to the next in the queue. A task that goes on
+// waits like the others.
+func (c *Crew[T, G]) ended(m *member[T], finish func(more bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running--
+	more := len(m.mail) > 0
+	finish(more)
+	if more {
+		next := m.mail[0]
+		m.mail = m.mail[1:]
+		m.task.Waiting(len(m.mail))
+		if len(c.queue) == 0 {
+			c.take(&turn[T]{of: m, ctx: c.newRun(m), message: next})
+		} else {
+			c.enqueue(m, next)
+		}
+	}
+	c.fill()
+}
+
+// fill gives free room to those in the queue that are still wanted. The caller
+// holds c.mu.
+func (c *Crew[T, G]) fill() {
 	for len(c.queue) > 0 && c.running < c.max {
 		next := c.queue[0]
 		c.queue[0] = nil
@@ -192,14 +240,23 @@ func (c *Crew[T, G]) take(next *turn[T]) {
 	m := next.of
 	m.turn = nil
 	first := m.runs == 0
-	c.begin(m)
+	c.begin(m, next.message)
 	grant, err := m.task.Grant(first)
 	if err != nil {
 		m.cancel(nil)
+		c.discard(m)
 		m.task.Refuse(err)
 		return
 	}
 	c.dispatch(m, next.ctx, next.message, grant)
+}
+
+// discard drops the messages that wait for a task. The caller holds c.mu.
+func (c *Crew[T, G]) discard(m *member[T]) {
+	if len(m.mail) > 0 {
+		m.mail = nil
+		m.task.Waiting(0)
+	}
 }
 
 // Task returns the task with the id.
@@ -224,38 +281,47 @@ func (c *Crew[T, G]) Tasks() []T {
 	return all
 }
 
-// Message has a task at rest continue with a message. Like all inputs, it has
-// no effect if the task has had one with the same id.
-func (c *Crew[T, G]) Message(id, input, message string) error {
-	return c.once(id, input, func(m *member[T]) error {
-		if !m.task.AtRest() {
-			return ErrRunning
+// Message has a task continue with a message: at once if it rests, else when it
+// does. It returns the message's number, counted from 1. Like all inputs, it
+// has no effect if the task has had one with the same id.
+func (c *Crew[T, G]) Message(id, input, message string) (number int64, err error) {
+	return c.once(id, input, func(m *member[T]) (int64, error) {
+		next := letter{m.last + 1, message}
+		switch {
+		case m.task.AtRest():
+			if err := c.schedule(m, next); err != nil {
+				return 0, err
+			}
+		case len(m.mail) >= maxMail:
+			return 0, fmt.Errorf("%w: %d", ErrMailFull, maxMail)
+		default:
+			m.mail = append(m.mail, next)
+			m.task.Waiting(len(m.mail))
 		}
-		return c.schedule(m, message)
+		m.last++
+		return m.last, nil
 	})
 }
 
 // Tell calls tell to give an input to a task. It holds the lock meanwhile.
-func (c *Crew[T, G]) Tell(id, input string, tell func(T)) error {
-	return c.once(id, input, func(m *member[T]) error {
-		tell(m.task)
-		return nil
-	})
+func (c *Crew[T, G]) Tell(id, input string, tell func(T) error) error {
+	_, err := c.once(id, input, func(m *member[T]) (int64, error) { return 0, tell(m.task) })
+	return err
 }
 
-// Cancel asks a task to end. If that withdraws a question, the channel is
+// Cancel asks a task to end. It drops the messages that wait for it. If that withdraws a question, the channel is
 // closed once the task has ended what it kept for the question.
 func (c *Crew[T, G]) Cancel(id, input string, cause error) (parked <-chan struct{}, err error) {
 	done := make(chan struct{})
 	asked := false
-	err = c.once(id, input, func(m *member[T]) error {
+	_, err = c.once(id, input, func(m *member[T]) (int64, error) {
 		if asked = c.stop(m, cause); asked {
 			c.rest.Go(func() {
 				defer close(done)
 				m.task.Park()
 			})
 		}
-		return nil
+		return 0, nil
 	})
 	if !asked {
 		close(done)
@@ -272,28 +338,32 @@ func (c *Crew[T, G]) stop(m *member[T], cause error) (asked bool) {
 	if m.turn != nil {
 		m.turn.of, m.turn = nil, nil
 	}
+	c.discard(m)
 	return m.task.Stop(cause)
 }
 
-// once has f give a task an input, unless the task has had it.
-func (c *Crew[T, G]) once(id, input string, f func(*member[T]) error) error {
+// once has f give a task an input, unless the task has had it. It returns the
+// number that f gave it.
+func (c *Crew[T, G]) once(id, input string, f func(*member[T]) (int64, error)) (int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := c.members[id]
 	switch {
 	case !ok:
-		return ErrUnknown
+		return 0, ErrUnknown
 	case c.closed:
-		return ErrClosed
-	case slices.Contains(m.seen, input):
-		return nil
+		return 0, ErrClosed
 	}
-	if err := f(m); err != nil {
-		return err
+	if at := slices.IndexFunc(m.seen, func(s seen) bool { return s.id == input }); at >= 0 {
+		return m.seen[at].number, nil
+	}
+	number, err := f(m)
+	if err != nil {
+		return 0, err
 	}
 	if len(m.seen) >= seenInputs {
 		m.seen = slices.Delete(m.seen, 0, seenInputs/2)
 	}
-	m.seen = append(m.seen, input)
-	return nil
+	m.seen = append(m.seen, seen{input, number})
+	return number, nil
 }

@@ -50,8 +50,15 @@ func (k *task) Grant(first bool) (int, error) {
 	k.note(fmt.Sprint("grant ", first), k.rests)
 	return 1, k.granted
 }
-func (k *task) Wait()            { k.note("wait", false) }
-func (k *task) Begin()           { k.note("begin", false) }
+func (k *task) Wait() { k.note("wait", false) }
+func (k *task) Begin(n int64) {
+	what := "begin"
+	if n > 0 {
+		what = fmt.Sprint("begin ", n)
+	}
+	k.note(what, false)
+}
+func (k *task) Waiting(n int)    { k.note(fmt.Sprint("waiting ", n), false) }
 func (k *task) Refuse(err error) { k.note(err.Error(), true) }
 func (k *task) Stop(cause error) bool {
 	k.mu.Lock()
@@ -66,13 +73,12 @@ func (k *task) Park()         { k.note("park", true) }
 func (k *task) Close() error  { k.note("close", true); return nil }
 func (k *task) Abandon() bool { return !k.AtRest() }
 
-func (k *task) Run(ctx context.Context, msg string, _ int, ended func()) {
+func (k *task) Run(ctx context.Context, msg string, _ int, ended func(func(bool))) {
 	select {
 	case <-k.goOn:
 	case <-k.end(ctx):
 	}
-	ended()
-	k.note("ran "+msg, true)
+	ended(func(more bool) { k.note("ran "+msg, !more) })
 }
 
 func (k *task) end(ctx context.Context) <-chan struct{} {
@@ -95,6 +101,9 @@ func start(t *testing.T, c *crew.Crew[*task, int], id string, queues bool) *task
 	return k
 }
 
+// errOf returns the error of a call that returns a value as well.
+func errOf[T any](_ T, err error) error { return err }
+
 func closeCrew(t *testing.T, c *crew.Crew[*task, int]) {
 	t.Helper()
 	left, err := c.Close(errOver, named)
@@ -110,7 +119,6 @@ func TestTasksWaitForRoomInTheirOrder(t *testing.T) {
 		require.ErrorContains(t, c.Start("1", newTask(), true, "go", known), "known")
 		require.Equal(t, []string{"grant true", "begin"}, one.notes())
 		require.Equal(t, []string{"wait"}, two.notes())
-		require.ErrorIs(t, c.Message("2", "a", "more"), crew.ErrRunning)
 		one.goOn <- struct{}{}
 		synctest.Wait()
 		require.Equal(t, []string{"wait", "begin", "grant true"}, two.notes())
@@ -131,10 +139,10 @@ func TestTaskThatWaitsIsCancelledAndGoesOn(t *testing.T) {
 		parked, err := c.Cancel("2", "a", errOver)
 		require.NoError(t, err)
 		<-parked
-		require.NoError(t, c.Message("2", "b", "more"), "it rests")
+		require.NoError(t, errOf(c.Message("2", "b", "more")), "it rests")
 		one.goOn <- struct{}{}
 		synctest.Wait()
-		require.Equal(t, []string{"wait", "stop: over", "wait", "begin", "grant true"}, two.notes(), "once, and first")
+		require.Equal(t, []string{"wait", "stop: over", "wait", "begin 1", "grant true"}, two.notes(), "once, and first")
 		two.goOn <- struct{}{}
 		synctest.Wait()
 		require.Equal(t, "ran more", two.notes()[5])
@@ -165,17 +173,17 @@ func TestInputsAreTakenOnce(t *testing.T) {
 		one := start(t, c, "1", false)
 		one.goOn <- struct{}{}
 		synctest.Wait()
-		require.NoError(t, c.Message("1", "a", "more"))
-		require.NoError(t, c.Message("1", "a", "more"))
+		require.NoError(t, errOf(c.Message("1", "a", "more")))
+		require.NoError(t, errOf(c.Message("1", "a", "more")))
 		told := 0
 		for range 2 {
-			require.NoError(t, c.Tell("1", "b", func(*task) { told++ }))
+			require.NoError(t, c.Tell("1", "b", func(*task) error { told++; return nil }))
 		}
 		require.Equal(t, 1, told)
-		require.ErrorIs(t, c.Message("2", "a", "more"), crew.ErrUnknown)
+		require.ErrorIs(t, errOf(c.Message("2", "a", "more")), crew.ErrUnknown)
 		one.goOn <- struct{}{}
 		synctest.Wait()
-		require.Equal(t, []string{"grant true", "begin", "ran go", "grant false", "begin", "ran more"}, one.notes())
+		require.Equal(t, []string{"grant true", "begin", "ran go", "grant false", "begin 1", "ran more"}, one.notes())
 		closeCrew(t, c)
 	})
 }
@@ -226,5 +234,58 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 		require.Equal(t, crew.Left{Runs: []string{"deaf"}}, left)
 		close(deaf.goOn)
 		synctest.Wait()
+	})
+}
+
+func TestMessagesWaitUntilTheTaskRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one, other := start(t, c, "1", true), start(t, c, "2", true)
+		for i, want := range []int64{1, 2, 2} {
+			n, err := c.Message("1", fmt.Sprint("id", min(i, 1)), fmt.Sprint("message ", i+1))
+			require.NoError(t, err)
+			require.Equal(t, want, n, "a repeated one has its number")
+		}
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"grant true", "begin", "waiting 1", "waiting 2", "ran go", "waiting 1", "wait"}, one.notes(),
+			"it waits like the others")
+		other.goOn <- struct{}{}
+		synctest.Wait()
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"begin 1", "grant false", "ran message 1", "waiting 0", "begin 2", "grant false", "ran message 2"}, one.notes()[7:])
+		require.True(t, one.AtRest())
+		closeCrew(t, c)
+	})
+}
+
+func TestCancelDropsTheMessagesThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one := start(t, c, "1", true)
+		require.NoError(t, errOf(c.Message("1", "a", "more")))
+		require.NoError(t, errOf(c.Cancel("1", "b", errOver)))
+		require.NoError(t, errOf(c.Message("1", "c", "after all")), "sent after the cancel")
+		synctest.Wait()
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"begin", "waiting 1", "waiting 0", "stop: over", "waiting 1", "ran go", "waiting 0", "begin 2", "grant false", "ran after all"}, one.notes()[1:])
+		closeCrew(t, c)
+	})
+}
+
+func TestMessagesThatWaitAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		start(t, c, "1", true)
+		var err error
+		for i := 0; err == nil && i < 1000; i++ {
+			_, err = c.Message("1", fmt.Sprint(i), "more")
+		}
+		require.ErrorIs(t, err, crew.ErrMailFull)
+		closeCrew(t, c)
 	})
 }

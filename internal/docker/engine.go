@@ -120,7 +120,7 @@ func Connect(ctx context.Context, host string, owned ...string) (*client.Client,
 		}
 		tried = append(tried, fmt.Sprintf("%v: %v", e, err))
 	}
-	return nil, fmt.Errorf("%w (tried %s); start Docker or Podman, name an engine with DOCKER_HOST, or run on this machine with --no-docker",
+	return nil, fmt.Errorf("%w (tried %s); start Docker or Podman, or name an engine with DOCKER_HOST",
 		ErrUnavailable, strings.Join(tried, "; "))
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"sync"
+	"sync/atomic"
 
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/sandbox"
@@ -27,6 +28,7 @@ type files struct {
 
 	mu     sync.RWMutex // held while the directory is used, and for writing while the files move
 	inside bool         // the guest has the files
+	remote atomic.Bool  // they are in a volume
 
 	// seeded are the names of what went into the volume. It is set by moveInside and
 	// read by bringBack, which comes after it.
@@ -71,8 +73,12 @@ func (d *files) moveInside(ctx context.Context, client *guest.Client, volume boo
 		}
 	}
 	d.inside = true
+	d.remote.Store(volume)
 	return nil
 }
+
+// OnHost reports whether the files are in the directory of this machine.
+func (d *files) OnHost() bool { return !d.remote.Load() }
 
 // bringBack makes the directory equal to the volume, once the volume's content is
 // all on this machine. It removes only files that were copied into the volume and
@@ -225,4 +231,36 @@ func (d *files) Directory(ctx context.Context, name string) (dir string, err err
 		return err
 	})
 	return dir, err
+}
+
+func (d *files) ReadTo(ctx context.Context, name string, offset int64, w io.Writer) (n int64, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		n, err = f.ReadTo(ctx, name, offset, w)
+		return err
+	})
+	return n, err
+}
+
+func (d *files) WriteFrom(ctx context.Context, name string, r io.Reader) error {
+	return d.at(ctx, func(f sandbox.Files) error { return f.WriteFrom(ctx, name, r) })
+}
+
+func (d *files) Lstat(ctx context.Context, name string) (info guest.FileInfo, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		info, err = f.Lstat(ctx, name)
+		return err
+	})
+	return info, err
+}
+
+func (d *files) List(ctx context.Context, name string) (list []guest.FileInfo, more bool, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		list, more, err = f.List(ctx, name)
+		return err
+	})
+	return list, more, err
+}
+
+func (d *files) Remove(ctx context.Context, name string, all bool) error {
+	return d.at(ctx, func(f sandbox.Files) error { return f.Remove(ctx, name, all) })
 }

@@ -3,6 +3,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -30,7 +31,8 @@ type Log[E any] struct {
 	mu      sync.Mutex // guards what follows
 	events  []entry[E]
 	seq     int64
-	changed chan struct{} // closed at the next event; nil while nobody waits for one
+	ended   bool          // there will be no more
+	changed chan struct{} // closed at the next event, or the end; nil while nobody waits
 }
 
 type entry[E any] struct {
@@ -54,11 +56,24 @@ func (l *Log[E]) Append(e E) int64 {
 		l.shrink()
 	}
 	l.events = append(l.events, entry[E]{l.seq, l.number(e, l.seq)})
+	l.wake()
+	return l.seq
+}
+
+// End says that there will be no more events.
+func (l *Log[E]) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.wake()
+}
+
+// wake has the followers look again. The caller holds l.mu.
+func (l *Log[E]) wake() {
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
 	}
-	return l.seq
 }
 
 // shrink drops all fleeting events, and others until the log is at most three
@@ -91,14 +106,10 @@ func (l *Log[E]) Last() int64 {
 }
 
 // Follow yields the events with numbers above seq as they come. It stops when
-// ctx ends, or when all events are read and ended reports that there will be no
-// more for now.
-func (l *Log[E]) Follow(ctx context.Context, seq int64, ended func() bool) iter.Seq[E] {
+// ctx ends, or when the log has ended and all events are read.
+func (l *Log[E]) Follow(ctx context.Context, seq int64) iter.Seq[E] {
 	return func(yield func(E) bool) {
 		for {
-			// Ask before reading, so that an event appended before the end is
-			// not missed.
-			over := ended()
 			events, more := l.after(seq)
 			for _, e := range events {
 				if !yield(e.event) {
@@ -109,7 +120,7 @@ func (l *Log[E]) Follow(ctx context.Context, seq int64, ended func() bool) iter.
 			if len(events) > 0 {
 				continue
 			}
-			if over {
+			if more == nil {
 				return
 			}
 			select {
@@ -122,12 +133,12 @@ func (l *Log[E]) Follow(ctx context.Context, seq int64, ended func() bool) iter.
 }
 
 // after returns the kept events with numbers above seq, and a channel that is
-// closed at the next event.
+// closed at the next event; it is nil if there will be none.
 func (l *Log[E]) after(seq int64) ([]entry[E], <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at, _ := slices.BinarySearchFunc(l.events, seq+1, func(e entry[E], seq int64) int { return int(e.seq - seq) })
-	if l.changed == nil {
+	at, _ := slices.BinarySearchFunc(l.events, seq+1, func(e entry[E], seq int64) int { return cmp.Compare(e.seq, seq) })
+	if l.changed == nil && !l.ended {
 		l.changed = make(chan struct{})
 	}
 	return slices.Clone(l.events[at:]), l.changed

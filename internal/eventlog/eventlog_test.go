@@ -39,8 +39,9 @@ func TestWhatIsWorthLessGoesFirst(t *testing.T) {
 			for i, worth := range tt.worths {
 				require.EqualValues(t, i+1, l.Append(event{worth: worth}))
 			}
+			l.End()
 			var kept []int64
-			for e := range l.Follow(t.Context(), 0, always) {
+			for e := range l.Follow(t.Context(), 0) {
 				kept = append(kept, e.seq)
 			}
 			require.Equal(t, tt.want, kept)
@@ -51,24 +52,16 @@ func TestWhatIsWorthLessGoesFirst(t *testing.T) {
 
 func TestFollowWaitsUntilTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, over := newLog(4), make(chan struct{})
-		ended := func() bool {
-			select {
-			case <-over:
-				return true
-			default:
-				return false
-			}
-		}
+		l := newLog(4)
 		done := make(chan []event, 1)
-		go func() { done <- slices.Collect(l.Follow(t.Context(), 1, ended)) }()
+		go func() { done <- slices.Collect(l.Follow(t.Context(), 1)) }()
 		l.Append(event{})
 		synctest.Wait()
 		l.Append(event{})
 		synctest.Wait()
 		require.Empty(t, done, "there may be more")
-		close(over)
 		l.Append(event{})
+		l.End()
 		require.Equal(t, []event{{seq: 2}, {seq: 3}}, <-done)
 	})
 }
@@ -78,5 +71,5 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 	cancel()
 	l := newLog(4)
 	l.Append(event{})
-	require.Len(t, slices.Collect(l.Follow(ctx, 0, func() bool { return false })), 1)
+	require.Len(t, slices.Collect(l.Follow(ctx, 0)), 1)
 }

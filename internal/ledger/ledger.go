@@ -31,7 +31,6 @@ type Record[V any] struct {
 	handled  int64         // the last event of a task that came to rest
 	changed  chan struct{} // closed when handled or followed change; nil while nobody waits
 	followed bool          // a follower is at work
-	again    bool          // and has to look once more
 }
 
 // NewRecord returns the record of a task that is being started.
@@ -120,39 +119,23 @@ func (l *Ledger[V]) Forget(r *Record[V]) {
 	}
 }
 
-// Follow makes sure that the events of a task are handled until it rests: read
-// handles the events there are until then, and start starts a goroutine for it.
-// Each task has at most one such follower at a time.
+// Follow has read handle the events of a task until there are no more. It calls
+// start to start a goroutine for that, once for each task.
 func (l *Ledger[V]) Follow(id string, start func(func()), read func(*Record[V])) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.records[id]
-	switch {
-	case r == nil || l.closed: // at Close all that has to be followed is
-	case r.followed:
-		r.again = true
-	default:
-		r.followed = true
-		start(func() {
-			for again := true; again; again = l.goesOn(r) {
-				read(r)
-			}
-		})
+	if r == nil || r.followed || l.closed { // at Close all that has to be followed is
+		return
 	}
-}
-
-// goesOn reports whether a follower has to look once more. If not, the follower
-// has ended.
-func (l *Ledger[V]) goesOn(r *Record[V]) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	again := r.again
-	r.again = false
-	if !again {
+	r.followed = true
+	start(func() {
+		read(r)
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		r.followed = false
 		r.wake()
-	}
-	return again
+	})
 }
 
 // Handled records that all events were handled up to number seq, with which a

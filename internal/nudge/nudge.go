@@ -4,6 +4,7 @@
 package nudge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,13 +20,15 @@ const (
 )
 
 const (
-	goOn       = "Go on. Call stop when the work is done, or continue to ask the user."
+	goOn       = "Go on. Call "
+	goOnUntil  = " when the work is done, or continue to ask the user."
 	empty      = "Your last answer was empty. Call a tool, or say what you need."
 	truncated  = "Your last answer was cut off by the token limit. Go on in smaller pieces."
 	stepsLeft  = "[%d more steps are possible in this run: finish what matters most, then end it.]"
 	stepLeft   = "[One more step is possible in this run: end it now, and say what is done and what is open.]"
 	endsHere   = "[The run ends here: "
 	sumUp      = endsHere + "%s, and no tool is run any more. Answer in text now, without calling a tool. Sum up for the user what is done, what was checked and what is open.]"
+	giveValue  = endsHere + "%s, and no other tool is run any more. Call %s now, with what you know.]"
 	notStopped = "not stopped: "
 	notDone    = notStopped + "%s. See to it, or call stop again to stop all the same"
 )
@@ -35,9 +38,10 @@ const stepsTold = 3
 
 // Answers describes the model's last answers.
 type Answers struct {
-	Empty     bool // the last one was empty
-	Truncated bool // the last one was cut off by the token limit
-	Replies   int  // answers in a row without a tool call
+	Empty     bool   // the last one was empty
+	Truncated bool   // the last one was cut off by the token limit
+	Replies   int    // answers in a row without a tool call
+	Final     string // the tool that ends the run; empty means stop
 }
 
 // After returns the text that follows the model's answers. It is empty if the
@@ -49,13 +53,15 @@ func After(a Answers) string {
 	case a.Truncated && a.Replies > 0:
 		return truncated
 	case a.Replies > 0:
-		return goOn
+		return goOn + cmp.Or(a.Final, "stop") + goOnUntil
 	}
 	return ""
 }
 
 // SaysGoOn reports whether text asks the model to go on after a reply.
-func SaysGoOn(text string) bool { return strings.HasPrefix(text, goOn) }
+func SaysGoOn(text string) bool {
+	return strings.HasPrefix(text, goOn) && strings.Contains(text, goOnUntil)
+}
 
 // StepsLeft says how many steps of the run are left. It is empty while there
 // are many.
@@ -69,8 +75,14 @@ func StepsLeft(n int) string {
 	return fmt.Sprintf(stepsLeft, n)
 }
 
-// SumUp asks for a summary, because a limit of the run is reached.
-func SumUp(limit string) string { return fmt.Sprintf(sumUp, limit) }
+// SumUp asks for a summary, because a limit of the run is reached. If a tool ends
+// the run with a value, it asks for that instead.
+func SumUp(limit, final string) string {
+	if final != "" {
+		return fmt.Sprintf(giveValue, limit, final)
+	}
+	return fmt.Sprintf(sumUp, limit)
+}
 
 // AsksToSumUp reports whether text contains a request for a summary.
 func AsksToSumUp(text string) bool { return strings.Contains(text, endsHere) }
@@ -85,6 +97,12 @@ func NotStopped(open []string) string { return fmt.Sprintf(notDone, strings.Join
 // or that it was refused as a stop.
 func Refuses(result string) bool {
 	return strings.HasPrefix(result, notRun) || strings.HasPrefix(result, notStopped)
+}
+
+// NoValue refuses a stop in a run that ends with a value, which the tool final
+// takes.
+func NoValue(final string) string {
+	return fmt.Sprintf(notStopped+"this run ends with an answer: call %s to give it", final)
 }
 
 // Failed lists the tools whose calls failed in an answer, each once, with the
@@ -114,6 +132,11 @@ func Repeated(tool string, calls, times int) (note, reason string) {
 		reason = what
 	}
 	return "[" + what + "; try something else]", reason
+}
+
+// Changed says that the user changed the arguments of a call before it ran.
+func Changed(arguments string) string {
+	return "[the user changed the arguments of this call; it ran with " + arguments + "]"
 }
 
 // OnALine appends a note to text on a line of its own. An empty note adds

@@ -16,6 +16,7 @@ func TestAnAnswerWithoutACallIsNudged(t *testing.T) {
 	}{
 		"calls":                   {nudge.Answers{}, ""},
 		"a reply":                 {nudge.Answers{Replies: 1}, "Go on."},
+		"a reply without value":   {nudge.Answers{Replies: 1, Final: "answer"}, "Go on."},
 		"an empty answer":         {nudge.Answers{Empty: true, Replies: 1}, "was empty"},
 		"a reply that was cut":    {nudge.Answers{Truncated: true, Replies: 2}, "was cut off"},
 		"calls that were cut off": {nudge.Answers{Truncated: true}, ""},
@@ -37,9 +38,11 @@ func TestTheLastStepsAreTold(t *testing.T) {
 }
 
 func TestTheLoopKnowsItsOwnWords(t *testing.T) {
-	sumUp := nudge.SumUp("the limit of 7 steps is reached")
+	sumUp := nudge.SumUp("the limit of 7 steps is reached", "")
 	require.Contains(t, sumUp, "the limit of 7 steps is reached, and no tool is run any more")
 	require.True(t, nudge.AsksToSumUp(nudge.OnALine("exit code 0", sumUp)))
+	require.Contains(t, nudge.SumUp("the limit is reached", "answer"), "Call answer now")
+	require.True(t, nudge.Refuses(nudge.NoValue("answer")))
 	require.False(t, nudge.AsksToSumUp(nudge.StepsLeft(1)))
 	for _, refusal := range []string{
 		nudge.CutOff, nudge.CallLimit, nudge.LastCall, nudge.Ended,

@@ -123,7 +123,7 @@ func (n *Network) event(u egress.Use) Event {
 	default:
 		e.Text = fmt.Sprintf("commands may not reach %s on port %d: %s", u.Host, u.Port, u.Reason)
 		if !n.hosts.refuses(hostask.Name(u.Host, u.Port)) {
-			e.Text += "; --allow-host " + patternFor(u) + " allows it"
+			e.Text += "; allow " + patternFor(u) + " if it should"
 		}
 	}
 	return e

@@ -25,7 +25,7 @@ func (n *Network) note(res Result, missed []egress.Use) string {
 	case !wanted:
 		return ""
 	case len(hosts) == 0:
-		return "commands have no network; the user can allow hosts with --allow-host"
+		return "commands have no network; the user can allow hosts"
 	case slices.ContainsFunc(hosts, n.allowsHost):
 		return "commands have no network but the proxy that http_proxy and https_proxy name, and this program does not seem to use it"
 	}
@@ -82,7 +82,7 @@ func missedNote(missed []egress.Use) string {
 
 // remedyForHosts says how the user allows hosts.
 func remedyForHosts(hosts []string) string {
-	return "the user can allow that with --allow-host " + strings.Join(hosts, ",")
+	return "the user can allow " + strings.Join(hosts, ", ")
 }
 
 // joinNotes joins what is worth knowing, leaving out what is empty.

@@ -262,6 +262,15 @@ func (r *Sandbox) ExportFile(ctx context.Context, path, dest string) error {
 // Dir is the path of the workspace on this machine.
 func (r *Sandbox) Dir() string { return r.dir.Tree.Dir() }
 
+// HostDir is Dir where the files are there now, and "" where they are in a volume
+// of a remote engine.
+func (r *Sandbox) HostDir() string {
+	if h, ok := r.files.(interface{ OnHost() bool }); ok && !h.OnHost() {
+		return ""
+	}
+	return r.Dir()
+}
+
 // Shell says whether commands run under "bash" or "sh". It waits a moment where
 // that is not known yet, but never for a slow start: then it answers "".
 func (r *Sandbox) Shell(ctx context.Context) string {

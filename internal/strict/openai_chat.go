@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,12 +141,48 @@ func chatPart(message, at, role string, part object) *Refusal {
 			"Invalid '%s'. Image URLs are only allowed for messages with role 'user', but this message with role '%s' contains an image URL.", message, role)
 	case kind == "image_url":
 		return chatImage(at+".image_url", part["image_url"])
-	case kind == "refusal" && role == "assistant", slices.Contains([]string{"input_audio", "file"}, kind) && role == "user":
+	case kind == "file" && role == "user":
+		return chatFile(at+".file", part["file"])
+	case kind == "refusal" && role == "assistant", kind == "input_audio" && role == "user":
 		return nil
 	default:
 		return refuse(at+".type", "invalid_value",
 			"Invalid value: '%s'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', 'audio', and 'file'.", kind)
 	}
+}
+
+// chatFile checks a file (trpc-group/trpc-agent-go#1816, vercel/ai#7266).
+func chatFile(param string, file any) *Refusal {
+	const expected = "Invalid file data: '%s'. Expected a base64-encoded data URL with an application/pdf MIME type " +
+		"(e.g. 'data:application/pdf;base64,SGVsbG8sIFdvcmxkIQ=='), but got "
+	o, ok := file.(object)
+	switch {
+	case !ok:
+		return wrongType(param, "an object", file)
+	case has(o, "file_id"):
+		return nil
+	case !has(o, "file_data"):
+		return missing(param + ".file_id")
+	}
+	param += ".file_data"
+	media, isPDF := fileURL(text(o["file_data"]))
+	switch {
+	case media == "":
+		return refuse(param, "invalid_value", expected+"an invalid base64-encoded value.", param)
+	case !isPDF:
+		return refuse(param, "invalid_value", expected+"unsupported MIME type '%s'.", param, media)
+	}
+	return nil
+}
+
+// fileURL returns the media type of a data URL, which is empty if its data is
+// not in base64.
+func fileURL(url string) (media string, isPDF bool) {
+	head, data, _ := strings.Cut(strings.TrimPrefix(url, "data:"), ";base64,")
+	if _, err := base64.StdEncoding.DecodeString(data); err != nil || data == "" || !strings.HasPrefix(url, "data:") {
+		return "", false
+	}
+	return head, head == "application/pdf"
 }
 
 func chatImage(param string, image any) *Refusal {

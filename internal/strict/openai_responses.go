@@ -167,6 +167,9 @@ func itemPart(at string, part object, allowed []string) *Refusal {
 	if !slices.Contains(allowed, kind) {
 		return refuse(at, "invalid_value", "Invalid value: '%s'. Supported values are: '%s'.", kind, strings.Join(allowed, "', '"))
 	}
+	if kind == "input_file" {
+		return itemFile(at, part)
+	}
 	if kind != "input_image" {
 		return nil
 	}
@@ -177,6 +180,20 @@ func itemPart(at string, part object, allowed []string) *Refusal {
 	if imageURL(at, url) != nil { // openai/codex#4946
 		return refuse("input", "invalid_value",
 			"The image data you provided does not represent a valid image. Please check your input and try again with one of the supported image formats: ['image/jpeg', 'image/png', 'image/gif', 'image/webp'].")
+	}
+	return nil
+}
+
+// itemFile checks a file (openai/openai-node#1560).
+func itemFile(at string, part object) *Refusal {
+	if !has(part, "file_data") {
+		if has(part, "file_id") || has(part, "file_url") {
+			return nil
+		}
+		return missing(at + ".file_id")
+	}
+	if _, isPDF := fileURL(text(part["file_data"])); !isPDF {
+		return refuse(at, "invalid_value", "The file type you uploaded is not supported. Please try again with a pdf")
 	}
 	return nil
 }

@@ -1,0 +1,430 @@
+package pygent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/nudge"
+)
+
+// ApprovalFunc decides whether a tool call may run. An error denies it. It must
+// honour ctx: when ctx ends while it decides, the run is interrupted, whatever
+// it returns. [CallFrom] returns the call that ctx belongs to. It may be called
+// by two goroutines at once: for the agent itself, and for one of its tasks. The
+// time it takes does not count against a [StepTimeout], the agent's or the
+// task's, but against [MaxTime].
+type ApprovalFunc func(ctx context.Context, r ApprovalRequest) (Decision, error)
+
+// ApprovalRequest is a tool call that waits for a [Decision].
+type ApprovalRequest struct {
+	Call    ToolCall    `json:"call"`           // with the arguments as the tool would get them
+	Tool    ToolInfo    `json:"tool"`           // what the tool and the call are to people
+	Agent   string      `json:"agent"`          // id of the agent that makes the call
+	Task    string      `json:"task,omitempty"` // id of the task that the agent works on; empty for none
+	Step    int         `json:"step"`           // the step of the run, from 1
+	Runtime RuntimeInfo `json:"runtime"`        // where the call would run
+	Why     string      `json:"why"`            // why the call needs approval
+
+	// Session says in words what a [Decision] for the session would cover. It is
+	// empty if such a decision would cover this call only.
+	Session string `json:"session,omitempty"`
+	// AsksManager says that a task waits for its [TaskManager] to decide. It is
+	// false where the task's agent has an [ApprovalFunc] of its own.
+	AsksManager bool `json:"asks_manager,omitempty"`
+}
+
+// Decision is the answer of an [ApprovalFunc]. The zero value denies.
+type Decision struct {
+	Allow  bool   `json:"allow"`
+	Reason string `json:"reason,omitempty"` // told to the model when the call is denied
+
+	// Arguments, if set, replace those of the call that is allowed. They are
+	// checked like the model's own: arguments that do not fit, or that run a
+	// banned command, deny the call. The model is told of the change.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+
+	// Session allows, together with Allow, further calls without asking. It holds
+	// for the agent and the agents of its tasks until the agent, or the terminal
+	// session in which the user gave it, ends. It covers:
+	//   - for bash, the very same command in the same directory;
+	//   - for write_file, edit_file and collect_file, writes to the same path,
+	//     except where git obeys the file;
+	//   - for any other tool, all its calls.
+	Session bool `json:"session,omitempty"`
+
+	// By says who decided, for people. A terminal session says "user". The agent
+	// itself says "rule" when an earlier decision for the session allows a call,
+	// and "nobody" when there is nobody to ask.
+	By string `json:"by,omitempty"`
+}
+
+// Who decided, if it was not an [ApprovalFunc] of the caller.
+const (
+	byUser   = "user"
+	byRule   = "rule"
+	byNobody = "nobody"
+)
+
+// WithApproval sets who decides about calls. By default these are all calls of
+// tools that are not ReadOnly; [WithApprovalFor] names the tools instead, and
+// [WithConfirmBash] decides for bash. The same rules apply to the agent's
+// tasks. Without WithApproval, calls that need approval are denied: those of
+// tools with NeedsApproval, and those that WithApprovalFor and WithConfirmBash
+// name.
+func WithApproval(f ApprovalFunc) Option {
+	return option(func(o *options) { o.approve, o.approveAll = f, f != nil })
+}
+
+// WithApprovalFor makes calls of the named tools need approval, and of no
+// others except those whose [Tool] requires it. "*" stands for every tool,
+// including those that only read. A name that no tool has is an error of [New].
+func WithApprovalFor(tools ...string) Option {
+	return option(func(o *options) { o.approvalFor = append(o.approvalFor, tools...) })
+}
+
+// WithConfirmBash says whether bash calls need approval; a terminal session
+// asks the user for it. Outside of a container, writing a file can do the same
+// as running a command, so there true also applies to write_file, edit_file and
+// collect_file. Default: as [WithApproval] and [WithApprovalFor] say; without
+// them, only in terminal sessions on the local runtime.
+//
+// Regardless of this option, those three tools need approval on the local
+// runtime when they write below a .git directory of a workspace that is kept,
+// because git runs programs that are named there.
+func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confirmBash = &on }) }
+
+// setApproval changes who decides about calls, and whether bash calls need
+// approval, from the next call on.
+func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opts.approve, a.opts.confirmBash = f, confirmBash
+}
+
+// approval returns what setApproval set.
+func (a *Agent) approval() (f ApprovalFunc, confirmBash *bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.opts.approve, a.opts.confirmBash
+}
+
+// permit decides whether a call may run. Deny overrides allow, and without an
+// answer the call is denied. It returns the call with the arguments that were
+// permitted, which somebody may have changed, or the result of a call that must
+// not run.
+func (r *run) permit(c *callContext, tool Tool) (permitted *callContext, refused *ToolResult) {
+	call := &c.info.Call
+	if err := r.agent.checkBans(*call); err != nil {
+		return nil, deniedResult(err.Error())
+	}
+	why := r.agent.whyAsk(tool, *call)
+	if why == "" {
+		return c, nil
+	}
+	decision := r.decide(c, tool, *call, why)
+	if c.Err() != nil {
+		return nil, notRunResult(OutcomeInterrupted, nudge.NotRun(context.Cause(c)))
+	}
+	decision = r.agent.settle(decision, tool, call)
+	if decision.Arguments != nil {
+		c = c.with(string(decision.Arguments))
+	}
+	r.emit(Event{Type: EventDecision, Step: r.result.Steps, Call: &c.info.Call, Decision: &decision})
+	switch {
+	case !decision.Allow && decision.Reason == "":
+		return nil, &ToolResult{Content: "error: denied by the user", IsError: true, Outcome: OutcomeDenied}
+	case !decision.Allow:
+		return nil, deniedResult(decision.Reason)
+	}
+	return c, nil
+}
+
+func deniedResult(reason string) *ToolResult {
+	return &ToolResult{Content: "error: denied: " + reason, IsError: true, Outcome: OutcomeDenied}
+}
+
+// checkBans returns an error for a call that runs a banned command.
+func (a *Agent) checkBans(call ToolCall) error {
+	if call.Name != "bash" {
+		return nil
+	}
+	command, _ := commandIn(call)
+	return a.banned.Check(command.Cmd)
+}
+
+// decide has somebody decide about a call, unless an earlier decision covers
+// it.
+func (r *run) decide(ctx context.Context, tool Tool, call ToolCall, why string) Decision {
+	a := r.agent
+	approve, _ := a.approval()
+	switch {
+	case a.allowed.covers(a.sessionScope(call)):
+		return Decision{Allow: true, By: byRule}
+	case approve == nil && a.changesGit(call):
+		return Decision{By: byNobody, Reason: "git on the user's machine obeys what is below .git, so writing there needs approval, and nobody can give it here"}
+	case approve == nil:
+		return Decision{By: byNobody, Reason: "this tool needs approval, and nobody can give it here"}
+	}
+	request := r.requestFor(ctx, tool, call, why)
+	r.emit(Event{Type: EventApproval, Step: request.Step, Call: &call, Approval: &request})
+	if ctx.Err() != nil {
+		return Decision{}
+	}
+	decision, err := r.askFor(ctx, approve, request)
+	if err != nil {
+		a.logPanic("approval", err)
+		return Decision{Reason: fmt.Sprintf("the approval could not be asked for: %v", err)}
+	}
+	return decision
+}
+
+func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why string) ApprovalRequest {
+	a := r.agent
+	return ApprovalRequest{
+		Call:        call,
+		Tool:        *r.describeCall(ctx, tool, call),
+		Agent:       a.id,
+		Task:        a.opts.task,
+		Step:        r.result.Steps,
+		Runtime:     a.describe(ctx),
+		Why:         why,
+		Session:     a.sessionScope(call).words,
+		AsksManager: a.opts.asksManager,
+	}
+}
+
+// askFor has somebody decide about a call. The time limit of the step pauses
+// meanwhile.
+func (r *run) askFor(ctx context.Context, approve ApprovalFunc, request ApprovalRequest) (Decision, error) {
+	defer r.agent.asking.Close()()
+	return callForeign(ctx, r, "the approval", func() (Decision, error) { return approve(ctx, request) })
+}
+
+// settle returns a decision as it takes effect. Arguments are set only if they
+// replace those of the call; a call whose new arguments cannot be used is
+// denied. A decision for the session is remembered.
+func (a *Agent) settle(d Decision, tool Tool, call *ToolCall) Decision {
+	given := string(bytes.TrimSpace(d.Arguments))
+	d.Arguments, d.Session = nil, d.Session && d.Allow
+	if !d.Allow {
+		return d
+	}
+	decided := *call
+	if given != "" && given != call.Arguments {
+		args, err := tool.schema.Arguments(given)
+		decided.Arguments = string(args)
+		if err == nil {
+			err = a.checkBans(decided)
+		}
+		if err != nil {
+			return Decision{By: d.By, Reason: fmt.Sprintf("the arguments that the approval gave cannot be used: %v", err)}
+		}
+		d.Arguments = args
+	}
+	if d.Session {
+		a.allowed.add(a.sessionScope(decided))
+	}
+	return d
+}
+
+// whyAsk returns why a call needs approval. It is empty for a call that needs
+// none.
+func (a *Agent) whyAsk(tool Tool, call ToolCall) string {
+	_, confirmBash := a.approval()
+	switch {
+	case a.changesGit(call):
+		return "it writes what git obeys on the user's machine"
+	case tool.NeedsApproval:
+		return "the tool " + call.Name + " always needs approval"
+	case a.opts.needsApproval(tool, confirmBash):
+		return "calls of " + call.Name + " need approval here"
+	case a.writesUnconfined(call, confirmBash):
+		return "it writes a file where commands need approval"
+	}
+	return ""
+}
+
+// needsApproval reports whether calls of a tool need approval by the options. A
+// rule that names the tool, or one for bash, overrides the general rule.
+func (o *options) needsApproval(tool Tool, confirmBash *bool) bool {
+	switch {
+	case slices.Contains(o.approvalFor, tool.Name), slices.Contains(o.approvalFor, "*"):
+		return true
+	case tool.Name == "bash" && confirmBash != nil:
+		return *confirmBash
+	}
+	return o.approveAll && len(o.approvalFor) == 0 && !tool.ReadOnly
+}
+
+// writesUnconfined reports whether a call writes a file of this machine while
+// commands need approval. Such a write could do the same harm as a command.
+func (a *Agent) writesUnconfined(call ToolCall, confirmBash *bool) bool {
+	_, writes := changeIn(call)
+	return writes && confirmBash != nil && *confirmBash && !a.UseDocker()
+}
+
+// changesGit reports whether a call writes a file that steers git on this
+// machine.
+func (a *Agent) changesGit(call ToolCall) bool {
+	change, writes := changeIn(call)
+	return writes && !a.UseDocker() && a.steersGit(change.path)
+}
+
+// ownApprovalFor returns the names given to this agent itself. Names that it
+// inherited are not checked: the parent may have removed such a tool since.
+func (o *options) ownApprovalFor() []string {
+	return slices.DeleteFunc(slices.Clone(o.approvalFor), func(name string) bool {
+		return name == "*" || slices.Contains(o.inheritedFor, name)
+	})
+}
+
+// scope is what a decision for the session covers: all calls with the same key.
+// The zero scope covers nothing.
+type scope struct {
+	key   string
+	words string // for people
+}
+
+// sessionScope returns the scope of a call. A program may have registered a tool
+// with other arguments under the name of a built-in one; that is covered call by
+// call.
+func (a *Agent) sessionScope(call ToolCall) scope {
+	command, _ := commandIn(call)
+	change, writes := changeIn(call)
+	switch {
+	case command.Cmd != "":
+		return scope{fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd), "this very command"}
+	case writes && a.steersGit(change.path):
+		return scope{}
+	case writes && change.path != ".":
+		return scope{"write " + change.path, "writes to this file"}
+	case call.Name == "bash" || writes:
+		return scope{"call " + call.Name + " " + call.Arguments, "this very call"}
+	}
+	return scope{"tool " + call.Name, "all calls of " + call.Name}
+}
+
+// sessionRules are the scopes that were allowed for the session. An agent shares
+// them with those of its tasks. The zero value has none.
+type sessionRules struct{ keys sync.Map }
+
+func (s *sessionRules) covers(c scope) bool {
+	_, ok := s.keys.Load(c.key)
+	return ok
+}
+
+func (s *sessionRules) add(c scope) {
+	if c.key != "" {
+		s.keys.Store(c.key, true)
+	}
+}
+
+func (s *sessionRules) clear() { s.keys.Clear() }
+
+// approve waits for the decision about a call of which an event has told the
+// task's followers.
+func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decision, error) {
+	t.mu.Lock()
+	answer := t.answers[request.Call.ID]
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.answers[request.Call.ID] == answer { // else a later run asks about a call with the same id
+			t.withdraw(request.Call.ID)
+			delete(t.answers, request.Call.ID)
+		}
+	}()
+	select {
+	case d := <-answer:
+		return d, nil
+	case <-ctx.Done():
+		return Decision{}, guard.ContextError(ctx)
+	}
+}
+
+// noteRequest records that the call of an event waits for a decision of the
+// manager. The caller has held t.mu since before it appended the event, so that
+// no decision comes earlier.
+func (t *localTask) noteRequest(e Event, number int64) {
+	if e.Type != EventApproval || !e.Approval.AsksManager {
+		return
+	}
+	if t.answers == nil {
+		t.answers = map[string]chan Decision{}
+	}
+	t.answers[e.Call.ID] = make(chan Decision, 1)
+	t.withdraw(e.Call.ID)
+	t.status.Approvals = append(t.status.Approvals, PendingApproval{Request: *e.Approval, Seq: number, Since: e.Time})
+}
+
+// withdraw removes a call from those that wait for a decision. Statuses that
+// were handed out keep it. The caller holds t.mu.
+func (t *localTask) withdraw(call string) {
+	t.status.Approvals = slices.DeleteFunc(slices.Clone(t.status.Approvals), func(p PendingApproval) bool {
+		return p.Request.Call.ID == call
+	})
+}
+
+// decide answers a call that waits for a decision: the one of the event with the
+// number request, or if that is 0 the one with the id call.
+func (t *localTask) decide(request int64, call string, d Decision) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.status.Approvals {
+		if id := p.Request.Call.ID; p.Seq == request || request == 0 && id == call {
+			t.answers[id] <- d // has room, since nobody answered before
+			t.withdraw(id)
+			return nil
+		}
+	}
+	return ErrNotAsked
+}
+
+// withHostApproval has the agent's session decide about hosts, unless the
+// runtime's own options name somebody. The time limit of the step pauses
+// meanwhile.
+func (a *Agent) withHostApproval() RuntimeOption {
+	return runtimeOption{"withHostApproval", func(o *runtimeOptions) {
+		given := o.askHosts
+		o.canAskHosts = func() bool { return given != nil || a.hostApproval() != nil }
+		o.askHosts = func(ctx context.Context, r HostRequest) (HostDecision, error) {
+			ask := given
+			if ask == nil {
+				ask = a.hostApproval()
+			}
+			if ask == nil {
+				return HostDecision{}, errors.New("the session is over")
+			}
+			defer a.asking.Close()()
+			defer a.enter(&a.calling, "the approval of hosts")()
+			if c := a.serving.Load(); c != nil {
+				ctx = &callContext{Context: ctx, info: c.info}
+			}
+			return ask(ctx, r)
+		}
+		a.asksHosts = o.canAskHosts
+	}}
+}
+
+// setHostApproval changes who decides about hosts, unless the runtime's options
+// name somebody.
+func (a *Agent) setHostApproval(f HostApprovalFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opts.approveHosts = f
+	a.system.stale.Store(true) // the system message says whether the user is asked
+}
+
+// hostApproval returns what setHostApproval set.
+func (a *Agent) hostApproval() HostApprovalFunc {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.opts.approveHosts
+}

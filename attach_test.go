@@ -1,0 +1,157 @@
+package pygent_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+const (
+	pngFile = "\x89PNG\r\n\x1a\nrest"
+	pdfFile = "%PDF-1.7\nrest"
+)
+
+func TestFilesBecomeParts(t *testing.T) {
+	for name, test := range map[string]struct {
+		file, content string
+		want          pygent.Part
+	}{
+		"image":         {"a.txt", pngFile, pygent.Part{ImageURL: "data:image/png;base64,iVBORw0KGgpyZXN0"}},
+		"jpeg":          {"a", "\xff\xd8\xff", pygent.Part{ImageURL: "data:image/jpeg;base64,/9j/"}},
+		"gif":           {"a", "GIF89a", pygent.Part{ImageURL: "data:image/gif;base64,R0lGODlh"}},
+		"webp":          {"a", "RIFF\x00\x00\x00\x00WEBPVP8 ", pygent.Part{ImageURL: "data:image/webp;base64,UklGRgAAAABXRUJQVlA4IA=="}},
+		"PDF":           {"dir/report.pdf", pdfFile, pygent.Part{FileName: "report.pdf", FileURL: "data:application/pdf;base64,JVBERi0xLjcKcmVzdA=="}},
+		"text":          {"dir/main.go", "package main\n", pygent.Part{Text: "The file dir/main.go:\n```\npackage main\n```"}},
+		"empty":         {"empty", "", pygent.Part{Text: "The file empty:\n```\n\n```"}},
+		"fences inside": {"a.md", "```go\n````\n", pygent.Part{Text: "The file a.md:\n`````\n```go\n````\n`````"}},
+		"odd name":      {"a\nb", "x", pygent.Part{Text: "The file \"a\\nb\":\n```\nx\n```"}},
+		"HTML":          {"a.html", "<html>", pygent.Part{Text: "The file a.html:\n```\n<html>\n```"}},
+		"SVG is text":   {"a.svg", "<svg/>", pygent.Part{Text: "The file a.svg:\n```\n<svg/>\n```"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			part, err := pygent.FilePart(test.file, []byte(test.content))
+			require.NoError(t, err)
+			require.Equal(t, test.want, part)
+		})
+	}
+	for name, test := range map[string]struct{ content, want string }{
+		"binary":         {"\x7fELF\x00\x01", "f: neither text in UTF-8 nor an image nor a PDF file (application/octet-stream)"},
+		"not UTF-8":      {"caf\xe9", "f: neither text in UTF-8 nor an image nor a PDF file (text/plain; charset=utf-8)"},
+		"large text":     {strings.Repeat("x", 256<<10+1), "f: a message takes a text of at most 262144 bytes"},
+		"large image":    {pngFile + strings.Repeat("x", 5<<20), "f: a message takes an image of at most 5242880 bytes"},
+		"large PDF":      {pdfFile + strings.Repeat("x", 16<<20), "f: a message takes a PDF file of at most 16777216 bytes"},
+		"archive":        {"PK\x03\x04\x00", "f: neither text in UTF-8 nor an image nor a PDF file (application/zip)"},
+		"bitmap, no PNG": {"BM\x00\x00", "f: neither text in UTF-8 nor an image nor a PDF file (image/bmp)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			part, err := pygent.FilePart("f", []byte(test.content))
+			require.EqualError(t, err, test.want)
+			require.Empty(t, part)
+		})
+	}
+}
+
+func TestAttachReadsRegularFiles(t *testing.T) {
+	dir := t.TempDir()
+	text, image := filepath.Join(dir, "a.txt"), filepath.Join(dir, "b")
+	require.NoError(t, os.WriteFile(text, []byte("hello\n"), 0o600))
+	require.NoError(t, os.WriteFile(image, []byte(pngFile), 0o600))
+	parts, err := pygent.Attach(text, image)
+	require.NoError(t, err)
+	require.Len(t, parts, 2)
+	require.Contains(t, parts[0].Text, "hello")
+	require.NotEmpty(t, parts[1].ImageURL)
+
+	_, err = pygent.Attach(text, dir)
+	require.EqualError(t, err, "attach "+dir+": not a regular file")
+	_, err = pygent.Attach(filepath.Join(dir, "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NotContains(t, strings.TrimPrefix(err.Error(), "attach "+dir), dir, "the path is said once")
+
+	sparse := filepath.Join(dir, "sparse")
+	require.NoError(t, os.WriteFile(sparse, nil, 0o600))
+	require.NoError(t, os.Truncate(sparse, 1<<40))
+	_, err = pygent.Attach(sparse)
+	require.ErrorContains(t, err, "a message takes a text of at most")
+}
+
+func TestPartsGoWithTheMessageFromEveryEntryPoint(t *testing.T) {
+	image, err := pygent.FilePart("a.png", []byte(pngFile))
+	require.NoError(t, err)
+	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
+	require.NoError(t, err)
+	for name, start := range map[string]func(a *pygent.Agent, msg string, opts ...pygent.RunOption) error{
+		"Step": func(a *pygent.Agent, msg string, o ...pygent.RunOption) error {
+			_, err := a.Step(t.Context(), msg, o...)
+			return err
+		},
+		"RunUntilStop": func(a *pygent.Agent, msg string, o ...pygent.RunOption) error {
+			_, err := a.RunUntilStop(t.Context(), msg, o...)
+			return err
+		},
+		"Events": func(a *pygent.Agent, msg string, o ...pygent.RunOption) error {
+			for _, err := range a.Events(t.Context(), msg, o...) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(pygenttest.Call("stop", map[string]any{})).Loop()
+			agent := newAgent(t, model)
+			require.NoError(t, start(agent, "What is this?", pygent.WithParts(image), pygent.WithParts(pdf)))
+			require.NoError(t, start(agent, "", pygent.WithParts(image)))
+			messages := agent.History().Messages()
+			require.Equal(t, []pygent.Part{{Text: "What is this?"}, image, pdf}, messages[1].Parts)
+			require.Equal(t, pygent.UserMessage("", image).Parts, messages[4].Parts)
+			require.True(t, model.Requests()[1].Messages[1].HasImages())
+		})
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("hi")))
+	require.NoError(t, agent.History().Append(pygent.UserMessage("hello")))
+	_, err = agent.Resume(t.Context(), pygent.WithParts(image))
+	require.EqualError(t, err, "option WithParts: a resumed run has no new message")
+}
+
+func TestPartsAreNoOptionOfAnAgent(t *testing.T) {
+	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithParts(pygent.Part{Text: "x"}))
+	require.EqualError(t, err, "option WithParts is for one run, not for an agent")
+}
+
+func TestFilesAreSentAsTheServerTakesThem(t *testing.T) {
+	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
+	require.NoError(t, err)
+	for api, want := range map[pygent.OpenAIProtocol]string{
+		pygent.OpenAIChat:      `{"type":"file","file":{"file_data":"` + pdf.FileURL + `","filename":"b.pdf"}}`,
+		pygent.OpenAIResponses: `{"type":"input_file","filename":"b.pdf","file_data":"` + pdf.FileURL + `"}`,
+	} {
+		s := pygenttest.NewServer(t, pygenttest.Text("ok"))
+		m := newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api))
+		_, err := m.Chat(t.Context(), &pygent.ChatRequest{Messages: []pygent.Message{pygent.UserMessage("Read this.", pdf)}})
+		require.NoError(t, err)
+		require.Contains(t, string(s.Requests()[0].Body), want)
+	}
+}
+
+func TestAPartSurvivesJSON(t *testing.T) {
+	pdf, err := pygent.FilePart("b.pdf", []byte(pdfFile))
+	require.NoError(t, err)
+	data, err := json.Marshal(pygent.UserMessage("", pdf))
+	require.NoError(t, err)
+	var back pygent.Message
+	require.NoError(t, json.Unmarshal(data, &back))
+	require.Equal(t, pdf.FileURL, back.Parts[0].FileURL)
+	back.Parts[0].FileName = "c.pdf"
+	data, err = json.Marshal(back)
+	require.NoError(t, err)
+	require.Contains(t, string(data), `"filename":"c.pdf"`)
+}

@@ -1,0 +1,216 @@
+// Package telemetry writes the spans and metrics of agents by OpenTelemetry's
+// semantic conventions for generative AI. It uses OpenTelemetry's API alone:
+// where they go is up to the providers that the program sets up.
+//
+// Everything works on a nil [Recorder] and a nil [Span], and then costs nothing.
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const scope = "github.com/x/pygent"
+
+// The names of the conventions.
+const (
+	operation     = attribute.Key("gen_ai.operation.name")
+	provider      = attribute.Key("gen_ai.provider.name")
+	agentID       = attribute.Key("gen_ai.agent.id")
+	agentName     = attribute.Key("gen_ai.agent.name")
+	requestModel  = attribute.Key("gen_ai.request.model")
+	responseModel = attribute.Key("gen_ai.response.model")
+	responseID    = attribute.Key("gen_ai.response.id")
+	finishReasons = attribute.Key("gen_ai.response.finish_reasons")
+	inputTokens   = attribute.Key("gen_ai.usage.input_tokens")
+	outputTokens  = attribute.Key("gen_ai.usage.output_tokens")
+	cachedTokens  = attribute.Key("gen_ai.usage.cache_read.input_tokens")
+	tokenType     = attribute.Key("gen_ai.token.type")
+	toolName      = attribute.Key("gen_ai.tool.name")
+	toolCallID    = attribute.Key("gen_ai.tool.call.id")
+	toolType      = attribute.Key("gen_ai.tool.type")
+	errorType     = attribute.Key("error.type")
+)
+
+// The attributes that hold what was said. They are written only if
+// [Config].Content is set.
+const (
+	OutputMessages = attribute.Key("gen_ai.output.messages")
+	Arguments      = attribute.Key("gen_ai.tool.call.arguments")
+	CallResult     = attribute.Key("gen_ai.tool.call.result")
+)
+
+// Config says where spans and metrics go. A nil provider is the global one.
+type Config struct {
+	Tracers trace.TracerProvider
+	Meters  metric.MeterProvider
+	Content bool // also write what was said
+}
+
+// Recorder begins spans. It is safe for concurrent use.
+type Recorder struct {
+	tracer          trace.Tracer
+	tokens          metric.Int64Histogram
+	duration, first metric.Float64Histogram
+	content         bool
+}
+
+// New returns a recorder.
+func New(c Config) (*Recorder, error) {
+	if c.Tracers == nil {
+		c.Tracers = otel.GetTracerProvider()
+	}
+	if c.Meters == nil {
+		c.Meters = otel.GetMeterProvider()
+	}
+	r := &Recorder{tracer: c.Tracers.Tracer(scope), content: c.Content}
+	return r, r.makeInstruments(c.Meters.Meter(scope))
+}
+
+func (r *Recorder) makeInstruments(m metric.Meter) (err error) {
+	if r.tokens, err = m.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"),
+		metric.WithDescription("Number of input and output tokens used."),
+		metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)); err != nil {
+		return err
+	}
+	seconds := metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+	if r.duration, err = m.Float64Histogram("gen_ai.client.operation.duration", metric.WithUnit("s"),
+		metric.WithDescription("GenAI operation duration."), seconds); err != nil {
+		return err
+	}
+	r.first, err = m.Float64Histogram("gen_ai.client.operation.time_to_first_chunk", metric.WithUnit("s"),
+		metric.WithDescription("Time to receive the first chunk of a streamed answer."), seconds)
+	return err
+}
+
+// Span is an operation that goes on. One goroutine uses it, except that another
+// one may call Wrote.
+type Span struct {
+	of      *Recorder
+	ctx     context.Context // of the span, for its metrics
+	span    trace.Span
+	began   time.Time
+	attrs   []attribute.KeyValue // of its metrics
+	written bool
+}
+
+// begin starts a span with attributes of which the first n are also those of its
+// metrics.
+func (r *Recorder) begin(ctx context.Context, name string, kind trace.SpanKind, n int, attrs ...attribute.KeyValue) (context.Context, *Span) {
+	ctx, span := r.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+	return ctx, &Span{of: r, ctx: ctx, span: span, began: time.Now(), attrs: attrs[:n:n]}
+}
+
+// Run begins the span of an agent's run.
+func (r *Recorder) Run(ctx context.Context, id, name, model string) (context.Context, *Span) {
+	if r == nil {
+		return ctx, nil
+	}
+	return r.begin(ctx, named("invoke_agent", name), trace.SpanKindInternal, 1,
+		operation.String("invoke_agent"), agentID.String(id), agentName.String(name), requestModel.String(model))
+}
+
+// Chat begins the span of a call of a model.
+func (r *Recorder) Chat(ctx context.Context, service, model string) (context.Context, *Span) {
+	if r == nil {
+		return ctx, nil
+	}
+	return r.begin(ctx, named("chat", model), trace.SpanKindClient, 3,
+		operation.String("chat"), provider.String(service), requestModel.String(model))
+}
+
+// Tool begins the span of a call of a tool.
+func (r *Recorder) Tool(ctx context.Context, name, call string) (context.Context, *Span) {
+	if r == nil {
+		return ctx, nil
+	}
+	return r.begin(ctx, named("execute_tool", name), trace.SpanKindInternal, 1,
+		operation.String("execute_tool"), toolName.String(name), toolCallID.String(call), toolType.String("function"))
+}
+
+func named(operation, of string) string {
+	if of == "" {
+		return operation
+	}
+	return operation + " " + of
+}
+
+// Wrote notes that a piece of a streamed answer came.
+func (s *Span) Wrote() {
+	if s == nil || s.written {
+		return
+	}
+	s.written = true
+	s.of.first.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...))
+}
+
+// Content writes what was said, if that is wanted.
+func (s *Span) Content(key attribute.Key, text func() string) {
+	if s != nil && s.of.content {
+		s.span.SetAttributes(key.String(text()))
+	}
+}
+
+// Answer is what is known of a model's answer. Zero fields are not known.
+type Answer struct {
+	Model, ID, Finish     string
+	Input, Output, Cached int64 // tokens
+}
+
+// Answered notes a model's answer.
+func (s *Span) Answered(a Answer) {
+	if s == nil {
+		return
+	}
+	if a.Model != "" {
+		s.attrs = append(s.attrs, responseModel.String(a.Model))
+		s.span.SetAttributes(responseModel.String(a.Model))
+	}
+	if a.ID != "" {
+		s.span.SetAttributes(responseID.String(a.ID))
+	}
+	if a.Finish != "" {
+		s.span.SetAttributes(finishReasons.StringSlice([]string{a.Finish}))
+	}
+	s.Used(a)
+	s.count("input", a.Input)
+	s.count("output", a.Output)
+}
+
+// Used notes tokens on the span, without counting them in a metric.
+func (s *Span) Used(a Answer) {
+	if s == nil || a.Input+a.Output == 0 {
+		return
+	}
+	s.span.SetAttributes(inputTokens.Int64(a.Input), outputTokens.Int64(a.Output))
+	if a.Cached > 0 {
+		s.span.SetAttributes(cachedTokens.Int64(a.Cached))
+	}
+}
+
+func (s *Span) count(kind string, tokens int64) {
+	if tokens > 0 {
+		s.of.tokens.Record(s.ctx, tokens, metric.WithAttributes(s.attrs...), metric.WithAttributes(tokenType.String(kind)))
+	}
+}
+
+// End ends the span. failure is the kind of error that it ended with, one of few;
+// empty means none.
+func (s *Span) End(failure string) {
+	if s == nil {
+		return
+	}
+	if failure != "" {
+		s.attrs = append(s.attrs, errorType.String(failure))
+		s.span.SetAttributes(errorType.String(failure))
+		s.span.SetStatus(codes.Error, failure)
+	}
+	s.of.duration.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...))
+	s.span.End()
+}

@@ -1,0 +1,320 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/telemetry"
+)
+
+// UsageReport says what an agent and its tasks have used so far, in all runs.
+type UsageReport struct {
+	Own    Usage            `json:"own"`              // of the agent itself
+	Tasks  Usage            `json:"tasks,omitzero"`   // of the tasks that it delegated, and of theirs
+	Models map[string]Usage `json:"models,omitempty"` // all of that by the model that answered, as its server names it
+	// Cost is what the tokens cost of the models that have a price, in the
+	// currency of [WithPrices].
+	Cost float64 `json:"cost,omitempty"`
+	// Unpriced are the models without a price, sorted. Their tokens are not in
+	// Cost.
+	Unpriced []string `json:"unpriced,omitempty"`
+}
+
+// Total is what the agent and its tasks have used together.
+func (u UsageReport) Total() Usage { return u.Own.Add(u.Tasks) }
+
+// Price is what the tokens of a model cost, for a million of them, in any
+// currency.
+type Price struct {
+	Prompt     float64 `json:"prompt"`
+	Completion float64 `json:"completion"`
+	Cached     float64 `json:"cached,omitempty"` // of those tokens of prompts that the provider had cached; 0 means as Prompt
+}
+
+// of returns what tokens cost.
+func (p Price) of(u Usage) float64 {
+	cached := min(u.CachedTokens, u.PromptTokens)
+	return (float64(u.PromptTokens-cached)*p.Prompt + float64(cached)*cmp.Or(p.Cached, p.Prompt) + float64(u.CompletionTokens)*p.Completion) / 1e6
+}
+
+// WithPrices gives the prices of models, for the cost that [Agent.Usage] reports.
+// A model is named as its server names it in the answer, or by that name without
+// the date at its end: "gpt-4.1-mini" stands for "gpt-4.1-mini-2025-04-14" too.
+// Where answers name no model, it is the name that is asked for.
+func WithPrices(prices map[string]Price) Option {
+	prices = maps.Clone(prices)
+	return option(func(o *options) { o.prices = prices })
+}
+
+// checkPrices refuses prices that are none.
+func checkPrices(prices map[string]Price) error {
+	for _, model := range slices.Sorted(maps.Keys(prices)) {
+		p := prices[model]
+		for _, amount := range []float64{p.Prompt, p.Completion, p.Cached} {
+			if amount < 0 || math.IsNaN(amount) || math.IsInf(amount, 0) {
+				return fmt.Errorf("option WithPrices: %s: %v is no price", model, amount)
+			}
+		}
+	}
+	return nil
+}
+
+// dated is the date, or the number of the version, at the end of a model's name.
+var dated = regexp.MustCompile(`[-@:]\d{3,}(-\d\d)*$`)
+
+// priceOf finds the price of a model.
+func priceOf(prices map[string]Price, model string) (Price, bool) {
+	if p, ok := prices[model]; ok {
+		return p, true
+	}
+	p, ok := prices[dated.ReplaceAllString(model, "")]
+	return p, ok
+}
+
+// Usage reports the tokens that the agent has used, and those of the tasks that
+// it delegated, with theirs, including those that were removed. It counts
+// answers that came in full: what a failed call used is not known.
+func (a *Agent) Usage() UsageReport {
+	u := a.meter.report()
+	for _, model := range slices.Sorted(maps.Keys(u.Models)) {
+		if price, ok := priceOf(a.opts.prices, model); ok {
+			u.Cost += price.of(u.Models[model])
+		} else if u.Models[model] != (Usage{}) {
+			u.Unpriced = append(u.Unpriced, model)
+		}
+	}
+	return u
+}
+
+// meter counts the tokens of an agent and its tasks.
+type meter struct {
+	above *meter // of the agent that delegated the task; nil for none
+
+	mu   sync.Mutex // guards used; no other lock is acquired while it is held
+	used UsageReport
+}
+
+// The bounds of what a server can have counted under names of its own.
+const (
+	maxMeteredModels = 100
+	maxModelName     = 200
+)
+
+// add counts the tokens of an answer, for the agents above as well.
+func (m *meter) add(model string, u Usage) {
+	model = cut.Head(model, maxModelName)
+	m.count(model, u, Usage{})
+	for up := m.above; up != nil; up = up.above {
+		up.count(model, Usage{}, u)
+	}
+}
+
+func (m *meter) count(model string, own, tasks Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used.Own, m.used.Tasks = m.used.Own.Add(own), m.used.Tasks.Add(tasks)
+	if _, known := m.used.Models[model]; !known && len(m.used.Models) >= maxMeteredModels {
+		model = ""
+	}
+	if m.used.Models == nil {
+		m.used.Models = map[string]Usage{}
+	}
+	m.used.Models[model] = m.used.Models[model].Add(own).Add(tasks)
+}
+
+func (m *meter) report() UsageReport {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.used
+	u.Models = maps.Clone(u.Models)
+	return u
+}
+
+// TelemetryOption adjusts [WithTelemetry].
+type TelemetryOption func(*telemetryOptions)
+
+type telemetryOptions struct{ telemetry.Config }
+
+// TelemetryTracer sets where spans go. Default: OpenTelemetry's global provider.
+func TelemetryTracer(p trace.TracerProvider) TelemetryOption {
+	return func(o *telemetryOptions) { o.Tracers = p }
+}
+
+// TelemetryMeter sets where metrics go. Default: OpenTelemetry's global provider.
+func TelemetryMeter(p metric.MeterProvider) TelemetryOption {
+	return func(o *telemetryOptions) { o.Meters = p }
+}
+
+// TelemetryContent says whether spans hold the model's answers, and the arguments
+// and results of calls. Default: false, since these may be secret and are large.
+func TelemetryContent(on bool) TelemetryOption {
+	return func(o *telemetryOptions) { o.Content = on }
+}
+
+// WithTelemetry has the agent, and the agents of its tasks, write spans and
+// metrics by OpenTelemetry's semantic conventions for generative AI: a span
+// invoke_agent for each run, below it chat for each call of the model, retries
+// included, and execute_tool for each call of a tool, without the time of its
+// approval; below a tool's span, those of the task that it delegates. The
+// contexts of models, tools and tasks carry the spans. Metrics are
+// gen_ai.client.token.usage, gen_ai.client.operation.duration and
+// gen_ai.client.operation.time_to_first_chunk.
+//
+// No exporter is set up: the program chooses one, with OpenTelemetry's SDK.
+// Without this option nothing is written.
+func WithTelemetry(opts ...TelemetryOption) Option {
+	return option(func(o *options) {
+		o.telemetry = &telemetryOptions{}
+		apply(o.telemetry, opts)
+	})
+}
+
+// newRecorder returns what writes spans, or nil without [WithTelemetry].
+func newRecorder(o *telemetryOptions) (*telemetry.Recorder, error) {
+	if o == nil {
+		return nil, nil
+	}
+	r, err := telemetry.New(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("option WithTelemetry: %w", err)
+	}
+	return r, nil
+}
+
+// traced is r.do in a span.
+func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
+	a := r.agent
+	if a.telemetry == nil {
+		return r.do(ctx, msg)
+	}
+	ctx, span := a.telemetry.Run(ctx, a.id, a.persona.Name, a.currentModel().asked())
+	result, err := r.do(ctx, msg)
+	u := result.Usage
+	span.Used(telemetry.Answer{Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
+	failure := ""
+	switch {
+	case err != nil:
+		failure = failureOf(err)
+	case result.Status == StatusTimeout, result.Status == StatusStuck, result.Status == StatusEmpty, result.Status == StatusTruncated:
+		failure = string(result.Status)
+	}
+	span.End(failure)
+	return result, err
+}
+
+// asked is the name of the model that is asked for, empty if that is not known.
+func (m agentModel) asked() string {
+	if m.name != "" {
+		return m.name
+	}
+	if named, ok := m.given.(interface{ DefaultModel() string }); ok {
+		return named.DefaultModel()
+	}
+	return ""
+}
+
+// service names the provider of a model, as the conventions want it.
+func (m agentModel) service() string {
+	if _, ok := m.given.(*OpenAIModel); ok {
+		return "openai" // or a server that speaks as OpenAI does
+	}
+	return "_OTHER"
+}
+
+// failureOf names the kind of an error for a metric, in one of few words.
+func failureOf(err error) string {
+	var api *APIError
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, ErrAgentClosed):
+		return "cancelled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.As(err, &api) && api.Status != 0:
+		return strconv.Itoa(api.Status)
+	case errors.As(err, &api):
+		return "connection"
+	case errors.Is(err, ErrRuntimeStart):
+		return "runtime_start"
+	}
+	return "_OTHER"
+}
+
+// streamed returns emit, which also notes when the answer began.
+func streamed(span *telemetry.Span, emit func(Delta)) func(Delta) {
+	if span == nil {
+		return emit
+	}
+	return func(d Delta) {
+		span.Wrote()
+		emit(d)
+	}
+}
+
+// answered ends the span of a call of the model, and logs the call.
+func (r *run) answered(ctx context.Context, span *telemetry.Span, model string, began time.Time, resp *ChatResponse, err error) {
+	if span != nil {
+		failure := ""
+		if resp != nil && err == nil {
+			u := resp.Usage
+			span.Answered(telemetry.Answer{Model: resp.Model, ID: resp.ID, Finish: string(resp.FinishReason),
+				Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
+			span.Content(telemetry.OutputMessages, func() string { return asJSON([]Message{resp.Message}) })
+		} else {
+			failure = failureOf(err)
+		}
+		span.End(failure)
+	}
+	if log := r.agent.log; log.Enabled(ctx, slog.LevelDebug) {
+		log.LogAttrs(ctx, slog.LevelDebug, "model called", slog.String("agent", r.agent.id), slog.Int("step", r.result.Steps),
+			slog.String("model", model), slog.Duration("took", time.Since(began)), slog.Any("error", err))
+	}
+}
+
+// tracedTool calls a tool in a span, and logs the call.
+func (r *run) tracedTool(ctx context.Context, tool Tool, call ToolCall, args json.RawMessage) (*ToolResult, error) {
+	a, began := r.agent, time.Now()
+	ctx, span := a.telemetry.Tool(ctx, call.Name, call.ID)
+	result, err := a.callTool(ctx, tool, call, args)
+	if span != nil {
+		span.Content(telemetry.Arguments, func() string { return string(args) })
+		failure := ""
+		switch {
+		case err != nil && ctx.Err() != nil:
+			failure = failureOf(ctx.Err())
+		case err != nil, result.IsError:
+			failure = "tool_error"
+		default:
+			span.Content(telemetry.CallResult, func() string { return result.Content })
+		}
+		span.End(failure)
+	}
+	if a.log.Enabled(ctx, slog.LevelDebug) {
+		a.log.LogAttrs(ctx, slog.LevelDebug, "tool called", slog.String("agent", a.id), slog.Int("step", r.result.Steps),
+			slog.String("tool", call.Name), slog.String("id", call.ID), slog.Duration("took", time.Since(began)))
+	}
+	return result, err
+}
+
+// asJSON encodes a value that can be encoded.
+func asJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}

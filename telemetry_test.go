@@ -1,0 +1,305 @@
+package pygent_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestUsageCountsTheAgentAndItsTasks(t *testing.T) {
+	each := pygent.Usage{PromptTokens: 100, CompletionTokens: 10}
+	reply := func(r pygenttest.Reply) pygenttest.Reply { return r.WithUsage(each) }
+	model := pygenttest.NewScriptedModel(reply(delegate("sub")), reply(stop), reply(stop)).
+		On("sub", reply(delegate("deeper")), reply(stop), reply(stop)).
+		On("deeper", reply(stop))
+	agent := newAgent(t, model, pygent.MaxTaskDepth(2), pygent.WithModelName("m"))
+	require.Zero(t, agent.Usage())
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	for _, task := range tasks {
+		waitTask(t, agent.Tasks(), task.ID)
+		require.NoError(t, agent.Tasks().Remove(t.Context(), task.ID))
+	}
+	n := int64(len(model.Requests()))
+	used := agent.Usage()
+	require.EqualValues(t, 330, used.Own.Total())
+	require.EqualValues(t, 110*(n-3), used.Tasks.Total(), "tasks of tasks and removed ones count")
+	require.Equal(t, used.Total(), used.Models["m"])
+	require.Equal(t, []string{"m"}, used.Unpriced)
+	require.Zero(t, used.Cost)
+}
+
+func TestCostOfUsage(t *testing.T) {
+	usage := pygent.Usage{PromptTokens: 1_000_000, CachedTokens: 500_000, CompletionTokens: 100_000}
+	prices := map[string]pygent.Price{"gpt-4.1": {Prompt: 2, Cached: 0.5, Completion: 8}, "no-cache": {Prompt: 2, Completion: 8}}
+	for answered, want := range map[string]float64{
+		"gpt-4.1":                 1 + 0.25 + 0.8,
+		"gpt-4.1-2025-04-14":      1 + 0.25 + 0.8,
+		"gpt-4.1@20250414":        1 + 0.25 + 0.8,
+		"no-cache":                2 + 0.8,
+		"gpt-4.1-mini":            -1,
+		"gpt-4.1-mini-2025-04-14": -1,
+		"gpt-4":                   -1,
+		"":                        1 + 0.25 + 0.8, // the name that was asked for
+	} {
+		t.Run(answered, func(t *testing.T) {
+			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop.WithModel(answered).WithUsage(usage)), pygent.WithPrices(prices), pygent.WithModelName("gpt-4.1"))
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			used := agent.Usage()
+			if want < 0 {
+				require.Equal(t, []string{answered}, used.Unpriced)
+				want = 0
+			}
+			require.InDelta(t, want, used.Cost, 1e-9)
+		})
+	}
+	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}),
+		pygent.WithPrices(map[string]pygent.Price{"m": {Prompt: -1}}))
+	require.EqualError(t, err, "option WithPrices: m: -1 is no price")
+}
+
+func TestAServerCannotFillTheMeter(t *testing.T) {
+	n := 0
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		n++
+		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "bash", Arguments: fmt.Sprintf(`{"cmd":"%d"}`, n)}
+		return &pygent.ChatResponse{Model: fmt.Sprint(n, strings.Repeat("x", 1000)), Message: pygent.AssistantMessage("", call), Usage: pygent.Usage{PromptTokens: 1}}, nil
+	})
+	agent := newAgentOn(t, nowhere{}, model)
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(150), pygent.MaxToolCalls(pygent.NoLimit))
+	require.NoError(t, err)
+	used := agent.Usage()
+	require.EqualValues(t, 151, used.Own.Total())
+	require.LessOrEqual(t, len(used.Models), 101)
+	for name := range used.Models {
+		require.Less(t, len(name), 300)
+	}
+}
+
+func TestUsageReportsAreJSON(t *testing.T) {
+	want := pygent.UsageReport{Own: pygent.Usage{PromptTokens: 1}, Models: map[string]pygent.Usage{"m": {PromptTokens: 1}}, Cost: 0.5, Unpriced: []string{"n"}}
+	data, err := json.Marshal(want)
+	require.NoError(t, err)
+	var got pygent.UsageReport
+	require.NoError(t, json.Unmarshal(data, &got))
+	require.Equal(t, want, got)
+}
+
+// recorder is a provider of tracers and meters that keeps what it gets.
+type recorder struct {
+	tracenoop.TracerProvider
+	metricnoop.MeterProvider
+
+	mu      sync.Mutex
+	spans   []*recordedSpan
+	metrics map[string][]attribute.Set
+}
+
+type recordedSpan struct {
+	tracenoop.Span
+	in     *recorder
+	id     trace.SpanContext
+	parent trace.SpanContext
+	name   string
+	attrs  map[attribute.Key]attribute.Value
+	failed bool
+	ended  bool
+}
+
+type recordingTracer struct {
+	tracenoop.Tracer
+	in *recorder
+}
+
+func (r *recorder) Tracer(string, ...trace.TracerOption) trace.Tracer { return recordingTracer{in: r} }
+
+func (t recordingTracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	t.in.mu.Lock()
+	defer t.in.mu.Unlock()
+	c := trace.NewSpanStartConfig(opts...)
+	s := &recordedSpan{in: t.in, name: name, parent: trace.SpanContextFromContext(ctx), attrs: map[attribute.Key]attribute.Value{},
+		id: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{byte(len(t.in.spans) + 1)}})}
+	for _, kv := range c.Attributes() {
+		s.attrs[kv.Key] = kv.Value
+	}
+	t.in.spans = append(t.in.spans, s)
+	return trace.ContextWithSpan(ctx, s), s
+}
+
+func (s *recordedSpan) SpanContext() trace.SpanContext { return s.id }
+
+func (s *recordedSpan) SetAttributes(kvs ...attribute.KeyValue) {
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	for _, kv := range kvs {
+		s.attrs[kv.Key] = kv.Value
+	}
+}
+
+func (s *recordedSpan) SetStatus(c codes.Code, _ string) { s.failed = c == codes.Error }
+func (s *recordedSpan) End(...trace.SpanEndOption)       { s.ended = true }
+
+type recordingMeter struct {
+	metricnoop.Meter
+	in *recorder
+}
+
+func (r *recorder) Meter(string, ...metric.MeterOption) metric.Meter { return recordingMeter{in: r} }
+
+type (
+	recordedInts struct {
+		metricnoop.Int64Histogram
+		record func(attribute.Set)
+	}
+	recordedFloats struct {
+		metricnoop.Float64Histogram
+		record func(attribute.Set)
+	}
+)
+
+func (m recordingMeter) recording(name string) func(attribute.Set) {
+	return func(set attribute.Set) {
+		m.in.mu.Lock()
+		defer m.in.mu.Unlock()
+		if m.in.metrics == nil {
+			m.in.metrics = map[string][]attribute.Set{}
+		}
+		m.in.metrics[name] = append(m.in.metrics[name], set)
+	}
+}
+
+func (m recordingMeter) Int64Histogram(name string, _ ...metric.Int64HistogramOption) (metric.Int64Histogram, error) {
+	return recordedInts{record: m.recording(name)}, nil
+}
+
+func (m recordingMeter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return recordedFloats{record: m.recording(name)}, nil
+}
+
+func (h recordedInts) Record(_ context.Context, _ int64, opts ...metric.RecordOption) {
+	h.record(metric.NewRecordConfig(opts).Attributes())
+}
+
+func (h recordedFloats) Record(_ context.Context, _ float64, opts ...metric.RecordOption) {
+	h.record(metric.NewRecordConfig(opts).Attributes())
+}
+
+// tree shows the spans below a parent, indented.
+func (r *recorder) tree(parent trace.SpanID, indent string) (lines string) {
+	for _, s := range r.spans {
+		if s.parent.SpanID() == parent {
+			lines += indent + s.name + "\n" + r.tree(s.id.SpanID(), indent+"  ")
+		}
+	}
+	return lines
+}
+
+func (r *recorder) options(more ...pygent.TelemetryOption) pygent.Option {
+	return pygent.WithTelemetry(append(more, pygent.TelemetryTracer(r), pygent.TelemetryMeter(r))...)
+}
+
+func TestTelemetryOfARun(t *testing.T) {
+	r := &recorder{}
+	var inTool trace.SpanContext
+	look := pygent.Tool{Name: "look", Run: func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+		inTool = trace.SpanContextFromContext(ctx)
+		return &pygent.ToolResult{Content: "secret"}, nil
+	}}
+	fails := pygent.Tool{Name: "fails", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		return nil, fmt.Errorf("secret")
+	}}
+	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(),
+		pygenttest.TextAndCalls("secret", pygenttest.Call("look", nil), pygenttest.Call("fails", nil)).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), stop)
+	agent := newAgentOn(t, nowhere{}, model, r.options(), pygent.WithTools(look, fails), pygent.WithModelName("m"),
+		pygent.WithPersona(pygent.Persona{Name: "Ada"}), pygent.WithID("a1"))
+	_, err := agent.RunUntilStop(t.Context(), "secret")
+	require.NoError(t, err)
+	require.Equal(t, `invoke_agent Ada
+  chat m
+  chat m
+  execute_tool look
+  execute_tool fails
+  chat m
+  execute_tool stop
+`, r.tree(trace.SpanID{}, ""))
+	require.Equal(t, r.spans[3].id.SpanID(), inTool.SpanID(), "spans of the tool's own nest")
+	for _, s := range r.spans {
+		require.True(t, s.ended, s.name)
+		for key, value := range s.attrs {
+			require.NotContains(t, value.Emit(), "secret", key)
+		}
+	}
+	require.Equal(t, "503", r.spans[1].attrs["error.type"].AsString())
+	require.True(t, r.spans[1].failed)
+	require.EqualValues(t, 7, r.spans[2].attrs["gen_ai.usage.input_tokens"].AsInt64())
+	require.Equal(t, "tool_error", r.spans[4].attrs["error.type"].AsString())
+	require.Equal(t, "a1", r.spans[0].attrs["gen_ai.agent.id"].AsString())
+	require.EqualValues(t, 7, r.spans[0].attrs["gen_ai.usage.input_tokens"].AsInt64())
+	require.Len(t, r.metrics["gen_ai.client.token.usage"], 2)
+	require.Len(t, r.metrics["gen_ai.client.operation.duration"], len(r.spans))
+	require.NotEmpty(t, r.metrics["gen_ai.client.operation.time_to_first_chunk"])
+}
+
+func TestTelemetryContentIsWrittenWhenAskedFor(t *testing.T) {
+	r := &recorder{}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.TextAndCalls("I look.", callBash("ls"))), r.options(pygent.TelemetryContent(true)))
+	_, err := agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+	require.Contains(t, r.spans[1].attrs["gen_ai.output.messages"].AsString(), "I look.")
+	require.Equal(t, `{"cmd":"ls"}`, r.spans[2].attrs["gen_ai.tool.call.arguments"].AsString())
+	require.Contains(t, r.spans[2].attrs["gen_ai.tool.call.result"].AsString(), "$ ls")
+}
+
+func TestTelemetryOfACancelledRun(t *testing.T) {
+	r := &recorder{}
+	model := pygenttest.NewScriptedModel(pygenttest.Text("x").WithGate(nil))
+	agent := newAgentOn(t, nowhere{}, model, r.options())
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_ = model.WaitRequests(ctx, 1)
+		cancel()
+	}()
+	_, err := agent.RunUntilStop(ctx, "go")
+	require.ErrorIs(t, err, context.Canceled)
+	for _, s := range r.spans {
+		require.True(t, s.ended)
+		require.Equal(t, "cancelled", s.attrs["error.type"].AsString())
+	}
+}
+
+func TestTelemetryUsesTheGlobalProvidersByDefault(t *testing.T) {
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithTelemetry())
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+}
+
+func TestTheLogTellsDurationsWithIDs(t *testing.T) {
+	var log bytes.Buffer
+	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), callBash("true").WithCallIDs("c7"), stop)
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithID("a1"), pygent.WithModelName("m"),
+		pygent.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Regexp(t, `msg="model called" agent=a1 step=1 model=m took=\S+ error="model API: status 503`, log.String())
+	require.Regexp(t, `msg="model call failed; retrying" agent=a1 step=1 attempt=1`, log.String())
+	require.Regexp(t, `msg="tool called" agent=a1 step=1 tool=bash id=c7 took=`, log.String())
+}

@@ -1,0 +1,208 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// toolSaying returns a tool without arguments that says something.
+func toolSaying(name, text string) pygent.Tool {
+	return pygent.NewTool(name, "", func(context.Context, pygent.Runtime, struct{}) (string, error) { return text, nil })
+}
+
+// closed counts how often it was closed.
+type closed struct{ times atomic.Int32 }
+
+func (c *closed) Close() error { c.times.Add(1); return nil }
+
+// offered returns the names of the tools that a request offers, without the
+// built-in ones.
+func offered(req pygent.ChatRequest) (names []string) {
+	for _, s := range req.Tools {
+		if !slices.Contains(builtins, s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func TestToolSourcesServeAnAgentAndItsTasks(t *testing.T) {
+	var c closed
+	var opened []pygent.Runtime
+	source := func(_ context.Context, rt pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+		opened = append(opened, rt)
+		mine := len(opened)
+		where := pygent.NewTool("where", "", func(_ context.Context, rt pygent.Runtime, _ struct{}) (string, error) {
+			require.Equal(t, opened[mine-1], rt)
+			return string(rune('0' + mine)), nil
+		})
+		return &c, set(where)
+	}
+	model := pygenttest.NewScriptedModel(
+		pygenttest.Call("where", nil), pygenttest.Call("delegate_task", map[string]any{"prompt": "Find out."}),
+		pygenttest.Call("task_status", map[string]any{"wait": 60}), stop).
+		On("Find out.", pygenttest.Call("where", nil), stop)
+	agent := newAgentOn(t, forkable{}, model, pygent.WithToolSource("place", source))
+	require.NotContains(t, toolNames(agent.Tools()), "where", "it is opened by the first run")
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "1", results(agent)[0])
+	require.Len(t, opened, 2)
+	messages, err := agent.Tasks().TaskHistory(t.Context(), onlyTask(t, agent).ID)
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(messages, func(m pygent.Message) bool { return m.Role == pygent.RoleTool && m.Content == "2" }))
+	_, err = agent.Step(t.Context(), "again")
+	require.Error(t, err) // the script is over
+	require.Len(t, opened, 2, "it stays open")
+	require.NoError(t, agent.Close())
+	require.EqualValues(t, 2, c.times.Load())
+}
+
+func onlyTask(t *testing.T, agent *pygent.Agent) pygent.TaskStatus {
+	t.Helper()
+	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	require.Len(t, tasks, 1)
+	return tasks[0]
+}
+
+func TestASourceReplacesItsToolsAllOrNone(t *testing.T) {
+	var set func(...pygent.Tool) error
+	source := func(_ context.Context, _ pygent.Runtime, s func(...pygent.Tool) error) (io.Closer, error) {
+		set = s
+		return nil, set(toolSaying("a", "1"), toolSaying("change", ""))
+	}
+	other := func(_ context.Context, _ pygent.Runtime, s func(...pygent.Tool) error) (io.Closer, error) {
+		return nil, s(toolSaying("theirs", ""))
+	}
+	model := pygenttest.NewScriptedModel(pygenttest.Call("a", nil), pygenttest.Call("b", nil), stop, pygenttest.Text("hello"))
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithToolSource("mine", source), pygent.WithToolSource("other", other),
+		pygent.WithDisabledTools("later"), pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventToolDone && e.Call.Name == "a" {
+				require.NoError(t, set(toolSaying("b", "2"), toolSaying("later", "")))
+			}
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"1", "2", "stopped"}, results(agent))
+	require.Equal(t, []string{"a", "change", "theirs"}, offered(model.Requests()[0]))
+	require.Equal(t, []string{"b", "theirs"}, offered(model.Requests()[1]))
+	require.Equal(t, model.Requests()[0].Messages[0], model.Requests()[1].Messages[0], "the system message")
+
+	for want, tools := range map[string][]pygent.Tool{
+		"tool source mine: tool bash: the agent has one of that name already":               {toolSaying("c", ""), toolSaying("bash", "")},
+		"tool source mine: tool theirs: the tool source other has one of that name already": {toolSaying("theirs", "")},
+		"tool source mine: it has two tools c":                                              {toolSaying("c", ""), toolSaying("c", "")},
+		`tool source mine: tool "no name": a name has 1 to 64 letters, digits, _ or -`:      {toolSaying("c", ""), toolSaying("no name", "")},
+	} {
+		require.EqualError(t, set(tools...), want)
+	}
+	require.EqualError(t, agent.Tools().Add(toolSaying("b", "")), "tool b: the tool source mine has one of that name")
+	require.Contains(t, toolNames(agent.Tools()), "b")
+	require.NotContains(t, toolNames(agent.Tools()), "c")
+
+	agent.Tools().Clear()
+	require.NoError(t, agent.Tools().Add(toolSaying("b", "")))
+	require.NoError(t, set(toolSaying("d", "")))
+	require.NoError(t, set())
+	require.Equal(t, []string{"b"}, toolNames(agent.Tools()))
+	require.NoError(t, agent.Close())
+	require.ErrorIs(t, set(toolSaying("e", "")), pygent.ErrAgentClosed)
+}
+
+func TestASourceThatFailsEndsTheRunAndIsOpenedAgain(t *testing.T) {
+	var c closed
+	times := 0
+	source := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+		switch times++; times {
+		case 1:
+			return &c, errors.Join(set(toolSaying("early", "")), errors.New("no server"))
+		case 2:
+			panic("oh no")
+		}
+		return &c, set(toolSaying("a", ""))
+	}
+	fine := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+		return &c, set(toolSaying("fine", ""))
+	}
+	model := pygenttest.NewScriptedModel(stop)
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithToolSource("server", source), pygent.WithToolSource("fine", fine))
+	for _, want := range []string{"tool source server: no server", "tool source server: panic: oh no"} {
+		result, err := agent.RunUntilStop(t.Context(), "go")
+		require.EqualError(t, err, want)
+		require.Equal(t, pygent.StatusFailed, result.Status)
+		require.NotContains(t, toolNames(agent.Tools()), "early")
+	}
+	require.EqualValues(t, 1, c.times.Load(), "what failed was closed")
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "fine"}, offered(model.Requests()[0]))
+	require.NoError(t, agent.Close())
+	require.EqualValues(t, 3, c.times.Load())
+
+	for _, opts := range [][]pygent.Option{
+		{pygent.WithToolSource("x", fine), pygent.WithToolSource("x", fine)},
+		{pygent.WithToolSource("", fine)},
+	} {
+		_, err := pygent.New(append(opts, pygent.WithRuntime(nowhere{}), pygent.WithModel(model))...)
+		require.ErrorContains(t, err, "option WithToolSource: want another name than")
+	}
+}
+
+func TestASourceThatDoesNotListenIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c closed
+		goOn := make(chan struct{})
+		deaf := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+			<-goOn
+			return &c, set(toolSaying("late", ""))
+		}
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithToolSource("deaf", deaf))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		result, err := agent.RunUntilStop(ctx, "go")
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, pygent.StatusCancelled, result.Status)
+		require.ErrorContains(t, agent.Close(), "the tool source deaf")
+		close(goOn)
+		synctest.Wait()
+		require.EqualValues(t, 1, c.times.Load())
+		require.NotContains(t, toolNames(agent.Tools()), "late")
+	})
+}
+
+func TestClosingASourceIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		source := func(close func() error) pygent.ToolSource {
+			return func(context.Context, pygent.Runtime, func(...pygent.Tool) error) (io.Closer, error) {
+				return closeFunc(close), nil
+			}
+		}
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop),
+			pygent.WithToolSource("hangs", source(func() error { <-hang; return nil })),
+			pygent.WithToolSource("fails", source(func() error { return errors.New("broken pipe") })),
+			pygent.WithToolSource("panics", source(func() error { panic("oh no") })))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		err = agent.Close()
+		require.ErrorContains(t, err, "close the tool source fails: broken pipe")
+		require.ErrorContains(t, err, "close the tool source panics: panic: oh no")
+		require.ErrorContains(t, err, "the tool source hangs did not end in time and is left behind")
+		close(hang)
+	})
+}
+
+type closeFunc func() error
+
+func (f closeFunc) Close() error { return f() }
