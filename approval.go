@@ -31,6 +31,10 @@ type ApprovalRequest struct {
 	Runtime RuntimeInfo `json:"runtime"`        // where the call would run
 	Why     string      `json:"why"`            // why the call needs approval
 
+	// Changes are the changes of files that the call would make, of write_file,
+	// edit_file and collect_file. They are what the files hold at the moment.
+	Changes []FileChange `json:"changes,omitempty"`
+
 	// Session says in words what a [Decision] for the session would cover. It is
 	// empty if such a decision would cover this call only.
 	Session string `json:"session,omitempty"`
@@ -194,6 +198,7 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 		Step:        r.result.Steps,
 		Runtime:     a.describe(ctx),
 		Why:         why,
+		Changes:     r.changesOf(ctx, call),
 		Session:     a.sessionScope(call).words,
 		AsksManager: a.opts.asksManager,
 	}
