@@ -292,6 +292,19 @@ func TestTelemetryUsesTheGlobalProvidersByDefault(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestTelemetryOfTasksNests(t *testing.T) {
+	r := &recorder{}
+	model := pygenttest.NewScriptedModel(delegate("sub"), stop, stop).On("sub", stop)
+	agent := newAgent(t, model, r.options())
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	waitTask(t, agent.Tasks(), tasks[0].ID)
+	require.NoError(t, agent.Close())
+	require.Contains(t, r.tree(trace.SpanID{}, ""), "  execute_tool delegate_task\n    invoke_agent Pygent\n      chat\n")
+}
+
 func TestTheLogTellsDurationsWithIDs(t *testing.T) {
 	var log bytes.Buffer
 	model := pygenttest.NewScriptedModel(pygenttest.Overloaded(), callBash("true").WithCallIDs("c7"), stop)
