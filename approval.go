@@ -31,6 +31,10 @@ type ApprovalRequest struct {
 	Runtime RuntimeInfo `json:"runtime"`        // where the call would run
 	Why     string      `json:"why"`            // why the call needs approval
 
+	// Changes are the changes of files that the call would make, of write_file,
+	// edit_file and collect_file. They are what the files hold at the moment.
+	Changes []FileChange `json:"changes,omitempty"`
+
 	// Session says in words what a [Decision] for the session would cover. It is
 	// empty if such a decision would cover this call only.
 	Session string `json:"session,omitempty"`
@@ -194,6 +198,7 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 		Step:        r.result.Steps,
 		Runtime:     a.describe(ctx),
 		Why:         why,
+		Changes:     r.changesOf(ctx, call),
 		Session:     a.sessionScope(call).words,
 		AsksManager: a.opts.asksManager,
 	}
@@ -331,25 +336,22 @@ func (s *sessionRules) clear() { s.keys.Clear() }
 // task's followers.
 func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decision, error) {
 	t.mu.Lock()
-	asked := t.asked[request.Call.ID]
+	answer := t.answers[request.Call.ID]
 	t.mu.Unlock()
 	defer func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.asked, request.Call.ID)
+		if t.answers[request.Call.ID] == answer { // else a later run asks about a call with the same id
+			t.withdraw(request.Call.ID)
+			delete(t.answers, request.Call.ID)
+		}
 	}()
 	select {
-	case d := <-asked.answer:
+	case d := <-answer:
 		return d, nil
 	case <-ctx.Done():
 		return Decision{}, guard.ContextError(ctx)
 	}
-}
-
-// askedCall is a call that waits for a decision.
-type askedCall struct {
-	request int64 // the number of the event that asks for it
-	answer  chan Decision
 }
 
 // noteRequest records that the call of an event waits for a decision of the
@@ -359,24 +361,35 @@ func (t *localTask) noteRequest(e Event, number int64) {
 	if e.Type != EventApproval || !e.Approval.AsksManager {
 		return
 	}
-	if t.asked == nil {
-		t.asked = map[string]askedCall{}
+	if t.answers == nil {
+		t.answers = map[string]chan Decision{}
 	}
-	t.asked[e.Call.ID] = askedCall{number, make(chan Decision, 1)}
+	t.answers[e.Call.ID] = make(chan Decision, 1)
+	t.withdraw(e.Call.ID)
+	t.status.Approvals = append(t.status.Approvals, PendingApproval{Request: *e.Approval, Seq: number, Since: e.Time})
 }
 
-// decide answers the call that the event with the number request is about.
-func (t *localTask) decide(request int64, d Decision) {
+// withdraw removes a call from those that wait for a decision. Statuses that
+// were handed out keep it. The caller holds t.mu.
+func (t *localTask) withdraw(call string) {
+	t.status.Approvals = slices.DeleteFunc(slices.Clone(t.status.Approvals), func(p PendingApproval) bool {
+		return p.Request.Call.ID == call
+	})
+}
+
+// decide answers a call that waits for a decision: the one of the event with the
+// number request, or if that is 0 the one with the id call.
+func (t *localTask) decide(request int64, call string, d Decision) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, asked := range t.asked {
-		if asked.request == request {
-			select {
-			case asked.answer <- d:
-			default: // it was answered before
-			}
+	for _, p := range t.status.Approvals {
+		if id := p.Request.Call.ID; p.Seq == request || request == 0 && id == call {
+			t.answers[id] <- d // has room, since nobody answered before
+			t.withdraw(id)
+			return nil
 		}
 	}
+	return ErrNotAsked
 }
 
 // withHostApproval has the agent's session decide about hosts, unless the

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/sandbox"
 )
@@ -148,6 +150,57 @@ type OutputChunk struct {
 // called again. A job ([JobRunner]) ignores this option.
 func BashOutput(f func(OutputChunk)) BashOption {
 	return func(o *BashOptions) { o.Output = f }
+}
+
+// ErrUnknownJob is returned for a job that does not exist, or ran long ago.
+var ErrUnknownJob = guest.ErrNoJob
+
+// Job is a command in the background, or a group of processes that a command
+// left running.
+type Job struct {
+	ID        string        `json:"id"`
+	Command   string        `json:"command"`   // the beginning of the command
+	Running   bool          `json:"running"`   // a process of it is alive
+	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
+	Printed   int64         `json:"printed"`   // bytes of output so far
+	Duration  time.Duration `json:"-"`         // duration_seconds in JSON
+	Processes int           `json:"processes"` // how many are alive
+}
+
+// String describes the job in one line.
+func (j Job) String() string {
+	state := fmt.Sprintf("running for %s, %d processes", j.Duration.Round(time.Second), j.Processes)
+	if !j.Running {
+		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
+	}
+	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
+}
+
+// MarshalJSON encodes the job's age in seconds.
+func (j Job) MarshalJSON() ([]byte, error) {
+	type plain Job
+	return json.Marshal(struct {
+		plain
+		Duration jsonobj.Seconds `json:"duration_seconds"`
+	}{plain(j), jsonobj.Seconds(j.Duration)})
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (j *Job) UnmarshalJSON(data []byte) error {
+	type plain Job
+	in := struct {
+		*plain
+		Duration *jsonobj.Seconds `json:"duration_seconds"`
+	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
+	return json.Unmarshal(data, &in)
+}
+
+// JobOutput is a piece of a job's output.
+type JobOutput struct {
+	Text    string `json:"text"`
+	Next    int64  `json:"next"`              // the offset to continue at
+	Skipped int64  `json:"skipped,omitempty"` // bytes before Text that are no longer kept
+	Job     Job    `json:"job"`               // its state
 }
 
 // ProcessStarter is implemented by runtimes that can run a program to which a

@@ -3,16 +3,14 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"time"
 
-	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
-	"github.com/x/pygent/internal/jsonobj"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
 )
@@ -186,6 +184,44 @@ type RangeReader interface {
 	ReadFileRange(ctx context.Context, path string, offset, limit int64) (data []byte, size int64, err error)
 }
 
+// FileInfo describes a file of a workspace.
+type FileInfo struct {
+	Path    string      `json:"path"` // relative to the workspace, slash-separated
+	Size    int64       `json:"size"`
+	Mode    fs.FileMode `json:"mode"`
+	ModTime time.Time   `json:"mod_time"`
+	Target  string      `json:"target,omitempty"` // where a symbolic link leads; only from StatFile
+}
+
+// FileLister is implemented by runtimes that can tell what files there are.
+// Symbolic links are described and not followed.
+type FileLister interface {
+	// ListFiles describes what is in a directory, and in those below it as far as
+	// depth says: 1 is the directory alone, [NoLimit] everything. The files are
+	// sorted by path. There are at most limit, or as many as the runtime can list
+	// if limit is 0; more says that there are others.
+	ListFiles(ctx context.Context, dir string, depth, limit int) (files []FileInfo, more bool, err error)
+	// StatFile describes one file or directory.
+	StatFile(ctx context.Context, path string) (FileInfo, error)
+}
+
+// FileRemover is implemented by runtimes that can remove files.
+type FileRemover interface {
+	// RemoveFile removes a file, a link or an empty directory; with all, a
+	// directory with its content. Of the workspace itself only the content goes.
+	RemoveFile(ctx context.Context, path string, all bool) error
+}
+
+// FileStreamer is implemented by runtimes that can copy files of any size.
+type FileStreamer interface {
+	// ReadFileTo copies a file from offset on to w, and returns how many bytes.
+	ReadFileTo(ctx context.Context, path string, offset int64, w io.Writer) (int64, error)
+	// WriteFileFrom is WriteFile with what r has. The file is replaced once r has
+	// returned io.EOF; if r fails, it stays as it was. A Read of r that waits is
+	// waited for.
+	WriteFileFrom(ctx context.Context, path string, r io.Reader) error
+}
+
 // MaxReadFile is the largest file, in bytes, that the runtimes of this package
 // return from [Runtime.ReadFile].
 const MaxReadFile = 64 << 20
@@ -248,57 +284,6 @@ const (
 	DefaultMaxOutput = 32 << 10
 )
 
-// ErrUnknownJob is returned for a job that does not exist, or ran long ago.
-var ErrUnknownJob = guest.ErrNoJob
-
-// Job is a command in the background, or a group of processes that a command
-// left running.
-type Job struct {
-	ID        string        `json:"id"`
-	Command   string        `json:"command"`   // the beginning of the command
-	Running   bool          `json:"running"`   // a process of it is alive
-	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
-	Printed   int64         `json:"printed"`   // bytes of output so far
-	Duration  time.Duration `json:"-"`         // duration_seconds in JSON
-	Processes int           `json:"processes"` // how many are alive
-}
-
-// String describes the job in one line.
-func (j Job) String() string {
-	state := fmt.Sprintf("running for %s, %d processes", j.Duration.Round(time.Second), j.Processes)
-	if !j.Running {
-		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
-	}
-	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
-}
-
-// MarshalJSON encodes the job's age in seconds.
-func (j Job) MarshalJSON() ([]byte, error) {
-	type plain Job
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(j), jsonobj.Seconds(j.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (j *Job) UnmarshalJSON(data []byte) error {
-	type plain Job
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
-// JobOutput is a piece of a job's output.
-type JobOutput struct {
-	Text    string `json:"text"`
-	Next    int64  `json:"next"`              // the offset to continue at
-	Skipped int64  `json:"skipped,omitempty"` // bytes before Text that are no longer kept
-	Job     Job    `json:"job"`               // its state
-}
-
 // workspaceRuntime is a [Runtime] of this package. It wraps a sandbox, and
 // translates between its types and those of this package.
 type workspaceRuntime struct {
@@ -312,6 +297,9 @@ var _ interface {
 	Describer
 	Isolator
 	RangeReader
+	FileLister
+	FileRemover
+	FileStreamer
 	Starter
 	JobRunner
 	ProcessStarter
@@ -399,4 +387,23 @@ func jobOf(j guest.Job) Job {
 		job.ExitCode = j.ExitCode
 	}
 	return job
+}
+
+// ListFiles implements [FileLister].
+func (r *workspaceRuntime) ListFiles(ctx context.Context, dir string, depth, limit int) (files []FileInfo, more bool, err error) {
+	list, more, err := r.Sandbox.ListFiles(ctx, dir, depth, limit)
+	for _, f := range list {
+		files = append(files, fileInfo(f))
+	}
+	return files, more, err
+}
+
+// StatFile implements [FileLister].
+func (r *workspaceRuntime) StatFile(ctx context.Context, path string) (FileInfo, error) {
+	info, err := r.Sandbox.StatFile(ctx, path)
+	return fileInfo(info), err
+}
+
+func fileInfo(f guest.FileInfo) FileInfo {
+	return FileInfo{Path: f.Name, Size: f.Size, Mode: f.Mode, ModTime: f.ModTime, Target: f.Target}
 }

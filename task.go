@@ -25,6 +25,9 @@ var (
 	// ErrTaskDepth is returned when an agent that works on a task tries to
 	// delegate and may not.
 	ErrTaskDepth = errors.New("an agent that works on a task may not delegate here")
+	// ErrNotAsked is returned for a decision about a call that does not wait for
+	// one: it never did, or somebody has decided, or the question was withdrawn.
+	ErrNotAsked = errors.New("the call does not wait for a decision")
 	// ErrTaskBusy is returned when as many messages wait for a task as may.
 	ErrTaskBusy = crew.ErrMailFull
 	// ErrTaskRunning is returned for an operation that requires a task at rest.
@@ -79,6 +82,8 @@ type TaskStatus struct {
 	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
+
+	Approvals []PendingApproval `json:"approvals,omitempty"` // the calls that wait for a decision, the oldest first
 
 	err error // of the run that failed
 }
@@ -157,6 +162,14 @@ func (f TaskFilter) choose(all []TaskStatus) ([]TaskStatus, error) {
 	return all, nil
 }
 
+// PendingApproval is a call of a task that waits until somebody decides about
+// it: the manager's [ApprovalFunc], or whoever calls [TaskManager.Decide].
+type PendingApproval struct {
+	Request ApprovalRequest `json:"request"`
+	Seq     int64           `json:"seq"`   // the number of the event that asked
+	Since   time.Time       `json:"since"` // when it asked
+}
+
 // CollectedFile tells what [TaskManager.CollectFile] copied.
 type CollectedFile struct {
 	Path  string    `json:"path"`           // where the copy is in the runtime that got it
@@ -201,7 +214,7 @@ func (s *TaskStatus) end(limits Limits, cause, err error) {
 // count updates the status with an event of the current run.
 func (s *TaskStatus) count(e Event) {
 	switch e.Type {
-	case EventText, EventReasoning:
+	case EventText, EventReasoning, EventProgress, EventOutput:
 		return
 	case EventStep:
 		s.Steps++

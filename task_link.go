@@ -33,8 +33,8 @@ type taskLinks struct {
 
 	// Guarded by the manager's mu.
 	private taskPrivate
-	worker  *Agent               // the agent that works on it; nil until it is made
-	asking  []context.CancelFunc // cancel the decisions about its calls that are pending
+	worker  *Agent                        // the agent that works on it; nil until it is made
+	asking  map[string]context.CancelFunc // end the questions about its calls, by the calls' ids
 }
 
 // newRecord returns the record of a task. Its parent is the agent of the
@@ -117,7 +117,7 @@ func numbered(e Event, seq int64) Event {
 // of its state longest, and deltas only while there is room.
 func worthOf(e Event) eventlog.Worth {
 	switch e.Type {
-	case EventText, EventReasoning:
+	case EventText, EventReasoning, EventProgress, EventOutput:
 		return eventlog.Fleeting
 	case EventTask:
 		return eventlog.Lasting
@@ -199,6 +199,8 @@ func (m *TaskManager) handle(r *taskRecord, e Event) {
 		if e.Approval != nil && e.Approval.AsksManager {
 			m.ask(r, e)
 		}
+	case EventDecision:
+		m.decided(r, e.Call.ID)
 	case EventTask:
 		m.changed(r, *e.TaskStatus)
 	}
@@ -233,6 +235,18 @@ func (m *TaskManager) changed(r *taskRecord, status TaskStatus) {
 	}
 }
 
+// decided ends the question about a call, which somebody may have answered
+// otherwise.
+func (m *TaskManager) decided(r *taskRecord, call string) {
+	m.mu.Lock()
+	cancel := r.Value.asking[call]
+	delete(r.Value.asking, call)
+	m.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
 // emit calls the manager's event handler. A panic of the handler must not end
 // the process.
 func (m *TaskManager) emit(e Event) {
@@ -255,11 +269,14 @@ func (m *TaskManager) ask(r *taskRecord, e Event) {
 		info:    CallInfo{Agent: request.Agent, Task: request.Task, Step: request.Step, Call: request.Call},
 	})
 	m.mu.Lock()
-	r.Value.asking = append(r.Value.asking, cancel)
+	if r.Value.asking == nil {
+		r.Value.asking = map[string]context.CancelFunc{}
+	}
+	r.Value.asking[request.Call.ID] = cancel
 	m.mu.Unlock()
 	m.wg.Go(func() {
 		defer cancel()
-		// This fails if the task has ended, and then no decision is needed.
+		// This fails if the task has ended, or somebody else was faster.
 		_, _ = m.exec.send(m.life, r.ID, taskInput{
 			ID:       fmt.Sprintf("decision-%d", e.Seq),
 			Kind:     inputDecision,

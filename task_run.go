@@ -121,8 +121,7 @@ func (x *localExecutor) send(ctx context.Context, id string, in taskInput) (numb
 		return number, sayLimit(err)
 	case inputDecision:
 		return 0, x.crew.Tell(id, in.ID, func(t *localTask) error {
-			t.decide(in.Request, in.Decision)
-			return nil
+			return t.decide(in.Request, in.Call, in.Decision)
 		})
 	case inputCancel:
 		parked, err := x.crew.Cancel(id, in.ID, &taskCancelled{reason: in.Text})
@@ -205,8 +204,8 @@ type localTask struct {
 	mu        sync.Mutex // guards what follows
 	abandoned bool       // its run did not end, and is ignored from now on
 	status    TaskStatus
-	agent     *Agent               // nil until the first run has made it
-	asked     map[string]askedCall // calls that wait for a decision, by their ids
+	agent     *Agent                   // nil until the first run has made it
+	answers   map[string]chan Decision // for calls that wait for a decision, by their ids
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
@@ -334,7 +333,7 @@ func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome
 		return // Close has reported it already
 	}
 	after := t.status
-	after.Ended, after.Result = time.Now(), result
+	after.Ended, after.Result, after.Approvals = time.Now(), result, nil
 	if result != nil {
 		after.Steps = before.Steps + result.Steps
 		after.ToolCalls = before.ToolCalls + result.ToolCalls

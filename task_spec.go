@@ -270,7 +270,8 @@ type taskInput struct {
 	Kind taskInputKind `json:"kind"`
 	Text string        `json:"text,omitempty"` // the message, or why the task is cancelled
 
-	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision
+	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision; 0 if Call names the call
+	Call     string   `json:"call,omitempty"`    // id of the call that is decided about
 	Decision Decision `json:"decision,omitzero"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -223,9 +224,6 @@ func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
 	return taskError(id, err)
 }
 
-// logger implements [taskHost].
-func (m *TaskManager) logger() *slog.Logger { return m.log }
-
 // Send has a task continue with a message, such as the answer to its question.
 // A task at rest does so at once; like a new task, it needs room. A task at work
 // keeps the message until it would rest, and then goes on instead. Cancel drops
@@ -256,6 +254,19 @@ func (m *TaskManager) Events(ctx context.Context, id string, after int64) iter.S
 			}
 		}
 	}
+}
+
+// Decide answers a call of a task that waits for a decision: one of the
+// Approvals of its [TaskStatus]. The first answer counts: it ends the context of
+// an [ApprovalFunc] that is still asked, and the error of a later one matches
+// [ErrNotAsked]. To have all decisions made here, give [TaskApproval] a function
+// that waits until its context ends.
+func (m *TaskManager) Decide(ctx context.Context, id, call string, d Decision) error {
+	if len(d.Arguments) > 0 && !json.Valid(d.Arguments) {
+		return taskError(id, errors.New("decide about a call: the arguments are not JSON"))
+	}
+	_, err := m.exec.send(ctx, id, taskInput{ID: newID(), Kind: inputDecision, Call: call, Decision: d})
+	return taskError(id, err)
 }
 
 // CollectFile copies a file or directory of a task's workspace into rt, to dest

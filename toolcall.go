@@ -142,6 +142,7 @@ func (r *run) start(ctx *callContext, tool Tool) (refused *ToolResult) {
 
 // performed returns the result of a call whose tool has returned.
 func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolResult {
+	ctx.endProgress()
 	if err != nil {
 		r.noteBroken(err)
 		var te *ToolError

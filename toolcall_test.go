@@ -161,3 +161,14 @@ func TestAListenerPreventsCallsBesideOthers(t *testing.T) {
 		require.Contains(t, got[2], "not run")
 	})
 }
+
+func TestOverlappingCallsAreShownWithTheirOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c together
+		var out strings.Builder
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(reads(1, 2)...)), pygent.WithTools(c.tool("read", readsOnly)))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1), pygent.OnEvent(pygent.EventPrinter(&out)))
+		require.NoError(t, err)
+		require.Contains(t, out.String(), "» read {\"n\":1}\n» read {\"n\":2}\n» read {\"n\":1}\n  read1\n» read {\"n\":2}\n  read2\n")
+	})
+}

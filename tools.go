@@ -60,7 +60,8 @@ type Tool struct {
 	// NeedsApproval has the agent's [ApprovalFunc] decide about every call.
 	NeedsApproval bool
 	// ReadOnly says that the tool changes nothing. By default an [ApprovalFunc]
-	// is not asked about its calls.
+	// is not asked about its calls. Calls of such tools that stand beside each other
+	// in a message run at the same time, so Run must allow that.
 	ReadOnly bool
 	// Idempotent says that running a call twice does no harm, so that it can
 	// be repeated when a run is resumed.
@@ -132,6 +133,9 @@ type ToolResult struct {
 	// Outcome says how the call ended. The agent sets it. A tool may only set
 	// [OutcomeFailed], for a call that is no error but has failed its purpose.
 	Outcome Outcome `json:"outcome,omitempty"`
+
+	Bash    *BashResult  `json:"bash,omitempty"`    // what a command did, of the tool bash
+	Changes []FileChange `json:"changes,omitempty"` // the files that the call changed, as far as its tool tells
 
 	// take stores the value that the call gave in a typed run; nil for none.
 	take func()
@@ -354,11 +358,7 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*Tool
 		return &ToolResult{Outcome: OutcomeOK}, nil
 	}
 	own := *result
-	if own.IsError || own.Outcome == OutcomeFailed {
-		own.Outcome = OutcomeFailed
-	} else {
-		own.Outcome = OutcomeOK
-	}
+	own.Outcome = own.outcome()
 	return &own, nil
 }
 

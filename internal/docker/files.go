@@ -232,3 +232,35 @@ func (d *files) Directory(ctx context.Context, name string) (dir string, err err
 	})
 	return dir, err
 }
+
+func (d *files) ReadTo(ctx context.Context, name string, offset int64, w io.Writer) (n int64, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		n, err = f.ReadTo(ctx, name, offset, w)
+		return err
+	})
+	return n, err
+}
+
+func (d *files) WriteFrom(ctx context.Context, name string, r io.Reader) error {
+	return d.at(ctx, func(f sandbox.Files) error { return f.WriteFrom(ctx, name, r) })
+}
+
+func (d *files) Lstat(ctx context.Context, name string) (info guest.FileInfo, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		info, err = f.Lstat(ctx, name)
+		return err
+	})
+	return info, err
+}
+
+func (d *files) List(ctx context.Context, name string) (list []guest.FileInfo, more bool, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		list, more, err = f.List(ctx, name)
+		return err
+	})
+	return list, more, err
+}
+
+func (d *files) Remove(ctx context.Context, name string, all bool) error {
+	return d.at(ctx, func(f sandbox.Files) error { return f.Remove(ctx, name, all) })
+}

@@ -20,6 +20,15 @@ type Files interface {
 	ReadFile(ctx context.Context, name string, limit int64) ([]byte, error)
 	ReadRange(ctx context.Context, name string, offset, limit int64) ([]byte, int64, error)
 	WriteFile(ctx context.Context, name string, data []byte) error
+	// ReadTo copies a file from offset on to w. WriteFrom writes what r has.
+	ReadTo(ctx context.Context, name string, offset int64, w io.Writer) (int64, error)
+	WriteFrom(ctx context.Context, name string, r io.Reader) error
+	// Lstat describes a file, and does not follow links. List describes what is in
+	// a directory, without the targets of links; more says that it is not all.
+	Lstat(ctx context.Context, name string) (guest.FileInfo, error)
+	List(ctx context.Context, name string) (files []guest.FileInfo, more bool, err error)
+	// Remove removes a file or an empty directory; with all, any directory.
+	Remove(ctx context.Context, name string, all bool) error
 	// isDir reports whether name is a directory; links are followed inside the
 	// workspace.
 	IsDir(ctx context.Context, name string) (bool, error)
@@ -44,6 +53,40 @@ func (h HostFiles) ReadRange(_ context.Context, name string, offset, limit int64
 
 func (h HostFiles) WriteFile(_ context.Context, name string, data []byte) error {
 	return h.Tree.WriteFile(name, data)
+}
+
+func (h HostFiles) ReadTo(ctx context.Context, name string, offset int64, w io.Writer) (int64, error) {
+	return h.Tree.ReadTo(name, offset, writerUntil{ctx, w})
+}
+
+func (h HostFiles) WriteFrom(ctx context.Context, name string, r io.Reader) error {
+	return h.Tree.WriteFrom(name, readerUntil{ctx, r})
+}
+
+func (h HostFiles) Lstat(_ context.Context, name string) (guest.FileInfo, error) {
+	info, target, err := h.Tree.Lstat(name)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	f := fileInfo(info)
+	f.Target = target
+	return f, nil
+}
+
+func (h HostFiles) List(_ context.Context, name string) (files []guest.FileInfo, more bool, err error) {
+	infos, more, err := h.Tree.List(name, maxListed)
+	for _, info := range infos {
+		files = append(files, fileInfo(info))
+	}
+	return files, more, err
+}
+
+func fileInfo(info fs.FileInfo) guest.FileInfo {
+	return guest.FileInfo{Name: info.Name(), Size: info.Size(), Mode: info.Mode(), ModTime: info.ModTime()}
+}
+
+func (h HostFiles) Remove(_ context.Context, name string, all bool) error {
+	return h.Tree.Remove(name, all)
 }
 
 func (h HostFiles) IsDir(_ context.Context, name string) (bool, error) {
@@ -140,6 +183,56 @@ func (g GuestFiles) WriteFile(ctx context.Context, name string, data []byte) err
 		return err
 	}
 	return g.errorAt(name, g.Client.WriteFile(ctx, rel, bytes.NewReader(data), 0))
+}
+
+func (g GuestFiles) ReadTo(ctx context.Context, name string, offset int64, w io.Writer) (int64, error) {
+	if offset < 0 {
+		return 0, fmt.Errorf("%s: negative offset", name)
+	}
+	rel, err := g.rel(name)
+	if err != nil {
+		return 0, err
+	}
+	counted := &countingWriter{w: w}
+	_, err = g.Client.ReadFile(ctx, rel, counted, offset, -1)
+	if counted.err != nil {
+		return counted.n, counted.err
+	}
+	return counted.n, g.errorAt(name, err)
+}
+
+func (g GuestFiles) WriteFrom(ctx context.Context, name string, r io.Reader) error {
+	rel, err := g.rel(name)
+	if err != nil {
+		return err
+	}
+	return g.errorAt(name, g.Client.WriteFile(ctx, rel, readerUntil{ctx, r}, 0))
+}
+
+func (g GuestFiles) Lstat(ctx context.Context, name string) (guest.FileInfo, error) {
+	rel, err := g.rel(name)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	info, err := g.Client.Stat(ctx, rel)
+	return info, g.errorAt(name, err)
+}
+
+func (g GuestFiles) List(ctx context.Context, name string) ([]guest.FileInfo, bool, error) {
+	rel, err := g.rel(name)
+	if err != nil {
+		return nil, false, err
+	}
+	files, more, err := g.Client.List(ctx, rel)
+	return files, more, g.errorAt(name, err)
+}
+
+func (g GuestFiles) Remove(ctx context.Context, name string, all bool) error {
+	rel, err := g.rel(name)
+	if err != nil {
+		return err
+	}
+	return g.errorAt(name, g.Client.Remove(ctx, rel, all))
 }
 
 func (g GuestFiles) Directory(ctx context.Context, name string) (string, error) {

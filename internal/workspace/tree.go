@@ -8,15 +8,18 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -153,11 +156,102 @@ func (t *Tree) ReadRange(name string, offset, limit int64) ([]byte, int64, error
 	return data, info.Size(), nil
 }
 
+// ReadTo copies the content of a regular file from offset on to w, and returns how
+// many bytes it copied.
+func (t *Tree) ReadTo(name string, offset int64, w io.Writer) (int64, error) {
+	if offset < 0 {
+		return 0, fmt.Errorf("%s: negative offset", name)
+	}
+	f, _, err := t.open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return io.Copy(w, io.NewSectionReader(f, offset, math.MaxInt64-offset))
+}
+
+// Lstat describes what is at name, and where it leads if it is a symbolic link,
+// which is not followed.
+func (t *Tree) Lstat(name string) (info fs.FileInfo, target string, err error) {
+	rel, err := t.Rel(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", name, err)
+	}
+	if info, err = t.root.Lstat(rel); err != nil {
+		return nil, "", t.errorAt(name, err)
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, _ = t.root.Readlink(rel)
+	}
+	return info, target, nil
+}
+
+// List describes at most limit entries of a directory, sorted by name. more says
+// that there are others.
+func (t *Tree) List(name string, limit int) (infos []fs.FileInfo, more bool, err error) {
+	rel, err := t.Rel(name)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", name, err)
+	}
+	dir, err := t.root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, false, t.errorAt(name, err)
+	}
+	defer dir.Close()
+	for !more {
+		entries, err := dir.ReadDir(1024)
+		for _, entry := range entries {
+			if more = len(infos) >= limit; more {
+				break
+			}
+			if info, err := entry.Info(); err == nil { // or it has gone meanwhile
+				infos = append(infos, info)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, false, t.errorAt(name, err)
+		}
+	}
+	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return strings.Compare(a.Name(), b.Name()) })
+	return infos, more, nil
+}
+
+// Remove removes a file, a symbolic link or an empty directory; with all, a
+// directory with its content. The tree itself is only emptied.
+func (t *Tree) Remove(name string, all bool) error {
+	rel, err := t.Rel(name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case rel == "." && all:
+		err = tree.Empty(t.root, rel)
+	case rel == ".":
+		err = fmt.Errorf("%w: it is the workspace", fs.ErrInvalid)
+	case all:
+		err = tree.Remove(t.root, rel)
+	default:
+		err = t.root.Remove(rel)
+	}
+	if err != nil {
+		return t.errorAt(name, err)
+	}
+	return nil
+}
+
 // WriteFile creates or replaces a file, and makes missing parent directories.
 // The new content appears all at once, so that no reader sees half of it. An
 // existing file keeps its mode. A symbolic link is followed inside the tree, so
 // that its target is written.
 func (t *Tree) WriteFile(name string, data []byte) error {
+	return t.WriteFrom(name, bytes.NewReader(data))
+}
+
+// WriteFrom is WriteFile with the content of r. If r fails, the file stays as it
+// is, unless a symbolic link leads to it.
+func (t *Tree) WriteFrom(name string, r io.Reader) error {
 	rel, err := t.Rel(name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -167,33 +261,33 @@ func (t *Tree) WriteFile(name string, data []byte) error {
 			return t.errorAt(name, err)
 		}
 	}
-	if err := t.write(rel, data); err != nil {
+	if err := t.write(rel, r); err != nil {
 		return t.errorAt(name, err)
 	}
 	return nil
 }
 
-func (t *Tree) write(rel string, data []byte) error {
+func (t *Tree) write(rel string, r io.Reader) error {
 	info, err := t.root.Lstat(rel)
 	switch {
 	case err == nil && info.IsDir():
 		return syscall.EISDIR
 	case err == nil && !info.Mode().IsRegular():
-		return t.overwrite(rel, data)
+		return t.overwrite(rel, r)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	begun := false
 	err = ReplaceFile(t.root, rel, 0o666, func(f *os.File) error {
 		begun = true
-		_, err := f.Write(data)
+		_, err := io.Copy(f, r)
 		if err == nil && info != nil {
 			err = f.Chmod(info.Mode().Perm())
 		}
 		return err
 	})
 	if !begun && errors.Is(err, fs.ErrPermission) && info != nil {
-		return t.overwrite(rel, data) // only the directory may be read-only, and not the file
+		return t.overwrite(rel, r) // only the directory may be read-only, and not the file
 	}
 	return err
 }
@@ -218,7 +312,7 @@ func ReplaceFile(root *os.Root, dest string, perm fs.FileMode, fill func(*os.Fil
 
 // overwrite replaces the content of the file to which rel leads, and keeps the
 // file itself.
-func (t *Tree) overwrite(rel string, data []byte) error {
+func (t *Tree) overwrite(rel string, r io.Reader) error {
 	f, err := t.root.OpenFile(rel, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK, 0o666)
 	if err != nil {
 		return err
@@ -232,7 +326,7 @@ func (t *Tree) overwrite(rel string, data []byte) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, r)
 	return errors.Join(err, f.Close())
 }
 

@@ -1,0 +1,155 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// waits decides nothing: it waits until somebody else does.
+func waits(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
+	<-ctx.Done()
+	return pygent.Decision{}, ctx.Err()
+}
+
+// awaitApproval returns the call of a task that waits for a decision.
+func awaitApproval(t *testing.T, m *pygent.TaskManager, id string) pygent.PendingApproval {
+	t.Helper()
+	for e, err := range m.Events(t.Context(), id, 0) {
+		require.NoError(t, err)
+		if e.Type != pygent.EventApproval {
+			continue
+		}
+		status, err := m.Status(t.Context(), id)
+		require.NoError(t, err)
+		if len(status.Approvals) > 0 {
+			return status.Approvals[0]
+		}
+	}
+	require.FailNow(t, "nothing was asked")
+	return pygent.PendingApproval{}
+}
+
+func TestAnybodyDecidesAboutACallOfATask(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo one"), callBash("echo two"), stop),
+		pygent.TaskAgents(pygent.WithApprovalFor("bash")), pygent.TaskApproval(waits))
+	id := startTask(t, m, "go", hollow{})
+	p := awaitApproval(t, m, id)
+	require.Equal(t, id, p.Request.Task)
+	require.Equal(t, "bash", p.Request.Call.Name)
+	require.NotZero(t, p.Seq)
+	require.False(t, p.Since.IsZero())
+	call := p.Request.Call.ID
+	require.ErrorIs(t, m.Decide(t.Context(), id, "nobody", pygent.Decision{Allow: true}), pygent.ErrNotAsked)
+	require.ErrorIs(t, m.Decide(t.Context(), "nobody", call, pygent.Decision{Allow: true}), pygent.ErrUnknownTask)
+	require.ErrorContains(t, m.Decide(t.Context(), id, call, pygent.Decision{Allow: true, Arguments: json.RawMessage("{")}), "not JSON")
+	require.NoError(t, m.Decide(t.Context(), id, call, pygent.Decision{Allow: true, By: "Ada"}))
+	require.ErrorIs(t, m.Decide(t.Context(), id, call, pygent.Decision{}), pygent.ErrNotAsked, "the first one counts")
+
+	var second pygent.PendingApproval
+	for e, err := range m.Events(t.Context(), id, p.Seq) {
+		require.NoError(t, err)
+		if e.Type == pygent.EventDecision {
+			require.Equal(t, "Ada", e.Decision.By)
+		}
+		if e.Type == pygent.EventApproval {
+			break
+		}
+	}
+	second = awaitApproval(t, m, id)
+	require.Contains(t, second.Request.Call.Arguments, "two")
+	require.NoError(t, m.Decide(t.Context(), id, second.Request.Call.ID, pygent.Decision{Reason: "one is enough"}))
+	status := waitTask(t, m, id)
+	require.Equal(t, pygent.TaskFinished, status.State)
+	require.Empty(t, status.Approvals)
+	messages, err := m.TaskHistory(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, "error: denied: one is enough", messages[5].Content)
+}
+
+func TestCancelWithdrawsTheQuestionsOfATask(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo one")),
+		pygent.TaskAgents(pygent.WithApprovalFor("bash")), pygent.TaskApproval(waits))
+	id := startTask(t, m, "go", hollow{})
+	call := awaitApproval(t, m, id).Request.Call.ID
+	require.NoError(t, m.Cancel(t.Context(), id))
+	status := waitTask(t, m, id)
+	require.Equal(t, pygent.TaskCancelled, status.State)
+	require.Empty(t, status.Approvals)
+	require.ErrorIs(t, m.Decide(t.Context(), id, call, pygent.Decision{Allow: true}), pygent.ErrNotAsked)
+}
+
+// TestTasksAtOnce has many tasks at work with decisions, messages and cancels at
+// the same time. Every one of them comes to rest, and every message that was
+// not dropped is taken up.
+func TestTasksAtOnce(t *testing.T) {
+	rounds := 5
+	if testing.Short() {
+		rounds = 1
+	}
+	for round := range rounds {
+		m := newTasks(t, pygenttest.NewScriptedModel(callBash("true"), stop).On("go", callBash("true"), stop).RepeatLast(),
+			pygent.MaxTasks(5), pygent.TaskAgents(pygent.WithApprovalFor("bash")), pygent.TaskApproval(
+				func(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+					if len(r.Task)%2 == 0 {
+						return waits(ctx, r)
+					}
+					return pygent.Decision{Allow: true}, nil
+				}))
+		var decided, refused atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 20 {
+			id := startTask(t, m, fmt.Sprint("go ", i), hollow{}, pygent.WithTaskQueue(), pygent.WithTaskID(fmt.Sprintf("t%d", i)))
+			ctx, cancel := context.WithCancel(t.Context())
+			var deciders sync.WaitGroup
+			for range 2 {
+				deciders.Go(func() {
+					for e := range m.Events(ctx, id, 0) {
+						if e.Type != pygent.EventApproval {
+							continue
+						}
+						switch err := m.Decide(ctx, id, e.Call.ID, pygent.Decision{Allow: true}); {
+						case err == nil:
+							decided.Add(1)
+						case errors.Is(err, pygent.ErrNotAsked):
+							refused.Add(1)
+						}
+					}
+				})
+			}
+			wg.Go(func() {
+				defer deciders.Wait()
+				defer cancel()
+				for n := range 3 {
+					_, err := m.Send(ctx, id, "more", pygent.WithMessageID(fmt.Sprint(n)))
+					require.NoError(t, err)
+				}
+				if i%4 == 0 {
+					require.NoError(t, m.Cancel(ctx, id))
+				}
+				status, err := m.Wait(ctx, id)
+				require.NoError(t, err)
+				require.True(t, status.State.AtRest())
+				require.Zero(t, status.Waiting)
+				require.Empty(t, status.Approvals)
+				if i%4 != 0 {
+					require.EqualValues(t, 3, status.Input, "round %d, task %s: %s", round, id, status)
+					require.Equal(t, pygent.TaskFinished, status.State, status.Reason)
+				}
+				require.NoError(t, m.Remove(ctx, id))
+			})
+		}
+		wg.Wait()
+		require.Positive(t, decided.Load()+refused.Load())
+		require.NoError(t, m.Close())
+	}
+}
