@@ -11,6 +11,7 @@ import (
 
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/pause"
 )
 
 // ApprovalFunc decides whether a tool call may run. An error denies it. It must
@@ -409,8 +410,8 @@ func (a *Agent) withHostApproval() RuntimeOption {
 			}
 			defer a.asking.Close()()
 			defer a.enter(&a.calling, "the approval of hosts")()
-			if c := a.serving.Load(); c != nil {
-				ctx = &callContext{Context: ctx, info: c.info}
+			if c, ok := a.callGoingOn().(*callContext); ok {
+				ctx = &callContext{Context: pause.WithValues(ctx, c), info: c.info}
 			}
 			return ask(ctx, r)
 		}

@@ -93,6 +93,18 @@ func callContextOf(ctx context.Context) *callContext {
 	return c
 }
 
+// callGoingOn returns the context of the tool call that goes on, or nil. A nil
+// agent has none.
+func (a *Agent) callGoingOn() context.Context {
+	if a == nil {
+		return nil
+	}
+	if c := a.serving.Load(); c != nil {
+		return c
+	}
+	return nil
+}
+
 // toolCallOf returns the context of the tool call of a run that ctx belongs to,
 // or nil.
 func toolCallOf(ctx context.Context) *callContext {
