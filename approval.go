@@ -11,6 +11,7 @@ import (
 
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/pause"
 )
 
 // ApprovalFunc decides whether a tool call may run. An error denies it. It must
@@ -30,6 +31,10 @@ type ApprovalRequest struct {
 	Step    int         `json:"step"`           // the step of the run, from 1
 	Runtime RuntimeInfo `json:"runtime"`        // where the call would run
 	Why     string      `json:"why"`            // why the call needs approval
+
+	// Changes are the changes of files that the call would make, of write_file,
+	// edit_file and collect_file. They are what the files hold at the moment.
+	Changes []FileChange `json:"changes,omitempty"`
 
 	// Session says in words what a [Decision] for the session would cover. It is
 	// empty if such a decision would cover this call only.
@@ -194,6 +199,7 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 		Step:        r.result.Steps,
 		Runtime:     a.describe(ctx),
 		Why:         why,
+		Changes:     r.changesOf(ctx, call),
 		Session:     a.sessionScope(call).words,
 		AsksManager: a.opts.asksManager,
 	}
@@ -404,8 +410,8 @@ func (a *Agent) withHostApproval() RuntimeOption {
 			}
 			defer a.asking.Close()()
 			defer a.enter(&a.calling, "the approval of hosts")()
-			if c := a.serving.Load(); c != nil {
-				ctx = &callContext{Context: ctx, info: c.info}
+			if c, ok := a.callGoingOn().(*callContext); ok {
+				ctx = &callContext{Context: pause.WithValues(ctx, c), info: c.info}
 			}
 			return ask(ctx, r)
 		}

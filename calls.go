@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/cycle"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/pace"
 )
 
 // CallInfo says whom a tool, a model or an approval serves.
@@ -48,6 +50,8 @@ type callContext struct {
 	message int  // the index in the history of the message with the call
 	index   int  // of the call in the message
 	changed bool // somebody changed the arguments
+
+	progress atomic.Pointer[pace.Pace[ProgressInfo]] // nil until the tool tells of some
 }
 
 type callKey struct{}
@@ -75,9 +79,9 @@ func (r *run) withCall(ctx context.Context, call ToolCall, index int) *callConte
 
 // with returns the context of the same call with other arguments.
 func (c *callContext) with(arguments string) *callContext {
-	changed := *c
-	changed.info.Call.Arguments, changed.changed = arguments, true
-	return &changed
+	changed := &callContext{Context: c.Context, info: c.info, agent: c.agent, budget: c.budget, message: c.message, index: c.index, changed: true}
+	changed.info.Call.Arguments = arguments
+	return changed
 }
 
 // callContextOf returns the context of the call that ctx belongs to, or nil.
@@ -89,6 +93,18 @@ func callContextOf(ctx context.Context) *callContext {
 	return c
 }
 
+// callGoingOn returns the context of the tool call that goes on, or nil. A nil
+// agent has none.
+func (a *Agent) callGoingOn() context.Context {
+	if a == nil {
+		return nil
+	}
+	if c := a.serving.Load(); c != nil {
+		return c
+	}
+	return nil
+}
+
 // toolCallOf returns the context of the tool call of a run that ctx belongs to,
 // or nil.
 func toolCallOf(ctx context.Context) *callContext {
@@ -97,18 +113,6 @@ func toolCallOf(ctx context.Context) *callContext {
 	}
 	return nil
 }
-
-// Outcome says how a tool call ended.
-type Outcome string
-
-// The ways a tool call ends.
-const (
-	OutcomeOK          Outcome = "ok"          // the tool ran
-	OutcomeFailed      Outcome = "failed"      // the tool failed, or there is no such tool, or its arguments do not fit; also a command with another exit code than 0
-	OutcomeDenied      Outcome = "denied"      // it was not allowed
-	OutcomeNotRun      Outcome = "not_run"     // the run ended, or reached a limit, before it
-	OutcomeInterrupted Outcome = "interrupted" // the run was interrupted while it waited for approval or ran; in the latter case it may have taken effect
-)
 
 // runCalls runs the tool calls of a message in order. Every call gets exactly
 // one result, whatever happens, so that the history stays a legal conversation.
@@ -287,6 +291,7 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
 		r.agent.ranCommands.Store(true)
 	}
+	defer ctx.endProgress()
 	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
 		return r.tracedTool(ctx, tool, *call, json.RawMessage(call.Arguments))
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/pace"
 )
 
 // Event is something that happened in an agent. Its JSON is what
@@ -24,7 +25,8 @@ import (
 // Only the fields that Type calls for are set. Text and reasoning deltas are
 // for display: several may come as one, and the message event that follows holds
 // all. Every tool_call is followed by its tool_done, and between them come, as
-// far as they apply: approval, decision, tool_start. Durations are seconds in
+// far as they apply: approval, decision, tool_start, and any number of progress
+// and output, which are for display only. Durations are seconds in
 // JSON, with fractions, in fields whose names end in "_seconds".
 type Event struct {
 	Seq   int64     `json:"seq"` // rises by at least one with each event of an agent
@@ -45,6 +47,8 @@ type Event struct {
 
 	Approval *ApprovalRequest `json:"approval,omitempty"` // the question about a call
 	Decision *Decision        `json:"decision,omitempty"` // the answer to it
+	Progress *ProgressInfo    `json:"progress,omitempty"` // how far a call is
+	Chunk    *OutputChunk     `json:"chunk,omitempty"`    // a piece of what a command prints
 
 	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime reports
 	Result  *Result       `json:"result,omitempty"`  // the end of the run
@@ -78,6 +82,8 @@ const (
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
 	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
 	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
+	EventProgress    EventType = "progress"     // a tool tells how far it is, by [Progress]: Call without its arguments, Progress
+	EventOutput      EventType = "output"       // a command prints: Call without its arguments, Chunk; at most ten a second, some output may be left out
 	EventToolDone    EventType = "tool_done"    // a call has its result: Call, Output, Messages
 	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output, Messages
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
@@ -201,23 +207,114 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 	}
 }
 
-// isDelta reports whether an event is only for display: a piece of an answer,
-// or the progress of a pull.
+// isDelta reports whether an event is only for display: a piece of an answer or
+// of a command's output, or the progress of a call or a pull.
 func isDelta(e Event) bool {
-	return e.Type == EventText || e.Type == EventReasoning ||
+	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventProgress || e.Type == EventOutput ||
 		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
 }
 
-// mergeDeltas joins two pieces of the same text. For a pull it keeps the last
+// mergeDeltas joins two pieces of the same text. Of progress it keeps the last
 // event.
 func mergeDeltas(last, next Event) (Event, bool) {
-	if last.Type != next.Type || last.Task != next.Task || last.Step != next.Step {
+	if last.Type != next.Type || last.Task != next.Task || last.Step != next.Step || last.callID() != next.callID() {
 		return last, false
 	}
-	if next.Type != EventRuntime {
+	switch next.Type {
+	case EventText, EventReasoning:
 		next.Text = last.Text + next.Text
+	case EventOutput:
+		chunk := last.Chunk.then(*next.Chunk)
+		next.Chunk = &chunk
 	}
 	return next, true
+}
+
+// callID is the id of the event's call; empty for none.
+func (e Event) callID() string {
+	if e.Call == nil {
+		return ""
+	}
+	return e.Call.ID
+}
+
+// maxChunk is the size of a piece of output, in bytes.
+const maxChunk = 4 << 10
+
+// then joins a piece of output with the next one. It leaves out the first one if
+// both are too much.
+func (c OutputChunk) then(next OutputChunk) OutputChunk {
+	if next.Skipped > 0 || len(c.Text)+len(next.Text) > maxChunk {
+		next.Skipped += c.Skipped + int64(len(c.Text))
+		return next
+	}
+	c.Text += next.Text
+	return c
+}
+
+// ProgressInfo is how far a call is.
+type ProgressInfo struct {
+	Text    string `json:"text,omitempty"`    // what is being done, for people; at most 1 KiB, and cut there
+	Current int64  `json:"current,omitempty"` // how much is done, in a unit of the tool's own
+	Total   int64  `json:"total,omitempty"`   // how much there is to do; 0 if that is not known
+}
+
+// Bounds of the events of [Progress].
+const (
+	progressEvery = 100 * time.Millisecond
+	maxProgress   = 1 << 10 // bytes of text
+)
+
+// Progress tells how far the tool call is to which ctx belongs, by an
+// [EventProgress]. A tool may call it as often as it likes, from any goroutine:
+// at most ten events a second come of it, and the last one comes before the
+// call's result. Outside of a tool call of an agent, and after the call, it does
+// nothing.
+func Progress(ctx context.Context, p ProgressInfo) {
+	c := toolCallOf(ctx)
+	if c == nil || !c.agent.isHeard() {
+		return
+	}
+	to := c.progress.Load()
+	if to == nil {
+		to = pace.New(progressEvery, c.tellProgress)
+		if !c.progress.CompareAndSwap(nil, to) {
+			to = c.progress.Load()
+		}
+	}
+	p.Text = cut.Head(strings.ToValidUTF8(p.Text, "\uFFFD"), maxProgress)
+	to.Put(p)
+}
+
+func (c *callContext) tellProgress(p ProgressInfo) {
+	c.agent.emit(Event{Type: EventProgress, Step: c.info.Step, Call: c.shortCall(), Progress: &p})
+}
+
+// progressOver ignores the progress of a call that is over.
+var progressOver = pace.Ended[ProgressInfo]()
+
+// endProgress tells the last progress of a call that is over.
+func (c *callContext) endProgress() {
+	if to := c.progress.Swap(progressOver); to != nil {
+		to.End()
+	}
+}
+
+// shortCall is the call without its arguments, which may be long.
+func (c *callContext) shortCall() *ToolCall {
+	return &ToolCall{ID: c.info.Call.ID, Name: c.info.Call.Name}
+}
+
+// withLiveOutput adds an option by which the listeners of an agent are told what
+// the command of a call prints.
+func withLiveOutput(ctx context.Context, opts ...BashOption) []BashOption {
+	c := toolCallOf(ctx)
+	if c == nil || !c.agent.isHeard() {
+		return opts
+	}
+	return append(opts, BashOutput(func(chunk OutputChunk) {
+		c.agent.emit(Event{Type: EventOutput, Step: c.info.Step, Call: c.shortCall(), Chunk: &chunk})
+	}))
 }
 
 // handlerFeed returns a feed for an event handler that the caller gave, or nil

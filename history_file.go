@@ -96,7 +96,9 @@ func (f *historyFile) close() error {
 
 // note is a line of the notes: an entry without its message.
 type note struct {
-	Of string `json:"of,omitempty"` // the digest of its message, or of the last one before a mark
+	// Of is the digest of the entry's message, or of the last message before a
+	// mark. It is empty if that is the system message, which may be replaced.
+	Of string `json:"of,omitempty"`
 	HistoryEntry
 }
 
@@ -111,7 +113,7 @@ func linesOf(entries []HistoryEntry, from int) (lines [][]byte) {
 		for at >= 0 && entries[at].isMark() {
 			at--
 		}
-		if at >= 0 {
+		if at > 0 || at == 0 && entries[0].Message.Role != RoleSystem {
 			n.Of = digestOf(entries[at].Message)
 		}
 		n.Message = Message{}
@@ -151,6 +153,7 @@ func withNotes(found []Message, lines [][]byte) []HistoryEntry {
 		}
 		entries = append(append(entries, e), n.marks(digest)...)
 	}
+	entries = append(entries, n.marks("")...)
 	return append(entries, n.infos(len(n.all))...)
 }
 

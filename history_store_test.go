@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -260,4 +261,11 @@ func TestAStoreMayUseItsHistory(t *testing.T) {
 	h := loadHistory(t, store)
 	store.Before = func(context.Context, string) error { _ = h.Len(); _ = h.Messages(); return nil }
 	require.NoError(t, h.Append(pygent.UserMessage("one")))
+}
+
+func TestTheFileIsAHistoryStore(t *testing.T) {
+	dir := t.TempDir()
+	pygenttest.TestHistoryStore(t, func(name string) (pygent.HistoryStore, error) {
+		return pygent.OpenFileStore(filepath.Join(dir, name+".json"))
+	})
 }

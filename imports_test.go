@@ -23,15 +23,15 @@ const module = "github.com/x/pygent"
 var layers = [][]string{
 	{ // Leaves: each does one thing.
 		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
-		"internal/crew", "internal/cut", "internal/cycle", "internal/edit", "internal/egress", "internal/eventlog",
+		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
 		"internal/feed", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonobj",
 		"internal/jsonwalk", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
-		"internal/offline", "internal/owner", "internal/patherr", "internal/pause", "internal/rota",
+		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
 		"internal/strict", "internal/telemetry", "internal/toolbox", "internal/tree",
 	},
 	{ // Packages built from leaves.
-		"internal/callwords", "internal/chatstream", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
+		"internal/callwords", "internal/chatstream", "internal/crew", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.

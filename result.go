@@ -68,3 +68,23 @@ const (
 	StatusContextFull  Status = "context_full"   // the conversation exceeds the model's window
 	StatusFailed       Status = "failed"         // the model call failed, or the runtime cannot start
 )
+
+// Outcome says how a tool call ended.
+type Outcome string
+
+// The ways a tool call ends.
+const (
+	OutcomeOK          Outcome = "ok"          // the tool ran
+	OutcomeFailed      Outcome = "failed"      // the tool failed, or there is no such tool, or its arguments do not fit; also a command with another exit code than 0
+	OutcomeDenied      Outcome = "denied"      // it was not allowed
+	OutcomeNotRun      Outcome = "not_run"     // the run ended, or reached a limit, before it
+	OutcomeInterrupted Outcome = "interrupted" // the run was interrupted while it waited for approval or ran; in the latter case it may have taken effect
+)
+
+// outcome is the outcome of a call by its tool's own result.
+func (r *ToolResult) outcome() Outcome {
+	if r.IsError || r.Outcome == OutcomeFailed {
+		return OutcomeFailed
+	}
+	return OutcomeOK
+}

@@ -413,7 +413,11 @@ func outputShown(e Event) string {
 		return ""
 	}
 	text := cmp.Or(e.Output.Display, e.Output.Content)
-	if command, ok := commandIn(*e.Call); ok {
+	command, ok := commandIn(*e.Call)
+	if e.Output.Bash != nil {
+		command.Cmd = e.Output.Bash.Command // what ran, if somebody changed it
+	}
+	if ok {
 		return strings.TrimPrefix(text, "$ "+command.Cmd+"\n")
 	}
 	return text

@@ -16,6 +16,7 @@ import (
 	"github.com/x/pygent/internal/eventlog"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/ledger"
+	"github.com/x/pygent/internal/pause"
 )
 
 // taskRecord is what a manager knows about a task besides its status. It exists
@@ -117,7 +118,7 @@ func numbered(e Event, seq int64) Event {
 // of its state longest, and deltas only while there is room.
 func worthOf(e Event) eventlog.Worth {
 	switch e.Type {
-	case EventText, EventReasoning:
+	case EventText, EventReasoning, EventProgress, EventOutput:
 		return eventlog.Fleeting
 	case EventTask:
 		return eventlog.Lasting
@@ -265,7 +266,7 @@ func (m *TaskManager) ask(r *taskRecord, e Event) {
 	request := *e.Approval
 	request.Task = r.ID
 	ctx, cancel := context.WithCancel(&callContext{
-		Context: m.life,
+		Context: pause.WithValues(m.life, m.worker(r).callGoingOn()),
 		info:    CallInfo{Agent: request.Agent, Task: request.Task, Step: request.Step, Call: request.Call},
 	})
 	m.mu.Lock()

@@ -45,12 +45,17 @@ func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
 	if err := cmp.Or(spec.check(), alive(ctx)); err != nil {
 		return err
 	}
-	return sayLimit(x.crew.Start(spec.ID, newLocalTask(spec, x.host), spec.Queue, spec.Prompt, func(t *localTask) error {
+	return sayLimit(x.crew.Start(outsideCalls(ctx), spec.ID, newLocalTask(spec, x.host), spec.Queue, spec.Prompt, func(t *localTask) error {
 		if t.spec.Prompt != spec.Prompt {
 			return ErrTaskExists
 		}
 		return nil
 	}))
+}
+
+// outsideCalls returns a context with the values of ctx that belongs to no call.
+func outsideCalls(ctx context.Context) context.Context {
+	return context.WithValue(ctx, callKey{}, (*callContext)(nil))
 }
 
 // sayLimit adds the option to change to the error of a task for which there is
@@ -117,7 +122,7 @@ func (x *localExecutor) send(ctx context.Context, id string, in taskInput) (numb
 	}
 	switch in.Kind {
 	case inputMessage:
-		number, err = x.crew.Message(id, in.ID, in.Text)
+		number, err = x.crew.Message(outsideCalls(ctx), id, in.ID, in.Text)
 		return number, sayLimit(err)
 	case inputDecision:
 		return 0, x.crew.Tell(id, in.ID, func(t *localTask) error {

@@ -95,8 +95,9 @@ func newTaskManager(o taskManagerOptions) *TaskManager {
 // limits and a temporary workspace. With a nil parent it gets one from the
 // options of the manager's agents.
 //
-// ctx bounds only the start, which reads parent's settings and the files to
-// copy. The task belongs to the agent whose own manager this is; with
+// ctx bounds only the start. Its values, such as a trace, reach the task's model,
+// tools and approvals; a run that [TaskManager.Send] starts has the values given
+// there. The task belongs to the agent whose own manager this is; with
 // [WithTaskCall] any agent can delegate it. Errors match [ErrTooManyTasks],
 // [ErrTaskDepth] or [ErrTaskExists].
 func (m *TaskManager) StartTask(ctx context.Context, prompt string, parent Runtime, opts ...TaskOption) (string, error) {

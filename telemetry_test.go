@@ -95,15 +95,6 @@ func TestAServerCannotFillTheMeter(t *testing.T) {
 	}
 }
 
-func TestUsageReportsAreJSON(t *testing.T) {
-	want := pygent.UsageReport{Own: pygent.Usage{PromptTokens: 1}, Models: map[string]pygent.Usage{"m": {PromptTokens: 1}}, Cost: 0.5, Unpriced: []string{"n"}}
-	data, err := json.Marshal(want)
-	require.NoError(t, err)
-	var got pygent.UsageReport
-	require.NoError(t, json.Unmarshal(data, &got))
-	require.Equal(t, want, got)
-}
-
 // recorder is a provider of tracers and meters that keeps what it gets.
 type recorder struct {
 	tracenoop.TracerProvider
@@ -290,6 +281,19 @@ func TestTelemetryUsesTheGlobalProvidersByDefault(t *testing.T) {
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithTelemetry())
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
+}
+
+func TestTelemetryOfTasksNests(t *testing.T) {
+	r := &recorder{}
+	model := pygenttest.NewScriptedModel(delegate("sub"), stop, stop).On("sub", stop)
+	agent := newAgent(t, model, r.options())
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	waitTask(t, agent.Tasks(), tasks[0].ID)
+	require.NoError(t, agent.Close())
+	require.Contains(t, r.tree(trace.SpanID{}, ""), "  execute_tool delegate_task\n    invoke_agent Pygent\n      chat\n")
 }
 
 func TestTheLogTellsDurationsWithIDs(t *testing.T) {

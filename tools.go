@@ -133,6 +133,9 @@ type ToolResult struct {
 	// [OutcomeFailed], for a call that is no error but has failed its purpose.
 	Outcome Outcome `json:"outcome,omitempty"`
 
+	Bash    *BashResult  `json:"bash,omitempty"`    // what a command did, of the tool bash
+	Changes []FileChange `json:"changes,omitempty"` // the files that the call changed, as far as its tool tells
+
 	// take stores the value that the call gave in a typed run; nil for none.
 	take func()
 	// compared is what identifies equal results, if Content has parts that
@@ -354,11 +357,7 @@ func (t Tool) call(ctx context.Context, rt Runtime, args json.RawMessage) (*Tool
 		return &ToolResult{Outcome: OutcomeOK}, nil
 	}
 	own := *result
-	if own.IsError || own.Outcome == OutcomeFailed {
-		own.Outcome = OutcomeFailed
-	} else {
-		own.Outcome = OutcomeOK
-	}
+	own.Outcome = own.outcome()
 	return &own, nil
 }
 

@@ -2,14 +2,12 @@ package pygent
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -56,18 +54,21 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	if in.Background {
 		return startJob(ctx, rt, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
 	}
-	r, err := rt.Bash(ctx, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
+	r, err := rt.Bash(ctx, in.Cmd, withLiveOutput(ctx, BashTimeout(timeout), BashDir(in.Cwd))...)
 	if err != nil && r.Output == "" {
 		return nil, err
 	}
 	r.Command = in.Cmd
-	display := r.String()
+	whole, display := r, r.String()
 	compared := r
 	compared.FullPath, compared.Duration = "", 0
 	if len(r.Command) > shownCommand {
 		r.Command = cut.Head(r.Command, shownCommand) + " …"
 	}
-	result := &ToolResult{Content: r.String(), Display: display, compared: compared.String()}
+	result := &ToolResult{Content: r.String(), Bash: &whole, compared: compared.String()}
+	if r.Command != in.Cmd {
+		result.Display = display
+	}
 	if r.ExitCode != 0 || r.TimedOut {
 		result.Outcome = OutcomeFailed
 	}
@@ -84,10 +85,14 @@ type writeInput struct {
 }
 
 func writeFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, error) {
+	former := readFormer(ctx, rt, in.Path)
 	if err := rt.WriteFile(ctx, in.Path, []byte(in.Content)); err != nil {
 		return nil, err
 	}
-	return &ToolResult{Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path)}, nil
+	return &ToolResult{
+		Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path),
+		Changes: []FileChange{former.becomes(in.Path, in.Content)},
+	}, nil
 }
 
 type editInput struct {
@@ -114,7 +119,10 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 	if err := rt.WriteFile(ctx, in.Path, []byte(edited)); err != nil {
 		return nil, err
 	}
-	return &ToolResult{Content: fmt.Sprintf("edited %s at line %d", in.Path, line)}, nil
+	return &ToolResult{
+		Content: fmt.Sprintf("edited %s at line %d", in.Path, line),
+		Changes: []FileChange{formerText{data: data}.becomes(in.Path, edited)},
+	}, nil
 }
 
 type downloadInput struct {
@@ -318,43 +326,4 @@ func (in bashInput) String() string {
 func commandIn(call ToolCall) (in bashInput, ok bool) {
 	ok = call.Name == "bash" && json.Unmarshal([]byte(call.Arguments), &in) == nil
 	return in, ok
-}
-
-// fileChange is the change of a workspace file by a call.
-type fileChange struct {
-	tool string
-	path string // clean
-	what string // the new content, or the difference
-}
-
-// title names the file and the tool that changes it, for the person who decides
-// about it.
-func (c fileChange) title() string { return fmt.Sprintf("%s %q", c.tool, c.path) }
-
-// changeIn returns the file change of a call; ok is false if the call changes
-// none.
-func changeIn(call ToolCall) (fileChange, bool) {
-	var name, what string
-	var err error
-	switch call.Name {
-	case "write_file":
-		var in writeInput
-		err = json.Unmarshal([]byte(call.Arguments), &in)
-		name, what = in.Path, in.Content
-	case "edit_file":
-		var in editInput
-		err = json.Unmarshal([]byte(call.Arguments), &in)
-		name, what = in.Path, prefixLines("- ", in.OldText)+"\n"+prefixLines("+ ", in.NewText)
-	case "collect_file":
-		var in collectInput
-		err = json.Unmarshal([]byte(call.Arguments), &in)
-		name, what = cmp.Or(in.Dest, in.Path), fmt.Sprintf("from task %q: %q", in.TaskID, in.Path)
-	default:
-		return fileChange{}, false
-	}
-	return fileChange{tool: call.Name, path: path.Clean(name), what: what}, err == nil
-}
-
-func prefixLines(prefix, text string) string {
-	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix)
 }

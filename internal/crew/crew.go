@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/x/pygent/internal/pause"
 )
 
 // Errors of a crew.
@@ -103,6 +105,7 @@ type member[T any] struct {
 type letter struct {
 	number int64
 	text   string
+	sender context.Context // whose values the run gets
 }
 
 // seen is an input that a task had.
@@ -132,10 +135,11 @@ func New[T Task[G], G any](max int) *Crew[T, G] {
 	return c
 }
 
-// Start runs a task with a message. A task that queues waits if there is no
+// Start runs a task with a message. The run has the values of the sender's
+// context, but not its end. A task that queues waits if there is no
 // room. If there is already a task with the id, Start returns the result of
 // known for that task.
-func (c *Crew[T, G]) Start(id string, task T, queues bool, message string, known func(T) error) error {
+func (c *Crew[T, G]) Start(sender context.Context, id string, task T, queues bool, message string, known func(T) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -145,7 +149,7 @@ func (c *Crew[T, G]) Start(id string, task T, queues bool, message string, known
 		return known(m.task)
 	}
 	m := &member[T]{task: task, queues: queues}
-	if err := c.schedule(m, letter{text: message}); err != nil {
+	if err := c.schedule(m, letter{text: message, sender: sender}); err != nil {
 		return err
 	}
 	c.members[id] = m
@@ -196,7 +200,7 @@ func (c *Crew[T, G]) dispatch(m *member[T], ctx context.Context, message letter,
 	cancel := m.cancel
 	c.runs.Go(func() {
 		defer cancel(nil)
-		m.task.Run(ctx, message.text, grant, func(finish func(more bool)) { c.ended(m, finish) })
+		m.task.Run(pause.WithValues(ctx, message.sender), message.text, grant, func(finish func(more bool)) { c.ended(m, finish) })
 	})
 }
 
@@ -284,9 +288,9 @@ func (c *Crew[T, G]) Tasks() []T {
 // Message has a task continue with a message: at once if it rests, else when it
 // does. It returns the message's number, counted from 1. Like all inputs, it
 // has no effect if the task has had one with the same id.
-func (c *Crew[T, G]) Message(id, input, message string) (number int64, err error) {
+func (c *Crew[T, G]) Message(sender context.Context, id, input, message string) (number int64, err error) {
 	return c.once(id, input, func(m *member[T]) (int64, error) {
-		next := letter{m.last + 1, message}
+		next := letter{m.last + 1, message, sender}
 		switch {
 		case m.task.AtRest():
 			if err := c.schedule(m, next); err != nil {

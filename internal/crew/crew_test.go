@@ -97,7 +97,7 @@ func known(*task) error { return errors.New("known") }
 func start(t *testing.T, c *crew.Crew[*task, int], id string, queues bool) *task {
 	t.Helper()
 	k := newTask()
-	require.NoError(t, c.Start(id, k, queues, "go", known))
+	require.NoError(t, c.Start(context.Background(), id, k, queues, "go", known))
 	return k
 }
 
@@ -115,8 +115,8 @@ func TestTasksWaitForRoomInTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := crew.New[*task](1)
 		one, two, three := start(t, c, "1", true), start(t, c, "2", true), start(t, c, "3", true)
-		require.ErrorIs(t, c.Start("4", newTask(), false, "go", known), crew.ErrNoRoom)
-		require.ErrorContains(t, c.Start("1", newTask(), true, "go", known), "known")
+		require.ErrorIs(t, c.Start(context.Background(), "4", newTask(), false, "go", known), crew.ErrNoRoom)
+		require.ErrorContains(t, c.Start(context.Background(), "1", newTask(), true, "go", known), "known")
 		require.Equal(t, []string{"grant true", "begin"}, one.notes())
 		require.Equal(t, []string{"wait"}, two.notes())
 		one.goOn <- struct{}{}
@@ -128,7 +128,7 @@ func TestTasksWaitForRoomInTheirOrder(t *testing.T) {
 		require.Equal(t, []string{"wait", "begin", "grant true"}, three.notes())
 		closeCrew(t, c)
 		require.Equal(t, []string{"wait", "begin", "grant true", "stop: over", "ran go", "close"}, three.notes())
-		require.ErrorIs(t, c.Start("5", newTask(), true, "go", known), crew.ErrClosed)
+		require.ErrorIs(t, c.Start(context.Background(), "5", newTask(), true, "go", known), crew.ErrClosed)
 	})
 }
 
@@ -139,7 +139,7 @@ func TestTaskThatWaitsIsCancelledAndGoesOn(t *testing.T) {
 		parked, err := c.Cancel("2", "a", errOver)
 		require.NoError(t, err)
 		<-parked
-		require.NoError(t, errOf(c.Message("2", "b", "more")), "it rests")
+		require.NoError(t, errOf(c.Message(context.Background(), "2", "b", "more")), "it rests")
 		one.goOn <- struct{}{}
 		synctest.Wait()
 		require.Equal(t, []string{"wait", "stop: over", "wait", "begin 1", "grant true"}, two.notes(), "once, and first")
@@ -156,13 +156,13 @@ func TestRunThatWaitedMayBeRefused(t *testing.T) {
 		one := start(t, c, "1", true)
 		two := newTask()
 		two.granted = errors.New("nothing is left")
-		require.NoError(t, c.Start("2", two, true, "go", known))
+		require.NoError(t, c.Start(context.Background(), "2", two, true, "go", known))
 		three := start(t, c, "3", true)
 		one.goOn <- struct{}{}
 		synctest.Wait()
 		require.Equal(t, []string{"wait", "begin", "grant true", "nothing is left"}, two.notes())
 		require.Len(t, three.notes(), 3, "it has the room")
-		require.Error(t, c.Start("4", &task{granted: errOver}, false, "go", known))
+		require.Error(t, c.Start(context.Background(), "4", &task{granted: errOver}, false, "go", known))
 		closeCrew(t, c)
 	})
 }
@@ -173,14 +173,14 @@ func TestInputsAreTakenOnce(t *testing.T) {
 		one := start(t, c, "1", false)
 		one.goOn <- struct{}{}
 		synctest.Wait()
-		require.NoError(t, errOf(c.Message("1", "a", "more")))
-		require.NoError(t, errOf(c.Message("1", "a", "more")))
+		require.NoError(t, errOf(c.Message(context.Background(), "1", "a", "more")))
+		require.NoError(t, errOf(c.Message(context.Background(), "1", "a", "more")))
 		told := 0
 		for range 2 {
 			require.NoError(t, c.Tell("1", "b", func(*task) error { told++; return nil }))
 		}
 		require.Equal(t, 1, told)
-		require.ErrorIs(t, errOf(c.Message("2", "a", "more")), crew.ErrUnknown)
+		require.ErrorIs(t, errOf(c.Message(context.Background(), "2", "a", "more")), crew.ErrUnknown)
 		one.goOn <- struct{}{}
 		synctest.Wait()
 		require.Equal(t, []string{"grant true", "begin", "ran go", "grant false", "begin 1", "ran more"}, one.notes())
@@ -227,7 +227,7 @@ func TestCloseLeavesBehindWhatDoesNotEnd(t *testing.T) {
 		c := crew.New[*task](2)
 		deaf := newTask()
 		deaf.ignores = true
-		require.NoError(t, c.Start("deaf", deaf, false, "go", known))
+		require.NoError(t, c.Start(context.Background(), "deaf", deaf, false, "go", known))
 		start(t, c, "1", false)
 		left, err := c.Close(errOver, named)
 		require.NoError(t, err)
@@ -242,7 +242,7 @@ func TestMessagesWaitUntilTheTaskRests(t *testing.T) {
 		c := crew.New[*task](1)
 		one, other := start(t, c, "1", true), start(t, c, "2", true)
 		for i, want := range []int64{1, 2, 2} {
-			n, err := c.Message("1", fmt.Sprint("id", min(i, 1)), fmt.Sprint("message ", i+1))
+			n, err := c.Message(context.Background(), "1", fmt.Sprint("id", min(i, 1)), fmt.Sprint("message ", i+1))
 			require.NoError(t, err)
 			require.Equal(t, want, n, "a repeated one has its number")
 		}
@@ -266,9 +266,9 @@ func TestCancelDropsTheMessagesThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := crew.New[*task](1)
 		one := start(t, c, "1", true)
-		require.NoError(t, errOf(c.Message("1", "a", "more")))
+		require.NoError(t, errOf(c.Message(context.Background(), "1", "a", "more")))
 		require.NoError(t, errOf(c.Cancel("1", "b", errOver)))
-		require.NoError(t, errOf(c.Message("1", "c", "after all")), "sent after the cancel")
+		require.NoError(t, errOf(c.Message(context.Background(), "1", "c", "after all")), "sent after the cancel")
 		synctest.Wait()
 		one.goOn <- struct{}{}
 		synctest.Wait()
@@ -283,7 +283,7 @@ func TestMessagesThatWaitAreLimited(t *testing.T) {
 		start(t, c, "1", true)
 		var err error
 		for i := 0; err == nil && i < 1000; i++ {
-			_, err = c.Message("1", fmt.Sprint(i), "more")
+			_, err = c.Message(context.Background(), "1", fmt.Sprint(i), "more")
 		}
 		require.ErrorIs(t, err, crew.ErrMailFull)
 		closeCrew(t, c)

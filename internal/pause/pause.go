@@ -112,8 +112,8 @@ func (c *clock) end() {
 // its own deadline and the end of its time limit. A paused limit has no end.
 func Deadline(ctx context.Context) (time.Time, bool) {
 	deadline, ok := ctx.Deadline()
-	c, limited := ctx.Value(clockKey{}).(*clock)
-	if !limited {
+	c, _ := ctx.Value(clockKey{}).(*clock)
+	if c == nil {
 		return deadline, ok
 	}
 	c.gate.mu.Lock()
@@ -125,4 +125,27 @@ func Deadline(ctx context.Context) (time.Time, bool) {
 		return end, true
 	}
 	return deadline, ok
+}
+
+// WithValues returns a context like ctx that also has the values of another one,
+// but neither its end nor its time limits.
+func WithValues(ctx, from context.Context) context.Context {
+	if from == nil {
+		return ctx
+	}
+	return &withValues{ctx, context.WithoutCancel(from)}
+}
+
+type withValues struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements [context.Context].
+func (c *withValues) Value(key any) any {
+	value := c.Context.Value(key)
+	if value == nil && key != (clockKey{}) {
+		value = c.values.Value(key)
+	}
+	return value
 }

@@ -1,0 +1,162 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/x/pygent/internal/edit"
+)
+
+// FileChange is how a call changed a file of the workspace, or would change it.
+type FileChange struct {
+	Path string `json:"path"`
+
+	// Before and After are the text of the file, at most 32 KiB of each. Of a
+	// longer text they are the lines that change, with some around them.
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	Line   int    `json:"line,omitempty"` // the number of the line, from 1, with which both begin; 0 where they are not known
+
+	Created   bool `json:"created,omitempty"`   // there was no such file
+	Deleted   bool `json:"deleted,omitempty"`   // there is no such file afterwards
+	Binary    bool `json:"binary,omitempty"`    // the file is no text, and Before and After are empty
+	Truncated bool `json:"truncated,omitempty"` // Before and After are not the whole text
+
+	Note string `json:"note,omitempty"` // why Before and After are not known
+}
+
+// Bounds of what is told about the change of a file.
+const (
+	maxShownChange = 32 << 10        // bytes of each text
+	maxFormer      = 1 << 20         // bytes of a file that is compared
+	changeWithin   = 5 * time.Second // for reading it
+)
+
+// formerText is what a file holds before a change.
+type formerText struct {
+	data    []byte
+	missing bool   // there is no such file
+	note    string // why data is not known
+}
+
+func readFormer(ctx context.Context, rt Runtime, path string) formerText {
+	ctx, cancel := context.WithTimeout(ctx, changeWithin)
+	defer cancel()
+	data, size, err := readRange(ctx, rt, path, 0, maxFormer)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return formerText{missing: true}
+	case err != nil:
+		return formerText{note: "what it held cannot be read: " + err.Error()}
+	case size > maxFormer:
+		return formerText{note: fmt.Sprintf("it held %d bytes, too many to compare", size)}
+	}
+	return formerText{data: data}
+}
+
+// becomes returns the change to another text.
+func (f formerText) becomes(name, text string) FileChange {
+	if f.note != "" {
+		return FileChange{Path: path.Clean(name), Note: f.note}
+	}
+	c := edit.Compare(f.data, []byte(text), maxShownChange)
+	return FileChange{
+		Path: path.Clean(name), Before: c.Before, After: c.After, Line: c.Line,
+		Created: f.missing, Binary: c.Binary, Truncated: c.Truncated,
+	}
+}
+
+// changesOf returns the changes that a call would make. If the runtime cannot
+// tell in time, they say so.
+func (r *run) changesOf(ctx context.Context, call ToolCall) []FileChange {
+	change, writes := changeIn(call)
+	if !writes {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, changeWithin)
+	defer cancel()
+	changes, err := callForeign(ctx, r, "the runtime", func() ([]FileChange, error) { return changesOf(ctx, r.agent.runtime, call), nil })
+	if err != nil {
+		r.agent.logPanic("runtime", err)
+		changes = []FileChange{{Path: change.path, Note: "the change cannot be told: " + err.Error()}}
+	}
+	return changes
+}
+
+// changesOf returns the changes that a call would make, without making them.
+func changesOf(ctx context.Context, rt Runtime, call ToolCall) []FileChange {
+	change, writes := changeIn(call)
+	if !writes {
+		return nil
+	}
+	var write writeInput
+	var replace editInput
+	switch call.Name {
+	case "write_file":
+		if json.Unmarshal([]byte(call.Arguments), &write) == nil {
+			return []FileChange{readFormer(ctx, rt, write.Path).becomes(write.Path, write.Content)}
+		}
+	case "edit_file":
+		if json.Unmarshal([]byte(call.Arguments), &replace) == nil && replace.OldText != "" {
+			return []FileChange{replace.change(readFormer(ctx, rt, replace.Path))}
+		}
+	}
+	return []FileChange{{Path: change.path, Note: change.what}}
+}
+
+func (in editInput) change(former formerText) FileChange {
+	edited, _, err := edit.ReplaceOnce(string(former.data), in.OldText, in.NewText)
+	switch {
+	case former.missing:
+		former.note = "there is no such file"
+	case former.note == "" && err != nil:
+		former.note = err.Error()
+	}
+	return former.becomes(in.Path, edited)
+}
+
+// fileChange is the change of a workspace file by a call.
+type fileChange struct {
+	tool string
+	path string // clean
+	what string // the new content, or the difference
+}
+
+// title names the file and the tool that changes it, for the person who decides
+// about it.
+func (c fileChange) title() string { return fmt.Sprintf("%s %q", c.tool, c.path) }
+
+// changeIn returns the file change of a call; ok is false if the call changes
+// none.
+func changeIn(call ToolCall) (fileChange, bool) {
+	var name, what string
+	var err error
+	switch call.Name {
+	case "write_file":
+		var in writeInput
+		err = json.Unmarshal([]byte(call.Arguments), &in)
+		name, what = in.Path, in.Content
+	case "edit_file":
+		var in editInput
+		err = json.Unmarshal([]byte(call.Arguments), &in)
+		name, what = in.Path, prefixLines("- ", in.OldText)+"\n"+prefixLines("+ ", in.NewText)
+	case "collect_file":
+		var in collectInput
+		err = json.Unmarshal([]byte(call.Arguments), &in)
+		name, what = cmp.Or(in.Dest, in.Path), fmt.Sprintf("from task %q: %q", in.TaskID, in.Path)
+	default:
+		return fileChange{}, false
+	}
+	return fileChange{tool: call.Name, path: path.Clean(name), what: what}, err == nil
+}
+
+func prefixLines(prefix, text string) string {
+	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix)
+}

@@ -1,0 +1,162 @@
+package pygenttest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+type entries = []pygent.HistoryEntry
+
+// closable is a store that can be closed. Its functions change what passes
+// through it.
+type closable struct {
+	pygent.HistoryStore
+	closed        bool
+	stored, given func(entries) entries
+	setSystem     func(s pygent.HistoryStore, e pygent.HistoryEntry) error
+	silent        bool // a closed store returns no error
+}
+
+func (s *closable) check() error {
+	if s.closed && !s.silent {
+		return errors.New("the store is closed")
+	}
+	return nil
+}
+
+func (s *closable) Load(ctx context.Context) (entries, error) {
+	all, err := s.HistoryStore.Load(ctx)
+	if s.given != nil {
+		all = s.given(all)
+	}
+	return all, err
+}
+
+func (s *closable) Append(ctx context.Context, e ...pygent.HistoryEntry) error {
+	if s.closed {
+		return s.check()
+	}
+	if s.stored != nil {
+		e = s.stored(slices.Clone(e))
+	}
+	return s.HistoryStore.Append(ctx, e...)
+}
+
+func (s *closable) SetSystem(ctx context.Context, e pygent.HistoryEntry) error {
+	switch {
+	case s.closed:
+		return s.check()
+	case s.setSystem != nil:
+		return s.setSystem(s.HistoryStore, e)
+	}
+	return s.HistoryStore.SetSystem(ctx, e)
+}
+
+func (s *closable) Close() error { s.closed = true; return nil }
+
+// each returns a function that changes each entry.
+func each(f func(e *pygent.HistoryEntry)) func(entries) entries {
+	return func(all entries) entries {
+		for i := range all {
+			f(&all[i])
+		}
+		return all
+	}
+}
+
+var ctx = context.Background()
+
+// wrongStores are stores that are wrong in one way each.
+var wrongStores = map[string]closable{
+	"reversed": {given: func(all entries) entries { slices.Reverse(all); return all }},
+	"sorted as text": {given: func(all entries) entries {
+		slices.SortStableFunc(all, func(a, b pygent.HistoryEntry) int { return strings.Compare(fmt.Sprint(a.Seq), fmt.Sprint(b.Seq)) })
+		return all
+	}},
+	"no marks": {stored: func(all entries) entries {
+		return slices.DeleteFunc(all, func(e pygent.HistoryEntry) bool { return e.Message.Role == "" })
+	}},
+	"no repetitions": {given: func(all entries) entries {
+		return slices.CompactFunc(all, func(a, b pygent.HistoryEntry) bool { return a.Message.Content == b.Message.Content })
+	}},
+	"no unknown field": {stored: each(func(e *pygent.HistoryEntry) { e.Message.Extra = nil })},
+	"no parts":         {stored: each(func(e *pygent.HistoryEntry) { e.Message.Parts = nil })},
+	"no calls":         {stored: each(func(e *pygent.HistoryEntry) { e.Message.ToolCalls = nil })},
+	"no source":        {stored: each(func(e *pygent.HistoryEntry) { e.Source = "" })},
+	"no outcome":       {stored: each(func(e *pygent.HistoryEntry) { e.Outcome = "" })},
+	"whole seconds":    {stored: each(func(e *pygent.HistoryEntry) { e.Time = e.Time.Truncate(time.Second) })},
+	"short texts": {stored: each(func(e *pygent.HistoryEntry) {
+		e.Message.Content = e.Message.Content[:min(len(e.Message.Content), 1<<16)]
+	})},
+	"no NUL":          {stored: each(func(e *pygent.HistoryEntry) { e.Message.Content = strings.ReplaceAll(e.Message.Content, "\x00", "") })},
+	"trimmed":         {stored: each(func(e *pygent.HistoryEntry) { e.Message.Content = strings.TrimSpace(e.Message.Content) })},
+	"first only":      {stored: func(all entries) entries { return all[:1] }},
+	"twice":           {stored: func(all entries) entries { return append(all, all...) }},
+	"silent":          {silent: true},
+	"system appended": {setSystem: func(s pygent.HistoryStore, e pygent.HistoryEntry) error { return s.Append(ctx, e) }},
+	"system kept": {setSystem: func(s pygent.HistoryStore, e pygent.HistoryEntry) error {
+		if e.Message.Role == "" {
+			return nil
+		}
+		return s.SetSystem(ctx, e)
+	}},
+	"no system": {setSystem: func(pygent.HistoryStore, pygent.HistoryEntry) error { return nil }},
+	"all system messages": {given: func(all entries) entries {
+		return slices.DeleteFunc(all, func(e pygent.HistoryEntry) bool { return e.Seq > 0 && e.Message.Role == pygent.RoleSystem })
+	}},
+	"forgetful": {},
+	"shared":    {},
+}
+
+// openWrong returns a function that opens stores that are wrong in one way, or
+// right ones.
+func openWrong(wrong string) func(string) (pygent.HistoryStore, error) {
+	conversations := map[string]*pygenttest.MemoryStore{}
+	return func(name string) (pygent.HistoryStore, error) {
+		if wrong == "shared" {
+			name = strings.TrimRight(name, "12")
+		}
+		if conversations[name] == nil || wrong == "forgetful" {
+			conversations[name] = &pygenttest.MemoryStore{}
+		}
+		s := wrongStores[wrong]
+		s.HistoryStore = conversations[name]
+		return &s, nil
+	}
+}
+
+func TestARightStorePasses(t *testing.T) {
+	pygenttest.TestHistoryStore(t, openWrong(""))
+}
+
+const wrongEnv = "PYGENT_TEST_WRONG_STORES"
+
+func TestEachWrongStoreIsFound(t *testing.T) {
+	if os.Getenv(wrongEnv) != "" {
+		for wrong := range wrongStores {
+			t.Run(wrong, func(t *testing.T) { pygenttest.TestHistoryStore(t, openWrong(wrong)) })
+		}
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestEachWrongStoreIsFound$")
+	cmd.Env = append(os.Environ(), wrongEnv+"=1")
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.NotContains(t, string(out), "panic:")
+	for wrong := range wrongStores {
+		name := strings.ReplaceAll(wrong, " ", "_")
+		require.Contains(t, string(out), "--- FAIL: TestEachWrongStoreIsFound/"+name+" (")
+	}
+}
