@@ -112,7 +112,7 @@ type meter struct {
 // The bounds of what a server can have counted under names of its own.
 const (
 	maxMeteredModels = 100
-	maxModelName     = 200
+	maxModelName     = 200 // bytes
 )
 
 // add counts the tokens of an answer, for the agents above as well.
@@ -295,7 +295,7 @@ func (r *run) answered(ctx context.Context, span *telemetry.Span, model string, 
 		failure := ""
 		if resp != nil && err == nil {
 			u := resp.Usage
-			span.Answered(telemetry.Answer{Model: resp.Model, ID: resp.ID, Finish: string(resp.FinishReason),
+			span.Answered(telemetry.Answer{Model: cut.Head(resp.Model, maxModelName), ID: cut.Head(resp.ID, maxModelName), Finish: cut.Head(string(resp.FinishReason), maxModelName),
 				Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
 			span.Content(telemetry.OutputMessages, func() string { return asJSON([]Message{resp.Message}) })
 		} else {

@@ -95,15 +95,6 @@ func TestAServerCannotFillTheMeter(t *testing.T) {
 	}
 }
 
-func TestUsageReportsAreJSON(t *testing.T) {
-	want := pygent.UsageReport{Own: pygent.Usage{PromptTokens: 1}, Models: map[string]pygent.Usage{"m": {PromptTokens: 1}}, Cost: 0.5, Unpriced: []string{"n"}}
-	data, err := json.Marshal(want)
-	require.NoError(t, err)
-	var got pygent.UsageReport
-	require.NoError(t, json.Unmarshal(data, &got))
-	require.Equal(t, want, got)
-}
-
 // recorder is a provider of tracers and meters that keeps what it gets.
 type recorder struct {
 	tracenoop.TracerProvider
