@@ -129,7 +129,6 @@ type taskPrivate struct {
 	profiles []TaskProfile                              // for this task only
 	env      []string                                   // of the parent's commands
 	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
-	span     spanLink                                   // in which the task was started
 }
 
 // TaskRuntimeMaker is implemented by custom runtimes whose agents delegate:
@@ -183,7 +182,7 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	if spec.Files, err = m.copyFiles(ctx, parent, o.files); err != nil {
 		return fmt.Errorf("copy files: %w", err)
 	}
-	private.files, private.profiles, private.span = spec.Files, o.private, o.span(ctx)
+	private.files, private.profiles = spec.Files, o.private
 	m.mu.Lock()
 	r.Value.private = private
 	m.mu.Unlock()
