@@ -74,6 +74,7 @@ type options struct {
 	tools        []Tool
 	sources      []namedSource
 	disabled     []string
+	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
 	banned       []string
 	bannedApps   []string
 	approve      ApprovalFunc

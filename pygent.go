@@ -84,13 +84,22 @@ func (l Limits) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (l *Limits) UnmarshalJSON(data []byte) error {
-	type plain Limits
-	in := struct {
-		*plain
-		StepTimeout *jsonobj.Seconds `json:"step_timeout_seconds"`
-		MaxTime     *jsonobj.Seconds `json:"max_time_seconds"`
-	}{(*plain)(l), (*jsonobj.Seconds)(&l.StepTimeout), (*jsonobj.Seconds)(&l.MaxTime)}
+	in := l.decoding()
 	return json.Unmarshal(data, &in)
+}
+
+type plainLimits Limits // has no methods, and so no recursion
+
+// limitsJSON is the JSON of [Limits] that it points to.
+type limitsJSON struct {
+	*plainLimits
+	StepTimeout *jsonobj.Seconds `json:"step_timeout_seconds"`
+	MaxTime     *jsonobj.Seconds `json:"max_time_seconds"`
+}
+
+// decoding returns a value to decode the limits into.
+func (l *Limits) decoding() limitsJSON {
+	return limitsJSON{(*plainLimits)(l), (*jsonobj.Seconds)(&l.StepTimeout), (*jsonobj.Seconds)(&l.MaxTime)}
 }
 
 // or fills the fields of l that are zero with those of m.

@@ -150,6 +150,13 @@ func (r *Registry) Disable(names ...string) {
 	r.version++
 }
 
+// disabledNames returns the names of the disabled tools, sorted.
+func (r *Registry) disabledNames() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.disabled))
+}
+
 // Tools returns the tools that are not disabled, sorted by name.
 func (r *Registry) Tools() []Tool {
 	r.mu.RLock()

@@ -366,6 +366,9 @@ func (m *TaskManager) grant(spec TaskSpec, first bool) (g taskGrant, err error) 
 	if g.timeout == NoLimit {
 		g.timeout = math.MaxInt64
 	}
+	if end := spec.Rules.Deadline; first && !end.IsZero() {
+		g.timeout = max(1, min(g.timeout, time.Until(end)))
+	}
 	ask := spec.Limits.MaxTokens
 	if ask == NoLimit {
 		ask = math.MaxInt64 // the account gives what is left
