@@ -26,8 +26,10 @@ import (
 // for display: several may come as one, and the message event that follows holds
 // all. Every tool_call is followed by its tool_done, and between them come, as
 // far as they apply: approval, decision, tool_start, and any number of progress
-// and output, which are for display only. Durations are seconds in
-// JSON, with fractions, in fields whose names end in "_seconds".
+// and output, which are for display only. Calls of tools that only read may
+// overlap: Call tells them apart, and they are done in the order in which they
+// were announced. Durations are seconds in JSON, with fractions, in fields whose
+// names end in "_seconds".
 type Event struct {
 	Seq   int64     `json:"seq"` // rises by at least one with each event of an agent
 	Time  time.Time `json:"time"`

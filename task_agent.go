@@ -135,7 +135,7 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, p
 	}
 	// Several agents cannot share the history that the environment may name.
 	fresh := option(func(o *options) { o.historyFile = "" })
-	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by, spec.Rules), profile, []Option{m.workingOn(spec, gate), private.span.option()}))
+	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by, spec.Rules), profile, []Option{m.workingOn(spec, gate)}))
 	if err == nil {
 		err = m.chooseRuntime(ctx, &o, spec, private)
 	}
