@@ -439,3 +439,27 @@ func TestAHistoryMovesBetweenProviders(t *testing.T) {
 		require.Zero(t, s.Remaining())
 	}
 }
+
+func TestASessionShowsWithdrawnTextOnce(t *testing.T) {
+	broken := pygenttest.NewScriptedModel(pygenttest.Text("Half an answer").FailAfter(1, "server_error", "out of memory"))
+	var out strings.Builder
+	agent := newAgentOn(t, nowhere{}, broken, pygent.WithIO(strings.NewReader("hello\n"), &out),
+		pygent.WithModelMiddleware(orElse(pygenttest.NewScriptedModel(pygenttest.Text("Whole.")))))
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Contains(t, out.String(), "what was written so far is withdrawn\nWhole.\n")
+	require.Equal(t, 1, strings.Count(out.String(), "Whole."))
+}
+
+func TestTasksUseTheModelThatWasSet(t *testing.T) {
+	second := pygenttest.NewScriptedModel(delegate("sub"), stop, stop).On("sub", stop)
+	agent := newAgent(t, pygenttest.NewScriptedModel())
+	require.NoError(t, agent.SetModel(second, "second"))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	tasks, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), tasks[0].ID).State)
+	for _, req := range second.Requests() {
+		require.Equal(t, "second", req.Model)
+	}
+}

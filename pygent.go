@@ -17,12 +17,13 @@
 //   - [Agent] holds the conversation, the loop, its limits and approvals.
 //     [Agent.Step] makes one pass, [Agent.RunUntilStop] goes on to the end,
 //     [Agent.Events] is the same as an iterator, and [Agent.RunInteractive]
-//     talks with a person. All of them are one loop.
+//     talks with a person. All of them are one loop. [RunTyped] ends a run with
+//     a value, and [Agent.Usage] tells what was used.
 //   - [Runtime] is a workspace, and commands run in it: in a container, on
 //     this machine, or wherever your own implementation runs them.
 //   - [Model] answers a conversation. [OpenAIModel] speaks to every server
 //     with OpenAI's chat completions or Responses API. Plug in another with
-//     [WithModel] or [SetDefaultModel].
+//     [WithModel] or [SetDefaultModel], and wrap any by [WithModelMiddleware].
 //   - [Tool] is something the model can call. Add yours with [RegisterTool],
 //     or typed with [NewTool].
 //   - [TaskManager] has background agents work on tasks, each in a workspace of
@@ -83,13 +84,22 @@ func (l Limits) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (l *Limits) UnmarshalJSON(data []byte) error {
-	type plain Limits
-	in := struct {
-		*plain
-		StepTimeout *jsonobj.Seconds `json:"step_timeout_seconds"`
-		MaxTime     *jsonobj.Seconds `json:"max_time_seconds"`
-	}{(*plain)(l), (*jsonobj.Seconds)(&l.StepTimeout), (*jsonobj.Seconds)(&l.MaxTime)}
+	in := l.decoding()
 	return json.Unmarshal(data, &in)
+}
+
+type plainLimits Limits // has no methods, and so no recursion
+
+// limitsJSON is the JSON of [Limits] that it points to.
+type limitsJSON struct {
+	*plainLimits
+	StepTimeout *jsonobj.Seconds `json:"step_timeout_seconds"`
+	MaxTime     *jsonobj.Seconds `json:"max_time_seconds"`
+}
+
+// decoding returns a value to decode the limits into.
+func (l *Limits) decoding() limitsJSON {
+	return limitsJSON{(*plainLimits)(l), (*jsonobj.Seconds)(&l.StepTimeout), (*jsonobj.Seconds)(&l.MaxTime)}
 }
 
 // or fills the fields of l that are zero with those of m.

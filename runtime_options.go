@@ -318,8 +318,9 @@ func runtimeEvent(e sandbox.Event) RuntimeEvent {
 // sibling describes how to make a runtime of the same kind with the same
 // limits, but with a temporary workspace of its own and no initial files. The
 // environment is returned separately, because it may hold secrets.
-func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
+func (r *workspaceRuntime) sibling() (TaskRuntime, taskPrivate) {
 	o := r.options
+	private := taskPrivate{env: slices.Clone(o.env)}
 	c := ContainerConfig{Docker: DockerNever}
 	if r.Isolated() {
 		c = ContainerConfig{
@@ -335,10 +336,8 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 			Capabilities: slices.Clone(o.capabilities),
 			ReadOnly:     &o.readOnlyRoot,
 			GPUs:         o.gpus,
-			DockerHost:   o.dockerHost,
-			SharedFiles:  o.sharedFiles,
-			Mounts:       slices.Clone(o.mounts),
 		}
+		private.machine = ContainerConfig{DockerHost: o.dockerHost, SharedFiles: o.sharedFiles, Mounts: slices.Clone(o.mounts)}
 	}
 	local := LocalConfig{
 		Protection: o.protection,
@@ -346,7 +345,7 @@ func (r *workspaceRuntime) sibling() (TaskRuntime, []string) {
 		Writable:   slices.Clone(o.writable),
 		Env:        slices.Clone(o.inherit),
 	}
-	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local, MaxCopyBytes: o.copyLimit}, slices.Clone(o.env)
+	return TaskRuntime{Kind: r.info.Kind, Container: c, Local: local, MaxCopyBytes: o.copyLimit}, private
 }
 
 // writableDirs returns the lasting directories of this machine that commands

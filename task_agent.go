@@ -135,7 +135,7 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, p
 	}
 	// Several agents cannot share the history that the environment may name.
 	fresh := option(func(o *options) { o.historyFile = "" })
-	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by), profile, []Option{m.workingOn(spec, gate), private.span.option()}))
+	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by, spec.Rules), profile, []Option{m.workingOn(spec, gate)}))
 	if err == nil {
 		err = m.chooseRuntime(ctx, &o, spec, private)
 	}
@@ -162,7 +162,7 @@ func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSp
 		o.runtime, err = m.customTaskRuntime(ctx, private)
 		return err
 	}
-	setAll(o, addAll(nil, spec.Runtime.options(private.env)), Option.setAgent)
+	setAll(o, addAll(nil, spec.Runtime.options(private)), Option.setAgent)
 	return nil
 }
 
@@ -224,31 +224,29 @@ func (m *TaskManager) profileOptions(ctx context.Context, spec TaskSpec, private
 }
 
 // agentOptions are the options that an agent starts from before its profile:
-// those of the agent that delegates, and the manager's.
-func (m *TaskManager) agentOptions(by *Agent) []Option {
+// those of the agent that delegates, with its rules, and the manager's.
+func (m *TaskManager) agentOptions(by *Agent, rules TaskRules) []Option {
 	if by == nil {
-		return m.opts.agent
+		return append([]Option{rules.option()}, m.opts.agent...)
 	}
-	return slices.Concat([]Option{by.inherited(), environmentIncluded{}}, m.opts.agent)
+	return slices.Concat([]Option{by.inherited(), rules.option(), environmentIncluded{}}, m.opts.agent)
 }
 
-// inherited returns the option by which another agent shares a's model, tools
-// and rules. Everything else, such as conversation, runtime, handlers and
-// limits, is its own.
+// inherited returns the option by which another agent shares a's model and
+// tools; [TaskRules] has the rules. Everything else, such as conversation,
+// runtime, handlers and limits, is its own.
 func (a *Agent) inherited() Option {
 	a.mu.Lock()
-	from, model := a.opts, a.model
+	from, model, persona := a.opts, a.model, a.persona
 	a.mu.Unlock()
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.retry = from.retry
-		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
+		o.persona, o.prompt, o.instructions = &persona, from.prompt, from.instructions
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
-		o.banned, o.bannedApps = slices.Clip(from.banned), slices.Clip(from.bannedApps)
-		o.approvalFor, o.inheritedFor = slices.Clip(from.approvalFor), from.approvalFor
-		o.approveAll, o.confirmBash, o.allowed = from.approveAll, from.confirmBash, a.allowed
+		o.allowed = a.allowed
 		o.logger = from.logger
 	})
 }

@@ -46,7 +46,7 @@ func TestTasksAddToWhatTheyInheritApart(t *testing.T) {
 	require.NoError(t, err)
 	defer agent.Close()
 	add := func(name string) options {
-		return applyOptions([]Option{agent.inherited(), WithBannedCommands(name), WithBannedApps(name), WithApprovalFor(name)})
+		return applyOptions([]Option{agent.inherited(), agent.rulesBelow().option(), WithBannedCommands(name), WithBannedApps(name), WithApprovalFor(name)})
 	}
 	one, two := add("one"), add("two")
 	for name, o := range map[string]options{"one": one, "two": two} {

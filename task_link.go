@@ -118,7 +118,7 @@ func numbered(e Event, seq int64) Event {
 // of its state longest, and deltas only while there is room.
 func worthOf(e Event) eventlog.Worth {
 	switch e.Type {
-	case EventText, EventReasoning, EventProgress, EventOutput:
+	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput:
 		return eventlog.Fleeting
 	case EventTask:
 		return eventlog.Lasting
@@ -365,6 +365,9 @@ func (m *TaskManager) grant(spec TaskSpec, first bool) (g taskGrant, err error) 
 	g.timeout = cmp.Or(spec.Limits.MaxTime, DefaultTaskMaxTime)
 	if g.timeout == NoLimit {
 		g.timeout = math.MaxInt64
+	}
+	if end := spec.Rules.Deadline; first && !end.IsZero() {
+		g.timeout = max(1, min(g.timeout, time.Until(end)))
 	}
 	ask := spec.Limits.MaxTokens
 	if ask == NoLimit {

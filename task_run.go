@@ -41,11 +41,11 @@ func newLocalExecutor(max int, host taskHost) *localExecutor {
 	return &localExecutor{crew: crew.New[*localTask](max), host: host}
 }
 
-func (x *localExecutor) start(ctx context.Context, spec TaskSpec) error {
+func (x *localExecutor) start(ctx context.Context, spec TaskSpec, queue bool) error {
 	if err := cmp.Or(spec.check(), alive(ctx)); err != nil {
 		return err
 	}
-	return sayLimit(x.crew.Start(outsideCalls(ctx), spec.ID, newLocalTask(spec, x.host), spec.Queue, spec.Prompt, func(t *localTask) error {
+	return sayLimit(x.crew.Start(outsideCalls(ctx), spec.ID, newLocalTask(spec, x.host), queue, spec.Prompt, func(t *localTask) error {
 		if t.spec.Prompt != spec.Prompt {
 			return ErrTaskExists
 		}

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,12 +12,14 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
 // taskSpecVersion is the version of the JSON of a [TaskSpec]. A reader refuses
-// versions it does not know.
-const taskSpecVersion = 1
+// versions it does not know. A field that restricts the task raises it, so that
+// nobody carries a task out without what it does not understand.
+const taskSpecVersion = 2
 
 // Limits of a task that sets none.
 const (
@@ -48,17 +51,63 @@ type TaskSpec struct {
 	Runtime TaskRuntime `json:"runtime,omitzero"`
 	Rules   TaskRules   `json:"rules,omitzero"`
 	Limits  Limits      `json:"limits"`
-	Queue   bool        `json:"queue,omitempty"` // wait when there is no room, instead of failing
 }
 
-// TaskRules are what a task's agent has to keep to because of whoever delegated
-// it. They bind it and the tasks below it, whatever its profile says.
+// TaskRules are what a task's agent has to keep to because of the agent that
+// delegated it, as it was then. They bind the task and those below it. The
+// options of the manager and of a profile can only add to the bans and to the
+// disabled tools.
 type TaskRules struct {
-	Root     string `json:"root,omitempty"`      // the id of the agent at the top, whose task or task's task it is
-	MaxDepth int    `json:"max_depth,omitempty"` // how deep agents delegate; no task below this one has a greater depth
+	Root     string    `json:"root,omitempty"`      // the id of the agent at the top, whose task or task's task it is
+	MaxDepth int       `json:"max_depth,omitempty"` // how deep agents delegate; no task below this one has a greater depth
+	Deadline time.Time `json:"deadline,omitzero"`   // when the first run ends, as the run that delegated it does; zero for none
+
+	BannedCommands []string `json:"banned_commands,omitempty"` // as [WithBannedCommands] takes them
+	BannedApps     []string `json:"banned_apps,omitempty"`     // as [WithBannedApps] takes them
+	DisabledTools  []string `json:"disabled_tools,omitempty"`  // also where other tools have these names
+	ApprovalFor    []string `json:"approval_for,omitempty"`    // as [WithApprovalFor] takes them
+	ApproveAll     bool     `json:"approve_all,omitempty"`     // calls of tools that are not ReadOnly need approval
+	ConfirmBash    *bool    `json:"confirm_bash,omitempty"`    // as [WithConfirmBash] takes it; nil for not set
+
+	// Env names the variables of the parent's commands. Their values are not in
+	// the spec, because they may be secrets.
+	Env []string `json:"env,omitempty"`
 }
 
-// TaskRuntime says in what kind of runtime a task is carried out.
+// option returns the option that has an agent keep to the rules.
+func (r TaskRules) option() Option {
+	return option(func(o *options) {
+		o.banned = append(o.banned, r.BannedCommands...)
+		o.bannedApps = append(o.bannedApps, r.BannedApps...)
+		o.forbidden = append(o.forbidden, r.DisabledTools...)
+		o.approvalFor = append(o.approvalFor, r.ApprovalFor...)
+		o.inheritedFor = r.ApprovalFor
+		o.approveAll = o.approveAll || r.ApproveAll
+		if r.ConfirmBash != nil {
+			o.confirmBash = r.ConfirmBash
+		}
+	})
+}
+
+// rulesBelow returns the rules for the tasks that the agent delegates.
+func (a *Agent) rulesBelow() TaskRules {
+	a.mu.Lock()
+	from := a.opts
+	a.mu.Unlock()
+	return TaskRules{
+		Root:           cmp.Or(from.rules.Root, a.id),
+		BannedCommands: slices.Clone(from.banned),
+		BannedApps:     slices.Clone(from.bannedApps),
+		DisabledTools:  a.tools.disabledNames(),
+		ApprovalFor:    slices.Clone(from.approvalFor),
+		ApproveAll:     from.approveAll,
+		ConfirmBash:    from.confirmBash,
+	}
+}
+
+// TaskRuntime says in what kind of runtime a task is carried out. It leaves out
+// what is true of one machine only: the engine's address, mounts, and whether
+// the engine shares files.
 type TaskRuntime struct {
 	// Kind is "docker", "local", "custom" for a runtime that only the parent
 	// can make, or empty for the profile's.
@@ -75,9 +124,10 @@ type TaskRuntime struct {
 // options returns the options of a runtime for a task. The environment and the
 // task's profile affect them only if there is no parent; the workspace is the
 // task's own in any case.
-func (t TaskRuntime) options(env []string) []RuntimeOption {
+func (t TaskRuntime) options(private taskPrivate) []RuntimeOption {
 	hasParent := t.Kind != ""
-	opts := slices.Concat(t.Container.options(), t.Local.options(), given(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(env...)})
+	opts := slices.Concat(t.Container.options(), private.machine.options(), t.Local.options(),
+		given(nil, t.MaxCopyBytes, MaxCopyBytes), []RuntimeOption{WithEnv(private.env...)})
 	if hasParent {
 		opts = append(opts, runtimeEnvironmentIncluded{})
 	}
@@ -108,12 +158,18 @@ func (s TaskSpec) check() error {
 	return nil
 }
 
-// UnmarshalJSON decodes a spec and refuses versions that this package does not
-// know, because it could not carry them out faithfully.
+// UnmarshalJSON decodes a spec. It refuses versions and fields that this package
+// does not know, because it could not carry them out faithfully.
 func (s *TaskSpec) UnmarshalJSON(data []byte) error {
 	type plain TaskSpec // has no methods, and so no recursion
 	var p plain
-	if err := json.Unmarshal(data, &p); err != nil {
+	in := struct {
+		*plain
+		Limits limitsJSON `json:"limits"`
+	}{&p, p.Limits.decoding()}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
 		return fmt.Errorf("task spec: %w", err)
 	}
 	if err := TaskSpec(p).check(); err != nil {
@@ -128,8 +184,8 @@ type taskPrivate struct {
 	files    string                                     // the reference to the task's first files; empty once they are unpacked
 	profiles []TaskProfile                              // for this task only
 	env      []string                                   // of the parent's commands
+	machine  ContainerConfig                            // what is true of this machine only, of a runtime like the parent's
 	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
-	span     spanLink                                   // in which the task was started
 }
 
 // TaskRuntimeMaker is implemented by custom runtimes whose agents delegate:
@@ -150,8 +206,7 @@ func taskRuntimeOf(parent Runtime) (TaskRuntime, taskPrivate) {
 		return TaskRuntime{Kind: kindCustom}, taskPrivate{fork: maker.NewTaskRuntime}
 	}
 	if ours, ok := RuntimeAs[*workspaceRuntime](parent); ok {
-		kind, env := ours.sibling()
-		return kind, taskPrivate{env: env}
+		return ours.sibling()
 	}
 	return TaskRuntime{Kind: kindCustom}, taskPrivate{}
 }
@@ -183,11 +238,15 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 	if spec.Files, err = m.copyFiles(ctx, parent, o.files); err != nil {
 		return fmt.Errorf("copy files: %w", err)
 	}
-	private.files, private.profiles, private.span = spec.Files, o.private, o.span(ctx)
+	for _, v := range private.env {
+		name, _, _ := strings.Cut(v, "=")
+		spec.Rules.Env = append(spec.Rules.Env, name)
+	}
+	private.files, private.profiles = spec.Files, o.private
 	m.mu.Lock()
 	r.Value.private = private
 	m.mu.Unlock()
-	return m.exec.start(ctx, spec)
+	return m.exec.start(ctx, spec, r.Value.request.queue)
 }
 
 // spec returns the JSON form of a task, without persona, runtime and files.
@@ -201,7 +260,6 @@ func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 		Model:   r.Value.request.model,
 		Call:    r.Value.call,
 		Depth:   r.Value.depth,
-		Queue:   r.Value.request.queue,
 		Rules:   m.rules(r),
 		Limits: r.Value.request.limits.or(m.opts.limits).or(Limits{
 			StepTimeout: DefaultTaskStepTimeout,
@@ -212,12 +270,15 @@ func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 
 // rules returns what binds a task and those below it.
 func (m *TaskManager) rules(r *taskRecord) TaskRules {
-	rules := TaskRules{Root: r.ID, MaxDepth: m.deepest(r)}
-	if rules.MaxDepth == math.MaxInt {
+	rules := TaskRules{Root: r.ID}
+	if by := r.Value.agent; by != nil {
+		rules = by.rulesBelow()
+	}
+	if rules.MaxDepth = m.deepest(r); rules.MaxDepth == math.MaxInt {
 		rules.MaxDepth = NoLimit
 	}
-	if by := r.Value.agent; by != nil {
-		rules.Root = cmp.Or(by.opts.rules.Root, by.id)
+	if run := r.Value.budget; run != nil {
+		rules.Deadline = run.Deadline
 	}
 	return rules
 }
@@ -239,9 +300,9 @@ func (m *TaskManager) deepest(r *taskRecord) int {
 // everything that crosses this interface is data. Methods are safe for
 // concurrent use, and their contexts bound the call, never a task.
 type taskExecutor interface {
-	// start runs a task, or queues it. It has no effect on a task whose id and
-	// prompt are known.
-	start(ctx context.Context, spec TaskSpec) error
+	// start runs a task. Without room it queues the task, if that is allowed. It
+	// has no effect on a task whose id and prompt are known.
+	start(ctx context.Context, spec TaskSpec, queue bool) error
 	// status and list return the status of one task, and of all that are chosen.
 	status(ctx context.Context, id string) (TaskStatus, error)
 	list(ctx context.Context, filter TaskFilter) ([]TaskStatus, error)

@@ -373,7 +373,7 @@ func TestTaskProfileBringsWhatASpecMayNotHold(t *testing.T) {
 	var back pygent.TaskSpec
 	require.NoError(t, json.Unmarshal(data, &back))
 	require.Equal(t, seen, back)
-	require.ErrorContains(t, json.Unmarshal([]byte(`{"version":2,"id":"a","prompt":"p","depth":1}`), &back), "version 2")
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"version":3,"id":"a","prompt":"p","depth":1}`), &back), "version 3")
 
 	_, err = m.StartTask(t.Context(), "go", rt, pygent.WithTaskProfileName("nope"))
 	require.ErrorContains(t, err, `no task profile "nope"; the profiles are: `)
@@ -463,8 +463,8 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.Equal(t, []pygent.EventType{
 		pygent.EventTask, pygent.EventUser,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
 		pygent.EventRunEnd, pygent.EventTask,
 	}, types)
 }
@@ -575,8 +575,8 @@ func TestConfigurationReachesTheTasks(t *testing.T) {
 }
 
 func FuzzTaskSpec(f *testing.F) {
-	f.Add([]byte(`{"version":1,"id":"a","prompt":"p","depth":1,"limits":{"max_steps":3}}`))
-	f.Add([]byte(`{"version":1,"id":"a","prompt":"p","depth":1,"runtime":{"kind":"docker","container":{"capabilities":[]}},"limits":{}}`))
+	f.Add([]byte(`{"version":2,"id":"a","prompt":"p","depth":1,"limits":{"max_steps":3}}`))
+	f.Add([]byte(`{"version":2,"id":"a","prompt":"p","depth":1,"runtime":{"kind":"docker","container":{"capabilities":[]}},"limits":{}}`))
 	f.Add([]byte(`{"version":9}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var spec pygent.TaskSpec

@@ -112,7 +112,7 @@ type meter struct {
 // The bounds of what a server can have counted under names of its own.
 const (
 	maxMeteredModels = 100
-	maxModelName     = 200
+	maxModelName     = 200 // bytes
 )
 
 // add counts the tokens of an answer, for the agents above as well.
@@ -202,7 +202,7 @@ func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	if a.telemetry == nil {
 		return r.do(ctx, msg)
 	}
-	ctx, span := a.telemetry.Run(a.opts.span.into(ctx), a.id, a.persona.Name, a.currentModel().asked())
+	ctx, span := a.telemetry.Run(ctx, a.id, a.persona.Name, a.currentModel().asked())
 	result, err := r.do(ctx, msg)
 	u := result.Usage
 	span.Used(telemetry.Answer{Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
@@ -215,30 +215,6 @@ func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	}
 	span.End(failure)
 	return result, err
-}
-
-// spanLink names the span in which a task was started. The zero value is none.
-type spanLink struct{ trace.SpanContext }
-
-// span returns the span of the call that delegates a task, or of the program that
-// starts it.
-func (o *taskOptions) span(ctx context.Context) spanLink {
-	of := trace.SpanContextFromContext(ctx)
-	if !of.IsValid() && o.call != nil {
-		of = trace.SpanContextFromContext(o.call)
-	}
-	return spanLink{of}
-}
-
-// option makes the runs of an agent parts of the span.
-func (l spanLink) option() Option { return option(func(o *options) { o.span = l }) }
-
-// into returns ctx in the span, unless it is in one already.
-func (l spanLink) into(ctx context.Context) context.Context {
-	if !l.IsValid() || trace.SpanContextFromContext(ctx).IsValid() {
-		return ctx
-	}
-	return trace.ContextWithSpanContext(ctx, l.SpanContext)
 }
 
 // asked is the name of the model that is asked for, empty if that is not known.
@@ -295,7 +271,7 @@ func (r *run) answered(ctx context.Context, span *telemetry.Span, model string, 
 		failure := ""
 		if resp != nil && err == nil {
 			u := resp.Usage
-			span.Answered(telemetry.Answer{Model: resp.Model, ID: resp.ID, Finish: string(resp.FinishReason),
+			span.Answered(telemetry.Answer{Model: cut.Head(resp.Model, maxModelName), ID: cut.Head(resp.ID, maxModelName), Finish: cut.Head(string(resp.FinishReason), maxModelName),
 				Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
 			span.Content(telemetry.OutputMessages, func() string { return asJSON([]Message{resp.Message}) })
 		} else {

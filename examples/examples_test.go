@@ -16,6 +16,8 @@ import (
 
 // wants is what each example prints.
 var wants = map[string]string{
+	"approval": "plan.txt would become \"first\\n\", was \"\"\nwrite_file: allowed by Ada\nwrite_file: allowed by rule\n" +
+		"bash: allowed by Ada\nit ran \"cat plan.txt\": \"second\\n\"\ncount: allowed by Ada\nprogress at the end: 1000 of 1000\n",
 	"basic":                  "stopped\nIt printed: hello, world\n",
 	"custom_model":           "You said: Is anybody there?\n",
 	"custom_model_with_tool": "stopped\nThe workspace holds: answer.txt\n",
@@ -64,8 +66,14 @@ func isModule(name string) bool {
 }
 
 func TestTelemetryPrintsItsSpans(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "telemetry")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")
+	dir := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum"} { // copies, which may follow what pygent's module requires
+		data, err := os.ReadFile(filepath.Join("telemetry", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	bin := filepath.Join(dir, "telemetry")
+	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-modfile="+filepath.Join(dir, "go.mod"), "-o", bin, ".")
 	build.Dir = "telemetry"
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -13,6 +13,11 @@ scripts/remote.sh status || trap 'scripts/remote.sh stop' EXIT
 scripts/remote.sh start
 eval "$(scripts/remote.sh env)"
 
-[ $# -gt 0 ] || set -- ./...
+if [ $# -eq 0 ]; then
+	set -- ./...
+	for module in examples/*/go.mod; do # which ./... leaves out
+		(cd "$(dirname "$module")" && go test -count=1 ./...)
+	done
+fi
 export PYGENT_TEST_REQUIRE_DOCKER=1 PYGENT_TEST_REQUIRE_AIMOCK=1 PYGENT_TEST_REQUIRE_TOOLS=1
 go test -race -count=1 -timeout 40m -v "$@" 2>&1 | awk -f scripts/test.awk

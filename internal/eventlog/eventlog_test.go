@@ -21,8 +21,6 @@ func newLog(most int) *eventlog.Log[event] {
 	return eventlog.New(most, number, func(e event) eventlog.Worth { return e.worth })
 }
 
-func always() bool { return true }
-
 func TestWhatIsWorthLessGoesFirst(t *testing.T) {
 	for name, tt := range map[string]struct {
 		worths []eventlog.Worth
