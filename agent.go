@@ -114,6 +114,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.tools, err = o.tooling(); err != nil {
 		return nil, err
 	}
+	a.tools.changed = a.tellSettings
 	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
 		return nil, err
 	}
@@ -234,9 +235,6 @@ func (a *Agent) Runtime() Runtime { return a.runtime }
 
 // History returns the agent's conversation.
 func (a *Agent) History() *History { return a.history }
-
-// Persona returns who the agent is.
-func (a *Agent) Persona() Persona { return a.persona }
 
 // Tools returns the agent's own registry. Changes take effect at the next
 // model call.

@@ -116,28 +116,37 @@ func toolCallOf(ctx context.Context) *callContext {
 
 // runCalls runs the tool calls of a message in order. Every call gets exactly
 // one result, whatever happens, so that the history stays a legal conversation.
+//
+// Adjacent calls of tools that only read run at the same time.
 func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
-	var images, failed []string
-	for i, call := range calls {
-		last := i == len(calls)-1
-		if why := r.whyNot(ctx); why != "" {
-			if err := r.skip(&call, notRunResult(OutcomeNotRun, why), r.noteAfter(last)); err != nil {
+	var so answers
+	for i := 0; i < len(calls); {
+		call := &calls[i]
+		why, n := r.whyNot(ctx), 1
+		if why == "" {
+			n = r.readTogether(calls[i:])
+		}
+		switch {
+		case why != "":
+			if err := r.skip(call, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(calls)-1)); err != nil {
 				return err
 			}
-			continue
+		case n > 1:
+			results := r.runTogether(ctx, calls[i:i+n], i)
+			n = len(results)
+			for k, result := range results {
+				if err := r.give(ctx, &calls[i+k], result, i+k == len(calls)-1, &so); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := r.give(ctx, call, r.runCall(ctx, call, i), i == len(calls)-1, &so); err != nil {
+				return err
+			}
 		}
-		result := r.checkStop(ctx, r.checkValue(call, r.runCall(ctx, &call, i)), failed)
-		if result.Outcome != OutcomeOK {
-			failed = append(failed, call.Name)
-		}
-		chooseImages(result, images)
-		images = append(images, result.Images...)
-		r.finished(result)
-		if err := r.answer(EventToolDone, &call, result, r.noteAfter(last)); err != nil {
-			return err
-		}
+		i += n
 	}
-	if err := r.showImages(images); err != nil {
+	if err := r.showImages(so.images); err != nil {
 		return err
 	}
 	if r.broken != nil {
@@ -147,6 +156,21 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 		return r.interrupted(ctx)
 	}
 	return nil
+}
+
+// answers is what the calls of a message have given so far.
+type answers struct{ images, failed []string }
+
+// give answers a call with its result, unless that is a stop that is refused.
+func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last bool, so *answers) error {
+	result = r.checkStop(ctx, r.checkValue(*call, result), so.failed)
+	if result.Outcome != OutcomeOK {
+		so.failed = append(so.failed, call.Name)
+	}
+	chooseImages(result, so.images)
+	so.images = append(so.images, result.Images...)
+	r.finished(result)
+	return r.answer(EventToolDone, call, result, r.noteAfter(last))
 }
 
 // whyNot returns the result of a call that must not run, and nothing for one
@@ -198,116 +222,6 @@ func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note str
 	}
 	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result, Messages: r.agent.history.spoken()})
 	return nil
-}
-
-// runCall runs one call, which has an index in its message. A listener that gets
-// an event before the tool starts can still prevent the call by ending ctx.
-func (r *run) runCall(ctx context.Context, call *ToolCall, index int) *ToolResult {
-	r.result.ToolCalls++
-	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: call, Tool: r.toolInfo(ctx, *call)})
-	if ctx.Err() != nil {
-		return notRunResult(OutcomeNotRun, nudge.NotRun(context.Cause(ctx)))
-	}
-	result, polls := r.execute(ctx, call, index)
-	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
-	chooseImages(result, nil)
-	if !polls && ctx.Err() == nil {
-		r.noteCycle(call, result)
-	}
-	return result
-}
-
-// toolInfo describes a call for the events about it. It is nil if nobody gets
-// those.
-func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
-	if !r.agent.isHeard() {
-		return nil
-	}
-	tool, _ := r.lookup(call.Name)
-	return r.describeCall(ctx, tool, call)
-}
-
-// describeCall describes a call of a tool. The zero tool stands for one that is
-// not known.
-func (r *run) describeCall(ctx context.Context, tool Tool, call ToolCall) *ToolInfo {
-	var said CallDescription
-	if tool.Describe != nil {
-		if args, err := tool.schema.Arguments(call.Arguments); err == nil {
-			said, err = callForeign(ctx, r, "the description of "+call.Name, func() (CallDescription, error) { return tool.Describe(args), nil })
-			r.agent.logPanic("description of "+call.Name, err)
-		}
-	}
-	return tool.info(call, said)
-}
-
-// resultBound returns how many bytes of a tool's result a model sees. Some
-// tools have a larger bound than the others.
-func resultBound(tool string) int {
-	switch tool {
-	case "bash":
-		return maxToolResult + 2*shownCommand // the runtime bounds the output; the lines around it come on top
-	case "download_file":
-		return maxFileResult + shownCommand
-	}
-	return 0
-}
-
-// execute looks the tool up, checks that it may run, and runs it.
-func (r *run) execute(ctx context.Context, call *ToolCall, index int) (result *ToolResult, polls bool) {
-	tool, err := r.lookup(call.Name)
-	if err != nil {
-		return errorResult(err), false
-	}
-	args, err := tool.schema.Arguments(call.Arguments)
-	if err != nil {
-		return errorResult(err), false
-	}
-	c := r.withCall(ctx, *call, index)
-	c.info.Call.Arguments = string(args) // what is approved is exactly what will run, however the model wrote it
-	defer r.agent.serving.Store(nil)
-	r.agent.serving.Store(c)
-	c, refused := r.permit(c, tool)
-	if refused != nil {
-		return refused, false
-	}
-	r.agent.serving.Store(c)
-	result = r.perform(c, tool)
-	if c.changed {
-		result.Content = nudge.OnALine(result.Content, nudge.Changed(cut.Head(c.info.Call.Arguments, shownArguments)))
-	}
-	return result, tool.polls
-}
-
-// shownArguments is how much of changed arguments a result repeats, in bytes.
-const shownArguments = 4 << 10
-
-// perform runs a tool for a call that was permitted.
-func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
-	call := &ctx.info.Call
-	r.emit(Event{Type: EventToolStart, Step: r.result.Steps, Call: call})
-	if err := r.agent.git.Before(ctx, !tool.ReadOnly); err != nil {
-		return notRunResult(OutcomeNotRun, nudge.NotRun(err))
-	}
-	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
-		r.agent.ranCommands.Store(true)
-	}
-	defer ctx.endProgress()
-	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
-		return r.tracedTool(ctx, tool, *call, json.RawMessage(call.Arguments))
-	})
-	if err != nil {
-		r.noteBroken(err)
-		var te *ToolError
-		if errors.As(err, &te) && te.Stack != nil {
-			r.agent.log.Error("tool panicked", "tool", call.Name, "error", te.Err, "stack", string(te.Stack))
-		}
-		result = errorResult(err)
-	}
-	if ctx.Err() != nil && result.IsError {
-		result.Outcome = OutcomeInterrupted
-		result.Content += "\n[the run was interrupted; the call may have taken effect]"
-	}
-	return result
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the

@@ -26,8 +26,10 @@ import (
 // for display: several may come as one, and the message event that follows holds
 // all. Every tool_call is followed by its tool_done, and between them come, as
 // far as they apply: approval, decision, tool_start, and any number of progress
-// and output, which are for display only. Durations are seconds in
-// JSON, with fractions, in fields whose names end in "_seconds".
+// and output, which are for display only. Calls of tools that only read may
+// overlap: Call tells them apart, and they are done in the order in which they
+// were announced. Durations are seconds in JSON, with fractions, in fields whose
+// names end in "_seconds".
 type Event struct {
 	Seq   int64     `json:"seq"` // rises by at least one with each event of an agent
 	Time  time.Time `json:"time"`
@@ -58,6 +60,10 @@ type Event struct {
 	ID      string `json:"id,omitempty"`      // of a message that Say queued
 	Unheard []Said `json:"unheard,omitempty"` // what Say has queued and the model has not heard
 
+	CallDelta *CallDelta `json:"call_delta,omitempty"` // how far the call is
+
+	Settings *Settings `json:"settings,omitempty"` // what is set now
+
 	// Messages is how many messages the history has, in events about one that was
 	// added. The system message does not count: it comes later than the first of
 	// the user, and in front of it.
@@ -73,10 +79,12 @@ type EventType string
 const (
 	EventUser        EventType = "user"         // the conversation got a message in the user's role: Text, Source, Messages; Message when it is more than text; ID when Say queued it
 	EventUnheard     EventType = "unheard"      // what was said with Say and is not heard yet has changed: Unheard, none if empty
+	EventSettings    EventType = "settings"     // a setting of the agent was changed: Settings
 	EventStep        EventType = "step"         // a step begins: Step
 	EventModelStart  EventType = "model_start"  // the model is about to be asked: Model, Attempt, Messages
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
+	EventCallDelta   EventType = "call_delta"   // the model writes a call: CallDelta, at most ten times a second for a call
 	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
 	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
@@ -208,9 +216,10 @@ func (a *Agent) follow(ctx context.Context, msg string, opts []RunOption, yield 
 }
 
 // isDelta reports whether an event is only for display: a piece of an answer or
-// of a command's output, or the progress of a call or a pull.
+// of a command's output, the progress of a call or a pull, or how
+// far a call is that the model writes.
 func isDelta(e Event) bool {
-	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventProgress || e.Type == EventOutput ||
+	return e.Type == EventText || e.Type == EventReasoning || e.Type == EventCallDelta || e.Type == EventProgress || e.Type == EventOutput ||
 		e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
 }
 
@@ -218,6 +227,9 @@ func isDelta(e Event) bool {
 // event.
 func mergeDeltas(last, next Event) (Event, bool) {
 	if last.Type != next.Type || last.Task != next.Task || last.Step != next.Step || last.callID() != next.callID() {
+		return last, false
+	}
+	if next.Type == EventCallDelta && next.CallDelta.Index != last.CallDelta.Index {
 		return last, false
 	}
 	switch next.Type {

@@ -147,6 +147,7 @@ func (a *Agent) SetModel(m Model, name string) error {
 	a.model = next
 	a.mu.Unlock()
 	a.log.Info("model set", "agent", a.id, "model", modelInLog(next.given, name))
+	a.tellSettings()
 	return nil
 }
 

@@ -120,9 +120,10 @@ type Delta struct {
 	// another begins anew. Notice then says why. It becomes an [EventRetry].
 	Withdrawn bool
 
-	Text      string // appended to the message's text
-	Reasoning string // appended to the model's visible reasoning
-	Notice    string // for people: what the model's adapter changed, such as "dropped parameter temperature"
+	Text      string     // appended to the message's text
+	Reasoning string     // appended to the model's visible reasoning
+	Call      *CallDelta // how far a call has arrived
+	Notice    string     // for people: what the model's adapter changed, such as "dropped parameter temperature"
 }
 
 // defaultModel is the process-wide model that SetDefaultModel installs.
@@ -367,6 +368,9 @@ func (r *run) delta(d Delta) {
 		why := cmp.Or(d.Notice, "the model began its answer anew")
 		r.agent.emit(Event{Type: EventRetry, Step: r.result.Steps, Retry: &RetryInfo{Error: why}})
 		d.Notice = ""
+	}
+	if d.Call != nil && r.pace.passes(*d.Call) {
+		r.agent.emit(Event{Type: EventCallDelta, Step: r.result.Steps, CallDelta: d.Call})
 	}
 	for _, e := range []Event{
 		{Type: EventReasoning, Text: d.Reasoning},

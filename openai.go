@@ -363,7 +363,9 @@ func (m *OpenAIModel) ChatStream(ctx context.Context, req *ChatRequest, emit fun
 	if emit == nil {
 		return m.ask(ctx, req, nil)
 	}
-	return m.ask(ctx, req, func(d openai.Delta) { emit(Delta{Text: d.Text, Reasoning: d.Reasoning, Notice: d.Notice}) })
+	return m.ask(ctx, req, func(d openai.Delta) {
+		emit(Delta{Text: d.Text, Reasoning: d.Reasoning, Notice: d.Notice, Call: newCallDelta(d.Call)})
+	})
 }
 
 // ask converts a request, and what comes of it.

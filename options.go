@@ -67,9 +67,8 @@ type options struct {
 	historyFile  string
 	runtime      Runtime
 	prices       map[string]Price
-	spends       *meter   // of the agent that delegates; nil for none
-	span         spanLink // in which an agent's task was started
-	lent         bool     // the runtime stays the caller's
+	spends       *meter // of the agent that delegates; nil for none
+	lent         bool   // the runtime stays the caller's
 	runtimeOpts  []RuntimeOption
 	registry     *Registry
 	tools        []Tool

@@ -396,7 +396,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 // promptSources reads what the system message is written from, except the tools.
 func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) {
 	info := PromptInfo{
-		Persona:        a.persona,
+		Persona:        a.Persona(),
 		BashTimeout:    DefaultBashTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}

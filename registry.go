@@ -23,7 +23,9 @@ type Registry struct {
 	tools    map[string]Tool   // nil until the first one is added
 	disabled map[string]bool   // nil until the first one is disabled
 	owners   map[string]string // the source of each tool that has one; nil until there is one
+	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
+	changed  func()            // called when tools were disabled or enabled; nil for none
 }
 
 // NewRegistry returns a registry of the given tools.
@@ -132,13 +134,14 @@ func (r *Registry) Clear() {
 func (r *Registry) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tools, r.owners, r.disabled = maps.Clone(builtinTools()), nil, nil
+	r.tools, r.owners, r.disabled, r.kept = maps.Clone(builtinTools()), nil, nil, nil
 	r.version++
 }
 
 // Disable hides tools from the model and refuses calls of them. A name may also
 // be registered later; it is disabled nevertheless.
 func (r *Registry) Disable(names ...string) {
+	defer r.tellChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.disabled == nil {
@@ -150,11 +153,49 @@ func (r *Registry) Disable(names ...string) {
 	r.version++
 }
 
-// disabledNames returns the names of the disabled tools, sorted.
-func (r *Registry) disabledNames() []string {
+// Enable undoes [Registry.Disable]. It is an error, and nothing changes, when the
+// agent was made with one of the tools disabled ([WithDisabledTools], or the
+// configuration), because that is a rule for it and not its state.
+func (r *Registry) Enable(names ...string) error {
+	defer r.tellChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, name := range names {
+		if r.kept[name] {
+			return fmt.Errorf("enable %s: the agent was made with this tool disabled", name)
+		}
+	}
+	for _, name := range names {
+		delete(r.disabled, name)
+	}
+	r.version++
+	return nil
+}
+
+// keepDisabled disables tools for good.
+func (r *Registry) keepDisabled(names []string) {
+	r.Disable(names...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept == nil {
+		r.kept = map[string]bool{}
+	}
+	for _, name := range names {
+		r.kept[name] = true
+	}
+}
+
+// disabledNames returns the names of the tools that are disabled, sorted.
+func (r *Registry) disabledNames() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	return slices.Sorted(maps.Keys(r.disabled))
+}
+
+func (r *Registry) tellChange() {
+	if r.changed != nil {
+		r.changed()
+	}
 }
 
 // Tools returns the tools that are not disabled, sorted by name.
@@ -270,7 +311,7 @@ func (r *Registry) clone() *Registry {
 	defer r.mu.RUnlock()
 	tools := maps.Clone(r.tools)
 	maps.DeleteFunc(tools, func(name string, _ Tool) bool { return r.owners[name] != "" })
-	return &Registry{tools: tools, disabled: maps.Clone(r.disabled)}
+	return &Registry{tools: tools, disabled: maps.Clone(r.disabled), kept: maps.Clone(r.kept)}
 }
 
 // builtinTools are the tools every default registry starts with. The map is

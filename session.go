@@ -238,7 +238,7 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.UseDocker() {
 		where = "in Docker (" + info.Image + ")"
 	}
-	s.talk.Say("%s: commands run %s, in %s%s", s.agent.persona.Name, where, info.Workspace, info.protection())
+	s.talk.Say("%s: commands run %s, in %s%s", s.agent.Persona().Name, where, info.Workspace, info.protection())
 	if info.Fallback != "" {
 		s.talk.Say("! NOT in a container: %s", info.Fallback)
 	}
@@ -366,7 +366,19 @@ func EventPrinter(w io.Writer) func(Event) { return eventPrinter(console.NewPrin
 
 // eventPrinter returns an event handler that writes to a printer.
 func eventPrinter(to *console.Printer) func(Event) {
-	return func(e Event) { to.News(func(t *console.Text) { printEvent(t, e) }) }
+	var last string // the id of the call that was shown last; calls may overlap
+	return func(e Event) {
+		to.News(func(t *console.Text) {
+			if e.Call != nil && e.Task == "" {
+				if e.Type == EventToolDone && last != "" && last != e.Call.ID {
+					t.EndLine()
+					t.Call(summaryOf(e))
+				}
+				last = e.Call.ID
+			}
+			printEvent(t, e)
+		})
+	}
 }
 
 // printEvent writes an event. For a background task it writes only the

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/x/pygent/internal/chatstream"
 	"github.com/x/pygent/internal/nudge"
 )
 
@@ -193,4 +195,90 @@ func (r *run) goesOn(ended bool) bool {
 	r.result.Status, r.result.Reason = "", ""
 	r.opts.final.discard()
 	return true
+}
+
+// CallDelta says how far a tool call has arrived that a model is writing. The
+// message that follows holds the call.
+type CallDelta struct {
+	Index int    `json:"index"`          // of the call in the message, from 0
+	ID    string `json:"id,omitempty"`   // of the call, as the server named it; the message may name it differently
+	Tool  string `json:"tool,omitempty"` // its name
+	Bytes int    `json:"bytes"`          // of its arguments so far
+	Path  string `json:"path,omitempty"` // its argument "path" or "file", once it has arrived
+}
+
+func newCallDelta(d chatstream.CallDelta) *CallDelta {
+	if d == (chatstream.CallDelta{}) {
+		return nil
+	}
+	call := CallDelta(d)
+	return &call
+}
+
+// callPace limits how often it is told how far a call is that the model writes.
+type callPace struct {
+	call CallDelta // what was told last
+	at   time.Time
+}
+
+// passes reports whether a delta is worth an event: the first of a call, one that
+// knows the path, and one every tenth of a second.
+func (p *callPace) passes(d CallDelta) bool {
+	const least = time.Second / 10
+	now := time.Now()
+	same := d.Index == p.call.Index && d.ID == p.call.ID && d.Tool == p.call.Tool && d.Bytes >= p.call.Bytes
+	if same && d.Path == p.call.Path && now.Sub(p.at) < least {
+		return false
+	}
+	p.call, p.at = d, now
+	return true
+}
+
+// Settings is what can be changed in an agent at work. An [EventSettings] tells
+// each change, and [State] what is set now.
+type Settings struct {
+	Model    string   `json:"model,omitempty"` // the model that is asked for, as [Agent.SetModel] set it; empty for the model's own default
+	Persona  Persona  `json:"persona"`
+	Approval bool     `json:"approval"`                 // somebody can be asked whether calls may run
+	Disabled []string `json:"disabled_tools,omitempty"` // sorted
+}
+
+func (a *Agent) settings() Settings {
+	disabled := a.tools.disabledNames()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return Settings{Model: a.model.name, Persona: a.persona, Approval: a.opts.approve != nil, Disabled: disabled}
+}
+
+// tellSettings emits the event about a changed setting.
+func (a *Agent) tellSettings() {
+	settings := a.settings()
+	a.emit(Event{Type: EventSettings, Settings: &settings})
+}
+
+// Persona returns who the agent is.
+func (a *Agent) Persona() Persona {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.persona
+}
+
+// SetPersona changes who the agent is, from its next model call on, also in a
+// run that goes on. The zero Persona is the default one. Tasks that work already
+// keep theirs.
+func (a *Agent) SetPersona(p Persona) {
+	a.mu.Lock()
+	a.persona = (&p).orDefault()
+	a.mu.Unlock()
+	a.system.stale.Store(true)
+	a.tellSettings()
+}
+
+// SetApproval changes who decides about calls, from the next call on. It does
+// not change which calls need approval: [WithApproval], [WithApprovalFor] and
+// [WithConfirmBash] do. With nil nobody decides, and those calls are denied.
+func (a *Agent) SetApproval(f ApprovalFunc) {
+	_, confirmBash := a.approval()
+	a.setApproval(f, confirmBash)
+	a.tellSettings()
 }

@@ -312,3 +312,59 @@ func TestStateTellsWhatTheAgentDoes(t *testing.T) {
 	require.Zero(t, after.Step)
 	require.Greater(t, after.Seq, inModel.Seq)
 }
+
+func TestSettingsChangeInALiveSession(t *testing.T) {
+	model := pygenttest.NewScriptedModel(pygenttest.Text("one"), pygenttest.Text("two"))
+	agent := quick(t, model, pygent.WithDisabledTools("bash"))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	seq := agent.State().Seq
+	agent.SetPersona(pygent.Persona{Name: "Ada", Description: "who counts"})
+	agent.Tools().Disable("write_file", "edit_file")
+	require.NoError(t, agent.Tools().Enable("edit_file"))
+	agent.SetApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) { return pygent.Decision{}, nil })
+	require.NoError(t, agent.SetModel(nil, "m2"))
+	require.ErrorContains(t, agent.Tools().Enable("write_file", "bash"), "enable bash: the agent was made with this tool disabled")
+	settings := agent.State().Settings
+	require.Equal(t, "Ada", settings.Persona.Name)
+	require.Equal(t, "m2", settings.Model)
+	require.True(t, settings.Approval)
+	require.Equal(t, []string{"bash", "write_file"}, settings.Disabled)
+	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	last := model.Requests()[1]
+	require.Contains(t, last.Messages[0].Text(), "Ada")
+	require.False(t, slices.ContainsFunc(last.Tools, func(s pygent.ToolSpec) bool { return s.Name == "write_file" || s.Name == "bash" }))
+	require.NoError(t, agent.Close())
+	var told []pygent.Settings
+	for e, err := range agent.Subscribe(t.Context(), seq) {
+		require.NoError(t, err)
+		if e.Type == pygent.EventSettings {
+			told = append(told, *e.Settings)
+		}
+	}
+	require.GreaterOrEqual(t, len(told), 5)
+	require.Equal(t, "Ada", told[0].Persona.Name)
+	require.Equal(t, settings, told[len(told)-1])
+}
+
+func TestCallDeltasTellHowFarACallIs(t *testing.T) {
+	write := pygenttest.Call("write_file", map[string]any{"path": "notes.txt", "content": strings.Repeat("word ", 600)})
+	srv := pygenttest.NewServer(t, pygenttest.Calls(write, write), stop)
+	model, err := pygent.NewOpenAIModel(pygent.OpenAIBaseURL(srv.URL()), pygent.OpenAIKey("k"))
+	require.NoError(t, err)
+	agent := newAgent(t, model)
+	seen := map[int]pygent.CallDelta{}
+	for _, e := range onlyOf(eventsOf(t, agent, "go"), pygent.EventCallDelta) {
+		if e.Step > 1 {
+			continue
+		}
+		d := *e.CallDelta
+		require.GreaterOrEqual(t, d.Bytes, seen[d.Index].Bytes)
+		require.Equal(t, "write_file", d.Tool)
+		seen[d.Index] = d
+	}
+	require.Len(t, seen, 2)
+	require.Equal(t, "notes.txt", seen[0].Path)
+	require.Equal(t, "notes.txt", seen[1].Path)
+}

@@ -65,6 +65,7 @@ type State struct {
 	Seq      int64     `json:"seq"`               // the number of the last event before
 	Messages int       `json:"messages"`          // as in events: the length of the history without the system message
 	Unheard  []Said    `json:"unheard,omitempty"` // what was said and is not heard yet, in order
+	Settings Settings  `json:"settings"`
 }
 
 // State returns what the agent does now. It does not wait for anything.
@@ -73,29 +74,30 @@ type State struct {
 // and subscribes from [State.Seq]. Messages that were added meanwhile are in the
 // history already, and come again as events: [Event.Messages] tells.
 func (a *Agent) State() State {
-	unheard := a.unheard.list()
+	unheard, settings := a.unheard.list(), a.settings()
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
 	s := a.state
 	s.Activity = cmp.Or(s.Activity, ActivityIdle)
-	s.Seq, s.Messages, s.Unheard = a.seq.Load(), a.history.spoken(), unheard
+	s.Seq, s.Messages, s.Unheard, s.Settings = a.seq.Load(), a.history.spoken(), unheard, settings
 	return s
 }
 
 // note follows the agent's activity by its events.
 func (s *State) note(e Event) {
-	now, call := s.Activity, s.Call
+	var now Activity
+	var call *ToolCall
 	switch {
 	case e.Task != "":
 		return
 	case e.Type == EventRunEnd:
-		now, call, e.Step = ActivityIdle, nil, 0
-	case e.Type == EventToolCall:
+		now, e.Step = ActivityIdle, 0
+	case e.Type == EventToolCall || e.Type == EventDecision || e.Type == EventToolStart:
 		now, call = ActivityTool, e.Call
 	case e.Type == EventApproval:
 		now, call = ActivityApproval, e.Call
 	case e.Type == EventUser || e.Type == EventStep || e.Type == EventModelStart || e.Type == EventToolDone || e.Type == EventToolSkipped:
-		now, call = ActivityModel, nil
+		now = ActivityModel
 	default:
 		return
 	}

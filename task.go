@@ -214,7 +214,7 @@ func (s *TaskStatus) end(limits Limits, cause, err error) {
 // count updates the status with an event of the current run.
 func (s *TaskStatus) count(e Event) {
 	switch e.Type {
-	case EventText, EventReasoning, EventProgress, EventOutput:
+	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput:
 		return
 	case EventStep:
 		s.Steps++

@@ -135,7 +135,7 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, p
 	}
 	// Several agents cannot share the history that the environment may name.
 	fresh := option(func(o *options) { o.historyFile = "" })
-	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by, spec.Rules), profile, []Option{m.workingOn(spec, gate), private.span.option()}))
+	o, err := resolveOptions(slices.Concat([]Option{fresh}, m.agentOptions(by, spec.Rules), profile, []Option{m.workingOn(spec, gate)}))
 	if err == nil {
 		err = m.chooseRuntime(ctx, &o, spec, private)
 	}
@@ -237,13 +237,13 @@ func (m *TaskManager) agentOptions(by *Agent, rules TaskRules) []Option {
 // runtime, handlers and limits, is its own.
 func (a *Agent) inherited() Option {
 	a.mu.Lock()
-	from, model := a.opts, a.model
+	from, model, persona := a.opts, a.model, a.persona
 	a.mu.Unlock()
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.retry = from.retry
-		o.persona, o.prompt, o.instructions = &a.persona, from.prompt, from.instructions
+		o.persona, o.prompt, o.instructions = &persona, from.prompt, from.instructions
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
 		o.allowed = a.allowed

@@ -47,8 +47,8 @@ func TestEventsOfTasksOfTasksAreSeenOnce(t *testing.T) {
 	require.Len(t, manager[lead.ID], int(lead.Seq), "its own alone")
 	once := []pygent.EventType{
 		pygent.EventTask, pygent.EventUser,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
 		pygent.EventRunEnd, pygent.EventTask,
 	}
 	require.Equal(t, once, agents[sub.ID], "as the agent above sees them")

@@ -186,7 +186,6 @@ type taskPrivate struct {
 	env      []string                                   // of the parent's commands
 	machine  ContainerConfig                            // what is true of this machine only, of a runtime like the parent's
 	fork     func(ctx context.Context) (Runtime, error) // makes a runtime like a custom parent's
-	span     spanLink                                   // in which the task was started
 }
 
 // TaskRuntimeMaker is implemented by custom runtimes whose agents delegate:
@@ -243,7 +242,7 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 		name, _, _ := strings.Cut(v, "=")
 		spec.Rules.Env = append(spec.Rules.Env, name)
 	}
-	private.files, private.profiles, private.span = spec.Files, o.private, o.span(ctx)
+	private.files, private.profiles = spec.Files, o.private
 	m.mu.Lock()
 	r.Value.private = private
 	m.mu.Unlock()

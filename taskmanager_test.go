@@ -465,8 +465,8 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.Equal(t, []pygent.EventType{
 		pygent.EventTask, pygent.EventUser,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
-		pygent.EventStep, pygent.EventModelStart, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
+		pygent.EventStep, pygent.EventModelStart, pygent.EventCallDelta, pygent.EventMessage, pygent.EventToolCall, pygent.EventToolStart, pygent.EventToolDone,
 		pygent.EventRunEnd, pygent.EventTask,
 	}, types)
 }

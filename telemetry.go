@@ -202,7 +202,7 @@ func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	if a.telemetry == nil {
 		return r.do(ctx, msg)
 	}
-	ctx, span := a.telemetry.Run(a.opts.span.into(ctx), a.id, a.persona.Name, a.currentModel().asked())
+	ctx, span := a.telemetry.Run(ctx, a.id, a.persona.Name, a.currentModel().asked())
 	result, err := r.do(ctx, msg)
 	u := result.Usage
 	span.Used(telemetry.Answer{Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
@@ -215,30 +215,6 @@ func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	}
 	span.End(failure)
 	return result, err
-}
-
-// spanLink names the span in which a task was started. The zero value is none.
-type spanLink struct{ trace.SpanContext }
-
-// span returns the span of the call that delegates a task, or of the program that
-// starts it.
-func (o *taskOptions) span(ctx context.Context) spanLink {
-	of := trace.SpanContextFromContext(ctx)
-	if !of.IsValid() && o.call != nil {
-		of = trace.SpanContextFromContext(o.call)
-	}
-	return spanLink{of}
-}
-
-// option makes the runs of an agent parts of the span.
-func (l spanLink) option() Option { return option(func(o *options) { o.span = l }) }
-
-// into returns ctx in the span, unless it is in one already.
-func (l spanLink) into(ctx context.Context) context.Context {
-	if !l.IsValid() || trace.SpanContextFromContext(ctx).IsValid() {
-		return ctx
-	}
-	return trace.ContextWithSpanContext(ctx, l.SpanContext)
 }
 
 // asked is the name of the model that is asked for, empty if that is not known.

@@ -60,7 +60,8 @@ type Tool struct {
 	// NeedsApproval has the agent's [ApprovalFunc] decide about every call.
 	NeedsApproval bool
 	// ReadOnly says that the tool changes nothing. By default an [ApprovalFunc]
-	// is not asked about its calls.
+	// is not asked about its calls. Calls of such tools that stand beside each other
+	// in a message run at the same time, so Run must allow that.
 	ReadOnly bool
 	// Idempotent says that running a call twice does no harm, so that it can
 	// be repeated when a run is resumed.

@@ -67,7 +67,7 @@ func (o *options) tooling() (*Registry, error) {
 			return nil, err
 		}
 	}
-	r.Disable(o.disabled...)
+	r.keepDisabled(o.disabled)
 	return r, nil
 }
 

@@ -16,6 +16,8 @@ import (
 
 // wants is what each example prints.
 var wants = map[string]string{
+	"approval": "plan.txt would become \"first\\n\", was \"\"\nwrite_file: allowed by Ada\nwrite_file: allowed by rule\n" +
+		"bash: allowed by Ada\nit ran \"cat plan.txt\": \"second\\n\"\ncount: allowed by Ada\nprogress at the end: 1000 of 1000\n",
 	"basic":                  "stopped\nIt printed: hello, world\n",
 	"custom_model":           "You said: Is anybody there?\n",
 	"custom_model_with_tool": "stopped\nThe workspace holds: answer.txt\n",

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/chatstream"
 )
 
 // ScriptedModel is a [pygent.StreamingModel] that gives the replies of a script,
@@ -75,7 +76,8 @@ func (m *ScriptedModel) Chat(ctx context.Context, req *pygent.ChatRequest) (*pyg
 	return m.chat(ctx, req, nil)
 }
 
-// ChatStream gives the next reply, its reasoning and text in small pieces.
+// ChatStream gives the next reply, its reasoning and text in small pieces, and tells
+// of its calls.
 func (m *ScriptedModel) ChatStream(ctx context.Context, req *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
 	return m.chat(ctx, req, emit)
 }
@@ -135,5 +137,18 @@ func deltas(m pygent.Message) []pygent.Delta {
 	for _, s := range pieces(m.Text()) {
 		out = append(out, pygent.Delta{Text: s})
 	}
+	for i, c := range m.ToolCalls {
+		out = append(out, callDeltas(i, c)...)
+	}
 	return out
+}
+
+// callDeltas tells of a call when it begins and when it is complete, as servers
+// do.
+func callDeltas(index int, c pygent.ToolCall) []pygent.Delta {
+	var progress chatstream.CallProgress
+	begun := pygent.CallDelta(progress.Delta(index, c.ID, c.Name))
+	progress.Add(c.Arguments)
+	written := pygent.CallDelta(progress.Delta(index, c.ID, c.Name))
+	return []pygent.Delta{{Call: &begun}, {Call: &written}}
 }

@@ -72,10 +72,12 @@ type ToolCall struct {
 	Extra     map[string]json.RawMessage
 }
 
-// Delta is the text that a chunk adds, for people to read.
+// Delta is what a chunk adds, for people: text, and how far the last call is of
+// which it has a piece.
 type Delta struct {
 	Text      string
 	Reasoning string
+	Call      CallDelta
 }
 
 // Assembler builds one answer. The zero value is ready. It is not safe for
@@ -218,6 +220,7 @@ func (a *Assembler) addChoices(choices json.RawMessage) (Delta, int, error) {
 		}
 		delta.Text += d.Text
 		delta.Reasoning += d.Reasoning
+		delta.Call = d.Call
 	}
 	return delta, n, nil
 }
@@ -309,7 +312,8 @@ func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
 	if err != nil {
 		return Delta{}, err
 	}
-	if err := a.addCalls(calls); err != nil {
+	call, err := a.addCalls(calls)
+	if err != nil {
 		return Delta{}, err
 	}
 	reasoning := stringOf(valueOf(m, "reasoning_content"))
@@ -322,7 +326,7 @@ func (a *Assembler) addMessage(raw json.RawMessage) (Delta, error) {
 	if a.extra == nil {
 		a.extra = fields{}
 	}
-	return Delta{Text: text, Reasoning: reasoning}, a.extra.merge(m, a.whole, &a.budget)
+	return Delta{Text: text, Reasoning: reasoning, Call: call}, a.extra.merge(m, a.whole, &a.budget)
 }
 
 // Progress counts the bytes of content, reasoning and arguments so far. It

@@ -13,11 +13,12 @@ import (
 
 // call is a tool call that arrives in fragments.
 type call struct {
+	at    int // its place among the calls
 	index *int
 	id    string
 	name  string
 	args  jsonText
-	scan  objectScan
+	so    CallProgress
 	extra fields
 	chunk int // the last chunk that had a fragment of it
 }
@@ -32,39 +33,40 @@ type fragment struct {
 
 func (f fragment) hasArgs() bool { return len(f.args) > len(`""`) }
 
-func (a *Assembler) addCalls(raw json.RawMessage) error {
+// addCalls returns how far the last call is of which it adds a fragment.
+func (a *Assembler) addCalls(raw json.RawMessage) (d CallDelta, err error) {
 	if !present(raw) {
-		return nil
+		return d, nil
 	}
 	if raw[0] != '[' {
 		return a.addCall(raw)
 	}
 	for e := range jsonwalk.Elements(raw) {
-		if err := a.addCall(e); err != nil {
-			return err
+		if d, err = a.addCall(e); err != nil {
+			return d, err
 		}
 	}
-	return nil
+	return d, nil
 }
 
-func (a *Assembler) addCall(raw json.RawMessage) error {
+func (a *Assembler) addCall(raw json.RawMessage) (CallDelta, error) {
 	f, err := newFragment(raw)
 	if err != nil {
-		return err
+		return CallDelta{}, err
 	}
 	c := a.callFor(f)
 	if c == nil {
 		if len(a.calls) >= maxCalls {
-			return tooMany("tool calls", maxCalls)
+			return CallDelta{}, tooMany("tool calls", maxCalls)
 		}
-		c = &call{index: f.index, extra: fields{}}
+		c = &call{at: len(a.calls), index: f.index, extra: fields{}}
 		a.calls = append(a.calls, c)
 	}
 	if err := c.add(f, a.whole, &a.budget); err != nil {
-		return err
+		return CallDelta{}, err
 	}
 	c.chunk = a.chunks
-	return nil
+	return c.so.Delta(c.at, c.id, c.name), nil
 }
 
 // callFor returns the call that f continues, or nil if f begins a new one.
@@ -106,7 +108,7 @@ func (a *Assembler) callFor(f fragment) *call {
 // begins another call: because c is complete, or because c already had a
 // fragment in this chunk.
 func (a *Assembler) begins(f fragment, c *call) bool {
-	return f.name != "" && (c.chunk == a.chunks || c.scan.done && f.hasArgs())
+	return f.name != "" && (c.chunk == a.chunks || c.so.scan.done && f.hasArgs())
 }
 
 func (a *Assembler) find(match func(*call) bool) *call {
@@ -124,7 +126,7 @@ func contradict(a, b string) bool { return a != "" && b != "" && a != b }
 // sending it once more as a whole.
 func (c *call) repeatedBy(f fragment) bool {
 	const longest = 6 // bytes of JSON for a byte of text
-	if !c.scan.done || f.id != c.id || f.name != c.name || longest*len(f.args) < len(c.args.body) {
+	if !c.so.scan.done || f.id != c.id || f.name != c.name || longest*len(f.args) < len(c.args.body) {
 		return false // without decoding all arguments for every little piece
 	}
 	return stringOf(f.args) == c.args.String()
@@ -134,7 +136,7 @@ func (c *call) add(f fragment, whole bool, b *budget) error {
 	if c.id == "" {
 		c.id = f.id
 	}
-	if c.scan.done && f.hasArgs() && c.repeatedBy(f) {
+	if c.so.scan.done && f.hasArgs() && c.repeatedBy(f) {
 		return nil
 	}
 	if c.addName(f.name); len(c.name) > maxName {
@@ -143,7 +145,7 @@ func (c *call) add(f fragment, whole bool, b *budget) error {
 	if f.hasArgs() {
 		b.progress += len(f.args) - len(`""`)
 		c.args.add(f.args)
-		c.scan.feed(stringOf(f.args))
+		c.so.Add(stringOf(f.args))
 	}
 	return c.extra.merge(f.extra, whole, b)
 }
@@ -233,30 +235,3 @@ func (a *Assembler) finishCalls() []ToolCall {
 // NewID returns an id that every provider accepts: Mistral's models want nine
 // letters and digits.
 func NewID() string { return rand.Text()[:9] }
-
-// objectScan finds the end of a JSON object that arrives in pieces. It does not
-// validate the object.
-type objectScan struct {
-	depth             int
-	inString, escaped bool
-	done              bool
-}
-
-func (s *objectScan) feed(text string) {
-	for i := 0; i < len(text) && !s.done; i++ {
-		switch b := text[i]; {
-		case s.escaped:
-			s.escaped = false
-		case s.inString:
-			s.escaped = b == '\\'
-			s.inString = b != '"'
-		case b == '"':
-			s.inString = true
-		case b == '{' || b == '[':
-			s.depth++
-		case b == '}' || b == ']':
-			s.depth--
-			s.done = s.depth <= 0
-		}
-	}
-}

@@ -154,6 +154,7 @@ func TestFollowerThatIsTooSlowIsTold(t *testing.T) {
 func TestFollowStopsWithItsContext(t *testing.T) {
 	r := newReplay(2, 100)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	r.Put(1, "1")
 	n := 0
 	for range r.Follow(ctx, 0) {

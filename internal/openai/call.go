@@ -177,8 +177,8 @@ func (c *call) addEvent(asm assembler, event []byte) (done bool, err error) {
 func (c *call) add(asm assembler, data []byte) error {
 	d, err := asm.Add(data)
 	if err == nil && c.emit != nil && d != (chatstream.Delta{}) {
-		c.emitted = true
-		c.emit(Delta{Text: d.Text, Reasoning: d.Reasoning})
+		c.emitted = c.emitted || d.Text != "" || d.Reasoning != ""
+		c.emit(Delta{Text: d.Text, Reasoning: d.Reasoning, Call: d.Call})
 	}
 	return err
 }

@@ -93,6 +93,7 @@ type Tool struct {
 type Delta struct {
 	Text, Reasoning string
 	Notice          string
+	Call            chatstream.CallDelta
 }
 
 // New returns a client. It does not contact the server.

@@ -60,6 +60,7 @@ type item struct {
 	began json.RawMessage // as it was when it began
 	done  json.RawMessage // complete
 	delta strings.Builder // the text or the arguments so far
+	so    chatstream.CallProgress
 }
 
 // event has the fields of an event that are read. They share the memory of its
@@ -199,10 +200,10 @@ func (a *Assembler) addPiece(kind string, e *event) (chatstream.Delta, error) {
 			return a.speak(it, text(e.text)+text(e.refusal))
 		}
 	case "response.function_call_arguments.delta":
-		return chatstream.Delta{}, a.addDelta(a.itemFor(e, typeCall), text(e.delta))
+		return a.addArguments(a.itemFor(e, typeCall), text(e.delta))
 	case "response.function_call_arguments.done":
 		if it := a.itemFor(e, typeCall); it == nil || it.delta.Len() == 0 {
-			return chatstream.Delta{}, a.addDelta(it, text(e.arguments))
+			return a.addArguments(it, text(e.arguments))
 		}
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		a.reasoning = true
@@ -362,6 +363,25 @@ func (a *Assembler) addDelta(it *item, piece string) error {
 	a.text += len(piece)
 	it.delta.WriteString(piece)
 	return bounded(a.text)
+}
+
+// addArguments adds a piece of a call's arguments.
+func (a *Assembler) addArguments(it *item, piece string) (d chatstream.Delta, err error) {
+	if err := a.addDelta(it, piece); err != nil {
+		return d, err
+	}
+	index := 0
+	for _, other := range a.items {
+		if other == it {
+			break
+		}
+		if other.kind == typeCall {
+			index++
+		}
+	}
+	it.so.Add(piece)
+	d.Call = it.so.Delta(index, text(field(it.began, "call_id")), text(field(it.began, "name")))
+	return d, nil
 }
 
 // bounded returns an error if a text of this length is too long.

@@ -1,0 +1,16 @@
+package pygent_test
+
+import (
+	"testing"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestRuntimesKeepTheirPromises(t *testing.T) {
+	for _, c := range runtimeCases() {
+		t.Run(c.name, func(t *testing.T) {
+			pygenttest.TestRuntime(t, func(t *testing.T) pygent.Runtime { return c.new(t) })
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package pygent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/nudge"
+)
+
+// runCall runs one call, which has an index in its message. A listener that gets
+// an event before the tool starts can still prevent the call by ending ctx.
+func (r *run) runCall(ctx context.Context, call *ToolCall, index int) *ToolResult {
+	if prevented := r.announce(ctx, call); prevented != nil {
+		return prevented
+	}
+	result, polls := r.execute(ctx, call, index)
+	r.limitResult(ctx, call, result, polls)
+	return result
+}
+
+// announce counts a call and emits its event. It returns the result of a call
+// that a listener prevented.
+func (r *run) announce(ctx context.Context, call *ToolCall) *ToolResult {
+	r.result.ToolCalls++
+	r.emit(Event{Type: EventToolCall, Step: r.result.Steps, Call: call, Tool: r.toolInfo(ctx, *call)})
+	if ctx.Err() != nil {
+		return notRunResult(OutcomeNotRun, nudge.NotRun(context.Cause(ctx)))
+	}
+	return nil
+}
+
+// limitResult shortens a result to what a model sees, and warns a model that
+// repeats itself.
+func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResult, polls bool) {
+	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
+	chooseImages(result, nil)
+	if !polls && ctx.Err() == nil {
+		r.noteCycle(call, result)
+	}
+}
+
+// toolInfo describes a call for the events about it. It is nil if nobody gets
+// those.
+func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
+	if !r.agent.isHeard() {
+		return nil
+	}
+	tool, _ := r.lookup(call.Name)
+	return r.describeCall(ctx, tool, call)
+}
+
+// describeCall describes a call of a tool. The zero tool stands for one that is
+// not known.
+func (r *run) describeCall(ctx context.Context, tool Tool, call ToolCall) *ToolInfo {
+	var said CallDescription
+	if tool.Describe != nil {
+		if args, err := tool.schema.Arguments(call.Arguments); err == nil {
+			said, err = callForeign(ctx, r, "the description of "+call.Name, func() (CallDescription, error) { return tool.Describe(args), nil })
+			r.agent.logPanic("description of "+call.Name, err)
+		}
+	}
+	return tool.info(call, said)
+}
+
+// resultBound returns how many bytes of a tool's result a model sees. Some
+// tools have a larger bound than the others.
+func resultBound(tool string) int {
+	switch tool {
+	case "bash":
+		return maxToolResult + 2*shownCommand // the runtime bounds the output; the lines around it come on top
+	case "download_file":
+		return maxFileResult + shownCommand
+	}
+	return 0
+}
+
+// execute looks the tool up, checks that it may run, and runs it.
+func (r *run) execute(ctx context.Context, call *ToolCall, index int) (result *ToolResult, polls bool) {
+	tool, c, refused := r.prepare(ctx, call, index)
+	if refused != nil {
+		return refused, false
+	}
+	defer r.agent.serving.Store(nil)
+	r.agent.serving.Store(c)
+	c, refused = r.permit(c, tool)
+	if refused != nil {
+		return refused, false
+	}
+	r.agent.serving.Store(c)
+	result = r.perform(c, tool)
+	if c.changed {
+		result.Content = nudge.OnALine(result.Content, nudge.Changed(cut.Head(c.info.Call.Arguments, shownArguments)))
+	}
+	return result, tool.polls
+}
+
+// prepare finds the tool of a call and checks the arguments.
+func (r *run) prepare(ctx context.Context, call *ToolCall, index int) (_ Tool, _ *callContext, refused *ToolResult) {
+	tool, err := r.lookup(call.Name)
+	if err != nil {
+		return tool, nil, errorResult(err)
+	}
+	args, err := tool.schema.Arguments(call.Arguments)
+	if err != nil {
+		return tool, nil, errorResult(err)
+	}
+	c := r.withCall(ctx, *call, index)
+	c.info.Call.Arguments = string(args) // what is approved is exactly what will run, however the model wrote it
+	return tool, c, nil
+}
+
+// shownArguments is how much of changed arguments a result repeats, in bytes.
+const shownArguments = 4 << 10
+
+// perform runs a tool for a call that was permitted.
+func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
+	if refused := r.start(ctx, tool); refused != nil {
+		return refused
+	}
+	call := &ctx.info.Call
+	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
+		return r.tracedTool(ctx, tool, *call, json.RawMessage(call.Arguments))
+	})
+	return r.performed(ctx, result, err)
+}
+
+// start announces that a tool begins to run.
+func (r *run) start(ctx *callContext, tool Tool) (refused *ToolResult) {
+	call := &ctx.info.Call
+	r.emit(Event{Type: EventToolStart, Step: r.result.Steps, Call: call})
+	if err := r.agent.git.Before(ctx, !tool.ReadOnly); err != nil {
+		return notRunResult(OutcomeNotRun, nudge.NotRun(err))
+	}
+	if _, ours := builtinTools()[call.Name]; !ours && !tool.ends || call.Name == "bash" {
+		r.agent.ranCommands.Store(true)
+	}
+	return nil
+}
+
+// performed returns the result of a call whose tool has returned.
+func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolResult {
+	ctx.endProgress()
+	if err != nil {
+		r.noteBroken(err)
+		var te *ToolError
+		if errors.As(err, &te) && te.Stack != nil {
+			r.agent.log.Error("tool panicked", "tool", ctx.info.Call.Name, "error", te.Err, "stack", string(te.Stack))
+		}
+		result = errorResult(err)
+	}
+	if ctx.Err() != nil && result.IsError {
+		result.Outcome = OutcomeInterrupted
+		result.Content += "\n[the run was interrupted; the call may have taken effect]"
+	}
+	return result
+}
+
+// maxTogether is how many calls run at the same time.
+const maxTogether = 8
+
+// begunCall is a call that runs beside others.
+type begunCall struct {
+	call   *ToolCall
+	ctx    *callContext
+	tool   Tool
+	result *ToolResult // of a call that did not begin
+	done   chan calledTool
+}
+
+// calledTool is what a tool returned.
+type calledTool struct {
+	result *ToolResult
+	err    error
+}
+
+// readTogether returns how many of the calls, from the first one on, can run at
+// the same time: those of tools that only read, and that need no approval.
+func (r *run) readTogether(calls []ToolCall) int {
+	if len(calls) < 2 {
+		return len(calls)
+	}
+	for n, call := range calls[:min(len(calls), maxTogether)] {
+		tool, err := r.lookup(call.Name)
+		if err != nil || !tool.ReadOnly || tool.ends || r.agent.whyAsk(tool, call) != "" {
+			return max(n, 1)
+		}
+	}
+	return min(len(calls), maxTogether)
+}
+
+// runTogether runs calls at the same time. It returns the results in the order
+// of the calls; those of the last calls are missing if the run ended meanwhile.
+// Only the goroutine of the run emits their events: each call is announced when
+// it begins.
+func (r *run) runTogether(ctx context.Context, calls []ToolCall, first int) []*ToolResult {
+	var begun []begunCall
+	for i := range calls {
+		if i > 0 && r.whyNot(ctx) != "" {
+			break
+		}
+		begun = append(begun, r.beginCall(ctx, &calls[i], first+i))
+	}
+	results := make([]*ToolResult, len(begun))
+	for i, b := range begun {
+		results[i] = b.result
+		if b.result == nil {
+			o := <-b.done
+			results[i] = r.performed(b.ctx, o.result, o.err)
+		}
+		r.limitResult(ctx, b.call, results[i], b.tool.polls)
+	}
+	return results
+}
+
+// beginCall begins one of several calls.
+func (r *run) beginCall(ctx context.Context, call *ToolCall, index int) begunCall {
+	b := begunCall{call: call}
+	if b.result = r.announce(ctx, call); b.result != nil {
+		return b
+	}
+	b.tool, b.ctx, b.result = r.prepare(ctx, call, index)
+	if b.result != nil {
+		return b
+	}
+	if b.ctx, b.result = r.permit(b.ctx, b.tool); b.result != nil {
+		return b
+	}
+	if b.result = r.start(b.ctx, b.tool); b.result != nil {
+		return b
+	}
+	b.done = make(chan calledTool, 1)
+	go func() {
+		result, err := guard.Outlive(b.ctx, func() (*ToolResult, error) {
+			defer r.agent.enter(&r.agent.calling, "the tool "+call.Name)()
+			return r.tracedTool(b.ctx, b.tool, b.ctx.info.Call, json.RawMessage(b.ctx.info.Call.Arguments))
+		})
+		b.done <- calledTool{result, err}
+	}()
+	return b
+}

@@ -1,0 +1,174 @@
+package pygent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// together counts the calls that run at the same time.
+type together struct{ now, most atomic.Int32 }
+
+// tool returns a tool whose calls take a second each.
+func (c *together) tool(name string, adjust ...func(*pygent.Tool)) pygent.Tool {
+	type in struct {
+		N int `json:"n,omitempty"`
+	}
+	return pygent.NewTool(name, "", func(ctx context.Context, _ pygent.Runtime, in in) (*pygent.ToolResult, error) {
+		defer c.now.Add(-1)
+		c.most.Store(max(c.most.Load(), c.now.Add(1)))
+		select {
+		case <-time.After(time.Duration(10-in.N%10) * time.Second): // the later calls end first
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		switch in.N {
+		case 98:
+			return &pygent.ToolResult{Content: "enough", End: pygent.StatusStopped}, nil
+		case 99:
+			panic("oh no")
+		}
+		return &pygent.ToolResult{Content: fmt.Sprint(name, in.N)}, nil
+	}, adjust...)
+}
+
+func readsOnly(t *pygent.Tool) { t.ReadOnly = true }
+
+// reads are calls of the tool read with the numbers of a list.
+func reads(ns ...int) (calls []pygenttest.Reply) {
+	for _, n := range ns {
+		calls = append(calls, pygenttest.Call("read", map[string]any{"n": n}))
+	}
+	return calls
+}
+
+func TestReadOnlyCallsOfAMessageRunAtTheSameTime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		calls   []pygenttest.Reply
+		opts    []pygent.Option
+		most    int32
+		seconds int
+		want    []string
+	}{
+		"all":           {reads(1, 2, 3), nil, 3, 9, []string{"read1", "read2", "read3"}},
+		"one":           {reads(1), nil, 1, 9, []string{"read1"}},
+		"at most eight": {reads(1, 2, 3, 4, 5, 6, 7, 8, 9), nil, 8, 9 + 1, []string{"read1", "read2", "read3", "read4", "read5", "read6", "read7", "read8", "read9"}},
+		"not around one that writes": {append(append(reads(1, 2), pygenttest.Call("write", map[string]any{"n": 3})), reads(4, 5)...), nil, 2, 9 + 7 + 6,
+			[]string{"read1", "read2", "write3", "read4", "read5"}},
+		"not those that are asked about": {reads(1, 2), []pygent.Option{pygent.WithApprovalFor("read"), pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+			return pygent.Decision{Allow: true}, nil
+		})}, 1, 9 + 8, []string{"read1", "read2"}},
+		"one fails":          {append(reads(1, 99), pygenttest.Call("read", map[string]any{"m": 1})), nil, 2, 9, []string{"read1", "error: panic: oh no", "error: the arguments"}},
+		"one ends the run":   {reads(1, 98, 3), nil, 3, 9, []string{"read1", "enough", "read3"}},
+		"a limit of calls":   {reads(1, 2, 3), []pygent.Option{pygent.MaxToolCalls(2)}, 2, 9, []string{"read1", "read2", "not run"}},
+		"unknown in between": {append(append(reads(1), pygenttest.Call("nobody", nil)), reads(2)...), nil, 1, 9 + 8, []string{"read1", "error: unknown tool", "read2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c together
+				var events []string
+				opts := append([]pygent.Option{pygent.WithTools(c.tool("read", readsOnly), c.tool("write")), pygent.OnEvent(func(e pygent.Event) {
+					if e.Call != nil && e.Type != pygent.EventApproval && e.Type != pygent.EventDecision {
+						events = append(events, string(e.Type)+" "+e.Call.ID)
+					}
+				})}, tt.opts...)
+				agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(tt.calls...)), opts...)
+				began := time.Now()
+				_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1))
+				require.NoError(t, err)
+				require.Equal(t, tt.most, c.most.Load())
+				require.Equal(t, time.Duration(tt.seconds)*time.Second, time.Since(began))
+				got := results(agent)
+				require.Len(t, got, len(tt.want))
+				for i, want := range tt.want {
+					require.True(t, strings.HasPrefix(got[i], want), got[i])
+				}
+				requireProperEvents(t, events)
+			})
+		})
+	}
+}
+
+// requireProperEvents fails unless each call is announced, begins and is done in
+// this order, and the calls are announced and done in the same order.
+func requireProperEvents(t *testing.T, events []string) {
+	t.Helper()
+	at := map[string]int{}
+	var announced, done []string
+	for i, e := range events {
+		at[e] = i + 1
+		kind, id, _ := strings.Cut(e, " ")
+		switch kind {
+		case "tool_call":
+			announced = append(announced, id)
+		case "tool_start":
+			require.NotZero(t, at["tool_call "+id], events)
+		case "tool_done":
+			require.NotZero(t, at["tool_call "+id], events)
+			done = append(done, id)
+		case "tool_skipped":
+			require.Zero(t, at["tool_call "+id], events)
+		}
+	}
+	require.Equal(t, announced, done)
+}
+
+func TestCallsAtTheSameTimeAreCancelledTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c together
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(reads(1, 2, 3)...)), pygent.WithTools(c.tool("read", readsOnly)))
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 2500*time.Millisecond, errors.New("enough"))
+		defer cancel()
+		_, err := agent.RunUntilStop(ctx, "go")
+		require.ErrorContains(t, err, "enough")
+		require.Zero(t, c.now.Load())
+		for _, result := range results(agent) {
+			require.Contains(t, result, "the run was interrupted")
+		}
+	})
+}
+
+func TestAListenerPreventsCallsBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c together
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := 0
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(reads(1, 2, 3)...)), pygent.WithTools(c.tool("read", readsOnly)),
+			pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventToolCall {
+					if seen++; seen == 2 {
+						cancel()
+					}
+				}
+			}))
+		_, err := agent.RunUntilStop(ctx, "go")
+		require.ErrorIs(t, err, context.Canceled)
+		require.EqualValues(t, 1, c.most.Load())
+		got := results(agent)
+		require.Contains(t, got[0], "the run was interrupted")
+		require.Contains(t, got[1], "not run")
+		require.Contains(t, got[2], "not run")
+	})
+}
+
+func TestOverlappingCallsAreShownWithTheirOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c together
+		var out strings.Builder
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(reads(1, 2)...)), pygent.WithTools(c.tool("read", readsOnly)))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1), pygent.OnEvent(pygent.EventPrinter(&out)))
+		require.NoError(t, err)
+		require.Contains(t, out.String(), "» read {\"n\":1}\n» read {\"n\":2}\n» read {\"n\":1}\n  read1\n» read {\"n\":2}\n  read2\n")
+	})
+}
