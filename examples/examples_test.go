@@ -33,6 +33,7 @@ var wants = map[string]string{
 		"Tester: finished, 2 steps\nWriter: finished, 2 steps\n",
 	"process":     "at 0: \"building\\n\"\nat 9: \"done\\n\"\nhello, Ada\n",
 	"middleware":  "model: 2 messages in, 1 calls out\ntool: bash\nmodel: 4 messages in, 1 calls out\ntool: stop\nThe second model took over.\n",
+	"ask":         "release asks: Where shall 1.0 go?\nreleased 1.0 as beta, announced: false\nstopped\n",
 	"tool_server": "wrote 14 bytes to poem.txt\npoem.txt has 3 lines\nerror: nowhere is not a file\nstopped\n",
 	"typed":       "1.0.0 [the first release]\nstatus: stopped\n2200 tokens, $0.0011\n",
 	"tasks": "count wants to run {\"cmd\":\"echo one two > words; wc -w < words\"}: true\nclean wants to run {\"cmd\":\"rm -rf cache\"}: false\n" +
