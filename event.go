@@ -49,6 +49,8 @@ type Event struct {
 
 	Approval *ApprovalRequest `json:"approval,omitempty"` // the question about a call
 	Decision *Decision        `json:"decision,omitempty"` // the answer to it
+	Question *Question        `json:"question,omitempty"` // what a tool asks the user
+	Answer   *Answer          `json:"answer,omitempty"`   // the answer to it
 	Progress *ProgressInfo    `json:"progress,omitempty"` // how far a call is
 	Chunk    *OutputChunk     `json:"chunk,omitempty"`    // a piece of what a command prints
 
@@ -91,6 +93,8 @@ const (
 	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
 	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
+	EventQuestion    EventType = "question"     // a tool asks the user: Call, Question
+	EventAnswer      EventType = "answer"       // the user has answered, or nobody did: Call, Answer
 	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
 	EventProgress    EventType = "progress"     // a tool tells how far it is, by [Progress]: Call without its arguments, Progress
 	EventOutput      EventType = "output"       // a command prints: Call without its arguments, Chunk; at most ten a second, some output may be left out

@@ -73,6 +73,7 @@ type options struct {
 	registry     *Registry
 	tools        []Tool
 	sources      []namedSource
+	ask          AskFunc
 	disabled     []string
 	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
 	banned       []string

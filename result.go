@@ -45,12 +45,6 @@ func (r *Result) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &in)
 }
 
-// Question is what a model asks the user with the tool "continue".
-type Question struct {
-	Prompt  string   `json:"prompt,omitempty"`
-	Options []string `json:"options,omitempty"` // answers to choose from; the user may give another
-}
-
 // Status says how a run ended.
 type Status string
 

@@ -236,7 +236,7 @@ func TestTelemetryOfARun(t *testing.T) {
 	for _, s := range r.spans {
 		require.True(t, s.ended, s.name)
 		for key, value := range s.attrs {
-			require.NotContains(t, value.Emit(), "secret", key)
+			require.NotContains(t, value.String(), "secret", key)
 		}
 	}
 	require.Equal(t, "503", r.spans[1].attrs["error.type"].AsString())

@@ -70,8 +70,14 @@ func isModule(name string) bool {
 }
 
 func TestTelemetryPrintsItsSpans(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "telemetry")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".")
+	dir := t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum"} { // copies, which may follow what pygent's module requires
+		data, err := os.ReadFile(filepath.Join("telemetry", name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	bin := filepath.Join(dir, "telemetry")
+	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-modfile="+filepath.Join(dir, "go.mod"), "-o", bin, ".")
 	build.Dir = "telemetry"
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -83,6 +83,9 @@ func (m *ScriptedModel) ChatStream(ctx context.Context, req *pygent.ChatRequest,
 }
 
 func (m *ScriptedModel) chat(ctx context.Context, req *pygent.ChatRequest, emit func(pygent.Delta)) (*pygent.ChatResponse, error) {
+	if req == nil {
+		return nil, errors.New("the request is nil")
+	}
 	m.requests.add(*req)
 	r, err := m.script.take(req)
 	if err != nil {

@@ -151,13 +151,13 @@ func (r *failing) Errorf(string, ...any) {
 
 func (r *failing) FailNow() { runtime.Goexit() }
 
-// fails reports whether a check fails for a runtime.
-func fails(t *testing.T, check runtimeCheck, rt pygent.Runtime) bool {
+// fails reports whether a check fails.
+func fails(t *testing.T, check func(testing.TB)) bool {
 	r := &failing{TB: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		check.run(r, rt)
+		check(r)
 	}()
 	<-done
 	r.mu.Lock()
@@ -324,7 +324,7 @@ func TestEachCheckFindsARuntimeThatIsWrong(t *testing.T) {
 			rt, err := pygent.NewLocalRuntime(t.Context(), pygent.WithLocalProtection(pygent.ProtectionOff))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, rt.Cleanup()) }()
-			require.True(t, fails(t, check, wrong(rt.(complete))), "the check does not find it")
+			require.True(t, fails(t, func(t testing.TB) { check.run(t, wrong(rt.(complete))) }), "the check does not find it")
 		})
 	}
 }
