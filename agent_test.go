@@ -406,14 +406,14 @@ func TestEventsTellTheRun(t *testing.T) {
 		if e.Type == pygent.EventText {
 			text += e.Text
 		}
-		if e.Type != pygent.EventOutput && (len(types) == 0 || types[len(types)-1] != e.Type) { // output may be lost
+		if len(types) == 0 || types[len(types)-1] != e.Type {
 			types = append(types, e.Type)
 		}
 		_, err = json.Marshal(e)
 		require.NoError(t, err)
 	}
 	require.Equal(t, "Looking.", text)
-	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "call_delta", "message", "tool_call", "tool_start", "tool_done",
+	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "call_delta", "message", "tool_call", "tool_start", "output", "tool_done",
 		"step", "model_start", "retry", "model_start", "call_delta", "message", "tool_call", "tool_start", "tool_done", "run_end"}, types)
 }
 

@@ -29,7 +29,7 @@ func TestEventsOfTasksOfTasksAreSeenOnce(t *testing.T) {
 		pygent.OnEvent(func(e pygent.Event) {
 			mu.Lock()
 			defer mu.Unlock()
-			if e.Type != pygent.EventOutput { // it may be lost
+			if e.Type != pygent.EventOutput { // which may be left out
 				agents[e.Task] = append(agents[e.Task], e.Type)
 			}
 		}))

@@ -456,7 +456,7 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 		last = e.Seq
 		_, err := json.Marshal(e)
 		require.NoError(t, err)
-		if e.Type != pygent.EventOutput { // it may be lost
+		if e.Type != pygent.EventOutput { // which may be left out
 			types = append(types, e.Type)
 		}
 	}))
