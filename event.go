@@ -66,6 +66,8 @@ type Event struct {
 
 	Settings *Settings `json:"settings,omitempty"` // what is set now
 
+	Context ContextUse `json:"context,omitzero"` // how much of the model's context window is used
+
 	// Messages is how many messages the history has, in events about one that was
 	// added. The system message does not count: it comes later than the first of
 	// the user, and in front of it.
@@ -87,7 +89,7 @@ const (
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
 	EventCallDelta   EventType = "call_delta"   // the model writes a call: CallDelta, at most ten times a second for a call
-	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
+	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Context, Messages
 	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
 	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision

@@ -31,6 +31,7 @@ var wants = map[string]string{
 	"delegate_custom_model": "There are 4 words.\ntools run by the agent itself: 3\ntools run by its task: 2\n",
 	"delegate_personas": "add.sh is tested and documented.\npassed\nadd.sh prints the sum of two numbers.\n" +
 		"Tester: finished, 2 steps\nWriter: finished, 2 steps\n",
+	"steer":       "user: Build the program.\nmodel: I build it.\nnow: tool build\nuser: Leave the tests alone.\nmodel: Built, and the tests are as they were.\n",
 	"process":     "at 0: \"building\\n\"\nat 9: \"done\\n\"\nhello, Ada\n",
 	"middleware":  "model: 2 messages in, 1 calls out\ntool: bash\nmodel: 4 messages in, 1 calls out\ntool: stop\nThe second model took over.\n",
 	"ask":         "release asks: Where shall 1.0 go?\nreleased 1.0 as beta, announced: false\nstopped\n",
