@@ -50,6 +50,7 @@ type Agent struct {
 	allowed   *sessionRules               // what was allowed for the session
 	serving   atomic.Pointer[callContext] // of the tool call that goes on; nil between calls
 	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
+	question  guard.Baton                 // held while the user is asked a question
 	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
 
 	busy   guard.Baton // held by the current run
@@ -106,7 +107,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
 	a.meter.above = o.spends
-	a.busy, a.refresh = guard.NewBaton(), guard.NewBaton()
+	a.busy, a.refresh, a.question = guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
 	a.allowed = cmp.Or(o.allowed, &sessionRules{})

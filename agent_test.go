@@ -413,7 +413,7 @@ func TestEventsTellTheRun(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, "Looking.", text)
-	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "call_delta", "message", "tool_call", "tool_start", "tool_done",
+	require.Equal(t, []pygent.EventType{"user", "step", "model_start", "reasoning", "text", "call_delta", "message", "tool_call", "tool_start", "output", "tool_done",
 		"step", "model_start", "retry", "model_start", "call_delta", "message", "tool_call", "tool_start", "tool_done", "run_end"}, types)
 }
 

@@ -49,6 +49,8 @@ type Event struct {
 
 	Approval *ApprovalRequest `json:"approval,omitempty"` // the question about a call
 	Decision *Decision        `json:"decision,omitempty"` // the answer to it
+	Question *Question        `json:"question,omitempty"` // what a tool asks the user
+	Answer   *Answer          `json:"answer,omitempty"`   // the answer to it
 	Progress *ProgressInfo    `json:"progress,omitempty"` // how far a call is
 	Chunk    *OutputChunk     `json:"chunk,omitempty"`    // a piece of what a command prints
 
@@ -63,6 +65,8 @@ type Event struct {
 	CallDelta *CallDelta `json:"call_delta,omitempty"` // how far the call is
 
 	Settings *Settings `json:"settings,omitempty"` // what is set now
+
+	Context ContextUse `json:"context,omitzero"` // how much of the model's context window is used
 
 	// Messages is how many messages the history has, in events about one that was
 	// added. The system message does not count: it comes later than the first of
@@ -85,10 +89,12 @@ const (
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
 	EventCallDelta   EventType = "call_delta"   // the model writes a call: CallDelta, at most ten times a second for a call
-	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Messages
+	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Context, Messages
 	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
 	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
+	EventQuestion    EventType = "question"     // a tool asks the user: Call, Question
+	EventAnswer      EventType = "answer"       // the user has answered, or nobody did: Call, Answer
 	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
 	EventProgress    EventType = "progress"     // a tool tells how far it is, by [Progress]: Call without its arguments, Progress
 	EventOutput      EventType = "output"       // a command prints: Call without its arguments, Chunk; at most ten a second, some output may be left out

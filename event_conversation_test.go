@@ -120,3 +120,18 @@ func TestRunEndDoesNotRepeatTheAnswer(t *testing.T) {
 		})
 	}
 }
+
+func TestMessagesTellHowFullTheContextIs(t *testing.T) {
+	use := func(prompt, completion, reasoning int64) pygenttest.Reply {
+		return pygenttest.Text("hi").WithUsage(pygent.Usage{PromptTokens: prompt, CompletionTokens: completion, ReasoningTokens: reasoning})
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(use(1000, 50, 20), use(0, 0, 0)), pygent.WithModelName("gpt-4.1-mini"))
+	var uses []pygent.ContextUse
+	for _, e := range onlyOf(eventsOf(t, agent, "go"), pygent.EventMessage) {
+		uses = append(uses, e.Context)
+	}
+	require.Equal(t, pygent.ContextUse{Used: 1030, Window: 1_047_576}, uses[0])
+	require.True(t, uses[1].Estimated)
+	require.NotZero(t, uses[1].Used)
+	require.Equal(t, uses[1], agent.State().Context)
+}

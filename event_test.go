@@ -21,8 +21,8 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, CollectedFile{}, ContainerConfig{}, Decision{}, Event{},
-	FileChange{}, HistoryEntry{}, HistoryInfo{}, HostUse{}, JobOutput{}, Job{}, Limits{}, LocalConfig{}, Location{},
+	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, CollectedFile{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
+	FileChange{}, FileInfo{}, HistoryEntry{}, HistoryInfo{}, HostUse{}, JobOutput{}, Job{}, Limits{}, LocalConfig{}, Location{},
 	Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, Persona{}, Price{}, ProgressInfo{}, Question{}, Result{},
 	RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, Settings{}, State{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
 	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},

@@ -309,7 +309,7 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 	if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
 		r.result.Summary = text
 	}
-	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage, Messages: r.agent.history.spoken()})
+	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage, Context: r.contextUse(resp), Messages: r.agent.history.spoken()})
 	return nil
 }
 

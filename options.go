@@ -73,6 +73,7 @@ type options struct {
 	registry     *Registry
 	tools        []Tool
 	sources      []namedSource
+	ask          AskFunc
 	disabled     []string
 	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
 	banned       []string
@@ -88,6 +89,7 @@ type options struct {
 	homeFile     string // the user's configuration file, to which hosts allowed for good are written; may be empty
 	run          []RunOption
 	retry        RetryPolicy
+	window       int64 // of the model's context, in tokens; 0 if it is not given
 	onEvent      func(Event)
 	id           string
 	manager      *TaskManager // closed by the caller who gave it
@@ -276,6 +278,12 @@ func WithBannedCommands(commands ...string) Option {
 // [WithBannedCommands].
 func WithBannedApps(names ...string) Option {
 	return option(func(o *options) { o.bannedApps = append(o.bannedApps, names...) })
+}
+
+// WithContextWindow says how many tokens the model's context window holds, for
+// [ContextUse]. Default: what is known of the model by its name; 0, if nothing is.
+func WithContextWindow(tokens int64) Option {
+	return option(func(o *options) { o.window = max(tokens, 0) })
 }
 
 // WithRetry sets how model calls are repeated. Default: the zero policy.

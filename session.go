@@ -31,6 +31,7 @@ func (a *Agent) runPlain(ctx context.Context) error {
 	defer s.talk.Open(ctx)()
 	defer s.askForCommands(ctx)()
 	defer s.askForHosts()()
+	defer s.answerQuestions()()
 	defer s.showEvents()()
 	defer s.talk.End()
 	defer a.tellGitChanges()
@@ -92,6 +93,7 @@ type session struct {
 	agent   *Agent
 	talk    *console.Talk
 	consent *console.Consent
+	console *console.Console
 	show    func(Event)
 	repairs []string                        // of the history, for the banner
 	inTurn  atomic.Pointer[context.Context] // the context of the current turn; nil between turns
@@ -110,6 +112,7 @@ func newSession(a *Agent) *session {
 		agent:   a,
 		talk:    console.NewTalk(c),
 		consent: console.NewConsent(c),
+		console: c,
 		show:    eventPrinter(c.Printer),
 		repairs: a.history.Repairs(),
 	}

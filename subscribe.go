@@ -66,6 +66,8 @@ type State struct {
 	Messages int       `json:"messages"`          // as in events: the length of the history without the system message
 	Unheard  []Said    `json:"unheard,omitempty"` // what was said and is not heard yet, in order
 	Settings Settings  `json:"settings"`
+
+	Context ContextUse `json:"context,omitzero"` // after the last answer
 }
 
 // State returns what the agent does now. It does not wait for anything.
@@ -89,6 +91,9 @@ func (s *State) note(e Event) {
 	var call *ToolCall
 	switch {
 	case e.Task != "":
+		return
+	case e.Type == EventMessage:
+		s.Context = e.Context
 		return
 	case e.Type == EventRunEnd:
 		now, e.Step = ActivityIdle, 0

@@ -456,7 +456,9 @@ func TestTaskEventsCarryTheTask(t *testing.T) {
 		last = e.Seq
 		_, err := json.Marshal(e)
 		require.NoError(t, err)
-		types = append(types, e.Type)
+		if e.Type != pygent.EventOutput { // which may be left out
+			types = append(types, e.Type)
+		}
 	}))
 	startTask(t, m, "go", localRuntime(t), pygent.WithTaskID("it"))
 	waitTask(t, m, "it")

@@ -90,7 +90,7 @@ func writeFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, err
 		return nil, err
 	}
 	return &ToolResult{
-		Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path),
+		Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path), Locations: []Location{{Path: in.Path}},
 		Changes: []FileChange{former.becomes(in.Path, in.Content)},
 	}, nil
 }
@@ -120,7 +120,7 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 		return nil, err
 	}
 	return &ToolResult{
-		Content: fmt.Sprintf("edited %s at line %d", in.Path, line),
+		Content: fmt.Sprintf("edited %s at line %d", in.Path, line), Locations: []Location{{Path: in.Path, Line: line}},
 		Changes: []FileChange{formerText{data: data}.becomes(in.Path, edited)},
 	}, nil
 }
@@ -160,7 +160,7 @@ func downloadFile(ctx context.Context, rt Runtime, in downloadInput) (*ToolResul
 	if end < size {
 		text += fmt.Sprintf("\n[bytes %d to %d of %d; read on with offset %d]", begin, end, size, end)
 	}
-	return &ToolResult{Content: text, Display: fmt.Sprintf("read %s (%d bytes)", in.Path, len(data))}, nil
+	return &ToolResult{Content: text, Display: fmt.Sprintf("read %s (%d bytes)", in.Path, len(data)), Locations: []Location{{Path: in.Path}}}, nil
 }
 
 // readRange reads a piece of a file, even if the runtime can only read whole

@@ -31,10 +31,14 @@ var wants = map[string]string{
 	"delegate_custom_model": "There are 4 words.\ntools run by the agent itself: 3\ntools run by its task: 2\n",
 	"delegate_personas": "add.sh is tested and documented.\npassed\nadd.sh prints the sum of two numbers.\n" +
 		"Tester: finished, 2 steps\nWriter: finished, 2 steps\n",
+	"steer":       "user: Build the program.\nmodel: I build it.\nnow: tool build\nuser: Leave the tests alone.\nmodel: Built, and the tests are as they were.\n",
 	"process":     "at 0: \"building\\n\"\nat 9: \"done\\n\"\nhello, Ada\n",
 	"middleware":  "model: 2 messages in, 1 calls out\ntool: bash\nmodel: 4 messages in, 1 calls out\ntool: stop\nThe second model took over.\n",
+	"ask":         "release asks: Where shall 1.0 go?\nreleased 1.0 as beta, announced: false\nstopped\n",
 	"tool_server": "wrote 14 bytes to poem.txt\npoem.txt has 3 lines\nerror: nowhere is not a file\nstopped\n",
 	"typed":       "1.0.0 [the first release]\nstatus: stopped\n2200 tokens, $0.0011\n",
+	"tasks": "count wants to run {\"cmd\":\"echo one two > words; wc -w < words\"}: true\nclean wants to run {\"cmd\":\"rm -rf cache\"}: false\n" +
+		"There are 2 words.\nI was not allowed to remove it.\nIn German: Es sind 2 Wörter.\n",
 	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
 }
 

@@ -1,0 +1,284 @@
+package pygent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/toolschema"
+)
+
+// Question is what a model asks the user with the tool "continue", or a tool by
+// [Ask].
+type Question struct {
+	Prompt  string   `json:"prompt,omitempty"`
+	Options []string `json:"options,omitempty"` // answers to choose from; the user may give another
+
+	// Schema asks for values instead of a text: a JSON Schema of type object whose
+	// properties are strings, numbers, integers or booleans.
+	Schema json.RawMessage `json:"schema,omitempty"`
+}
+
+// Answer is what the user says to a [Question].
+type Answer struct {
+	Text     string          `json:"text,omitempty"`     // one of the options, or any other text
+	Values   json.RawMessage `json:"values,omitempty"`   // an object that fits the question's Schema
+	Declined bool            `json:"declined,omitempty"` // the user does not answer
+}
+
+// AskRequest is a question to the user.
+type AskRequest struct {
+	Question Question `json:"question"`
+	From     CallInfo `json:"from"` // the tool call that asks, and the task that it belongs to
+}
+
+// AskFunc asks the user. It must honour ctx. One question of an agent and its
+// tasks is asked at a time. The time it takes does not count against a
+// [StepTimeout], but against [MaxTime].
+type AskFunc func(ctx context.Context, r AskRequest) (Answer, error)
+
+// ErrNobodyToAsk is returned by [Ask] if there is nobody who could answer.
+var ErrNobodyToAsk = errors.New("there is nobody to ask")
+
+// WithAsk sets who answers the questions of tools; see [Ask]. The questions of
+// the agent's tasks come there, too. Default: the user at the terminal, while a
+// session goes on.
+func WithAsk(f AskFunc) Option { return option(func(o *options) { o.ask = f }) }
+
+// Ask asks the user in the middle of a tool call, and waits for the answer. ctx
+// is the context that the tool got. Events tell of the question and its answer. A
+// question whose schema is not flat is an error, and so is an answer that does
+// not fit the schema. Without anybody to ask, the error is [ErrNobodyToAsk].
+func Ask(ctx context.Context, q Question) (Answer, error) {
+	c := toolCallOf(ctx)
+	if c == nil {
+		return Answer{}, ErrNobodyToAsk
+	}
+	form, err := parseForm(q.Schema)
+	if err != nil {
+		return Answer{}, fmt.Errorf("question: %w", err)
+	}
+	if c.agent.asker() == nil {
+		return Answer{}, ErrNobodyToAsk
+	}
+	about := Event{Type: EventQuestion, Step: c.info.Step, Call: &c.info.Call, Question: &q}
+	c.agent.emit(about)
+	answer, err := c.agent.askUser(ctx, AskRequest{Question: q, From: c.info})
+	if err == nil {
+		answer, err = form.check(answer)
+	}
+	if err != nil {
+		answer = Answer{Declined: true}
+	}
+	about.Type, about.Question, about.Answer = EventAnswer, nil, &answer
+	c.agent.emit(about)
+	return answer, err
+}
+
+// askUser passes a question of the agent, or of one of its tasks, on to whoever
+// answers.
+func (a *Agent) askUser(ctx context.Context, r AskRequest) (Answer, error) {
+	if err := a.question.LockContext(ctx); err != nil {
+		return Answer{}, err
+	}
+	defer a.question.Unlock()
+	ask := a.asker()
+	if ask == nil {
+		return Answer{}, ErrNobodyToAsk
+	}
+	defer a.asking.Close()()
+	answer, err := guard.Outlive(ctx, func() (Answer, error) {
+		defer a.enter(&a.calling, "the answer to a question")()
+		return ask(ctx, r)
+	})
+	a.logPanic("answer to a question", err)
+	if err == nil && ctx.Err() != nil {
+		err = guard.ContextError(ctx)
+	}
+	return answer, err
+}
+
+// setAsker changes who answers questions.
+func (a *Agent) setAsker(f AskFunc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opts.ask = f
+}
+
+// asker returns who answers questions, or nil.
+func (a *Agent) asker() AskFunc {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.opts.ask
+}
+
+// form is the schema of a question. A nil form asks for text.
+type form struct {
+	schema   *toolschema.Schema
+	fields   map[string]formField
+	required []string
+}
+
+type formField struct {
+	Type        string
+	Title       string
+	Description string
+	Enum        []any
+}
+
+func parseForm(schema json.RawMessage) (*form, error) {
+	if len(schema) == 0 {
+		return nil, nil
+	}
+	parsed, err := toolschema.Parse(schema)
+	if err != nil {
+		return nil, err
+	}
+	var in struct {
+		Properties map[string]formField
+		Required   []string
+	}
+	if err := json.Unmarshal(schema, &in); err != nil {
+		return nil, fmt.Errorf("the schema of the form: %w", err)
+	}
+	for name, field := range in.Properties {
+		if !slices.Contains([]string{"string", "number", "integer", "boolean"}, field.Type) {
+			return nil, fmt.Errorf("the field %s of the form: want a string, a number, an integer or a boolean", name)
+		}
+	}
+	return &form{parsed, in.Properties, in.Required}, nil
+}
+
+// check returns an answer with values that fit the form.
+func (f *form) check(answer Answer) (Answer, error) {
+	if f == nil || answer.Declined {
+		return answer, nil
+	}
+	values, err := f.schema.Arguments(string(answer.Values))
+	if err != nil {
+		return Answer{}, fmt.Errorf("the answer cannot be used: %w", err)
+	}
+	answer.Values = values
+	return answer, nil
+}
+
+// names returns the names of the fields, those first that have to be filled in.
+func (f *form) names() []string {
+	names := slices.Sorted(maps.Keys(f.fields))
+	slices.SortStableFunc(names, func(a, b string) int {
+		return strings.Compare(strconv.FormatBool(!slices.Contains(f.required, a)), strconv.FormatBool(!slices.Contains(f.required, b)))
+	})
+	return names
+}
+
+// answerQuestions has the user of a session answer questions, if a person is at
+// the terminal and the options name nobody.
+func (s *session) answerQuestions() (end func()) {
+	if !s.talk.Person() || s.agent.asker() != nil {
+		return func() {}
+	}
+	s.agent.setAsker(s.answer)
+	return func() { s.agent.setAsker(nil) }
+}
+
+// answer asks the user a question. An empty answer declines.
+func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
+	turn := s.inTurn.Load()
+	if turn == nil {
+		return Answer{}, errBetweenTurns
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(*turn, func() { cancel(errBetweenTurns) })()
+	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer, or nothing: "}
+	if r.From.Task != "" {
+		q.Head = fmt.Sprintf("%s of task %s asks:", r.From.Call.Name, r.From.Task)
+	}
+	form, err := parseForm(r.Question.Schema)
+	if err != nil {
+		return Answer{}, err
+	}
+	if form != nil {
+		return s.fillIn(ctx, q, form)
+	}
+	for i, option := range r.Question.Options {
+		q.Text += fmt.Sprintf("\n%d. %s", i+1, option)
+	}
+	text, err := s.console.Question(ctx, q)
+	if n, notNumber := strconv.Atoi(text); notNumber == nil && n >= 1 && n <= len(r.Question.Options) {
+		text = r.Question.Options[n-1]
+	}
+	return Answer{Text: text, Declined: text == ""}, err
+}
+
+// fillIn asks for the fields of a form one by one. An empty answer leaves a field
+// out, or declines where there has to be one.
+func (s *session) fillIn(ctx context.Context, q console.Question, f *form) (Answer, error) {
+	values := map[string]any{}
+	for _, name := range f.names() {
+		field, required := f.fields[name], slices.Contains(f.required, name)
+		q.Prompt = field.prompt(name, required)
+		for {
+			text, err := s.console.Question(ctx, q)
+			if err != nil {
+				return Answer{}, err
+			}
+			if text == "" && required {
+				return Answer{Declined: true}, nil
+			}
+			value, ok := field.read(text)
+			if ok && text != "" {
+				values[name] = value
+			}
+			if ok || text == "" {
+				break
+			}
+			q.Head, q.Text = "That is no "+field.Type+".", ""
+		}
+		q.Head, q.Text = "", ""
+	}
+	encoded, err := json.Marshal(values)
+	return Answer{Values: encoded}, err
+}
+
+func (f formField) prompt(name string, required bool) string {
+	words := []string{f.Type}
+	if f.Type == "boolean" {
+		words = []string{"yes or no"}
+	}
+	if len(f.Enum) > 0 {
+		words = []string{"one of " + strings.Trim(fmt.Sprint(f.Enum), "[]")}
+	}
+	if !required {
+		words = append(words, "or nothing")
+	}
+	return fmt.Sprintf("%s (%s): ", name, strings.Join(words, ", "))
+}
+
+// read reads what a person typed for a field.
+func (f formField) read(text string) (value any, ok bool) {
+	switch f.Type {
+	case "string":
+		return text, len(f.Enum) == 0 || slices.Contains(f.Enum, any(text))
+	case "boolean":
+		switch strings.ToLower(text) {
+		case "y", "yes", "true":
+			return true, true
+		case "n", "no", "false":
+			return false, true
+		}
+		return nil, false
+	case "integer":
+		n, err := strconv.ParseInt(text, 10, 64)
+		return n, err == nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	return n, err == nil
+}
