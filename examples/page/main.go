@@ -127,6 +127,7 @@ func (p *page) index(w http.ResponseWriter, _ *http.Request) {
 // lost the connection goes on after the last event that it got.
 func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.(http.Flusher).Flush()
 	send := func(id int64, kind string, v any) {
 		data, _ := json.Marshal(v)
 		fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", id, kind, data)
