@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,10 +27,10 @@ func loadHistory(t testing.TB, store pygent.HistoryStore) *pygent.History {
 }
 
 // failing returns a store whose calls of a method fail while down is set.
-func failing(method string) (store *pygenttest.MemoryStore, down *bool) {
-	down = new(bool)
+func failing(method string) (store *pygenttest.MemoryStore, down *atomic.Bool) {
+	down = new(atomic.Bool)
 	return &pygenttest.MemoryStore{Before: func(_ context.Context, m string) error {
-		if *down && m == method {
+		if down.Load() && m == method {
 			return errStoreDown
 		}
 		return nil
@@ -110,7 +111,11 @@ func TestNothingRunsWhenItsMessageIsNotStored(t *testing.T) {
 		tool.Idempotent = true
 		model := pygenttest.NewScriptedModel(pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{}))
 		agent := newAgent(t, model, pygent.WithHistory(loadHistory(t, store)), pygent.WithTools(tool),
-			pygent.OnEvent(func(e pygent.Event) { *down = *down || e.Type == pygent.EventStep }))
+			pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventStep {
+					down.Store(true)
+				}
+			}))
 		result, err := agent.RunUntilStop(t.Context(), "go")
 		require.ErrorIs(t, err, errStoreDown)
 		require.Equal(t, "append to history: the database is down", err.Error())
@@ -188,9 +193,9 @@ func panics(f func(context.Context, string) error) func(context.Context, string)
 func TestAStoreThatAnotherHistoryWritesIsNotOverwritten(t *testing.T) {
 	store, down := failing("Append")
 	h, other := loadHistory(t, store), loadHistory(t, store)
-	*down = true
+	down.Store(true)
 	require.Error(t, h.Append(pygent.UserMessage("mine")))
-	*down = false
+	down.Store(false)
 	require.NoError(t, other.Append(pygent.UserMessage("theirs")))
 	require.ErrorIs(t, h.Append(pygent.UserMessage("mine too")), pygent.ErrHistoryChanged)
 	require.Equal(t, []string{"user: theirs"}, saidIn(store.Entries()))
@@ -200,7 +205,7 @@ func TestALoadThatFailsIsAnError(t *testing.T) {
 	_, err := pygent.LoadHistory(t.Context(), nil)
 	require.EqualError(t, err, "load history: no store")
 	store, down := failing("Load")
-	*down = true
+	down.Store(true)
 	_, err = pygent.LoadHistory(t.Context(), store)
 	require.EqualError(t, err, "load history: the database is down")
 	store = &pygenttest.MemoryStore{Before: func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }}

@@ -154,7 +154,7 @@ func TestDockerMissingImageIsOneClearError(t *testing.T) {
 		require.ErrorIs(t, err, pygent.ErrRuntimeStart)
 		require.ErrorContains(t, err, `pull image "127.0.0.1:1/pygent-test/none:1": `)
 		require.ErrorContains(t, err, "docker pull 127.0.0.1:1/pygent-test/none:1")
-		require.ErrorContains(t, err, "--no-docker")
+		require.NotContains(t, err.Error(), " --", "a program has no flags of the command")
 	}
 	require.NoError(t, r.Cleanup())
 	mu.Lock()

@@ -1,6 +1,7 @@
 package pace_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,15 +17,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOnlyTheLastOfAnIntervalIsPassedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var got []int
-		p := pace.New(time.Second, func(n int) { got = append(got, n) })
+		var mu sync.Mutex
+		var passed []int
+		got := func() []int {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(passed)
+		}
+		p := pace.New(time.Second, func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			passed = append(passed, n)
+		})
 		for n := range 10 {
 			p.Put(n)
 		}
-		require.Equal(t, []int{0}, got)
+		require.Equal(t, []int{0}, got())
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, []int{0, 9}, got)
+		require.Equal(t, []int{0, 9}, got())
 		time.Sleep(2 * time.Second)
 		p.Put(10)
 		p.Put(11)
@@ -32,7 +43,7 @@ func TestOnlyTheLastOfAnIntervalIsPassedOn(t *testing.T) {
 		p.Put(12)
 		p.End()
 		time.Sleep(2 * time.Second)
-		require.Equal(t, []int{0, 9, 10, 11}, got)
+		require.Equal(t, []int{0, 9, 10, 11}, got())
 	})
 }
 
