@@ -154,6 +154,11 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 	}
 	_, err = agent.Say(pygent.UserMessage(strings.Repeat("x", 33<<20)))
 	require.ErrorContains(t, err, "no room")
+	large := strings.Repeat("x", 33<<20)
+	for _, part := range []pygent.Part{{Text: large}, {ImageURL: large}, {FileName: "x.pdf", FileURL: large}} {
+		_, err = agent.Say(pygent.UserMessage("Look.", part))
+		require.ErrorContains(t, err, "no room")
+	}
 	require.NoError(t, agent.Close())
 	_, err = agent.Say(pygent.UserMessage("hello?"))
 	require.ErrorIs(t, err, pygent.ErrAgentClosed)

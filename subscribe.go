@@ -136,7 +136,7 @@ func sizeOf(e Event) int {
 func sizeOfMessage(m Message) int {
 	n := len(m.Content)
 	for _, p := range m.Parts {
-		n += len(p.Text) + len(p.ImageURL)
+		n += len(p.Text) + len(p.ImageURL) + len(p.FileURL)
 	}
 	for _, c := range m.ToolCalls {
 		n += len(c.Arguments)

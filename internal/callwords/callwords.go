@@ -122,11 +122,12 @@ func Of(tool, args string) (title string, paths []string) {
 	return Bound(strings.TrimSpace(tool+" "+cut.Head(args, maxArguments)), nil)
 }
 
-// Bound shortens a title and a list of paths that are too long.
+// Bound shortens a title and a list of paths that are too long. The title it
+// returns is valid UTF-8.
 func Bound(title string, paths []string) (string, []string) {
 	bounded := slices.Clone(paths[:min(len(paths), MaxPaths)])
 	for i, p := range bounded {
 		bounded[i] = cut.Head(p, MaxTitle)
 	}
-	return cut.Head(title, MaxTitle), bounded
+	return cut.Head(strings.ToValidUTF8(title, "\uFFFD"), MaxTitle), bounded
 }
