@@ -341,9 +341,9 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest) (*
 	asked, began := model.asked(), time.Now()
 	inSpan, span := r.agent.telemetry.Chat(ctx, model.service(), asked)
 	serving := r.withCall(inSpan, ToolCall{}, 0)
-	deltas := guard.NewGate(r.delta)
+	deltas := guard.NewGate(streamed(span, r.delta)) // a model that is left behind reaches neither
 	resp, err := callForeign(serving, r, "the model", func() (*ChatResponse, error) {
-		return Stream(serving, model.wrapped, &req, streamed(span, deltas.Pass))
+		return Stream(serving, model.wrapped, &req, deltas.Pass)
 	})
 	deltas.Shut()
 	r.answered(ctx, span, asked, began, resp, err)

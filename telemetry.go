@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/telemetry"
 )
 
@@ -202,7 +203,7 @@ func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	if a.telemetry == nil {
 		return r.do(ctx, msg)
 	}
-	ctx, span := a.telemetry.Run(ctx, a.id, a.persona.Name, a.currentModel().asked())
+	ctx, span := a.telemetry.Run(ctx, a.id, a.Persona().Name, a.currentModel().asked())
 	result, err := r.do(ctx, msg)
 	u := result.Usage
 	span.Used(telemetry.Answer{Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
@@ -222,10 +223,12 @@ func (m agentModel) asked() string {
 	if m.name != "" {
 		return m.name
 	}
-	if named, ok := m.given.(interface{ DefaultModel() string }); ok {
-		return named.DefaultModel()
+	named, ok := m.given.(interface{ DefaultModel() string })
+	if !ok {
+		return ""
 	}
-	return ""
+	name, _ := guard.Catch(func() (string, error) { return named.DefaultModel(), nil }) // who panics has no name
+	return name
 }
 
 // service names the provider of a model, as the conventions want it.
