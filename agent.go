@@ -59,6 +59,9 @@ type Agent struct {
 	cancel context.CancelCauseFunc
 	closed bool
 
+	approvalsSet    int        // how often SetApproval was called; guarded by mu
+	tellingSettings sync.Mutex // held while the settings are read and told, so that the last event is right
+
 	sources toolSources
 	tasks   lazyTasks
 	notices taskNotices

@@ -105,11 +105,23 @@ func WithApprovalFor(tools ...string) Option {
 func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confirmBash = &on }) }
 
 // setApproval changes who decides about calls, and whether bash calls need
-// approval, from the next call on.
-func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) {
+// approval, from the next call on. It returns how often SetApproval was called.
+func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.opts.approve, a.opts.confirmBash = f, confirmBash
+	return a.approvalsSet
+}
+
+// restoreApproval undoes the setApproval that returned n. What SetApproval has
+// set since then stays.
+func (a *Agent) restoreApproval(f ApprovalFunc, confirmBash *bool, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opts.confirmBash = confirmBash
+	if a.approvalsSet == n {
+		a.opts.approve = f
+	}
 }
 
 // approval returns what setApproval set.

@@ -186,7 +186,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
-	if err := r.listenToUser(); err != nil || msg == "" && len(r.opts.parts) == 0 {
+	if _, err := r.listenToUser(); err != nil || msg == "" && len(r.opts.parts) == 0 {
 		return err
 	}
 	return r.hear(UserMessage(msg, r.opts.parts...), SourceUser)

@@ -268,9 +268,9 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	if s.talk.Person() && approve == nil {
 		asked = s.approve
 	}
-	s.agent.setApproval(asked, ask)
+	set := s.agent.setApproval(asked, ask)
 	return func() {
-		s.agent.setApproval(approve, confirm)
+		s.agent.restoreApproval(approve, confirm, set)
 		if approve == nil {
 			s.agent.allowed.clear() // what the user always allowed was for this session
 		}

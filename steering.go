@@ -151,6 +151,7 @@ func (a *Agent) nextSaid() (Said, bool) {
 // tasks ended, what the user said meanwhile, and what to do after an answer
 // without a tool call. A reply to which the user says something needs no nudge.
 func (r *run) nudge() error {
+	replies := r.replies
 	if !r.agent.unheard.empty() {
 		r.replies = 0
 	}
@@ -168,19 +169,26 @@ func (r *run) nudge() error {
 			return err
 		}
 	}
-	return r.listenToUser()
+	heard, err := r.listenToUser()
+	if err != nil || heard || say != "" || r.replies == replies {
+		return err
+	}
+	r.replies = replies // what was said was taken back meanwhile
+	say = nudge.After(nudge.Answers{Replies: r.replies, Final: r.opts.final.name()})
+	return r.hear(UserMessage(nudge.OnALine(say, r.limitNote())), SourceNudge)
 }
 
-// listenToUser appends what was said since the model was asked.
-func (r *run) listenToUser() error {
+// listenToUser appends what was said since the model was asked, if anything.
+func (r *run) listenToUser() (heard bool, err error) {
 	for {
 		s, ok := r.agent.nextSaid()
 		if !ok {
-			return nil
+			return heard, nil
 		}
 		if err := r.hearSaid(s.Message, SourceUser, s.ID); err != nil {
-			return err
+			return true, err
 		}
+		heard = true
 	}
 }
 
@@ -252,6 +260,8 @@ func (a *Agent) settings() Settings {
 
 // tellSettings emits the event about a changed setting.
 func (a *Agent) tellSettings() {
+	a.tellingSettings.Lock()
+	defer a.tellingSettings.Unlock()
 	settings := a.settings()
 	a.emit(Event{Type: EventSettings, Settings: &settings})
 }
@@ -278,7 +288,9 @@ func (a *Agent) SetPersona(p Persona) {
 // not change which calls need approval: [WithApproval], [WithApprovalFor] and
 // [WithConfirmBash] do. With nil nobody decides, and those calls are denied.
 func (a *Agent) SetApproval(f ApprovalFunc) {
-	_, confirmBash := a.approval()
-	a.setApproval(f, confirmBash)
+	a.mu.Lock()
+	a.opts.approve = f
+	a.approvalsSet++
+	a.mu.Unlock()
 	a.tellSettings()
 }

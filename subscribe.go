@@ -76,12 +76,14 @@ type State struct {
 // and subscribes from [State.Seq]. Messages that were added meanwhile are in the
 // history already, and come again as events: [Event.Messages] tells.
 func (a *Agent) State() State {
-	unheard, settings := a.unheard.list(), a.settings()
 	a.emitMu.Lock()
-	defer a.emitMu.Unlock()
 	s := a.state
+	s.Seq, s.Messages = a.seq.Load(), a.history.spoken()
+	a.emitMu.Unlock()
 	s.Activity = cmp.Or(s.Activity, ActivityIdle)
-	s.Seq, s.Messages, s.Unheard, s.Settings = a.seq.Load(), a.history.spoken(), unheard, settings
+	// Both are read after the number, so that no event is missed: one that comes
+	// meanwhile is told again to those who subscribe from there.
+	s.Unheard, s.Settings = a.unheard.list(), a.settings()
 	return s
 }
 
@@ -122,10 +124,19 @@ func sizeOf(e Event) int {
 		n += len(e.Call.Arguments)
 	}
 	if e.Output != nil {
-		n += len(e.Output.Content) + len(e.Output.Display)
-		for _, url := range e.Output.Images {
-			n += len(url)
-		}
+		n += sizeOfResult(e.Output)
+	}
+	if e.Approval != nil {
+		n += len(e.Approval.Call.Arguments) + sizeOfChanges(e.Approval.Changes)
+	}
+	if e.Decision != nil {
+		n += len(e.Decision.Reason) + len(e.Decision.Arguments)
+	}
+	if e.Question != nil {
+		n += len(e.Question.Prompt) + len(e.Question.Schema)
+	}
+	if e.Answer != nil {
+		n += len(e.Answer.Text) + len(e.Answer.Values)
 	}
 	for _, s := range e.Unheard {
 		n += sizeOfMessage(s.Message)
@@ -133,10 +144,28 @@ func sizeOf(e Event) int {
 	return n
 }
 
+func sizeOfResult(r *ToolResult) int {
+	n := len(r.Content) + len(r.Display) + sizeOfChanges(r.Changes)
+	for _, url := range r.Images {
+		n += len(url)
+	}
+	if r.Bash != nil {
+		n += len(r.Bash.Command) + len(r.Bash.Output)
+	}
+	return n
+}
+
+func sizeOfChanges(changes []FileChange) (n int) {
+	for _, c := range changes {
+		n += len(c.Before) + len(c.After)
+	}
+	return n
+}
+
 func sizeOfMessage(m Message) int {
 	n := len(m.Content)
 	for _, p := range m.Parts {
-		n += len(p.Text) + len(p.ImageURL) + len(p.FileURL)
+		n += len(p.Text) + len(p.ImageURL) + len(p.FileName) + len(p.FileURL)
 	}
 	for _, c := range m.ToolCalls {
 		n += len(c.Arguments)
