@@ -316,11 +316,11 @@ func (a *Agent) sessionScope(call ToolCall) scope {
 	command, _ := commandIn(call)
 	change, writes := changeIn(call)
 	switch {
-	case command.Cmd != "":
+	case command.Cmd != "" && isOurs(call):
 		return scope{fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd), "this very command"}
 	case writes && a.steersGit(change.path):
 		return scope{}
-	case writes && change.path != ".":
+	case writes && change.path != "." && isOurs(call):
 		return scope{"write " + change.path, "writes to this file"}
 	case call.Name == "bash" || writes:
 		return scope{"call " + call.Name + " " + call.Arguments, "this very call"}

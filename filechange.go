@@ -157,6 +157,15 @@ func changeIn(call ToolCall) (fileChange, bool) {
 	return fileChange{tool: call.Name, path: path.Clean(name), what: what}, err == nil
 }
 
+// isOurs reports whether a call has only arguments of the built-in tool of its
+// name. A program's own tool may have others, which matter as well.
+func isOurs(call ToolCall) bool {
+	in, ok := map[string]any{"bash": &bashInput{}, "write_file": &writeInput{}, "edit_file": &editInput{}, "collect_file": &collectInput{}}[call.Name]
+	d := json.NewDecoder(strings.NewReader(call.Arguments))
+	d.DisallowUnknownFields()
+	return ok && d.Decode(in) == nil
+}
+
 func prefixLines(prefix, text string) string {
 	return prefix + strings.ReplaceAll(text, "\n", "\n"+prefix)
 }

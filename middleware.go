@@ -144,6 +144,9 @@ func (a *Agent) SetModel(m Model, name string) error {
 		next.given, next.wrapped = m, wrapped
 	}
 	a.mu.Lock()
+	if m == nil { // another call may have changed the model meanwhile
+		next.given, next.wrapped = a.model.given, a.model.wrapped
+	}
 	a.model = next
 	a.mu.Unlock()
 	a.log.Info("model set", "agent", a.id, "model", modelInLog(next.given, name))

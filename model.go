@@ -370,7 +370,8 @@ func (r *run) delta(d Delta) {
 		d.Notice = ""
 	}
 	if d.Call != nil && r.pace.passes(*d.Call) {
-		r.agent.emit(Event{Type: EventCallDelta, Step: r.result.Steps, CallDelta: d.Call})
+		call := *d.Call // the model may use its own again
+		r.agent.emit(Event{Type: EventCallDelta, Step: r.result.Steps, CallDelta: &call})
 	}
 	for _, e := range []Event{
 		{Type: EventReasoning, Text: d.Reasoning},

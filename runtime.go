@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/egress"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/tree"
@@ -168,8 +169,11 @@ type Isolator interface {
 // isolated reports whether a runtime says that its commands run apart from this
 // machine.
 func isolated(rt Runtime) bool {
-	i, ok := RuntimeAs[Isolator](rt)
-	return ok && i.Isolated()
+	is, err := guard.Catch(func() (bool, error) {
+		i, ok := RuntimeAs[Isolator](rt)
+		return ok && i.Isolated(), nil
+	})
+	return err == nil && is // a runtime that panics contains nothing
 }
 
 // UseDocker reports whether the agent's commands run in a container, or otherwise

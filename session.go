@@ -294,14 +294,14 @@ func (s *session) question(r ApprovalRequest) console.Request {
 		where = "in the container"
 	}
 	q := console.Request{Always: r.Session}
-	if command, ok := commandIn(r.Call); ok {
+	if command, ok := commandIn(r.Call); ok && isOurs(r.Call) {
 		q.Head, q.Text = "Run this "+where+"?", command.String()
 		if command.Background {
 			q.Head = "Run this in the background " + where + "?"
 		}
 		return q
 	}
-	if change, ok := changeIn(r.Call); ok {
+	if change, ok := changeIn(r.Call); ok && isOurs(r.Call) {
 		q.Head, q.Title, q.Text = "Write this file "+where+"?", change.title(), change.what
 		if s.agent.steersGit(change.path) {
 			q.Head = "This can change what git runs " + where + ". Allow it?"
