@@ -254,15 +254,17 @@ func (r *run) hear(msg Message, source Source) error { return r.hearSaid(msg, so
 
 // hearSaid is hear for a message that Say may have queued under an id.
 func (r *run) hearSaid(msg Message, source Source, id string) error {
-	if err := r.keep(HistoryEntry{Message: msg, Source: source}); err != nil {
+	before := r.agent.history.spoken()
+	err := r.keep(HistoryEntry{Message: msg, Source: source})
+	if err != nil && r.agent.history.spoken() == before {
 		return err
-	}
+	} // else the history has it, also when the store does not yet
 	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, ID: id, Messages: r.agent.history.spoken()}
 	if source == SourceUser && len(msg.Parts) > 0 {
 		e.Message = &msg
 	}
 	r.emit(e)
-	return nil
+	return err
 }
 
 // emit reports an event of the run and waits until every listener has handled
