@@ -39,6 +39,7 @@ type liveOutput struct {
 	waiting []byte
 	at      int64 // the position of waiting in the whole output
 	passed  int64 // where the last chunk ended
+	left    bool  // nobody waits for calls any more, so none begins
 }
 
 // passOn starts passing output on to call. The returned value's write takes the
@@ -89,6 +90,9 @@ func (l *liveOutput) end() {
 	select {
 	case <-l.done:
 	case <-limit.C:
+		l.mu.Lock()
+		l.left = true
+		l.mu.Unlock()
 	}
 }
 
@@ -124,6 +128,9 @@ func (l *liveOutput) pause() (ended bool) {
 func (l *liveOutput) next(last bool) (Chunk, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.left {
+		return Chunk{}, false
+	}
 	if last && len(l.waiting) > maxChunk {
 		l.drop(len(l.waiting) - maxChunk)
 	}

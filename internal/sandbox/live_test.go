@@ -87,3 +87,17 @@ func TestLiveOutputGivesUpACallThatStays(t *testing.T) {
 		close(release)
 	})
 }
+
+func TestNoCallOfLiveOutputBeginsAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		l := passOn(func(Chunk) { calls++; time.Sleep(5 * time.Second) })
+		l.write(0, []byte("x"))
+		time.Sleep(time.Second)
+		l.write(1, []byte("y"))
+		l.end() // Bash returns here
+		before := calls
+		time.Sleep(time.Minute)
+		require.Equal(t, before, calls)
+	})
+}
