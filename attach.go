@@ -131,9 +131,15 @@ func quoteFile(name, text string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		name = quoted
 	}
-	fence := "```"
-	for strings.Contains(text, fence) {
-		fence += "`"
+	longest, run := 2, 0
+	for i := range len(text) {
+		if text[i] != '`' {
+			run = 0
+			continue
+		}
+		run++
+		longest = max(longest, run)
 	}
+	fence := strings.Repeat("`", longest+1)
 	return fmt.Sprintf("The file %s:\n%s\n%s\n%s", name, fence, strings.TrimSuffix(text, "\n"), fence)
 }

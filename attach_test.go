@@ -155,3 +155,11 @@ func TestAPartSurvivesJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"filename":"c.pdf"`)
 }
+
+// It took 22 seconds when the fence grew by one at a time.
+func TestAFileOfBackticksIsQuoted(t *testing.T) {
+	fences := strings.Repeat("`", 256<<10)
+	part, err := pygent.FilePart("a.md", []byte(fences))
+	require.NoError(t, err)
+	require.Equal(t, "The file a.md:\n`"+fences+"\n"+fences+"\n`"+fences, part.Text)
+}
