@@ -96,3 +96,12 @@ func TestRuntimesOfTasksAreMadeLikeTheirParents(t *testing.T) {
 		})
 	}
 }
+
+// A task that goes on with the next message does not rest in between: Wait would
+// return the status of the run before.
+func TestATaskWithMailDoesNotRest(t *testing.T) {
+	task := newLocalTask(TaskSpec{ID: "t"}, nil)
+	task.Begin(0)
+	task.finish(task.snapshot(), &Result{Status: StatusStopped}, true, func(s *TaskStatus) { s.end(Limits{}, nil, nil) })
+	require.False(t, task.AtRest()) // until Begin or Wait, which the crew calls next
+}

@@ -346,7 +346,8 @@ func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome
 	}
 	outcome(&after)
 	if more && after.State != TaskCancelled {
-		t.status = after // the next run begins at once, and says so
+		after.State, after.Reason = t.status.State, "" // it does not rest: the next run begins at once, and says so
+		t.status = after
 		return
 	}
 	t.change(func(s *TaskStatus) { *s = after })
