@@ -390,6 +390,9 @@ func (t *localTask) employ(agent *Agent) bool {
 func (t *localTask) Park() {
 	if agent := t.worker(); agent != nil {
 		if rt, ok := RuntimeAs[*workspaceRuntime](agent.Runtime()); ok && !agent.opts.lent {
+			if err := agent.closeSources(); err != nil { // their servers end with the container; the next run opens them again
+				t.host.logger().Warn("the tools of a task at rest", "task", t.spec.ID, "error", err)
+			}
 			rt.Park()
 		}
 	}

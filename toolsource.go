@@ -20,7 +20,8 @@ import (
 // error ends the run. ctx is for opening only. Closing the agent closes what the
 // source returned, before the runtime, and waits for it at most ten seconds; nil
 // means that there is nothing to close. The agent's tasks inherit the sources,
-// and open them for themselves.
+// and open them for themselves. What runs in the runtime of a task ends when the
+// task rests, so its sources are closed then, and opened again by its next run.
 //
 // set gives the agent the source's tools in place of those that it gave before,
 // all or none of them, with effect at the next model call. An invalid tool, and a
@@ -118,7 +119,9 @@ func (a *Agent) openSource(ctx context.Context, s namedSource) error {
 	})
 	a.logPanic("tool source "+s.name, err)
 	if err != nil {
-		return fmt.Errorf("tool source %s: %w", s.name, errors.Join(err, o.close()))
+		closed := guard.Within(closeSourceWithin, o.close) // what it returned beside the error
+		a.logPanic("tool source "+s.name, closed)
+		return fmt.Errorf("tool source %s: %w", s.name, errors.Join(err, closed))
 	}
 	a.sources.mu.Lock()
 	defer a.sources.mu.Unlock()

@@ -206,3 +206,63 @@ func TestClosingASourceIsBounded(t *testing.T) {
 type closeFunc func() error
 
 func (f closeFunc) Close() error { return f() }
+
+type noServer struct{ name string }
+
+func (s *noServer) Close() error { s.name = "closed"; return nil }
+
+func TestASourceMayReturnANilPointerBesideItsError(t *testing.T) {
+	source := func(context.Context, pygent.Runtime, func(...pygent.Tool) error) (io.Closer, error) {
+		var s *noServer
+		return s, io.ErrNoProgress
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithToolSource("s", source))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.ErrorIs(t, err, io.ErrNoProgress)
+}
+
+// The source's process is ended when the task rests, and nobody opens it again.
+func TestATaskThatGoesOnOpensItsSourcesAgain(t *testing.T) {
+	opened := 0
+	source := func(ctx context.Context, rt pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+		opened++
+		starter, _ := pygent.RuntimeAs[pygent.ProcessStarter](rt)
+		p, err := starter.StartProcess(ctx, "exec cat")
+		if err != nil {
+			return nil, err
+		}
+		return p, set(pygent.NewTool("echo", "", func(context.Context, pygent.Runtime, struct{}) (string, error) {
+			if _, err := p.Write([]byte("hi\n")); err != nil {
+				return "", err
+			}
+			b := make([]byte, 3)
+			_, err := io.ReadFull(p, b)
+			return string(b), err
+		}))
+	}
+	model := pygenttest.NewScriptedModel().On("one", pygenttest.Call("echo", nil), stop, pygenttest.Call("echo", nil), stop)
+	rt, err := pygent.NewRuntime(t.Context(), pygent.WithDocker(pygent.DockerNever))
+	require.NoError(t, err)
+	defer rt.Cleanup()
+	tasks, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(model), pygent.WithToolSource("s", source)))
+	require.NoError(t, err)
+	defer tasks.Close()
+	id, err := tasks.StartTask(t.Context(), "one", rt)
+	require.NoError(t, err)
+	_, err = tasks.Wait(t.Context(), id)
+	require.NoError(t, err)
+	_, err = tasks.Send(t.Context(), id, "again")
+	require.NoError(t, err)
+	_, err = tasks.Wait(t.Context(), id)
+	require.NoError(t, err)
+	history, err := tasks.TaskHistory(t.Context(), id)
+	require.NoError(t, err)
+	var got []string
+	for _, m := range history {
+		if m.Role == pygent.RoleTool && m.Content != "stopped" {
+			got = append(got, m.Content)
+		}
+	}
+	require.Equal(t, []string{"hi\n", "hi\n"}, got)
+	require.Equal(t, 2, opened, "a container ends with what runs in it when a task rests")
+}
