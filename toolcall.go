@@ -151,11 +151,25 @@ func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolRe
 		}
 		result = errorResult(err)
 	}
+	r.checkJSON(ctx.info.Call.Name, result)
 	if ctx.Err() != nil && result.IsError {
 		result.Outcome = OutcomeInterrupted
 		result.Content += "\n[the run was interrupted; the call may have taken effect]"
 	}
 	return result
+}
+
+// checkJSON drops what would keep the events about a result from having a JSON
+// form.
+func (r *run) checkJSON(tool string, result *ToolResult) {
+	if len(result.Value) > 0 && !json.Valid(result.Value) {
+		r.agent.log.Warn("the value of a result is no JSON", "tool", tool)
+		result.Value = nil
+	}
+	if q := result.Question; q != nil && len(q.Schema) > 0 && !json.Valid(q.Schema) {
+		r.agent.log.Warn("the schema of a question is no JSON", "tool", tool)
+		result.Question = &Question{Prompt: q.Prompt, Options: q.Options}
+	}
 }
 
 // maxTogether is how many calls run at the same time.

@@ -2,6 +2,7 @@ package pygent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -171,4 +172,16 @@ func TestOverlappingCallsAreShownWithTheirOutput(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, out.String(), "» read {\"n\":1}\n» read {\"n\":2}\n» read {\"n\":1}\n  read1\n» read {\"n\":2}\n  read2\n")
 	})
+}
+
+func TestEventsOfAResultWhoseValueIsNoJSON(t *testing.T) {
+	tool := pygent.NewTool("bad", "", func(context.Context, pygent.Runtime, struct{}) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: "x", Value: json.RawMessage(`{"a":`)}, nil
+	})
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("bad", nil), stop), pygent.WithTools(tool))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+		_, err := json.Marshal(e)
+		require.NoError(t, err, e.Type)
+	}))
+	require.NoError(t, err)
 }
