@@ -92,3 +92,17 @@ func TestImagesOfTheUserAreNeverLeftOut(t *testing.T) {
 	}
 	require.Equal(t, h.Messages(), h.Conversation())
 }
+
+func TestImagesThatNoProviderTakesAreLeftOut(t *testing.T) {
+	tool := pygent.NewTool("bad", "", func(context.Context, pygent.Runtime, struct{}) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: "x", Images: []string{"plot.png", "file:///etc/passwd"}}, nil
+	})
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("bad", nil), stop), pygent.WithTools(tool))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	for _, m := range agent.History().Conversation() {
+		for _, p := range m.Parts {
+			require.Empty(t, p.ImageURL)
+		}
+	}
+}

@@ -29,6 +29,8 @@ func Choose(urls []string, room int) (shown []string, note string) {
 		case len(shown) == MaxResult:
 			notes = append(notes, fmt.Sprintf("images %d to %d are left out: a result shows at most %d", i+1, len(urls), MaxResult))
 			return shown, inBrackets(notes)
+		case !isImage(url): // a provider would refuse it, and every later request with it
+			notes = append(notes, fmt.Sprintf("image %d is left out: want an https URL, or a data URL of an image", i+1))
 		case len(url) > MaxImage:
 			notes = append(notes, fmt.Sprintf("image %d is left out: with %s it is too large; make a smaller copy", i+1, size(url)))
 		case len(url) > room:
@@ -38,6 +40,11 @@ func Choose(urls []string, room int) (shown []string, note string) {
 		}
 	}
 	return shown, inBrackets(notes)
+}
+
+func isImage(url string) bool {
+	kind, _, isData := dataURL(url)
+	return isData && strings.HasPrefix(kind, "image/") || strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://")
 }
 
 func inBrackets(notes []string) string {
@@ -53,7 +60,7 @@ func Instead(url string) string {
 	if kind, _, isData := dataURL(url); isData {
 		return fmt.Sprintf("[an image was here (%s, %s); it is left out now, so look at it again if you need it]", kind, size(url))
 	}
-	return fmt.Sprintf("[the image %s was here; it is left out now]", url)
+	return fmt.Sprintf("[the image %s was here; it is left out now]", url[:min(len(url), 1000)])
 }
 
 // size says how large an image is.
