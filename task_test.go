@@ -265,3 +265,27 @@ func TestCollectFileTellsWhatItCopied(t *testing.T) {
 	require.Error(t, err)
 	require.Zero(t, c)
 }
+
+// exploding panics when files are copied out of it.
+type exploding struct{ nowhere }
+
+func (exploding) ExportFile(context.Context, string, string) error { panic("no files") }
+func (exploding) NewTaskRuntime(context.Context) (pygent.Runtime, error) {
+	return exploding{}, nil
+}
+
+func TestCollectFromARuntimeThatPanics(t *testing.T) {
+	model := pygenttest.NewScriptedModel(stop)
+	tasks, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(model)))
+	require.NoError(t, err)
+	defer tasks.Close()
+	id, err := tasks.StartTask(t.Context(), "one", exploding{})
+	require.NoError(t, err)
+	_, err = tasks.Wait(t.Context(), id)
+	require.NoError(t, err)
+	rt, err := pygent.NewRuntime(t.Context(), pygent.WithDocker(pygent.DockerNever))
+	require.NoError(t, err)
+	defer rt.Cleanup()
+	_, err = tasks.CollectFile(t.Context(), rt, id, "f", "")
+	require.Error(t, err)
+}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -84,10 +85,10 @@ func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest
 	var wg sync.WaitGroup
 	var exported error
 	wg.Go(func() {
-		exported = export(w)
+		_, exported = guard.Catch(func() (struct{}, error) { return struct{}{}, export(w) }) // the runtime may be a user's
 		w.CloseWithError(exported)
 	})
-	n, err := p.CopyFrom(ctx, r, dest)
+	n, err := guard.Catch(func() (int64, error) { return p.CopyFrom(ctx, r, dest) })
 	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // unblocks export
 	wg.Wait()
 	return n, sayRemedy(cmp.Or(exported, err))
