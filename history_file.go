@@ -171,7 +171,7 @@ func readNotes(lines [][]byte) *notes {
 		if json.Unmarshal(line, &one) != nil {
 			continue // empty or torn
 		}
-		one.Message = Message{}
+		one.Message, one.Seq = Message{}, 0 // the file has both
 		if !one.isMark() {
 			n.places[one.Of] = append(n.places[one.Of], len(n.all))
 		}

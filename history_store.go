@@ -136,12 +136,13 @@ func (h *History) load(ctx context.Context, link *storeLink) error {
 	return nil
 }
 
-// nextSeq returns the number of an entry that is to be added.
+// nextSeq returns the number of an entry that is to be added. An entry that a
+// store had keeps its own, unless that does not follow.
 func (h *History) nextSeq(e *HistoryEntry) int64 {
 	if len(h.entries) == 0 {
-		return int64(1 - present(systemOf([]HistoryEntry{*e})))
+		return max(e.Seq, int64(1-present(systemOf([]HistoryEntry{*e}))))
 	}
-	return h.entries[len(h.entries)-1].Seq + 1
+	return max(e.Seq, h.entries[len(h.entries)-1].Seq+1)
 }
 
 // write gives the store the entries that it does not have yet. The caller holds

@@ -274,3 +274,13 @@ func TestTheFileIsAHistoryStore(t *testing.T) {
 		return pygent.OpenFileStore(filepath.Join(dir, name+".json"))
 	})
 }
+
+func TestTheNumberOfALaterEntryFollowsTheStored(t *testing.T) {
+	store := &pygenttest.MemoryStore{}
+	require.NoError(t, store.Append(t.Context(),
+		pygent.HistoryEntry{Seq: 5, Message: pygent.UserMessage("a")}, pygent.HistoryEntry{Seq: 6, Message: pygent.AssistantMessage("b")}))
+	h := loadHistory(t, store)
+	require.NoError(t, h.Append(pygent.UserMessage("c")))
+	entries := store.Entries()
+	require.EqualValues(t, 7, entries[2].Seq)
+}
