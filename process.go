@@ -222,7 +222,8 @@ type ProcessStarter interface {
 // wait. When the runtime loses its container or guest, the process is gone, and
 // all calls return an error.
 type Process interface {
-	// Read returns io.EOF once the process has closed its output, or has ended.
+	// Read returns io.EOF once the process, and whatever it left running with its
+	// output, has ended or closed that.
 	// Write to a process that has ended returns os.ErrProcessDone; what it never
 	// read before is lost. Close ends the process with everything that it started,
 	// first with SIGTERM, and returns when nothing of it is left; call it also
