@@ -30,6 +30,7 @@ type conversation struct {
 	ids      map[string]struct{} // the ids of all calls so far
 	made     int                 // how many ids were made here
 	images   gallery.Window      // of the images of tools, which ones are sent
+	size     int                 // of messages, in bytes of JSON
 }
 
 // exchange is an assistant message's calls and the results that came so far.
@@ -151,6 +152,15 @@ func (c *conversation) push(m Message) {
 		m = encoded
 	}
 	c.messages = append(c.messages, m)
+	c.size += sizeInJSON(m)
+}
+
+// sizeInJSON is the size of a message that has its JSON.
+func sizeInJSON(m Message) int {
+	if m.enc == nil {
+		return 0
+	}
+	return len(m.enc.json)
 }
 
 // uniqueID returns id, or a new one if it is empty or taken. Made ids are nine

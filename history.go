@@ -54,7 +54,6 @@ type History struct {
 	entries  []HistoryEntry // views share the arrays: their elements never change
 	messages []Message      // those of the entries
 	legal    conversation
-	size     int // of the messages, in bytes of JSON
 	repairs  []string
 	told     int // how many of the repairs an agent has reported
 	closed   bool
@@ -236,18 +235,15 @@ func (h *History) record(entries ...HistoryEntry) {
 			continue
 		}
 		h.messages = append(h.messages, e.Message)
-		if e.Message.enc != nil {
-			h.size += len(e.Message.enc.json)
-		}
 		h.legal.add(e.Message)
 	}
 }
 
-// bytes returns the size of the record in memory, more or less.
+// bytes returns the size of what a model is sent, in bytes of JSON.
 func (h *History) bytes() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.size
+	return h.legal.size
 }
 
 // Messages returns everything that was said, as it was said.

@@ -184,6 +184,12 @@ func (h *History) replaceSystem(system HistoryEntry) {
 	if system.Message.Role != "" && !saysNothing(system.Message) {
 		head = []Message{system.Message}
 	}
+	for _, m := range h.legal.messages[:shown] {
+		h.legal.size -= sizeInJSON(m)
+	}
+	for _, m := range head {
+		h.legal.size += sizeInJSON(m)
+	}
 	h.legal.messages = slices.Concat(head, h.legal.messages[shown:])
 }
 

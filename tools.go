@@ -428,6 +428,7 @@ func (c *conversation) makeRoom(m Message) {
 	for i := 0; drop > 0 && i < len(c.messages); i++ {
 		if old := c.messages[i]; showsImagesOfTools(old) {
 			c.messages[i] = withoutImages(old)
+			c.size += sizeInJSON(c.messages[i]) - sizeInJSON(old)
 			drop--
 		}
 	}
