@@ -155,14 +155,6 @@ func (c *conversation) push(m Message) {
 	c.size += sizeInJSON(m)
 }
 
-// sizeInJSON is the size of a message that has its JSON.
-func sizeInJSON(m Message) int {
-	if m.enc == nil {
-		return 0
-	}
-	return len(m.enc.json)
-}
-
 // uniqueID returns id, or a new one if it is empty or taken. Made ids are nine
 // letters and digits, the only form that every provider takes.
 func (c *conversation) uniqueID(id string) string {
@@ -177,20 +169,6 @@ func (c *conversation) uniqueID(id string) string {
 		c.made++
 		id = fmt.Sprintf("call%05d", c.made)
 	}
-}
-
-// saysNothing reports whether a message that is not a result has neither text
-// nor image nor call. The model's reasoning alone cannot be sent back, so it
-// counts as nothing; a refusal counts.
-func saysNothing(m Message) bool {
-	if strings.TrimSpace(m.Text()) != "" || m.HasImages() {
-		return false
-	}
-	if m.Role != RoleAssistant {
-		return !slices.ContainsFunc(m.Parts, Part.isOther)
-	}
-	return len(m.ToolCalls) == 0 &&
-		jsonobj.IsNull(m.Extra["refusal"]) && jsonobj.IsNull(m.Extra["audio"]) && jsonobj.IsNull(m.Extra["function_call"])
 }
 
 // legalToolName returns name as providers accept it: 1 to 64 of the characters

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -355,4 +356,26 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 		c.Arguments = string(args)
 	}
 	return nil
+}
+
+// sizeInJSON is the size of a message that has its JSON.
+func sizeInJSON(m Message) int {
+	if m.enc == nil {
+		return 0
+	}
+	return len(m.enc.json)
+}
+
+// saysNothing reports whether a message that is not a result has neither text
+// nor image nor call. The model's reasoning alone cannot be sent back, so it
+// counts as nothing; a refusal counts.
+func saysNothing(m Message) bool {
+	if strings.TrimSpace(m.Text()) != "" || m.HasImages() {
+		return false
+	}
+	if m.Role != RoleAssistant {
+		return !slices.ContainsFunc(m.Parts, Part.isOther)
+	}
+	return len(m.ToolCalls) == 0 &&
+		jsonobj.IsNull(m.Extra["refusal"]) && jsonobj.IsNull(m.Extra["audio"]) && jsonobj.IsNull(m.Extra["function_call"])
 }
