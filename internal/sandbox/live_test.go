@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,14 +91,14 @@ func TestLiveOutputGivesUpACallThatStays(t *testing.T) {
 
 func TestNoCallOfLiveOutputBeginsAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		l := passOn(func(Chunk) { calls++; time.Sleep(5 * time.Second) })
+		var calls atomic.Int32
+		l := passOn(func(Chunk) { calls.Add(1); time.Sleep(5 * time.Second) })
 		l.write(0, []byte("x"))
 		time.Sleep(time.Second)
 		l.write(1, []byte("y"))
 		l.end() // Bash returns here
-		before := calls
+		before := calls.Load()
 		time.Sleep(time.Minute)
-		require.Equal(t, before, calls)
+		require.Equal(t, before, calls.Load())
 	})
 }
