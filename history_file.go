@@ -56,6 +56,7 @@ func (f *historyFile) Load(context.Context) ([]HistoryEntry, error) {
 	return entries, nil
 }
 
+// Append writes messages to the file, and what is known of them beside it.
 func (f *historyFile) Append(_ context.Context, entries ...HistoryEntry) error {
 	f.given += len(entries) // also if the journal cannot write them, since it keeps them
 	err := f.file.Append(messagesOf(entries), f.all)
@@ -78,6 +79,7 @@ func (f *historyFile) note(n int) {
 	f.untold = err == nil
 }
 
+// SetSystem writes the file anew with another system message.
 func (f *historyFile) SetSystem(_ context.Context, system HistoryEntry) error {
 	old := f.entries()[:f.given]
 	if err := f.file.Replace(messagesOf(withSystem(old, system))); err != nil {
