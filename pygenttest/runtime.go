@@ -375,23 +375,38 @@ func checkExport(t testing.TB, rt pygent.Runtime) {
 func checkWrites(t testing.TB, rt pygent.Runtime) {
 	const size = 200_000
 	require.NoError(t, rt.WriteFile(t.Context(), "f", bytes.Repeat([]byte{'x'}, size)))
-	var all sync.WaitGroup
+	var writers, readers sync.WaitGroup
 	errs := make([]error, 8)
-	for i := range errs {
-		all.Go(func() {
-			if i%2 == 0 {
-				errs[i] = rt.WriteFile(t.Context(), "f", bytes.Repeat([]byte{'a' + byte(i)}, size))
-				return
-			}
-			data, err := rt.ReadFile(t.Context(), "f")
-			if err == nil && len(data) != size || len(data) > 0 && len(bytes.Trim(data, string(data[:1]))) > 0 {
-				err = errors.New("half a file was read")
-			}
-			errs[i] = err
-		})
+	written := make(chan struct{})
+	for i := range errs[:4] {
+		writers.Go(func() { errs[i] = rt.WriteFile(t.Context(), "f", bytes.Repeat([]byte{'a' + byte(i)}, size)) })
 	}
-	all.Wait()
+	for i := range errs[4:] {
+		readers.Go(func() { errs[4+i] = readWhole(t.Context(), rt, size, written) })
+	}
+	writers.Wait()
+	close(written)
+	readers.Wait()
 	require.NoError(t, errors.Join(errs...), "a file is written as a whole")
+}
+
+// readWhole reads the file f until all is written, at least once, and returns an
+// error if it has another size or several writers' bytes.
+func readWhole(ctx context.Context, rt pygent.Runtime, size int, written <-chan struct{}) error {
+	for {
+		data, err := rt.ReadFile(ctx, "f")
+		switch {
+		case err != nil:
+			return err
+		case len(data) != size || len(bytes.Trim(data, string(data[:1]))) > 0:
+			return errors.New("half a file was read")
+		}
+		select {
+		case <-written:
+			return nil
+		default:
+		}
+	}
 }
 
 func checkCleanup(t testing.TB, rt pygent.Runtime) {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,6 +174,38 @@ func onHost(rt complete, path string) string {
 	return filepath.Join(rt.Describe(context.Background()).Workspace, path)
 }
 
+// halfWrites returns a runtime that writes a file that exists in two steps. Between
+// them it waits until a part of the file has been read.
+func halfWrites(rt complete) pygent.Runtime {
+	var size atomic.Int64
+	var once sync.Once
+	seen := make(chan struct{})
+	return broken{complete: rt,
+		write: func(ctx context.Context, path string, data []byte) error {
+			if _, err := os.Stat(onHost(rt, path)); err != nil {
+				return rt.WriteFile(ctx, path, data)
+			}
+			size.Store(int64(len(data)))
+			f, err := os.Create(onHost(rt, path))
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, _ = f.Write(data[:len(data)/2])
+			<-seen
+			_, err = f.Write(data[len(data)/2:])
+			return err
+		},
+		read: func(ctx context.Context, path string) ([]byte, error) {
+			data, err := rt.ReadFile(ctx, path)
+			if int64(len(data)) < size.Load() {
+				once.Do(func() { close(seen) })
+			}
+			return data, err
+		},
+	}
+}
+
 func TestEachCheckFindsARuntimeThatIsWrong(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a POSIX shell and links")
@@ -287,19 +320,7 @@ func TestEachCheckFindsARuntimeThatIsWrong(t *testing.T) {
 				return exec.Command("cp", "-rT", onHost(rt, path), dest).Run() // through the link at dest
 			}}
 		},
-		"files at the same time": func(rt complete) pygent.Runtime {
-			return broken{complete: rt, write: func(_ context.Context, path string, data []byte) error {
-				f, err := os.Create(onHost(rt, path))
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				_, _ = f.Write(data[:len(data)/2])
-				time.Sleep(50 * time.Millisecond)
-				_, err = f.Write(data[len(data)/2:])
-				return err
-			}}
-		},
+		"files at the same time": halfWrites,
 		"cleanup": func(rt complete) pygent.Runtime {
 			return broken{complete: rt, cleanup: func() error { return nil }}
 		},

@@ -265,12 +265,14 @@ func TestMessagesWaitUntilTheTaskRests(t *testing.T) {
 func TestCancelDropsTheMessagesThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := crew.New[*task](1)
-		one := start(t, c, "1", true)
+		one := newTask()
+		one.ignores = true // so that it still runs when the last message comes
+		require.NoError(t, c.Start(context.Background(), "1", one, true, "go", known))
 		require.NoError(t, errOf(c.Message(context.Background(), "1", "a", "more")))
 		require.NoError(t, errOf(c.Cancel("1", "b", errOver)))
 		require.NoError(t, errOf(c.Message(context.Background(), "1", "c", "after all")), "sent after the cancel")
 		synctest.Wait()
-		one.goOn <- struct{}{}
+		close(one.goOn)
 		synctest.Wait()
 		require.Equal(t, []string{"begin", "waiting 1", "waiting 0", "stop: over", "waiting 1", "ran go", "waiting 0", "begin 2", "grant false", "ran after all"}, one.notes()[1:])
 		closeCrew(t, c)
