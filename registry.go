@@ -26,6 +26,7 @@ type Registry struct {
 	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
 	changed  func()            // called when tools were disabled or enabled; nil for none
+	noTasks  bool              // the agent cannot have tasks; set before its first run
 }
 
 // NewRegistry returns a registry of the given tools.
@@ -242,10 +243,7 @@ func (r *Registry) lookup(name string, rt Runtime) (Tool, error) {
 	if !ok {
 		return Tool{}, r.unknown(name, rt)
 	}
-	if t, ok = t.on(rt); !ok {
-		return Tool{}, fmt.Errorf("%w: this runtime cannot serve it", ErrToolDisabled)
-	}
-	return t, nil
+	return r.on(t, rt)
 }
 
 // unknown returns the error for an unknown name. With a runtime it lists only
@@ -254,7 +252,7 @@ func (r *Registry) unknown(name string, rt Runtime) error {
 	var names []string
 	for _, t := range r.Tools() {
 		if rt != nil {
-			if _, ok := t.on(rt); !ok {
+			if _, err := r.on(t, rt); err != nil {
 				continue
 			}
 		}
@@ -291,7 +289,7 @@ func (r *Registry) specs(rt Runtime) ([]ToolSpec, int64) {
 	r.mu.RUnlock()
 	specs := make([]ToolSpec, 0, len(tools))
 	for _, t := range tools {
-		if t, ok := t.on(rt); ok {
+		if t, err := r.on(t, rt); err == nil {
 			specs = append(specs, ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()})
 		}
 	}
