@@ -143,6 +143,9 @@ func sizeOf(e Event) int {
 	for _, s := range e.Unheard {
 		n += sizeOfMessage(s.Message)
 	}
+	if e.Settings != nil {
+		n += 32 * (len(e.Settings.Tools) + len(e.Settings.Disabled))
+	}
 	return n
 }
 
