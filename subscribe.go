@@ -34,6 +34,8 @@ const (
 // state, and subscribe from there. Deltas are for those who listen when they
 // come: they are not kept, and a message holds all of their text.
 //
+// The events of the agent's tasks, and of theirs, come too, with [Event.Task] set.
+//
 // The agent never waits for a subscriber, who may therefore do anything in the
 // loop, also close the agent. A slow one first loses deltas, and gets
 // ErrEventsGone when it is too far behind. There may be many at once.
@@ -155,6 +157,9 @@ func sizeOf(e Event) int {
 	}
 	for _, s := range e.Unheard {
 		n += sizeOfMessage(s.Message)
+	}
+	if e.Settings != nil {
+		n += 32 * (len(e.Settings.Tools) + len(e.Settings.Disabled))
 	}
 	return n
 }
@@ -314,17 +319,13 @@ func (r *run) hear(msg Message, source Source) error { return r.hearSaid(msg, so
 
 // hearSaid is hear for a message that Say may have queued under an id.
 func (r *run) hearSaid(msg Message, source Source, id string) error {
-	before := r.agent.history.spoken()
-	err := r.keep(HistoryEntry{Message: msg, Source: source})
-	if err != nil && r.agent.history.spoken() == before {
-		return err
-	} // else the history has it, also when the store does not yet
-	e := Event{Type: EventUser, Step: r.result.Steps, Text: msg.Text(), Source: source, ID: id, Messages: r.agent.history.spoken()}
-	if source == SourceUser && len(msg.Parts) > 0 {
-		e.Message = &msg
-	}
-	r.emit(e)
-	return err
+	return r.keep(HistoryEntry{Message: msg, Source: source}, func() Event {
+		e := Event{Type: EventUser, Text: msg.Text(), Source: source, ID: id}
+		if source == SourceUser && len(msg.Parts) > 0 {
+			e.Message = &msg
+		}
+		return e
+	})
 }
 
 // emit reports an event of the run and waits until every listener has handled
