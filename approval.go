@@ -355,7 +355,7 @@ func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decis
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.answers[request.Call.ID] == answer { // else a later run asks about a call with the same id
-			t.withdraw(request.Call.ID)
+			t.status.withdraw(request.Call.ID)
 			delete(t.answers, request.Call.ID)
 		}
 	}()
@@ -367,10 +367,9 @@ func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decis
 	}
 }
 
-// noteRequest records that the call of an event waits for a decision of the
-// manager. The caller has held t.mu since before it appended the event, so that
+// noteRequest makes room for the decision about the call of an event. The caller has held t.mu since before it appended the event, so that
 // no decision comes earlier.
-func (t *localTask) noteRequest(e Event, number int64) {
+func (t *localTask) noteRequest(e Event) {
 	if e.Type != EventApproval || !e.Approval.AsksManager {
 		return
 	}
@@ -378,16 +377,12 @@ func (t *localTask) noteRequest(e Event, number int64) {
 		t.answers = map[string]chan Decision{}
 	}
 	t.answers[e.Call.ID] = make(chan Decision, 1)
-	t.withdraw(e.Call.ID)
-	t.status.Approvals = append(t.status.Approvals, PendingApproval{Request: *e.Approval, Seq: number, Since: e.Time})
 }
 
-// withdraw removes a call from those that wait for a decision. Statuses that
-// were handed out keep it. The caller holds t.mu.
-func (t *localTask) withdraw(call string) {
-	t.status.Approvals = slices.DeleteFunc(slices.Clone(t.status.Approvals), func(p PendingApproval) bool {
-		return p.Request.Call.ID == call
-	})
+// withdraw removes a call from those that wait for a decision. Statuses that were
+// handed out keep it.
+func (s *TaskStatus) withdraw(call string) {
+	s.Approvals = slices.DeleteFunc(slices.Clone(s.Approvals), func(p PendingApproval) bool { return p.Request.Call.ID == call })
 }
 
 // decide answers a call that waits for a decision: the one of the event with the
@@ -398,7 +393,7 @@ func (t *localTask) decide(request int64, call string, d Decision) error {
 	for _, p := range t.status.Approvals {
 		if id := p.Request.Call.ID; p.Seq == request || request == 0 && id == call {
 			t.answers[id] <- d // has room, since nobody answered before
-			t.withdraw(id)
+			t.status.withdraw(id)
 			return nil
 		}
 	}
