@@ -299,7 +299,7 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 	if ctx.Err() != nil {
 		return Decision{Reason: "the task ended before its turn to be asked about came"}
 	}
-	if w := m.worker(r); w != nil && w.allowed.covers(w.sessionScope(request.Call)) {
+	if w := m.worker(r); w != nil && w.coversNow(request.Call) {
 		return Decision{Allow: true, By: byRule} // decided while this question waited for its turn
 	}
 	decision, err := guard.Outlive(ctx, func() (Decision, error) {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/nudge"
 )
 
@@ -64,6 +67,17 @@ func (r *run) describeCall(ctx context.Context, tool Tool, call ToolCall) *ToolI
 	}
 	return tool.info(call, said)
 }
+
+// identity distinguishes tools of the same name that say different things of
+// themselves.
+func (t Tool) identity() string {
+	key := keyset.Of(t.Name, t.Description, string(t.Parameters), string(t.Kind), fmt.Sprint(t.ReadOnly))
+	return string(key[:])
+}
+
+// isBuiltin reports whether a tool is a built-in one that nobody has changed,
+// as it can work in a runtime.
+func (t Tool) isBuiltin() bool { return slices.Contains(t.identities, t.identity()) }
 
 // resultBound returns how many bytes of a tool's result a model sees. Some
 // tools have a larger bound than the others.

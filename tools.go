@@ -75,7 +75,8 @@ type Tool struct {
 	// ends marks a tool whose only effect is to end the run.
 	ends bool
 	// fit returns the tool as it can work in a runtime; nil means as it is.
-	fit func(t Tool, rt Runtime) Tool
+	fit        func(t Tool, rt Runtime) Tool
+	identities []string // of a built-in tool, in any runtime
 }
 
 // ToolKind is what sort of thing a tool does.
