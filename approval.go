@@ -108,21 +108,19 @@ func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confir
 // setApproval changes who decides about calls, and whether bash calls need
 // approval, from the next call on. It returns how often SetApproval was called.
 func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) (n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.approve, a.opts.confirmBash = f, confirmBash
-	return a.approvalsSet
+	a.changeApproval(func() { a.opts.approve, a.opts.confirmBash, n = f, confirmBash, a.approvalsSet })
+	return n
 }
 
 // restoreApproval undoes the setApproval that returned n. What SetApproval has
 // set since then stays.
 func (a *Agent) restoreApproval(f ApprovalFunc, confirmBash *bool, n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.confirmBash = confirmBash
-	if a.approvalsSet == n {
-		a.opts.approve = f
-	}
+	a.changeApproval(func() {
+		a.opts.confirmBash = confirmBash
+		if a.approvalsSet == n {
+			a.opts.approve = f
+		}
+	})
 }
 
 // approval returns what setApproval set.
@@ -334,13 +332,6 @@ func (a *Agent) sessionScope(tool Tool, call ToolCall) scope {
 // those of its tasks.
 type sessionRules struct{ keyset.Set }
 
-// coversNow reports whether a decision for the session covers a call of the tool
-// that has its name now.
-func (a *Agent) coversNow(call ToolCall) bool {
-	tool, err := a.tools.lookup(call.Name, a.runtime)
-	return err == nil && a.allowed.Has(a.sessionScope(tool, call).key)
-}
-
 // approve waits for the decision about a call of which an event has told the
 // task's followers.
 func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decision, error) {
@@ -364,9 +355,13 @@ func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decis
 }
 
 // noteRequest records that the call of an event waits for a decision of the
-// manager. The caller has held t.mu since before it appended the event, so that
-// no decision comes earlier.
+// manager, or no longer does. The caller has held t.mu since before it appended
+// the event, so that no decision comes earlier.
 func (t *localTask) noteRequest(e Event, number int64) {
+	if e.Type == EventToolDone && t.answers[e.Call.ID] != nil { // the run ended before anybody waited
+		t.withdraw(e.Call.ID)
+		delete(t.answers, e.Call.ID)
+	}
 	if e.Type != EventApproval || !e.Approval.AsksManager {
 		return
 	}

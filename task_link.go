@@ -316,6 +316,13 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 	return decision
 }
 
+// coversNow reports whether a decision for the session covers a call of the tool
+// that has its name now.
+func (a *Agent) coversNow(call ToolCall) bool {
+	tool, err := a.tools.lookup(call.Name, a.runtime)
+	return err == nil && a.allowed.Has(a.sessionScope(tool, call).key)
+}
+
 // pauseSteps pauses the time limits of the steps in which agents may be waiting
 // for the task, until the returned function is called.
 func pauseSteps(r *taskRecord) (goOn func()) {

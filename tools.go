@@ -126,7 +126,7 @@ type ToolResult struct {
 
 	// End ends the run: with StatusStopped and Summary, or with
 	// StatusAwaitingUser and Question. Later calls in the same message are
-	// skipped. If it is empty, the run continues.
+	// skipped; of several that ran at the same time, only the first ends the run.
 	End      Status    `json:"end,omitempty"`
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`
