@@ -60,6 +60,7 @@ type Agent struct {
 	closed bool
 
 	approvalsSet    int        // how often SetApproval was called; guarded by mu
+	asksSet         int        // how often SetAsk was called; guarded by mu
 	tellingSettings sync.Mutex // held while the settings are read and told, so that the last event is right
 
 	sources toolSources
@@ -137,6 +138,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
+	a.tools.noTasks = !a.mayDelegate()
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.logStart()
 	return a, nil
@@ -219,7 +221,9 @@ func (a *Agent) Step(ctx context.Context, msg string, opts ...RunOption) (*Resul
 
 // RunUntilStop appends msg and runs steps until the model calls stop or
 // continue, or a limit is reached; [Result.Status] says which. A plain reply
-// does not end the run unless [WithEndOnReply] is given.
+// does not end the run unless [WithEndOnReply] is given. An empty msg adds
+// nothing: the run goes on with the conversation as it is, and with what was said
+// by [Agent.Say].
 //
 // The result is never nil. The error is set when the model call failed
 // (StatusFailed, StatusContextFull), when the runtime cannot start

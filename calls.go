@@ -219,12 +219,8 @@ func notRunResult(outcome Outcome, why string) *ToolResult {
 // event.
 func (r *run) answer(e Event, result *ToolResult, note string) error {
 	msg := ToolMessage(e.Call.ID, nudge.OnALine(result.Content, note))
-	if err := r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome}); err != nil {
-		return err
-	}
-	e.Step, e.Output, e.Messages = r.result.Steps, result, r.agent.history.spoken()
-	r.emit(e)
-	return nil
+	e.Output = result
+	return r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome, Bash: result.Bash.ended()}, func() Event { return e })
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the

@@ -25,7 +25,8 @@ type Registry struct {
 	owners   map[string]string // the source of each tool that has one; nil until there is one
 	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
-	changed  func()            // called when tools were disabled or enabled; nil for none
+	noTasks  bool              // the agent cannot have tasks; set before its first run
+	changed  func()            // called after every change; nil for none
 }
 
 // NewRegistry returns a registry of the given tools.
@@ -45,6 +46,7 @@ func (r *Registry) Add(t Tool) error {
 	if err != nil {
 		return err
 	}
+	defer r.tellChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if source := r.owners[t.Name]; source != "" {
@@ -55,43 +57,6 @@ func (r *Registry) Add(t Tool) error {
 	}
 	r.tools[t.Name] = t
 	r.version++
-	return nil
-}
-
-// setSource replaces the tools of a source, all or none of them.
-func (r *Registry) setSource(source string, tools []Tool) error {
-	named := make(map[string]Tool, len(tools))
-	for _, t := range tools {
-		checked, err := t.checked()
-		if err != nil {
-			return fmt.Errorf("tool source %s: %w", source, err)
-		}
-		if _, twice := named[t.Name]; twice {
-			return fmt.Errorf("tool source %s: it has two tools %s", source, t.Name)
-		}
-		named[t.Name] = checked
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name := range named {
-		if _, taken := r.tools[name]; taken && r.owners[name] != source {
-			other := "the agent"
-			if owner := r.owners[name]; owner != "" {
-				other = "the tool source " + owner
-			}
-			return fmt.Errorf("tool source %s: tool %s: %s has one of that name already", source, name, other)
-		}
-	}
-	r.dropTools(func(name string) bool { return r.owners[name] == source })
-	if r.owners == nil {
-		r.owners = map[string]string{}
-	}
-	if r.tools == nil {
-		r.tools = map[string]Tool{}
-	}
-	for name, t := range named {
-		r.tools[name], r.owners[name] = t, source
-	}
 	return nil
 }
 
@@ -110,6 +75,7 @@ func (r *Registry) Register(name, description string, parameters any, fn ToolFun
 // Remove takes a tool out. An unknown name is an error that matches
 // [ErrUnknownTool].
 func (r *Registry) Remove(name string) error {
+	defer r.tellChange()
 	r.mu.Lock()
 	_, ok := r.tools[name]
 	if ok {
@@ -124,17 +90,19 @@ func (r *Registry) Remove(name string) error {
 
 // Clear takes all tools out.
 func (r *Registry) Clear() {
+	defer r.tellChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dropTools(func(string) bool { return true })
 }
 
-// Reset restores the built-in tools and removes all others. No tool is disabled
-// afterwards.
+// Reset restores the built-in tools and removes all others. Afterwards only those
+// tools are disabled that the agent was made without ([WithDisabledTools]).
 func (r *Registry) Reset() {
+	defer r.tellChange()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tools, r.owners, r.disabled, r.kept = maps.Clone(builtinTools()), nil, nil, nil
+	r.tools, r.owners, r.disabled = maps.Clone(builtinTools()), nil, maps.Clone(r.kept)
 	r.version++
 }
 
@@ -185,11 +153,15 @@ func (r *Registry) keepDisabled(names []string) {
 	}
 }
 
-// disabledNames returns the names of the tools that are disabled, sorted.
-func (r *Registry) disabledNames() []string {
+// names returns the names of the tools that are not disabled, and those that are
+// disabled, sorted.
+func (r *Registry) names() (enabled, disabled []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return slices.Sorted(maps.Keys(r.disabled))
+	for _, t := range r.enabled() {
+		enabled = append(enabled, t.Name)
+	}
+	return enabled, slices.Sorted(maps.Keys(r.disabled))
 }
 
 func (r *Registry) tellChange() {
@@ -242,10 +214,7 @@ func (r *Registry) lookup(name string, rt Runtime) (Tool, error) {
 	if !ok {
 		return Tool{}, r.unknown(name, rt)
 	}
-	if t, ok = t.on(rt); !ok {
-		return Tool{}, fmt.Errorf("%w: this runtime cannot serve it", ErrToolDisabled)
-	}
-	return t, nil
+	return r.on(t, rt)
 }
 
 // unknown returns the error for an unknown name. With a runtime it lists only
@@ -254,7 +223,7 @@ func (r *Registry) unknown(name string, rt Runtime) error {
 	var names []string
 	for _, t := range r.Tools() {
 		if rt != nil {
-			if _, ok := t.on(rt); !ok {
+			if _, err := r.on(t, rt); err != nil {
 				continue
 			}
 		}
@@ -291,7 +260,7 @@ func (r *Registry) specs(rt Runtime) ([]ToolSpec, int64) {
 	r.mu.RUnlock()
 	specs := make([]ToolSpec, 0, len(tools))
 	for _, t := range tools {
-		if t, ok := t.on(rt); ok {
+		if t, err := r.on(t, rt); err == nil {
 			specs = append(specs, ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()})
 		}
 	}

@@ -40,6 +40,11 @@ type unheard struct {
 // heard then, or what was said to an agent without a run, the next run hears
 // before its own message.
 //
+// A chat takes what the user types with Say, and has one goroutine that is woken
+// after each Say and calls RunUntilStop(ctx, "", WithEndOnReply()) if
+// [State.Unheard] is not empty. So nothing is lost, whatever the agent does at the
+// time.
+//
 // msg is a message in the user's role, which may be left out. The order of
 // several is kept. The id is that of the event with which it is heard
 // ([EventUser]); until then [Agent.Unsay] takes it back, and [State.Unheard] has
@@ -248,14 +253,15 @@ type Settings struct {
 	Model    string   `json:"model,omitempty"` // the model that is asked for, as [Agent.SetModel] set it; empty for the model's own default
 	Persona  Persona  `json:"persona"`
 	Approval bool     `json:"approval"`                 // somebody can be asked whether calls may run
+	Tools    []string `json:"tools,omitempty"`          // the names of the agent's tools that are not disabled, those of its sources too; sorted
 	Disabled []string `json:"disabled_tools,omitempty"` // sorted
 }
 
 func (a *Agent) settings() Settings {
-	disabled := a.tools.disabledNames()
+	enabled, disabled := a.tools.names()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Settings{Model: a.model.name, Persona: a.persona, Approval: a.opts.approve != nil, Disabled: disabled}
+	return Settings{Model: a.model.name, Persona: a.persona, Approval: a.opts.approve != nil, Tools: enabled, Disabled: disabled}
 }
 
 // tellSettings emits the event about a changed setting.

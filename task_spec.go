@@ -94,11 +94,12 @@ func (a *Agent) rulesBelow() TaskRules {
 	a.mu.Lock()
 	from := a.opts
 	a.mu.Unlock()
+	_, disabled := a.tools.names()
 	return TaskRules{
 		Root:           cmp.Or(from.rules.Root, a.id),
 		BannedCommands: slices.Clone(from.banned),
 		BannedApps:     slices.Clone(from.bannedApps),
-		DisabledTools:  a.tools.disabledNames(),
+		DisabledTools:  disabled,
 		ApprovalFor:    slices.Clone(from.approvalFor),
 		ApproveAll:     from.approveAll,
 		ConfirmBash:    from.confirmBash,

@@ -24,11 +24,17 @@ import (
 // task rests, so its sources are closed then, and opened again by its next run.
 //
 // set gives the agent the source's tools in place of those that it gave before,
-// all or none of them, with effect at the next model call. An invalid tool, and a
-// name that the agent or another source has already, is an error. A source may
+// all or none of them, with effect at the next model call. An invalid tool, a
+// name that the agent or another source has already, and more tools than a
+// request takes (128, with all others of the agent) are an error. A source may
 // call set before it returns and at any time later, from any goroutine, for
-// example when a server announces other tools. Once the source is closed, set
-// returns [ErrAgentClosed].
+// example when a server announces other tools. Each change is an
+// [EventSettings]. Once the agent has closed the source or given it up, set
+// returns an error that matches [ErrSourceClosed].
+//
+// A source whose server ended can start another one in rt by itself. If it would
+// rather be opened anew, it calls set without tools, so that the model is offered
+// none that fail, and returns a [ToolServer], which the agent asks.
 type ToolSource func(ctx context.Context, rt Runtime, set func(tools ...Tool) error) (io.Closer, error)
 
 // WithToolSource adds a source of tools to the agent. The name is for errors;
@@ -40,6 +46,18 @@ func WithToolSource(name string, s ToolSource) Option {
 		}
 	})
 }
+
+// ToolServer is what a [ToolSource] may return, to be asked before each run
+// whether it still works. Where Alive returns false, the agent closes it and opens
+// the source again. Alive must not wait for anything.
+type ToolServer interface {
+	io.Closer
+	Alive() bool
+}
+
+// ErrSourceClosed is returned to a [ToolSource] that sets its tools too late: its
+// agent has closed it, or has not waited for it to open.
+var ErrSourceClosed = errors.New("the agent has closed this source")
 
 type namedSource struct {
 	name string
@@ -84,14 +102,16 @@ type toolSources struct {
 // openSource is a source that is being opened or open.
 type openSource struct {
 	name  string
-	tools *Registry
+	agent *Agent
 
 	mu     sync.Mutex // guards the fields below; held while the tools change
 	over   bool       // closed, or given up
+	gave   bool       // tools were set
 	closer io.Closer
 }
 
-// openSources opens the sources that are not open yet, at the same time.
+// openSources opens the sources that are not open yet, or whose server ended, at
+// the same time.
 func (a *Agent) openSources(ctx context.Context) error {
 	if len(a.opts.sources) == 0 {
 		return nil
@@ -100,18 +120,47 @@ func (a *Agent) openSources(ctx context.Context) error {
 	failed := make([]error, len(a.opts.sources))
 	for i, s := range a.opts.sources {
 		a.sources.mu.Lock()
-		isOpen := a.sources.open[s.name] != nil
+		before := a.sources.open[s.name]
 		a.sources.mu.Unlock()
-		if !isOpen {
-			all.Go(func() { failed[i] = a.openSource(ctx, s) })
-		}
+		all.Go(func() {
+			if before == nil || a.sourceEnded(ctx, before) {
+				failed[i] = a.openSource(ctx, s)
+			}
+		})
 	}
 	all.Wait()
 	return errors.Join(failed...)
 }
 
+// sourceEnded reports whether the server of a source ended, and closes the source
+// then.
+func (a *Agent) sourceEnded(ctx context.Context, o *openSource) bool {
+	o.mu.Lock()
+	server, asks := o.closer.(ToolServer)
+	o.mu.Unlock()
+	if !asks {
+		return false
+	}
+	alive, err := guard.Outlive(ctx, func() (bool, error) {
+		defer a.enter(&a.calling, "the tool source "+o.name)()
+		return server.Alive(), nil
+	})
+	if alive || ctx.Err() != nil {
+		return false
+	}
+	a.logPanic("tool source "+o.name, err)
+	if err := a.closeSource(o); err != nil { // as it may be for a server that ended
+		a.log.Debug("close a tool source whose server ended", "source", o.name, "error", err)
+	}
+	a.tools.tellChange()
+	a.sources.mu.Lock()
+	defer a.sources.mu.Unlock()
+	delete(a.sources.open, o.name)
+	return true
+}
+
 func (a *Agent) openSource(ctx context.Context, s namedSource) error {
-	o := &openSource{name: s.name, tools: a.tools}
+	o := &openSource{name: s.name, agent: a}
 	_, err := guard.Outlive(ctx, func() (struct{}, error) {
 		defer a.enter(&a.calling, "the tool source "+s.name)()
 		closer, err := s.open(ctx, a.runtime, o.set)
@@ -121,6 +170,9 @@ func (a *Agent) openSource(ctx context.Context, s namedSource) error {
 	if err != nil {
 		closed := guard.Within(closeSourceWithin, o.close) // what it returned beside the error
 		a.logPanic("tool source "+s.name, closed)
+		if o.hasGiven() {
+			a.tools.tellChange()
+		}
 		return fmt.Errorf("tool source %s: %w", s.name, errors.Join(err, closed))
 	}
 	a.sources.mu.Lock()
@@ -147,14 +199,34 @@ func (o *openSource) opened(closer io.Closer) error {
 	return nil
 }
 
-// set is the function that a source gets.
-func (o *openSource) set(tools ...Tool) error {
+func (o *openSource) hasGiven() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.over {
-		return fmt.Errorf("tool source %s: %w", o.name, ErrAgentClosed)
+	return o.gave
+}
+
+// set is the function that a source gets.
+func (o *openSource) set(tools ...Tool) error {
+	if err := o.replace(tools); err != nil {
+		return fmt.Errorf("tool source %s: %w", o.name, err)
 	}
-	return o.tools.setSource(o.name, tools)
+	o.agent.tools.tellChange()
+	return nil
+}
+
+func (o *openSource) replace(tools []Tool) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case !o.over:
+	case o.agent.isClosed():
+		return fmt.Errorf("%w: %w", ErrSourceClosed, ErrAgentClosed)
+	default:
+		return ErrSourceClosed
+	}
+	err := o.agent.tools.setSource(o.name, tools, o.agent.runtime)
+	o.gave = o.gave || err == nil
+	return err
 }
 
 // close takes the source's tools away and closes it.
@@ -162,7 +234,7 @@ func (o *openSource) close() error {
 	o.mu.Lock()
 	closer := o.closer
 	o.over, o.closer = true, nil
-	err := o.tools.setSource(o.name, nil)
+	err := o.agent.tools.setSource(o.name, nil, nil)
 	o.mu.Unlock()
 	if closer != nil {
 		err = closer.Close()
@@ -179,16 +251,7 @@ func (a *Agent) closeSources() error {
 	var all sync.WaitGroup
 	failed := make(chan error, len(open))
 	for _, o := range open {
-		all.Go(func() {
-			err := guard.Within(closeSourceWithin, func() error {
-				defer a.enter(&a.calling, "the tool source "+o.name)()
-				return o.close()
-			})
-			a.logPanic("tool source "+o.name, err)
-			if err != nil && !errors.Is(err, guard.ErrLeftBehind) { // leftBehind reports that
-				failed <- fmt.Errorf("close the tool source %s: %w", o.name, err)
-			}
-		})
+		all.Go(func() { failed <- a.closeSource(o) })
 	}
 	all.Wait()
 	close(failed)
@@ -197,4 +260,86 @@ func (a *Agent) closeSources() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+func (a *Agent) closeSource(o *openSource) error {
+	err := guard.Within(closeSourceWithin, func() error {
+		defer a.enter(&a.calling, "the tool source "+o.name)()
+		return o.close()
+	})
+	a.logPanic("tool source "+o.name, err)
+	if err == nil || errors.Is(err, guard.ErrLeftBehind) { // leftBehind reports that
+		return nil
+	}
+	return fmt.Errorf("close the tool source %s: %w", o.name, err)
+}
+
+// setSource replaces the tools of a source, all or none of them. What exceeds a
+// request with the tools that can work in the runtime is an error.
+func (r *Registry) setSource(source string, tools []Tool, rt Runtime) error {
+	named := make(map[string]Tool, len(tools))
+	for _, t := range tools {
+		checked, err := t.checked()
+		if err != nil {
+			return err
+		}
+		if _, twice := named[t.Name]; twice {
+			return fmt.Errorf("it has two tools %s", t.Name)
+		}
+		named[t.Name] = checked
+	}
+	useless := r.useless(tools, rt)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.takes(source, named, useless); err != nil {
+		return err
+	}
+	r.dropTools(func(name string) bool { return r.owners[name] == source })
+	if r.owners == nil {
+		r.owners = map[string]string{}
+	}
+	if r.tools == nil {
+		r.tools = map[string]Tool{}
+	}
+	for name, t := range named {
+		r.tools[name], r.owners[name] = t, source
+	}
+	return nil
+}
+
+// useless returns the names of those tools, of the registry and of others, that
+// cannot work in a runtime. The tools are asked while no lock is held.
+func (r *Registry) useless(others []Tool, rt Runtime) map[string]bool {
+	useless := map[string]bool{}
+	for _, t := range append(r.Tools(), others...) {
+		useless[t.Name] = t.Needs != nil && !meets(rt, t.Needs)
+	}
+	return useless
+}
+
+// takes returns why a source cannot have the tools: a name that is taken, or too
+// many tools. The caller holds r.mu.
+func (r *Registry) takes(source string, tools map[string]Tool, useless map[string]bool) error {
+	n := 0
+	for name := range r.tools {
+		if _, wanted := tools[name]; wanted && r.owners[name] != source {
+			other := "the agent"
+			if owner := r.owners[name]; owner != "" {
+				other = "the tool source " + owner
+			}
+			return fmt.Errorf("tool %s: %s has one of that name already", name, other)
+		}
+		if r.owners[name] != source && !useless[name] && !r.disabled[name] {
+			n++
+		}
+	}
+	for name := range tools {
+		if !useless[name] && !r.disabled[name] {
+			n++
+		}
+	}
+	if len(tools) > 0 && n > maxTools {
+		return fmt.Errorf("with these %d tools, the agent has %d, and providers take at most %d in a request", len(tools), n, maxTools)
+	}
+	return nil
 }

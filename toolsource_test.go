@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sync/atomic"
@@ -117,7 +118,131 @@ func TestASourceReplacesItsToolsAllOrNone(t *testing.T) {
 	require.NoError(t, set())
 	require.Equal(t, []string{"b"}, toolNames(agent.Tools()))
 	require.NoError(t, agent.Close())
-	require.ErrorIs(t, set(toolSaying("e", "")), pygent.ErrAgentClosed)
+	err = set(toolSaying("e", ""))
+	require.ErrorIs(t, err, pygent.ErrAgentClosed)
+	require.ErrorIs(t, err, pygent.ErrSourceClosed)
+}
+
+func TestASourceThatWasGivenUpIsToldSo(t *testing.T) {
+	var early func(...pygent.Tool) error
+	source := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+		early = set
+		return nil, errors.New("no server")
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithToolSource("server", source))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.EqualError(t, err, "tool source server: no server")
+	err = early(toolSaying("late", ""))
+	require.EqualError(t, err, "tool source server: the agent has closed this source")
+	require.ErrorIs(t, err, pygent.ErrSourceClosed)
+	require.NotErrorIs(t, err, pygent.ErrAgentClosed, "it is open")
+}
+
+func TestASourceHearsAtOnceOfToolsThatNoRequestTakes(t *testing.T) {
+	many := func(prefix string, n int) (tools []pygent.Tool) {
+		for i := range n {
+			tools = append(tools, toolSaying(fmt.Sprintf("%s%d", prefix, i), ""))
+		}
+		return tools
+	}
+	var told []error
+	source := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+		for _, n := range []int{126, 127, 128} {
+			told = append(told, set(many("a", n)...))
+		}
+		useless := toolSaying("useless", "")
+		useless.Needs = func(pygent.Runtime) bool { return false }
+		told = append(told, set(append(many("b", 127), useless)...), set(many("a", 127)...))
+		return nil, nil
+	}
+	registry, err := pygent.NewRegistry(pygent.NewTool("stop", "", func(context.Context, pygent.Runtime, struct{}) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{End: pygent.StatusStopped}, nil
+	}))
+	require.NoError(t, err)
+	model := pygenttest.NewScriptedModel(pygenttest.Call("stop", nil))
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithRegistry(registry), pygent.WithToolSource("big", source))
+	_, err = agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, told[0])
+	require.NoError(t, told[1])
+	require.EqualError(t, told[2], "tool source big: with these 128 tools, the agent has 129, and providers take at most 128 in a request")
+	require.NoError(t, told[3], "a tool that cannot work here is not offered")
+	require.NoError(t, told[4])
+	require.Len(t, model.Requests()[0].Tools, 128)
+}
+
+// mortal is a ToolServer that ends.
+type mortal struct {
+	closed
+	ended atomic.Bool
+}
+
+func (s *mortal) Alive() bool { return !s.ended.Load() }
+
+func TestASourceWhoseServerEndedIsOpenedAgain(t *testing.T) {
+	var servers []*mortal
+	source := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+		s := &mortal{}
+		servers = append(servers, s)
+		return s, set(toolSaying(fmt.Sprintf("of_%d", len(servers)), ""))
+	}
+	model := pygenttest.NewScriptedModel(stop, stop, stop)
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithToolSource("server", source))
+	for run := range 3 {
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		if run == 1 {
+			servers[0].ended.Store(true)
+		}
+	}
+	require.Len(t, servers, 2)
+	require.Equal(t, []string{"of_1"}, offered(model.Requests()[1]))
+	require.Equal(t, []string{"of_2"}, offered(model.Requests()[2]))
+	require.EqualValues(t, 1, servers[0].times.Load(), "it was closed")
+	require.NoError(t, agent.Close())
+	require.EqualValues(t, 1, servers[0].times.Load())
+	require.EqualValues(t, 1, servers[1].times.Load())
+}
+
+func TestEveryChangeOfTheToolsIsTold(t *testing.T) {
+	var set func(...pygent.Tool) error
+	source := func(_ context.Context, _ pygent.Runtime, s func(...pygent.Tool) error) (io.Closer, error) {
+		set = s
+		return nil, set(toolSaying("a", ""))
+	}
+	registry, err := pygent.NewRegistry(toolSaying("own", ""))
+	require.NoError(t, err)
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text("hi")), pygent.WithRegistry(registry), pygent.WithToolSource("mine", source))
+	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.NoError(t, set(toolSaying("b", ""), toolSaying("c", "")))
+	require.Error(t, set(toolSaying("own", "")))
+	agent.Tools().Disable("c")
+	require.NoError(t, agent.Tools().Add(toolSaying("d", "")))
+	require.NoError(t, agent.Tools().Remove("own"))
+	agent.Tools().Clear()
+	require.NoError(t, agent.Close())
+	var told [][]string
+	for e, err := range agent.Subscribe(t.Context(), 0) {
+		require.NoError(t, err)
+		if e.Type == pygent.EventSettings {
+			told = append(told, e.Settings.Tools)
+		}
+	}
+	require.Equal(t, [][]string{{"a", "own"}, {"b", "c", "own"}, {"b", "own"}, {"b", "d", "own"}, {"b", "d"}, nil}, told)
+}
+
+func TestResetKeepsWhatTheAgentWasMadeWithout(t *testing.T) {
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithDisabledTools("bash"))
+	agent.Tools().Disable("stop")
+	agent.Tools().Reset()
+	require.NotContains(t, toolNames(agent.Tools()), "bash")
+	require.Contains(t, toolNames(agent.Tools()), "stop")
+	require.ErrorContains(t, agent.Tools().Enable("bash"), "the agent was made with this tool disabled")
+	agent.Tools().Disable("stop")
+	require.ErrorContains(t, agent.Tools().Enable("bash"), "the agent was made with this tool disabled")
+	agent.Tools().Reset()
+	require.Equal(t, []string{"bash"}, agent.State().Settings.Disabled, "what is disabled for good is a list of its own")
 }
 
 func TestASourceThatFailsEndsTheRunAndIsOpenedAgain(t *testing.T) {
