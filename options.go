@@ -74,6 +74,7 @@ type options struct {
 	tools        []Tool
 	sources      []namedSource
 	ask          AskFunc
+	commands     []Command // besides the registered ones
 	disabled     []string
 	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
 	banned       []string
