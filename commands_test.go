@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -38,9 +39,13 @@ var reviewing = pygent.Command{
 	},
 }
 
+// lateCommands keeps apart what several runs of the test register.
+var lateCommands atomic.Int64
+
 func TestCommandsOfAnAgent(t *testing.T) {
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithCommands(reviewing), pygent.WithCommands(printing("a-print")))
-	require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: "test-late", Run: quiet}))
+	late := fmt.Sprintf("test-late-%d", lateCommands.Add(1))
+	require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: late, Run: quiet}))
 	var names []string
 	for _, c := range agent.Commands() {
 		if !strings.HasPrefix(c.Name, "test-") { // those that other tests registered
@@ -51,13 +56,13 @@ func TestCommandsOfAnAgent(t *testing.T) {
 			require.NoError(t, err)
 			require.JSONEq(t, `{"name":"review","usage":"[FILE]","summary":"have a file reviewed","help":"Without FILE, all of them."}`, string(data))
 		}
-		require.NotEqual(t, "test-late", c.Name, "the agent was there before")
+		require.NotEqual(t, late, c.Name, "the agent was there before")
 	}
 	require.Equal(t, []string{"a-print", "exit", "help", "resume", "review"}, names)
 	other := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
 	_, err := other.RunCommand(t.Context(), "/review", nil)
 	require.EqualError(t, err, "no command /review; /help lists the commands")
-	_, err = other.RunCommand(t.Context(), "/test-late", nil)
+	_, err = other.RunCommand(t.Context(), "/"+late, nil)
 	require.NoError(t, err)
 }
 

@@ -55,7 +55,9 @@ func WithAsk(f AskFunc) Option { return option(func(o *options) { o.ask = f }) }
 // Ask asks the user in the middle of a tool call, and waits for the answer. ctx
 // is the context that the tool got. Events tell of the question and its answer. A
 // question whose schema is not flat is an error, and so is an answer that does
-// not fit the schema. Without anybody to ask, the error is [ErrNobodyToAsk].
+// not fit the schema. Without anybody to ask, the error is [ErrNobodyToAsk]: a
+// program answers by [WithAsk] or [Agent.SetAsk], and so does the user of a terminal
+// session.
 func Ask(ctx context.Context, q Question) (Answer, error) {
 	c := toolCallOf(ctx)
 	if c == nil {
@@ -105,11 +107,30 @@ func (a *Agent) askUser(ctx context.Context, r AskRequest) (Answer, error) {
 	return answer, err
 }
 
-// setAsker changes who answers questions.
-func (a *Agent) setAsker(f AskFunc) {
+// SetAsk changes who answers the questions of tools, as [WithAsk] sets it, from
+// the next question on. With nil nobody does. A [Face] calls it when it begins, as
+// it calls [Agent.SetApproval].
+func (a *Agent) SetAsk(f AskFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.opts.ask = f
+	a.asksSet++
+}
+
+// setAskFor has f answer questions until end is called. What SetAsk has set in the
+// meantime stays.
+func (a *Agent) setAskFor(f AskFunc) (end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, n := a.opts.ask, a.asksSet
+	a.opts.ask = f
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.asksSet == n {
+			a.opts.ask = before
+		}
+	}
 }
 
 // asker returns who answers questions, or nil.
@@ -184,8 +205,7 @@ func (s *session) answerQuestions() (end func()) {
 	if !s.talk.Person() || s.agent.asker() != nil {
 		return func() {}
 	}
-	s.agent.setAsker(s.answer)
-	return func() { s.agent.setAsker(nil) }
+	return s.agent.setAskFor(s.answer)
 }
 
 // answer asks the user a question. An empty answer declines.

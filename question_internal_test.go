@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 
@@ -27,4 +28,19 @@ func TestFieldsOfFormsAreReadAsTheyWereTyped(t *testing.T) {
 	}
 	require.Equal(t, "z (one of x y): ", f.fields["z"].prompt("z", true))
 	require.Equal(t, "b (yes or no, or nothing): ", f.fields["b"].prompt("b", false))
+}
+
+func TestASessionLeavesWhatSetAskHasSet(t *testing.T) {
+	asks := func(text string) AskFunc {
+		return func(context.Context, AskRequest) (Answer, error) { return Answer{Text: text}, nil }
+	}
+	agent := &Agent{}
+	agent.setAskFor(asks("session"))()
+	require.Nil(t, agent.asker())
+	end := agent.setAskFor(asks("session"))
+	agent.SetAsk(asks("program"))
+	end()
+	answer, err := agent.asker()(t.Context(), AskRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "program", answer.Text)
 }

@@ -143,3 +143,15 @@ func TestQuestionsComeOneAtATime(t *testing.T) {
 		require.Equal(t, 3*time.Second, time.Since(began))
 	})
 }
+
+func TestSetAskChangesWhoAnswers(t *testing.T) {
+	call := pygenttest.Call("deploy", nil)
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(call, call),
+		pygent.WithTools(asking(pygent.Question{})), pygent.WithAsk(says(pygent.Answer{Text: "first"})))
+	for _, answer := range []pygent.AskFunc{says(pygent.Answer{Text: "second"}), nil} {
+		agent.SetAsk(answer)
+		_, err := agent.Step(t.Context(), "go")
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"second false", "nobody"}, results(agent))
+}

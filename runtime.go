@@ -21,13 +21,19 @@ import (
 // on this machine; implement the interface to run commands anywhere else.
 //
 // Paths of files are slash-separated and relative to the workspace; absolute
-// paths are accepted where they lie inside it. All methods are safe for
-// concurrent use and honour ctx. After Cleanup they return [ErrRuntimeClosed].
+// paths are accepted where they lie inside it. A path that leads out of it, by
+// ".." or by a link, is an error that matches [ErrOutsideWorkspace]. All methods
+// are safe for concurrent use and honour ctx: when it has ended already, nothing
+// happens. After Cleanup they return [ErrRuntimeClosed].
+//
+// pygenttest.TestRuntime tests an implementation.
 type Runtime interface {
-	// Bash runs cmd under a shell and waits for it. A command that fails, or
-	// that is stopped at its time limit, is a result and no error; err is set
-	// when the command could not be run or ctx ended, and the result then
-	// holds what is known so far.
+	// Bash runs cmd under a new shell, with empty standard input, and waits for
+	// it. A command that fails, or that is stopped at its time limit, is a result
+	// and no error; err is set when the command could not be run or ctx ended, and
+	// the result then holds what is known so far. The limit and the end of ctx end
+	// all processes of the command before Bash returns. Output that is no UTF-8
+	// is replaced.
 	Bash(ctx context.Context, cmd string, opts ...BashOption) (BashResult, error)
 
 	// ReadFile returns the content of a file. Errors match fs.ErrNotExist and
@@ -35,23 +41,26 @@ type Runtime interface {
 	ReadFile(ctx context.Context, path string) ([]byte, error)
 
 	// WriteFile creates or replaces a file, making its directories. The mode
-	// of an existing file is kept.
+	// of an existing file is kept. Readers see the old content or the new one, and
+	// never a part.
 	WriteFile(ctx context.Context, path string, data []byte) error
 
 	// UploadFile copies a file or directory of this machine into the workspace.
-	// An empty dest means the base name of src. If src itself is a link, its
+	// An empty dest means the base name of src. A file goes into a dest that is a
+	// directory, and a directory is merged with it. If src itself is a link, its
 	// target is copied, so src must not come from an untrusted source; links
 	// below it are copied as links.
 	UploadFile(ctx context.Context, src, dest string) error
 
-	// ExportFile copies a file or directory of the workspace to this machine.
+	// ExportFile copies a file or directory of the workspace to this machine, to
+	// dest or into it as UploadFile does.
 	// Links are copied as links, so what lies at dest afterwards may lead
 	// anywhere: open it with os.Root. Nothing is written through a link at dest
 	// or below it.
 	ExportFile(ctx context.Context, path, dest string) error
 
-	// Cleanup stops what runs, and removes the container and a temporary
-	// workspace. A workspace chosen with [WithWorkspace] is kept. It may be
+	// Cleanup ends what runs, calls of Bash included, and removes the container and
+	// a temporary workspace. A workspace chosen with [WithWorkspace] is kept. It may be
 	// called more than once.
 	Cleanup() error
 }

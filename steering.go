@@ -40,6 +40,11 @@ type unheard struct {
 // heard then, or what was said to an agent without a run, the next run hears
 // before its own message.
 //
+// A chat takes what the user types with Say, and has one goroutine that is woken
+// after each Say and calls RunUntilStop(ctx, "", WithEndOnReply()) if
+// [State.Unheard] is not empty. So nothing is lost, whatever the agent does at the
+// time.
+//
 // msg is a message in the user's role, which may be left out. The order of
 // several is kept. The id is that of the event with which it is heard
 // ([EventUser]); until then [Agent.Unsay] takes it back, and [State.Unheard] has

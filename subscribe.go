@@ -34,6 +34,8 @@ const (
 // state, and subscribe from there. Deltas are for those who listen when they
 // come: they are not kept, and a message holds all of their text.
 //
+// The events of the agent's tasks, and of theirs, come too, with [Event.Task] set.
+//
 // The agent never waits for a subscriber, who may therefore do anything in the
 // loop, also close the agent. A slow one first loses deltas, and gets
 // ErrEventsGone when it is too far behind. There may be many at once.

@@ -40,7 +40,7 @@ var modelChecks = []modelCheck{
 	{"lasting errors", checkLasting},
 	{"cancelling", checkModelCancel},
 	{"the request is the agent's", checkRequest},
-	{"empty requests", checkEmptyRequests},
+	{"an empty request", checkEmptyRequest},
 	{"calls at the same time", checkModelConcurrent},
 }
 
@@ -147,13 +147,11 @@ func checkRequest(t testing.TB, open func(...Reply) pygent.Model) {
 	require.Equal(t, string(before), string(after), "the model does not change the request")
 }
 
-func checkEmptyRequests(t testing.TB, open func(...Reply) pygent.Model) {
-	for name, req := range map[string]*pygent.ChatRequest{"nil": nil, "no messages": {}} {
-		require.NotPanics(t, func() {
-			res, err := open(Text("hello")).Chat(t.Context(), req)
-			require.True(t, (res == nil) == (err != nil), "an answer or an error: %s", name)
-		}, name)
-	}
+func checkEmptyRequest(t testing.TB, open func(...Reply) pygent.Model) {
+	require.NotPanics(t, func() {
+		res, err := open(Text("hello")).Chat(t.Context(), &pygent.ChatRequest{})
+		require.True(t, (res == nil) == (err != nil), "an answer or an error")
+	})
 }
 
 func checkModelConcurrent(t testing.TB, open func(...Reply) pygent.Model) {

@@ -80,7 +80,7 @@ func TestEachCheckFindsAModelThatIsWrong(t *testing.T) {
 				return m.Chat(ctx, req)
 			})
 		},
-		"empty requests": func(pygent.Model) pygent.Model {
+		"an empty request": func(pygent.Model) pygent.Model {
 			return pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 				return &pygent.ChatResponse{Message: req.Messages[0]}, nil
 			})

@@ -37,6 +37,7 @@ func (c *Client) ReadFile(ctx context.Context, name string, w io.Writer, offset,
 	if err := wire.ReadReply(x.stream, m); err != nil {
 		return FileInfo{}, fmt.Errorf("read %s: %w", name, x.check(err))
 	}
+	x.watch.pause()
 	var content io.Reader = wire.NewBodyReader(body{x})
 	if limit >= 0 {
 		content = io.LimitReader(content, limit)
@@ -78,6 +79,7 @@ func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Messag
 	}) {
 		return ErrClosed
 	}
+	x.watch.pause()
 	content := wire.NewBodyWriter(body{x})
 	failed := fill(content)
 	sent := content.Finish(failed)
@@ -183,5 +185,6 @@ func (c *Client) download(ctx context.Context, name string, take func(io.Reader)
 	if err := wire.ReadReply(x.stream, nil); err != nil {
 		return x.check(err)
 	}
+	x.watch.pause()
 	return x.check(take(wire.NewBodyReader(body{x})))
 }

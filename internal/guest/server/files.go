@@ -22,11 +22,12 @@ import (
 
 // answerFile handles a request about files. All access goes through the
 // workspace's os.Root, so that no path and no symbolic link leads out of it.
-func (s *Server) answerFile(st *state, stream *yamux.Stream, kind wire.Kind, payload []byte) error {
+func (s *Server) answerFile(st *state, stream *fileStream, kind wire.Kind, payload []byte) error {
 	switch kind {
 	case wire.KindRead:
-		return pathRequest(st, payload, func(name string, m *wire.Path) error { return st.read(stream, name, m) })
+		return pathRequest(st, payload, func(name string, m *wire.Path) error { return st.read(stream, s.out, name, m) })
 	case wire.KindWrite:
+		defer stream.body(s.in)()
 		return st.write(stream, payload)
 	case wire.KindStat:
 		return pathReply(st, stream, payload, func(name string, _ *wire.Path) (wire.Message, error) { return st.stat(name) })
@@ -45,10 +46,12 @@ func (s *Server) answerFile(st *state, stream *yamux.Stream, kind wire.Kind, pay
 			return &wire.Empty{}, st.own(name)
 		})
 	case wire.KindTarIn:
+		defer stream.body(s.in)()
 		return pathReply(st, stream, payload, func(name string, m *wire.Path) (wire.Message, error) {
 			return &wire.Empty{}, st.tarIn(stream, name, m)
 		})
 	case wire.KindTarOut:
+		defer stream.body(s.out)()
 		return pathRequest(st, payload, func(name string, _ *wire.Path) error { return st.tarOut(stream, name) })
 	default:
 		return fmt.Errorf("%w: kind %d as a request", wire.ErrMalformed, kind)
@@ -117,8 +120,8 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 }
 
 // read sends the description of a file and then the requested part of its
-// content.
-func (st *state) read(stream *yamux.Stream, name string, m *wire.Path) error {
+// content. A long part needs a place in out.
+func (st *state) read(stream *fileStream, out room, name string, m *wire.Path) error {
 	file, err := openRegular(st.root, name)
 	if err != nil {
 		return err
@@ -131,10 +134,13 @@ func (st *state) read(stream *yamux.Stream, name string, m *wire.Path) error {
 	if err := wire.WriteFrame(stream, wire.KindReply, describe(info)); err != nil {
 		return nil
 	}
-	defer abandon(stream)()
+	defer abandon(stream.Stream)()
 	limit := m.Limit
 	if limit < 0 {
 		limit = 1<<63 - 1 - max(m.Offset, 0)
+	}
+	if min(limit, info.Size()-max(m.Offset, 0)) > shortBody {
+		defer stream.body(out)()
 	}
 	body := wire.NewBodyWriter(stream)
 	_, err = io.Copy(body, io.NewSectionReader(file, max(m.Offset, 0), limit))
@@ -161,7 +167,7 @@ func abandon(stream *yamux.Stream) (done func()) {
 
 // write replaces a file by the body that follows. The file is replaced as a
 // whole or not at all.
-func (st *state) write(stream *yamux.Stream, payload []byte) error {
+func (st *state) write(stream *fileStream, payload []byte) error {
 	m := &wire.Write{}
 	if err := wire.Decode(payload, m); err != nil {
 		return err
@@ -369,7 +375,7 @@ func (st *state) remove(name string, all bool) error {
 }
 
 // tarIn unpacks the archive that follows into a directory.
-func (st *state) tarIn(stream *yamux.Stream, name string, m *wire.Path) error {
+func (st *state) tarIn(stream *fileStream, name string, m *wire.Path) error {
 	if err := st.mkdirAll(name); err != nil {
 		return err
 	}
@@ -393,14 +399,14 @@ func (st *state) tarIn(stream *yamux.Stream, name string, m *wire.Path) error {
 }
 
 // tarOut sends an archive of a file or directory.
-func (st *state) tarOut(stream *yamux.Stream, name string) error {
+func (st *state) tarOut(stream *fileStream, name string) error {
 	if _, err := st.root.Stat(name); err != nil {
 		return err
 	}
 	if err := wire.WriteFrame(stream, wire.KindReply, nil); err != nil {
 		return nil
 	}
-	defer abandon(stream)()
+	defer abandon(stream.Stream)()
 	body := wire.NewBodyWriter(stream)
 	_ = body.Finish(tree.Pack(body, st.root, name, tree.PackOptions{}))
 	return nil

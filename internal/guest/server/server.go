@@ -22,8 +22,12 @@ import (
 
 // maxFileRequests is how many requests may access the file system at the same
 // time. Each may block a thread, and under a limit on processes a new thread
-// may not be available.
+// may not be available. A request that waits for its stream is not counted.
 const maxFileRequests = 4
+
+// maxBodies is how many long bodies may be under way in one direction. Each
+// needs memory for as long as the host likes to take.
+const maxBodies = 32
 
 // Server serves one session.
 type Server struct {
@@ -36,7 +40,8 @@ type Server struct {
 	jobs       *jobs
 	processes  processes
 	listeners  listeners
-	files      chan struct{} // holds one token for each request that accesses files
+	files      room // requests that access files
+	in, out    room // long bodies from the host, and to it
 
 	mu    sync.Mutex // guards state
 	state *state     // nil before the host's hello
@@ -62,7 +67,9 @@ func New(supervisor supervise.Supervisor, environ []string) *Server {
 		supervisor: supervisor,
 		environ:    environ,
 		jobs:       newJobs(),
-		files:      make(chan struct{}, maxFileRequests),
+		files:      make(room, maxFileRequests),
+		in:         make(room, maxBodies),
+		out:        make(room, maxBodies),
 		greeted:    make(chan time.Duration, 1),
 	}
 }
@@ -182,9 +189,8 @@ func (s *Server) answer(ctx context.Context, stream *yamux.Stream, kind wire.Kin
 	case wire.KindAccept:
 		return s.accept(ctx, stream, payload)
 	}
-	s.files <- struct{}{}
-	defer func() { <-s.files }()
-	return s.answerFile(st, stream, kind, payload)
+	defer s.files.enter()()
+	return s.answerFile(st, &fileStream{stream, s.files}, kind, payload)
 }
 
 // request decodes a request, handles it and sends the answer.

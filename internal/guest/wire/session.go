@@ -38,9 +38,13 @@ func NewHost(conn io.ReadWriteCloser) (*yamux.Session, error) {
 	}, config())
 }
 
-// NewGuest starts the guest's side of a session over conn.
+// NewGuest starts the guest's side of a session over conn. Unlike the host, it
+// never resets a stream that it has closed and the other side has not: the host
+// may still be reading, and it closes all its streams.
 func NewGuest(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Server(&transport{joiner: joiner{w: conn}, r: conn, closer: conn}, config())
+	c := config()
+	c.StreamCloseTimeout = 0
+	return yamux.Server(&transport{joiner: joiner{w: conn}, r: conn, closer: conn}, c)
 }
 
 // transport is the byte stream as yamux sees it.
