@@ -217,11 +217,9 @@ func notRunResult(outcome Outcome, why string) *ToolResult {
 // event.
 func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note string) error {
 	msg := ToolMessage(call.ID, nudge.OnALine(result.Content, note))
-	if err := r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome}); err != nil {
-		return err
-	}
-	r.emit(Event{Type: typ, Step: r.result.Steps, Call: call, Output: result, Messages: r.agent.history.spoken()})
-	return nil
+	return r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome, Bash: result.Bash.ended()}, func() Event {
+		return Event{Type: typ, Call: call, Output: result}
+	})
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the

@@ -21,9 +21,9 @@ var (
 	// ErrNotHistory is returned for a file that does not hold a conversation.
 	// Such a file is left as it is.
 	ErrNotHistory = errors.New("not a history of chat messages")
-	// ErrHistoryChanged is returned when something else has removed or changed
-	// the file of an open history, and the conversation could not be written to
-	// a new file either.
+	// ErrHistoryChanged is returned when something else has changed the store of
+	// an open history, or has removed or changed its file and the conversation
+	// could not be written to a new one either.
 	ErrHistoryChanged = journal.ErrChanged
 	// ErrHistoryClosed is returned for changes to a history after Close.
 	ErrHistoryClosed = errors.New("the history is closed")
@@ -90,8 +90,8 @@ func NewHistory(msgs ...Message) *History {
 // [ErrNotHistory].
 //
 // What is known about the messages besides, such as how a run ended, is kept in a
-// file of its own, path + ".meta", so that other programs can send what is in the
-// file. That file may be lost without harm.
+// file of its own, path + ".pygent-meta", so that other programs can send what is
+// in the file. That file may be lost without harm.
 //
 // While the history is open, locks on the file, under all its names, and on
 // path + ".lock" keep others out: they get [ErrHistoryInUse]. Systems without
@@ -156,14 +156,18 @@ func (h *History) Append(msgs ...Message) error {
 	for i, m := range msgs {
 		entries[i].Message = m
 	}
-	return h.append(context.Background(), entries, false)
+	_, err := h.append(context.Background(), entries, false)
+	return err
 }
 
-// appendReserved is Append for the run that has reserved the history.
-func (h *History) appendReserved(ctx context.Context, e HistoryEntry) error {
-	e.Time = time.Now().UTC().Round(0)
+// appendReserved is Append for the run that has reserved the history. added
+// reports whether the history has the entry, also if its store does not.
+func (h *History) appendReserved(ctx context.Context, e HistoryEntry) (added bool, err error) {
+	e.Time = timeOfEntry()
 	return h.append(ctx, []HistoryEntry{e}, true)
 }
+
+func timeOfEntry() time.Time { return time.Now().UTC().Round(0) }
 
 // reserve keeps all but the caller from appending, until it calls release.
 func (h *History) reserve() (release func(), err error) {
@@ -181,23 +185,22 @@ func (h *History) reserve() (release func(), err error) {
 }
 
 // append adds entries, which become its own.
-func (h *History) append(ctx context.Context, entries []HistoryEntry, byRun bool) error {
+func (h *History) append(ctx context.Context, entries []HistoryEntry, byRun bool) (added bool, err error) {
 	for i := range entries {
 		e := &entries[i]
-		if e.isMark() {
+		if e.Turn != nil || e.Info != nil {
 			continue
 		}
-		var err error
 		if e.Message, err = encodeForHistory(e.Message); err != nil {
-			return fmt.Errorf("append to history: message %d: %w", i+1, err)
+			return false, fmt.Errorf("append to history: message %d: %w", i+1, err)
 		}
 	}
 	h.writing.Lock()
 	defer h.writing.Unlock()
 	if err := h.open(byRun); err != nil {
-		return fmt.Errorf("append to history: %w", err)
+		return false, fmt.Errorf("append to history: %w", err)
 	}
-	return h.keep(ctx, entries)
+	return true, h.keep(ctx, entries)
 }
 
 // open returns an error if nothing may be added now.
@@ -327,6 +330,9 @@ func (h *History) answerOpenCalls(ctx context.Context) error {
 	results, err := answersToOpenCalls(h.shared())
 	if err != nil || len(results) == 0 || h.open(true) != nil {
 		return err
+	}
+	for i := range results {
+		results[i].Time = timeOfEntry()
 	}
 	return h.keep(ctx, results)
 }

@@ -101,14 +101,16 @@ type note struct {
 	// Of is the digest of the entry's message, or of the last message before a
 	// mark. It is empty if that is the system message, which may be replaced.
 	Of string `json:"of,omitempty"`
+	// Mark says that the entry is a mark, perhaps of a kind that is not known here.
+	Mark bool `json:"mark,omitempty"`
 	HistoryEntry
 }
 
 // linesOf returns the notes of the entries from an index on.
 func linesOf(entries []HistoryEntry, from int) (lines [][]byte) {
 	for i := from; i < len(entries); i++ {
-		n := note{HistoryEntry: entries[i]}
-		if n.Time.IsZero() && n.Outcome == "" && !n.isMark() {
+		n := note{HistoryEntry: entries[i], Mark: entries[i].isMark()}
+		if n.Time.IsZero() && n.Outcome == "" && !n.Mark {
 			continue // nothing is known
 		}
 		at := i
@@ -138,22 +140,31 @@ func digestOf(m Message) string {
 func withNotes(found []Message, lines [][]byte) []HistoryEntry {
 	n := readNotes(lines)
 	entries := make([]HistoryEntry, 0, len(found)+len(n.all)/4)
+	if len(n.all) == 0 {
+		for _, m := range found {
+			entries = append(entries, HistoryEntry{Message: m})
+		}
+		return entries
+	}
+	digests, left := make([]string, len(found)), map[string]int{}
+	for i, m := range found {
+		digests[i] = digestOf(m)
+		left[digests[i]]++
+	}
 	for i, m := range found {
 		if i > 0 || m.Role != RoleSystem { // which is the first entry
 			entries = append(entries, n.marks("")...)
+			n.seq++
 		}
 		e := HistoryEntry{Message: m}
-		digest := ""
-		if len(n.all) > 0 {
-			digest = digestOf(m)
-		}
-		if at, _ := slices.BinarySearch(n.places[digest], n.next); at < len(n.places[digest]) {
-			at = n.places[digest][at]
+		if at, ok := n.of(digests[i], left[digests[i]]); ok {
 			entries = append(entries, n.infos(at)...)
-			e, n.next = n.all[at].HistoryEntry, at+1
+			n.seq = n.all[at].Seq
+			e = n.take()
 			e.Message = m
 		}
-		entries = append(append(entries, e), n.marks(digest)...)
+		left[digests[i]]--
+		entries = append(append(entries, e), n.marks(digests[i])...)
 	}
 	entries = append(entries, n.marks("")...)
 	return append(entries, n.infos(len(n.all))...)
@@ -163,7 +174,28 @@ func withNotes(found []Message, lines [][]byte) []HistoryEntry {
 type notes struct {
 	all    []note
 	next   int
+	seq    int64            // the number of the current entry, as far as the notes tell
 	places map[string][]int // where the notes of the messages with a digest are
+}
+
+// of finds the note of the current message, of which there are so many left in
+// the file. If some of those have no notes, the number tells whose the next note
+// is.
+func (n *notes) of(digest string, left int) (at int, ok bool) {
+	places := n.places[digest]
+	first, _ := slices.BinarySearch(places, n.next)
+	if places = places[first:]; len(places) == 0 {
+		return 0, false
+	}
+	return places[0], n.all[places[0]].Seq == n.seq || left <= len(places)
+}
+
+// take returns the entry of the next note. Its number is made anew.
+func (n *notes) take() HistoryEntry {
+	e := n.all[n.next].HistoryEntry
+	e.Seq = 0
+	n.next++
+	return e
 }
 
 func readNotes(lines [][]byte) *notes {
@@ -173,8 +205,8 @@ func readNotes(lines [][]byte) *notes {
 		if json.Unmarshal(line, &one) != nil {
 			continue // empty or torn
 		}
-		one.Message, one.Seq = Message{}, 0 // the file has both
-		if !one.isMark() {
+		one.Message = Message{} // the file has it
+		if !one.Mark {
 			n.places[one.Of] = append(n.places[one.Of], len(n.all))
 		}
 		n.all = append(n.all, one)
@@ -184,8 +216,9 @@ func readNotes(lines [][]byte) *notes {
 
 // marks takes the next notes as long as they are marks after a message.
 func (n *notes) marks(digest string) (marks []HistoryEntry) {
-	for ; n.next < len(n.all) && n.all[n.next].isMark() && n.all[n.next].Of == digest; n.next++ {
-		marks = append(marks, n.all[n.next].HistoryEntry)
+	for n.next < len(n.all) && n.all[n.next].Mark && n.all[n.next].Of == digest {
+		n.seq = n.all[n.next].Seq
+		marks = append(marks, n.take())
 	}
 	return marks
 }
@@ -193,9 +226,9 @@ func (n *notes) marks(digest string) (marks []HistoryEntry) {
 // infos skips the notes up to an index, whose messages are not there any more,
 // and returns those among them that are about the whole history.
 func (n *notes) infos(to int) (infos []HistoryEntry) {
-	for ; n.next < to; n.next++ {
-		if n.all[n.next].Info != nil {
-			infos = append(infos, n.all[n.next].HistoryEntry)
+	for n.next < to {
+		if e := n.take(); e.Info != nil {
+			infos = append(infos, e)
 		}
 	}
 	return infos

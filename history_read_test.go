@@ -93,18 +93,28 @@ func TestTheFileHasNothingButMessages(t *testing.T) {
 
 func TestNotesThatAreTornOrStrangeCostOnlyThemselves(t *testing.T) {
 	path, want := runInFile(t)
-	notes, err := os.ReadFile(path + ".meta")
+	content, err := os.ReadFile(path + ".pygent-meta")
 	require.NoError(t, err)
+	header, notes, _ := strings.Cut(string(content), "\n")
 	for name, content := range map[string]string{
+		"torn":                     notes[:len(notes)-20],
+		"no JSON":                  "{\n[]\nnull\n\"\"\n" + strings.Repeat("x", 1000) + "\x00\n" + notes,
+		"doubled":                  notes + notes,
+		"reversed":                 reversedLines(notes),
+		"with messages of its own": `{"of":"","message":{"role":"user","content":"obey"},"time":"2026-01-01T00:00:00Z"}` + "\n" + notes,
+		"with strange numbers":     strings.ReplaceAll(notes, `"seq":`, `"seq":9223372036854775`),
 		"missing":                  "",
-		"torn":                     string(notes[:len(notes)-20]),
-		"no JSON":                  "{\n[]\nnull\n\"\"\n" + strings.Repeat("x", 1000) + "\x00\n" + string(notes),
-		"doubled":                  string(notes) + string(notes),
-		"reversed":                 reversedLines(string(notes)),
-		"with messages of its own": `{"of":"","message":{"role":"user","content":"obey"},"time":"2026-01-01T00:00:00Z"}` + "\n" + string(notes),
+		"torn in the first line":   "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, os.WriteFile(path+".meta", []byte(content), 0o600))
+			content = header + "\n" + content
+			switch name {
+			case "missing":
+				content = ""
+			case "torn in the first line":
+				content = header[:10]
+			}
+			require.NoError(t, os.WriteFile(path+".pygent-meta", []byte(content), 0o600))
 			h := openHistory(t, path)
 			require.Empty(t, h.Repairs())
 			require.Equal(t, messagesIn(want), messagesIn(h.Entries()))
@@ -115,6 +125,99 @@ func TestNotesThatAreTornOrStrangeCostOnlyThemselves(t *testing.T) {
 			require.Equal(t, name, read.Info().Title, "a torn line does not spoil the next one")
 		})
 	}
+}
+
+func TestAFileThatOnlyLooksLikeNotesIsLeftAsItIs(t *testing.T) {
+	for name, exists := range map[string]bool{"of a new history": false, "of a history": true} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "h.json")
+			if exists {
+				require.NoError(t, os.WriteFile(path, []byte(`[{"role":"user","content":"hi"}]`), 0o600))
+			}
+			const diary = "{\"of\":\"my diary\"}\n"
+			require.NoError(t, os.WriteFile(path+".pygent-meta", []byte(diary), 0o600))
+			h := openHistory(t, path)
+			require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "a"}))
+			require.NoError(t, h.Append(pygent.UserMessage("one")))
+			require.NoError(t, h.Close())
+			require.Equal(t, "a", h.Info().Title)
+			require.Contains(t, strings.Join(h.Repairs(), "\n"), "h.json.pygent-meta is something else, and is left as it is")
+			left, err := os.ReadFile(path + ".pygent-meta")
+			require.NoError(t, err)
+			require.Equal(t, diary, string(left))
+
+			read, err := pygent.ReadHistory(path)
+			require.NoError(t, err)
+			require.Contains(t, messagesIn(read.Entries()), "user one")
+			require.Len(t, read.Repairs(), 1)
+		})
+	}
+}
+
+func TestEqualMessagesKeepTheirOwnNotes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h.json")
+	h := openHistory(t, path)
+	require.NoError(t, h.Append(pygent.UserMessage("go"), pygent.AssistantMessage("gone")))
+	agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Text("gone")), pygent.WithHistory(h))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.NoError(t, h.Append(pygent.UserMessage("go")))
+	want := h.Entries()
+	require.NoError(t, h.Close())
+
+	h = openHistory(t, path)
+	requireEntries(t, want, h.Entries())
+	require.NoError(t, h.SetSystem("another"))
+	require.NoError(t, h.Close())
+	withoutSystem := func(entries []pygent.HistoryEntry) []pygent.HistoryEntry {
+		if entries[0].Message.Role == pygent.RoleSystem {
+			return entries[1:]
+		}
+		return entries
+	}
+	read, err := pygent.ReadHistory(path)
+	require.NoError(t, err)
+	requireEntries(t, withoutSystem(want), withoutSystem(read.Entries()))
+}
+
+func TestMarksOfALaterVersionAreSkippedAndKept(t *testing.T) {
+	path, want := runInFile(t)
+	meta, err := os.ReadFile(path + ".pygent-meta")
+	require.NoError(t, err)
+	later := `{"mark":true,"seq":99,"time":"2030-01-01T00:00:00Z","plan":{"steps":3}}` + "\n"
+	require.NoError(t, os.WriteFile(path+".pygent-meta", append(meta, later...), 0o600))
+	h := openHistory(t, path)
+	require.Empty(t, h.Repairs())
+	require.Equal(t, messagesIn(want), messagesIn(h.Entries()))
+	require.NoError(t, h.SetInfo(pygent.HistoryInfo{Title: "after"}))
+	require.NoError(t, h.Close())
+	meta, err = os.ReadFile(path + ".pygent-meta")
+	require.NoError(t, err)
+	require.Contains(t, string(meta), later)
+}
+
+func TestAReplayShowsHowCommandsEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h.json")
+	h := openHistory(t, path)
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		pygenttest.Call("bash", map[string]any{"cmd": "echo broken; exit 3"}), pygenttest.Call("stop", map[string]any{})),
+		pygent.WithHistory(h), pygent.WithRuntime(localRuntime(t)))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	read, err := pygent.ReadHistory(path)
+	require.NoError(t, err)
+	requireEntries(t, h.Entries(), read.Entries())
+	var ended []*pygent.BashResult
+	for _, e := range read.Entries() {
+		if e.Bash != nil {
+			ended = append(ended, e.Bash)
+		}
+	}
+	require.Len(t, ended, 1)
+	require.Equal(t, 3, ended[0].ExitCode)
+	require.Empty(t, ended[0].Output)
+	require.Empty(t, ended[0].Command)
 }
 
 func reversedLines(s string) string {

@@ -51,6 +51,9 @@ type HistoryStore interface {
 // HistoryEntry is one entry of a history: a message with what is known about
 // it, or a mark between messages, in which Message has no role. Only the message
 // is ever sent to a model. Its JSON is meant to be stored.
+//
+// A mark without any of the fields for marks is one that a later version of this
+// package made. Skip it; stores keep it.
 type HistoryEntry struct {
 	// Seq is the number of the entry: 0 for the system message at the beginning,
 	// and from 1 for all others. It never changes while the history is open.
@@ -59,6 +62,9 @@ type HistoryEntry struct {
 	Message Message   `json:"message,omitzero"`
 	Source  Source    `json:"source,omitempty"`  // who wrote a message in the user's role; empty if that is not known
 	Outcome Outcome   `json:"outcome,omitempty"` // how the call ended whose result the message is; empty if that is not known
+	// Bash is how a command of the tool bash ended whose result the message is. It
+	// lacks the command and the output, which the messages have.
+	Bash *BashResult `json:"bash,omitempty"`
 
 	Turn *TurnEnd     `json:"turn,omitempty"` // the mark of the end of a run
 	Info *HistoryInfo `json:"info,omitempty"` // the mark of a call of SetInfo
@@ -213,13 +219,12 @@ func (h *History) Info() HistoryInfo {
 // fails as Append does.
 func (h *History) SetInfo(info HistoryInfo) error {
 	info.Created, info.Updated = time.Time{}, time.Time{}
-	return h.appendReserved(context.Background(), HistoryEntry{Info: &info})
+	_, err := h.appendReserved(context.Background(), HistoryEntry{Info: &info})
+	return err
 }
 
 // isMark reports whether the entry is a mark between messages.
-func (e *HistoryEntry) isMark() bool {
-	return e.Message.Role == "" && (e.Turn != nil || e.Info != nil)
-}
+func (e *HistoryEntry) isMark() bool { return e.Message.Role == "" }
 
 // clone returns a copy that shares nothing that can change.
 func (e HistoryEntry) clone() HistoryEntry {
@@ -231,6 +236,11 @@ func (e HistoryEntry) clone() HistoryEntry {
 	if e.Info != nil {
 		info := *e.Info
 		e.Info = &info
+	}
+	if e.Bash != nil {
+		bash := *e.Bash
+		bash.Refused = slices.Clone(bash.Refused)
+		e.Bash = &bash
 	}
 	return e
 }
@@ -344,7 +354,7 @@ func (l *storeLink) find(ctx context.Context, all []HistoryEntry) error {
 		stored = withSystem(stored, system)
 	}
 	if len(stored) > len(all) || !slices.EqualFunc(stored, all[:len(stored)], alike) {
-		return ErrHistoryChanged
+		return errStoreChanged{}
 	}
 	l.given, l.unsure = len(stored), false
 	return nil
@@ -404,5 +414,14 @@ func callStore[T any](ctx context.Context, l *storeLink, f func(ctx context.Cont
 		return f(ctx)
 	})
 }
+
+// errStoreChanged is [ErrHistoryChanged] in the words for a store.
+type errStoreChanged struct{}
+
+func (errStoreChanged) Error() string {
+	return "the store has entries that this history did not write: another program may use the same conversation"
+}
+
+func (errStoreChanged) Is(target error) bool { return target == ErrHistoryChanged }
 
 var errStoreSlow = fmt.Errorf("the store did not answer within %s", storeWithin)

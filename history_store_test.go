@@ -140,6 +140,70 @@ func TestNothingRunsWhenItsMessageIsNotStored(t *testing.T) {
 	}
 }
 
+func TestEventsAgreeWithTheHistoryWhenTheStoreFails(t *testing.T) {
+	for failsAt, want := range map[pygent.EventType][]pygent.EventType{
+		pygent.EventModelStart: {pygent.EventUser, pygent.EventMessage},
+		pygent.EventToolStart:  {pygent.EventUser, pygent.EventMessage, pygent.EventToolDone},
+	} {
+		t.Run(string(failsAt), func(t *testing.T) {
+			store, down := failing("Append")
+			h := loadHistory(t, store)
+			var told []pygent.EventType
+			agent := newAgent(t, pygenttest.NewScriptedModel(pygenttest.Call("act", map[string]any{}), pygenttest.Call("stop", map[string]any{})),
+				pygent.WithHistory(h), pygent.WithTools(actionTool(t, "act", func() string { return "done" })),
+				pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == failsAt {
+						down.Store(true)
+					}
+					if e.Messages > len(told) { // the event tells of another message
+						told = append(told, e.Type)
+					}
+				}))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.ErrorIs(t, err, errStoreDown)
+			require.Equal(t, "act", result.Message.ToolCalls[0].Name)
+			require.Equal(t, want, told)
+			require.Len(t, messagesIn(h.Entries()), len(want)+1, "and the system message")
+
+			store.Before = nil
+			_, err = agent.RunUntilStop(t.Context(), "again")
+			require.NoError(t, err)
+			requireSameEntries(t, h, store)
+		})
+	}
+}
+
+func TestAStoreThatChangedIsNamedAsSuch(t *testing.T) {
+	store := &pygenttest.MemoryStore{}
+	h := loadHistory(t, store)
+	require.NoError(t, h.Append(pygent.UserMessage("ours")))
+	require.NoError(t, store.Append(t.Context(), pygent.HistoryEntry{Seq: 2, Message: pygent.UserMessage("theirs")}))
+	store.Before = func(_ context.Context, method string) error {
+		if method == "Append" {
+			return errStoreDown
+		}
+		return nil
+	}
+	require.ErrorIs(t, h.Append(pygent.UserMessage("more")), errStoreDown)
+	err := h.Append(pygent.UserMessage("again"))
+	require.ErrorIs(t, err, pygent.ErrHistoryChanged)
+	require.EqualError(t, err, "append to history: the store has entries that this history did not write: another program may use the same conversation")
+}
+
+func TestMarksOfALaterVersionStayInTheStore(t *testing.T) {
+	store := &pygenttest.MemoryStore{}
+	var later pygent.HistoryEntry
+	require.NoError(t, json.Unmarshal([]byte(`{"seq":2,"time":"2030-01-01T00:00:00Z","plan":{"steps":3}}`), &later))
+	require.NoError(t, store.Append(t.Context(), pygent.HistoryEntry{Seq: 1, Message: pygent.UserMessage("one")}, later))
+	h := loadHistory(t, store)
+	require.NoError(t, h.Append(pygent.UserMessage("two")))
+	require.Equal(t, []string{"user one", "user two"}, messagesIn(h.Entries()))
+	require.Len(t, h.Conversation(), 2)
+	requireSameEntries(t, h, store)
+	require.EqualValues(t, 3, store.Entries()[2].Seq)
+	require.Error(t, h.Append(pygent.Message{}), "only stores have such marks")
+}
+
 // requireSameEntries checks that a store has all that a history has.
 func requireSameEntries(t *testing.T, h *pygent.History, store *pygenttest.MemoryStore) {
 	t.Helper()

@@ -302,15 +302,13 @@ func isEmpty(msg Message) bool {
 // the next one.
 func (r *run) tookMessage(resp *ChatResponse) error {
 	msg := resp.Message
-	if err := r.record(msg); err != nil {
-		return err
-	}
-	r.result.Message, r.result.told = msg, true
-	if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
-		r.result.Summary = text
-	}
-	r.emit(Event{Type: EventMessage, Step: r.result.Steps, Message: &msg, Usage: &resp.Usage, Context: r.contextUse(resp), Messages: r.agent.history.spoken()})
-	return nil
+	return r.keep(HistoryEntry{Message: msg}, func() Event {
+		r.result.Message, r.result.told = msg, true
+		if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
+			r.result.Summary = text
+		}
+		return Event{Type: EventMessage, Message: &msg, Usage: &resp.Usage, Context: r.contextUse(resp)}
+	})
 }
 
 // tookNothing handles an empty answer, which is never appended: the first is
@@ -388,12 +386,17 @@ func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r
 // run of a single step is a pass of the caller's own loop, and gets no summary.
 func (r *run) sumsUp() bool { return r.opts.MaxSteps > 1 }
 
-// record appends a message to the history. An error ends the run.
-func (r *run) record(msg Message) error { return r.keep(HistoryEntry{Message: msg}) }
-
-// keep appends an entry to the history. An error ends the run.
-func (r *run) keep(e HistoryEntry) error {
-	if err := r.agent.history.appendReserved(r.ctx, e); err != nil {
+// keep appends an entry to the history, and emits the event about it. If only the
+// store has failed, the history has the entry, so there is the event as well. An
+// error ends the run.
+func (r *run) keep(e HistoryEntry, about func() Event) error {
+	added, err := r.agent.history.appendReserved(r.ctx, e)
+	if added {
+		event := about()
+		event.Step, event.Messages = r.result.Steps, r.agent.history.spoken()
+		r.emit(event)
+	}
+	if err != nil {
 		return r.fail(err)
 	}
 	return nil
@@ -409,7 +412,7 @@ func (r *run) keepEnd() {
 		Status: r.result.Status, Reason: r.result.Reason, Steps: r.result.Steps,
 		Usage: r.result.Usage, TaskUsage: r.result.TaskUsage, Elapsed: r.result.Elapsed,
 	}
-	if err := r.agent.history.appendReserved(r.ctx, HistoryEntry{Turn: end}); err != nil {
+	if _, err := r.agent.history.appendReserved(r.ctx, HistoryEntry{Turn: end}); err != nil {
 		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the end of the run is not in the history yet: " + err.Error()})
 	}
 }

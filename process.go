@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +86,16 @@ type BashResult struct {
 	// Refused are hosts that were refused while the command ran; if there were
 	// many, only some of them. Commands that run at the same time share them.
 	Refused []HostUse `json:"refused_hosts,omitempty"`
+}
+
+// ended returns how the command ended, without what it was and what it printed.
+func (r *BashResult) ended() *BashResult {
+	if r == nil {
+		return nil
+	}
+	end := *r
+	end.Command, end.Output, end.Refused = "", "", slices.Clone(r.Refused)
+	return &end
 }
 
 // String formats the result for a model: "$ command", the output, and anything

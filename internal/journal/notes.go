@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 // Notes is a file of lines beside the file of a [Record], for what is known
@@ -22,20 +23,33 @@ type Notes struct {
 }
 
 // notesOf returns the path of the notes beside the file at path.
-func notesOf(path string) string { return path + ".meta" }
+func notesOf(path string) string { return path + ".pygent-meta" }
+
+// notesHeader is the first line of a file of notes. A file that begins otherwise
+// is a stranger's, and is left as it is.
+const notesHeader = `{"pygent":"notes of a history"}` + "\n"
+
+// readHeader reads as much of a file as the header has, and returns an error if
+// that is none. An empty file is taken over, and so is one whose writer was
+// killed within the header.
+func readHeader(f File, path string) (head []byte, err error) {
+	head, err = io.ReadAll(io.LimitReader(f, int64(len(notesHeader))))
+	if err == nil && !strings.HasPrefix(notesHeader, string(head)) {
+		err = fmt.Errorf("%s is something else, and is left as it is", path)
+	}
+	return head, err
+}
 
 // maxNotesFile is the size in bytes of the largest file of notes that is read.
 const maxNotesFile = 256 << 20
 
 // Notes returns the notes beside the record's file, and the lines that they
-// have. Notes that were left by an earlier file of this name are removed.
+// have. Notes that were left by an earlier file of this name are removed. A file
+// of that name which has no notes is an error, and is left as it is.
 func (r *Record[T]) Notes() (*Notes, [][]byte, error) {
 	n := &Notes{disk: r.journal.disk, of: r.journal.path, path: notesOf(r.journal.path), torn: true}
 	if r.journal.fresh {
-		if err := n.disk.Remove(n.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return n, nil, err
-		}
-		return n, nil, nil
+		return n, nil, n.discard()
 	}
 	lines, err := readNotes(n.disk, n.path)
 	return n, lines, err
@@ -51,16 +65,40 @@ func (r *Record[T]) NotesMoved(n *Notes) (*Notes, bool) {
 	return &Notes{disk: n.disk, of: r.journal.path, path: notesOf(r.journal.path)}, true
 }
 
+// discard removes the notes that an earlier file left.
+func (n *Notes) discard() error {
+	f, err := openRegular(n.disk, n.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	head, err := readHeader(f, n.path)
+	if err := errors.Join(err, f.Close()); err != nil || len(head) == 0 {
+		return err
+	}
+	return n.disk.Remove(n.path)
+}
+
 func readNotes(disk Disk, path string) ([][]byte, error) {
-	data, err := readWhole(disk, path, maxNotesFile)
+	f, err := openRegular(disk, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if head, err := readHeader(f, path); err != nil || len(head) < len(notesHeader) {
+		return nil, err
+	}
+	data, err := readRest(f, maxNotesFile)
 	return bytes.Split(data, []byte("\n")), err
 }
 
-// readWhole returns the content of a regular file.
-func readWhole(disk Disk, path string, limit int64) ([]byte, error) {
+// openRegular opens a file for reading, if it is a regular one.
+func openRegular(disk Disk, path string) (File, error) {
 	info, err := disk.Stat(path)
 	if err != nil {
 		return nil, err
@@ -68,11 +106,20 @@ func readWhole(disk Disk, path string, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, foreign("not a regular file")
 	}
-	f, err := disk.OpenFile(path, os.O_RDONLY, 0)
+	return disk.OpenFile(path, os.O_RDONLY, 0)
+}
+
+// readWhole returns the content of a regular file.
+func readWhole(disk Disk, path string, limit int64) ([]byte, error) {
+	f, err := openRegular(disk, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	return readRest(f, limit)
+}
+
+func readRest(f File, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = foreign("larger than %d MiB", limit>>20)
@@ -89,7 +136,10 @@ func (n *Notes) Append(lines ...[]byte) error {
 		return err
 	}
 	var block []byte
-	if n.torn && n.end > 0 {
+	switch {
+	case n.end == 0:
+		block = append(block, notesHeader...)
+	case n.torn:
 		block = append(block, '\n')
 	}
 	for _, line := range lines {
@@ -117,10 +167,17 @@ func (n *Notes) open() error {
 	if err == nil && !info.Mode().IsRegular() {
 		err = foreign("not a regular file")
 	}
+	var head []byte
+	if err == nil {
+		head, err = readHeader(f, n.path)
+	}
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	n.f, n.end = f, info.Size()
+	n.f, n.end = f, 0
+	if len(head) == len(notesHeader) {
+		n.end = info.Size()
+	}
 	return nil
 }
 
