@@ -75,6 +75,7 @@ type options struct {
 	sources      []namedSource
 	ask          AskFunc
 	commands     []Command // besides the registered ones
+	askAbove     *Agent    // asked where ask is nil: the agent that delegates
 	disabled     []string
 	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
 	banned       []string

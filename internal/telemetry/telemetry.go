@@ -7,6 +7,9 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -14,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 const scope = "github.com/x/pygent"
@@ -51,6 +55,9 @@ type Config struct {
 	Tracers trace.TracerProvider
 	Meters  metric.MeterProvider
 	Content bool // also write what was said
+	// Panicked is told of the first panic of a provider. What the provider was to
+	// do is left out. nil means nobody is told.
+	Panicked func(value any, stack []byte)
 }
 
 // Recorder begins spans. It is safe for concurrent use.
@@ -59,17 +66,24 @@ type Recorder struct {
 	tokens          metric.Int64Histogram
 	duration, first metric.Float64Histogram
 	content         bool
+	panicked        func(value any, stack []byte)
+	told            sync.Once // of a panic
 }
 
-// New returns a recorder.
-func New(c Config) (*Recorder, error) {
+// New returns a recorder. A panic of a provider is an error.
+func New(c Config) (r *Recorder, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = nil, fmt.Errorf("the provider: panic: %v", p)
+		}
+	}()
 	if c.Tracers == nil {
 		c.Tracers = otel.GetTracerProvider()
 	}
 	if c.Meters == nil {
 		c.Meters = otel.GetMeterProvider()
 	}
-	r := &Recorder{tracer: c.Tracers.Tracer(scope), content: c.Content}
+	r = &Recorder{tracer: c.Tracers.Tracer(scope), content: c.Content, panicked: c.Panicked}
 	return r, r.makeInstruments(c.Meters.Meter(scope))
 }
 
@@ -103,8 +117,24 @@ type Span struct {
 // begin starts a span with attributes of which the first n are also those of its
 // metrics.
 func (r *Recorder) begin(ctx context.Context, name string, kind trace.SpanKind, n int, attrs ...attribute.KeyValue) (context.Context, *Span) {
-	ctx, span := r.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
-	return ctx, &Span{of: r, ctx: ctx, span: span, began: time.Now(), attrs: attrs[:n:n]}
+	s := &Span{of: r, ctx: ctx, span: noop.Span{}, began: time.Now(), attrs: attrs[:n:n]}
+	r.call(func() {
+		within, span := r.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+		if within != nil && span != nil {
+			s.ctx, s.span = within, span
+		}
+	})
+	return s.ctx, s
+}
+
+// call calls a provider. A panic there ends the call, and nothing else.
+func (r *Recorder) call(provider func()) {
+	defer func() {
+		if p := recover(); p != nil && r.panicked != nil {
+			r.told.Do(func() { r.panicked(p, debug.Stack()) })
+		}
+	}()
+	provider()
 }
 
 // Run begins the span of an agent's run.
@@ -147,13 +177,14 @@ func (s *Span) Wrote() {
 		return
 	}
 	s.written = true
-	s.of.first.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...))
+	s.of.call(func() { s.of.first.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...)) })
 }
 
 // Content writes what was said, if that is wanted.
 func (s *Span) Content(key attribute.Key, text func() string) {
 	if s != nil && s.of.content {
-		s.span.SetAttributes(key.String(text()))
+		said := text()
+		s.set(key.String(said))
 	}
 }
 
@@ -170,13 +201,13 @@ func (s *Span) Answered(a Answer) {
 	}
 	if a.Model != "" {
 		s.attrs = append(s.attrs, responseModel.String(a.Model))
-		s.span.SetAttributes(responseModel.String(a.Model))
+		s.set(responseModel.String(a.Model))
 	}
 	if a.ID != "" {
-		s.span.SetAttributes(responseID.String(a.ID))
+		s.set(responseID.String(a.ID))
 	}
 	if a.Finish != "" {
-		s.span.SetAttributes(finishReasons.StringSlice([]string{a.Finish}))
+		s.set(finishReasons.StringSlice([]string{a.Finish}))
 	}
 	s.Used(a)
 	s.count("input", a.Input)
@@ -188,16 +219,22 @@ func (s *Span) Used(a Answer) {
 	if s == nil || a.Input+a.Output == 0 {
 		return
 	}
-	s.span.SetAttributes(inputTokens.Int64(a.Input), outputTokens.Int64(a.Output))
+	s.set(inputTokens.Int64(a.Input), outputTokens.Int64(a.Output))
 	if a.Cached > 0 {
-		s.span.SetAttributes(cachedTokens.Int64(a.Cached))
+		s.set(cachedTokens.Int64(a.Cached))
 	}
 }
 
 func (s *Span) count(kind string, tokens int64) {
 	if tokens > 0 {
-		s.of.tokens.Record(s.ctx, tokens, metric.WithAttributes(s.attrs...), metric.WithAttributes(tokenType.String(kind)))
+		s.of.call(func() {
+			s.of.tokens.Record(s.ctx, tokens, metric.WithAttributes(s.attrs...), metric.WithAttributes(tokenType.String(kind)))
+		})
 	}
+}
+
+func (s *Span) set(attrs ...attribute.KeyValue) {
+	s.of.call(func() { s.span.SetAttributes(attrs...) })
 }
 
 // End ends the span. failure is the kind of error that it ended with, one of few;
@@ -208,9 +245,9 @@ func (s *Span) End(failure string) {
 	}
 	if failure != "" {
 		s.attrs = append(s.attrs, errorType.String(failure))
-		s.span.SetAttributes(errorType.String(failure))
-		s.span.SetStatus(codes.Error, failure)
+		s.set(errorType.String(failure))
+		s.of.call(func() { s.span.SetStatus(codes.Error, failure) })
 	}
-	s.of.duration.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...))
-	s.span.End()
+	s.of.call(func() { s.of.duration.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...)) })
+	s.of.call(func() { s.span.End() })
 }
