@@ -150,7 +150,7 @@ func sizeOf(e Event) int {
 }
 
 func sizeOfResult(r *ToolResult) int {
-	n := len(r.Content) + len(r.Display) + sizeOfChanges(r.Changes)
+	n := len(r.Content) + len(r.Display) + len(r.Value) + sizeOfChanges(r.Changes)
 	for _, url := range r.Images {
 		n += len(url)
 	}

@@ -118,7 +118,8 @@ type ToolResult struct {
 	// ones: see [History.Conversation].
 	Images []string `json:"images,omitempty"`
 	// Value is the result as JSON, for programs; the model sees Content.
-	Value json.RawMessage `json:"value,omitempty"`
+	Value        json.RawMessage `json:"value,omitempty"`
+	ValueOmitted bool            `json:"value_omitted,omitempty"` // Value has more than 1 MiB; only middleware got it
 	// Locations are the places that the result is about, for faces to open.
 	Locations []Location `json:"locations,omitempty"`
 	IsError   bool       `json:"is_error,omitempty"`
