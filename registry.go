@@ -25,6 +25,7 @@ type Registry struct {
 	owners   map[string]string // the source of each tool that has one; nil until there is one
 	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
+	noTasks  bool              // the agent cannot have tasks; set before its first run
 	changed  func()            // called after every change; nil for none
 }
 
@@ -213,10 +214,7 @@ func (r *Registry) lookup(name string, rt Runtime) (Tool, error) {
 	if !ok {
 		return Tool{}, r.unknown(name, rt)
 	}
-	if t, ok = t.on(rt); !ok {
-		return Tool{}, fmt.Errorf("%w: this runtime cannot serve it", ErrToolDisabled)
-	}
-	return t, nil
+	return r.on(t, rt)
 }
 
 // unknown returns the error for an unknown name. With a runtime it lists only
@@ -225,7 +223,7 @@ func (r *Registry) unknown(name string, rt Runtime) error {
 	var names []string
 	for _, t := range r.Tools() {
 		if rt != nil {
-			if _, ok := t.on(rt); !ok {
+			if _, err := r.on(t, rt); err != nil {
 				continue
 			}
 		}
@@ -262,7 +260,7 @@ func (r *Registry) specs(rt Runtime) ([]ToolSpec, int64) {
 	r.mu.RUnlock()
 	specs := make([]ToolSpec, 0, len(tools))
 	for _, t := range tools {
-		if t, ok := t.on(rt); ok {
+		if t, err := r.on(t, rt); err == nil {
 			specs = append(specs, ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()})
 		}
 	}

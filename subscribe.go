@@ -125,20 +125,35 @@ func sizeOf(e Event) int {
 	if e.Call != nil {
 		n += len(e.Call.Arguments)
 	}
+	if e.Tool != nil {
+		n += sizeOfTool(*e.Tool)
+	}
 	if e.Output != nil {
 		n += sizeOfResult(e.Output)
 	}
 	if e.Approval != nil {
-		n += len(e.Approval.Call.Arguments) + sizeOfChanges(e.Approval.Changes)
+		n += sizeOfApproval(*e.Approval)
 	}
 	if e.Decision != nil {
 		n += len(e.Decision.Reason) + len(e.Decision.Arguments)
 	}
 	if e.Question != nil {
-		n += len(e.Question.Prompt) + len(e.Question.Schema)
+		n += sizeOfQuestion(*e.Question)
 	}
 	if e.Answer != nil {
 		n += len(e.Answer.Text) + len(e.Answer.Values)
+	}
+	if e.Progress != nil {
+		n += len(e.Progress.Text)
+	}
+	if e.Chunk != nil {
+		n += len(e.Chunk.Text)
+	}
+	if e.Result != nil {
+		n += sizeOfEnd(*e.Result)
+	}
+	if e.TaskStatus != nil {
+		n += sizeOfTask(*e.TaskStatus)
 	}
 	for _, s := range e.Unheard {
 		n += sizeOfMessage(s.Message)
@@ -149,8 +164,50 @@ func sizeOf(e Event) int {
 	return n
 }
 
+func sizeOfTool(t ToolInfo) int { return len(t.Description) + len(t.Summary) }
+
+func sizeOfApproval(r ApprovalRequest) int {
+	return len(r.Call.Arguments) + sizeOfTool(r.Tool) + sizeOfChanges(r.Changes)
+}
+
+func sizeOfQuestion(q Question) int {
+	n := len(q.Prompt) + len(q.Schema)
+	for _, o := range q.Options {
+		n += len(o)
+	}
+	return n
+}
+
+func sizeOfEnd(r Result) int {
+	n := len(r.Reason) + len(r.Summary) + sizeOfMessage(r.Message)
+	if r.APIError != nil {
+		n += len(r.APIError.Message)
+	}
+	if r.Question != nil {
+		n += sizeOfQuestion(*r.Question)
+	}
+	return n
+}
+
+func sizeOfTask(s TaskStatus) int {
+	n := len(s.Prompt) + len(s.Reason) + len(s.Persona.Description)
+	for _, p := range s.Approvals {
+		n += sizeOfApproval(p.Request)
+	}
+	if s.Result != nil {
+		n += sizeOfEnd(*s.Result)
+	}
+	if s.LastEvent != nil {
+		n += sizeOf(*s.LastEvent)
+	}
+	return n
+}
+
 func sizeOfResult(r *ToolResult) int {
-	n := len(r.Content) + len(r.Display) + len(r.Value) + sizeOfChanges(r.Changes)
+	n := len(r.Content) + len(r.Display) + len(r.Value) + len(r.Summary) + sizeOfChanges(r.Changes)
+	if r.Question != nil {
+		n += sizeOfQuestion(*r.Question)
+	}
 	for _, url := range r.Images {
 		n += len(url)
 	}
@@ -174,6 +231,9 @@ func sizeOfMessage(m Message) int {
 	}
 	for _, c := range m.ToolCalls {
 		n += len(c.Arguments)
+	}
+	for _, v := range m.Extra {
+		n += len(v)
 	}
 	return n
 }

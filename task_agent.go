@@ -359,6 +359,14 @@ func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
 	return m.Tasks(ctx, TaskFilter{Parent: a.id, States: []TaskState{TaskQueued, TaskRunning}})
 }
 
+// bringsRuntime reports whether tasks get a runtime from the manager's options.
+func (t *lazyTasks) bringsRuntime() bool {
+	if t.given {
+		return t.manager.opts.runtime
+	}
+	return t.opts.runtime
+}
+
 // made returns the manager, or nil if it was not needed yet.
 func (t *lazyTasks) made() *TaskManager {
 	t.mu.Lock()

@@ -100,8 +100,8 @@ func (m *TaskManager) releaseFiles(r *taskRecord) {
 	m.files.Release(ref)
 }
 
-// maxTaskEvents is how many events of a task are kept.
-const maxTaskEvents = 512
+// taskEvents says how the events of a task are kept.
+var taskEvents = eventlog.Kind[Event]{Most: 512, MostBytes: 4 << 20, Number: numbered, Worth: worthOf, Size: sizeOf}
 
 // numbered returns an event of a task with its number.
 func numbered(e Event, seq int64) Event {

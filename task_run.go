@@ -214,7 +214,7 @@ type localTask struct {
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
-	return &localTask{spec: spec, host: host, log: eventlog.New(maxTaskEvents, numbered, worthOf), status: TaskStatus{
+	return &localTask{spec: spec, host: host, log: eventlog.New(taskEvents), status: TaskStatus{
 		ID:      spec.ID,
 		Parent:  spec.Parent,
 		Root:    spec.Rules.Root,

@@ -245,8 +245,8 @@ func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...Send
 // Events returns the events of a task whose numbers are above after, as they
 // come; 0 is from the beginning. It goes on while the task rests, and ends when
 // the task is removed or the manager closed; if ctx ends, the last value is an
-// error. Only the last few hundred events are kept, changes of the task's state
-// longest and pieces of text shortest, so that numbers may be missing.
+// error. Only the last few hundred events are kept, up to 4 MiB, changes of the
+// state longest and pieces of text shortest, so that numbers may be missing.
 func (m *TaskManager) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for e, err := range m.exec.events(ctx, id, after) {
@@ -350,8 +350,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// TaskManagerOption configures a [TaskManager] or, given to [New], the one that the
-// agent makes.
+// TaskManagerOption configures a [TaskManager], or the one of an agent by [New].
 type TaskManagerOption interface {
 	Option
 	setTaskManager(*taskManagerOptions)
@@ -375,6 +374,7 @@ type taskManagerOptions struct {
 	personas []Persona
 	limits   Limits
 	agent    []Option
+	runtime  bool // is among them
 	approve  ApprovalFunc
 	onEvent  func(Event)
 	log      *slog.Logger // of the agents; not used if there is an owner
@@ -395,7 +395,7 @@ func newTaskManagerOptions(opts []TaskManagerOption) (taskManagerOptions, error)
 	if err := agents.check(); err != nil {
 		return o, fmt.Errorf("option TaskAgents: %w", err)
 	}
-	o.log = cmp.Or(agents.logger, slog.New(slog.DiscardHandler))
+	o.log, o.runtime = cmp.Or(agents.logger, slog.New(slog.DiscardHandler)), agents.runtime != nil
 	o.maxTasks, o.depth = limitOr(o.maxTasks, DefaultMaxTasks), limitOr(o.depth, DefaultTaskDepth)
 	return o, nil
 }

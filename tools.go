@@ -71,7 +71,8 @@ type Tool struct {
 	schema *toolschema.Schema
 	// polls marks a tool that is meant to be called repeatedly with the same
 	// arguments, such as one that asks for a status.
-	polls bool
+	polls     bool
+	delegates bool // of use only to an agent that can have tasks
 	// ends marks a tool whose only effect is to end the run.
 	ends bool
 	// fit returns the tool as it can work in a runtime; nil means as it is.

@@ -18,7 +18,7 @@ import (
 // was given, by name.
 func shownTools(t *testing.T, opts ...pygent.Option) map[string]pygent.ToolSpec {
 	t.Helper()
-	return shownToolsOn(t, nowhere{}, opts...)
+	return shownToolsOn(t, hollow{}, opts...)
 }
 
 func shownToolsOn(t *testing.T, rt pygent.Runtime, opts ...pygent.Option) map[string]pygent.ToolSpec {
@@ -59,7 +59,10 @@ func requirePortable(t *testing.T, path string, v any) {
 }
 
 func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
-	shown := shownToolsOn(t, silentJobs{})
+	shown := shownToolsOn(t, struct {
+		silentJobs
+		pygent.TaskRuntimeMaker
+	}{TaskRuntimeMaker: hollow{}})
 	require.Len(t, shown, len(builtins))
 	without := shownTools(t) // a runtime without background commands
 	require.Len(t, without, len(builtins)-3)

@@ -34,10 +34,38 @@ func delegationTools() []Tool {
 	}
 	for i, t := range tools {
 		tools[i].polls = t.Name == "task_status"
+		tools[i].delegates = true
 		// A repeated delegation finds the task that it started.
 		tools[i].Idempotent = true
 	}
 	return tools
+}
+
+// mayDelegate reports whether the agent can have tasks: it is not as deep as
+// agents may be already, and its runtime can make another of its kind, or the
+// manager's options give one. Otherwise the delegation tools are of no use.
+func (a *Agent) mayDelegate() bool {
+	if rules := a.opts.rules; rules.MaxDepth != 0 && a.opts.depth >= limitOr(rules.MaxDepth, 0) {
+		return false
+	}
+	if a.tasks.bringsRuntime() {
+		return true
+	}
+	_, ours := RuntimeAs[*workspaceRuntime](a.runtime)
+	_, makes := RuntimeAs[TaskRuntimeMaker](a.runtime)
+	return ours || makes
+}
+
+// on returns the tool as the agent can use it in a runtime.
+func (r *Registry) on(t Tool, rt Runtime) (_ Tool, err error) {
+	if t.delegates && r.noTasks {
+		return t, fmt.Errorf("%w: no tasks can be made here; do the work yourself", ErrToolDisabled)
+	}
+	t, ok := t.on(rt)
+	if !ok {
+		return t, fmt.Errorf("%w: this runtime cannot serve it", ErrToolDisabled)
+	}
+	return t, nil
 }
 
 // delegating returns the current tool call, and the manager of the agent that

@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,10 +148,7 @@ func TestDelegationToolsAnswerWithWhatIsWrong(t *testing.T) {
 }
 
 func TestDelegatedAgentsDoNotDelegateUnlessAllowed(t *testing.T) {
-	for depth, want := range map[int]string{
-		1: "depth 2, and the deepest is 1); do the work yourself",
-		2: "depth 3, and the deepest is 2); do the work yourself",
-	} {
+	for _, depth := range []int{1, 2} {
 		model := pygenttest.NewScriptedModel()
 		for level := range 4 {
 			model.On(fmt.Sprintf("level %d", level), follow(
@@ -172,7 +170,7 @@ func TestDelegatedAgentsDoNotDelegateUnlessAllowed(t *testing.T) {
 		require.Equal(t, depth, deepest.Depth)
 		messages, err := agent.Tasks().TaskHistory(t.Context(), deepest.ID)
 		require.NoError(t, err)
-		require.Contains(t, messages[3].Content, want)
+		require.Contains(t, messages[3].Content, "no tasks can be made here; do the work yourself")
 	}
 }
 
@@ -395,6 +393,51 @@ func TestDelegationOverHTTP(t *testing.T) {
 			for _, r := range server.Requests() {
 				require.NoError(t, r.Err)
 				require.NotContains(t, string(r.Body), "a2\\nb\\n", "a task saw another one's files")
+			}
+		})
+	}
+}
+
+func TestDelegationIsOfferedWhereTasksCanBeMade(t *testing.T) {
+	delegation := []string{"cancel_task", "collect_file", "delegate_persona_task", "delegate_task", "list_personas", "task_status"}
+	offered := func(m *pygenttest.ScriptedModel, of string) (names []string) {
+		for _, r := range m.Requests() {
+			if r.Messages[1].Text() == of {
+				for _, tool := range r.Tools {
+					if slices.Contains(delegation, tool.Name) {
+						names = append(names, tool.Name)
+					}
+				}
+				return names
+			}
+		}
+		return nil
+	}
+	for name, tt := range map[string]struct {
+		rt   pygent.Runtime
+		opts []pygent.Option
+		want []string
+	}{
+		"a runtime that makes others":         {hollow{}, nil, delegation},
+		"one that does not":                   {nowhere{}, nil, nil},
+		"one that does not, with a manager's": {nowhere{}, []pygent.Option{pygent.TaskAgents(pygent.LendRuntime(nowhere{}))}, delegation},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(delegate("Sub"), stop, stop).On("Sub", delegate("no"), stop)
+			agent := newAgentOn(t, tt.rt, model, tt.opts...)
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, tt.want, offered(model, "go"))
+			if tt.want == nil {
+				require.Contains(t, results(agent)[0], "the tool is disabled")
+				return
+			}
+			all, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+			require.NoError(t, err)
+			require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), all[0].ID).State)
+			require.Empty(t, offered(model, "Sub"), "it is as deep as agents may be")
+			for _, m := range agent.History().Messages()[:1] {
+				require.NotContains(t, m.Text(), "delegate")
 			}
 		})
 	}

@@ -99,6 +99,7 @@ type member[T any] struct {
 	seen   []seen                  // inputs that it had, the oldest first
 	last   int64                   // the number of the last message
 	mail   []letter                // messages that wait until it rests
+	parked <-chan struct{}         // closed when it was parked; its next run waits for that; nil if it never was
 }
 
 // letter is a message with its number.
@@ -197,9 +198,15 @@ func (c *Crew[T, G]) begin(m *member[T], message letter) {
 // dispatch starts a run in a goroutine of its own. The caller holds c.mu.
 func (c *Crew[T, G]) dispatch(m *member[T], ctx context.Context, message letter, grant G) {
 	c.running++
-	cancel := m.cancel
+	cancel, parked := m.cancel, m.parked
 	c.runs.Go(func() {
 		defer cancel(nil)
+		if parked != nil {
+			select {
+			case <-parked: // else it would take away what the run uses
+			case <-ctx.Done():
+			}
+		}
 		m.task.Run(pause.WithValues(ctx, message.sender), message.text, grant, func(finish func(more bool)) { c.ended(m, finish) })
 	})
 }
@@ -313,13 +320,15 @@ func (c *Crew[T, G]) Tell(id, input string, tell func(T) error) error {
 	return err
 }
 
-// Cancel asks a task to end. It drops the messages that wait for it. If that withdraws a question, the channel is
-// closed once the task has ended what it kept for the question.
+// Cancel asks a task to end. It drops the messages that wait for it. If that
+// withdraws a question, the channel is closed once the task has ended what it
+// kept for the question; a run that a message starts meanwhile waits for that.
 func (c *Crew[T, G]) Cancel(id, input string, cause error) (parked <-chan struct{}, err error) {
 	done := make(chan struct{})
 	asked := false
 	_, err = c.once(id, input, func(m *member[T]) (int64, error) {
 		if asked = c.stop(m, cause); asked {
+			m.parked = done
 			c.rest.Go(func() {
 				defer close(done)
 				m.task.Park()

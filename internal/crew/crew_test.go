@@ -24,6 +24,7 @@ type task struct {
 	heard  []string
 	goOn   chan struct{} // a value ends a run, and so does closing it
 	asking bool
+	parks  chan struct{} // if set, parking waits until it is closed
 }
 
 func newTask() *task { return &task{rests: true, goOn: make(chan struct{})} }
@@ -69,7 +70,14 @@ func (k *task) Stop(cause error) bool {
 	k.heard = append(k.heard, "stop: "+cause.Error())
 	return k.asking
 }
-func (k *task) Park()         { k.note("park", true) }
+func (k *task) Park() {
+	if k.parks != nil {
+		<-k.parks
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.heard = append(k.heard, "park")
+}
 func (k *task) Close() error  { k.note("close", true); return nil }
 func (k *task) Abandon() bool { return !k.AtRest() }
 
@@ -201,6 +209,42 @@ func TestQuestionIsWithdrawn(t *testing.T) {
 		require.Contains(t, one.notes(), "park")
 		closeCrew(t, c)
 	})
+}
+
+func TestARunWaitsUntilTheTaskIsParked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		then func(*task, *crew.Crew[*task, int])
+		want []string
+	}{
+		"it goes on when that is done": {func(k *task, _ *crew.Crew[*task, int]) {
+			close(k.parks)
+			k.goOn <- struct{}{}
+		}, []string{"grant false", "begin 1", "park", "ran more"}},
+		"it is cancelled before": {func(k *task, c *crew.Crew[*task, int]) {
+			k.asking = false
+			require.NoError(t, errOf(c.Cancel("1", "c", errOver)))
+			synctest.Wait()
+			close(k.parks)
+		}, []string{"grant false", "begin 1", "stop: over", "ran more", "park"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := crew.New[*task](1)
+				one := start(t, c, "1", false)
+				one.goOn <- struct{}{}
+				synctest.Wait()
+				one.asking, one.parks = true, make(chan struct{})
+				parked, err := c.Cancel("1", "a", errOver)
+				require.NoError(t, err)
+				require.NoError(t, errOf(c.Message(context.Background(), "1", "b", "more")))
+				tt.then(one, c)
+				synctest.Wait()
+				require.Equal(t, tt.want, one.notes()[4:])
+				<-parked
+				closeCrew(t, c)
+			})
+		})
+	}
 }
 
 func TestRemove(t *testing.T) {

@@ -24,38 +24,43 @@ const (
 // one, so that a follower notices a gap. Make one with [New]. It is safe for
 // concurrent use.
 type Log[E any] struct {
-	most   int
-	number func(e E, seq int64) E
-	worth  func(E) Worth
+	Kind[E]
 
 	mu      sync.Mutex // guards what follows
 	events  []entry[E]
+	bytes   int // of all events
 	seq     int64
 	ended   bool          // there will be no more
 	changed chan struct{} // closed at the next event, or the end; nil while nobody waits
 }
 
+// Kind says how a log keeps its events.
+type Kind[E any] struct {
+	Most, MostBytes int                    // how many events are kept, and how many bytes; the last event is kept in any case
+	Number          func(e E, seq int64) E // returns the event with the number set in it
+	Worth           func(E) Worth          // is the rank of an event
+	Size            func(E) int            // estimates the bytes of an event
+}
+
 type entry[E any] struct {
 	seq   int64
+	size  int
 	event E
 }
 
-// New returns a log that keeps at most the given number of events. The function
-// number returns its event with the sequence number set in it; worth returns
-// the rank of an event.
-func New[E any](most int, number func(e E, seq int64) E, worth func(E) Worth) *Log[E] {
-	return &Log[E]{most: most, number: number, worth: worth}
-}
+// New returns an empty log.
+func New[E any](kind Kind[E]) *Log[E] { return &Log[E]{Kind: kind} }
 
 // Append numbers an event, stores it, and returns its number.
 func (l *Log[E]) Append(e E) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	if len(l.events) >= l.most {
-		l.shrink()
+	size := l.Size(e)
+	if len(l.events) >= l.Most || l.bytes+size > l.MostBytes {
+		l.shrink(size)
 	}
-	l.events = append(l.events, entry[E]{l.seq, l.number(e, l.seq)})
+	l.events, l.bytes = append(l.events, entry[E]{l.seq, size, l.Number(e, l.seq)}), l.bytes+size
 	l.wake()
 	return l.seq
 }
@@ -77,23 +82,24 @@ func (l *Log[E]) wake() {
 }
 
 // shrink drops all fleeting events, and others until the log is at most three
-// quarters full. The caller holds l.mu.
-func (l *Log[E]) shrink() {
-	most := l.most * 3 / 4
-	l.drop(0, Fleeting)
-	l.drop(most, Ordinary)
-	l.drop(most, Lasting)
+// quarters full with a new event of the given size. The caller holds l.mu.
+func (l *Log[E]) shrink(size int) {
+	most, mostBytes := l.Most*3/4, max(0, l.MostBytes*3/4-size)
+	l.drop(0, 0, Fleeting)
+	l.drop(most, mostBytes, Ordinary)
+	l.drop(most, mostBytes, Lasting)
 }
 
 // drop removes the oldest events of the given worth or less until at most the
-// given number of events is left. The caller holds l.mu.
-func (l *Log[E]) drop(most int, worth Worth) {
-	over := len(l.events) - most
+// given number of events and of bytes is left. The caller holds l.mu.
+func (l *Log[E]) drop(most, mostBytes int, worth Worth) {
+	left := len(l.events)
 	l.events = slices.DeleteFunc(l.events, func(e entry[E]) bool {
-		if over <= 0 || l.worth(e.event) > worth {
+		if left <= most && l.bytes <= mostBytes || l.Worth(e.event) > worth {
 			return false
 		}
-		over--
+		left--
+		l.bytes -= e.size
 		return true
 	})
 }

@@ -14,11 +14,43 @@ import (
 type event struct {
 	seq   int64
 	worth eventlog.Worth
+	size  int
 }
 
 func newLog(most int) *eventlog.Log[event] {
-	number := func(e event, seq int64) event { e.seq = seq; return e }
-	return eventlog.New(most, number, func(e event) eventlog.Worth { return e.worth })
+	return eventlog.New(eventlog.Kind[event]{
+		Most: most, MostBytes: 100,
+		Number: func(e event, seq int64) event { e.seq = seq; return e },
+		Worth:  func(e event) eventlog.Worth { return e.worth },
+		Size:   func(e event) int { return e.size },
+	})
+}
+
+func TestLargeEventsMakeRoom(t *testing.T) {
+	for name, tt := range map[string]struct {
+		events []event
+		want   []int64
+	}{
+		"all fit":                    {[]event{{size: 50, worth: 1}, {size: 50, worth: 1}}, []int64{1, 2}},
+		"down to three quarters":     {[]event{{size: 40, worth: 1}, {size: 20, worth: 1}, {size: 20, worth: 1}, {size: 30, worth: 1}}, []int64{2, 3, 4}},
+		"what is worth less first":   {[]event{{size: 40, worth: 2}, {size: 20}, {size: 30, worth: 1}, {size: 20, worth: 1}}, []int64{1, 4}},
+		"the last one in any case":   {[]event{{size: 40, worth: 2}, {size: 1000}}, []int64{2}},
+		"until another one comes":    {[]event{{size: 1000, worth: 2}, {size: 1}}, []int64{2}},
+		"and the room is used again": {[]event{{size: 101, worth: 1}, {size: 50, worth: 1}, {size: 50, worth: 1}}, []int64{2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(100)
+			for _, e := range tt.events {
+				l.Append(e)
+			}
+			l.End()
+			var kept []int64
+			for e := range l.Follow(t.Context(), 0) {
+				kept = append(kept, e.seq)
+			}
+			require.Equal(t, tt.want, kept)
+		})
+	}
 }
 
 func TestWhatIsWorthLessGoesFirst(t *testing.T) {
