@@ -281,6 +281,7 @@ type HostUse struct {
 	Port    int    `json:"port"`
 	Allowed bool   `json:"allowed"`
 	Reason  string `json:"reason,omitempty"` // why it was refused
+	Allow   string `json:"allow,omitempty"`  // what [WithAllowedHosts] needs so that it is not refused; empty where that does not help
 }
 
 // DefaultMaxNetworkBytes is how many bytes the commands of a runtime may exchange

@@ -139,7 +139,7 @@ func TestAgentsAskNobodyOutsideOfSessions(t *testing.T) {
 	const reason = "it is not an allowed host"
 	require.Contains(t, answersOfTools(agent)[0], "[the network refused a.example.com ("+reason+"); the user can allow a.example.com]")
 	require.NoError(t, agent.Close())
-	require.Equal(t, []pygent.HostUse{{Host: "a.example.com", Port: 80, Reason: reason}}, events)
+	require.Equal(t, []pygent.HostUse{{Host: "a.example.com", Port: 80, Reason: reason, Allow: "a.example.com"}}, events)
 }
 
 // answersOfTools returns the results of tools in the agent's history.

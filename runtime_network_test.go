@@ -133,7 +133,7 @@ func TestCommandsReachAllowedHostsOnly(t *testing.T) {
 	require.Equal(t, port, fmt.Sprint(res.Refused[0].Port))
 	require.NotEmpty(t, res.Refused[0].Reason)
 	res = bash(t, r, fetch("https://example.org/"))
-	require.Equal(t, []pygent.HostUse{{Host: "example.org", Port: 443, Reason: "it is not an allowed host"}}, res.Refused)
+	require.Equal(t, []pygent.HostUse{{Host: "example.org", Port: 443, Reason: "it is not an allowed host", Allow: "example.org"}}, res.Refused)
 	require.Empty(t, bash(t, r, "true").Refused)
 
 	// Without the proxy, nothing can be reached.

@@ -14,7 +14,9 @@ const maxHosts = 20
 
 // hostLog remembers the hosts that commands of a run were refused.
 type hostLog struct {
-	names []string // in the form of --allow-host
+	names []string // of the hosts
+	allow []string // what --allow-host takes for those that it can allow
+	other []string // those that it cannot allow, each with the reason
 	more  bool     // whether there were others
 }
 
@@ -23,22 +25,34 @@ func (l *hostLog) note(use pygent.HostUse) {
 	name := hostask.Name(use.Host, use.Port)
 	switch {
 	case use.Allowed, slices.Contains(l.names, name):
+		return
 	case len(l.names) == maxHosts:
 		l.more = true
-	default:
-		l.names = append(l.names, name)
+		return
+	}
+	l.names = append(l.names, name)
+	if use.Allow == "" {
+		l.other = append(l.other, fmt.Sprintf("%s (%s)", name, use.Reason))
+	} else {
+		l.allow = append(l.allow, use.Allow)
 	}
 }
 
 // String returns which hosts were refused and how to allow them, or "" if none
 // were.
 func (l *hostLog) String() string {
-	if len(l.names) == 0 {
+	var parts []string
+	if len(l.allow) > 0 {
+		parts = append(parts, fmt.Sprintf("%s; --allow-host %s allows that", strings.Join(l.allow, ", "), strings.Join(l.allow, ",")))
+	}
+	if len(l.other) > 0 {
+		parts = append(parts, strings.Join(l.other, ", "))
+	}
+	if l.more {
+		parts = append(parts, "others")
+	}
+	if len(parts) == 0 {
 		return ""
 	}
-	more := ""
-	if l.more {
-		more = " and others"
-	}
-	return fmt.Sprintf("commands were refused %s%s; --allow-host %s allows that", strings.Join(l.names, ", "), more, strings.Join(l.names, ","))
+	return "commands were refused " + strings.Join(parts, "; and ")
 }

@@ -401,6 +401,18 @@ func (x *terminal) mode() *unix.Termios {
 	return mode
 }
 
+// echoesNothing makes the terminal show only what is written to it.
+func (x *terminal) echoesNothing() {
+	x.t.Helper()
+	mode := x.mode()
+	mode.Lflag &^= unix.ECHO
+	conn, err := x.pty.SyscallConn()
+	require.NoError(x.t, err)
+	var failed error
+	require.NoError(x.t, conn.Control(func(fd uintptr) { failed = unix.IoctlSetTermios(int(fd), unix.TCSETS, mode) }))
+	require.NoError(x.t, failed)
+}
+
 func TestTerminalEndsAtItsEndOfInput(t *testing.T) {
 	term := openTerminal(t, pygenttest.NewServer(t))
 	term.expect("> ")

@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // reach says who may reach an address.
@@ -94,13 +93,9 @@ func reachFromHere(addr netip.Addr) reach {
 	}
 }
 
-// privateAddress is part of the reason whenever a host is refused because of
-// its address.
+// privateAddress is part of the reason when a host is refused because of its
+// address.
 const privateAddress = "a private or special address"
-
-// NeedsPort reports whether the host was refused because of its address. The
-// user would have to allow it together with its port.
-func (u Use) NeedsPort() bool { return strings.Contains(u.Reason, privateAddress) }
 
 // checkAddress returns why a target may not be reached at an address, or nil.
 // exactly means that a pattern names the target with its port.
@@ -112,15 +107,55 @@ func checkAddress(t Target, addr netip.Addr, exactly bool) error {
 	case reach == linkLocal && exactly && t.addr == addr.Unmap():
 		return nil
 	case t.addr.IsValid():
-		return refusal("it is " + privateAddress + ", which has to be allowed with its port")
+		return refusedAddress(t)
+	case reach == private:
+		return refusal{leads(addr), allowPort}
 	default:
-		return refusal("its name leads to " + addr.Unmap().WithZone("").String() + ", " + privateAddress)
+		return refusal{leads(addr), noRemedy}
 	}
 }
 
-// refusal is the error for a target that must not be reached. Its text is the
-// reason.
-type refusal string
+// refusedAddress is why a target is refused that is an address, or means this
+// machine.
+func refusedAddress(t Target) refusal {
+	if t.addr.IsValid() && reachFromHere(t.addr) == never {
+		return refusal{"it is a special address, which is never reached", noRemedy}
+	}
+	return refusal{"it is " + privateAddress + ", which has to be allowed with its port", allowPort}
+}
+
+func leads(addr netip.Addr) string {
+	return "its name leads to " + addr.Unmap().WithZone("").String() + ", " + privateAddress
+}
+
+// refusal is the error for a target that must not be reached.
+type refusal struct {
+	reason string
+	remedy remedy
+}
+
+// remedy says what would let commands reach a target.
+type remedy int
+
+const (
+	allowHost remedy = iota // a pattern of its host
+	allowPort               // a pattern of its host and port
+	noRemedy                // no pattern
+)
 
 // Error returns the reason.
-func (r refusal) Error() string { return string(r) }
+func (r refusal) Error() string { return r.reason }
+
+// use describes the refused attempt to reach a target.
+func (r refusal) use(t Target) Use {
+	u := Use{Host: t.Host, Port: t.Port, Reason: r.reason}
+	pattern := Pattern{host: t.Host, port: t.Port}
+	switch {
+	case r.remedy == noRemedy:
+		return u
+	case r.remedy == allowHost && (t.Port == portHTTP || t.Port == portHTTPS):
+		pattern.port = 0
+	}
+	u.Allow = pattern.String()
+	return u
+}

@@ -33,7 +33,7 @@ func (p *Proxy) dial(ctx context.Context, t Target) (net.Conn, error) {
 		Control: func(_, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return refusal("its address is not known")
+				return refusal{"its address is not known", noRemedy}
 			}
 			return checkAddress(t, at.Addr(), exactly)
 		},

@@ -11,6 +11,7 @@ type Use struct {
 	Port    int
 	Allowed bool
 	Reason  string // why the host was refused, or could not be reached
+	Allow   string // the pattern that would let a refused host be reached; empty if none would
 }
 
 // Limits of what is reported, because a command may ask for a million names.

@@ -29,7 +29,7 @@ func (m *meter) spent() error {
 	if m.limit < 0 || m.used.Load() < m.limit {
 		return nil
 	}
-	return refusal(fmt.Sprintf("the limit of %s for this runtime is reached", units.BytesSize(float64(m.limit))))
+	return refusal{fmt.Sprintf("the limit of %s for this runtime is reached", units.BytesSize(float64(m.limit))), noRemedy}
 }
 
 // meteredConn is a connection to a host. It ends when the limit of bytes is

@@ -694,7 +694,7 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 	first, second := w.Watch(), w.Watch()
 	w.send(t, "CONNECT h1.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 	w.send(t, "CONNECT h1.test:443 HTTP/1.1\r\nHost: x\r\n\r\n")
-	want := []Use{{Host: "h1.test", Port: 443, Reason: "it is not an allowed host"}}
+	want := []Use{{Host: "h1.test", Port: 443, Reason: "it is not an allowed host", Allow: "h1.test"}}
 	got, _ := first()
 	require.Equal(t, want, got)
 	got, _ = second()
@@ -844,4 +844,48 @@ func TestGitIsLedToHTTPS(t *testing.T) {
 		{"url.https://.insteadOf", "ssh://git@"},
 		{"url.https://git.example.org/.insteadOf", "git@git.example.org:"},
 	}, p.GitRewrites())
+}
+
+// TestOnlyWhatHelpsIsOffered allows what a refusal names, and then nothing is
+// refused for that any more.
+func TestOnlyWhatHelpsIsOffered(t *testing.T) {
+	used := func(s string) Config { return Config{Allow: []string{s}} }
+	spent := used("spent.test")
+	spent.Limit = 1
+	for name, tt := range map[string]struct {
+		config  Config
+		request string
+		want    string
+	}{
+		"a host":                  {used("other.test"), "CONNECT a.test:443", "a.test"},
+		"by HTTP":                 {used("other.test"), "GET http://a.test/", "a.test"},
+		"a port":                  {used("other.test"), "CONNECT a.test:8443", "a.test:8443"},
+		"HTTPS on HTTP's port":    {used("other.test"), "CONNECT a.test:80", "a.test:80"},
+		"another port":            {used("a.test"), "CONNECT a.test:80", "a.test:80"},
+		"a private address":       {used("other.test"), "CONNECT 10.0.0.5:443", "10.0.0.5:443"},
+		"localhost":               {used("other.test"), "GET http://localhost/", "localhost:80"},
+		"a link-local address":    {used("other.test"), "GET http://169.254.169.254/", "169.254.169.254:80"},
+		"an address of nobody":    {used("other.test"), "CONNECT 240.0.0.1:443", ""},
+		"a name of one":           {used("private.test"), "CONNECT private.test:443", "private.test:443"},
+		"a name of credentials":   {used("meta.test"), "CONNECT meta.test:443", ""},
+		"the limit of bytes":      {spent, "CONNECT spent.test:443", ""},
+		"an address of version 6": {used("other.test"), "CONNECT [2606:4700::1111]:443", "2606:4700::1111"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &names{t: t, addresses: map[string]string{"private.test": "10.0.0.5", "meta.test": "169.254.169.254"}}
+			tt.config.Connect = n.connect
+			w := open(t, tt.config)
+			w.meter.take(1)
+			refused := w.Watch()
+			status, _ := w.send(t, tt.request+" HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.Equal(t, http.StatusForbidden, status)
+			uses, _ := refused()
+			require.Len(t, uses, 1)
+			require.Equal(t, tt.want, uses[0].Allow, uses[0].Reason)
+			if tt.want != "" {
+				_, err := ParsePattern(tt.want)
+				require.NoError(t, err)
+			}
+		})
+	}
 }

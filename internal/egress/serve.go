@@ -3,6 +3,7 @@ package egress
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,8 +88,7 @@ func (s *serving) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := s.proxy.judge(r.Context(), t, plain, s.pause); err != nil {
-		s.proxy.ledger.note(Use{Host: t.Host, Port: t.Port, Reason: err.Error()})
-		answerError(w, fmt.Errorf("%s: %w", t, err))
+		answerError(w, fmt.Errorf("%s: %w", t, s.proxy.noted(r.Context(), t, err)))
 		return
 	}
 	if plain {
@@ -132,6 +132,9 @@ func targetOf(r *http.Request, plain bool) (Target, error) {
 	}
 }
 
+// notAllowed is why a host is refused that no pattern names.
+const notAllowed = "it is not an allowed host"
+
 // judge returns why a target may not be reached, or nil. It asks the user if
 // need be.
 func (p *Proxy) judge(ctx context.Context, t Target, plain bool, pause func() func()) error {
@@ -147,11 +150,13 @@ func (p *Proxy) judge(ctx context.Context, t Target, plain bool, pause func() fu
 	case allowed && (t.Port == usual || p.rules.portNamed(t)):
 		return nil
 	case t.Port != usual && named:
-		return refusal(fmt.Sprintf("its port is not allowed %s, which has %d unless a port is named", way, usual))
+		return refusal{fmt.Sprintf("its port is not allowed %s, which has %d unless a port is named", way, usual), allowPort}
 	case isLocalName(t.Host) || t.addr.IsValid() && reachOf(t.addr) != public:
-		return refusal("it is a private or special address, which has to be allowed with its port")
-	case t.Port != usual || p.config.Ask == nil:
-		return refusal("it is not an allowed host")
+		return refusedAddress(t)
+	case t.Port != usual:
+		return refusal{notAllowed, allowPort}
+	case p.config.Ask == nil:
+		return refusal{notAllowed, allowHost}
 	}
 	return p.ask(ctx, t, pause)
 }
@@ -161,13 +166,10 @@ func (p *Proxy) ask(ctx context.Context, t Target, pause func() func()) error {
 		defer pause()()
 	}
 	ok, reason := p.config.Ask(ctx, t.Host, t.Port)
-	switch {
-	case ok:
+	if ok {
 		return nil
-	case reason == "":
-		reason = "it is not an allowed host"
 	}
-	return refusal(reason)
+	return refusal{cmp.Or(reason, notAllowed), allowHost}
 }
 
 // answerError tells a program that its request was refused or has failed.
@@ -233,7 +235,7 @@ func (p *Proxy) noted(ctx context.Context, t Target, err error) error {
 	var no refusal
 	switch {
 	case errors.As(err, &no):
-		p.ledger.note(Use{Host: t.Host, Port: t.Port, Reason: no.Error()})
+		p.ledger.note(no.use(t))
 		return no
 	case err == nil:
 		p.ledger.note(Use{Host: t.Host, Port: t.Port, Allowed: true})

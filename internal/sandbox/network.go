@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strconv"
 
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/hostask"
@@ -122,18 +121,9 @@ func (n *Network) event(u egress.Use) Event {
 		e.Text = fmt.Sprintf("commands reach %s on port %d", u.Host, u.Port)
 	default:
 		e.Text = fmt.Sprintf("commands may not reach %s on port %d: %s", u.Host, u.Port, u.Reason)
-		if !n.hosts.refuses(hostask.Name(u.Host, u.Port)) {
-			e.Text += "; allow " + patternFor(u) + " if it should"
+		if u.Allow != "" && !n.hosts.refuses(hostask.Name(u.Host, u.Port)) {
+			e.Text += "; allow " + u.Allow + " if it should"
 		}
 	}
 	return e
-}
-
-// patternFor is what allows a host that was refused, as the user writes it. A
-// private address has to be named with its port.
-func patternFor(u egress.Use) string {
-	if u.NeedsPort() {
-		return net.JoinHostPort(u.Host, strconv.Itoa(u.Port))
-	}
-	return hostask.Name(u.Host, u.Port)
 }

@@ -51,8 +51,8 @@ func (n *Network) refusedNote(refused []egress.Use) string {
 			continue
 		}
 		notes = append(notes, fmt.Sprintf("%s (%s)", name, use.Reason))
-		if !n.hosts.refuses(name) {
-			open = append(open, patternFor(use))
+		if use.Allow != "" && !n.hosts.refuses(name) {
+			open = append(open, use.Allow)
 		}
 	}
 	var note string
