@@ -29,6 +29,18 @@ func WithParts(parts ...Part) RunOption {
 	return runOption(func(o *runOptions) { o.parts = append(o.parts, parts...) })
 }
 
+// WithTaskParts adds parts to the prompt of a task, as [WithParts] does to the
+// message of a run. They are in the task's spec, and at most 32 MiB together.
+func WithTaskParts(parts ...Part) TaskOption {
+	return func(o *taskOptions) { o.parts = append(o.parts, parts...) }
+}
+
+// WithMessageParts adds parts to a message for a task, as [WithParts] does to the
+// message of a run. The text of the message may then be empty.
+func WithMessageParts(parts ...Part) SendOption {
+	return func(in *taskInput) { in.Parts = append(in.Parts, parts...) }
+}
+
 // checkParts returns an error if there are parts but no message to add them to.
 func (o *runOptions) checkParts(ofAgent int) error {
 	switch {

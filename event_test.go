@@ -49,7 +49,7 @@ func TestEveryValueComesBackFromJSON(t *testing.T) {
 						v.Message.Role = cmp.Or(v.Message.Role, RoleUser)
 					}
 				case *TaskSpec:
-					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
+					*v = TaskSpec{Version: taskSpecVersion, ID: "t1", Prompt: "do it", Depth: 1, Parts: v.Parts, Persona: v.Persona, Call: v.Call, Runtime: v.Runtime, Rules: v.Rules,
 						Limits: Limits{MaxSteps: 3, StepTimeout: time.Millisecond, MaxTime: time.Hour}}
 				}
 				checkJSON(t, value)

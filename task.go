@@ -277,6 +277,7 @@ type taskOptions struct {
 type taskRequest struct {
 	parent  string // the id of the agent that delegates
 	prompt  string
+	parts   []Part
 	files   []string
 	persona *Persona
 	name    string // of a persona

@@ -86,7 +86,7 @@ func (q taskRequest) differs(other taskRequest) string {
 	case q.prompt != other.prompt:
 		return "another prompt"
 	case !reflect.DeepEqual(q, other):
-		return "other files, limits, depth, persona, model, profile or queue"
+		return "other parts, files, limits, depth, persona, model, profile or queue"
 	}
 	return ""
 }

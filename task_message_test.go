@@ -2,7 +2,9 @@ package pygent_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -129,4 +131,73 @@ func TestEventsOfATaskGoOnWhileItRests(t *testing.T) {
 	}
 	cancel()
 	require.ErrorIs(t, last, context.Canceled)
+}
+
+func TestPartsGoWithPromptsAndMessages(t *testing.T) {
+	picture := pygent.Part{ImageURL: "data:image/png;base64,iVBORw0KGgo="}
+	var foreign pygent.Part
+	require.NoError(t, json.Unmarshal([]byte(`{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`), &foreign))
+	gate := make(chan struct{})
+	model := pygenttest.NewScriptedModel(stop.WithGate(gate), stop).RepeatLast()
+	m := newTasks(t, model)
+	spec := make(chan pygent.TaskSpec, 1)
+	read := pygent.WithTaskProfile(func(_ context.Context, s pygent.TaskSpec) ([]pygent.Option, error) {
+		spec <- s
+		return nil, nil
+	})
+	with := []pygent.TaskOption{pygent.WithTaskID("t"), read, pygent.WithTaskParts(picture, foreign)}
+	id := startTask(t, m, "Look", hollow{}, with...)
+	startTask(t, m, "Look", hollow{}, with...) // the same request
+	_, err := m.StartTask(t.Context(), "Look", hollow{}, pygent.WithTaskID("t"), pygent.WithTaskParts(foreign))
+	require.ErrorIs(t, err, pygent.ErrTaskExists)
+	for _, text := range []string{"And this", ""} {
+		_, err = m.Send(t.Context(), id, text, pygent.WithMessageParts(picture))
+		require.NoError(t, err)
+	}
+	close(gate)
+	require.Equal(t, 3, waitTask(t, m, id).Runs)
+	history, err := m.TaskHistory(t.Context(), id)
+	require.NoError(t, err)
+	var parts [][]pygent.Part
+	for _, msg := range history {
+		if msg.Role == pygent.RoleUser {
+			parts = append(parts, msg.Parts)
+		}
+	}
+	require.Equal(t, [][]pygent.Part{{{Text: "Look"}, picture, foreign}, {{Text: "And this"}, picture}, {picture}}, parts)
+
+	written := <-spec
+	data, err := json.Marshal(written)
+	require.NoError(t, err)
+	var decoded pygent.TaskSpec
+	require.NoError(t, json.Unmarshal(data, &decoded))
+	again, err := json.Marshal(decoded)
+	require.NoError(t, err)
+	require.JSONEq(t, string(data), string(again))
+	require.Contains(t, string(again), `"input_audio"`)
+}
+
+func TestMessagesThatNoTaskTakes(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
+	huge := pygent.Part{Text: strings.Repeat("x", 33<<20)}
+	_, err := m.StartTask(t.Context(), "Look", hollow{}, pygent.WithTaskParts(huge))
+	require.ErrorContains(t, err, "more than 33554432")
+	_, err = m.StartTask(t.Context(), "", hollow{}, pygent.WithTaskParts(pygent.Part{Text: "x"}))
+	require.ErrorContains(t, err, "the prompt is empty")
+	id := startTask(t, m, "go", hollow{})
+	waitTask(t, m, id)
+	for name, tt := range map[string]struct {
+		text string
+		part []pygent.Part
+		want string
+	}{
+		"nothing":  {"", nil, "the message is empty"},
+		"too much": {"look", []pygent.Part{huge}, "more than 33554432"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := m.Send(t.Context(), id, tt.text, pygent.WithMessageParts(tt.part...))
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+	require.Equal(t, 1, waitTask(t, m, id).Runs)
 }

@@ -31,7 +31,7 @@ type taskHost interface {
 
 // localExecutor carries out tasks in this process, one goroutine each.
 type localExecutor struct {
-	crew *crew.Crew[*localTask, taskGrant]
+	crew *crew.Crew[*localTask, taskGrant, taskMessage]
 	host taskHost
 }
 
@@ -45,8 +45,8 @@ func (x *localExecutor) start(ctx context.Context, spec TaskSpec, queue bool) er
 	if err := cmp.Or(spec.check(), alive(ctx)); err != nil {
 		return err
 	}
-	return sayLimit(x.crew.Start(outsideCalls(ctx), spec.ID, newLocalTask(spec, x.host), queue, spec.Prompt, func(t *localTask) error {
-		if t.spec.Prompt != spec.Prompt {
+	return sayLimit(x.crew.Start(outsideCalls(ctx), spec.ID, newLocalTask(spec, x.host), queue, spec.message(), func(t *localTask) error {
+		if !t.spec.message().same(spec.message()) {
 			return ErrTaskExists
 		}
 		return nil
@@ -122,7 +122,7 @@ func (x *localExecutor) send(ctx context.Context, id string, in taskInput) (numb
 	}
 	switch in.Kind {
 	case inputMessage:
-		number, err = x.crew.Message(outsideCalls(ctx), id, in.ID, in.Text)
+		number, err = x.crew.Message(outsideCalls(ctx), id, in.ID, taskMessage{in.Text, in.Parts})
 		return number, sayLimit(err)
 	case inputDecision:
 		return 0, x.crew.Tell(id, in.ID, func(t *localTask) error {
@@ -303,7 +303,7 @@ func (t *localTask) Abandon() bool {
 }
 
 // Run implements [crew.Task].
-func (t *localTask) Run(ctx context.Context, msg string, grant taskGrant, ended func(finish func(more bool))) {
+func (t *localTask) Run(ctx context.Context, msg taskMessage, grant taskGrant, ended func(finish func(more bool))) {
 	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
 	defer cancel()
 	before := t.snapshot()
@@ -354,7 +354,7 @@ func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome
 }
 
 // work makes the agent, if there is none yet, and runs it.
-func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (_ *Result, err error) {
+func (t *localTask) work(ctx context.Context, msg taskMessage, grant taskGrant) (_ *Result, err error) {
 	if ctx.Err() != nil {
 		return nil, guard.ContextError(ctx)
 	}
@@ -371,7 +371,7 @@ func (t *localTask) work(ctx context.Context, msg string, grant taskGrant) (_ *R
 	account := runOption(func(o *runOptions) { o.account = grant.tokens })
 	limits := t.spec.Limits
 	limits.MaxTokens, limits.MaxTime = 0, 0 // tokens are in the account, and run itself keeps the time, which includes more than the agent's run
-	return agent.RunUntilStop(ctx, msg, limits.option(), account, OnEvent(t.record))
+	return agent.RunUntilStop(ctx, msg.text, WithParts(msg.parts...), limits.option(), account, OnEvent(t.record))
 }
 
 // employ keeps the agent for the task. It returns false if the task was

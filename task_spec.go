@@ -14,11 +14,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/crew"
 )
 
 // taskSpecVersion is the version of the JSON of a [TaskSpec]. A reader refuses
 // versions it does not know. A field that restricts the task raises it, so that
-// nobody carries a task out without what it does not understand.
+// nobody carries a task out without what it does not understand. One that adds to
+// the task need not: readers refuse fields that they do not know.
 const taskSpecVersion = 2
 
 // Limits of a task that sets none.
@@ -43,6 +46,7 @@ type TaskSpec struct {
 	Parent  string      `json:"parent,omitempty"`  // the id of the agent that delegates
 	Profile string      `json:"profile,omitempty"` // see [RegisterTaskProfile]; empty means the manager's own
 	Prompt  string      `json:"prompt"`
+	Parts   []Part      `json:"parts,omitempty"`  // what goes with the prompt, see [WithTaskParts]
 	Persona Persona     `json:"persona,omitzero"` // zero means the profile's
 	Model   string      `json:"model,omitempty"`  // a model's name; empty means the profile's
 	Call    string      `json:"call,omitempty"`   // the id of the tool call of the parent that delegates it
@@ -153,10 +157,43 @@ func (s TaskSpec) check() error {
 	case s.Depth < 1:
 		return fmt.Errorf("task spec: depth %d is below 1", s.Depth)
 	}
-	if err := s.Limits.check(); err != nil {
+	if err := cmp.Or(s.message().check(), s.Limits.check()); err != nil {
 		return fmt.Errorf("task spec: %w", err)
 	}
 	return nil
+}
+
+// message is the message that a task begins with.
+func (s TaskSpec) message() taskMessage { return taskMessage{s.Prompt, s.Parts} }
+
+// taskMessage is what a run of a task begins with.
+type taskMessage struct {
+	text  string
+	parts []Part
+}
+
+// Size is about how many bytes the message has.
+func (m taskMessage) Size() int { return sizeOfMessage(UserMessage(m.text, m.parts...)) }
+
+// same reports whether both messages say the same.
+func (m taskMessage) same(other taskMessage) bool {
+	return m.text == other.text && slices.EqualFunc(m.parts, other.parts, func(a, b Part) bool {
+		one, err := a.MarshalJSON()
+		two, failed := b.MarshalJSON()
+		return cmp.Or(err, failed) == nil && bytes.Equal(one, two)
+	})
+}
+
+// check refuses a message that no agent could take up.
+func (m taskMessage) check() error {
+	switch {
+	case m.text == "" && len(m.parts) == 0:
+		return errors.New("the message is empty")
+	case m.Size() > crew.MaxMailBytes:
+		return fmt.Errorf("the message has %d bytes, more than %d", m.Size(), crew.MaxMailBytes)
+	}
+	_, err := encodeForHistory(UserMessage(m.text, m.parts...))
+	return err
 }
 
 // UnmarshalJSON decodes a spec. It refuses versions and fields that this package
@@ -258,6 +295,7 @@ func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 		Parent:  r.Value.request.parent,
 		Profile: r.Value.request.profile,
 		Prompt:  r.Value.request.prompt,
+		Parts:   r.Value.request.parts,
 		Model:   r.Value.request.model,
 		Call:    r.Value.call,
 		Depth:   r.Value.depth,
@@ -302,7 +340,7 @@ func (m *TaskManager) deepest(r *taskRecord) int {
 // concurrent use, and their contexts bound the call, never a task.
 type taskExecutor interface {
 	// start runs a task. Without room it queues the task, if that is allowed. It
-	// has no effect on a task whose id and prompt are known.
+	// has no effect on a task whose id, prompt and parts are known.
 	start(ctx context.Context, spec TaskSpec, queue bool) error
 	// status and list return the status of one task, and of all that are chosen.
 	status(ctx context.Context, id string) (TaskStatus, error)
@@ -329,9 +367,10 @@ type taskExecutor interface {
 
 // taskInput is what is sent to a task.
 type taskInput struct {
-	ID   string        `json:"id"` // sending an input with the same id twice has no effect
-	Kind taskInputKind `json:"kind"`
-	Text string        `json:"text,omitempty"` // the message, or why the task is cancelled
+	ID    string        `json:"id"` // sending an input with the same id twice has no effect
+	Kind  taskInputKind `json:"kind"`
+	Text  string        `json:"text,omitempty"`  // the message, or why the task is cancelled
+	Parts []Part        `json:"parts,omitempty"` // of the message
 
 	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision; 0 if Call names the call
 	Call     string   `json:"call,omitempty"`    // id of the call that is decided about

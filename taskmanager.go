@@ -235,8 +235,8 @@ func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
 func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...SendOption) (int64, error) {
 	in := taskInput{ID: newID(), Kind: inputMessage, Text: message}
 	apply(&in, opts)
-	if message == "" {
-		return 0, taskError(id, errors.New("the message is empty"))
+	if err := (taskMessage{in.Text, in.Parts}).check(); err != nil {
+		return 0, taskError(id, err)
 	}
 	number, err := m.exec.send(ctx, id, in)
 	return number, taskError(id, err)

@@ -20,7 +20,7 @@ const (
 
 // Remove forgets a task at rest and closes it. The channel gets the error of
 // closing. If ctx ends before, Close returns that error.
-func (c *Crew[T, G]) Remove(ctx context.Context, id string, named func(error) error) (closed <-chan error, err error) {
+func (c *Crew[T, G, M]) Remove(ctx context.Context, id string, named func(error) error) (closed <-chan error, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := c.members[id]
@@ -46,7 +46,7 @@ func (c *Crew[T, G]) Remove(ctx context.Context, id string, named func(error) er
 }
 
 // note keeps an error for Close to return.
-func (c *Crew[T, G]) note(err error) {
+func (c *Crew[T, G, M]) note(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = errors.Join(c.failed, err)
@@ -60,7 +60,7 @@ type Left struct {
 
 // Close cancels all tasks with the given cause, waits for them for a limited
 // time, and closes them. named adds the name of a task to its error.
-func (c *Crew[T, G]) Close(cause error, named func(id string, err error) error) (left Left, err error) {
+func (c *Crew[T, G, M]) Close(cause error, named func(id string, err error) error) (left Left, err error) {
 	c.cancelAll(cause)
 	if !WaitAtMost(closeRuns, &c.runs) {
 		left.Runs = c.abandonAll()
@@ -74,7 +74,7 @@ func (c *Crew[T, G]) Close(cause error, named func(id string, err error) error) 
 
 // cancelAll ends all runs, those that wait for room as well. From then on the
 // table of tasks does not change.
-func (c *Crew[T, G]) cancelAll(cause error) {
+func (c *Crew[T, G, M]) cancelAll(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -86,7 +86,7 @@ func (c *Crew[T, G]) cancelAll(cause error) {
 }
 
 // abandonAll gives up the tasks whose runs do not end, and returns their ids.
-func (c *Crew[T, G]) abandonAll() (ids []string) {
+func (c *Crew[T, G, M]) abandonAll() (ids []string) {
 	for id, m := range c.members {
 		if m.task.Abandon() {
 			ids = append(ids, id)
@@ -95,7 +95,7 @@ func (c *Crew[T, G]) abandonAll() (ids []string) {
 	return ids
 }
 
-func (c *Crew[T, G]) closeAll(named func(id string, err error) error) error {
+func (c *Crew[T, G, M]) closeAll(named func(id string, err error) error) error {
 	var wg sync.WaitGroup
 	room := make(chan struct{}, closingAtOnce)
 	var mu sync.Mutex

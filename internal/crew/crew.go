@@ -35,7 +35,8 @@ var (
 // Run, Park, Abandon and Close are called without a lock, and Run and Park in
 // goroutines of their own. The other methods are called with the crew's lock
 // held: they must not call the crew.
-type Task[G any] interface {
+// M is the message that a run begins with.
+type Task[G any, M Message] interface {
 	// AtRest reports whether the task neither runs nor waits for room.
 	AtRest() bool
 	// Grant sets aside what a run may spend; first tells whether it is the first
@@ -60,7 +61,7 @@ type Task[G any] interface {
 	// ended, which calls finish, with the lock held, to record the outcome. If
 	// another message waits, more is set, and the task begins or waits again
 	// before the lock is released.
-	Run(ctx context.Context, msg string, grant G, ended func(finish func(more bool)))
+	Run(ctx context.Context, msg M, grant G, ended func(finish func(more bool)))
 	// Park ends what a task at rest keeps for its question.
 	Park()
 	// Abandon gives up a run that does not end, and reports whether there is
@@ -70,10 +71,13 @@ type Task[G any] interface {
 	Close() error
 }
 
+// Message is a message to a task.
+type Message interface{ Size() int } // in bytes
+
 // Crew is a set of tasks and the goroutines that run them. Make one with [New].
 // It is safe for concurrent use. Each run, and each removal, has a goroutine;
 // Close waits for them.
-type Crew[T Task[G], G any] struct {
+type Crew[T Task[G, M], G any, M Message] struct {
 	max int
 
 	life context.Context // ends at Close, and with it every run
@@ -82,30 +86,30 @@ type Crew[T Task[G], G any] struct {
 	rest sync.WaitGroup // removals and what is parked; added to under mu
 
 	mu      sync.Mutex // guards what follows; held while it calls tasks
-	members map[string]*member[T]
+	members map[string]*member[T, M]
 	running int
-	queue   []*turn[T] // the oldest first
+	queue   []*turn[T, M] // the oldest first
 	closed  bool
 	failed  error // of removals that nobody waited for
 }
 
 // member is a task of a crew. Its fields are guarded by the crew's mu.
-type member[T any] struct {
+type member[T any, M Message] struct {
 	task   T
 	queues bool                    // waits when there is no room
 	runs   int                     // that have begun
 	cancel context.CancelCauseFunc // ends its last run; nil before the first
-	turn   *turn[T]                // that it waits for; else nil
+	turn   *turn[T, M]             // that it waits for; else nil
 	seen   []seen                  // inputs that it had, the oldest first
 	last   int64                   // the number of the last message
-	mail   []letter                // messages that wait until it rests
+	mail   []letter[M]             // messages that wait until it rests
 	parked <-chan struct{}         // closed when it was parked; its next run waits for that; nil if it never was
 }
 
 // letter is a message with its number.
-type letter struct {
+type letter[M Message] struct {
 	number int64
-	text   string
+	text   M
 	sender context.Context // whose values the run gets
 }
 
@@ -116,10 +120,10 @@ type seen struct {
 }
 
 // turn is a run that waits for room.
-type turn[T any] struct {
-	of      *member[T] // nil when it is not wanted any more
+type turn[T any, M Message] struct {
+	of      *member[T, M] // nil when it is not wanted any more
 	ctx     context.Context
-	message letter
+	message letter[M]
 }
 
 const (
@@ -127,11 +131,13 @@ const (
 	seenInputs = 256
 	// maxMail is how many messages wait for a task at most.
 	maxMail = 100
+	// MaxMailBytes is how many bytes of messages wait for a task at most.
+	MaxMailBytes = 32 << 20
 )
 
 // New returns a crew that carries out at most max tasks at once.
-func New[T Task[G], G any](max int) *Crew[T, G] {
-	c := &Crew[T, G]{max: max, members: map[string]*member[T]{}}
+func New[T Task[G, M], G any, M Message](max int) *Crew[T, G, M] {
+	c := &Crew[T, G, M]{max: max, members: map[string]*member[T, M]{}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c
 }
@@ -140,7 +146,7 @@ func New[T Task[G], G any](max int) *Crew[T, G] {
 // context, but not its end. A task that queues waits if there is no
 // room. If there is already a task with the id, Start returns the result of
 // known for that task.
-func (c *Crew[T, G]) Start(sender context.Context, id string, task T, queues bool, message string, known func(T) error) error {
+func (c *Crew[T, G, M]) Start(sender context.Context, id string, task T, queues bool, message M, known func(T) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -149,8 +155,8 @@ func (c *Crew[T, G]) Start(sender context.Context, id string, task T, queues boo
 	if m, ok := c.members[id]; ok {
 		return known(m.task)
 	}
-	m := &member[T]{task: task, queues: queues}
-	if err := c.schedule(m, letter{text: message, sender: sender}); err != nil {
+	m := &member[T, M]{task: task, queues: queues}
+	if err := c.schedule(m, letter[M]{text: message, sender: sender}); err != nil {
 		return err
 	}
 	c.members[id] = m
@@ -158,7 +164,7 @@ func (c *Crew[T, G]) Start(sender context.Context, id string, task T, queues boo
 }
 
 // schedule starts a run, or has it wait. The caller holds c.mu.
-func (c *Crew[T, G]) schedule(m *member[T], message letter) error {
+func (c *Crew[T, G, M]) schedule(m *member[T, M], message letter[M]) error {
 	if c.running >= c.max {
 		if !m.queues {
 			return fmt.Errorf("%w: %d run, and no more may at once", ErrNoRoom, c.running)
@@ -176,27 +182,27 @@ func (c *Crew[T, G]) schedule(m *member[T], message letter) error {
 }
 
 // enqueue has a run wait for its turn. The caller holds c.mu.
-func (c *Crew[T, G]) enqueue(m *member[T], message letter) {
-	m.turn = &turn[T]{of: m, ctx: c.newRun(m), message: message}
+func (c *Crew[T, G, M]) enqueue(m *member[T, M], message letter[M]) {
+	m.turn = &turn[T, M]{of: m, ctx: c.newRun(m), message: message}
 	c.queue = append(c.queue, m.turn)
 	m.task.Wait()
 }
 
 // newRun returns the context of a run. The caller holds c.mu.
-func (c *Crew[T, G]) newRun(m *member[T]) context.Context {
+func (c *Crew[T, G, M]) newRun(m *member[T, M]) context.Context {
 	ctx, cancel := context.WithCancelCause(c.life)
 	m.cancel = cancel
 	return ctx
 }
 
 // begin notes that a run begins. The caller holds c.mu.
-func (c *Crew[T, G]) begin(m *member[T], message letter) {
+func (c *Crew[T, G, M]) begin(m *member[T, M], message letter[M]) {
 	m.runs++
 	m.task.Begin(message.number)
 }
 
 // dispatch starts a run in a goroutine of its own. The caller holds c.mu.
-func (c *Crew[T, G]) dispatch(m *member[T], ctx context.Context, message letter, grant G) {
+func (c *Crew[T, G, M]) dispatch(m *member[T, M], ctx context.Context, message letter[M], grant G) {
 	c.running++
 	cancel, parked := m.cancel, m.parked
 	c.runs.Go(func() {
@@ -214,7 +220,7 @@ func (c *Crew[T, G]) dispatch(m *member[T], ctx context.Context, message letter,
 // ended records the end of a run, has the task go on with the next message that
 // waits for it, and gives the room to the next in the queue. A task that goes on
 // waits like the others.
-func (c *Crew[T, G]) ended(m *member[T], finish func(more bool)) {
+func (c *Crew[T, G, M]) ended(m *member[T, M], finish func(more bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running--
@@ -225,7 +231,7 @@ func (c *Crew[T, G]) ended(m *member[T], finish func(more bool)) {
 		m.mail = m.mail[1:]
 		m.task.Waiting(len(m.mail))
 		if len(c.queue) == 0 {
-			c.take(&turn[T]{of: m, ctx: c.newRun(m), message: next})
+			c.take(&turn[T, M]{of: m, ctx: c.newRun(m), message: next})
 		} else {
 			c.enqueue(m, next)
 		}
@@ -235,7 +241,7 @@ func (c *Crew[T, G]) ended(m *member[T], finish func(more bool)) {
 
 // fill gives free room to those in the queue that are still wanted. The caller
 // holds c.mu.
-func (c *Crew[T, G]) fill() {
+func (c *Crew[T, G, M]) fill() {
 	for len(c.queue) > 0 && c.running < c.max {
 		next := c.queue[0]
 		c.queue[0] = nil
@@ -247,7 +253,7 @@ func (c *Crew[T, G]) fill() {
 }
 
 // take begins the run of a turn that has come. The caller holds c.mu.
-func (c *Crew[T, G]) take(next *turn[T]) {
+func (c *Crew[T, G, M]) take(next *turn[T, M]) {
 	m := next.of
 	m.turn = nil
 	first := m.runs == 0
@@ -263,7 +269,7 @@ func (c *Crew[T, G]) take(next *turn[T]) {
 }
 
 // discard drops the messages that wait for a task. The caller holds c.mu.
-func (c *Crew[T, G]) discard(m *member[T]) {
+func (c *Crew[T, G, M]) discard(m *member[T, M]) {
 	if len(m.mail) > 0 {
 		m.mail = nil
 		m.task.Waiting(0)
@@ -271,7 +277,7 @@ func (c *Crew[T, G]) discard(m *member[T]) {
 }
 
 // Task returns the task with the id.
-func (c *Crew[T, G]) Task(id string) (task T, err error) {
+func (c *Crew[T, G, M]) Task(id string) (task T, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := c.members[id]
@@ -282,7 +288,7 @@ func (c *Crew[T, G]) Task(id string) (task T, err error) {
 }
 
 // Tasks returns all tasks, in no order.
-func (c *Crew[T, G]) Tasks() []T {
+func (c *Crew[T, G, M]) Tasks() []T {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]T, 0, len(c.members))
@@ -295,16 +301,16 @@ func (c *Crew[T, G]) Tasks() []T {
 // Message has a task continue with a message: at once if it rests, else when it
 // does. It returns the message's number, counted from 1. Like all inputs, it
 // has no effect if the task has had one with the same id.
-func (c *Crew[T, G]) Message(sender context.Context, id, input, message string) (number int64, err error) {
-	return c.once(id, input, func(m *member[T]) (int64, error) {
-		next := letter{m.last + 1, message, sender}
+func (c *Crew[T, G, M]) Message(sender context.Context, id, input string, message M) (number int64, err error) {
+	return c.once(id, input, func(m *member[T, M]) (int64, error) {
+		next := letter[M]{m.last + 1, message, sender}
 		switch {
 		case m.task.AtRest():
 			if err := c.schedule(m, next); err != nil {
 				return 0, err
 			}
-		case len(m.mail) >= maxMail:
-			return 0, fmt.Errorf("%w: %d", ErrMailFull, maxMail)
+		case len(m.mail) >= maxMail || m.mailBytes()+message.Size() > MaxMailBytes:
+			return 0, fmt.Errorf("%w: %d", ErrMailFull, len(m.mail))
 		default:
 			m.mail = append(m.mail, next)
 			m.task.Waiting(len(m.mail))
@@ -314,19 +320,27 @@ func (c *Crew[T, G]) Message(sender context.Context, id, input, message string) 
 	})
 }
 
+// mailBytes is the size of the messages that wait. The caller holds the crew's mu.
+func (m *member[T, M]) mailBytes() (n int) {
+	for _, l := range m.mail {
+		n += l.text.Size()
+	}
+	return n
+}
+
 // Tell calls tell to give an input to a task. It holds the lock meanwhile.
-func (c *Crew[T, G]) Tell(id, input string, tell func(T) error) error {
-	_, err := c.once(id, input, func(m *member[T]) (int64, error) { return 0, tell(m.task) })
+func (c *Crew[T, G, M]) Tell(id, input string, tell func(T) error) error {
+	_, err := c.once(id, input, func(m *member[T, M]) (int64, error) { return 0, tell(m.task) })
 	return err
 }
 
 // Cancel asks a task to end. It drops the messages that wait for it. If that
 // withdraws a question, the channel is closed once the task has ended what it
 // kept for the question; a run that a message starts meanwhile waits for that.
-func (c *Crew[T, G]) Cancel(id, input string, cause error) (parked <-chan struct{}, err error) {
+func (c *Crew[T, G, M]) Cancel(id, input string, cause error) (parked <-chan struct{}, err error) {
 	done := make(chan struct{})
 	asked := false
-	_, err = c.once(id, input, func(m *member[T]) (int64, error) {
+	_, err = c.once(id, input, func(m *member[T, M]) (int64, error) {
 		if asked = c.stop(m, cause); asked {
 			m.parked = done
 			c.rest.Go(func() {
@@ -344,7 +358,7 @@ func (c *Crew[T, G]) Cancel(id, input string, cause error) (parked <-chan struct
 
 // stop ends the run that goes on or waits, and reports whether a question is
 // withdrawn. The caller holds the crew's mu.
-func (c *Crew[T, G]) stop(m *member[T], cause error) (asked bool) {
+func (c *Crew[T, G, M]) stop(m *member[T, M], cause error) (asked bool) {
 	if m.cancel != nil {
 		m.cancel(cause)
 	}
@@ -357,7 +371,7 @@ func (c *Crew[T, G]) stop(m *member[T], cause error) (asked bool) {
 
 // once has f give a task an input, unless the task has had it. It returns the
 // number that f gave it.
-func (c *Crew[T, G]) once(id, input string, f func(*member[T]) (int64, error)) (int64, error) {
+func (c *Crew[T, G, M]) once(id, input string, f func(*member[T, M]) (int64, error)) (int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m, ok := c.members[id]

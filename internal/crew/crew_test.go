@@ -14,6 +14,10 @@ import (
 	"github.com/x/pygent/internal/crew"
 )
 
+type message string
+
+func (m message) Size() int { return len(m) }
+
 // task records what a crew does with it.
 type task struct {
 	ignores bool // if true, a run ignores the end of its context
@@ -81,12 +85,12 @@ func (k *task) Park() {
 func (k *task) Close() error  { k.note("close", true); return nil }
 func (k *task) Abandon() bool { return !k.AtRest() }
 
-func (k *task) Run(ctx context.Context, msg string, _ int, ended func(func(bool))) {
+func (k *task) Run(ctx context.Context, msg message, _ int, ended func(func(bool))) {
 	select {
 	case <-k.goOn:
 	case <-k.end(ctx):
 	}
-	ended(func(more bool) { k.note("ran "+msg, !more) })
+	ended(func(more bool) { k.note("ran "+string(msg), !more) })
 }
 
 func (k *task) end(ctx context.Context) <-chan struct{} {
@@ -102,7 +106,7 @@ func named(id string, err error) error { return fmt.Errorf("%s: %w", id, err) }
 
 func known(*task) error { return errors.New("known") }
 
-func start(t *testing.T, c *crew.Crew[*task, int], id string, queues bool) *task {
+func start(t *testing.T, c *crew.Crew[*task, int, message], id string, queues bool) *task {
 	t.Helper()
 	k := newTask()
 	require.NoError(t, c.Start(context.Background(), id, k, queues, "go", known))
@@ -112,7 +116,7 @@ func start(t *testing.T, c *crew.Crew[*task, int], id string, queues bool) *task
 // errOf returns the error of a call that returns a value as well.
 func errOf[T any](_ T, err error) error { return err }
 
-func closeCrew(t *testing.T, c *crew.Crew[*task, int]) {
+func closeCrew(t *testing.T, c *crew.Crew[*task, int, message]) {
 	t.Helper()
 	left, err := c.Close(errOver, named)
 	require.NoError(t, err)
@@ -213,14 +217,14 @@ func TestQuestionIsWithdrawn(t *testing.T) {
 
 func TestARunWaitsUntilTheTaskIsParked(t *testing.T) {
 	for name, tt := range map[string]struct {
-		then func(*task, *crew.Crew[*task, int])
+		then func(*task, *crew.Crew[*task, int, message])
 		want []string
 	}{
-		"it goes on when that is done": {func(k *task, _ *crew.Crew[*task, int]) {
+		"it goes on when that is done": {func(k *task, _ *crew.Crew[*task, int, message]) {
 			close(k.parks)
 			k.goOn <- struct{}{}
 		}, []string{"grant false", "begin 1", "park", "ran more"}},
-		"it is cancelled before": {func(k *task, c *crew.Crew[*task, int]) {
+		"it is cancelled before": {func(k *task, c *crew.Crew[*task, int, message]) {
 			k.asking = false
 			require.NoError(t, errOf(c.Cancel("1", "c", errOver)))
 			synctest.Wait()
@@ -286,7 +290,7 @@ func TestMessagesWaitUntilTheTaskRests(t *testing.T) {
 		c := crew.New[*task](1)
 		one, other := start(t, c, "1", true), start(t, c, "2", true)
 		for i, want := range []int64{1, 2, 2} {
-			n, err := c.Message(context.Background(), "1", fmt.Sprint("id", min(i, 1)), fmt.Sprint("message ", i+1))
+			n, err := c.Message(context.Background(), "1", fmt.Sprint("id", min(i, 1)), message(fmt.Sprint("message ", i+1)))
 			require.NoError(t, err)
 			require.Equal(t, want, n, "a repeated one has its number")
 		}
@@ -324,14 +328,15 @@ func TestCancelDropsTheMessagesThatWait(t *testing.T) {
 }
 
 func TestMessagesThatWaitAreLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := crew.New[*task](1)
-		start(t, c, "1", true)
-		var err error
-		for i := 0; err == nil && i < 1000; i++ {
-			_, err = c.Message(context.Background(), "1", fmt.Sprint(i), "more")
-		}
-		require.ErrorIs(t, err, crew.ErrMailFull)
-		closeCrew(t, c)
-	})
+	for text, most := range map[message]int{"more": 100, message(make([]byte, crew.MaxMailBytes/4)): 4} {
+		synctest.Test(t, func(t *testing.T) {
+			c := crew.New[*task](1)
+			start(t, c, "1", true)
+			for i := range most {
+				require.NoError(t, errOf(c.Message(context.Background(), "1", fmt.Sprint(i), text)))
+			}
+			require.ErrorIs(t, errOf(c.Message(context.Background(), "1", "last", text)), crew.ErrMailFull)
+			closeCrew(t, c)
+		})
+	}
 }
