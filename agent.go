@@ -47,8 +47,8 @@ type Agent struct {
 	calling  callback.Guard // knows which goroutines run its tools and approvals, or loop over its events
 	foreign  guard.Calls    // calls of handlers, tools, models and the like that have not returned
 
-	allowed   *sessionRules               // what was allowed for the session
-	serving   atomic.Pointer[callContext] // of the tool call that goes on; nil between calls
+	allowed   *sessionRules               // what was allowed for the session, also in tasks
+	serving   atomic.Pointer[callContext] // of the tool call that goes on, the first of several; nil between calls
 	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
 	question  guard.Baton                 // held while the user is asked a question
 	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does

@@ -272,7 +272,7 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	return func() {
 		s.agent.restoreApproval(approve, confirm, set)
 		if approve == nil {
-			s.agent.allowed.clear() // what the user always allowed was for this session
+			s.agent.allowed.Clear() // what the user always allowed was for this session
 		}
 	}
 }

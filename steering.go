@@ -300,3 +300,16 @@ func (a *Agent) SetApproval(f ApprovalFunc) {
 	a.mu.Unlock()
 	a.tellSettings()
 }
+
+// changeApproval calls set, and tells if somebody can be asked only now, or no
+// longer.
+func (a *Agent) changeApproval(set func()) {
+	a.mu.Lock()
+	before := a.opts.approve != nil
+	set()
+	after := a.opts.approve != nil
+	a.mu.Unlock()
+	if before != after {
+		a.tellSettings()
+	}
+}

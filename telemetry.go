@@ -184,7 +184,8 @@ func TelemetryContent(on bool) TelemetryOption {
 // run that ended badly, or _OTHER.
 //
 // No exporter is set up: the program chooses one, with OpenTelemetry's SDK.
-// Without this option nothing is written.
+// Without this option nothing is written. A provider that panics loses what it
+// was to write, and the log tells the first panic.
 func WithTelemetry(opts ...TelemetryOption) Option {
 	return option(func(o *options) {
 		o.telemetry = &telemetryOptions{}
@@ -193,11 +194,15 @@ func WithTelemetry(opts ...TelemetryOption) Option {
 }
 
 // newRecorder returns what writes spans, or nil without [WithTelemetry].
-func newRecorder(o *telemetryOptions) (*telemetry.Recorder, error) {
+func newRecorder(o *telemetryOptions, log *slog.Logger) (*telemetry.Recorder, error) {
 	if o == nil {
 		return nil, nil
 	}
-	r, err := telemetry.New(o.Config)
+	config := o.Config
+	config.Panicked = func(value any, stack []byte) {
+		log.Error("OpenTelemetry's provider panicked", "error", fmt.Sprint(value), "stack", string(stack))
+	}
+	r, err := telemetry.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("option WithTelemetry: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -374,4 +375,112 @@ func TestTheLogTellsDurationsWithIDs(t *testing.T) {
 	require.Regexp(t, `msg="model called" agent=a1 step=1 model=m took=\S+ error="model API: status 503`, log.String())
 	require.Regexp(t, `msg="model call failed; retrying" agent=a1 step=1 attempt=1`, log.String())
 	require.Regexp(t, `msg="tool called" agent=a1 step=1 tool=bash id=c7 took=`, log.String())
+}
+
+// panicking is a provider that panics at one of its steps.
+type panicking struct {
+	recorder
+	at string
+}
+
+func (p *panicking) check(at string) {
+	if p.at == at {
+		panic("provider: " + at)
+	}
+}
+
+type panickingTracer struct {
+	recordingTracer
+	of *panicking
+}
+
+type panickingSpan struct {
+	trace.Span
+	of *panicking
+}
+
+type panickingMeter struct {
+	recordingMeter
+	of *panicking
+}
+
+type panickingHistogram struct {
+	recordedFloats
+	of *panicking
+}
+
+func (p *panicking) Tracer(string, ...trace.TracerOption) trace.Tracer {
+	p.check("tracer")
+	return panickingTracer{recordingTracer{in: &p.recorder}, p}
+}
+
+func (p *panicking) Meter(string, ...metric.MeterOption) metric.Meter {
+	p.check("meter")
+	return panickingMeter{recordingMeter{in: &p.recorder}, p}
+}
+
+func (m panickingMeter) Float64Histogram(name string, opts ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	m.of.check("histogram")
+	return panickingHistogram{recordedFloats{record: m.recording(name)}, m.of}, nil
+}
+
+func (h panickingHistogram) Record(ctx context.Context, n float64, opts ...metric.RecordOption) {
+	h.of.check("record")
+	h.recordedFloats.Record(ctx, n, opts...)
+}
+
+func (t panickingTracer) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	t.of.check("start")
+	if t.of.at == "nothing" {
+		return nil, nil
+	}
+	ctx, span := t.recordingTracer.Start(ctx, name, opts...)
+	return ctx, panickingSpan{span, t.of}
+}
+
+func (s panickingSpan) SetAttributes(kvs ...attribute.KeyValue) {
+	s.of.check("attributes")
+	s.Span.SetAttributes(kvs...)
+}
+
+func (s panickingSpan) SetStatus(c codes.Code, text string) {
+	s.of.check("status")
+	s.Span.SetStatus(c, text)
+}
+
+func (s panickingSpan) End(opts ...trace.SpanEndOption) {
+	s.of.check("end")
+	s.Span.End(opts...)
+}
+
+func TestAProviderThatPanics(t *testing.T) {
+	for _, at := range []string{"tracer", "meter", "histogram", "start", "attributes", "status", "end", "record", "nothing"} {
+		t.Run(at, func(t *testing.T) {
+			var log strings.Builder
+			p := &panicking{at: at}
+			fails := plainTool("fails", func(t *pygent.Tool) {
+				t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+					return nil, errors.New("no")
+				}
+			})
+			agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(pygenttest.Call("fails", nil), pygenttest.Text("done"))), pygent.WithRuntime(noRuntime{}), pygent.WithInstructions(false),
+				pygent.WithTools(fails), pygent.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+				pygent.WithTelemetry(pygent.TelemetryTracer(p), pygent.TelemetryMeter(p), pygent.TelemetryContent(true)))
+			if at == "tracer" || at == "meter" || at == "histogram" {
+				require.ErrorContains(t, err, "option WithTelemetry: the provider: panic: provider: "+at)
+				return
+			}
+			require.NoError(t, err)
+			result, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+			require.NoError(t, err)
+			require.NoError(t, agent.Close())
+			require.Equal(t, pygent.StatusReplied, result.Status)
+			require.Equal(t, "done", result.Summary)
+			told := 1
+			if at == "nothing" {
+				told = 0
+			}
+			require.Equal(t, told, strings.Count(log.String(), "provider panicked"))
+		})
+	}
 }

@@ -7,7 +7,10 @@ package telemetry
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -15,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 const scope = "github.com/x/pygent"
@@ -59,27 +63,37 @@ type Config struct {
 	Tracers trace.TracerProvider
 	Meters  metric.MeterProvider
 	Content bool // also write what was said
+	// Panicked is told of the first panic of a provider. What the provider was to
+	// do is left out. nil means nobody is told.
+	Panicked func(value any, stack []byte)
 }
 
 // Recorder begins spans. It is safe for concurrent use.
 type Recorder struct {
-	tracer  trace.Tracer
-	content bool
+	tracer   trace.Tracer
+	content  bool
+	panicked func(value any, stack []byte)
+	told     sync.Once // of a panic
 
 	tokens            metric.Int64Histogram
 	chat, first       metric.Float64Histogram // of calls of models
 	agents, toolCalls metric.Float64Histogram
 }
 
-// New returns a recorder.
-func New(c Config) (*Recorder, error) {
+// New returns a recorder. A panic of a provider is an error.
+func New(c Config) (r *Recorder, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = nil, fmt.Errorf("the provider: panic: %v", p)
+		}
+	}()
 	if c.Tracers == nil {
 		c.Tracers = otel.GetTracerProvider()
 	}
 	if c.Meters == nil {
 		c.Meters = otel.GetMeterProvider()
 	}
-	r := &Recorder{tracer: c.Tracers.Tracer(scope), content: c.Content}
+	r = &Recorder{tracer: c.Tracers.Tracer(scope), content: c.Content, panicked: c.Panicked}
 	return r, r.makeInstruments(c.Meters.Meter(scope))
 }
 
@@ -123,12 +137,29 @@ type Span struct {
 // begin starts a span, with the attributes of its metrics and others. Those
 // without a value are left out.
 func (r *Recorder) begin(ctx context.Context, name string, kind trace.SpanKind, took metric.Float64Histogram, attrs []attribute.KeyValue, others ...attribute.KeyValue) (context.Context, *Span) {
-	isEmpty := func(kv attribute.KeyValue) bool {
-		return kv.Value.Type() == attribute.STRING && kv.Value.AsString() == ""
-	}
 	attrs, others = slices.DeleteFunc(attrs, isEmpty), slices.DeleteFunc(others, isEmpty)
-	ctx, span := r.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...), trace.WithAttributes(others...))
-	return ctx, &Span{of: r, ctx: ctx, span: span, began: time.Now(), took: took, attrs: slices.Clip(attrs)}
+	s := &Span{of: r, ctx: ctx, span: noop.Span{}, began: time.Now(), took: took, attrs: slices.Clip(attrs)}
+	r.call(func() {
+		within, span := r.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...), trace.WithAttributes(others...))
+		if within != nil && span != nil {
+			s.ctx, s.span = within, span
+		}
+	})
+	return s.ctx, s
+}
+
+func isEmpty(kv attribute.KeyValue) bool {
+	return kv.Value.Type() == attribute.STRING && kv.Value.AsString() == ""
+}
+
+// call calls a provider. A panic there ends the call, and nothing else.
+func (r *Recorder) call(provider func()) {
+	defer func() {
+		if p := recover(); p != nil && r.panicked != nil {
+			r.told.Do(func() { r.panicked(p, debug.Stack()) })
+		}
+	}()
+	provider()
 }
 
 // Run begins the span of an agent's run.
@@ -180,14 +211,15 @@ func (s *Span) Wrote() {
 	}
 	s.written = true
 	after := time.Since(s.began).Seconds()
-	s.span.SetAttributes(firstChunk.Float64(after))
-	s.of.first.Record(s.ctx, after, metric.WithAttributes(s.attrs...))
+	s.set(firstChunk.Float64(after))
+	s.of.call(func() { s.of.first.Record(s.ctx, after, metric.WithAttributes(s.attrs...)) })
 }
 
 // Content writes what was said, if that is wanted.
 func (s *Span) Content(key attribute.Key, text func() string) {
 	if s != nil && s.of.content {
-		s.span.SetAttributes(key.String(text()))
+		said := text()
+		s.set(key.String(said))
 	}
 }
 
@@ -206,13 +238,13 @@ func (s *Span) Answered(a Answer) {
 	}
 	if a.Model != "" {
 		s.attrs = append(s.attrs, responseModel.String(a.Model))
-		s.span.SetAttributes(responseModel.String(a.Model))
+		s.set(responseModel.String(a.Model))
 	}
 	if a.ID != "" {
-		s.span.SetAttributes(responseID.String(a.ID))
+		s.set(responseID.String(a.ID))
 	}
 	if a.Finish != "" {
-		s.span.SetAttributes(finishReasons.StringSlice([]string{a.Finish}))
+		s.set(finishReasons.StringSlice([]string{a.Finish}))
 	}
 	s.Used(a)
 	s.count("input", a.Input)
@@ -224,19 +256,25 @@ func (s *Span) Used(a Answer) {
 	if s == nil || a.Input+a.Output == 0 {
 		return
 	}
-	s.span.SetAttributes(inputTokens.Int64(a.Input), outputTokens.Int64(a.Output))
+	s.set(inputTokens.Int64(a.Input), outputTokens.Int64(a.Output))
 	if a.Cached > 0 {
-		s.span.SetAttributes(cachedTokens.Int64(a.Cached))
+		s.set(cachedTokens.Int64(a.Cached))
 	}
 	if a.Reasoning > 0 {
-		s.span.SetAttributes(reasonTokens.Int64(a.Reasoning))
+		s.set(reasonTokens.Int64(a.Reasoning))
 	}
 }
 
 func (s *Span) count(kind string, tokens int64) {
 	if tokens > 0 {
-		s.of.tokens.Record(s.ctx, tokens, metric.WithAttributes(s.attrs...), metric.WithAttributes(tokenType.String(kind)))
+		s.of.call(func() {
+			s.of.tokens.Record(s.ctx, tokens, metric.WithAttributes(s.attrs...), metric.WithAttributes(tokenType.String(kind)))
+		})
 	}
+}
+
+func (s *Span) set(attrs ...attribute.KeyValue) {
+	s.of.call(func() { s.span.SetAttributes(attrs...) })
 }
 
 // End ends the span. failure is the kind of error that it ended with, one of few;
@@ -247,9 +285,9 @@ func (s *Span) End(failure string) {
 	}
 	if failure != "" {
 		s.attrs = append(s.attrs, errorType.String(failure))
-		s.span.SetAttributes(errorType.String(failure))
-		s.span.SetStatus(codes.Error, failure)
+		s.set(errorType.String(failure))
+		s.of.call(func() { s.span.SetStatus(codes.Error, failure) })
 	}
-	s.took.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...))
-	s.span.End()
+	s.of.call(func() { s.took.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...)) })
+	s.of.call(func() { s.span.End() })
 }
