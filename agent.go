@@ -58,6 +58,7 @@ type Agent struct {
 	model  agentModel
 	cancel context.CancelCauseFunc
 	closed bool
+	ended  chan struct{} // closed at the end of Close; set by New
 
 	approvalsSet    int        // how often SetApproval was called; guarded by mu
 	asksSet         int        // how often SetAsk was called; guarded by mu
@@ -109,7 +110,7 @@ func newAgent(o options) (_ *Agent, err error) {
 		return nil, err
 	}
 	o.settle()
-	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
+	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
 	a.meter.above = o.spends
 	a.busy, a.refresh, a.question = guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
@@ -264,7 +265,8 @@ const (
 
 // Close cancels a run that goes on and waits for it, ends the agent's tasks,
 // closes its sources of tools, cleans up the runtime unless it was lent ([LendRuntime]), and closes the
-// history that the agent opened. It may be called more than once.
+// history that the agent opened. It may be called more than once: a further call
+// waits for the end of the first, whose error only that one returns.
 //
 // Called by a tool or an event handler of the agent or of one of its tasks, or in
 // the body of a loop over [Agent.Events], it would wait for its caller: it does
@@ -275,16 +277,17 @@ func (a *Agent) Close() error {
 	if a.closesItself() {
 		return fmt.Errorf("close the agent: %w", ErrInCallback)
 	}
-	first := a.markClosed()
+	if !a.markClosed() {
+		<-a.ended
+		return nil
+	}
+	defer close(a.ended)
 	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
 	defer cancel()
 	if a.busy.LockContext(ctx) == nil {
 		defer a.busy.Unlock()
 	} else {
 		defer a.foreign.Enter("the run")() // so that leftBehind names it
-	}
-	if !first {
-		return nil
 	}
 	err := errors.Join(a.closeTasks(), a.closeSources(), a.cleanup(), a.closeHistory())
 	a.tellGitChanges()
