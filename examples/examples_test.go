@@ -16,6 +16,12 @@ import (
 
 // wants is what each example prints.
 var wants = map[string]string{
+	"attach": "I see: \"What are these?\". \"The file go.mod\". an image.\n" +
+		"error: program.exe: neither text in UTF-8 nor an image nor a PDF file (application/octet-stream)\n",
+	"commands": "> /help\n/count        tell how long the conversation is\n/exit         end the session\n" +
+		"/help         list the commands, or tell more of one: /help NAME\n/resume       go on with a run that was interrupted\n" +
+		"/review FILE  have a file reviewed\n> /review\nerror: /review: name a file\n" +
+		"> /review main.go\nThe loop never ends.\n> /count\n3 messages\n> /exit\n",
 	"approval": "plan.txt would become \"first\\n\", was \"\"\nwrite_file: allowed by Ada\nwrite_file: allowed by rule\n" +
 		"bash: allowed by Ada\nit ran \"cat plan.txt\": \"second\\n\"\ncount: allowed by Ada\nprogress at the end: 1000 of 1000\n",
 	"basic":                  "stopped\nIt printed: hello, world\n",
