@@ -55,7 +55,8 @@ type HistoryStore interface {
 // is ever sent to a model. Its JSON is meant to be stored.
 //
 // A mark without any of the fields for marks is one that a later version of this
-// package made. Skip it; stores keep it.
+// package made. Skip it; stores keep it. A message with content but without a role
+// is none: loading it is an error.
 type HistoryEntry struct {
 	// Seq is the number of the entry: 0 for the system message at the beginning,
 	// and from 1 for all others. It never changes while the history is open.
@@ -133,7 +134,7 @@ func (h *History) load(ctx context.Context, link *storeLink) error {
 	}
 	entries = slices.Clone(entries)
 	for i := range entries {
-		if e := &entries[i]; !e.isMark() {
+		if e := &entries[i]; !e.isMark() || !e.Message.same(Message{}) {
 			if e.Message, err = encodeForHistory(e.Message); err != nil {
 				return fmt.Errorf("entry %d: %w", i+1, err)
 			}
