@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pause"
 )
@@ -56,11 +56,12 @@ type Decision struct {
 
 	// Session allows, together with Allow, further calls without asking. It holds
 	// for the agent and the agents of its tasks until the agent, or the terminal
-	// session in which the user gave it, ends. It covers:
+	// session in which the user gave it, ends; of 1,000 such decisions the oldest
+	// is forgotten. It covers:
 	//   - for bash, the very same command in the same directory;
 	//   - for write_file, edit_file and collect_file, writes to the same path,
 	//     except where git obeys the file;
-	//   - for any other tool, all its calls.
+	//   - for any other tool, all its calls, until another tool gets its name.
 	Session bool `json:"session,omitempty"`
 
 	// By says who decided, for people. A terminal session says "user". The agent
@@ -107,21 +108,19 @@ func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confir
 // setApproval changes who decides about calls, and whether bash calls need
 // approval, from the next call on. It returns how often SetApproval was called.
 func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) (n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.approve, a.opts.confirmBash = f, confirmBash
-	return a.approvalsSet
+	a.changeApproval(func() { a.opts.approve, a.opts.confirmBash, n = f, confirmBash, a.approvalsSet })
+	return n
 }
 
 // restoreApproval undoes the setApproval that returned n. What SetApproval has
 // set since then stays.
 func (a *Agent) restoreApproval(f ApprovalFunc, confirmBash *bool, n int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.opts.confirmBash = confirmBash
-	if a.approvalsSet == n {
-		a.opts.approve = f
-	}
+	a.changeApproval(func() {
+		a.opts.confirmBash = confirmBash
+		if a.approvalsSet == n {
+			a.opts.approve = f
+		}
+	})
 }
 
 // approval returns what setApproval set.
@@ -181,7 +180,7 @@ func (r *run) decide(ctx context.Context, tool Tool, call ToolCall, why string) 
 	a := r.agent
 	approve, _ := a.approval()
 	switch {
-	case a.allowed.covers(a.sessionScope(call)):
+	case a.allowed.Has(a.sessionScope(tool, call).key):
 		return Decision{Allow: true, By: byRule}
 	case approve == nil && a.changesGit(call):
 		return Decision{By: byNobody, Reason: "git on the user's machine obeys what is below .git, so writing there needs approval, and nobody can give it here"}
@@ -212,7 +211,7 @@ func (r *run) requestFor(ctx context.Context, tool Tool, call ToolCall, why stri
 		Runtime:     a.describe(ctx),
 		Why:         why,
 		Changes:     r.changesOf(ctx, call),
-		Session:     a.sessionScope(call).words,
+		Session:     a.sessionScope(tool, call).words,
 		AsksManager: a.opts.asksManager,
 	}
 }
@@ -246,7 +245,7 @@ func (a *Agent) settle(d Decision, tool Tool, call *ToolCall) Decision {
 		d.Arguments = args
 	}
 	if d.Session {
-		a.allowed.add(a.sessionScope(decided))
+		a.allowed.Add(a.sessionScope(tool, decided).key)
 	}
 	return d
 }
@@ -305,45 +304,33 @@ func (o *options) ownApprovalFor() []string {
 // scope is what a decision for the session covers: all calls with the same key.
 // The zero scope covers nothing.
 type scope struct {
-	key   string
+	key   keyset.Key
 	words string // for people
 }
 
-// sessionScope returns the scope of a call. A program may have registered a tool
-// with other arguments under the name of a built-in one; that is covered call by
-// call.
-func (a *Agent) sessionScope(call ToolCall) scope {
+// sessionScope returns the scope of a call. It never covers another tool that
+// gets the same name later. A program may have registered a tool under the name
+// of a built-in one; that is covered call by call.
+func (a *Agent) sessionScope(tool Tool, call ToolCall) scope {
 	command, _ := commandIn(call)
 	change, writes := changeIn(call)
+	ours := isOurs(call) && tool.isBuiltin()
 	switch {
-	case command.Cmd != "" && isOurs(call):
-		return scope{fmt.Sprintf("bash %t %q %q", command.Background, command.Cwd, command.Cmd), "this very command"}
+	case command.Cmd != "" && ours:
+		return scope{keyset.Of("bash", fmt.Sprint(command.Background), command.Cwd, command.Cmd), "this very command"}
 	case writes && a.steersGit(change.path):
 		return scope{}
-	case writes && change.path != "." && isOurs(call):
-		return scope{"write " + change.path, "writes to this file"}
+	case writes && change.path != "." && ours:
+		return scope{keyset.Of("write", change.path), "writes to this file"}
 	case call.Name == "bash" || writes:
-		return scope{"call " + call.Name + " " + call.Arguments, "this very call"}
+		return scope{keyset.Of("call", tool.identity(), call.Arguments), "this very call"}
 	}
-	return scope{"tool " + call.Name, "all calls of " + call.Name}
+	return scope{keyset.Of("tool", tool.identity()), "all calls of " + call.Name}
 }
 
-// sessionRules are the scopes that were allowed for the session. An agent shares
-// them with those of its tasks. The zero value has none.
-type sessionRules struct{ keys sync.Map }
-
-func (s *sessionRules) covers(c scope) bool {
-	_, ok := s.keys.Load(c.key)
-	return ok
-}
-
-func (s *sessionRules) add(c scope) {
-	if c.key != "" {
-		s.keys.Store(c.key, true)
-	}
-}
-
-func (s *sessionRules) clear() { s.keys.Clear() }
+// sessionRules are what was allowed for the session. An agent shares them with
+// those of its tasks.
+type sessionRules struct{ keyset.Set }
 
 // approve waits for the decision about a call of which an event has told the
 // task's followers.
@@ -367,9 +354,13 @@ func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decis
 	}
 }
 
-// noteRequest makes room for the decision about the call of an event. The caller has held t.mu since before it appended the event, so that
-// no decision comes earlier.
+// noteRequest makes room for the decision about the call of an event, or notes
+// that nobody waits for one any more. The caller has held t.mu since before it
+// appended the event, so that no decision comes earlier.
 func (t *localTask) noteRequest(e Event) {
+	if e.Type == EventToolDone {
+		delete(t.answers, e.Call.ID) // also if the run ended before anybody waited
+	}
 	if e.Type != EventApproval || !e.Approval.AsksManager {
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -418,4 +420,46 @@ func TestCallFromTellsToolsAndModels(t *testing.T) {
 	require.Equal(t, []pygent.CallInfo{{Agent: "me", Step: 1}, {Agent: "me", Step: 2}}, ofModel)
 	require.Equal(t, "me look 1", fmt.Sprint(ofTool.Agent, " ", ofTool.Call.Name, " ", ofTool.Step))
 	require.NotEmpty(t, ofTool.Call.ID)
+}
+
+// What an approval tells of its progress comes before the call's result, also
+// when the call is denied, or gets other arguments.
+func TestProgressOfAnApprovalEndsWithTheCall(t *testing.T) {
+	for name, d := range map[string]pygent.Decision{
+		"allowed": {Allow: true},
+		"changed": {Allow: true, Arguments: json.RawMessage(`{"to":"b"}`)},
+		"denied":  {Reason: "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []string
+				deploy := plainTool("deploy", func(t *pygent.Tool) {
+					t.Parameters = json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}}}`)
+				})
+				agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Call("deploy", map[string]any{"to": "a"}), stop), pygent.WithTools(deploy),
+					pygent.WithApproval(func(ctx context.Context, _ pygent.ApprovalRequest) (pygent.Decision, error) {
+						pygent.Progress(ctx, pygent.ProgressInfo{Text: "first"})
+						pygent.Progress(ctx, pygent.ProgressInfo{Text: "last"}) // waits for a tenth of a second
+						go func() {
+							time.Sleep(time.Hour)
+							pygent.Progress(ctx, pygent.ProgressInfo{Text: "late"})
+						}()
+						return d, nil
+					}),
+					pygent.OnEvent(func(e pygent.Event) {
+						switch {
+						case e.Type == pygent.EventProgress:
+							told = append(told, e.Progress.Text)
+						case e.Type == pygent.EventToolDone && e.Call.Name == "deploy":
+							told = append(told, "done")
+						}
+					}))
+				_, err := agent.RunUntilStop(t.Context(), "go")
+				require.NoError(t, err)
+				time.Sleep(2 * time.Hour)
+				require.Equal(t, "done", told[len(told)-1])
+				require.Equal(t, "last", told[len(told)-2])
+			})
+		})
+	}
 }

@@ -27,7 +27,8 @@ type CallInfo struct {
 
 // CallFrom returns what the context of a tool, a model or an [ApprovalFunc]
 // belongs to. ok is false for any other context. A [HostApprovalFunc] is told of
-// the tool call that goes on while it is asked, if there is one.
+// the tool call that goes on while it is asked, if there is one; of several calls
+// that go on at the same time, of the first in their message.
 //
 // An agent that a tool runs with its own context is a caller of its own: its
 // model and tools get its calls, not those of the tool.
@@ -52,6 +53,7 @@ type callContext struct {
 	changed bool // somebody changed the arguments
 
 	progress atomic.Pointer[pace.Pace[ProgressInfo]] // nil until the tool tells of some
+	asked    *callContext                            // of the same call with the arguments before the change, if changed
 }
 
 type callKey struct{}
@@ -79,7 +81,7 @@ func (r *run) withCall(ctx context.Context, call ToolCall, index int) *callConte
 
 // with returns the context of the same call with other arguments.
 func (c *callContext) with(arguments string) *callContext {
-	changed := &callContext{Context: c.Context, info: c.info, agent: c.agent, budget: c.budget, message: c.message, index: c.index, changed: true}
+	changed := &callContext{Context: c.Context, info: c.info, agent: c.agent, budget: c.budget, message: c.message, index: c.index, changed: true, asked: c}
 	changed.info.Call.Arguments = arguments
 	return changed
 }
@@ -128,7 +130,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 		}
 		switch {
 		case why != "":
-			if err := r.skip(call, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(calls)-1)); err != nil {
+			if err := r.skip(ctx, call, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(calls)-1)); err != nil {
 				return err
 			}
 		case n > 1:
@@ -170,7 +172,7 @@ func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last
 	chooseImages(result, so.images)
 	so.images = append(so.images, result.Images...)
 	r.finished(result)
-	return r.answer(EventToolDone, call, result, r.noteAfter(last))
+	return r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
 }
 
 // whyNot returns the result of a call that must not run, and nothing for one
@@ -204,8 +206,8 @@ func (r *run) noteAfter(last bool) string {
 }
 
 // skip answers a call that is not run.
-func (r *run) skip(call *ToolCall, result *ToolResult, note string) error {
-	return r.answer(EventToolSkipped, call, result, note)
+func (r *run) skip(ctx context.Context, call *ToolCall, result *ToolResult, note string) error {
+	return r.answer(Event{Type: EventToolSkipped, Call: call, Tool: r.toolInfo(ctx, *call)}, result, note)
 }
 
 // notRunResult is the result of a call that was not run.
@@ -215,11 +217,10 @@ func notRunResult(outcome Outcome, why string) *ToolResult {
 
 // answer appends the result of a call, with a note for the model, and emits its
 // event.
-func (r *run) answer(typ EventType, call *ToolCall, result *ToolResult, note string) error {
-	msg := ToolMessage(call.ID, nudge.OnALine(result.Content, note))
-	return r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome, Bash: result.Bash.ended()}, func() Event {
-		return Event{Type: typ, Call: call, Output: result}
-	})
+func (r *run) answer(e Event, result *ToolResult, note string) error {
+	msg := ToolMessage(e.Call.ID, nudge.OnALine(result.Content, note))
+	e.Output = result
+	return r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome, Bash: result.Bash.ended()}, func() Event { return e })
 }
 
 // noteBroken ends the run when a tool failed because nothing can run in the
@@ -236,11 +237,13 @@ func (r *run) noteBroken(err error) {
 	}
 }
 
-// finished ends the run when a tool's result asks for it.
-func (r *run) finished(result *ToolResult) bool {
+// finished ends the run when a tool's result asks for it. Of several that ran at
+// the same time the first in the message counts.
+func (r *run) finished(result *ToolResult) {
+	if result.End == "" || r.result.Status != "" {
+		return
+	}
 	switch result.End {
-	case "":
-		return false
 	case StatusAwaitingUser:
 		r.result.Question = result.Question
 	case StatusStopped:
@@ -252,7 +255,6 @@ func (r *run) finished(result *ToolResult) bool {
 		}
 	}
 	r.end(result.End, "")
-	return true
 }
 
 // openWithin bounds how long a run looks for tasks and jobs at work before it
@@ -332,8 +334,8 @@ func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 // If the model gave its summary by calling stop, it is taken nevertheless.
 func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
 	for _, call := range calls {
-		if r.opts.final.takeLast(ctx, call) {
-			if err := r.answer(EventToolSkipped, &call, &ToolResult{Content: "the answer is taken", Outcome: OutcomeOK}, ""); err != nil {
+		if r.takeLast(ctx, call) {
+			if err := r.skip(ctx, &call, &ToolResult{Content: "the answer is taken", Outcome: OutcomeOK}, ""); err != nil {
 				return err
 			}
 			continue
@@ -341,7 +343,7 @@ func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
 		if summary := stopSummary(call); summary != "" {
 			r.result.Summary = summary
 		}
-		if err := r.skip(&call, notRunResult(OutcomeNotRun, nudge.LastCall), ""); err != nil {
+		if err := r.skip(ctx, &call, notRunResult(OutcomeNotRun, nudge.LastCall), ""); err != nil {
 			return err
 		}
 	}

@@ -321,20 +321,21 @@ func (a *Agent) Resume(ctx context.Context, opts ...RunOption) (*Result, error) 
 }
 
 // exchangeAtEnd finds the last message that calls tools, if only results follow
-// it. given has the result of each call, nil for a call without one.
-func exchangeAtEnd(record []Message) (at int, given []*Message, ok bool) {
-	results := map[string][]*Message{} // by call, in reverse order
+// it. given has the index of each call's result, noResult for a call without one.
+func exchangeAtEnd(record []Message) (at int, given []int, ok bool) {
+	results := map[string][]int{} // by call, in reverse order
 	for at = len(record) - 1; at >= 0; at-- {
 		m := &record[at]
 		if m.Role == RoleTool {
-			results[m.ToolCallID] = append(results[m.ToolCallID], m)
+			results[m.ToolCallID] = append(results[m.ToolCallID], at)
 			continue
 		}
 		if m.Role != RoleAssistant || len(m.ToolCalls) == 0 {
 			return 0, nil, false
 		}
-		given = make([]*Message, len(m.ToolCalls))
+		given = make([]int, len(m.ToolCalls))
 		for i, call := range m.ToolCalls {
+			given[i] = noResult
 			if left := results[call.ID]; len(left) > 0 {
 				given[i], results[call.ID] = left[len(left)-1], left[:len(left)-1]
 			}
@@ -344,10 +345,16 @@ func exchangeAtEnd(record []Message) (at int, given []*Message, ok bool) {
 	return 0, nil, false
 }
 
-// wasRefused reports whether a call of a tool that ends the run was refused, as
-// its result tells.
-func wasRefused(result *Message) bool {
-	text := result.Text()
+// noResult stands for the index of a result that there is none of.
+const noResult = -1
+
+// wasRefused reports whether a call of a tool that ends the run was refused.
+// Only where the history does not say how it ended, the words of its result do.
+func wasRefused(result HistoryEntry) bool {
+	if result.Outcome != "" {
+		return result.Outcome != OutcomeOK
+	}
+	text := result.Message.Text()
 	return nudge.Refuses(text) || strings.HasPrefix(text, "error: ") || text == interruptedResult
 }
 
@@ -355,6 +362,7 @@ func wasRefused(result *Message) bool {
 // before.
 func (r *run) resume(ctx context.Context) error {
 	record := r.agent.history.view()
+	said := r.agent.history.said()
 	at, given, ok := exchangeAtEnd(record)
 	if !ok {
 		r.resumeReply(record)
@@ -365,7 +373,11 @@ func (r *run) resume(ctx context.Context) error {
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
 	var images []string
 	for i, call := range msg.ToolCalls {
-		shown, err := r.resumeCall(ctx, &call, i, given[i])
+		if given[i] != noResult {
+			r.endAgain(ctx, &call, i, said[given[i]])
+			continue
+		}
+		shown, err := r.resumeCall(ctx, &call, i)
 		if err != nil {
 			return err
 		}
@@ -403,27 +415,20 @@ func toldToGoOn(m Message) bool {
 
 func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls) == 0 }
 
-// resumeCall gives a call of the interrupted message its result, if it has
-// none: by running it again where that is safe. A call that has its result
-// matters only if it ended the run. It returns the images of a new result.
-func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int, given *Message) (images []string, err error) {
+// resumeCall gives a call of the interrupted message a result: by running it
+// again where that is safe. It returns the images of the result.
+func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int) (images []string, err error) {
 	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	again := unknown == nil && tool.Idempotent
 	switch {
-	case given != nil:
-		if again && tool.ends && r.result.Status == "" && !wasRefused(given) {
-			result, _ := r.execute(ctx, call, index)
-			r.finished(result)
-		}
-		return nil, nil
 	case r.result.Status != "":
-		return nil, r.skip(call, notRunResult(OutcomeNotRun, nudge.Ended), "")
+		return nil, r.skip(ctx, call, notRunResult(OutcomeNotRun, nudge.Ended), "")
 	case !again:
-		return nil, r.skip(call, notRunResult(OutcomeInterrupted, interruptedResult), "")
+		return nil, r.skip(ctx, call, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
 	result := r.runCall(ctx, call, index)
 	r.finished(result)
-	return result.Images, r.answer(EventToolDone, call, result, "")
+	return result.Images, r.answer(Event{Type: EventToolDone, Call: call}, result, "")
 }
 
 // interrupted reports whether the conversation ends where it is the model's
@@ -433,6 +438,6 @@ func interrupted(record []Message) bool {
 		return len(record) > 0
 	}
 	at, results, ok := exchangeAtEnd(record)
-	return ok && (slices.Contains(results, nil) ||
+	return ok && (slices.Contains(results, noResult) ||
 		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(c.Name) }))
 }

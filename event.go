@@ -99,7 +99,7 @@ const (
 	EventProgress    EventType = "progress"     // a tool tells how far it is, by [Progress]: Call without its arguments, Progress
 	EventOutput      EventType = "output"       // a command prints: Call without its arguments, Chunk; at most ten a second, some output may be left out
 	EventToolDone    EventType = "tool_done"    // a call has its result: Call, Output, Messages
-	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Output, Messages
+	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Tool, Output, Messages
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
 	EventNotice      EventType = "notice"       // worth knowing: Text
 	EventWarning     EventType = "warning"      // something is not as it was asked for: Text
@@ -311,8 +311,12 @@ func (c *callContext) tellProgress(p ProgressInfo) {
 // progressOver ignores the progress of a call that is over.
 var progressOver = pace.Ended[ProgressInfo]()
 
-// endProgress tells the last progress of a call that is over.
+// endProgress tells the last progress of a call that is over, also of its
+// approval.
 func (c *callContext) endProgress() {
+	if c.asked != nil {
+		c.asked.endProgress()
+	}
 	if to := c.progress.Swap(progressOver); to != nil {
 		to.End()
 	}

@@ -270,6 +270,11 @@ func (h *History) view() []Message {
 	return slices.Clip(h.messages)
 }
 
+// said returns the entries of the messages, for code that only reads.
+func (h *History) said() []HistoryEntry {
+	return slices.DeleteFunc(slices.Clone(h.shared()), func(e HistoryEntry) bool { return e.isMark() })
+}
+
 // shared returns the entries for code that only reads.
 func (h *History) shared() []HistoryEntry {
 	h.mu.Lock()

@@ -84,7 +84,7 @@ func (a *Agent) wire(o *options) (err error) {
 	if a.handleTool, err = wrapTools(o.toolMiddleware); err != nil {
 		return err
 	}
-	a.telemetry, err = newRecorder(o.telemetry)
+	a.telemetry, err = newRecorder(o.telemetry, a.log)
 	return err
 }
 
@@ -290,11 +290,13 @@ func givenRuntime(name string, rt Runtime, lent bool) Option {
 	})
 }
 
-// RuntimeAs returns rt, or the first of the runtimes that it wraps, that has the
-// optional ability T: [Describer], [JobRunner], [RangeReader], [Starter],
-// [Dialer] or [TaskRuntimeMaker]. A runtime that wraps another one says so by a
-// method Unwrap() Runtime. This package looks for abilities only in this way, so
-// a wrapper needs the methods of Runtime that it changes, and Unwrap.
+// RuntimeAs returns rt, or the first of the runtimes that it wraps, up to 100 of
+// them, that has the optional ability T: [Describer], [Isolator], [Starter],
+// [JobRunner], [ProcessStarter], [RangeReader], [FileLister], [FileRemover],
+// [FileStreamer], [Dialer], [TaskRuntimeMaker], or an interface of the caller's.
+// A runtime that wraps another one says so by a method Unwrap() Runtime. This
+// package looks for abilities only in this way, so a wrapper needs the methods of
+// Runtime that it changes, and Unwrap.
 //
 // An ability that is found below goes around the wrapper: a wrapper that checks
 // commands in Bash must have StartJob as well, or hide it. Without Unwrap, or
@@ -311,7 +313,7 @@ func givenRuntime(name string, rt Runtime, lent bool) Option {
 // Tasks of a wrapped runtime of this package get one of the kind that is
 // wrapped, unless the wrapper is a TaskRuntimeMaker.
 func RuntimeAs[T any](rt Runtime) (T, bool) {
-	for rt != nil {
+	for depth := 0; rt != nil && depth <= maxWrapped; depth++ {
 		if found, ok := rt.(T); ok {
 			return found, true
 		}
@@ -324,3 +326,7 @@ func RuntimeAs[T any](rt Runtime) (T, bool) {
 	var none T
 	return none, false
 }
+
+// maxWrapped is how deep a runtime can be wrapped. It ends the search in one that
+// wraps itself.
+const maxWrapped = 100

@@ -463,3 +463,17 @@ func TestTasksUseTheModelThatWasSet(t *testing.T) {
 		require.Equal(t, "second", req.Model)
 	}
 }
+
+// wrapsItself is a runtime whose Unwrap never comes to an end.
+type wrapsItself struct{ noRuntime }
+
+func (w *wrapsItself) Unwrap() pygent.Runtime { return w }
+
+func TestARuntimeThatWrapsItselfEndsTheSearch(t *testing.T) {
+	_, ok := pygent.RuntimeAs[pygent.JobRunner](&wrapsItself{})
+	require.False(t, ok)
+	agent := quick(t, pygenttest.NewScriptedModel(stop), pygent.WithRuntime(&wrapsItself{}))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+}

@@ -50,7 +50,7 @@ var ErrNobodyToAsk = errors.New("there is nobody to ask")
 // WithAsk sets who answers the questions of tools; see [Ask]. The questions of
 // the agent's tasks come there, too. Default: the user at the terminal, while a
 // session goes on.
-func WithAsk(f AskFunc) Option { return option(func(o *options) { o.ask = f }) }
+func WithAsk(f AskFunc) Option { return option(func(o *options) { o.ask, o.askAbove = f, nil }) }
 
 // Ask asks the user in the middle of a tool call, and waits for the answer. ctx
 // is the context that the tool got. Events tell of the question and its answer. A
@@ -136,8 +136,12 @@ func (a *Agent) setAskFor(f AskFunc) (end func()) {
 // asker returns who answers questions, or nil.
 func (a *Agent) asker() AskFunc {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.opts.ask
+	ask, above := a.opts.ask, a.opts.askAbove
+	a.mu.Unlock()
+	if ask == nil && above != nil && above.asker() != nil {
+		return above.askUser
+	}
+	return ask
 }
 
 // form is the schema of a question. A nil form asks for text.

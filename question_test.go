@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,6 +143,36 @@ func TestQuestionsComeOneAtATime(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3*time.Second, time.Since(began))
 	})
+}
+
+func TestQuestionsThatNobodyAnswersAreNotTold(t *testing.T) {
+	for name, opts := range map[string][]pygent.Option{
+		"nobody":             nil,
+		"nobody for a task":  {pygent.TaskAgents(pygent.WithAsk(nil)), pygent.WithAsk(says(pygent.Answer{}))},
+		"nobody for parents": {pygent.WithAsk(nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var told []pygent.EventType
+			agent := newAgentOn(t, forkable{}, pygenttest.NewScriptedModel(stop).On("Deploy.", pygenttest.Call("deploy", nil), stop),
+				append(opts, pygent.WithTools(asking(pygent.Question{Prompt: "Where?"})), pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == pygent.EventQuestion || e.Type == pygent.EventAnswer {
+						mu.Lock()
+						defer mu.Unlock()
+						told = append(told, e.Type)
+					}
+				}))...)
+			id, err := agent.Tasks().StartTask(t.Context(), "Deploy.", agent.Runtime())
+			require.NoError(t, err)
+			waitTask(t, agent.Tasks(), id)
+			messages, err := agent.Tasks().TaskHistory(t.Context(), id)
+			require.NoError(t, err)
+			require.Contains(t, fmt.Sprint(messages), "nobody")
+			mu.Lock()
+			defer mu.Unlock()
+			require.Empty(t, told)
+		})
+	}
 }
 
 func TestSetAskChangesWhoAnswers(t *testing.T) {

@@ -302,6 +302,10 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 		t.Idempotent = t.Idempotent || repeatable[t.Name]
 		t.ReadOnly = readOnly[t.Name]
 		t.ends = endsRun(t.Name)
+		t.identities = []string{t.identity()}
+		if t.fit != nil {
+			t.identities = append(t.identities, t.fit(t, nil).identity())
+		}
 		tools[t.Name] = t
 	}
 	return tools

@@ -69,6 +69,53 @@ func TestResumeAnswersWhatWasLeftOpen(t *testing.T) {
 	require.ErrorIs(t, err, pygent.ErrNothingToResume)
 }
 
+// How a call ended is what the history says, whatever the words of its result.
+func TestResumeGoesByTheOutcomeOfAStop(t *testing.T) {
+	call := pygent.AssistantMessage("", recordedCall("s", "stop", `{"summary":"it was done"}`))
+	for _, tt := range []struct {
+		content string
+		outcome pygent.Outcome
+		asked   int
+	}{
+		{"error: none, all is done", pygent.OutcomeOK, 0},
+		{"stopped", pygent.OutcomeFailed, 1},
+		{"stopped", "", 0},
+		{"not stopped: a job runs", "", 1},
+	} {
+		t.Run(tt.content+" "+string(tt.outcome), func(t *testing.T) {
+			store := &pygenttest.MemoryStore{}
+			require.NoError(t, store.Append(t.Context(), pygent.HistoryEntry{Seq: 1, Message: pygent.UserMessage("go")},
+				pygent.HistoryEntry{Seq: 2, Message: call}, pygent.HistoryEntry{Seq: 3, Message: pygent.ToolMessage("s", tt.content), Outcome: tt.outcome}))
+			history, err := pygent.LoadHistory(t.Context(), store)
+			require.NoError(t, err)
+			model := pygenttest.NewScriptedModel(stop)
+			result, err := quick(t, model, pygent.WithHistory(history)).Resume(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.Len(t, model.Requests(), tt.asked)
+		})
+	}
+}
+
+// A resumed run tells only of calls that it makes.
+func TestResumeOfARunThatHadStoppedHasNoCalls(t *testing.T) {
+	for name, opts := range map[string][]pygent.Option{
+		"plain":    nil,
+		"approved": {pygent.WithApprovalFor("stop"), pygent.WithApproval(waits)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var events []pygent.EventType
+			call := pygent.AssistantMessage("", recordedCall("s", "stop", `{"summary":"it was done"}`))
+			opts = append(opts, pygent.WithHistory(pygent.NewHistory(pygent.UserMessage("go"), call, pygent.ToolMessage("s", "stopped"))),
+				pygent.OnEvent(func(e pygent.Event) { events = append(events, e.Type) }))
+			result, err := quick(t, pygenttest.NewScriptedModel(), opts...).Resume(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "it was done", result.Summary)
+			require.Equal(t, []pygent.EventType{pygent.EventRunEnd}, events)
+		})
+	}
+}
+
 func TestResumeTellsThatARunEndedWithAReply(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -236,7 +236,7 @@ func (s *TaskStatus) apply(e Event) {
 		if e.Approval.AsksManager {
 			s.Approvals = append(s.Approvals, PendingApproval{Request: *e.Approval, Seq: e.Seq, Since: e.Time})
 		}
-	case EventDecision:
+	case EventDecision, EventToolDone:
 		s.withdraw(e.Call.ID)
 	}
 	s.LastEvent = &e

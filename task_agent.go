@@ -246,7 +246,7 @@ func (a *Agent) inherited() Option {
 		o.persona, o.prompt, o.instructions = &persona, from.prompt, from.instructions
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
-		o.ask = a.askUser
+		o.askAbove = a
 		o.allowed = a.allowed
 		o.logger = from.logger
 	})

@@ -299,7 +299,7 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 	if ctx.Err() != nil {
 		return Decision{Reason: "the task ended before its turn to be asked about came"}
 	}
-	if w := m.worker(r); w != nil && w.allowed.covers(w.sessionScope(request.Call)) {
+	if w := m.worker(r); w != nil && w.coversNow(request.Call) {
 		return Decision{Allow: true, By: byRule} // decided while this question waited for its turn
 	}
 	decision, err := guard.Outlive(ctx, func() (Decision, error) {
@@ -314,6 +314,13 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 		return Decision{Reason: fmt.Sprintf("the approval could not be asked for: %v", err)}
 	}
 	return decision
+}
+
+// coversNow reports whether a decision for the session covers a call of the tool
+// that has its name now.
+func (a *Agent) coversNow(call ToolCall) bool {
+	tool, err := a.tools.lookup(call.Name, a.runtime)
+	return err == nil && a.allowed.Has(a.sessionScope(tool, call).key)
 }
 
 // pauseSteps pauses the time limits of the steps in which agents may be waiting

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/keyset"
 	"github.com/x/pygent/internal/nudge"
 )
 
@@ -65,6 +68,17 @@ func (r *run) describeCall(ctx context.Context, tool Tool, call ToolCall) *ToolI
 	return tool.info(call, said)
 }
 
+// identity distinguishes tools of the same name that say different things of
+// themselves.
+func (t Tool) identity() string {
+	key := keyset.Of(t.Name, t.Description, string(t.Parameters), string(t.Kind), fmt.Sprint(t.ReadOnly))
+	return string(key[:])
+}
+
+// isBuiltin reports whether a tool is a built-in one that nobody has changed,
+// as it can work in a runtime.
+func (t Tool) isBuiltin() bool { return slices.Contains(t.identities, t.identity()) }
+
 // resultBound returns how many bytes of a tool's result a model sees. Some
 // tools have a larger bound than the others.
 func resultBound(tool string) int {
@@ -85,8 +99,10 @@ func (r *run) execute(ctx context.Context, call *ToolCall, index int) (result *T
 	}
 	defer r.agent.serving.Store(nil)
 	r.agent.serving.Store(c)
+	asked := c
 	c, refused = r.permit(c, tool)
 	if refused != nil {
+		asked.endProgress()
 		return refused, false
 	}
 	r.agent.serving.Store(c)
@@ -120,11 +136,27 @@ func (r *run) perform(ctx *callContext, tool Tool) *ToolResult {
 	if refused := r.start(ctx, tool); refused != nil {
 		return refused
 	}
-	call := &ctx.info.Call
-	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
-		return r.tracedTool(ctx, tool, *call, json.RawMessage(call.Arguments))
-	})
+	result, err := r.callTool(ctx, tool)
 	return r.performed(ctx, result, err)
+}
+
+func (r *run) callTool(ctx *callContext, tool Tool) (*ToolResult, error) {
+	call := ctx.info.Call
+	return callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) {
+		return r.tracedTool(ctx, tool, call, json.RawMessage(call.Arguments))
+	})
+}
+
+// endAgain ends the run if a call had ended it, as its result in the history
+// tells. The tool says once more how; that is no call, and has no events.
+func (r *run) endAgain(ctx context.Context, call *ToolCall, index int, given HistoryEntry) {
+	tool, c, refused := r.prepare(ctx, call, index)
+	if refused != nil || !tool.ends || !tool.Idempotent || r.result.Status != "" || wasRefused(given) {
+		return
+	}
+	if result, err := r.callTool(c, tool); err == nil {
+		r.finished(result)
+	}
 }
 
 // start announces that a tool begins to run.
@@ -159,9 +191,17 @@ func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolRe
 	return result
 }
 
+// maxValue is how many bytes of a result's value go into events.
+const maxValue = 1 << 20
+
 // checkJSON drops what would keep the events about a result from having a JSON
-// form.
+// form, or would make them too large.
 func (r *run) checkJSON(tool string, result *ToolResult) {
+	result.ValueOmitted = len(result.Value) > maxValue
+	if result.ValueOmitted {
+		r.agent.log.Warn("the value of a result is too large for events", "tool", tool, "bytes", len(result.Value))
+		result.Value = nil
+	}
 	if len(result.Value) > 0 && !json.Valid(result.Value) {
 		r.agent.log.Warn("the value of a result is no JSON", "tool", tool)
 		result.Value = nil
@@ -210,6 +250,7 @@ func (r *run) readTogether(calls []ToolCall) int {
 // Only the goroutine of the run emits their events: each call is announced when
 // it begins.
 func (r *run) runTogether(ctx context.Context, calls []ToolCall, first int) []*ToolResult {
+	defer r.agent.serving.Store(nil)
 	var begun []begunCall
 	for i := range calls {
 		if i > 0 && r.whyNot(ctx) != "" {
@@ -221,6 +262,7 @@ func (r *run) runTogether(ctx context.Context, calls []ToolCall, first int) []*T
 	for i, b := range begun {
 		results[i] = b.result
 		if b.result == nil {
+			r.agent.serving.Store(b.ctx)
 			o := <-b.done
 			results[i] = r.performed(b.ctx, o.result, o.err)
 		}
@@ -242,6 +284,7 @@ func (r *run) beginCall(ctx context.Context, call *ToolCall, index int) begunCal
 	if b.ctx, b.result = r.permit(b.ctx, b.tool); b.result != nil {
 		return b
 	}
+	r.agent.serving.CompareAndSwap(nil, b.ctx)
 	if b.result = r.start(b.ctx, b.tool); b.result != nil {
 		return b
 	}

@@ -185,3 +185,76 @@ func TestEventsOfAResultWhoseValueIsNoJSON(t *testing.T) {
 	}))
 	require.NoError(t, err)
 }
+
+func TestALargeValueIsNoErrorAndLeftOutOfEvents(t *testing.T) {
+	for size, omitted := range map[int]bool{1<<20 - 2: false, 1 << 20: true} {
+		value, err := json.Marshal(strings.Repeat("x", size))
+		require.NoError(t, err)
+		tool := pygent.Tool{Name: "large", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return &pygent.ToolResult{Content: "done", Value: value}, nil
+		}}
+		wrapped := 0
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("large", nil), stop), pygent.WithTools(tool),
+			pygent.WithToolMiddleware(func(next pygent.ToolHandler) pygent.ToolHandler {
+				return func(ctx context.Context, rt pygent.Runtime, call pygent.ToolCall) (*pygent.ToolResult, error) {
+					result, err := next(ctx, rt, call)
+					wrapped = max(wrapped, len(result.Value))
+					return result, err
+				}
+			}))
+		_, outputs := told(t, agent)
+		require.Equal(t, pygent.OutcomeOK, outputs[0].Outcome)
+		require.Equal(t, "done", outputs[0].Content)
+		require.Equal(t, omitted, outputs[0].ValueOmitted)
+		require.Equal(t, omitted, outputs[0].Value == nil)
+		require.Equal(t, len(value), wrapped)
+	}
+}
+
+// endsWith returns a tool that only reads and ends the run.
+func endsWith(name string, wait <-chan struct{}, result pygent.ToolResult) pygent.Tool {
+	return plainTool(name, func(t *pygent.Tool) {
+		t.ReadOnly = true
+		t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			if wait != nil {
+				<-wait
+			}
+			return &result, nil
+		}
+	})
+}
+
+func TestOfCallsThatEndTheRunTheFirstCounts(t *testing.T) {
+	ended := make(chan struct{})
+	first := endsWith("first", ended, pygent.ToolResult{Content: "one", End: pygent.StatusStopped, Summary: "the first"})
+	second := endsWith("second", nil, pygent.ToolResult{Content: "two", End: pygent.StatusAwaitingUser, Question: &pygent.Question{Prompt: "Which?"}, Summary: "the second"})
+	run := second.Run
+	second.Run = func(ctx context.Context, rt pygent.Runtime, args json.RawMessage) (*pygent.ToolResult, error) {
+		defer close(ended) // so the first call in the message ends last
+		return run(ctx, rt, args)
+	}
+	agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Calls(pygenttest.Call("first", nil), pygenttest.Call("second", nil))), pygent.WithTools(first, second))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Equal(t, "the first", result.Summary)
+	require.Nil(t, result.Question)
+	require.Equal(t, []string{"one", "two"}, results(agent))
+}
+
+func TestEventsOfSkippedCallsDescribeThem(t *testing.T) {
+	var skipped []pygent.Event
+	deploy := plainTool("deploy", func(t *pygent.Tool) { t.Title, t.Kind = "Deploy the program", pygent.ToolRun })
+	agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Calls(stop, pygenttest.Call("deploy", nil), pygenttest.Call("nope", nil))), pygent.WithTools(deploy),
+		pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventToolSkipped {
+				skipped = append(skipped, e)
+			}
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, skipped, 2)
+	require.Equal(t, "Deploy the program", skipped[0].Tool.Title)
+	require.Equal(t, pygent.ToolRun, skipped[0].Tool.Kind)
+	require.Equal(t, "nope", skipped[1].Tool.Name)
+}

@@ -73,10 +73,10 @@ type Tool struct {
 	// arguments, such as one that asks for a status.
 	polls     bool
 	delegates bool // of use only to an agent that can have tasks
-	// ends marks a tool whose only effect is to end the run.
-	ends bool
+	ends      bool // its only effect is to end the run
 	// fit returns the tool as it can work in a runtime; nil means as it is.
-	fit func(t Tool, rt Runtime) Tool
+	fit        func(t Tool, rt Runtime) Tool
+	identities []string // of a built-in tool, in any runtime
 }
 
 // ToolKind is what sort of thing a tool does.
@@ -117,16 +117,16 @@ type ToolResult struct {
 	// of 5 MiB each, and 6 MiB of all results of one answer; Content then says
 	// which were left out. Later requests lack images that are not among the last
 	// ones: see [History.Conversation].
-	Images []string `json:"images,omitempty"`
-	// Value is the result as JSON, for programs; the model sees Content.
-	Value json.RawMessage `json:"value,omitempty"`
+	Images       []string        `json:"images,omitempty"`
+	Value        json.RawMessage `json:"value,omitempty"`         // the result as JSON, for programs; the model sees Content
+	ValueOmitted bool            `json:"value_omitted,omitempty"` // Value has more than 1 MiB; only middleware got it
 	// Locations are the places that the result is about, for faces to open.
 	Locations []Location `json:"locations,omitempty"`
 	IsError   bool       `json:"is_error,omitempty"`
 
 	// End ends the run: with StatusStopped and Summary, or with
 	// StatusAwaitingUser and Question. Later calls in the same message are
-	// skipped. If it is empty, the run continues.
+	// skipped; of several that ran at the same time, only the first ends the run.
 	End      Status    `json:"end,omitempty"`
 	Summary  string    `json:"summary,omitempty"`
 	Question *Question `json:"question,omitempty"`

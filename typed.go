@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/toolschema"
 )
@@ -193,7 +192,8 @@ func (r *run) checkValue(call ToolCall, result *ToolResult) *ToolResult {
 
 // takeLast takes the value of a call at the limit of a run, where no tool is run
 // any more. It reports whether there is one.
-func (f *finalTool) takeLast(ctx context.Context, call ToolCall) bool {
+func (r *run) takeLast(ctx context.Context, call ToolCall) bool {
+	f := r.opts.final
 	if f == nil || call.Name != f.name() {
 		return false
 	}
@@ -201,7 +201,8 @@ func (f *finalTool) takeLast(ctx context.Context, call ToolCall) bool {
 	if err != nil {
 		return false
 	}
-	result, err := guard.Catch(func() (*ToolResult, error) { return f.tool.Run(ctx, nil, args) })
+	result, err := callForeign(ctx, r, "the tool "+call.Name, func() (*ToolResult, error) { return f.tool.Run(ctx, nil, args) })
+	r.agent.logPanic("tool "+call.Name, err)
 	if err != nil {
 		return false
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -171,4 +173,40 @@ func TestATypedRunThatGoesOnNeedsAnotherValue(t *testing.T) {
 	got, _, err := pygent.RunTyped[review](t.Context(), agent, "go")
 	require.NoError(t, err)
 	require.Equal(t, "reject", got.Verdict)
+}
+
+// closesInside closes the agent in its Validate, or waits there.
+type closesInside struct {
+	Verdict string `json:"verdict"`
+}
+
+var insideValidate func() error
+
+func (closesInside) Validate() error { return insideValidate() }
+
+// At the limit of a run, the value is taken as in any other step: by code that
+// the agent knows to be the caller's, and that it need not wait for.
+func TestTheLastValueIsValidatedAsTheOthersAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var agent *pygent.Agent
+		run := func(ctx context.Context) (closesInside, *pygent.Result, error) {
+			agent = quick(t, pygenttest.NewScriptedModel(callBash("true"), callBash("true"), finalAnswer(map[string]any{"verdict": "approve"})))
+			return pygent.RunTyped[closesInside](ctx, agent, "go", pygent.MaxSteps(2))
+		}
+		var closed error
+		insideValidate = func() error { closed = agent.Close(); return nil }
+		got, _, err := run(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "approve", got.Verdict)
+		require.ErrorIs(t, closed, pygent.ErrInCallback)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		release := make(chan struct{})
+		insideValidate = func() error { <-release; return nil }
+		_, _, err = run(ctx)
+		require.Error(t, err)
+		close(release)
+		synctest.Wait()
+	})
 }

@@ -1,0 +1,71 @@
+package pygent
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A session at a terminal sets who is asked, and takes it back at its end.
+func TestSettingsTellOfASessionsApproval(t *testing.T) {
+	var told []bool
+	agent, err := New(WithModel(ModelFunc(nil)), WithRuntime(struct{ Runtime }{}), OnEvent(func(e Event) {
+		if e.Type == EventSettings {
+			told = append(told, e.Settings.Approval)
+		}
+	}))
+	require.NoError(t, err)
+	ask := func(context.Context, ApprovalRequest) (Decision, error) { return Decision{}, nil }
+	agent.restoreApproval(nil, nil, agent.setApproval(nil, new(true))) // nobody is asked, as in a session without a person
+	agent.restoreApproval(nil, nil, agent.setApproval(ask, nil))
+	n := agent.setApproval(ask, nil)
+	agent.SetApproval(ask)
+	agent.restoreApproval(nil, nil, n) // what SetApproval set stays
+	agent.eventsHandled(t.Context())
+	require.Equal(t, []bool{true, false, true, true}, told)
+}
+
+// Whoever is asked about hosts is told of a call that goes on, also of one that
+// runs beside others.
+func TestACallGoesOnWhileSeveralRun(t *testing.T) {
+	var agent *Agent
+	looked := make(chan string, 1)
+	read := func(name string, run func()) Tool {
+		return Tool{Name: name, ReadOnly: true, Run: func(context.Context, Runtime, json.RawMessage) (*ToolResult, error) {
+			run()
+			return nil, nil
+		}}
+	}
+	calls := []ToolCall{{ID: "a", Name: "first", Arguments: "{}"}, {ID: "b", Name: "second", Arguments: "{}"}}
+	agent, err := New(WithRuntime(struct{ Runtime }{}), WithInstructions(false),
+		WithModel(ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
+			return &ChatResponse{Message: AssistantMessage("", calls...)}, nil
+		})),
+		WithTools(
+			read("first", func() { require.Equal(t, "first", <-looked) }),
+			read("second", func() {
+				info, _ := CallFrom(agent.callGoingOn())
+				looked <- info.Call.Name
+			})))
+	require.NoError(t, err)
+	_, err = agent.Step(t.Context(), "go")
+	require.NoError(t, err)
+	require.Nil(t, agent.callGoingOn())
+	require.Empty(t, agent.foreign.Names())
+}
+
+// A run that ends while listeners are told of a question asks nobody, and so
+// nobody withdraws the question.
+func TestTheResultOfACallWithdrawsItsQuestion(t *testing.T) {
+	task := newLocalTask(TaskSpec{ID: "t"}, nil)
+	call := &ToolCall{ID: "a", Name: "bash"}
+	task.record(Event{Type: EventApproval, Call: call, Approval: &ApprovalRequest{Call: *call, AsksManager: true}})
+	require.Len(t, task.status.Approvals, 1)
+	task.record(Event{Type: EventToolDone, Call: &ToolCall{ID: "other"}})
+	require.Len(t, task.status.Approvals, 1)
+	task.record(Event{Type: EventToolDone, Call: call})
+	require.Empty(t, task.status.Approvals)
+	require.ErrorIs(t, task.decide(0, "a", Decision{Allow: true}), ErrNotAsked)
+}
