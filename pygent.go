@@ -84,6 +84,7 @@
 //	one step, a whole run, an iterator   Agent.Step, Agent.RunUntilStop, Agent.Events
 //	a value of a Go type                 RunTyped
 //	images and files for the model       WithParts, Attach, FilePart
+//	commands that people type            Command, WithCommands, Agent.RunCommand
 //	go on after a crash                  WithHistoryFile, Agent.Resume
 //	conversations in a database          HistoryStore, LoadHistory
 //	limits                               Limits, MaxSteps, MaxTokens, MaxTime, StepTimeout

@@ -49,7 +49,7 @@ func TestTheReadmeOfTheExamplesListsAll(t *testing.T) {
 	require.NoError(t, err)
 	for _, program := range programs {
 		name := filepath.Dir(program)
-		require.Contains(t, string(readme), "["+name+"]("+name+")")
+		require.True(t, strings.Contains(string(readme), "["+name+"]("+name+")"), "examples/README.md does not list %s", name)
 	}
 	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(readme), -1) {
 		_, err := os.Stat(link[1])
