@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/repeat"
 )
 
 // run is one run of an agent's loop. Only one goroutine uses it.
@@ -27,6 +28,7 @@ type run struct {
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
+	jobs    repeat.Loop // watches background jobs
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
@@ -131,6 +133,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.agent.git.Begin()
 	err := r.steps(ctx, msg)
 	r.worker.End()
+	r.jobs.End()
 	r.agent.tellRepairs()
 	if r.agent.git.Acted() {
 		r.agent.tellGitChanges()
@@ -196,6 +199,9 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 func (r *run) step(ctx context.Context) error {
 	ctx, done := r.beginStep(ctx)
 	defer done()
+	if r.agent.jobs.run.Load() { // also since an earlier run
+		r.noteJobs(ctx)
+	}
 	if err := r.nudge(); err != nil {
 		return err
 	}
