@@ -74,7 +74,8 @@ type options struct {
 	tools        []Tool
 	sources      []namedSource
 	ask          AskFunc
-	askAbove     *Agent // asked where ask is nil: the agent that delegates
+	commands     []Command // besides the registered ones
+	askAbove     *Agent    // asked where ask is nil: the agent that delegates
 	disabled     []string
 	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
 	banned       []string

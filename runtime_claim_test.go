@@ -207,10 +207,12 @@ func TestPlainExecGivesToWhomTheHostNames(t *testing.T) {
 // only a similar name stays.
 func TestNextStartRemovesWhatAKilledCopyLeft(t *testing.T) {
 	dir := t.TempDir()
-	left, mine := filepath.Join(dir, ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"), filepath.Join(dir, ".pygent-stage-mine")
+	left, mine := filepath.Join(dir, ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"), filepath.Join(dir, ".pygent-stage-mine1y2p0ij32e8e7")
 	for _, name := range []string{left, mine} {
 		require.NoError(t, os.MkdirAll(filepath.Join(name, "d"), 0o700))
 	}
+	mark := "pygent removes the directory " + filepath.Base(left) + " when no process uses it.\n"
+	require.NoError(t, os.WriteFile(filepath.Join(left, "made-by-pygent"), []byte(mark), 0o600))
 	newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir))
 	require.NoDirExists(t, left)
 	require.DirExists(t, mine)

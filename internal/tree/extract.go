@@ -77,9 +77,9 @@ func (t *Reader) Stage(root *os.Root, o ExtractOptions) (*Staged, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := root.OpenRoot(name)
+	dir, err := root.OpenRoot(filepath.Join(name, stageTree))
 	if err != nil {
-		return nil, errors.Join(err, root.Remove(name), closeLock(lock))
+		return nil, errors.Join(err, Remove(root, name), closeLock(lock))
 	}
 	x := &extractor{root: dir, in: t, options: o, modes: make(map[string]fs.FileMode), buf: make([]byte, 64<<10)}
 	s := &Staged{x: x, root: root, name: name, lock: lock}
@@ -91,7 +91,7 @@ func (t *Reader) Stage(root *os.Root, o ExtractOptions) (*Staged, error) {
 
 // Commit moves the tree to its place.
 func (s *Staged) Commit() error {
-	err := merge(s.root, s.name, ".")
+	err := merge(s.root, filepath.Join(s.name, stageTree), ".")
 	if err = errors.Join(err, s.Discard()); err != nil {
 		return err
 	}

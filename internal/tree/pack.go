@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -89,7 +88,7 @@ func (p *packer) single(root *os.Root, name, as string) error {
 
 // add packs one entry that a walk has found.
 func (p *packer) add(e Entry) error {
-	if strings.HasPrefix(e.Base, stagePrefix) && e.Info.IsDir() {
+	if e.Info.IsDir() && isStage(e.Dir, e.Base) {
 		return fs.SkipDir
 	}
 	if !e.Info.Mode().IsRegular() {

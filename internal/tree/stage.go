@@ -2,8 +2,10 @@ package tree
 
 import (
 	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -17,9 +19,22 @@ const (
 	maxStageSuffix = 26
 )
 
+// What is in a stage: the tree, and a file that tells a stage from somebody's
+// directory of the same name.
+const (
+	stageTree = "tree"
+	stageMark = "made-by-pygent"
+)
+
+// markOf is the content of the mark of a stage. A copy under another name has
+// another mark.
+func markOf(name string) string {
+	return "pygent removes the directory " + name + " when no process uses it.\n"
+}
+
 // newStage makes a temporary directory below root for a tree that is not
-// complete yet. The directory is locked, so that other processes see that it is
-// in use.
+// complete yet, with an empty directory for the tree. It is locked, so that
+// other processes see that it is in use.
 func newStage(root *os.Root) (name string, lock *os.File, err error) {
 	for {
 		// math/rand is seeded by the kernel, and Mkdir refuses a name that
@@ -33,10 +48,21 @@ func newStage(root *os.Root) (name string, lock *os.File, err error) {
 			break
 		}
 	}
+	if err == nil {
+		err = fillStage(root, name)
+	}
 	if err != nil {
-		return "", nil, errors.Join(err, root.Remove(name))
+		return "", nil, errors.Join(err, Remove(root, name), closeLock(lock))
 	}
 	return name, lock, nil
+}
+
+// fillStage makes what is in a new stage.
+func fillStage(root *os.Root, name string) error {
+	if err := root.WriteFile(filepath.Join(name, stageMark), []byte(markOf(name)), 0o600); err != nil {
+		return err
+	}
+	return root.Mkdir(filepath.Join(name, stageTree), 0o700)
 }
 
 // errAbandoned means that another process has removed the stage because it took
@@ -60,7 +86,7 @@ func RemoveStages(root *os.Root) error {
 	names, err := dir.Readdirnames(-1)
 	err = errors.Join(err, dir.Close())
 	for _, name := range names {
-		if !isStage(name) {
+		if !isStage(root, name) {
 			continue
 		}
 		if lock, ok := take(root, name); ok {
@@ -70,8 +96,25 @@ func RemoveStages(root *os.Root) error {
 	return err
 }
 
-// isStage reports whether newStage may have made a directory of this name.
-func isStage(name string) bool {
+// isStage reports whether newStage made a directory. One whose process was
+// killed before it was marked is not recognised. It is empty.
+func isStage(root *os.Root, name string) bool {
+	return mayBeStage(name) && isMarked(root, name)
+}
+
+func isMarked(root *os.Root, name string) bool {
+	mark, err := root.OpenFile(filepath.Join(name, stageMark), os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return false
+	}
+	defer mark.Close()
+	want := markOf(name)
+	content, err := io.ReadAll(io.LimitReader(mark, int64(len(want))+1))
+	return err == nil && string(content) == want
+}
+
+// mayBeStage reports whether newStage may have chosen a name.
+func mayBeStage(name string) bool {
 	suffix, ok := strings.CutPrefix(name, stagePrefix)
 	other := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') }
 	return ok && len(suffix) >= minStageSuffix && len(suffix) <= maxStageSuffix && strings.IndexFunc(suffix, other) < 0

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,45 +14,105 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// TestStagesOfTheDeadAreRemoved makes a stage that is in use, a stage whose
-// process was killed, and a directory that only looks like a stage.
-func TestStagesOfTheDeadAreRemoved(t *testing.T) {
-	from, to := t.TempDir(), t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(from, "f"), []byte("x"), 0o600))
-	archive := &bytes.Buffer{}
-	source, err := os.OpenRoot(from)
+// killedStage makes in dir what a process leaves that is killed before its tree
+// is complete. Closed directories are among it.
+func killedStage(t *testing.T, dir string, archive []byte) (name string) {
+	t.Helper()
+	from := t.TempDir()
+	root, err := os.OpenRoot(from)
 	require.NoError(t, err)
-	defer source.Close()
-	require.NoError(t, tree.Pack(archive, source, ".", tree.PackOptions{}))
+	defer root.Close()
+	staged, err := tree.Stage(bytes.NewReader(archive), root, tree.ExtractOptions{})
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(dir, os.DirFS(from))) // a copy is not locked
+	require.NoError(t, staged.Discard())
+	stages, err := filepath.Glob(filepath.Join(dir, ".pygent-stage-*"))
+	require.NoError(t, err)
+	require.Len(t, stages, 1)
+	require.NoError(t, os.Chmod(stages[0], 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(stages[0], "tree", "closed", "in it"), 0o700))
+	require.NoError(t, os.Chmod(filepath.Join(stages[0], "tree", "closed"), 0))
+	return filepath.Base(stages[0])
+}
+
+// archiveOf returns the archive of a directory with a file.
+func archiveOf(t *testing.T, file, content string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600))
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	archive := &bytes.Buffer{}
+	require.NoError(t, tree.Pack(archive, root, ".", tree.PackOptions{}))
+	return archive.Bytes()
+}
+
+// TestStagesOfTheDeadAreRemoved makes a stage that is in use, a stage whose
+// process was killed, and directories that only look like one.
+func TestStagesOfTheDeadAreRemoved(t *testing.T) {
+	elsewhere, to := t.TempDir(), t.TempDir()
+	archive := archiveOf(t, "f", "x")
 	root, err := os.OpenRoot(to)
 	require.NoError(t, err)
 	defer root.Close()
 
-	const dead = ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"
-	kept := []string{".pygent-stage-", ".pygent-stage-mine", dead + "-old", ".pygent-stage-1Y2P0IJ32E8E71Y2P0IJ32E8E7"}
-	for _, name := range append(kept, dead, dead+"/closed", "below", "below/"+dead) {
+	dead := killedStage(t, to, archive)
+	mark, err := os.ReadFile(filepath.Join(to, dead, "made-by-pygent"))
+	require.NoError(t, err)
+	const number = ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"
+	open, other, linked := number[:len(number)-1], number[:len(number)-2], number[:len(number)-3]
+	kept := []string{".pygent-stage-", ".pygent-stage-mine", number, number + "-old", ".pygent-stage-1Y2P0IJ32E8E71Y2P0IJ32E8E7", "below", "below/" + dead, other, open}
+	for _, name := range kept {
 		require.NoError(t, os.Mkdir(filepath.Join(to, name), 0o700))
+		content := strings.ReplaceAll(string(mark), dead, name)
+		switch name {
+		case number: // somebody's own
+			content = "mine"
+		case other: // a copy
+			content = string(mark)
+		case open:
+			require.NoError(t, os.Chmod(filepath.Join(to, name), 0o755))
+		}
+		require.NoError(t, os.WriteFile(filepath.Join(to, name, "made-by-pygent"), []byte(content), 0o600))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(to, dead, "closed", "f"), nil, 0o600))
-	require.NoError(t, os.Chmod(filepath.Join(to, dead, "closed"), 0))
-	file, link, users := dead[:len(dead)-1], dead[:len(dead)-2], dead[:len(dead)-3]
-	require.NoError(t, os.Mkdir(filepath.Join(to, users), 0o755))
-	require.NoError(t, os.Chmod(filepath.Join(to, users), 0o755))
+	file := number[:len(number)-4]
 	require.NoError(t, os.WriteFile(filepath.Join(to, file), nil, 0o600))
-	require.NoError(t, os.Symlink(from, filepath.Join(to, link)))
-	staged, err := tree.Stage(archive, root, tree.ExtractOptions{})
+	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "made-by-pygent"), []byte(strings.ReplaceAll(string(mark), dead, linked)), 0o600))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(to, linked)))
+	staged, err := tree.Stage(bytes.NewReader(archive), root, tree.ExtractOptions{})
 	require.NoError(t, err)
 
 	require.NoError(t, tree.RemoveStages(root))
 	require.NoDirExists(t, filepath.Join(to, dead))
-	for _, name := range append(kept, "below/"+dead, file, link, users) {
+	for _, name := range append(kept, file, linked) {
 		_, err := os.Lstat(filepath.Join(to, name))
 		require.NoError(t, err, name)
 	}
-	require.FileExists(t, filepath.Join(from, "f"))
+	require.FileExists(t, filepath.Join(elsewhere, "made-by-pygent"))
 	require.NoError(t, staged.Commit())
 	require.FileExists(t, filepath.Join(to, "f"))
 	left, err := filepath.Glob(filepath.Join(to, ".pygent-stage-*"))
 	require.NoError(t, err)
-	require.Len(t, left, len(kept)+3)
+	require.Len(t, left, len(kept)-2+2)
+}
+
+// TestOnlyStagesAreLeftOutOfCopies packs a stage, and a directory of a similar
+// name.
+func TestOnlyStagesAreLeftOutOfCopies(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	stage := killedStage(t, from, archiveOf(t, "f", "x"))
+	require.NoError(t, os.Mkdir(filepath.Join(from, ".pygent-stage-mine"), 0o700))
+	source, err := os.OpenRoot(from)
+	require.NoError(t, err)
+	defer source.Close()
+	archive := &bytes.Buffer{}
+	require.NoError(t, tree.Pack(archive, source, ".", tree.PackOptions{}))
+	root, err := os.OpenRoot(to)
+	require.NoError(t, err)
+	defer root.Close()
+	require.NoError(t, tree.Extract(archive, root, tree.ExtractOptions{}))
+	require.NoDirExists(t, filepath.Join(to, stage))
+	require.DirExists(t, filepath.Join(to, ".pygent-stage-mine"))
+	require.NoError(t, tree.RemoveStages(source)) // so that the directory can be removed
 }
