@@ -13,7 +13,6 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
-	"github.com/x/pygent/internal/repeat"
 )
 
 // run is one run of an agent's loop. Only one goroutine uses it.
@@ -29,7 +28,7 @@ type run struct {
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
-	jobs    repeat.Loop // watches background jobs
+	jobs    jobWatch
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
@@ -135,8 +134,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.patience = ctx.Done()
 	r.agent.git.Begin()
 	err := r.steps(ctx, msg)
-	r.worker.End()
-	r.jobs.End()
+	r.endBeside()
 	r.agent.tellRepairs()
 	if r.agent.git.Acted() {
 		r.agent.tellGitChanges()
@@ -207,9 +205,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 func (r *run) step(ctx context.Context) error {
 	ctx, done := r.beginStep(ctx)
 	defer done()
-	if r.agent.jobs.run.Load() { // also since an earlier run
-		r.noteJobs(ctx)
-	}
+	r.noteOldJobs(ctx)
 	if err := r.nudge(); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/repeat"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -258,6 +259,23 @@ func (a *Agent) tellJobs(ctx context.Context) (run bool) {
 		a.emit(Event{Type: EventJobs, Jobs: jobs})
 	}
 	return a.jobs.run.Load()
+}
+
+// jobWatch watches background jobs while a run goes on.
+type jobWatch struct{ repeat.Loop }
+
+// endBeside ends what goes on beside the run.
+func (r *run) endBeside() {
+	r.worker.End()
+	r.jobs.End()
+}
+
+// noteOldJobs is noteJobs for jobs that ran when they were told of last, perhaps in
+// an earlier run.
+func (r *run) noteOldJobs(ctx context.Context) {
+	if r.agent.jobs.run.Load() {
+		r.noteJobs(ctx)
+	}
 }
 
 // watchJobsEvery is how often a runtime of this package is asked about jobs that
