@@ -52,6 +52,7 @@ type Agent struct {
 	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
 	question  guard.Baton                 // held while the user is asked a question
 	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
+	commands  map[string]Command          // those that are not built in, by name; never changed
 
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
@@ -121,6 +122,9 @@ func newAgent(o options) (_ *Agent, err error) {
 		return nil, err
 	}
 	a.tools.changed = a.tellSettings
+	if a.commands, err = o.commandSet(); err != nil {
+		return nil, err
+	}
 	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
 		return nil, err
 	}
