@@ -52,12 +52,14 @@ type Agent struct {
 	asking    pause.Gate                  // closed while somebody decides about hosts, or about a call of the agent or one of its tasks
 	question  guard.Baton                 // held while the user is asked a question
 	asksHosts func() bool                 // whether somebody decides about hosts; nil where nobody does
+	commands  map[string]Command          // those that are not built in, by name; never changed
 
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
 	model  agentModel
 	cancel context.CancelCauseFunc
 	closed bool
+	ended  chan struct{} // closed at the end of Close; set by New
 
 	approvalsSet    int        // how often SetApproval was called; guarded by mu
 	asksSet         int        // how often SetAsk was called; guarded by mu
@@ -69,6 +71,7 @@ type Agent struct {
 
 	git         *gitwatch.Watch
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
+	jobs        toldJobs
 
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
@@ -109,9 +112,9 @@ func newAgent(o options) (_ *Agent, err error) {
 		return nil, err
 	}
 	o.settle()
-	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault()}
+	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
 	a.meter.above = o.spends
-	a.busy, a.refresh, a.question = guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
+	a.busy, a.refresh, a.question, a.jobs.telling = guard.NewBaton(), guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
 	a.allowed = cmp.Or(o.allowed, &sessionRules{})
@@ -120,6 +123,9 @@ func newAgent(o options) (_ *Agent, err error) {
 		return nil, err
 	}
 	a.tools.changed = a.tellSettings
+	if a.commands, err = o.commandSet(); err != nil {
+		return nil, err
+	}
 	if a.banned, err = ban.New(o.banned, o.bannedApps); err != nil {
 		return nil, err
 	}
@@ -264,7 +270,8 @@ const (
 
 // Close cancels a run that goes on and waits for it, ends the agent's tasks,
 // closes its sources of tools, cleans up the runtime unless it was lent ([LendRuntime]), and closes the
-// history that the agent opened. It may be called more than once.
+// history that the agent opened. It may be called more than once: a further call
+// waits for the end of the first, whose error only that one returns.
 //
 // Called by a tool or an event handler of the agent or of one of its tasks, or in
 // the body of a loop over [Agent.Events], it would wait for its caller: it does
@@ -275,16 +282,17 @@ func (a *Agent) Close() error {
 	if a.closesItself() {
 		return fmt.Errorf("close the agent: %w", ErrInCallback)
 	}
-	first := a.markClosed()
+	if !a.markClosed() {
+		<-a.ended
+		return nil
+	}
+	defer close(a.ended)
 	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
 	defer cancel()
 	if a.busy.LockContext(ctx) == nil {
 		defer a.busy.Unlock()
 	} else {
 		defer a.foreign.Enter("the run")() // so that leftBehind names it
-	}
-	if !first {
-		return nil
 	}
 	err := errors.Join(a.closeTasks(), a.closeSources(), a.cleanup(), a.closeHistory())
 	a.tellGitChanges()

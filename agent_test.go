@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -781,4 +782,46 @@ func TestResponseStaysTheModelsOwn(t *testing.T) {
 	}
 	runs.Wait()
 	require.Equal(t, "twice", shared.Message.ToolCalls[1].ID)
+}
+
+// A program that ends after Close leaves nothing behind, also where something
+// else has called Close already.
+func TestEveryCloseWaitsForTheEnd(t *testing.T) {
+	for range 20 {
+		rt := &slowCleanup{begun: make(chan struct{}), free: make(chan struct{})}
+		asked := make(chan struct{})
+		model := pygent.ModelFunc(func(ctx context.Context, _ *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+			close(asked)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithInstructions(false))
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = agent.RunUntilStop(t.Context(), "go") })
+		<-asked
+		for range 4 {
+			all.Go(func() {
+				assert.NoError(t, agent.Close())
+				assert.True(t, rt.clean.Load())
+			})
+		}
+		<-rt.begun
+		close(rt.free)
+		all.Wait()
+	}
+}
+
+// slowCleanup is a runtime whose Cleanup waits.
+type slowCleanup struct {
+	noRuntime
+	begun, free chan struct{}
+	clean       atomic.Bool
+}
+
+func (rt *slowCleanup) Cleanup() error {
+	close(rt.begun)
+	<-rt.free
+	rt.clean.Store(true)
+	return nil
 }

@@ -77,7 +77,7 @@ func TestRunGUIWithoutAFaceSaysWhatToImport(t *testing.T) {
 // keptForTemplates are the packages of this module that a program gets because
 // it runs a template: what the exported methods of Agent refer to. Faces must
 // not be among them.
-var keptForTemplates = []string{"internal/excerpt", "internal/lineinput", "internal/screen", "internal/tomlfile"}
+var keptForTemplates = []string{"internal/excerpt", "internal/lineinput", "internal/screen", "internal/slash", "internal/tomlfile"}
 
 func TestAnEmbedderLinksNoFace(t *testing.T) {
 	plain, withTemplate := linkedPackages(t, "./bench/embed/pygent"), linkedPackages(t, "./bench/embed/template")

@@ -46,6 +46,13 @@ type formerText struct {
 	note    string // why data is not known
 }
 
+// tellsChanges reports whether anybody learns how a call changes a file: a
+// listener, middleware, or a program that calls the tool itself.
+func tellsChanges(ctx context.Context) bool {
+	c := toolCallOf(ctx)
+	return c == nil || c.agent.isHeard() || len(c.agent.opts.toolMiddleware) > 0
+}
+
 func readFormer(ctx context.Context, rt Runtime, path string) formerText {
 	ctx, cancel := context.WithTimeout(ctx, changeWithin)
 	defer cancel()

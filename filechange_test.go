@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,38 @@ func TestFileChangesAreToldBeforeAndAfter(t *testing.T) {
 			_, outputs := told(t, agent)
 			require.Equal(t, []pygent.FileChange{tt.want}, asked.Changes)
 			require.Equal(t, asked.Changes, outputs[0].Changes)
+		})
+	}
+}
+
+// readCounter counts how often a.txt is read.
+type readCounter struct {
+	pygent.Runtime
+	reads atomic.Int32
+}
+
+func (r *readCounter) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	if path == "a.txt" {
+		r.reads.Add(1)
+	}
+	return r.Runtime.ReadFile(ctx, path)
+}
+
+func TestAFileIsReadBeforeAChangeOnlyForThoseWhoAreToldOfIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts  []pygent.Option
+		reads int32
+	}{
+		"nobody":     {nil, 0},
+		"events":     {[]pygent.Option{pygent.OnEvent(func(pygent.Event) {})}, 1},
+		"middleware": {[]pygent.Option{pygent.WithToolMiddleware(func(next pygent.ToolHandler) pygent.ToolHandler { return next })}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := &readCounter{Runtime: localRuntime(t)}
+			agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(writing("a.txt", "hello"), stop), tt.opts...)
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, tt.reads, rt.reads.Load())
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -129,8 +130,15 @@ func linesOf(entries []HistoryEntry, from int) (lines [][]byte) {
 }
 
 // digestOf identifies a message, whatever else the file holds.
+//
+// Invalid UTF-8 is encoded as the escape of U+FFFD. It is read back as that
+// character, which is encoded as it is.
 func digestOf(m Message) string {
-	sum := sha256.Sum256(m.enc.json)
+	encoded := m.enc.json
+	if bytes.Contains(encoded, []byte(`\ufffd`)) {
+		encoded = bytes.ReplaceAll(encoded, []byte(`\ufffd`), []byte("\uFFFD"))
+	}
+	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:12])
 }
 

@@ -1,6 +1,7 @@
 package pygent_test
 
 import (
+	"context"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -381,4 +382,26 @@ func TestWhatIsKnownOfMessagesIsNeverSent(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What is not UTF-8 is kept as U+FFFD, and the notes of such a message are found
+// again.
+func TestNotesOfMessagesThatAreNoUTF8(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h.json")
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	tool := pygent.NewTool("bytes", "Return bytes", func(context.Context, pygent.Runtime, struct{}) (string, error) { return "a\xff\\ufffd", nil })
+	model := pygenttest.NewScriptedModel(pygenttest.Call("bytes", nil), pygenttest.Text("\xc3("))
+	agent := quick(t, model, pygent.WithHistory(h), pygent.WithTools(tool))
+	_, err = agent.RunUntilStop(t.Context(), "b\xfe", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.NoError(t, h.Close())
+	read, err := pygent.ReadHistory(path)
+	require.NoError(t, err)
+	want, got := h.Entries(), read.Entries()
+	require.Len(t, got, len(want))
+	for i := range want {
+		want[i].Message, got[i].Message = pygent.Message{}, pygent.Message{}
+	}
+	requireEntries(t, want, got)
 }

@@ -29,6 +29,8 @@ import (
 //   - The context of a call has the values of the run's context, but does not end
 //     with it, so that a cancelled run is stored as well. It ends after ten
 //     seconds. A call that ignores this fails, and the next one waits for it.
+//   - Another process may load the conversation while this one adds to it. A store
+//     that cannot allow that returns [ErrHistoryInUse] when it is opened.
 //
 // How durable an entry is when Append returns is for the store to say. A
 // database that commits loses nothing when the machine fails; the file of
@@ -53,7 +55,8 @@ type HistoryStore interface {
 // is ever sent to a model. Its JSON is meant to be stored.
 //
 // A mark without any of the fields for marks is one that a later version of this
-// package made. Skip it; stores keep it.
+// package made. Skip it; stores keep it. A message with content but without a role
+// is none: loading it is an error.
 type HistoryEntry struct {
 	// Seq is the number of the entry: 0 for the system message at the beginning,
 	// and from 1 for all others. It never changes while the history is open.
@@ -131,7 +134,7 @@ func (h *History) load(ctx context.Context, link *storeLink) error {
 	}
 	entries = slices.Clone(entries)
 	for i := range entries {
-		if e := &entries[i]; !e.isMark() {
+		if e := &entries[i]; !e.isMark() || !e.Message.same(Message{}) {
 			if e.Message, err = encodeForHistory(e.Message); err != nil {
 				return fmt.Errorf("entry %d: %w", i+1, err)
 			}

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type run struct {
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
+	jobs    jobWatch
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
@@ -66,8 +68,8 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 		return refused(err)
 	}
 	defer release()
-	a.listen(a.handlerFeed(o.onEvent), follower)
-	defer a.listen()
+	a.listen(ctx, a.handlerFeed(o.onEvent), follower)
+	defer a.listen(nil)
 	r := newRun(a, o)
 	r.ctx, r.release = ctx, release
 	return r.traced(ctx, msg)
@@ -108,11 +110,13 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 func newRun(a *Agent, o runOptions) *run {
 	spends := newTaskBudget(o)
 	o.MaxTokens = spends.Limit()
+	before := cmp.Or(o.before, &Result{})
+	spends.Spend(before.Usage)
 	return &run{
 		agent:    a,
 		opts:     o,
-		result:   &Result{},
-		started:  time.Now(),
+		result:   &Result{Steps: before.Steps, ToolCalls: before.ToolCalls, Usage: before.Usage},
+		started:  time.Now().Add(-before.Elapsed),
 		budget:   spends,
 		stepOver: errors.New("the step took too long"),
 		timeOver: errors.New("the run took too long"),
@@ -123,14 +127,14 @@ func newRun(a *Agent, o runOptions) *run {
 func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	if r.opts.MaxTime > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.MaxTime, r.timeOver)
+		ctx, cancel = context.WithDeadlineCause(ctx, r.started.Add(r.opts.MaxTime), r.timeOver)
 		defer cancel()
 	}
 	r.budget.Deadline, _ = ctx.Deadline()
 	r.patience = ctx.Done()
 	r.agent.git.Begin()
 	err := r.steps(ctx, msg)
-	r.worker.End()
+	r.endBeside()
 	r.agent.tellRepairs()
 	if r.agent.git.Acted() {
 		r.agent.tellGitChanges()
@@ -138,6 +142,9 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.End()
 	r.result.Elapsed = time.Since(r.started)
+	if err == errYield {
+		return r.result, err // the run is not over
+	}
 	r.keepEnd()
 	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
@@ -159,6 +166,8 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		switch {
 		case ctx.Err() != nil:
 			return r.interrupted(ctx)
+		case r.yields():
+			return errYield
 		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
 		case r.budgetSpent():
@@ -196,6 +205,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 func (r *run) step(ctx context.Context) error {
 	ctx, done := r.beginStep(ctx)
 	defer done()
+	r.noteOldJobs(ctx)
 	if err := r.nudge(); err != nil {
 		return err
 	}

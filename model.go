@@ -339,7 +339,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 // request: each call has one of its own.
 func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest) (*ChatResponse, error) {
 	asked, began := model.asked(), time.Now()
-	inSpan, span := r.agent.telemetry.Chat(ctx, model.service(), asked)
+	inSpan, span := r.chatSpan(ctx, model, asked, req.Messages)
 	serving := r.withCall(inSpan, ToolCall{}, 0)
 	deltas := guard.NewGate(streamed(span, r.delta)) // a model that is left behind reaches neither
 	resp, err := callForeign(serving, r, "the model", func() (*ChatResponse, error) {

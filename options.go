@@ -74,7 +74,8 @@ type options struct {
 	tools        []Tool
 	sources      []namedSource
 	ask          AskFunc
-	askAbove     *Agent // asked where ask is nil: the agent that delegates
+	commands     []Command // besides the registered ones
+	askAbove     *Agent    // asked where ask is nil: the agent that delegates
 	disabled     []string
 	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
 	banned       []string
@@ -340,6 +341,8 @@ type runOptions struct {
 	resume     bool       // set by Agent.Resume
 	onEvent    func(Event)
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
+	before     *Result                // what the run did where it was carried out before; nil if it begins here
+	yield      <-chan struct{}        // closed when it is to stop at its next step, to go on elsewhere; nil for never
 }
 
 // The limits of a run that is given none. The limit of tool calls,

@@ -210,7 +210,7 @@ type FileInfo struct {
 // Symbolic links are described and not followed.
 type FileLister interface {
 	// ListFiles describes what is in a directory, and in those below it as far as
-	// depth says: 1 is the directory alone, [NoLimit] everything. The files are
+	// depth says: 0 and 1 are the directory alone, [NoLimit] everything. The files are
 	// sorted by path. There are at most limit, or as many as the runtime can list
 	// if limit is 0; more says that there are others.
 	ListFiles(ctx context.Context, dir string, depth, limit int) (files []FileInfo, more bool, err error)
@@ -371,8 +371,10 @@ func (r *workspaceRuntime) StartJob(ctx context.Context, cmd string, opts ...Bas
 
 // Jobs implements [JobRunner].
 func (r *workspaceRuntime) Jobs(ctx context.Context) ([]Job, error) {
-	list, err := r.Sandbox.Jobs(ctx)
-	var jobs []Job
+	return jobsOf(r.Sandbox.Jobs(ctx))
+}
+
+func jobsOf(list []guest.Job, err error) (jobs []Job, _ error) {
 	for _, j := range list {
 		jobs = append(jobs, jobOf(j))
 	}
@@ -404,7 +406,7 @@ func jobOf(j guest.Job) Job {
 
 // ListFiles implements [FileLister].
 func (r *workspaceRuntime) ListFiles(ctx context.Context, dir string, depth, limit int) (files []FileInfo, more bool, err error) {
-	list, more, err := r.Sandbox.ListFiles(ctx, dir, depth, limit)
+	list, more, err := r.Sandbox.ListFiles(ctx, dir, cmp.Or(depth, 1), limit)
 	for _, f := range list {
 		files = append(files, fileInfo(f))
 	}

@@ -29,6 +29,8 @@ func TestRuntimeListsFiles(t *testing.T) {
 		top, more := paths(".", 1, 0)
 		require.False(t, more)
 		require.Equal(t, []string{"a", "d", "link", "odd\nname", "out", "pipe"}, top)
+		alone, _ := paths(".", 0, 0)
+		require.Equal(t, top, alone)
 		all, more := paths("", pygent.NoLimit, 0)
 		require.False(t, more)
 		require.Equal(t, []string{"a", "a/b", "a/b/c", "a/b/c/deep", "a/f", "d", "link", "odd\nname", "out", "pipe"}, all)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,7 +16,6 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/screen"
-	"github.com/x/pygent/internal/slash"
 	"github.com/x/pygent/internal/tomlfile"
 )
 
@@ -47,46 +45,6 @@ func (a *Agent) runPlain(ctx context.Context) error {
 // history ends with, as [Agent.Resume] does. In a session, /resume does the
 // same.
 func WithResume(resume bool) Option { return option(func(o *options) { o.resume = resume }) }
-
-// Command is a command of interactive sessions: "/name arguments".
-type Command struct {
-	Name    string // without the slash
-	Summary string // one line for /help
-	Help    string // what /help NAME adds; may be empty
-
-	// Run carries the command out and writes its output for the user to out,
-	// which makes control characters visible.
-	Run func(ctx context.Context, a *Agent, args string, out io.Writer) error
-}
-
-// commands are the commands of every session of the process.
-var commands = slash.New(
-	slash.Command[*Agent]{
-		Name:    "resume",
-		Summary: "go on with a run that was interrupted",
-		Run: func(context.Context, *Agent, string, io.Writer) error { // act handles /exit without arguments
-			return errors.New("/resume takes no arguments")
-		},
-	},
-	slash.Command[*Agent]{
-		Name:    "exit",
-		Summary: "end the session",
-		Run:     func(context.Context, *Agent, string, io.Writer) error { return console.ErrLeave },
-	},
-)
-
-// RegisterCommand adds a command to every interactive session of the process,
-// replacing one of the same name. The built-in /help, /resume and /exit
-// cannot be replaced.
-func RegisterCommand(c Command) error {
-	if !toolName.MatchString(c.Name) {
-		return fmt.Errorf("command %q: a name has 1 to 64 letters, digits, _ or -", c.Name)
-	}
-	if c.Run == nil {
-		return fmt.Errorf("command %s: Run is nil", c.Name)
-	}
-	return commands.Add(slash.Command[*Agent](c))
-}
 
 // session is a conversation in plain text.
 type session struct {
@@ -120,14 +78,10 @@ func newSession(a *Agent) *session {
 
 // act carries out a line of the user.
 func (s *session) act(ctx context.Context, text string) (err error) {
-	switch {
-	case text == "/resume":
-		err = s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
-	case strings.HasPrefix(text, "/"):
+	if strings.HasPrefix(text, "/") {
 		err = s.command(ctx, text)
-	default:
-		text = s.talk.Chosen(text)
-		err = s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
+	} else {
+		err = s.say(ctx, UserMessage(s.talk.Chosen(text)))
 	}
 	if errors.Is(err, ErrAgentClosed) {
 		return console.ErrLeave
@@ -135,22 +89,32 @@ func (s *session) act(ctx context.Context, text string) (err error) {
 	return err
 }
 
+// say makes a turn that begins with a message.
+func (s *session) say(ctx context.Context, msg Message) error {
+	return s.turn(ctx, func(opts ...RunOption) (*Result, error) {
+		return s.agent.RunUntilStop(ctx, msg.Content, append(opts, WithParts(msg.Parts...))...)
+	})
+}
+
 // command carries out a line that begins with a slash. Meanwhile the terminal
 // is in its normal mode.
 func (s *session) command(ctx context.Context, text string) error {
-	c, args, err := commands.Find(text)
-	if err != nil {
-		return err
-	}
-	err = s.talk.Lend(func() error {
-		_, err := guard.Outlive(ctx, func() (struct{}, error) { return struct{}{}, c.Run(ctx, s.agent, args, s.talk) })
+	var result CommandResult
+	err := s.talk.Lend(func() (err error) {
+		result, err = s.agent.RunCommand(ctx, text, s.talk)
 		return err
 	})
-	s.agent.logPanic("command /"+c.Name, err)
-	if err != nil && !commands.Builtin(c.Name) {
-		return fmt.Errorf("/%s: %w", c.Name, err)
+	switch {
+	case err != nil:
+		return err
+	case result.Leave:
+		return console.ErrLeave
+	case result.Resume:
+		return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
+	case result.Message != nil:
+		return s.say(ctx, *result.Message)
 	}
-	return err
+	return nil
 }
 
 // turn makes a run, shows its events, and says how it ended. Questions about

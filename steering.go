@@ -152,6 +152,15 @@ func (a *Agent) nextSaid() (Said, bool) {
 	return s, true
 }
 
+// putBack undoes nextSaid for a message that the history did not take.
+func (a *Agent) putBack(s Said) {
+	u := &a.unheard
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.said, u.bytes = append([]Said{s}, u.said...), u.bytes+sizeOfMessage(s.Message)
+	a.tellUnheard()
+}
+
 // nudge appends what the model has to be told before it is asked again: which
 // tasks ended, what the user said meanwhile, and what to do after an answer
 // without a tool call. A reply to which the user says something needs no nudge.
@@ -190,7 +199,11 @@ func (r *run) listenToUser() (heard bool, err error) {
 		if !ok {
 			return heard, nil
 		}
+		before := r.agent.history.spoken()
 		if err := r.hearSaid(s.Message, SourceUser, s.ID); err != nil {
+			if r.agent.history.spoken() == before {
+				r.agent.putBack(s)
+			}
 			return true, err
 		}
 		heard = true

@@ -373,3 +373,16 @@ func TestCallDeltasTellHowFarACallIs(t *testing.T) {
 	require.Equal(t, "notes.txt", seen[0].Path)
 	require.Equal(t, "notes.txt", seen[1].Path)
 }
+
+func TestWhatAClosedHistoryDoesNotTakeWaits(t *testing.T) {
+	h := pygent.NewHistory()
+	agent := quick(t, pygenttest.NewScriptedModel(), pygent.WithHistory(h))
+	first, second := say(t, agent, "one"), say(t, agent, "two")
+	require.NoError(t, h.Close())
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.ErrorIs(t, err, pygent.ErrHistoryClosed)
+	unheard := agent.State().Unheard
+	require.Len(t, unheard, 2)
+	require.Equal(t, []string{first, second}, []string{unheard[0].ID, unheard[1].ID})
+	require.True(t, agent.Unsay(first))
+}

@@ -68,6 +68,7 @@ type State struct {
 	Messages int       `json:"messages"`          // as in events: the length of the history without the system message
 	Unheard  []Said    `json:"unheard,omitempty"` // what was said and is not heard yet, in order
 	Settings Settings  `json:"settings"`
+	Jobs     []Job     `json:"jobs,omitempty"` // the commands in the background, as the last event about them told
 
 	Context ContextUse `json:"context,omitzero"` // after the last answer
 }
@@ -95,6 +96,9 @@ func (s *State) note(e Event) {
 	var call *ToolCall
 	switch {
 	case e.Task != "":
+		return
+	case e.Type == EventJobs:
+		s.Jobs = e.Jobs
 		return
 	case e.Type == EventMessage:
 		s.Context = e.Context
@@ -154,6 +158,9 @@ func sizeOf(e Event) int {
 	}
 	if e.TaskStatus != nil {
 		n += sizeOfTask(*e.TaskStatus)
+	}
+	for _, j := range e.Jobs {
+		n += len(j.Command)
 	}
 	for _, s := range e.Unheard {
 		n += sizeOfMessage(s.Message)
@@ -243,14 +250,15 @@ type listeners struct {
 	always  *feed.Feed[Event]   // of the agent's handler; nil for none
 	session *feed.Feed[Event]   // of the interactive session that goes on
 	run     []*feed.Feed[Event] // of the run that goes on
+	ctx     context.Context     // of that run; nil for none
 }
 
 // listen adds feeds for the events of the run that begins. Nil feeds are left
 // out.
-func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
+func (a *Agent) listen(ctx context.Context, feeds ...*feed.Feed[Event]) {
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
-	a.listeners.run = nil
+	a.listeners.run, a.listeners.ctx = nil, ctx
 	for _, f := range feeds {
 		if f != nil {
 			a.listeners.run = append(a.listeners.run, f)
@@ -264,6 +272,9 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 	a.logEvent(e)
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
+	if traceless(a.listeners.ctx) != nil {
+		return nil
+	}
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
 	a.state.note(e)
 	if isDelta(e) {

@@ -161,8 +161,10 @@ func TelemetryMeter(p metric.MeterProvider) TelemetryOption {
 	return func(o *telemetryOptions) { o.Meters = p }
 }
 
-// TelemetryContent says whether spans hold the model's answers, and the arguments
-// and results of calls. Default: false, since these may be secret and are large.
+// TelemetryContent says whether spans hold what was said: those of model calls the
+// messages that are new since the model's last answer, and the answer, and those
+// of tools the arguments and the result. Default: false, since all this may be
+// secret and is large. Images and files of more than 48 KiB are left out.
 func TelemetryContent(on bool) TelemetryOption {
 	return func(o *telemetryOptions) { o.Content = on }
 }
@@ -174,7 +176,12 @@ func TelemetryContent(on bool) TelemetryOption {
 // approval; below a tool's span, those of the task that it delegates. The
 // contexts of models, tools and tasks carry the spans. Metrics are
 // gen_ai.client.token.usage, gen_ai.client.operation.duration and
-// gen_ai.client.operation.time_to_first_chunk.
+// gen_ai.client.operation.time_to_first_chunk of model calls,
+// gen_ai.invoke_agent.duration and gen_ai.execute_tool.duration.
+//
+// The attribute error.type is the HTTP status of a failed model call, or one of
+// connection, timeout, cancelled, runtime_start and tool_error, the [Status] of a
+// run that ended badly, or _OTHER.
 //
 // No exporter is set up: the program chooses one, with OpenTelemetry's SDK.
 // Without this option nothing is written. A provider that panics loses what it
@@ -211,7 +218,7 @@ func (r *run) traced(ctx context.Context, msg string) (*Result, error) {
 	ctx, span := a.telemetry.Run(ctx, a.id, a.Persona().Name, a.currentModel().asked())
 	result, err := r.do(ctx, msg)
 	u := result.Usage
-	span.Used(telemetry.Answer{Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
+	span.Used(answerOf(u))
 	failure := ""
 	switch {
 	case err != nil:
@@ -236,12 +243,41 @@ func (m agentModel) asked() string {
 	return name
 }
 
-// service names the provider of a model, as the conventions want it.
-func (m agentModel) service() string {
-	if _, ok := m.given.(*OpenAIModel); ok {
-		return "openai" // or a server that speaks as OpenAI does
+// provider is who answers the calls of a model, as the conventions name it.
+func (m agentModel) provider() telemetry.Provider {
+	if o, ok := m.given.(*OpenAIModel); ok {
+		return telemetry.ProviderAt(o.client.BaseURL())
 	}
-	return "_OTHER"
+	return telemetry.Provider{Name: "_OTHER"}
+}
+
+// answerOf is the usage as the conventions count it.
+func answerOf(u Usage) telemetry.Answer {
+	return telemetry.Answer{Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens, Reasoning: u.ReasoningTokens}
+}
+
+// chatSpan begins the span of a call of a model.
+func (r *run) chatSpan(ctx context.Context, model agentModel, asked string, messages []Message) (context.Context, *telemetry.Span) {
+	if r.agent.telemetry == nil {
+		return ctx, nil
+	}
+	ctx, span := r.agent.telemetry.Chat(ctx, model.provider(), asked)
+	span.Content(telemetry.InputMessages, func() string { return telemetry.Inputs(newIn(messages)...) })
+	return ctx, span
+}
+
+// newIn returns the JSON of the messages since the model's last answer.
+func newIn(messages []Message) (encoded [][]byte) {
+	from := len(messages)
+	for from > 0 && messages[from-1].Role != RoleAssistant {
+		from--
+	}
+	for _, m := range messages[from:] {
+		if data, err := m.MarshalJSON(); err == nil {
+			encoded = append(encoded, data)
+		}
+	}
+	return encoded
 }
 
 // failureOf names the kind of an error for a metric, in one of few words.
@@ -278,10 +314,11 @@ func (r *run) answered(ctx context.Context, span *telemetry.Span, model string, 
 	if span != nil {
 		failure := ""
 		if resp != nil && err == nil {
-			u := resp.Usage
-			span.Answered(telemetry.Answer{Model: cut.Head(resp.Model, maxModelName), ID: cut.Head(resp.ID, maxModelName), Finish: cut.Head(string(resp.FinishReason), maxModelName),
-				Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens})
-			span.Content(telemetry.OutputMessages, func() string { return asJSON([]Message{resp.Message}) })
+			answer := answerOf(resp.Usage)
+			answer.Model, answer.ID = cut.Head(resp.Model, maxModelName), cut.Head(resp.ID, maxModelName)
+			answer.Finish = cut.Head(string(resp.FinishReason), maxModelName)
+			span.Answered(answer)
+			span.Content(telemetry.OutputMessages, func() string { return outputOf(resp, answer.Finish) })
 		} else {
 			failure = failureOf(err)
 		}
@@ -296,7 +333,10 @@ func (r *run) answered(ctx context.Context, span *telemetry.Span, model string, 
 // tracedTool calls a tool in a span, and logs the call.
 func (r *run) tracedTool(ctx context.Context, tool Tool, call ToolCall, args json.RawMessage) (*ToolResult, error) {
 	a, began := r.agent, time.Now()
-	ctx, span := a.telemetry.Tool(ctx, call.Name, call.ID)
+	var span *telemetry.Span
+	if a.telemetry != nil {
+		ctx, span = a.telemetry.Tool(ctx, telemetry.ToolCall{Agent: a.Persona().Name, Tool: call.Name, About: tool.Description, ID: call.ID})
+	}
 	result, err := a.callTool(ctx, tool, call, args)
 	if span != nil {
 		span.Content(telemetry.Arguments, func() string { return string(args) })
@@ -318,11 +358,13 @@ func (r *run) tracedTool(ctx context.Context, tool Tool, call ToolCall, args jso
 	return result, err
 }
 
-// asJSON encodes a value that can be encoded.
-func asJSON(v any) string {
-	data, err := json.Marshal(v)
+// outputOf is an answer as the conventions want it.
+func outputOf(resp *ChatResponse, finish string) string {
+	m := resp.Message
+	m.Role = RoleAssistant // a model may leave it out
+	data, err := m.MarshalJSON()
 	if err != nil {
 		return ""
 	}
-	return string(data)
+	return telemetry.Output(data, finish)
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -112,6 +114,7 @@ type recordedSpan struct {
 	id     trace.SpanContext
 	parent trace.SpanContext
 	name   string
+	kind   trace.SpanKind
 	attrs  map[attribute.Key]attribute.Value
 	failed bool
 	ended  bool
@@ -128,7 +131,7 @@ func (t recordingTracer) Start(ctx context.Context, name string, opts ...trace.S
 	t.in.mu.Lock()
 	defer t.in.mu.Unlock()
 	c := trace.NewSpanStartConfig(opts...)
-	s := &recordedSpan{in: t.in, name: name, parent: trace.SpanContextFromContext(ctx), attrs: map[attribute.Key]attribute.Value{},
+	s := &recordedSpan{in: t.in, name: name, kind: c.SpanKind(), parent: trace.SpanContextFromContext(ctx), attrs: map[attribute.Key]attribute.Value{},
 		id: trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{byte(len(t.in.spans) + 1)}})}
 	for _, kv := range c.Attributes() {
 		s.attrs[kv.Key] = kv.Value
@@ -247,7 +250,9 @@ func TestTelemetryOfARun(t *testing.T) {
 	require.Equal(t, "a1", r.spans[0].attrs["gen_ai.agent.id"].AsString())
 	require.EqualValues(t, 7, r.spans[0].attrs["gen_ai.usage.input_tokens"].AsInt64())
 	require.Len(t, r.metrics["gen_ai.client.token.usage"], 2)
-	require.Len(t, r.metrics["gen_ai.client.operation.duration"], len(r.spans))
+	require.Len(t, r.metrics["gen_ai.client.operation.duration"], 3)
+	require.Len(t, r.metrics["gen_ai.invoke_agent.duration"], 1)
+	require.Len(t, r.metrics["gen_ai.execute_tool.duration"], 3)
 	require.NotEmpty(t, r.metrics["gen_ai.client.operation.time_to_first_chunk"])
 }
 
@@ -256,9 +261,72 @@ func TestTelemetryContentIsWrittenWhenAskedFor(t *testing.T) {
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.TextAndCalls("I look.", callBash("ls"))), r.options(pygent.TelemetryContent(true)))
 	_, err := agent.Step(t.Context(), "go")
 	require.NoError(t, err)
-	require.Contains(t, r.spans[1].attrs["gen_ai.output.messages"].AsString(), "I look.")
+	require.JSONEq(t, `[{"role":"assistant","finish_reason":"tool_call","parts":[
+		{"type":"text","content":"I look."}, {"type":"tool_call","id":"call_1","name":"bash","arguments":{"cmd":"ls"}}]}]`,
+		r.spans[1].attrs["gen_ai.output.messages"].AsString())
+	require.Contains(t, r.spans[1].attrs["gen_ai.input.messages"].AsString(), `{"role":"user","parts":[{"type":"text","content":"go"}]}`)
 	require.Equal(t, `{"cmd":"ls"}`, r.spans[2].attrs["gen_ai.tool.call.arguments"].AsString())
 	require.Contains(t, r.spans[2].attrs["gen_ai.tool.call.result"].AsString(), "$ ls")
+}
+
+// The names of spans, attributes and metrics, from
+// https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai:
+// gen-ai-agent-spans.md, gen-ai-spans.md and gen-ai-metrics.md.
+func TestTelemetryFollowsTheConventions(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Call("look", map[string]any{}).WithUsage(pygent.Usage{PromptTokens: 7, CompletionTokens: 2}), stop)
+	r := &recorder{}
+	look := pygent.Tool{Name: "look", Description: "Looks", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+		return nil, nil
+	}}
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), r.options(), pygent.WithTools(look))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	for i, want := range []struct {
+		span  string
+		kind  trace.SpanKind
+		attrs []attribute.Key
+	}{
+		{"invoke_agent Pygent", trace.SpanKindInternal, []attribute.Key{ // #invoke-agent-internal-span
+			"gen_ai.operation.name", "gen_ai.agent.id", "gen_ai.agent.name", "gen_ai.request.model", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens",
+		}},
+		{"chat gpt-4.1-mini", trace.SpanKindClient, []attribute.Key{ // gen-ai-spans.md#inference
+			"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.request.stream", "gen_ai.response.model", "gen_ai.response.id",
+			"gen_ai.response.finish_reasons", "gen_ai.response.time_to_first_chunk", "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens",
+			"server.address", "server.port",
+		}},
+		{"execute_tool look", trace.SpanKindInternal, []attribute.Key{ // gen-ai-spans.md#execute-tool-span
+			"gen_ai.operation.name", "gen_ai.agent.name", "gen_ai.tool.name", "gen_ai.tool.call.id", "gen_ai.tool.type", "gen_ai.tool.description",
+		}},
+	} {
+		span := r.spans[i]
+		require.Equal(t, want.span, span.name)
+		require.Equal(t, want.kind, span.kind)
+		require.ElementsMatch(t, want.attrs, slices.Collect(maps.Keys(span.attrs)), want.span)
+		require.Equal(t, strings.Fields(want.span)[0], span.attrs["gen_ai.operation.name"].AsString())
+	}
+	require.Equal(t, "openai", r.spans[1].attrs["gen_ai.provider.name"].AsString())
+	require.Equal(t, "127.0.0.1", r.spans[1].attrs["server.address"].AsString())
+
+	for name, want := range map[string][]attribute.Key{ // gen-ai-metrics.md
+		"gen_ai.client.token.usage": {
+			"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model", "gen_ai.token.type", "server.address", "server.port",
+		},
+		"gen_ai.client.operation.duration": {
+			"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model", "server.address", "server.port",
+		},
+		"gen_ai.client.operation.time_to_first_chunk": {
+			"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "server.address", "server.port",
+		},
+		"gen_ai.invoke_agent.duration": {"gen_ai.agent.name"},
+		"gen_ai.execute_tool.duration": {"gen_ai.tool.name", "gen_ai.tool.type", "gen_ai.agent.name"},
+	} {
+		require.NotEmpty(t, r.metrics[name], name)
+		var keys []attribute.Key
+		for _, kv := range r.metrics[name][0].ToSlice() {
+			keys = append(keys, kv.Key)
+		}
+		require.ElementsMatch(t, want, keys, name)
+	}
 }
 
 func TestTelemetryOfACancelledRun(t *testing.T) {

@@ -191,9 +191,17 @@ func (r *run) performed(ctx *callContext, result *ToolResult, err error) *ToolRe
 	return result
 }
 
+// maxValue is how many bytes of a result's value go into events.
+const maxValue = 1 << 20
+
 // checkJSON drops what would keep the events about a result from having a JSON
-// form.
+// form, or would make them too large.
 func (r *run) checkJSON(tool string, result *ToolResult) {
+	result.ValueOmitted = len(result.Value) > maxValue
+	if result.ValueOmitted {
+		r.agent.log.Warn("the value of a result is too large for events", "tool", tool, "bytes", len(result.Value))
+		result.Value = nil
+	}
 	if len(result.Value) > 0 && !json.Valid(result.Value) {
 		r.agent.log.Warn("the value of a result is no JSON", "tool", tool)
 		result.Value = nil

@@ -186,6 +186,31 @@ func TestEventsOfAResultWhoseValueIsNoJSON(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestALargeValueIsNoErrorAndLeftOutOfEvents(t *testing.T) {
+	for size, omitted := range map[int]bool{1<<20 - 2: false, 1 << 20: true} {
+		value, err := json.Marshal(strings.Repeat("x", size))
+		require.NoError(t, err)
+		tool := pygent.Tool{Name: "large", Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return &pygent.ToolResult{Content: "done", Value: value}, nil
+		}}
+		wrapped := 0
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("large", nil), stop), pygent.WithTools(tool),
+			pygent.WithToolMiddleware(func(next pygent.ToolHandler) pygent.ToolHandler {
+				return func(ctx context.Context, rt pygent.Runtime, call pygent.ToolCall) (*pygent.ToolResult, error) {
+					result, err := next(ctx, rt, call)
+					wrapped = max(wrapped, len(result.Value))
+					return result, err
+				}
+			}))
+		_, outputs := told(t, agent)
+		require.Equal(t, pygent.OutcomeOK, outputs[0].Outcome)
+		require.Equal(t, "done", outputs[0].Content)
+		require.Equal(t, omitted, outputs[0].ValueOmitted)
+		require.Equal(t, omitted, outputs[0].Value == nil)
+		require.Equal(t, len(value), wrapped)
+	}
+}
+
 // endsWith returns a tool that only reads and ends the run.
 func endsWith(name string, wait <-chan struct{}, result pygent.ToolResult) pygent.Tool {
 	return plainTool(name, func(t *pygent.Tool) {

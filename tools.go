@@ -117,9 +117,9 @@ type ToolResult struct {
 	// of 5 MiB each, and 6 MiB of all results of one answer; Content then says
 	// which were left out. Later requests lack images that are not among the last
 	// ones: see [History.Conversation].
-	Images []string `json:"images,omitempty"`
-	// Value is the result as JSON, for programs; the model sees Content.
-	Value json.RawMessage `json:"value,omitempty"`
+	Images       []string        `json:"images,omitempty"`
+	Value        json.RawMessage `json:"value,omitempty"`         // the result as JSON, for programs; the model sees Content
+	ValueOmitted bool            `json:"value_omitted,omitempty"` // Value has more than 1 MiB; only middleware got it
 	// Locations are the places that the result is about, for faces to open.
 	Locations []Location `json:"locations,omitempty"`
 	IsError   bool       `json:"is_error,omitempty"`

@@ -85,14 +85,19 @@ type writeInput struct {
 }
 
 func writeFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, error) {
-	former := readFormer(ctx, rt, in.Path)
+	result := &ToolResult{Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path), Locations: []Location{{Path: in.Path}}}
+	var former formerText
+	told := tellsChanges(ctx)
+	if told {
+		former = readFormer(ctx, rt, in.Path)
+	}
 	if err := rt.WriteFile(ctx, in.Path, []byte(in.Content)); err != nil {
 		return nil, err
 	}
-	return &ToolResult{
-		Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path), Locations: []Location{{Path: in.Path}},
-		Changes: []FileChange{former.becomes(in.Path, in.Content)},
-	}, nil
+	if told {
+		result.Changes = []FileChange{former.becomes(in.Path, in.Content)}
+	}
+	return result, nil
 }
 
 type editInput struct {
@@ -119,10 +124,11 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 	if err := rt.WriteFile(ctx, in.Path, []byte(edited)); err != nil {
 		return nil, err
 	}
-	return &ToolResult{
-		Content: fmt.Sprintf("edited %s at line %d", in.Path, line), Locations: []Location{{Path: in.Path, Line: line}},
-		Changes: []FileChange{formerText{data: data}.becomes(in.Path, edited)},
-	}, nil
+	result := &ToolResult{Content: fmt.Sprintf("edited %s at line %d", in.Path, line), Locations: []Location{{Path: in.Path, Line: line}}}
+	if tellsChanges(ctx) {
+		result.Changes = []FileChange{formerText{data: data}.becomes(in.Path, edited)}
+	}
+	return result, nil
 }
 
 type downloadInput struct {

@@ -16,6 +16,12 @@ import (
 
 // wants is what each example prints.
 var wants = map[string]string{
+	"attach": "I see: \"What are these?\". \"The file go.mod\". an image.\n" +
+		"error: program.exe: neither text in UTF-8 nor an image nor a PDF file (application/octet-stream)\n",
+	"commands": "> /help\n/count        tell how long the conversation is\n/exit         end the session\n" +
+		"/help         list the commands, or tell more of one: /help NAME\n/resume       go on with a run that was interrupted\n" +
+		"/review FILE  have a file reviewed\n> /review\nerror: /review: name a file\n" +
+		"> /review main.go\nThe loop never ends.\n> /count\n3 messages\n> /exit\n",
 	"approval": "plan.txt would become \"first\\n\", was \"\"\nwrite_file: allowed by Ada\nwrite_file: allowed by rule\n" +
 		"bash: allowed by Ada\nit ran \"cat plan.txt\": \"second\\n\"\ncount: allowed by Ada\nprogress at the end: 1000 of 1000\n",
 	"basic":                  "stopped\nIt printed: hello, world\n",
@@ -40,6 +46,19 @@ var wants = map[string]string{
 	"tasks": "count wants to run {\"cmd\":\"echo one two > words; wc -w < words\"}: true\nclean wants to run {\"cmd\":\"rm -rf cache\"}: false\n" +
 		"There are 2 words.\nI was not allowed to remove it.\nIn German: Es sind 2 Wörter.\n",
 	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
+}
+
+// programs is a directory for what the tests build.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "examples"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(programs)
+	os.Exit(code)
 }
 
 func TestExamplesPrintWhatTheyPromise(t *testing.T) {

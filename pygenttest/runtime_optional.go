@@ -123,7 +123,7 @@ func checkLists(t testing.TB, rt pygent.Runtime) {
 		return
 	}
 	runBash(t, rt, "mkdir -p a/b; echo x >a/b/f; printf 12345 >g; ln -s /etc out")
-	for depth, want := range map[int]string{1: "a g out", 2: "a a/b g out", pygent.NoLimit: "a a/b a/b/f g out"} {
+	for depth, want := range map[int]string{0: "a g out", 1: "a g out", 2: "a a/b g out", pygent.NoLimit: "a a/b a/b/f g out"} {
 		files, more, err := r.ListFiles(t.Context(), ".", depth, 0)
 		require.NoError(t, err)
 		require.False(t, more)

@@ -9,7 +9,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log"
@@ -33,7 +32,7 @@ func main() {
 
 // chat runs the agent with a message, or goes on with what was interrupted.
 func chat(ctx context.Context, path, msg string) (err error) {
-	db, err := sql.Open("sqlite", path)
+	db, err := open(path)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"database/sql"
 	"io"
 	"os"
 	"os/exec"
@@ -33,7 +32,7 @@ type storeOfFile struct {
 func TestStoreKeepsItsPromises(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "chat.db")
 	pygenttest.TestHistoryStore(t, func(conversation string) (pygent.HistoryStore, error) {
-		db, err := sql.Open("sqlite", path)
+		db, err := open(path)
 		if err != nil {
 			return nil, err
 		}

@@ -16,11 +16,17 @@ type Store struct {
 	conversation string
 }
 
+// open opens a database. Each of its connections waits when another program
+// writes, so this is in the name and not in a statement, which only one of them
+// would run.
+func open(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
+}
+
 // NewStore returns the store of one conversation, and makes the table if there
 // is none.
 func NewStore(ctx context.Context, db *sql.DB, conversation string) (*Store, error) {
 	_, err := db.ExecContext(ctx, `
-		PRAGMA journal_mode = WAL; PRAGMA busy_timeout = 5000;
 		CREATE TABLE IF NOT EXISTS entries (
 			conversation TEXT NOT NULL,
 			seq          INTEGER NOT NULL,

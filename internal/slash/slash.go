@@ -1,110 +1,121 @@
-// Package slash holds the commands that a person types in a conversation: lines
-// such as "/name arguments".
+// Package slash reads and explains the commands that a person types in a
+// conversation: lines such as "/name arguments".
 package slash
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
-// Command is a command that acts on a value of type S, such as an agent.
-type Command[S any] struct {
+// Entry is a command as a list of commands shows it.
+type Entry struct {
 	Name    string // without the slash
-	Summary string // one line
+	Usage   string // its arguments; may be empty
+	Summary string // one line; may be empty
 	Help    string // more detail; may be empty
-	Run     func(ctx context.Context, on S, args string, out io.Writer) error
 }
 
-// Commands are built-in commands and added ones. Make them with [New]. They are
-// safe for concurrent use.
-type Commands[S any] struct {
-	builtin map[string]Command[S]
-
-	mu    sync.RWMutex // guards added
-	added map[string]Command[S]
-}
-
-// New returns the given built-in commands, and a /help command that explains
-// all of them, added ones too.
-func New[S any](builtin ...Command[S]) *Commands[S] {
-	s := &Commands[S]{builtin: map[string]Command[S]{}, added: map[string]Command[S]{}}
-	help := Command[S]{
-		Name:    "help",
-		Summary: "list the commands, or tell more of one: /help NAME",
-		Run:     func(_ context.Context, _ S, args string, out io.Writer) error { return s.help(args, out) },
+// Split returns the name of the command in a line, and its arguments. It
+// reports false for a line that does not begin with a slash.
+func Split(line string) (name, args string, ok bool) {
+	name, ok = strings.CutPrefix(strings.TrimSpace(line), "/")
+	if !ok {
+		return "", "", false
 	}
-	for _, c := range append(builtin, help) {
-		s.builtin[c.Name] = c
-	}
-	return s
-}
-
-// Add adds a command. It replaces an added command of the same name, but not a
-// built-in one.
-func (s *Commands[S]) Add(c Command[S]) error {
-	if s.Builtin(c.Name) {
-		return fmt.Errorf("command %s: built in, and cannot be replaced", c.Name)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.added[c.Name] = c
-	return nil
-}
-
-// Builtin reports whether name is that of a built-in command.
-func (s *Commands[S]) Builtin(name string) bool {
-	_, ok := s.builtin[name]
-	return ok
-}
-
-// Find returns the command that a line names, and its arguments.
-func (s *Commands[S]) Find(line string) (c Command[S], args string, err error) {
-	name := strings.TrimPrefix(line, "/")
 	if i := strings.IndexFunc(name, unicode.IsSpace); i >= 0 {
 		name, args = name[:i], strings.TrimSpace(name[i:])
 	}
-	c, err = s.named(name)
-	return c, args, err
+	return name, args, true
 }
 
-func (s *Commands[S]) named(name string) (Command[S], error) {
-	c, ok := s.all()[name]
-	if !ok {
-		return c, fmt.Errorf("no command /%s; /help lists the commands", name)
-	}
-	return c, nil
-}
-
-func (s *Commands[S]) all() map[string]Command[S] {
-	all := maps.Clone(s.builtin)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	maps.Copy(all, s.added)
-	return all
-}
-
-// help lists the commands, or explains the named one.
-func (s *Commands[S]) help(name string, out io.Writer) error {
+// Help explains the command of a name or, with an empty one, lists all of them.
+func Help(commands []Entry, name string, out io.Writer) error {
 	if name == "" {
-		all := s.all()
-		for _, n := range slices.Sorted(maps.Keys(all)) {
-			fmt.Fprintf(out, "/%-10s %s\n", n, all[n].Summary)
-		}
-		return nil
+		return list(commands, out)
 	}
-	c, err := s.named(strings.TrimPrefix(name, "/"))
-	if err != nil {
-		return err
+	name = strings.TrimPrefix(name, "/")
+	at := slices.IndexFunc(commands, func(e Entry) bool { return e.Name == name })
+	if at < 0 {
+		return Unknown(name)
 	}
-	fmt.Fprintf(out, "/%s: %s\n", c.Name, c.Summary)
+	c := commands[at]
+	text := "/" + c.label() + ": " + c.Summary + "\n"
 	if c.Help != "" {
-		fmt.Fprintln(out, c.Help)
+		text += c.Help + "\n"
 	}
-	return nil
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// maxColumn is the longest command for which a list makes room, in characters.
+const maxColumn = 24
+
+func list(commands []Entry, out io.Writer) error {
+	var text strings.Builder
+	width := 0
+	for _, c := range commands {
+		if n := utf8.RuneCountInString(c.label()); n <= maxColumn {
+			width = max(width, n)
+		}
+	}
+	for _, c := range slices.SortedFunc(slices.Values(commands), func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) }) {
+		fmt.Fprintf(&text, "/%-*s  %s\n", width, c.label(), c.Summary)
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+func (e Entry) label() string { return strings.TrimSpace(e.Name + " " + e.Usage) }
+
+// Unknown returns the error for a name that no command has.
+func Unknown(name string) error { return fmt.Errorf("no command /%s; /help lists the commands", name) }
+
+// Output passes on what a command writes, until End is called. Without a writer
+// it keeps the text, up to a limit. It is safe for concurrent use.
+type Output struct {
+	to    io.Writer
+	limit int
+
+	mu      sync.Mutex // guards what follows; held while to writes
+	kept    strings.Builder
+	dropped int
+	over    bool
+}
+
+// NewOutput returns an output for a writer or, if that is nil, one that keeps at
+// most limit bytes.
+func NewOutput(to io.Writer, limit int) *Output { return &Output{to: to, limit: limit} }
+
+// Write passes on or keeps a text. After End it returns [io.ErrClosedPipe].
+func (o *Output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.over:
+		return 0, io.ErrClosedPipe
+	case o.to != nil:
+		return o.to.Write(b)
+	}
+	fits := b[:min(len(b), o.limit-o.kept.Len())]
+	o.kept.Write(fits)
+	o.dropped += len(b) - len(fits)
+	return len(b), nil
+}
+
+// End refuses further text, and returns what was kept.
+func (o *Output) End() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
+	text := strings.ToValidUTF8(o.kept.String(), "\uFFFD")
+	if o.dropped > 0 {
+		text += fmt.Sprintf("\n… %d more bytes not shown …\n", o.dropped)
+	}
+	return text
 }

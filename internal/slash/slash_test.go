@@ -1,7 +1,7 @@
 package slash
 
 import (
-	"context"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -9,37 +9,69 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestCommands(t *testing.T) {
-	run := func(_ context.Context, on, args string, out io.Writer) error {
-		_, err := io.WriteString(out, on+" "+args+"\n")
-		return err
+func TestSplit(t *testing.T) {
+	for line, want := range map[string][2]string{
+		"/say":           {"say", ""},
+		" /say  a  b \n": {"say", "a  b"},
+		"/say\ta":        {"say", "a"},
+		"/say\u3000a":    {"say", "a"},
+		"/":              {"", ""},
+		"/ x":            {"", "x"},
+	} {
+		name, args, ok := Split(line)
+		require.True(t, ok, line)
+		require.Equal(t, want, [2]string{name, args}, line)
 	}
-	s := New(Command[string]{Name: "exit", Summary: "leave", Run: run})
-	require.ErrorContains(t, s.Add(Command[string]{Name: "exit", Run: run}), "built in")
-	require.ErrorContains(t, s.Add(Command[string]{Name: "help", Run: run}), "built in")
-	require.NoError(t, s.Add(Command[string]{Name: "say", Summary: "old", Run: run}))
-	require.NoError(t, s.Add(Command[string]{Name: "say", Summary: "repeat", Help: "More.", Run: run}))
+	for _, line := range []string{"", "say", "say /x", "\\say"} {
+		_, _, ok := Split(line)
+		require.False(t, ok, line)
+	}
+}
 
-	for line, want := range map[string]string{
-		"/say":           "it \n",
-		"/say  a  b ":    "it a  b\n",
-		"/say\ta":        "it a\n",
-		"/help say":      "/say: repeat\nMore.\n",
-		"/help /exit":    "/exit: leave\n",
-		"/help":          "/exit       leave\n/help       list the commands, or tell more of one: /help NAME\n/say        repeat\n",
-		"/nope x":        "no command /nope; /help lists the commands",
-		"/":              "no command /; /help lists the commands",
-		"/help nope":     "no command /nope; /help lists the commands",
-		"/help /say now": "no command /say now; /help lists the commands",
+func TestHelp(t *testing.T) {
+	commands := []Entry{{Name: "say", Usage: "TEXT", Summary: "repeat", Help: "More."}, {Name: "exit", Summary: "leave"}}
+	for name, want := range map[string]string{
+		"say":      "/say TEXT: repeat\nMore.\n",
+		"/exit":    "/exit: leave\n",
+		"":         "/exit      leave\n/say TEXT  repeat\n",
+		"nope":     "no command /nope; /help lists the commands",
+		"/say now": "no command /say now; /help lists the commands",
 	} {
 		var out strings.Builder
-		c, args, err := s.Find(line)
-		if err == nil {
-			err = c.Run(t.Context(), "it", args, &out)
-		}
-		if err != nil {
+		if err := Help(commands, name, &out); err != nil {
 			out.WriteString(err.Error())
 		}
-		require.Equal(t, want, out.String(), line)
+		require.Equal(t, want, out.String(), name)
 	}
+	require.ErrorIs(t, Help(commands, "", failing{}), errDisk)
+	require.ErrorIs(t, Help(commands, "say", failing{}), errDisk)
+}
+
+var errDisk = errors.New("the disk is full")
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errDisk }
+
+func TestOutput(t *testing.T) {
+	kept := NewOutput(nil, 5)
+	for _, text := range []string{"ab", "", "cdé", "fgh"} {
+		n, err := io.WriteString(kept, text)
+		require.NoError(t, err)
+		require.Len(t, text, n)
+	}
+	require.Equal(t, "abcd\uFFFD\n… 4 more bytes not shown …\n", kept.End())
+	_, err := io.WriteString(kept, "late")
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+
+	var to strings.Builder
+	passed := NewOutput(&to, 2)
+	_, err = io.WriteString(passed, "abcdef")
+	require.NoError(t, err)
+	require.Empty(t, passed.End())
+	_, err = io.WriteString(passed, "late")
+	require.ErrorIs(t, err, io.ErrClosedPipe)
+	require.Equal(t, "abcdef", to.String())
+	_, err = io.WriteString(NewOutput(failing{}, 0), "x")
+	require.ErrorIs(t, err, errDisk)
 }

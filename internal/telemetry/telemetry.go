@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,22 +30,29 @@ const (
 	agentID       = attribute.Key("gen_ai.agent.id")
 	agentName     = attribute.Key("gen_ai.agent.name")
 	requestModel  = attribute.Key("gen_ai.request.model")
+	requestStream = attribute.Key("gen_ai.request.stream")
+	firstChunk    = attribute.Key("gen_ai.response.time_to_first_chunk")
 	responseModel = attribute.Key("gen_ai.response.model")
 	responseID    = attribute.Key("gen_ai.response.id")
 	finishReasons = attribute.Key("gen_ai.response.finish_reasons")
 	inputTokens   = attribute.Key("gen_ai.usage.input_tokens")
 	outputTokens  = attribute.Key("gen_ai.usage.output_tokens")
 	cachedTokens  = attribute.Key("gen_ai.usage.cache_read.input_tokens")
+	reasonTokens  = attribute.Key("gen_ai.usage.reasoning.output_tokens")
 	tokenType     = attribute.Key("gen_ai.token.type")
 	toolName      = attribute.Key("gen_ai.tool.name")
 	toolCallID    = attribute.Key("gen_ai.tool.call.id")
 	toolType      = attribute.Key("gen_ai.tool.type")
+	toolAbout     = attribute.Key("gen_ai.tool.description")
+	serverAddress = attribute.Key("server.address")
+	serverPort    = attribute.Key("server.port")
 	errorType     = attribute.Key("error.type")
 )
 
 // The attributes that hold what was said. They are written only if
 // [Config].Content is set.
 const (
+	InputMessages  = attribute.Key("gen_ai.input.messages")
 	OutputMessages = attribute.Key("gen_ai.output.messages")
 	Arguments      = attribute.Key("gen_ai.tool.call.arguments")
 	CallResult     = attribute.Key("gen_ai.tool.call.result")
@@ -62,12 +70,14 @@ type Config struct {
 
 // Recorder begins spans. It is safe for concurrent use.
 type Recorder struct {
-	tracer          trace.Tracer
-	tokens          metric.Int64Histogram
-	duration, first metric.Float64Histogram
-	content         bool
-	panicked        func(value any, stack []byte)
-	told            sync.Once // of a panic
+	tracer   trace.Tracer
+	content  bool
+	panicked func(value any, stack []byte)
+	told     sync.Once // of a panic
+
+	tokens            metric.Int64Histogram
+	chat, first       metric.Float64Histogram // of calls of models
+	agents, toolCalls metric.Float64Histogram
 }
 
 // New returns a recorder. A panic of a provider is an error.
@@ -93,14 +103,23 @@ func (r *Recorder) makeInstruments(m metric.Meter) (err error) {
 		metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)); err != nil {
 		return err
 	}
-	seconds := metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
-	if r.duration, err = m.Float64Histogram("gen_ai.client.operation.duration", metric.WithUnit("s"),
-		metric.WithDescription("GenAI operation duration."), seconds); err != nil {
-		return err
+	short := []float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
+	long := []float64{0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6}
+	for _, h := range []struct {
+		to          *metric.Float64Histogram
+		name, about string
+		bounds      []float64
+	}{
+		{&r.chat, "gen_ai.client.operation.duration", "GenAI operation duration.", short},
+		{&r.first, "gen_ai.client.operation.time_to_first_chunk", "Time to receive the first chunk of a streamed answer.", short},
+		{&r.agents, "gen_ai.invoke_agent.duration", "The end-to-end duration of a single agent invocation.", long},
+		{&r.toolCalls, "gen_ai.execute_tool.duration", "The duration of a single tool execution.", short},
+	} {
+		if *h.to, err = m.Float64Histogram(h.name, metric.WithUnit("s"), metric.WithDescription(h.about), metric.WithExplicitBucketBoundaries(h.bounds...)); err != nil {
+			return err
+		}
 	}
-	r.first, err = m.Float64Histogram("gen_ai.client.operation.time_to_first_chunk", metric.WithUnit("s"),
-		metric.WithDescription("Time to receive the first chunk of a streamed answer."), seconds)
-	return err
+	return nil
 }
 
 // Span is an operation that goes on. One goroutine uses it, except that another
@@ -110,21 +129,27 @@ type Span struct {
 	ctx     context.Context // of the span, for its metrics
 	span    trace.Span
 	began   time.Time
-	attrs   []attribute.KeyValue // of its metrics
+	took    metric.Float64Histogram // of its duration
+	attrs   []attribute.KeyValue    // of its metrics
 	written bool
 }
 
-// begin starts a span with attributes of which the first n are also those of its
-// metrics.
-func (r *Recorder) begin(ctx context.Context, name string, kind trace.SpanKind, n int, attrs ...attribute.KeyValue) (context.Context, *Span) {
-	s := &Span{of: r, ctx: ctx, span: noop.Span{}, began: time.Now(), attrs: attrs[:n:n]}
+// begin starts a span, with the attributes of its metrics and others. Those
+// without a value are left out.
+func (r *Recorder) begin(ctx context.Context, name string, kind trace.SpanKind, took metric.Float64Histogram, attrs []attribute.KeyValue, others ...attribute.KeyValue) (context.Context, *Span) {
+	attrs, others = slices.DeleteFunc(attrs, isEmpty), slices.DeleteFunc(others, isEmpty)
+	s := &Span{of: r, ctx: ctx, span: noop.Span{}, began: time.Now(), took: took, attrs: slices.Clip(attrs)}
 	r.call(func() {
-		within, span := r.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+		within, span := r.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...), trace.WithAttributes(others...))
 		if within != nil && span != nil {
 			s.ctx, s.span = within, span
 		}
 	})
 	return s.ctx, s
+}
+
+func isEmpty(kv attribute.KeyValue) bool {
+	return kv.Value.Type() == attribute.STRING && kv.Value.AsString() == ""
 }
 
 // call calls a provider. A panic there ends the call, and nothing else.
@@ -142,26 +167,34 @@ func (r *Recorder) Run(ctx context.Context, id, name, model string) (context.Con
 	if r == nil {
 		return ctx, nil
 	}
-	return r.begin(ctx, named("invoke_agent", name), trace.SpanKindInternal, 1,
-		operation.String("invoke_agent"), agentID.String(id), agentName.String(name), requestModel.String(model))
+	return r.begin(ctx, named("invoke_agent", name), trace.SpanKindInternal, r.agents,
+		[]attribute.KeyValue{agentName.String(name)},
+		operation.String("invoke_agent"), agentID.String(id), requestModel.String(model))
 }
 
 // Chat begins the span of a call of a model.
-func (r *Recorder) Chat(ctx context.Context, service, model string) (context.Context, *Span) {
+func (r *Recorder) Chat(ctx context.Context, by Provider, model string) (context.Context, *Span) {
 	if r == nil {
 		return ctx, nil
 	}
-	return r.begin(ctx, named("chat", model), trace.SpanKindClient, 3,
-		operation.String("chat"), provider.String(service), requestModel.String(model))
+	attrs := []attribute.KeyValue{operation.String("chat"), provider.String(by.Name), requestModel.String(model)}
+	if by.Host != "" {
+		attrs = append(attrs, serverAddress.String(by.Host), serverPort.Int(by.Port))
+	}
+	return r.begin(ctx, named("chat", model), trace.SpanKindClient, r.chat, attrs, requestStream.Bool(true))
 }
 
+// ToolCall says what a call of a tool is.
+type ToolCall struct{ Agent, Tool, About, ID string }
+
 // Tool begins the span of a call of a tool.
-func (r *Recorder) Tool(ctx context.Context, name, call string) (context.Context, *Span) {
+func (r *Recorder) Tool(ctx context.Context, call ToolCall) (context.Context, *Span) {
 	if r == nil {
 		return ctx, nil
 	}
-	return r.begin(ctx, named("execute_tool", name), trace.SpanKindInternal, 1,
-		operation.String("execute_tool"), toolName.String(name), toolCallID.String(call), toolType.String("function"))
+	return r.begin(ctx, named("execute_tool", call.Tool), trace.SpanKindInternal, r.toolCalls,
+		[]attribute.KeyValue{toolName.String(call.Tool), toolType.String("function"), agentName.String(call.Agent)},
+		operation.String("execute_tool"), toolCallID.String(call.ID), toolAbout.String(call.About))
 }
 
 func named(operation, of string) string {
@@ -177,7 +210,9 @@ func (s *Span) Wrote() {
 		return
 	}
 	s.written = true
-	s.of.call(func() { s.of.first.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...)) })
+	after := time.Since(s.began).Seconds()
+	s.set(firstChunk.Float64(after))
+	s.of.call(func() { s.of.first.Record(s.ctx, after, metric.WithAttributes(s.attrs...)) })
 }
 
 // Content writes what was said, if that is wanted.
@@ -190,8 +225,10 @@ func (s *Span) Content(key attribute.Key, text func() string) {
 
 // Answer is what is known of a model's answer. Zero fields are not known.
 type Answer struct {
-	Model, ID, Finish     string
-	Input, Output, Cached int64 // tokens
+	Model, ID, Finish string
+
+	Input, Output     int64 // tokens
+	Cached, Reasoning int64 // of those
 }
 
 // Answered notes a model's answer.
@@ -223,6 +260,9 @@ func (s *Span) Used(a Answer) {
 	if a.Cached > 0 {
 		s.set(cachedTokens.Int64(a.Cached))
 	}
+	if a.Reasoning > 0 {
+		s.set(reasonTokens.Int64(a.Reasoning))
+	}
 }
 
 func (s *Span) count(kind string, tokens int64) {
@@ -248,6 +288,6 @@ func (s *Span) End(failure string) {
 		s.set(errorType.String(failure))
 		s.of.call(func() { s.span.SetStatus(codes.Error, failure) })
 	}
-	s.of.call(func() { s.of.duration.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...)) })
+	s.of.call(func() { s.took.Record(s.ctx, time.Since(s.began).Seconds(), metric.WithAttributes(s.attrs...)) })
 	s.of.call(func() { s.span.End() })
 }

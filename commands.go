@@ -1,0 +1,209 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/slash"
+)
+
+// Command is a command of an agent, for the person who talks with it: a line
+// "/name arguments". It has either Run or Message.
+type Command struct {
+	Name    string `json:"name"`              // without the slash: 1 to 64 letters, digits, _ or -
+	Usage   string `json:"usage,omitempty"`   // its arguments for /help, such as "[FILE]"; may be empty
+	Summary string `json:"summary,omitempty"` // one line for /help
+	Help    string `json:"help,omitempty"`    // what /help NAME adds; may be empty
+
+	// Run carries the command out and writes its output for the user to out. Who
+	// shows that makes control characters visible.
+	Run func(ctx context.Context, a *Agent, args string, out io.Writer) error `json:"-"`
+	// Message makes a message of the arguments. The model gets it as if the user
+	// had typed it.
+	Message func(ctx context.Context, a *Agent, args string) (Message, error) `json:"-"`
+}
+
+// builtinCommands are commands of every agent. What they do besides is up to
+// whoever runs them: see [CommandResult].
+var builtinCommands = []Command{
+	{Name: "exit", Summary: "end the session"},
+	{Name: "help", Summary: "list the commands, or tell more of one: /help NAME"},
+	{Name: "resume", Summary: "go on with a run that was interrupted"},
+}
+
+func isBuiltinCommand(name string) bool {
+	return slices.ContainsFunc(builtinCommands, func(c Command) bool { return c.Name == name })
+}
+
+// registeredCommands are those of [RegisterCommand].
+var registeredCommands struct {
+	sync.RWMutex
+	byName map[string]Command
+}
+
+// RegisterCommand adds a command to all agents that are created afterwards,
+// replacing an earlier one of the same name. The built-in /help, /resume and
+// /exit cannot be replaced. A command of one agent is added by [WithCommands].
+func RegisterCommand(c Command) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	registeredCommands.Lock()
+	defer registeredCommands.Unlock()
+	if registeredCommands.byName == nil {
+		registeredCommands.byName = map[string]Command{}
+	}
+	registeredCommands.byName[c.Name] = c
+	return nil
+}
+
+// WithCommands adds commands to the agent. A name that another command of the
+// agent has already, a built-in or a registered one too, is an error of [New].
+func WithCommands(commands ...Command) Option {
+	return option(func(o *options) { o.commands = append(o.commands, commands...) })
+}
+
+func (c Command) check() error {
+	switch {
+	case !toolName.MatchString(c.Name):
+		return fmt.Errorf("command %q: a name has 1 to 64 letters, digits, _ or -", c.Name)
+	case isBuiltinCommand(c.Name):
+		return fmt.Errorf("command %s: built in, and cannot be replaced", c.Name)
+	case c.Run == nil && c.Message == nil:
+		return fmt.Errorf("command %s: Run is nil, and so is Message", c.Name)
+	case c.Run != nil && c.Message != nil:
+		return fmt.Errorf("command %s: it has both Run and Message; give one of them", c.Name)
+	}
+	return nil
+}
+
+// commandSet returns the registered commands and those of the options.
+func (o *options) commandSet() (map[string]Command, error) {
+	registeredCommands.RLock()
+	all := maps.Clone(registeredCommands.byName)
+	registeredCommands.RUnlock()
+	if all == nil {
+		all = map[string]Command{}
+	}
+	registered := maps.Clone(all)
+	for _, c := range o.commands {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("option WithCommands: %w", err)
+		}
+		if other, taken := registered[c.Name]; taken {
+			return nil, fmt.Errorf("option WithCommands: command %s (%s): RegisterCommand added one of that name (%s)", c.Name, c.Summary, other.Summary)
+		}
+		if other, taken := all[c.Name]; taken {
+			return nil, fmt.Errorf("option WithCommands: command %s (%s): there is another one of that name (%s)", c.Name, c.Summary, other.Summary)
+		}
+		all[c.Name] = c
+	}
+	return all, nil
+}
+
+// Commands returns the agent's commands, sorted by name. Those that every agent
+// has, /help, /resume and /exit, have neither Run nor Message.
+func (a *Agent) Commands() []Command {
+	all := slices.AppendSeq(slices.Clone(builtinCommands), maps.Values(a.commands))
+	slices.SortFunc(all, func(a, b Command) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// CommandResult is what is left to do after a command, for the face that ran it.
+type CommandResult struct {
+	// Output is what the command wrote, up to 1 MiB, unless a writer got it. It may
+	// contain control characters.
+	Output string `json:"output,omitempty"`
+	// Message is what to send to the model, by [Agent.Say] or as the message of a
+	// run; nil for nothing.
+	Message *Message `json:"message,omitempty"`
+	// Resume asks to call [Agent.Resume].
+	Resume bool `json:"resume,omitempty"`
+	// Leave asks to end the session.
+	Leave bool `json:"leave,omitempty"`
+}
+
+// maxCommandOutput bounds the output that a [CommandResult] holds, in bytes.
+const maxCommandOutput = 1 << 20
+
+// RunCommand carries out a line of the user that begins with "/". Every face uses
+// it, so that a command is the same at a terminal and in a page. What the command
+// writes goes to out as it comes or, if out is nil, into the result. The result
+// says what the face has to do then.
+//
+// Errors are those of the command, and an unknown name. A command that panics is
+// an error, too. One that does not return although ctx ended is left behind, and
+// what it writes then is lost. RunCommand does not begin a run, and may be called
+// while one goes on. Several may be called at the same time.
+func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (CommandResult, error) {
+	switch {
+	case ctx == nil:
+		return CommandResult{}, errNilContext
+	case a.isClosed():
+		return CommandResult{}, ErrAgentClosed
+	}
+	name, args, ok := slash.Split(line)
+	if !ok {
+		return CommandResult{}, errors.New(`a command begins with "/"`)
+	}
+	to := slash.NewOutput(out, maxCommandOutput)
+	result, err := a.runCommand(ctx, name, args, to)
+	result.Output = to.End()
+	return result, err
+}
+
+func (a *Agent) runCommand(ctx context.Context, name, args string, out io.Writer) (CommandResult, error) {
+	if isBuiltinCommand(name) {
+		return a.runBuiltinCommand(name, args, out)
+	}
+	c, ok := a.commands[name]
+	if !ok {
+		return CommandResult{}, slash.Unknown(name)
+	}
+	result, err := guard.Outlive(ctx, func() (CommandResult, error) { return c.run(ctx, a, args, out) })
+	a.logPanic("command /"+name, err)
+	if err != nil {
+		return CommandResult{}, fmt.Errorf("/%s: %w", name, err)
+	}
+	return result, nil
+}
+
+// run carries out a command that is not built in.
+func (c Command) run(ctx context.Context, a *Agent, args string, out io.Writer) (CommandResult, error) {
+	if c.Run != nil {
+		return CommandResult{}, c.Run(ctx, a, args, out)
+	}
+	msg, err := c.Message(ctx, a, args)
+	if err != nil {
+		return CommandResult{}, err
+	}
+	if msg.Role == "" {
+		msg.Role = RoleUser
+	}
+	return CommandResult{Message: &msg}, sayable(msg)
+}
+
+func (a *Agent) runBuiltinCommand(name, args string, out io.Writer) (CommandResult, error) {
+	switch {
+	case name == "help":
+		return CommandResult{}, slash.Help(a.commandEntries(), args, out)
+	case name == "resume" && args != "":
+		return CommandResult{}, errors.New("/resume takes no arguments")
+	}
+	return CommandResult{Resume: name == "resume", Leave: name == "exit"}, nil
+}
+
+func (a *Agent) commandEntries() []slash.Entry {
+	var entries []slash.Entry
+	for _, c := range a.Commands() {
+		entries = append(entries, slash.Entry{Name: c.Name, Usage: c.Usage, Summary: c.Summary, Help: c.Help})
+	}
+	return entries
+}

@@ -1,0 +1,211 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// quiet is what Run of a command can be that does nothing.
+func quiet(context.Context, *pygent.Agent, string, io.Writer) error { return nil }
+
+// printing returns a command that prints its arguments.
+func printing(name string) pygent.Command {
+	return pygent.Command{Name: name, Usage: "TEXT", Summary: "print it", Run: func(_ context.Context, _ *pygent.Agent, args string, out io.Writer) error {
+		_, err := fmt.Fprintf(out, "<%s>", args)
+		return err
+	}}
+}
+
+// reviewing is a command that sends a message.
+var reviewing = pygent.Command{
+	Name: "review", Usage: "[FILE]", Summary: "have a file reviewed", Help: "Without FILE, all of them.",
+	Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
+		if args == "nothing" {
+			return pygent.Message{}, errors.New("there is nothing to review")
+		}
+		return pygent.UserMessage("Review " + args + "."), nil
+	},
+}
+
+// lateCommands keeps apart what several runs of the test register.
+var lateCommands atomic.Int64
+
+func TestCommandsOfAnAgent(t *testing.T) {
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithCommands(reviewing), pygent.WithCommands(printing("a-print")))
+	late := fmt.Sprintf("test-late-%d", lateCommands.Add(1))
+	require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: late, Run: quiet}))
+	var names []string
+	for _, c := range agent.Commands() {
+		if !strings.HasPrefix(c.Name, "test-") { // those that other tests registered
+			names = append(names, c.Name)
+		}
+		if c.Name == "review" {
+			data, err := json.Marshal(c)
+			require.NoError(t, err)
+			require.JSONEq(t, `{"name":"review","usage":"[FILE]","summary":"have a file reviewed","help":"Without FILE, all of them."}`, string(data))
+		}
+		require.NotEqual(t, late, c.Name, "the agent was there before")
+	}
+	require.Equal(t, []string{"a-print", "exit", "help", "resume", "review"}, names)
+	other := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
+	_, err := other.RunCommand(t.Context(), "/review", nil)
+	require.EqualError(t, err, "no command /review; /help lists the commands")
+	_, err = other.RunCommand(t.Context(), "/"+late, nil)
+	require.NoError(t, err)
+}
+
+func TestRunCommand(t *testing.T) {
+	run := func(name string, f func(context.Context, *pygent.Agent, string, io.Writer) error) pygent.Command {
+		return pygent.Command{Name: name, Run: f}
+	}
+	message := func(name string, msg pygent.Message) pygent.Command {
+		return pygent.Command{Name: name, Message: func(context.Context, *pygent.Agent, string) (pygent.Message, error) { return msg, nil }}
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithCommands(reviewing, printing("print"),
+		run("fails", func(_ context.Context, _ *pygent.Agent, _ string, out io.Writer) error {
+			fmt.Fprint(out, "half")
+			return io.ErrUnexpectedEOF
+		}),
+		run("panics", func(context.Context, *pygent.Agent, string, io.Writer) error { panic("oops") }),
+		run("floods", func(_ context.Context, _ *pygent.Agent, _ string, out io.Writer) error {
+			for range 1 << 10 {
+				fmt.Fprint(out, strings.Repeat("x", 1<<12))
+			}
+			return nil
+		}),
+		message("silent", pygent.Message{}), message("model", pygent.AssistantMessage("I am the model")),
+		message("roleless", pygent.Message{Content: "hi"}),
+	))
+	said := func(text string) *pygent.Message { msg := pygent.UserMessage(text); return &msg }
+	for line, want := range map[string]pygent.CommandResult{
+		"/print":          {Output: "<>"},
+		" /print  a  b ":  {Output: "<a  b>"},
+		"/help review":    {Output: "/review [FILE]: have a file reviewed\nWithout FILE, all of them.\n"},
+		"/review main.go": {Message: said("Review main.go.")},
+		"/roleless":       {Message: said("hi")},
+		"/exit":           {Leave: true},
+		"/exit now":       {Leave: true},
+		"/resume":         {Resume: true},
+	} {
+		result, err := agent.RunCommand(t.Context(), line, nil)
+		require.NoError(t, err, line)
+		require.Equal(t, want, result, line)
+	}
+	for line, want := range map[string]string{
+		"/nope x":         "no command /nope; /help lists the commands",
+		"/":               "no command /; /help lists the commands",
+		"/help nope":      "no command /nope; /help lists the commands",
+		"print":           `a command begins with "/"`,
+		"":                `a command begins with "/"`,
+		"/resume it":      "/resume takes no arguments",
+		"/review nothing": "/review: there is nothing to review",
+		"/panics":         "/panics: panic: oops",
+		"/silent":         "/silent: the message is empty",
+		"/model":          "/model: only messages of the user can be said, and this is one of the assistant",
+	} {
+		result, err := agent.RunCommand(t.Context(), line, nil)
+		require.EqualError(t, err, want, line)
+		require.Zero(t, result, line)
+	}
+	result, err := agent.RunCommand(t.Context(), "/fails", nil)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Equal(t, "half", result.Output)
+	result, err = agent.RunCommand(t.Context(), "/floods", nil)
+	require.NoError(t, err)
+	require.Less(t, len(result.Output), 2<<20)
+	require.Contains(t, result.Output, "more bytes not shown")
+
+	var out strings.Builder
+	result, err = agent.RunCommand(t.Context(), "/print x", &out)
+	require.NoError(t, err)
+	require.Equal(t, "<x>", out.String())
+	require.Zero(t, result)
+
+	_, err = agent.RunCommand(nil, "/help", nil) //nolint:staticcheck // what is tested
+	require.ErrorContains(t, err, "context")
+	require.NoError(t, agent.Close())
+	_, err = agent.RunCommand(t.Context(), "/help", nil)
+	require.ErrorIs(t, err, pygent.ErrAgentClosed)
+}
+
+func TestACommandThatIgnoresItsContextIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn, late := make(chan struct{}), make(chan error, 1)
+		deaf := pygent.Command{Name: "deaf", Run: func(_ context.Context, _ *pygent.Agent, _ string, out io.Writer) error {
+			fmt.Fprint(out, "early")
+			<-goOn
+			_, err := fmt.Fprint(out, "late")
+			late <- err
+			return err
+		}}
+		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(), pygent.WithCommands(deaf))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var out strings.Builder
+		_, err := agent.RunCommand(ctx, "/deaf", &out)
+		require.ErrorIs(t, err, context.Canceled)
+		close(goOn)
+		require.ErrorIs(t, <-late, io.ErrClosedPipe)
+		require.Equal(t, "early", out.String(), "the writer is the caller's again")
+	})
+}
+
+func TestACommandSpeaksToTheModelWhileARunGoesOn(t *testing.T) {
+	model := pygenttest.NewScriptedModel(pygenttest.Call("wait", nil), pygenttest.Text("reviewed"))
+	var agent *pygent.Agent
+	wait := pygent.NewTool("wait", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
+		result, err := agent.RunCommand(ctx, "/review it", nil)
+		if err != nil {
+			return "", err
+		}
+		_, err = agent.Say(*result.Message)
+		return "waited", err
+	})
+	agent = newAgentOn(t, nowhere{}, model, pygent.WithCommands(reviewing), pygent.WithTools(wait))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, []string{"waited"}, results(agent))
+	require.Equal(t, []string{"go", "Review it."}, userMessages(agent))
+}
+
+func TestSessionSendsTheMessageOfACommand(t *testing.T) {
+	look := pygent.Command{Name: "look", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
+		part, err := pygent.FilePart("notes.txt", []byte("three words here"))
+		return pygent.UserMessage("Count the "+args+".", part), err
+	}}
+	model := pygenttest.NewScriptedModel(pygenttest.Text("Three."), pygenttest.Text("Fine."))
+	shown, agent := converse(t, "/look words\n/review it\n/review nothing\n", model, pygent.WithCommands(look, reviewing))
+	require.Equal(t, "Three.\nFine.\nerror: /review: there is nothing to review\n", shown)
+	require.Contains(t, userMessages(agent)[0], "Count the words.")
+	require.Contains(t, userMessages(agent)[0], "three words here")
+	require.Equal(t, "Review it.", userMessages(agent)[1])
+}
+
+func TestNewRefusesCommands(t *testing.T) {
+	require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: "test-taken", Summary: "the registered one", Run: quiet}))
+	for want, commands := range map[string][]pygent.Command{
+		`option WithCommands: command "two words": a name has 1 to 64 letters, digits, _ or -`: {{Name: "two words", Run: quiet}},
+		`option WithCommands: command "": a name has 1 to 64 letters, digits, _ or -`:          {{Run: quiet}},
+		"option WithCommands: command x: Run is nil, and so is Message":                        {{Name: "x"}},
+		"option WithCommands: command x: it has both Run and Message; give one of them":        {{Name: "x", Run: quiet, Message: reviewing.Message}},
+		"option WithCommands: command help: built in, and cannot be replaced":                  {{Name: "help", Run: quiet}},
+		"option WithCommands: command x (two): there is another one of that name (one)":        {{Name: "x", Summary: "one", Run: quiet}, {Name: "x", Summary: "two", Run: quiet}},
+		"option WithCommands: command test-taken (mine): RegisterCommand added one of that name (the registered one)": {
+			{Name: "test-taken", Summary: "mine", Run: quiet}},
+	} {
+		_, err := pygent.New(pygent.WithRuntime(nowhere{}), pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithCommands(commands...))
+		require.EqualError(t, err, want)
+	}
+}
