@@ -29,6 +29,8 @@ import (
 //   - The context of a call has the values of the run's context, but does not end
 //     with it, so that a cancelled run is stored as well. It ends after ten
 //     seconds. A call that ignores this fails, and the next one waits for it.
+//   - Another process may load the conversation while this one adds to it. A store
+//     that cannot allow that returns [ErrHistoryInUse] when it is opened.
 //
 // How durable an entry is when Append returns is for the store to say. A
 // database that commits loses nothing when the machine fails; the file of

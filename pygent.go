@@ -43,7 +43,62 @@
 // is told by events ([OnEvent]) and a logger ([WithLogger]). Keys never
 // reach the history, the logs, the events or the container.
 //
-// Package pygenttest helps to test programs that use this one.
+// # A tool of your own
+//
+// A typed function becomes a tool by [NewTool]. It may ask the user ([Ask]), tell how
+// far it is ([Progress]), find out whom it serves ([CallFrom]), and return text,
+// images, values or the end of the run ([ToolResult]):
+//
+//	type release struct {
+//		Version string `json:"version" jsonschema:"such as 1.2.0"`
+//	}
+//	tool := pygent.NewTool("release", "Release a version.",
+//		func(ctx context.Context, rt pygent.Runtime, in release) (string, error) {
+//			result, err := rt.Bash(ctx, `./release.sh "$VERSION"`, pygent.BashEnv("VERSION="+in.Version))
+//			return result.String(), err
+//		})
+//	agent, err := pygent.New(pygent.WithTools(tool), pygent.WithApproval(approve))
+//
+// [WithApproval] sets who decides about calls: an [ApprovalRequest] shows the change
+// that a call would make, and a [Decision] may change the call, or hold for the
+// session. Tools that a server offers come from a [ToolSource].
+//
+// # Follow and steer
+//
+// What happens is a sequence of [Event] values. [OnEvent] gets them while a run waits
+// for it; [Agent.Subscribe] follows an agent from any event on, as a page does that
+// was loaded again. [Agent.State] tells what the agent does now. Meanwhile
+// [Agent.Say] speaks to it, and [Agent.SetModel], [Agent.SetPersona],
+// [Agent.SetApproval], [Agent.SetAsk] and [Registry.Disable] change it. A package that
+// draws all this for people registers a [Face]; [EventPrinter] prints it as plain text.
+//
+// # Errors
+//
+// A run ends with a [Status]. An error is returned if the model or the runtime failed,
+// or the context ended; the errors to branch on are variables that begin with Err, and
+// the types [*APIError], [*ToolError], [*TaskError], [*ConfigError] and
+// [*NoValueError].
+//
+// # Where to look
+//
+//	one step, a whole run, an iterator   Agent.Step, Agent.RunUntilStop, Agent.Events
+//	a value of a Go type                 RunTyped
+//	images and files for the model       WithParts, Attach, FilePart
+//	commands that people type            Command, WithCommands, Agent.RunCommand
+//	go on after a crash                  WithHistoryFile, Agent.Resume
+//	conversations in a database          HistoryStore, LoadHistory
+//	limits                               Limits, MaxSteps, MaxTokens, MaxTime, StepTimeout
+//	the container, or this machine       WithDocker, WithImage, WithWorkspace, WithAllowedHosts
+//	a server as the model                OpenAIBaseURL, OpenAIKey, docs/providers.md
+//	a model of your own, a fallback      Model, ModelFunc, WithModelMiddleware, StreamFunc
+//	background agents                    Agent.Tasks, NewTaskManager, TaskManager.StartTask
+//	tokens, cost, spans                  Agent.Usage, WithPrices, WithTelemetry
+//	commands without an agent            NewRuntime, BashOutput, ProcessStarter, JobRunner
+//	a runtime of your own                Runtime, RuntimeAs, pygenttest.TestRuntime
+//	settings from files                  LoadConfig, Config.Options
+//
+// Package pygenttest helps to test programs that use this one. Each part has a program
+// in the directory examples of the repository.
 package pygent
 
 import (

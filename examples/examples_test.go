@@ -48,6 +48,19 @@ var wants = map[string]string{
 	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
 }
 
+// programs is a directory for what the tests build.
+var programs string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programs, err = os.MkdirTemp("", "examples"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(programs)
+	os.Exit(code)
+}
+
 func TestExamplesPrintWhatTheyPromise(t *testing.T) {
 	dirs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package examples_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,20 +22,24 @@ import (
 )
 
 func TestThePageShowsAnAgentAtWork(t *testing.T) {
-	page := startPage(t)
+	page := startPage(t,
+		pygenttest.Call("bash", map[string]any{"cmd": "echo hello, world"}),
+		pygenttest.Call("stop", map[string]any{"summary": "It is printed."}),
+		pygenttest.Text("You are welcome."), pygenttest.Text("Yes?"))
 	events := page.follow("")
-	kind, data := events.next()
-	require.Equal(t, "history", kind)
-	require.Contains(t, data, `"activity":"idle"`)
+	require.Contains(t, events.data("history"), `"activity":"idle"`)
+	require.Equal(t, "null", events.data("asked"))
 
 	page.post(`{"text": "Print a greeting."}`, http.StatusOK)
-	asked := events.until(pygent.EventApproval)
-	require.Equal(t, "bash", asked.Call.Name)
-	kind, data = page.follow("").next() // as a browser does in which the page is loaded again
-	require.Equal(t, "history", kind)
-	require.Contains(t, data, `"activity":"approval"`)
-	require.Contains(t, data, "Print a greeting.")
-	page.post(`{"call": "`+asked.Call.ID+`", "allow": true}`, http.StatusOK)
+	require.Contains(t, events.data("asked"), "echo hello, world")
+	again := page.follow("") // as a browser does in which the page is loaded again
+	history := again.data("history")
+	require.Contains(t, history, `"activity":"approval"`)
+	require.Contains(t, history, "Print a greeting.")
+	require.Contains(t, again.data("asked"), "echo hello, world")
+	page.post(`{"asked": 1, "allow": true}`, http.StatusOK)
+	page.post(`{"asked": 1, "allow": true}`, http.StatusBadRequest)
+	require.Equal(t, "[]", again.data("asked"))
 	done := events.until(pygent.EventToolDone)
 	require.Contains(t, done.Output.Content, "hello, world")
 	last := events.until(pygent.EventRunEnd)
@@ -42,7 +48,7 @@ func TestThePageShowsAnAgentAtWork(t *testing.T) {
 	page.post(`{"text": "Thank you."}`, http.StatusOK)
 	require.Equal(t, pygent.StatusReplied, events.until(pygent.EventRunEnd).Result.Status)
 
-	again := page.follow(events.id) // as a browser does that lost the connection
+	again = page.follow(events.id) // as a browser does that lost the connection
 	page.post(`{"text": "One more thing."}`, http.StatusOK)
 	require.Equal(t, "One more thing.", again.until(pygent.EventUser).Text, "nothing comes twice")
 }
@@ -76,21 +82,30 @@ func TestThePageIsForItsUserAlone(t *testing.T) {
 
 // runningPage is the example at work, and a browser that has opened it.
 type runningPage struct {
-	t      *testing.T
-	client *http.Client
-	url    string
+	t       *testing.T
+	client  *http.Client
+	url     string
+	address string // with the token
 }
 
-// startPage starts the example, and opens the address that it prints. The end of the test interrupts it, and it must end in order.
-func startPage(t *testing.T) *runningPage {
+// pageProgram builds the example, and returns the path of the program.
+var pageProgram = sync.OnceValues(func() (string, error) {
+	bin := filepath.Join(programs, "page")
+	out, err := exec.Command("go", "build", "-o", bin, "./page").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build the page: %w\n%s", err, out)
+	}
+	return bin, err
+})
+
+// startPage starts the example with a model that gives the replies, and opens the
+// address that it prints. The end of the test interrupts it, and it must end in
+// order.
+func startPage(t *testing.T, replies ...pygenttest.Reply) *runningPage {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "page")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./page").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	server := pygenttest.NewServer(t,
-		pygenttest.Call("bash", map[string]any{"cmd": "echo hello, world"}),
-		pygenttest.Call("stop", map[string]any{"summary": "It is printed."}),
-		pygenttest.Text("You are welcome."), pygenttest.Text("Yes?"))
+	bin, err := pageProgram()
+	require.NoError(t, err)
+	server := pygenttest.NewServer(t, replies...)
 	cmd := exec.Command(bin)
 	cmd.Env = append(os.Environ(), append(server.Env(), "PYGENT_USE_DOCKER=0")...)
 	cmd.Stderr = os.Stderr
@@ -107,7 +122,7 @@ func startPage(t *testing.T) *runningPage {
 	require.NoError(t, err)
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
-	p := &runningPage{t: t, client: &http.Client{Jar: jar}, url: "http://" + u.Host + "/"}
+	p := &runningPage{t: t, client: &http.Client{Jar: jar}, url: "http://" + u.Host + "/", address: u.String()}
 	t.Cleanup(p.client.CloseIdleConnections)
 	resp, err := p.client.Get(u.String())
 	require.NoError(t, err)
@@ -172,14 +187,22 @@ func (s *eventStream) next() (kind, data string) {
 	return "", ""
 }
 
+// data returns the data of the next event of a kind.
+func (s *eventStream) data(kind string) string {
+	s.t.Helper()
+	for {
+		if k, data := s.next(); k == kind {
+			return data
+		}
+	}
+}
+
 // until returns the next event of the agent that has a type.
 func (s *eventStream) until(typ pygent.EventType) pygent.Event {
 	s.t.Helper()
 	for {
-		kind, data := s.next()
-		require.Equal(s.t, "agent", kind, data)
 		var e pygent.Event
-		require.NoError(s.t, json.Unmarshal([]byte(data), &e))
+		require.NoError(s.t, json.Unmarshal([]byte(s.data("agent")), &e))
 		if e.Type == typ {
 			return e
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,4 +39,20 @@ func TestFirstProgramOfTheReadme(t *testing.T) {
 	require.NoError(t, err, string(out))
 	require.Equal(t, "stopped They are 2, 3, 5.\n", string(out))
 	require.FileExists(t, filepath.Join(cmd.Dir, "primes", "primes.sh"))
+}
+
+// Whoever looks for an example finds it in the list.
+func TestTheReadmeOfTheExamplesListsAll(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	programs, err := filepath.Glob("*/main.go")
+	require.NoError(t, err)
+	for _, program := range programs {
+		name := filepath.Dir(program)
+		require.True(t, strings.Contains(string(readme), "["+name+"]("+name+")"), "examples/README.md does not list %s", name)
+	}
+	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(readme), -1) {
+		_, err := os.Stat(link[1])
+		require.NoError(t, err)
+	}
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need on this machine besides Go: a C compiler for the race
 # detector; git; python3, which reads our history files; node with npm, for a
-# third-party fake model server; and toolchains that confined commands must be able
-# to use.
+# third-party fake model server; a browser, for the page of an example; and toolchains
+# that confined commands must be able to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -26,3 +26,4 @@ need cargo cargo
 need javac default-jdk-headless
 need mvn maven
 need tmux tmux
+need chromedriver chromium chromium-driver

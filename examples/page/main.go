@@ -1,5 +1,5 @@
 // Command page shows an agent in a browser: what it says and does while it
-// happens, and questions about its calls. Give it a task, or type one there.
+// happens, and its questions to the user. Give it a task, or type one there.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,14 +23,14 @@ import (
 )
 
 //go:embed page.html
-var html []byte
+var html string
 
 func init() { pygent.RegisterFace(pygent.FaceWeb, show) }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	agent, err := pygent.New(pygent.WithApprovalFor("bash", "write_file", "edit_file"))
+	agent, err := pygent.New(pygent.WithApprovalFor("bash", "write_file", "edit_file"), pygent.WithTools(askUser))
 	if err == nil {
 		defer agent.Close()
 		if len(os.Args) > 1 {
@@ -42,13 +43,39 @@ func main() {
 	}
 }
 
+// askUser lets the model ask in the middle of its work.
+var askUser = pygent.NewTool("ask_user", "Ask the user something in the middle of your work, and wait for the answer.",
+	func(ctx context.Context, _ pygent.Runtime, q pygent.Question) (pygent.Answer, error) {
+		return pygent.Ask(ctx, q)
+	})
+
 // page serves one agent to the browsers that know the token.
 type page struct {
 	agent *pygent.Agent
 	token string
 	said  chan struct{}
 	stop  atomic.Pointer[context.CancelFunc] // of the last run
-	asked sync.Map                           // the calls in question, by id: chan pygent.Decision
+
+	mu      sync.Mutex
+	asked   []asked       // what waits for the user; never changed in place
+	changed chan struct{} // closed when that changes
+	last    int           // the id of the last that was asked
+}
+
+// asked is a question to the user: whether a call may run, or one of a tool.
+type asked struct {
+	ID       int                     `json:"id"`
+	Approval *pygent.ApprovalRequest `json:"approval,omitempty"`
+	Question *pygent.AskRequest      `json:"question,omitempty"`
+	answer   chan input
+}
+
+// input is what a browser sends.
+type input struct {
+	Text                 string
+	Asked                int // the id of the question that is answered, if any
+	Answer               pygent.Answer
+	Stop, Allow, Session bool
 }
 
 // show serves the page until ctx ends.
@@ -57,9 +84,16 @@ func show(ctx context.Context, s pygent.FaceSession) error {
 	if err != nil {
 		return err
 	}
-	p := &page{agent: s.Agent, token: rand.Text(), said: make(chan struct{}, 1)}
+	p := &page{agent: s.Agent, token: rand.Text(), said: make(chan struct{}, 1), changed: make(chan struct{})}
 	p.wake() // for what the program said
-	p.agent.SetApproval(p.approve)
+	p.agent.SetApproval(func(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+		in, err := p.ask(ctx, asked{Approval: &r})
+		return pygent.Decision{Allow: in.Allow, Session: in.Session, By: "user"}, err
+	})
+	p.agent.SetAsk(func(ctx context.Context, r pygent.AskRequest) (pygent.Answer, error) {
+		in, err := p.ask(ctx, asked{Question: &r})
+		return in.Answer, err
+	})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.index)
 	mux.HandleFunc("GET /events", p.events)
@@ -77,7 +111,7 @@ func show(ctx context.Context, s pygent.FaceSession) error {
 // guard keeps other users, and other sites in the user's browser, out.
 func (p *page) guard(host string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cookie, err := r.Cookie("pygent")
+		cookie, err := r.Cookie(cookieName(r))
 		known := err == nil && cookie.Value == p.token || r.URL.Query().Get("token") == p.token
 		if r.Host != host || !known {
 			http.Error(w, "open the address that the program printed", http.StatusForbidden)
@@ -86,6 +120,9 @@ func (p *page) guard(host string, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// cookieName is another one for each port, because cookies do not tell ports apart.
+func cookieName(r *http.Request) string { return "pygent" + r.Host[strings.LastIndex(r.Host, ":")+1:] }
 
 // work runs the agent whenever something was said. How a run ends is an event.
 func (p *page) work(ctx context.Context) {
@@ -104,59 +141,112 @@ func (p *page) work(ctx context.Context) {
 	}
 }
 
-// approve asks on the page.
-func (p *page) approve(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
-	answer := make(chan pygent.Decision, 1)
-	p.asked.Store(r.Call.ID, answer)
-	defer p.asked.Delete(r.Call.ID)
+func (p *page) wake() {
 	select {
-	case d := <-answer:
-		return d, nil
-	case <-ctx.Done():
-		return pygent.Decision{}, ctx.Err()
+	case p.said <- struct{}{}:
+	default: // it is awake
 	}
 }
 
-func (p *page) index(w http.ResponseWriter, _ *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: "pygent", Value: p.token, HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	w.Header().Set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; frame-ancestors 'none'")
-	w.Write(html)
+// ask asks on the page, and waits for the answer.
+func (p *page) ask(ctx context.Context, q asked) (input, error) {
+	q.answer = make(chan input, 1)
+	p.mu.Lock()
+	p.last++
+	q.ID = p.last
+	p.setAsked(append(slices.Clone(p.asked), q))
+	p.mu.Unlock()
+	select {
+	case in := <-q.answer:
+		return in, nil
+	case <-ctx.Done():
+		p.answer(input{Asked: q.ID}) // which takes the question back
+		return input{}, ctx.Err()
+	}
 }
 
-// events sends the conversation so far, and then every event. A browser that
-// lost the connection goes on after the last event that it got.
+// answer reports false if the question is no longer asked.
+func (p *page) answer(in input) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.asked, func(q asked) bool { return q.ID == in.Asked })
+	if i >= 0 {
+		p.asked[i].answer <- in
+		p.setAsked(slices.Delete(slices.Clone(p.asked), i, i+1))
+	}
+	return i >= 0
+}
+
+// setAsked changes what waits for the user. The caller holds mu.
+func (p *page) setAsked(list []asked) {
+	p.asked = list
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *page) index(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: p.token, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	nonce := rand.Text()
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "+
+		"script-src 'nonce-"+nonce+"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	fmt.Fprint(w, strings.Replace(html, "NONCE", nonce, 1))
+}
+
+// events sends the conversation so far, and then every event and every question.
+// A browser that lost the connection goes on after the last event that it got.
 func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.(http.Flusher).Flush()
-	send := func(id int64, kind string, v any) {
+	after, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
+	send := func(kind string, v any) {
 		data, _ := json.Marshal(v)
-		fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", id, kind, data)
+		fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", after, kind, data)
 		w.(http.Flusher).Flush()
 	}
-	after, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
 	if err != nil {
 		state := p.agent.State() // before the messages: see Agent.State
 		after = state.Seq
-		send(after, "history", map[string]any{"state": state, "messages": p.agent.History().Messages()})
+		send("history", map[string]any{"state": state, "messages": p.agent.History().Messages()})
 	}
-	for e, err := range p.agent.Subscribe(r.Context(), after) {
-		if err != nil {
-			send(0, "gone", err.Error()) // the page begins anew
-			return
+	events := make(chan pygent.Event)
+	go func() {
+		defer close(events)
+		for e, err := range p.agent.Subscribe(r.Context(), after) {
+			if err != nil {
+				e = pygent.Event{Type: "gone"} // the page begins anew
+			}
+			select {
+			case events <- e:
+			case <-r.Context().Done():
+				return
+			}
 		}
-		send(e.Seq, "agent", e)
+	}()
+	for {
+		p.mu.Lock()
+		asked, changed := p.asked, p.changed
+		p.mu.Unlock()
+		send("asked", asked)
+		for waiting := true; waiting; {
+			select {
+			case e, more := <-events:
+				if !more {
+					return
+				}
+				after = e.Seq
+				send("agent", e)
+			case <-changed:
+				waiting = false
+			}
+		}
 	}
 }
 
 // say takes what the user types, and the answers to questions.
 func (p *page) say(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Text, Call           string
-		Stop, Allow, Session bool
-	}
+	var in input
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&in)
-	if answer, ok := p.asked.LoadAndDelete(in.Call); ok {
-		answer.(chan pygent.Decision) <- pygent.Decision{Allow: in.Allow, Session: in.Session, By: "user"}
+	if in.Asked != 0 && !p.answer(in) {
+		err = errors.New("the question was answered, or is no longer asked")
 	}
 	if cancel := p.stop.Load(); in.Stop && cancel != nil {
 		(*cancel)()
@@ -167,12 +257,5 @@ func (p *page) say(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
-	}
-}
-
-func (p *page) wake() {
-	select {
-	case p.said <- struct{}{}:
-	default: // it is awake
 	}
 }
