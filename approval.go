@@ -342,7 +342,7 @@ func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decis
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.answers[request.Call.ID] == answer { // else a later run asks about a call with the same id
-			t.withdraw(request.Call.ID)
+			t.status.withdraw(request.Call.ID)
 			delete(t.answers, request.Call.ID)
 		}
 	}()
@@ -354,13 +354,12 @@ func (t *localTask) approve(ctx context.Context, request ApprovalRequest) (Decis
 	}
 }
 
-// noteRequest records that the call of an event waits for a decision of the
-// manager, or no longer does. The caller has held t.mu since before it appended
-// the event, so that no decision comes earlier.
-func (t *localTask) noteRequest(e Event, number int64) {
-	if e.Type == EventToolDone && t.answers[e.Call.ID] != nil { // the run ended before anybody waited
-		t.withdraw(e.Call.ID)
-		delete(t.answers, e.Call.ID)
+// noteRequest makes room for the decision about the call of an event, or notes
+// that nobody waits for one any more. The caller has held t.mu since before it
+// appended the event, so that no decision comes earlier.
+func (t *localTask) noteRequest(e Event) {
+	if e.Type == EventToolDone {
+		delete(t.answers, e.Call.ID) // also if the run ended before anybody waited
 	}
 	if e.Type != EventApproval || !e.Approval.AsksManager {
 		return
@@ -369,16 +368,12 @@ func (t *localTask) noteRequest(e Event, number int64) {
 		t.answers = map[string]chan Decision{}
 	}
 	t.answers[e.Call.ID] = make(chan Decision, 1)
-	t.withdraw(e.Call.ID)
-	t.status.Approvals = append(t.status.Approvals, PendingApproval{Request: *e.Approval, Seq: number, Since: e.Time})
 }
 
-// withdraw removes a call from those that wait for a decision. Statuses that
-// were handed out keep it. The caller holds t.mu.
-func (t *localTask) withdraw(call string) {
-	t.status.Approvals = slices.DeleteFunc(slices.Clone(t.status.Approvals), func(p PendingApproval) bool {
-		return p.Request.Call.ID == call
-	})
+// withdraw removes a call from those that wait for a decision. Statuses that were
+// handed out keep it.
+func (s *TaskStatus) withdraw(call string) {
+	s.Approvals = slices.DeleteFunc(slices.Clone(s.Approvals), func(p PendingApproval) bool { return p.Request.Call.ID == call })
 }
 
 // decide answers a call that waits for a decision: the one of the event with the
@@ -389,7 +384,7 @@ func (t *localTask) decide(request int64, call string, d Decision) error {
 	for _, p := range t.status.Approvals {
 		if id := p.Request.Call.ID; p.Seq == request || request == 0 && id == call {
 			t.answers[id] <- d // has room, since nobody answered before
-			t.withdraw(id)
+			t.status.withdraw(id)
 			return nil
 		}
 	}

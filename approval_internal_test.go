@@ -59,13 +59,13 @@ func TestACallGoesOnWhileSeveralRun(t *testing.T) {
 // A run that ends while listeners are told of a question asks nobody, and so
 // nobody withdraws the question.
 func TestTheResultOfACallWithdrawsItsQuestion(t *testing.T) {
-	var task localTask
+	task := newLocalTask(TaskSpec{ID: "t"}, nil)
 	call := &ToolCall{ID: "a", Name: "bash"}
-	task.noteRequest(Event{Type: EventApproval, Call: call, Approval: &ApprovalRequest{Call: *call, AsksManager: true}}, 1)
+	task.record(Event{Type: EventApproval, Call: call, Approval: &ApprovalRequest{Call: *call, AsksManager: true}})
 	require.Len(t, task.status.Approvals, 1)
-	task.noteRequest(Event{Type: EventToolDone, Call: &ToolCall{ID: "other"}}, 2)
+	task.record(Event{Type: EventToolDone, Call: &ToolCall{ID: "other"}})
 	require.Len(t, task.status.Approvals, 1)
-	task.noteRequest(Event{Type: EventToolDone, Call: call}, 3)
+	task.record(Event{Type: EventToolDone, Call: call})
 	require.Empty(t, task.status.Approvals)
 	require.ErrorIs(t, task.decide(0, "a", Decision{Allow: true}), ErrNotAsked)
 }

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,7 +198,7 @@ func (h *History) append(ctx context.Context, entries []HistoryEntry, byRun bool
 	}
 	h.writing.Lock()
 	defer h.writing.Unlock()
-	if err := h.open(byRun); err != nil {
+	if err := cmp.Or(traceless(ctx), h.open(byRun)); err != nil {
 		return false, fmt.Errorf("append to history: %w", err)
 	}
 	return true, h.keep(ctx, entries)

@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,8 +67,8 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 		return refused(err)
 	}
 	defer release()
-	a.listen(a.handlerFeed(o.onEvent), follower)
-	defer a.listen()
+	a.listen(ctx, a.handlerFeed(o.onEvent), follower)
+	defer a.listen(nil)
 	r := newRun(a, o)
 	r.ctx, r.release = ctx, release
 	return r.traced(ctx, msg)
@@ -108,11 +109,13 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 func newRun(a *Agent, o runOptions) *run {
 	spends := newTaskBudget(o)
 	o.MaxTokens = spends.Limit()
+	before := cmp.Or(o.before, &Result{})
+	spends.Spend(before.Usage)
 	return &run{
 		agent:    a,
 		opts:     o,
-		result:   &Result{},
-		started:  time.Now(),
+		result:   &Result{Steps: before.Steps, ToolCalls: before.ToolCalls, Usage: before.Usage},
+		started:  time.Now().Add(-before.Elapsed),
 		budget:   spends,
 		stepOver: errors.New("the step took too long"),
 		timeOver: errors.New("the run took too long"),
@@ -123,7 +126,7 @@ func newRun(a *Agent, o runOptions) *run {
 func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	if r.opts.MaxTime > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, r.opts.MaxTime, r.timeOver)
+		ctx, cancel = context.WithDeadlineCause(ctx, r.started.Add(r.opts.MaxTime), r.timeOver)
 		defer cancel()
 	}
 	r.budget.Deadline, _ = ctx.Deadline()
@@ -138,6 +141,9 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.result.TaskUsage = r.budget.Below()
 	r.budget.End()
 	r.result.Elapsed = time.Since(r.started)
+	if err == errYield {
+		return r.result, err // the run is not over
+	}
 	r.keepEnd()
 	r.release() // listeners to the last event may append again
 	r.emitLast(Event{Type: EventRunEnd, Step: r.result.Steps, Usage: &r.result.Usage, Result: r.result})
@@ -159,6 +165,8 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		switch {
 		case ctx.Err() != nil:
 			return r.interrupted(ctx)
+		case r.yields():
+			return errYield
 		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
 		case r.budgetSpent():

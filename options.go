@@ -341,6 +341,8 @@ type runOptions struct {
 	resume     bool       // set by Agent.Resume
 	onEvent    func(Event)
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
+	before     *Result                // what the run did where it was carried out before; nil if it begins here
+	yield      <-chan struct{}        // closed when it is to stop at its next step, to go on elsewhere; nil for never
 }
 
 // The limits of a run that is given none. The limit of tool calls,

@@ -243,14 +243,15 @@ type listeners struct {
 	always  *feed.Feed[Event]   // of the agent's handler; nil for none
 	session *feed.Feed[Event]   // of the interactive session that goes on
 	run     []*feed.Feed[Event] // of the run that goes on
+	ctx     context.Context     // of that run; nil for none
 }
 
 // listen adds feeds for the events of the run that begins. Nil feeds are left
 // out.
-func (a *Agent) listen(feeds ...*feed.Feed[Event]) {
+func (a *Agent) listen(ctx context.Context, feeds ...*feed.Feed[Event]) {
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
-	a.listeners.run = nil
+	a.listeners.run, a.listeners.ctx = nil, ctx
 	for _, f := range feeds {
 		if f != nil {
 			a.listeners.run = append(a.listeners.run, f)
@@ -264,6 +265,9 @@ func (a *Agent) emit(e Event) []<-chan struct{} {
 	a.logEvent(e)
 	a.emitMu.Lock()
 	defer a.emitMu.Unlock()
+	if traceless(a.listeners.ctx) != nil {
+		return nil
+	}
 	e.Seq, e.Time = a.seq.Add(1), time.Now()
 	a.state.note(e)
 	if isDelta(e) {

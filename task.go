@@ -211,9 +211,16 @@ func (s *TaskStatus) end(limits Limits, cause, err error) {
 	}
 }
 
-// count updates the status with an event of the current run.
-func (s *TaskStatus) count(e Event) {
+// apply updates the status with the next event of the task. A status is what the
+// task's events say, apart from the messages that wait.
+func (s *TaskStatus) apply(e Event) {
+	s.Seq = e.Seq
 	switch e.Type {
+	case EventTask:
+		last := s.LastEvent
+		*s = *e.TaskStatus
+		s.LastEvent = last
+		return
 	case EventText, EventReasoning, EventCallDelta, EventProgress, EventOutput:
 		return
 	case EventStep:
@@ -224,6 +231,13 @@ func (s *TaskStatus) count(e Event) {
 		if e.Usage != nil {
 			s.Usage = s.Usage.Add(*e.Usage)
 		}
+	case EventApproval:
+		s.withdraw(e.Call.ID)
+		if e.Approval.AsksManager {
+			s.Approvals = append(s.Approvals, PendingApproval{Request: *e.Approval, Seq: e.Seq, Since: e.Time})
+		}
+	case EventDecision, EventToolDone:
+		s.withdraw(e.Call.ID)
 	}
 	s.LastEvent = &e
 }

@@ -170,6 +170,24 @@ func TestExecutorsKeepTheirContract(t *testing.T) {
 				require.ErrorIs(c, err, ErrNotAsked)
 				require.Empty(c, c.until("a", 0, atRest).TaskStatus.Approvals)
 			},
+			"the status is what the events say": func(c contract) {
+				c.begin("a", "run")
+				request := c.until("a", 0, asks)
+				var folded TaskStatus
+				fold := func(last int64) {
+					c.until("a", folded.Seq, func(e Event) bool { folded.apply(e); return e.Seq == last })
+					status, err := c.status(c.Context(), "a")
+					require.NoError(c, err)
+					require.Equal(c, status, folded)
+				}
+				fold(request.Seq)
+				_, err := c.tell("a", taskInput{Kind: inputDecision, Call: request.Call.ID, Decision: Decision{Allow: true}})
+				require.NoError(c, err)
+				fold(c.until("a", 0, atRest).Seq)
+				_, err = c.tell("a", taskInput{Kind: inputMessage, Text: "stop"})
+				require.NoError(c, err)
+				fold(c.until("a", folded.Seq, atRest).Seq)
+			},
 			"a cancel ends a run and withdraws a question": func(c contract) {
 				c.begin("a", "hang")
 				c.begin("b", "ask")

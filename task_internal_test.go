@@ -3,13 +3,21 @@ package pygent
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/budget"
 )
 
 func TestOpenTasksAreThoseAtWork(t *testing.T) {
@@ -180,4 +188,159 @@ func setLeaf(v reflect.Value, n *int, path string, size int) string {
 		}
 	}
 	return ""
+}
+
+// taskTrace is what an executor elsewhere keeps of a task: its messages and its
+// events.
+type taskTrace struct {
+	mu      sync.Mutex
+	entries []HistoryEntry
+	events  []Event
+}
+
+func (j *taskTrace) Load(context.Context) ([]HistoryEntry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.entries), nil
+}
+
+func (j *taskTrace) Append(_ context.Context, entries ...HistoryEntry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = append(j.entries, entries...)
+	return nil
+}
+
+func (j *taskTrace) SetSystem(context.Context, HistoryEntry) error { return nil }
+
+func (j *taskTrace) record(e Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e.Seq = int64(len(j.events) + 1)
+	j.events = append(j.events, e)
+}
+
+// status is what the events say, and how much there is of everything.
+func (j *taskTrace) status() (s TaskStatus, entries, events int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range j.events {
+		s.apply(e)
+	}
+	return s, len(j.entries), len(j.events)
+}
+
+// elsewhere carries out a turn of a task with an agent of its own, which has
+// nothing but the journal in common with those of other executors.
+func elsewhere(ctx context.Context, j *taskTrace, model Model, turn taskTurn) (*Result, error) {
+	history, err := LoadHistory(context.Background(), j)
+	if err != nil {
+		return nil, err
+	}
+	work := Tool{Name: "work", Run: func(ctx context.Context, _ Runtime, _ json.RawMessage) (*ToolResult, error) {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+		return &ToolResult{Content: newID()}, ctx.Err()
+	}}
+	agent, err := New(WithModel(model), LendRuntime(nothing{}), WithHistory(history), WithID("t"), WithTools(work))
+	if err != nil {
+		return nil, err
+	}
+	turn.tokens, turn.record = budget.New[Usage](300), j.record
+	result, err := runTask(ctx, TaskSpec{ID: "t", Limits: Limits{MaxSteps: 5}}, agent, turn)
+	return result, errors.Join(err, agent.Close())
+}
+
+// nothing is a runtime in which nothing can be done.
+type nothing struct{ Runtime }
+
+func (nothing) ReadFile(context.Context, string) ([]byte, error) { return nil, fs.ErrNotExist }
+
+// A task that is taken away, or yields, goes on where it was: its steps, calls,
+// tokens and time count on, and what it did before leaves no second trace.
+func TestATaskGoesOnElsewhere(t *testing.T) {
+	steps := ModelFunc(func(ctx context.Context, req *ChatRequest) (*ChatResponse, error) {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		call := ToolCall{ID: newID(), Name: "work", Arguments: "{}"}
+		return &ChatResponse{Message: AssistantMessage("", call), Usage: Usage{CompletionTokens: 50}}, nil
+	})
+	for name, tt := range map[string]struct {
+		after   time.Duration // when the first executor loses it; steps take two seconds
+		yield   bool
+		want    error
+		steps   int // that it had begun
+		calls   int
+		elapsed time.Duration // of the whole turn, with the call that sums up
+	}{
+		"taken away while the model is asked": {2500 * time.Millisecond, false, errTakenAway, 2, 1, 9500 * time.Millisecond},
+		"taken away while a tool runs":        {3500 * time.Millisecond, false, errTakenAway, 2, 2, 10500 * time.Millisecond},
+		"it yields":                           {2500 * time.Millisecond, true, errYield, 2, 2, 11 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &taskTrace{}
+				ctx, take := context.WithCancelCause(t.Context())
+				yield := make(chan struct{})
+				begin := time.Now()
+				defer time.AfterFunc(tt.after, func() {
+					if tt.yield {
+						close(yield)
+					} else {
+						take(errTakenAway)
+					}
+				}).Stop()
+				_, err := elsewhere(ctx, j, steps, taskTurn{message: taskMessage{text: "go"}, yield: yield})
+				require.ErrorIs(t, err, tt.want)
+				status, entries, events := j.status()
+				require.Equal(t, []int{tt.steps, tt.calls}, []int{status.Steps, status.ToolCalls})
+				for _, e := range j.events {
+					require.NotEqual(t, EventRunEnd, e.Type, "it is not over")
+				}
+				for _, e := range j.entries {
+					require.Nil(t, e.Turn)
+				}
+				if !tt.yield { // a late trace would be of the next seconds
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					_, entriesLater, eventsLater := j.status()
+					require.Equal(t, []int{entries, events}, []int{entriesLater, eventsLater})
+				}
+
+				spent := tt.after
+				if tt.yield {
+					spent = 4 * time.Second
+					require.Equal(t, begin.Add(spent), time.Now(), "the step was finished")
+				}
+				before := &Result{Steps: status.Steps, ToolCalls: status.ToolCalls, Usage: status.Usage, Elapsed: spent}
+				result, err := elsewhere(t.Context(), j, steps, taskTurn{before: before})
+				require.NoError(t, err)
+				require.Equal(t, StatusMaxSteps, result.Status)
+				require.Equal(t, 5, result.Steps)
+				last, _, _ := j.status()
+				require.Equal(t, last.Usage, result.Usage)
+				require.Equal(t, tt.elapsed, result.Elapsed.Round(100*time.Millisecond))
+				history, err := LoadHistory(t.Context(), j)
+				require.NoError(t, err)
+				require.Equal(t, 1, strings.Count(fmt.Sprint(history.Messages()), " go "), "the message was taken up once")
+			})
+		})
+	}
+}
+
+// A budget that is spent before a task is taken over is not there anew.
+func TestTokensGoOnElsewhere(t *testing.T) {
+	j := &taskTrace{}
+	ends := ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
+		return &ChatResponse{Message: AssistantMessage("", ToolCall{ID: newID(), Name: "stop", Arguments: "{}"})}, nil
+	})
+	require.NoError(t, j.Append(t.Context(), HistoryEntry{Seq: 1, Message: UserMessage("go")}))
+	result, err := elsewhere(t.Context(), j, ends, taskTurn{before: &Result{Usage: Usage{CompletionTokens: 300}}})
+	require.NoError(t, err)
+	require.Equal(t, StatusBudget, result.Status)
 }

@@ -368,10 +368,7 @@ func (t *localTask) work(ctx context.Context, msg taskMessage, grant taskGrant) 
 			return nil, agent.Close()
 		}
 	}
-	account := runOption(func(o *runOptions) { o.account = grant.tokens })
-	limits := t.spec.Limits
-	limits.MaxTokens, limits.MaxTime = 0, 0 // tokens are in the account, and run itself keeps the time, which includes more than the agent's run
-	return agent.RunUntilStop(ctx, msg.text, WithParts(msg.parts...), limits.option(), account, OnEvent(t.record))
+	return runTask(ctx, t.spec, agent, taskTurn{message: msg, tokens: grant.tokens, record: t.record})
 }
 
 // employ keeps the agent for the task. It returns false if the task was
@@ -418,8 +415,9 @@ func (t *localTask) record(e Event) {
 		return
 	}
 	e.Task, e.Input = t.spec.ID, t.status.Input
-	t.status.count(e)
-	t.noteRequest(e, t.log.Append(e))
+	e.Seq = t.log.Append(e)
+	t.status.apply(e)
+	t.noteRequest(e)
 }
 
 // closeAgent is how long closing an agent and its runtime may take. An agent

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/crew"
 )
 
@@ -384,3 +385,65 @@ const (
 	inputDecision taskInputKind = "decision" // about a call that needs approval
 	inputCancel   taskInputKind = "cancel"   // a request to end; the status tells when that is done
 )
+
+// An executor ends the context of a run in one of three ways: with a
+// [taskCancelled] or errTaskTimeout as the cause, which are outcomes, or with
+// errTakenAway. To have a run go on elsewhere in good order, it closes the
+// channel yield of its turn instead.
+var (
+	// errTakenAway ends a run of a task that is carried out elsewhere by now. From
+	// then on the run leaves no trace: no event, no message, no outcome.
+	errTakenAway = errors.New("the task was taken over elsewhere")
+	// errYield is the error of a run that stopped before a step, to go on elsewhere.
+	errYield = errors.New("the run stopped to go on elsewhere")
+)
+
+// traceless returns errTakenAway if that ended the context; ctx may be nil.
+func traceless(ctx context.Context) error {
+	if ctx != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errTakenAway) {
+		return errTakenAway
+	}
+	return nil
+}
+
+// yields reports whether the run is to stop here.
+func (r *run) yields() bool {
+	select {
+	case <-r.opts.yield:
+		return true
+	default:
+		return false
+	}
+}
+
+// taskTurn is one run of a task, or what is left of one that another executor
+// began: then the agent has the history that the other one left.
+type taskTurn struct {
+	message taskMessage            // not used if before is set
+	before  *Result                // what the run did elsewhere: steps, calls, tokens and time; nil if it begins here
+	tokens  *budget.Account[Usage] // what it may spend, what it did included
+	yield   <-chan struct{}        // closed when it is to stop at its next step; nil for never
+	record  func(Event)            // gets the events
+}
+
+// runTask has an agent carry out a turn. It keeps all limits of spec but those of
+// tokens, which are in the account, and of time, which ctx has, because a task's
+// time includes more than its agent's runs. If the turn is taken away or yields,
+// the error is errTakenAway or errYield, and the turn has no outcome.
+func runTask(ctx context.Context, spec TaskSpec, agent *Agent, turn taskTurn) (*Result, error) {
+	limits := spec.Limits
+	limits.MaxTokens, limits.MaxTime = 0, 0
+	opts := []RunOption{limits.option(), OnEvent(func(e Event) {
+		if traceless(ctx) == nil {
+			turn.record(e)
+		}
+	}), runOption(func(o *runOptions) { o.account, o.before, o.yield = turn.tokens, turn.before, turn.yield })}
+	var result *Result
+	var err error
+	if turn.before != nil {
+		result, err = agent.Resume(ctx, opts...)
+	} else {
+		result, err = agent.RunUntilStop(ctx, turn.message.text, append(opts, WithParts(turn.message.parts...))...)
+	}
+	return result, cmp.Or(traceless(ctx), err)
+}
