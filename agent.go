@@ -71,6 +71,7 @@ type Agent struct {
 
 	git         *gitwatch.Watch
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
+	jobs        toldJobs
 
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
@@ -113,7 +114,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	o.settle()
 	a := &Agent{opts: o, log: o.logger, prompt: o.prompt, persona: o.persona.orDefault(), ended: make(chan struct{})}
 	a.meter.above = o.spends
-	a.busy, a.refresh, a.question = guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
+	a.busy, a.refresh, a.question, a.jobs.telling = guard.NewBaton(), guard.NewBaton(), guard.NewBaton(), guard.NewBaton()
 	a.replay = feed.NewReplay(keptBefore, keptBytesBefore, mergeDeltas, sizeOf)
 	a.state.Since = time.Now()
 	a.allowed = cmp.Or(o.allowed, &sessionRules{})

@@ -12,7 +12,6 @@ import (
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/cycle"
-	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pace"
 )
@@ -175,7 +174,11 @@ func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last
 	chooseMedia(result, so.media)
 	so.media = append(so.media, result.media()...)
 	r.finished(result)
-	return r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
+	err := r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
+	if err == nil && mayChangeJobs(call.Name) {
+		r.noteJobs(ctx)
+	}
+	return err
 }
 
 // whyNot returns the result of a call that must not run, and nothing for one
@@ -297,24 +300,15 @@ func (r *run) openTasks(ctx context.Context) []string {
 	return open
 }
 
-// openJobs names the background jobs that run. It does not ask a runtime in
-// which no command ran, because asking could start it.
+// openJobs names the background jobs that run.
 func (r *run) openJobs(ctx context.Context) []string {
-	jobs, ok := RuntimeAs[JobRunner](r.agent.runtime)
-	if !ok || !r.agent.ranCommands.Load() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, openWithin)
-	defer cancel()
-	all, err := guard.Outlive(ctx, func() ([]Job, error) { return jobs.Jobs(ctx) })
+	all, err := r.agent.listJobs(ctx)
 	if err != nil {
 		r.agent.log.Warn("background jobs are not known", "error", err)
 	}
 	var open []string
-	for _, job := range all {
-		if job.Running {
-			open = append(open, fmt.Sprintf("job %s runs: %s", job.ID, cut.Head(job.Command, 80)))
-		}
+	for _, job := range runningJobs(all) {
+		open = append(open, fmt.Sprintf("job %s runs: %s", job.ID, cut.Head(job.Command, 80)))
 	}
 	return open
 }

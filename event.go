@@ -66,6 +66,8 @@ type Event struct {
 
 	Settings *Settings `json:"settings,omitempty"` // what is set now
 
+	Jobs []Job `json:"jobs,omitempty"` // the commands in the background
+
 	Context ContextUse `json:"context,omitzero"` // how much of the model's context window is used
 
 	// Messages is how many messages the history has, in events about one that was
@@ -98,6 +100,7 @@ const (
 	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
 	EventProgress    EventType = "progress"     // a tool tells how far it is, by [Progress]: Call without its arguments, Progress
 	EventOutput      EventType = "output"       // a command prints: Call without its arguments, Chunk; at most ten a second, some output may be left out
+	EventJobs        EventType = "jobs"         // a command in the background was started, or has ended: Jobs, those that run and the last ones that ended, none if empty. It follows the call that tells it; in a runtime of this package it comes within a second or so while a run goes on
 	EventToolDone    EventType = "tool_done"    // a call has its result: Call, Output, Messages
 	EventToolSkipped EventType = "tool_skipped" // a call is answered without running its tool: Call, Tool, Output, Messages
 	EventRetry       EventType = "retry"        // the model call failed and is repeated; text streamed in this step is withdrawn: Retry
@@ -404,6 +407,8 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 		return slog.LevelDebug, "tool done", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("outcome", string(e.Output.Outcome)), slog.Int("bytes", len(e.Output.Content))}
 	case EventToolSkipped:
 		return slog.LevelDebug, "tool call not run", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("why", cut.Head(e.Output.Content, loggedCall))}
+	case EventJobs:
+		return slog.LevelDebug, "jobs", []slog.Attr{slog.Int("running", len(runningJobs(e.Jobs)))}
 	case EventNotice:
 		return slog.LevelInfo, e.Text, nil
 	case EventWarning:

@@ -28,6 +28,7 @@ type run struct {
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
+	jobs    jobWatch
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
@@ -133,7 +134,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	r.patience = ctx.Done()
 	r.agent.git.Begin()
 	err := r.steps(ctx, msg)
-	r.worker.End()
+	r.endBeside()
 	r.agent.tellRepairs()
 	if r.agent.git.Acted() {
 		r.agent.tellGitChanges()
@@ -204,6 +205,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 func (r *run) step(ctx context.Context) error {
 	ctx, done := r.beginStep(ctx)
 	defer done()
+	r.noteOldJobs(ctx)
 	if err := r.nudge(); err != nil {
 		return err
 	}

@@ -7,12 +7,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/repeat"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -185,6 +187,119 @@ func (j Job) String() string {
 		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
 	}
 	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
+}
+
+// sameState reports whether the job is the same, and runs or has ended in the
+// same way.
+func (j Job) sameState(other Job) bool {
+	return j.ID == other.ID && j.Running == other.Running && j.ExitCode == other.ExitCode
+}
+
+func runningJobs(jobs []Job) []Job {
+	return slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return !j.Running })
+}
+
+// toldJobs is what the events of an agent have told of its background jobs.
+type toldJobs struct {
+	telling guard.Baton // held while the jobs are listed and told, so that the last event is right
+	last    []Job       // guarded by telling
+	run     atomic.Bool // one of them runs
+}
+
+// jobLister returns what lists the background jobs. It is nil where there can be
+// none: asking could start the runtime.
+func (a *Agent) jobLister() func(context.Context) ([]Job, error) {
+	runner, ok := RuntimeAs[JobRunner](a.runtime)
+	switch rt, ours := runner.(*workspaceRuntime); {
+	case !ok, ours && !rt.HadJobs():
+		return nil
+	case ours:
+		return rt.knownJobs
+	case !a.ranCommands.Load():
+		return nil
+	}
+	return runner.Jobs
+}
+
+func (r *workspaceRuntime) knownJobs(ctx context.Context) ([]Job, error) {
+	return jobsOf(r.KnownJobs(ctx))
+}
+
+// listJobs returns the background jobs.
+func (a *Agent) listJobs(ctx context.Context) ([]Job, error) {
+	list := a.jobLister()
+	if list == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	jobs, err := guard.Outlive(ctx, func() ([]Job, error) {
+		defer a.enter(&a.calling, "the runtime's Jobs")()
+		return list(ctx)
+	})
+	a.logPanic("the runtime's Jobs", err)
+	return jobs, err
+}
+
+// tellJobs emits the list of background jobs if it has changed, and reports
+// whether one runs. If nobody gets events, it does nothing.
+func (a *Agent) tellJobs(ctx context.Context) (run bool) {
+	if !a.jobs.run.Load() && a.jobLister() == nil || !a.isHeard() || a.jobs.telling.LockContext(ctx) != nil {
+		return false
+	}
+	defer a.jobs.telling.Unlock()
+	jobs, err := a.listJobs(ctx)
+	if err != nil {
+		a.log.Debug("background jobs are not known", "error", err)
+		return a.jobs.run.Load()
+	}
+	if !slices.EqualFunc(a.jobs.last, jobs, Job.sameState) {
+		a.jobs.last = jobs
+		a.jobs.run.Store(len(runningJobs(jobs)) > 0)
+		a.emit(Event{Type: EventJobs, Jobs: jobs})
+	}
+	return a.jobs.run.Load()
+}
+
+// jobWatch watches background jobs while a run goes on.
+type jobWatch struct{ repeat.Loop }
+
+// endBeside ends what goes on beside the run.
+func (r *run) endBeside() {
+	r.worker.End()
+	r.jobs.End()
+}
+
+// noteOldJobs is noteJobs for jobs that ran when they were told of last, perhaps in
+// an earlier run.
+func (r *run) noteOldJobs(ctx context.Context) {
+	if r.agent.jobs.run.Load() {
+		r.noteJobs(ctx)
+	}
+}
+
+// watchJobsEvery is how often a runtime of this package is asked about jobs that
+// run.
+const watchJobsEvery = time.Second
+
+// noteJobs tells of background jobs that have begun or ended. In a runtime of this
+// package, which answers fast, those that run are watched until the run is over.
+func (r *run) noteJobs(ctx context.Context) {
+	a := r.agent
+	if !a.tellJobs(ctx) {
+		return
+	}
+	runner, _ := RuntimeAs[JobRunner](a.runtime)
+	if _, ours := runner.(*workspaceRuntime); ours {
+		r.jobs.Start(r.ctx, watchJobsEvery, a.tellJobs)
+	}
+}
+
+// mayChangeJobs reports whether a call of a tool may start or end background jobs,
+// or tell that one has ended.
+func mayChangeJobs(tool string) bool {
+	_, builtin := builtinTools()[tool]
+	return !builtin || tool == "bash" || strings.HasPrefix(tool, "job_")
 }
 
 // MarshalJSON encodes the job's age in seconds.

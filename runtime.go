@@ -371,8 +371,10 @@ func (r *workspaceRuntime) StartJob(ctx context.Context, cmd string, opts ...Bas
 
 // Jobs implements [JobRunner].
 func (r *workspaceRuntime) Jobs(ctx context.Context) ([]Job, error) {
-	list, err := r.Sandbox.Jobs(ctx)
-	var jobs []Job
+	return jobsOf(r.Sandbox.Jobs(ctx))
+}
+
+func jobsOf(list []guest.Job, err error) (jobs []Job, _ error) {
 	for _, j := range list {
 		jobs = append(jobs, jobOf(j))
 	}

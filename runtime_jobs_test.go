@@ -2,10 +2,15 @@ package pygent_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,4 +150,129 @@ func TestBadPortsAreErrors(t *testing.T) {
 	defer taken.Close()
 	_, err = pygent.NewLocalRuntime(t.Context(), pygent.WithPublish(taken.Addr().String()+":1"))
 	require.ErrorContains(t, err, "publish port 1")
+}
+
+// jobEvents collects what the events of an agent say of its jobs.
+type jobEvents struct {
+	mu    sync.Mutex
+	told  []string
+	ended chan struct{} // closed when no job runs any more
+}
+
+func (j *jobEvents) hear(e pygent.Event) {
+	if e.Type != pygent.EventJobs {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var words []string
+	running := false
+	for _, job := range e.Jobs {
+		words = append(words, fmt.Sprintf("%s %t", job.ID, job.Running))
+		running = running || job.Running
+	}
+	j.told = append(j.told, strings.Join(words, ", "))
+	if !running && j.ended != nil {
+		close(j.ended)
+		j.ended = nil
+	}
+}
+
+func (j *jobEvents) list() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.told)
+}
+
+func background(cmd string) pygenttest.Reply {
+	return pygenttest.Call("bash", map[string]any{"cmd": cmd, "background": true})
+}
+
+func TestEventsTellOfJobs(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		var heard jobEvents
+		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("true"), background("sleep 600"), callBash("true"),
+			callBash("sleep 601 >/dev/null 2>&1 &"), pygenttest.Call("job_kill", map[string]any{"id": "2"}), pygenttest.Call("job_kill", map[string]any{"id": "1"}), stop),
+			pygent.LendRuntime(r), pygent.OnEvent(heard.hear))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Equal(t, []string{"1 true", "1 true, 2 true", "1 true, 2 false", "1 false, 2 false"}, heard.list())
+		require.Len(t, agent.State().Jobs, 2)
+	})
+}
+
+func TestEventsTellOfJobsThatEndByThemselves(t *testing.T) {
+	const untilGo = "while [ ! -e go ]; do sleep 0.02; done"
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		ended := make(chan struct{})
+		heard := jobEvents{ended: ended}
+		goAhead := plainTool("go_ahead", func(t *pygent.Tool) {
+			t.Run = func(ctx context.Context, rt pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+				err := rt.WriteFile(ctx, "go", nil)
+				select {
+				case <-ended: // while the call goes on
+				case <-ctx.Done():
+				}
+				return nil, err
+			}
+		})
+		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(background(untilGo), pygenttest.Call("go_ahead", nil), callBash("rm go"), background(untilGo), pygenttest.Text("Later."), pygenttest.Text("Done.")),
+			pygent.LendRuntime(r), pygent.WithTools(goAhead), pygent.OnEvent(heard.hear))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		require.Equal(t, []string{"1 true", "1 false", "1 false, 2 true"}, heard.list())
+
+		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
+		collect(t, r.(pygent.JobRunner), "2")
+		_, err = agent.RunUntilStop(t.Context(), "and now?", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		require.Equal(t, "1 false, 2 false", heard.list()[3], "the next run tells of what ended before it")
+	})
+}
+
+// hasJobs is a caller's own runtime with background commands.
+type hasJobs struct {
+	hollow
+	jobs func() ([]pygent.Job, error)
+}
+
+func (hasJobs) StartJob(context.Context, string, ...pygent.BashOption) (pygent.Job, error) {
+	return pygent.Job{ID: "a", Running: true}, nil
+}
+func (h hasJobs) Jobs(context.Context) ([]pygent.Job, error) { return h.jobs() }
+func (hasJobs) JobOutput(context.Context, string, int64, time.Duration) (pygent.JobOutput, error) {
+	return pygent.JobOutput{}, nil
+}
+func (hasJobs) KillJob(context.Context, string) (pygent.Job, error) { return pygent.Job{}, nil }
+
+func TestJobsOfARuntimeOfTheCallersOwn(t *testing.T) {
+	var heard jobEvents
+	agent := newAgentOn(t, hollow{}, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.OnEvent(heard.hear))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Empty(t, heard.list(), "a runtime without jobs")
+
+	asked := 0
+	var closed error
+	list := []pygent.Job{{ID: "a", Running: true, ExitCode: -1}}
+	rt := hasJobs{jobs: func() ([]pygent.Job, error) {
+		asked++
+		closed = agent.Close()
+		switch asked {
+		case 1:
+			return list, nil
+		case 2:
+			return nil, errors.New("not now")
+		}
+		panic("oh no")
+	}}
+	agent = newAgentOn(t, rt, pygenttest.NewScriptedModel(pygenttest.Text("Hello."), callBash("true"), callBash("true"), pygenttest.Text("Done.")), pygent.OnEvent(heard.hear))
+	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Zero(t, asked, "no command has run")
+	_, err = agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a true"}, heard.list())
+	require.ErrorIs(t, closed, pygent.ErrInCallback)
+	require.Equal(t, list, agent.State().Jobs)
 }

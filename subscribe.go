@@ -68,6 +68,7 @@ type State struct {
 	Messages int       `json:"messages"`          // as in events: the length of the history without the system message
 	Unheard  []Said    `json:"unheard,omitempty"` // what was said and is not heard yet, in order
 	Settings Settings  `json:"settings"`
+	Jobs     []Job     `json:"jobs,omitempty"` // the commands in the background, as the last event about them told
 
 	Context ContextUse `json:"context,omitzero"` // after the last answer
 }
@@ -95,6 +96,9 @@ func (s *State) note(e Event) {
 	var call *ToolCall
 	switch {
 	case e.Task != "":
+		return
+	case e.Type == EventJobs:
+		s.Jobs = e.Jobs
 		return
 	case e.Type == EventMessage:
 		s.Context = e.Context
@@ -154,6 +158,9 @@ func sizeOf(e Event) int {
 	}
 	if e.TaskStatus != nil {
 		n += sizeOfTask(*e.TaskStatus)
+	}
+	for _, j := range e.Jobs {
+		n += len(j.Command)
 	}
 	for _, s := range e.Unheard {
 		n += sizeOfMessage(s.Message)

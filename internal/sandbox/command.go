@@ -66,6 +66,8 @@ type Result struct {
 	FullPath  string       // where commands can read the whole output
 	Note      string       // what else is worth knowing
 	Refused   []egress.Use // hosts that were refused while it ran, by this command or others
+
+	left *guest.Client // whose job the processes are now that the command left running; nil for none
 }
 
 // KillGrace is how long a command may take to end after SIGTERM.

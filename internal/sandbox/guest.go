@@ -49,6 +49,9 @@ func (g *GuestCommander) Execute(ctx context.Context, spec Command) (_ Result, s
 	if res.Truncated {
 		res.FullPath = r.Spill
 	}
+	if r.LeftCount > 0 {
+		res.left = g.Client
+	}
 	return res, r.Survivors, err
 }
 

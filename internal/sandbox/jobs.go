@@ -32,7 +32,9 @@ func (r *Sandbox) StartJob(ctx context.Context, cmd Command) (job guest.Job, err
 		if cmd, err = r.complete(ctx, cmd); err != nil {
 			return err
 		}
-		job, err = g.Start(ctx, cmd.guestCommand())
+		if job, err = g.Start(ctx, cmd.guestCommand()); err == nil {
+			r.jobsOn.Store(g)
+		}
 		return err
 	})
 	return job, err
@@ -45,6 +47,29 @@ func (r *Sandbox) Jobs(ctx context.Context) (jobs []guest.Job, err error) {
 		return err
 	})
 	return jobs, err
+}
+
+// HadJobs reports whether there can be jobs, also such that have ended.
+func (r *Sandbox) HadJobs() bool { return r.jobsOn.Load() != nil }
+
+// KnownJobs is Jobs, but starts nothing, and asks nobody before the first job was
+// started. The jobs of a guest that has ended are gone.
+func (r *Sandbox) KnownJobs(ctx context.Context) ([]guest.Job, error) {
+	client := r.jobsOn.Load()
+	if client == nil {
+		return nil, nil
+	}
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	jobs, err := client.Jobs(ctx)
+	if errors.Is(err, guest.ErrClosed) {
+		r.jobsOn.CompareAndSwap(client, nil)
+		return nil, nil
+	}
+	return jobs, r.errorOf(ctx, err)
 }
 
 // JobOutput returns what a job has printed from offset on, and waits at most wait

@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -35,7 +37,8 @@ type Sandbox struct {
 	gitTrust string      // the directories in which git trusts repositories
 	ports    *forwarding // nil when none is published
 
-	processes processes // that have streams
+	processes processes                    // that have streams
+	jobsOn    atomic.Pointer[guest.Client] // where jobs were started last; nil for none
 
 	readLimit int64 // of ReadFile, in bytes
 	copyLimit int64 // of ExportFile, in bytes of data
@@ -150,6 +153,9 @@ func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
 		cmd.Live = live.write
 	}
 	res, err = r.commands.Run(ctx, cmd)
+	if res.left != nil {
+		r.jobsOn.Store(res.left)
+	}
 	refused, missed := ended()
 	res.Refused = refused
 	res.Note = joinNotes(res.Note, r.network.note(res, missed))

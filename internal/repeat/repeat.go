@@ -1,0 +1,54 @@
+// Package repeat calls a function again and again, beside what its owner does.
+package repeat
+
+import (
+	"context"
+	"time"
+)
+
+// Loop calls a function at intervals. Its owner starts and ends it from one
+// goroutine. The zero Loop is ready to use.
+type Loop struct {
+	stop context.CancelFunc
+	done chan struct{} // closed when the goroutine of the loop has ended
+}
+
+// Start calls f every interval, from another goroutine, until f returns false,
+// ctx ends, or End is called. A loop that goes on is left as it is.
+func (l *Loop) Start(ctx context.Context, every time.Duration, f func(context.Context) (more bool)) {
+	if l.done != nil {
+		select {
+		case <-l.done:
+			l.stop()
+		default:
+			return
+		}
+	}
+	ctx, l.stop = context.WithCancel(ctx)
+	l.done = make(chan struct{})
+	go run(ctx, l.done, every, f)
+}
+
+func run(ctx context.Context, done chan<- struct{}, every time.Duration, f func(context.Context) bool) {
+	defer close(done)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if !f(ctx) {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// End ends the loop and waits for the call of its function that goes on.
+func (l *Loop) End() {
+	if l.done != nil {
+		l.stop()
+		<-l.done
+	}
+}
