@@ -17,7 +17,9 @@ import (
 func TestErrorOfATask(t *testing.T) {
 	sentinel := errors.New("the disk is full")
 	fails := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) { return nil, sentinel })
-	hangs := pygent.WithTaskModel(pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
+	hangs := func() pygent.TaskOption {
+		return pygent.WithTaskModel(pygenttest.NewScriptedModel(pygenttest.Text("").WithGate(nil)))
+	}
 	model := pygenttest.NewScriptedModel().On("refused", pygenttest.Status(400, "bad", "No such model")).
 		On("finished", stop).On("ponder", pygenttest.Call("continue", map[string]any{"prompt": "Which?"})).
 		On("endless", spender()).RepeatLast()
@@ -34,9 +36,9 @@ func TestErrorOfATask(t *testing.T) {
 		"ponder":   {},
 		"refused":  {want: "task refused failed: ask the model: model API: status 400 (bad): No such model [request req_scripted]", as: &api},
 		"broken":   {opts: []pygent.TaskOption{pygent.WithTaskModel(fails)}, want: "task broken failed: ask the model: the disk is full", is: sentinel},
-		"late": {opts: []pygent.TaskOption{hangs, pygent.WithTaskLimits(pygent.Limits{MaxTime: time.Millisecond})},
+		"late": {opts: []pygent.TaskOption{hangs(), pygent.WithTaskLimits(pygent.Limits{MaxTime: time.Millisecond})},
 			want: "task late timed out: the task took longer than 1ms", is: context.DeadlineExceeded},
-		"unwanted": {opts: []pygent.TaskOption{hangs}, cancel: true, want: "task unwanted was cancelled: the task was cancelled", is: context.Canceled},
+		"unwanted": {opts: []pygent.TaskOption{hangs()}, cancel: true, want: "task unwanted was cancelled: the task was cancelled", is: context.Canceled},
 		"endless": {opts: []pygent.TaskOption{pygent.WithTaskLimits(pygent.Limits{MaxSteps: 2})},
 			want: "task endless failed: the limit of 2 steps is reached"},
 	} {
