@@ -36,10 +36,11 @@ type Config struct {
 	BannedApps     []string `json:"banned_apps,omitempty"`     // programs that no command may run or name: see [WithBannedApps]
 	DisabledTools  []string `json:"disabled_tools,omitempty"`
 
-	Container ContainerConfig `json:"container,omitzero"`
-	Local     LocalConfig     `json:"local,omitzero"`
-	Limits    Limits          `json:"limits,omitzero"`
-	OpenAI    OpenAIConfig    `json:"openai,omitzero"`
+	Container ContainerConfig  `json:"container,omitzero"`
+	Local     LocalConfig      `json:"local,omitzero"`
+	Limits    Limits           `json:"limits,omitzero"`
+	OpenAI    OpenAIConfig     `json:"openai,omitzero"`
+	Prices    map[string]Price `json:"prices,omitempty"` // of models: see [WithPrices]
 
 	MaxTasks   int    `json:"max_tasks,omitempty"`  // delegated tasks at once; default 3
 	TaskLimits Limits `json:"task_limits,omitzero"` // of a delegated task; files and the environment set only MaxTime
@@ -216,6 +217,7 @@ func (c *Config) ownSettings() []settings.Setting {
 		{Key: "banned_commands", Env: "PYGENT_BANNED_COMMANDS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedCommands)},
 		{Key: "banned_apps", Env: "PYGENT_BANNED_APPS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedApps)},
 		{Key: "disabled_tools", Env: "PYGENT_DISABLED_TOOLS", Project: true, AddsUp: true, Value: settings.AddNames(&c.DisabledTools)},
+		{Key: "prices", Env: "PYGENT_PRICES", Value: settings.Prices(&c.Prices, newPrice)},
 		{Key: "env", Secret: true, Value: settings.Variables(&c.Env)},
 	}
 }
@@ -353,6 +355,7 @@ func (c Config) options() []Option {
 	} else if c.Persona != (Persona{}) {
 		opts = append(opts, WithPersona(c.Persona.orDefault()))
 	}
+	opts = append(opts, priceOptions(c.Prices)...)
 	opts = given(opts, c.Model, WithModelName)
 	opts = given(opts, c.HistoryFile, WithHistoryFile)
 	opts = addIfSet(opts, c.Instructions, WithInstructions)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -335,6 +336,12 @@ func EventPrinter(w io.Writer) func(Event) { return eventPrinter(console.NewPrin
 func eventPrinter(to *console.Printer) func(Event) {
 	var last string // the id of the call that was shown last; calls may overlap
 	return func(e Event) {
+		if e.Type == EventOutput || e.Type == EventProgress {
+			if text := liveText(e); text != "" && e.Task == "" {
+				to.Live(e.Time, text)
+			}
+			return
+		}
 		to.News(func(t *console.Text) {
 			if e.Call != nil && e.Task == "" {
 				if e.Type == EventToolDone && last != "" && last != e.Call.ID {
@@ -369,7 +376,10 @@ func printEvent(t *console.Text, e Event) {
 		if !endsRun(e.Call.Name) {
 			t.Call(summaryOf(e))
 		}
+	case EventToolStart:
+		t.Began(e.Time)
 	case EventToolDone:
+		t.EndLive()
 		t.Output(outputShown(e))
 	case EventToolSkipped:
 		t.Call(summaryOf(e))
@@ -383,6 +393,21 @@ func printEvent(t *console.Text, e Event) {
 	case EventRunEnd:
 		t.EndLine()
 	}
+}
+
+// liveText returns what a running call tells, for people.
+func liveText(e Event) string {
+	if e.Type == EventOutput {
+		return e.Chunk.Text
+	}
+	p := e.Progress
+	switch {
+	case p.Total > 0:
+		return strings.TrimSpace(fmt.Sprintf("%s %d of %d", p.Text, p.Current, p.Total)) + "\n"
+	case p.Current > 0:
+		return strings.TrimSpace(fmt.Sprintf("%s %d", p.Text, p.Current)) + "\n"
+	}
+	return p.Text + "\n"
 }
 
 // outputShown returns what is shown of a call's result. The command was shown

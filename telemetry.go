@@ -47,6 +47,8 @@ type Price struct {
 	Cached     float64 `json:"cached,omitempty"` // of those tokens of prompts that the provider had cached; 0 means as Prompt
 }
 
+func newPrice(prompt, completion, cached float64) Price { return Price{prompt, completion, cached} }
+
 // of returns what tokens cost.
 func (p Price) of(u Usage) float64 {
 	cached := min(u.CachedTokens, u.PromptTokens)
@@ -60,6 +62,14 @@ func (p Price) of(u Usage) float64 {
 func WithPrices(prices map[string]Price) Option {
 	prices = maps.Clone(prices)
 	return option(func(o *options) { o.prices = prices })
+}
+
+// priceOptions returns the option of a configuration's prices, if it has any.
+func priceOptions(prices map[string]Price) []Option {
+	if len(prices) == 0 {
+		return nil
+	}
+	return []Option{WithPrices(prices)}
 }
 
 // checkPrices refuses prices that are none.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,7 +140,8 @@ func report(err error, out *output) int {
 
 // sessionCmd has an interactive session.
 type sessionCmd struct {
-	Resume bool `help:"Go on with the interrupted run of the history."`
+	Resume bool     `help:"Go on with the interrupted run of the history."`
+	Attach []string `help:"Send a file of this machine with the first message: text, a PNG, JPEG, GIF or WebP image, or a PDF." placeholder:"FILE" sep:"none"`
 }
 
 // Run talks with the user until the session ends.
@@ -148,7 +150,8 @@ func (c sessionCmd) Run(ctx context.Context, s *settings) error {
 	if err == nil && c.Resume {
 		err = checkResumable(cfg)
 	}
-	if err != nil {
+	parts, attachErr := attached(c.Attach)
+	if err = cmp.Or(err, attachErr); err != nil {
 		return &exitError{exitUsage, err}
 	}
 	var over atomic.Bool // whether the session has ended; until then it shows its events itself
@@ -161,8 +164,14 @@ func (c sessionCmd) Run(ctx context.Context, s *settings) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	err = agent.RunInteractive(ctx)
+	if len(parts) > 0 {
+		_, err = agent.Say(pygent.UserMessage("", parts...)) // the first run hears it before the first message
+	}
+	if err == nil {
+		err = agent.RunInteractive(ctx)
+	}
 	over.Store(true)
+	tellCost(cfg, agent)
 	err = errors.Join(err, cleanUp(agent))
 	if err == nil && ctx.Err() != nil {
 		err = &exitError{exitCancel, context.Cause(ctx)}

@@ -21,6 +21,7 @@ import (
 // runCmd works on one prompt, without a person.
 type runCmd struct {
 	Prompt []string `arg:"" optional:"" help:"What to do; - or nothing reads it from standard input."`
+	Attach []string `help:"Send a file of this machine with the prompt: text, a PNG, JPEG, GIF or WebP image, or a PDF." placeholder:"FILE" sep:"none"`
 	JSON   bool     `help:"Print events as JSON lines on standard output."`
 	Quiet  bool     `help:"Show no progress, only warnings." short:"q"`
 	Resume bool     `help:"Go on with the interrupted run of the history; a PROMPT is added to it."`
@@ -39,6 +40,10 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
+	parts, err := attached(r.Attach)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
 	ctx, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 	if cfg.Container.Docker == pygent.DockerAuto {
@@ -54,7 +59,10 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	ctx, stop := interruptible(ctx)
 	defer stop()
 	r.tellProtection(ctx, agent)
-	result, err := r.work(ctx, agent, prompt)
+	result, err := r.work(ctx, agent, prompt, parts)
+	if !r.Quiet && !r.JSON {
+		tellCost(cfg, agent)
+	}
 	if refused := seen.refusedHosts(); refused != "" {
 		warn(refused)
 	}
@@ -131,17 +139,21 @@ func (f *follower) refusedHosts() string {
 
 // work makes the run. With --resume and a prompt, the history answers the calls
 // that were left open as interrupted, and the prompt follows them.
-func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string) (*pygent.Result, error) {
+func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string, parts []pygent.Part) (*pygent.Result, error) {
 	if r.Resume && prompt == "" {
 		return agent.Resume(ctx)
 	}
-	return agent.RunUntilStop(ctx, prompt)
+	return agent.RunUntilStop(ctx, prompt, pygent.WithParts(parts...))
 }
 
 // task returns the prompt. A run that is resumed does not need one.
 func (r *runCmd) task(cfg pygent.Config) (string, error) {
 	if r.Resume {
-		if err := checkResumable(cfg); err != nil || len(r.Prompt) == 0 {
+		err := checkResumable(cfg)
+		if err == nil && len(r.Prompt) == 0 && len(r.Attach) > 0 {
+			err = errors.New("--attach needs a prompt to go with; --resume alone sends no message")
+		}
+		if err != nil || len(r.Prompt) == 0 {
 			return "", err
 		}
 	}

@@ -118,7 +118,7 @@ func (x *terminal) watch() {
 
 // unstyled removes the command's own control sequences from what a terminal was
 // sent, and its carriage returns.
-var unstyled = strings.NewReplacer("\r\n", "\n", string(screen.PasteOn), "", string(screen.PasteOff), "", string(screen.Erase), "")
+var unstyled = strings.NewReplacer("\r\n", "\n", string(screen.PasteOn), "", string(screen.PasteOff), "", string(screen.Erase), "", string(screen.ClearLine), "")
 
 // expect waits until want is shown after what was expected before.
 func (x *terminal) expect(want string) {

@@ -205,7 +205,7 @@ func (p *page) events(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		state := p.agent.State() // before the messages: see Agent.State
 		after = state.Seq
-		send("history", map[string]any{"state": state, "messages": p.agent.History().Messages()})
+		send("history", map[string]any{"state": state, "entries": p.agent.History().Entries()})
 	}
 	events := make(chan pygent.Event)
 	go func() {

@@ -33,9 +33,10 @@ type Printer struct {
 // function that [Printer.News] calls may use it, and only while that runs.
 type Text struct {
 	screen   *screen.Screen
-	writes   int   // how often something was written
-	midLine  bool  // whether the current line was begun and not ended
-	streamed bool  // whether a part of the model's current answer was written
+	writes   int  // how often something was written
+	midLine  bool // whether the current line was begun and not ended
+	streamed bool // whether a part of the model's current answer was written
+	live     live
 	err      error // the first error of the screen
 }
 
@@ -204,6 +205,7 @@ func (t *Text) EndLine() {
 
 func (t *Text) put(text string) (int, error) {
 	if text != "" {
+		t.EndLive()
 		t.writes++
 		t.midLine = text[len(text)-1] != '\n'
 	}

@@ -91,6 +91,10 @@ func Line(text string, columns int) (string, bool) {
 	return exact, foldSpaces(exact) == exact && !strings.Contains(exact, "\n") && width(exact) <= columns
 }
 
+// Row returns the beginning of a line that fits into so many columns, with control
+// characters made visible.
+func Row(line string, columns int) string { return wrap(screen.Visible(line), max(columns, 2))[0] }
+
 // Excerpt returns at most so many rows: all of them, or the beginning and the end
 // with a row between them that counts the others. all reports which.
 func (t Text) Excerpt(rows int) (shown []string, all bool) {

@@ -24,6 +24,8 @@ const (
 	Erase    Control = "\b \b"       // erases one column of the line
 	PasteOn  Control = "\x1b[?2004h" // makes the terminal mark pasted text
 	PasteOff Control = "\x1b[?2004l" // ends PasteOn
+
+	ClearLine Control = "\r\x1b[K" // erases the line, and goes back to its beginning
 )
 
 // Screen writes text for people. It is safe for concurrent use.

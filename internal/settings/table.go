@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -222,6 +223,72 @@ func asVariables[S ~string](v any) (map[string]S, error) {
 		variables[name] = S(s)
 	}
 	return variables, nil
+}
+
+// Prices binds a table with the prices of models, each a table of its own. A
+// variable has it as a JSON object. Sources add to each other.
+func Prices[P any](at *map[string]P, price func(prompt, completion, cached float64) P) Func {
+	return merge(at, func(v any) (map[string]P, error) {
+		models, err := asPrices(v)
+		prices := make(map[string]P, len(models))
+		for model, p := range models {
+			prices[model] = price(p.prompt, p.completion, p.cached)
+		}
+		return prices, err
+	})
+}
+
+type price struct{ prompt, completion, cached float64 }
+
+func asPrices(v any) (map[string]price, error) {
+	object, ok := v.(map[string]any)
+	if t, isText := v.(Text); isText {
+		var err error
+		if object, err = asObject(t); err != nil {
+			return nil, err
+		}
+	} else if !ok {
+		return nil, Want("a table for each model", v)
+	}
+	prices := make(map[string]price, len(object))
+	for _, model := range slices.Sorted(maps.Keys(object)) {
+		p, err := asPrice(object[model])
+		if err != nil {
+			return nil, entry(model, err)
+		}
+		prices[model] = p
+	}
+	return prices, nil
+}
+
+func asPrice(v any) (p price, err error) {
+	const what = "a table with prompt and completion, each what a million tokens cost, and perhaps cached"
+	table, ok := v.(map[string]any)
+	if !ok {
+		return p, Want(what, v)
+	}
+	err = fields(table, map[string]Value{
+		"prompt":     &Var[float64]{&p.prompt, asAmount},
+		"completion": &Var[float64]{&p.completion, asAmount},
+		"cached":     &Var[float64]{&p.cached, asAmount},
+	})
+	if err != nil {
+		return p, err
+	}
+	for _, needed := range []string{"prompt", "completion"} {
+		if _, given := table[needed]; !given {
+			return p, Want(what, v)
+		}
+	}
+	return p, nil
+}
+
+func asAmount(v any) (float64, error) {
+	amount, ok := number(v)
+	if !ok || amount < 0 {
+		return 0, Want("the price of a million tokens, such as 0.4", v)
+	}
+	return amount, nil
 }
 
 // merge returns a value that adds the entries of each source to a map. An entry

@@ -11,8 +11,9 @@ import (
 
 // Bounds of a schema. Inlining references could make a small one very large.
 const (
-	maxNodes = 2000
-	maxDepth = 32
+	maxNodes  = 2000
+	maxDepth  = 32
+	maxSchema = 1 << 20 // bytes of JSON
 )
 
 // jsonTypes are the types of JSON except null, which the portable form does not

@@ -194,13 +194,14 @@ func namesOf(object json.RawMessage) ([]string, error) {
 		return nil, err
 	}
 	var names []string
+	seen := map[string]bool{}
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
 			return nil, err
 		}
-		if s, ok := name.(string); ok && !slices.Contains(names, s) {
-			names = append(names, s)
+		if s, ok := name.(string); ok && !seen[s] {
+			names, seen[s] = append(names, s), true
 		}
 		var skipped json.RawMessage
 		if err := dec.Decode(&skipped); err != nil {

@@ -55,7 +55,12 @@ func Parse(author json.RawMessage) (*Schema, error) { return parse(author, true)
 // read, but not checked.
 func ParseUnchecked(author json.RawMessage) (*Schema, error) { return parse(author, false) }
 
+// parse refuses a schema that is too large before it costs time, since a
+// server may have sent it.
 func parse(author json.RawMessage, check bool) (*Schema, error) {
+	if len(author) > maxSchema {
+		return nil, fmt.Errorf("parameters: the schema has more than %d KiB", maxSchema>>10)
+	}
 	author = bytes.ToValidUTF8(author, []byte("\ufffd"))
 	if trimmed := bytes.TrimSpace(author); len(trimmed) > 0 && trimmed[0] != '{' {
 		return nil, errors.New("parameters are not a JSON Schema: want what encodes to a JSON object, such as a map or a json.RawMessage, not a string or a list")

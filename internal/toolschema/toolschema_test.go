@@ -574,3 +574,14 @@ func TestErrorsAreInTheWordsOfJSON(t *testing.T) {
 	require.ErrorContains(t, err, `null has type "null", want "string"`)
 	require.NotContains(t, err.Error(), "reflect")
 }
+
+func TestLargeSchemasAreRefused(t *testing.T) {
+	_, err := toolschema.Parse(json.RawMessage(`{"type":"object","description":"` + strings.Repeat("x", 1<<20) + `"}`))
+	require.ErrorContains(t, err, "more than 1024 KiB")
+	many := `{"type":"object","properties":{`
+	for i := range 2100 {
+		many += fmt.Sprintf(`"p%d":{"type":"string"},`, i)
+	}
+	_, err = toolschema.Parse(json.RawMessage(many + `"p":{"type":"string"}}}`))
+	require.ErrorContains(t, err, "more than 2000 parts")
+}
