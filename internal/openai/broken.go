@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -30,13 +31,33 @@ func notHTTP(err error) bool {
 			return true
 		}
 	}
-	return false
+	return containsAny(err, "looked like an HTTP/1.1 header", "malformed response from server") // h2_bundle.go
 }
 
 // headersTooLong reports whether the headers of a response exceed the
-// transport's limit; the words are those of transport.go.
+// transport's limit; the words are those of transport.go and h2_bundle.go.
 func headersTooLong(err error) bool {
-	return strings.Contains(err.Error(), "response headers exceeded")
+	return containsAny(err, "response headers exceeded", "response header list larger than advertised limit")
+}
+
+// hintForHTTP2 says what may help against a fault of HTTP/2 that the same
+// request meets again. It is "" for the other codes of errors: servers use them
+// as they like when they are overloaded or restarted, so the request may succeed
+// later. The words are those of h2_bundle.go.
+func hintForHTTP2(err error) string {
+	switch {
+	case containsAny(err, "HTTP_1_1_REQUIRED"):
+		return "the server wants HTTP/1.1: give an HTTP client of your own that speaks only that, or set GODEBUG=http2client=0"
+	case containsAny(err, "INADEQUATE_SECURITY"):
+		return "the server wants other settings of TLS: give an HTTP client of your own"
+	case containsAny(err, "request header list larger than peer's advertised limit"):
+		return "the server does not take headers of that size: are extra headers or the API key too long?"
+	}
+	return ""
+}
+
+func containsAny(err error, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
 // tooMuchFraming reports whether the chunk headers of a body exceed the limit

@@ -222,6 +222,9 @@ func (c *Client) connectionError(err error) *Error {
 	case notHTTP(cause):
 		e.Retryable = false
 		hint = "that is not HTTP: is the base URL right, with its port, and with https:// where the server wants it?"
+	case hintForHTTP2(cause) != "":
+		e.Retryable = false
+		hint = hintForHTTP2(cause)
 	case errors.Is(cause, syscall.ECONNREFUSED):
 		hint = "is the server running there?"
 	case errors.As(cause, &dns):
