@@ -215,8 +215,9 @@ func sizeOfResult(r *ToolResult) int {
 	if r.Question != nil {
 		n += sizeOfQuestion(*r.Question)
 	}
-	for _, p := range r.media() {
-		n += len(p.mediaURL())
+	n += sizeOfMessage(Message{Parts: r.Files})
+	for _, url := range r.Images {
+		n += len(url)
 	}
 	if r.Bash != nil {
 		n += len(r.Bash.Command) + len(r.Bash.Output)
