@@ -1,16 +1,19 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/toolschema"
 )
@@ -22,8 +25,16 @@ type Question struct {
 	Options []string `json:"options,omitempty"` // answers to choose from; the user may give another
 
 	// Schema asks for values instead of a text: a JSON Schema of type object whose
-	// properties are strings, numbers, integers or booleans.
+	// properties are strings, numbers, integers or booleans. People are shown the
+	// titles of values to choose from, given by enumNames, or by oneOf with const
+	// and title, as elicitation in MCP has them.
 	Schema json.RawMessage `json:"schema,omitempty"`
+
+	// Secret says that the answer is a password or the like: events and logs do not
+	// have it, and a session does not show what is typed. So it is with a string in
+	// Schema whose format is "password". What the tool does with the answer is up to
+	// the tool: its result goes into the history.
+	Secret bool `json:"secret,omitempty"`
 }
 
 // Answer is what the user says to a [Question].
@@ -74,12 +85,13 @@ func Ask(ctx context.Context, q Question) (Answer, error) {
 	c.agent.emit(about)
 	answer, err := c.agent.askUser(ctx, AskRequest{Question: q, From: c.info})
 	if err == nil {
-		answer, err = form.check(answer)
+		answer, err = form.check(answer, q.Secret)
 	}
 	if err != nil {
 		answer = Answer{Declined: true}
 	}
-	about.Type, about.Question, about.Answer = EventAnswer, nil, &answer
+	told := form.withoutSecrets(answer, q.Secret)
+	about.Type, about.Question, about.Answer = EventAnswer, nil, &told
 	c.agent.emit(about)
 	return answer, err
 }
@@ -151,12 +163,60 @@ type form struct {
 	required []string
 }
 
+// formField is a field of a form, as JSON Schema describes it.
 type formField struct {
 	Type        string
 	Title       string
 	Description string
+	Format      string
 	Enum        []any
+	EnumNames   []string
+	OneOf       []formChoice
+	AnyOf       []formChoice
 }
+
+// formChoice is a value to choose.
+type formChoice struct {
+	Const any
+	Title string
+}
+
+// choices returns the values to choose from, or none if any value will do.
+func (f formField) choices() []formChoice {
+	choices := append(f.OneOf[:len(f.OneOf):len(f.OneOf)], f.AnyOf...)
+	for i, value := range f.Enum {
+		c := formChoice{Const: value}
+		if i < len(f.EnumNames) {
+			c.Title = f.EnumNames[i]
+		}
+		choices = append(choices, c)
+	}
+	return slices.DeleteFunc(choices, func(c formChoice) bool { return c.Const == nil })
+}
+
+// typed is what a person types to choose the value.
+func (c formChoice) typed() string {
+	if text, ok := c.Const.(string); ok {
+		return text
+	}
+	text, _ := json.Marshal(c.Const) // it came from JSON
+	return string(text)
+}
+
+// String shows the choice on a line.
+func (c formChoice) String() string {
+	if c.Title == "" || c.Title == c.typed() {
+		return onOneLine(c.typed())
+	}
+	return fmt.Sprintf("%s (%s)", onOneLine(c.typed()), onOneLine(c.Title))
+}
+
+// secret reports whether what is typed for the field must not be shown.
+func (f formField) secret() bool { return f.Format == "password" }
+
+// onOneLine returns text without line breaks, so that it cannot pass for a line of
+// the program's.
+func onOneLine(text string) string { return cut.Head(strings.Join(strings.Fields(text), " "), 200) }
 
 func parseForm(schema json.RawMessage) (*form, error) {
 	if len(schema) == 0 {
@@ -181,17 +241,43 @@ func parseForm(schema json.RawMessage) (*form, error) {
 	return &form{parsed, in.Properties, in.Required}, nil
 }
 
-// check returns an answer with values that fit the form.
-func (f *form) check(answer Answer) (Answer, error) {
+// check returns an answer with values that fit the form. The error does not
+// repeat what is secret.
+func (f *form) check(answer Answer, secret bool) (Answer, error) {
 	if f == nil || answer.Declined {
 		return answer, nil
 	}
 	values, err := f.schema.Arguments(string(answer.Values))
-	if err != nil {
+	switch {
+	case err != nil && (secret || len(f.secrets()) > 0):
+		return Answer{}, errors.New("the answer cannot be used: it does not fit the form")
+	case err != nil:
 		return Answer{}, fmt.Errorf("the answer cannot be used: %w", err)
 	}
 	answer.Values = values
 	return answer, nil
+}
+
+// secrets returns the names of the fields that are secret.
+func (f *form) secrets() []string {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(f.fields)), func(name string) bool { return !f.fields[name].secret() })
+}
+
+// withoutSecrets returns an answer as events may tell it.
+func (f *form) withoutSecrets(a Answer, secret bool) Answer {
+	if secret {
+		return Answer{Declined: a.Declined}
+	}
+	if f == nil || len(f.secrets()) == 0 || len(a.Values) == 0 {
+		return a
+	}
+	var values map[string]json.RawMessage
+	_ = json.Unmarshal(a.Values, &values) // they fit the form
+	for _, name := range f.secrets() {
+		delete(values, name)
+	}
+	told, _ := json.Marshal(values)
+	return Answer{Values: told, Declined: a.Declined}
 }
 
 // names returns the names of the fields, those first that have to be filled in.
@@ -221,7 +307,7 @@ func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(*turn, func() { cancel(errBetweenTurns) })()
-	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer, or nothing: "}
+	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer, or nothing: ", Hidden: r.Question.Secret}
 	if r.From.Task != "" {
 		q.Head = fmt.Sprintf("%s of task %s asks:", r.From.Call.Name, r.From.Task)
 	}
@@ -230,10 +316,10 @@ func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
 		return Answer{}, err
 	}
 	if form != nil {
-		return s.fillIn(ctx, q, form)
+		return s.fillIn(ctx, q, form, r.Question.Secret)
 	}
 	for i, option := range r.Question.Options {
-		q.Text += fmt.Sprintf("\n%d. %s", i+1, option)
+		q.Text += fmt.Sprintf("\n%d. %s", i+1, onOneLine(option))
 	}
 	text, err := s.console.Question(ctx, q)
 	if n, notNumber := strconv.Atoi(text); notNumber == nil && n >= 1 && n <= len(r.Question.Options) {
@@ -244,11 +330,12 @@ func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
 
 // fillIn asks for the fields of a form one by one. An empty answer leaves a field
 // out, or declines where there has to be one.
-func (s *session) fillIn(ctx context.Context, q console.Question, f *form) (Answer, error) {
+func (s *session) fillIn(ctx context.Context, q console.Question, f *form, secret bool) (Answer, error) {
 	values := map[string]any{}
 	for _, name := range f.names() {
 		field, required := f.fields[name], slices.Contains(f.required, name)
-		q.Prompt = field.prompt(name, required)
+		q.Prompt, q.Hidden = field.prompt(name, required), secret || field.secret()
+		q.Text = strings.Trim(q.Text+"\n"+onOneLine(field.Description), "\n")
 		for {
 			text, err := s.console.Question(ctx, q)
 			if err != nil {
@@ -264,7 +351,7 @@ func (s *session) fillIn(ctx context.Context, q console.Question, f *form) (Answ
 			if ok || text == "" {
 				break
 			}
-			q.Head, q.Text = "That is no "+field.Type+".", ""
+			q.Head, q.Text = "That is no "+field.Type+" that fits here.", ""
 		}
 		q.Head, q.Text = "", ""
 	}
@@ -277,20 +364,38 @@ func (f formField) prompt(name string, required bool) string {
 	if f.Type == "boolean" {
 		words = []string{"yes or no"}
 	}
-	if len(f.Enum) > 0 {
-		words = []string{"one of " + strings.Trim(fmt.Sprint(f.Enum), "[]")}
+	if choices := f.choices(); len(choices) > 0 {
+		var shown []string
+		for _, c := range choices {
+			shown = append(shown, c.String())
+		}
+		words = []string{"one of " + cut.Head(strings.Join(shown, ", "), maxChoices)}
 	}
 	if !required {
 		words = append(words, "or nothing")
 	}
-	return fmt.Sprintf("%s (%s): ", name, strings.Join(words, ", "))
+	return fmt.Sprintf("%s (%s): ", onOneLine(cmp.Or(f.Title, name)), strings.Join(words, ", "))
 }
 
-// read reads what a person typed for a field.
+// maxChoices is how much of the values to choose from is shown, in bytes.
+const maxChoices = 2 << 10
+
+// read reads what a person typed for a field: of values to choose from, the value
+// or its title.
 func (f formField) read(text string) (value any, ok bool) {
+	if choices := f.choices(); len(choices) > 0 {
+		at := slices.IndexFunc(choices, func(c formChoice) bool { return c.typed() == text })
+		if at < 0 {
+			at = slices.IndexFunc(choices, func(c formChoice) bool { return c.Title == text })
+		}
+		if at < 0 {
+			return nil, false
+		}
+		return choices[at].Const, true
+	}
 	switch f.Type {
 	case "string":
-		return text, len(f.Enum) == 0 || slices.Contains(f.Enum, any(text))
+		return text, true
 	case "boolean":
 		switch strings.ToLower(text) {
 		case "y", "yes", "true":
@@ -304,5 +409,5 @@ func (f formField) read(text string) (value any, ok bool) {
 		return n, err == nil
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	return n, err == nil
+	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }

@@ -1,10 +1,13 @@
 package pygent_test
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -185,4 +188,55 @@ func TestSetAskChangesWhoAnswers(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, []string{"second false", "nobody"}, results(agent))
+}
+
+const login = `{"type":"object","properties":{"user":{"type":"string"},"word":{"type":"string","format":"password","minLength":4}},"required":["user"]}`
+
+// What is secret reaches the tool, and neither events nor the log.
+func TestSecretAnswersAreNotTold(t *testing.T) {
+	for name, tt := range map[string]struct {
+		question pygent.Question
+		answer   pygent.Answer
+		got      string // by the tool
+		told     pygent.Answer
+	}{
+		"text":         {pygent.Question{Secret: true}, pygent.Answer{Text: "hunter2"}, "hunter2 {}", pygent.Answer{}},
+		"declined":     {pygent.Question{Secret: true}, pygent.Answer{Declined: true}, " {}", pygent.Answer{Declined: true}},
+		"form":         {pygent.Question{Secret: true, Schema: json.RawMessage(flat)}, pygent.Answer{Values: json.RawMessage(`{"host":"a"}`)}, ` {"host":"a"}`, pygent.Answer{}},
+		"field":        {pygent.Question{Schema: json.RawMessage(login)}, pygent.Answer{Values: json.RawMessage(`{"user":"ada","word":"hunter2"}`)}, ` {"user":"ada","word":"hunter2"}`, pygent.Answer{Values: json.RawMessage(`{"user":"ada"}`)}},
+		"does not fit": {pygent.Question{Schema: json.RawMessage(login)}, pygent.Answer{Values: json.RawMessage(`{"user":"ada","word":"x7"}`)}, "the answer cannot be used: it does not fit the form", pygent.Answer{Declined: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			var got string
+			tool := plainTool("login", func(t *pygent.Tool) {
+				t.Run = func(ctx context.Context, _ pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+					answer, err := pygent.Ask(ctx, tt.question)
+					got = answer.Text + " " + string(cmp.Or(string(answer.Values), "{}"))
+					if err != nil {
+						got = err.Error()
+					}
+					return nil, nil
+				}
+			})
+			var told []pygent.Answer
+			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("login", nil)), pygent.WithTools(tool),
+				pygent.WithLogger(slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+				pygent.WithAsk(func(_ context.Context, r pygent.AskRequest) (pygent.Answer, error) {
+					require.Equal(t, tt.question, r.Question)
+					return tt.answer, nil
+				}),
+				pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == pygent.EventAnswer {
+						told = append(told, *e.Answer)
+					}
+				}))
+			_, err := agent.Step(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, tt.got, got)
+			require.Equal(t, []pygent.Answer{tt.told}, told)
+			require.NotContains(t, log.String(), "hunter2")
+			require.NotContains(t, log.String(), "x7")
+		})
+	}
 }

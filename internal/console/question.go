@@ -15,6 +15,7 @@ type Question struct {
 	Title  string // what Text is, shown above it; may be empty
 	Text   string // what the question is about, such as a command of the model; may be empty
 	Prompt string // the possible answers
+	Hidden bool   // what is typed is not shown
 }
 
 const (
@@ -30,6 +31,10 @@ const (
 // cannot have read the question.
 var ErrNobody = errors.New("nobody is at a terminal")
 
+// ErrShows is returned for a question whose answer is to be hidden, at a terminal
+// that shows by itself what is typed.
+var ErrShows = errors.New("this terminal shows what is typed, so nothing secret can be asked for")
+
 // Question asks the user and returns the answer that was typed. Only one
 // question is asked at a time. Input from before the question could be read is
 // dropped, a paste is not accepted as an answer, and news is held back until
@@ -39,12 +44,19 @@ func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 	if !c.person {
 		return "", ErrNobody
 	}
+	if q.Hidden && c.keys == nil {
+		return "", ErrShows
+	}
 	end, err := c.beginAsking(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer end()
 	defer c.hold()()
+	if q.Hidden {
+		c.keys.Hide(true)
+		defer c.keys.Hide(false)
+	}
 	text, all := c.show(q)
 	page := 0
 	for {

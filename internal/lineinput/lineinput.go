@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 	"unicode"
@@ -43,6 +44,7 @@ type Reader struct {
 	long   bool       // whether the line exceeds the limit
 	escape []byte     // the beginning of a key that sends several bytes
 	shown  []byte     // what to echo for the processed keys
+	hidden bool       // whether only the ends of lines are echoed
 
 	reading bool // whether ReadLine waits for keys
 	answers bool // whether the line answers a question
@@ -99,10 +101,21 @@ func (r *Reader) Discard() {
 	r.drop()
 }
 
-// Typed returns what was typed of the current line.
+// Hide says whether what is typed is hidden: of it, only the ends of lines are
+// echoed.
+func (r *Reader) Hide(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hidden = on
+}
+
+// Typed returns what was typed of the current line, unless that is hidden.
 func (r *Reader) Typed() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.hidden {
+		return ""
+	}
 	return string(r.line)
 }
 
@@ -116,6 +129,9 @@ func (r *Reader) take() (line string, done bool, err error) {
 	}
 	shown := string(r.shown)
 	r.shown = nil
+	if r.hidden {
+		shown = strings.Repeat("\n", strings.Count(shown, "\n"))
+	}
 	r.mu.Unlock()
 	if shown != "" {
 		r.echo(shown)

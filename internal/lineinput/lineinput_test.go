@@ -251,3 +251,29 @@ func FuzzReadLine(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatIsTypedCanBeHidden(t *testing.T) {
+	var shown strings.Builder
+	in, keys := io.Pipe()
+	r := NewReader(in, 1000, func(s string) { shown.WriteString(s) })
+	r.Hide(true)
+	typed := make(chan string, 2)
+	go func() {
+		_, _ = keys.Write([]byte("sec"))
+		_, _ = keys.Write([]byte("x"))
+		typed <- r.Typed() // the last key may not be processed yet, but those before it are
+		_, _ = keys.Write([]byte("\x7fret\n"))
+	}()
+	line, err := r.ReadLine()
+	require.NoError(t, err)
+	require.Equal(t, "secret", line)
+	require.Empty(t, <-typed)
+	require.Equal(t, "\n", shown.String())
+
+	r.Hide(false)
+	go func() { _, _ = keys.Write([]byte("open\n")) }()
+	line, err = r.ReadLine()
+	require.NoError(t, err)
+	require.Equal(t, "open", line)
+	require.Equal(t, "\nopen\n", shown.String())
+}
