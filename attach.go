@@ -9,16 +9,20 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/gallery"
+	"github.com/x/pygent/internal/nudge"
 )
 
 // The largest files that become parts of a message, in bytes. A message is sent
 // again with each request that follows it.
 const (
 	maxAttachedText = 256 << 10
-	maxAttachedPDF  = 16 << 20
+	maxAttachedFile = 16 << 20 // a PDF file or a recording
 )
 
 // WithParts adds parts to the message with which a run begins: images and files,
@@ -82,7 +86,7 @@ func readAttachment(path string) ([]byte, error) {
 		return nil, causeOf(err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, max(maxImage, maxAttachedPDF)+1))
+	data, err := io.ReadAll(io.LimitReader(f, max(maxImage, maxAttachedFile)+1))
 	return data, causeOf(err)
 }
 
@@ -98,29 +102,35 @@ func causeOf(err error) error {
 // FilePart returns the content of a file as a part of a message. What it is shows
 // in the content, not in the name:
 //   - A PNG, JPEG, GIF or WebP image of at most 5 MiB is an image part.
-//   - A PDF file of at most 16 MiB is a file part. Not every model takes those.
+//   - A PDF file of at most 16 MiB is a file part, and a WAV or MP3 recording of
+//     that size an audio part. Not every model takes those.
 //   - Text in UTF-8 of at most 256 KiB is a text part, which begins with the name
 //     and quotes the text as Markdown does.
 //
 // Anything else is an error.
 func FilePart(name string, data []byte) (Part, error) {
-	switch kind := http.DetectContentType(data); kind {
+	switch kind := kindOf(data); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
 		if err := fits(name, "an image", data, maxImage); err != nil {
 			return Part{}, err
 		}
 		return Part{ImageURL: dataURL(kind, data)}, nil
 	case "application/pdf":
-		if err := fits(name, "a PDF file", data, maxAttachedPDF); err != nil {
+		if err := fits(name, "a PDF file", data, maxAttachedFile); err != nil {
 			return Part{}, err
 		}
 		return Part{FileName: filepath.Base(name), FileURL: dataURL(kind, data)}, nil
+	case "audio/wav", "audio/mpeg":
+		if err := fits(name, "a recording", data, maxAttachedFile); err != nil {
+			return Part{}, err
+		}
+		return Part{AudioURL: dataURL(kind, data)}, nil
 	default:
 		if err := fits(name, "a text", data, maxAttachedText); err != nil {
 			return Part{}, err
 		}
 		if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-			return Part{}, fmt.Errorf("%s: neither text in UTF-8 nor an image nor a PDF file (%s)", name, kind)
+			return Part{}, fmt.Errorf("%s: neither text in UTF-8 nor an image, a PDF file or a recording (%s)", name, kind)
 		}
 		return Part{Text: quoteFile(name, string(data))}, nil
 	}
@@ -132,6 +142,39 @@ func fits(name, what string, data []byte, limit int) error {
 		return fmt.Errorf("%s: a message takes %s of at most %d bytes", name, what, limit)
 	}
 	return nil
+}
+
+// kindOf is the media type that a content shows.
+func kindOf(data []byte) string {
+	switch kind := http.DetectContentType(data); {
+	case kind == "audio/wave":
+		return "audio/wav"
+	case len(data) > 2 && data[0] == 0xff && data[1]&0xe6 == 0xe2: // an MP3 frame, where no tag comes before it
+		return "audio/mpeg"
+	default:
+		return kind
+	}
+}
+
+// chatAudio returns a recording as chat completions want it: without the head of
+// the data URL.
+func chatAudio(url string) (format, data string) {
+	head, data, _ := strings.Cut(strings.TrimPrefix(url, "data:audio/"), ",")
+	switch format, _, _ = strings.Cut(head, ";"); format {
+	case "mpeg":
+		format = "mp3"
+	case "wave", "x-wav":
+		format = "wav"
+	}
+	return format, data
+}
+
+// audioURL is the inverse of chatAudio.
+func audioURL(format, data string) string {
+	if format == "mp3" {
+		format = "mpeg"
+	}
+	return "data:audio/" + format + ";base64," + data
 }
 
 func dataURL(kind string, data []byte) string {
@@ -154,4 +197,130 @@ func quoteFile(name, text string) string {
 	}
 	fence := strings.Repeat("`", longest+1)
 	return fmt.Sprintf("The file %s:\n%s\n%s\n%s", name, fence, strings.TrimSuffix(text, "\n"), fence)
+}
+
+// What the messages begin with that show a model the images and files of results.
+const (
+	imagesOfResults = "The images that the tools gave:"
+	filesOfResults  = "The files that the tools gave:"
+	imagesOfResult  = "Images in the result of "
+	filesOfResult   = "Files in the result of "
+)
+
+// media returns the images, files and recordings of a result.
+func (r *ToolResult) media() []Part {
+	parts := make([]Part, 0, len(r.Images)+len(r.Files))
+	for _, url := range r.Images {
+		parts = append(parts, Part{ImageURL: url})
+	}
+	return append(parts, r.Files...)
+}
+
+// sortFiles puts what is no file into the fields that it belongs in.
+func (r *ToolResult) sortFiles() {
+	var files []Part
+	for _, p := range r.Files {
+		switch {
+		case p.ImageURL != "":
+			r.Images = append(slices.Clip(r.Images), p.ImageURL)
+		case p.mediaURL() != "":
+			files = append(files, p)
+		default:
+			r.Content = nudge.OnALine(r.Content, p.Text)
+		}
+	}
+	r.Files = files
+}
+
+// chooseMedia leaves out of a result the images and files for which a message
+// with those in shown has no room, and tells the model so.
+func chooseMedia(result *ToolResult, shown []Part) {
+	if len(result.Images) == 0 && len(result.Files) == 0 {
+		return
+	}
+	room := gallery.MaxBytes
+	for _, p := range shown {
+		room -= len(p.mediaURL())
+	}
+	var note string
+	result.Images, note = gallery.Choose(result.Images, room)
+	result.Content = nudge.OnALine(result.Content, note)
+	for _, url := range result.Images {
+		room -= len(url)
+	}
+	urls := make([]string, len(result.Files))
+	for i, p := range result.Files {
+		urls[i] = p.mediaURL()
+	}
+	kept, note := gallery.ChooseFiles(urls, room)
+	files := make([]Part, len(kept))
+	for i, at := range kept {
+		files[i] = result.Files[at]
+	}
+	result.Files, result.Content = files, nudge.OnALine(result.Content, note)
+}
+
+// showMedia appends the images and files of the results just given as a message
+// of the user, because tool messages carry only text in OpenAI's format.
+func (r *run) showMedia(media []Part) error {
+	if len(media) == 0 {
+		return nil
+	}
+	head := Part{Text: nameMedia(media, imagesOfResults, filesOfResults)}
+	return r.hear(Message{Role: RoleUser, Parts: append([]Part{head}, media...)}, SourceImages)
+}
+
+// nameMedia returns the words for images, or those for files.
+func nameMedia(media []Part, images, files string) string {
+	if slices.ContainsFunc(media, func(p Part) bool { return p.ImageURL == "" }) {
+		return files
+	}
+	return images
+}
+
+// showsMediaOfTools reports whether a message is one of showMedia.
+func showsMediaOfTools(m Message) bool {
+	if m.Role != RoleUser || len(m.Parts) < 2 || m.Parts[1].mediaURL() == "" {
+		return false
+	}
+	head := m.Parts[0].Text
+	return head == imagesOfResults || head == filesOfResults || strings.HasPrefix(head, imagesOfResult) || strings.HasPrefix(head, filesOfResult)
+}
+
+// makeRoom replaces the images and files of older messages of tools by text, once
+// there are too many with those of m. The record keeps them.
+func (c *conversation) makeRoom(m Message) {
+	if !showsMediaOfTools(m) {
+		return
+	}
+	var urls []string
+	for _, p := range mediaOf(m) {
+		urls = append(urls, p.mediaURL())
+	}
+	drop := c.images.Add(urls...)
+	if drop > 0 {
+		c.messages = slices.Clone(c.messages) // views keep the images that they have
+	}
+	for i := 0; drop > 0 && i < len(c.messages); i++ {
+		if old := c.messages[i]; showsMediaOfTools(old) {
+			c.messages[i] = withoutMedia(old)
+			c.size += sizeInJSON(c.messages[i]) - sizeInJSON(old)
+			drop--
+		}
+	}
+}
+
+// withoutMedia returns a message that says of each image and file that it was
+// there.
+func withoutMedia(m Message) Message {
+	m.Parts = slices.Clone(m.Parts)
+	for i, p := range m.Parts {
+		if url := p.mediaURL(); url != "" {
+			m.Parts[i] = Part{Text: gallery.Instead(url)}
+		}
+	}
+	if encoded, err := m.encoded(); err == nil {
+		return encoded
+	}
+	return m
 }

@@ -28,6 +28,9 @@ func TestFilesBecomeParts(t *testing.T) {
 		"gif":           {"a", "GIF89a", pygent.Part{ImageURL: "data:image/gif;base64,R0lGODlh"}},
 		"webp":          {"a", "RIFF\x00\x00\x00\x00WEBPVP8 ", pygent.Part{ImageURL: "data:image/webp;base64,UklGRgAAAABXRUJQVlA4IA=="}},
 		"PDF":           {"dir/report.pdf", pdfFile, pygent.Part{FileName: "report.pdf", FileURL: "data:application/pdf;base64,JVBERi0xLjcKcmVzdA=="}},
+		"WAV":           {"a", "RIFF\x00\x00\x00\x00WAVEfmt ", pygent.Part{AudioURL: "data:audio/wav;base64,UklGRgAAAABXQVZFZm10IA=="}},
+		"MP3":           {"a", "ID3\x04", pygent.Part{AudioURL: "data:audio/mpeg;base64,SUQzBA=="}},
+		"MP3, no tag":   {"a", "\xff\xfb\x90\x00", pygent.Part{AudioURL: "data:audio/mpeg;base64,//uQAA=="}},
 		"text":          {"dir/main.go", "package main\n", pygent.Part{Text: "The file dir/main.go:\n```\npackage main\n```"}},
 		"empty":         {"empty", "", pygent.Part{Text: "The file empty:\n```\n\n```"}},
 		"fences inside": {"a.md", "```go\n````\n", pygent.Part{Text: "The file a.md:\n`````\n```go\n````\n`````"}},
@@ -42,13 +45,14 @@ func TestFilesBecomeParts(t *testing.T) {
 		})
 	}
 	for name, test := range map[string]struct{ content, want string }{
-		"binary":         {"\x7fELF\x00\x01", "f: neither text in UTF-8 nor an image nor a PDF file (application/octet-stream)"},
-		"not UTF-8":      {"caf\xe9", "f: neither text in UTF-8 nor an image nor a PDF file (text/plain; charset=utf-8)"},
+		"binary":         {"\x7fELF\x00\x01", "f: neither text in UTF-8 nor an image, a PDF file or a recording (application/octet-stream)"},
+		"not UTF-8":      {"caf\xe9", "f: neither text in UTF-8 nor an image, a PDF file or a recording (text/plain; charset=utf-8)"},
 		"large text":     {strings.Repeat("x", 256<<10+1), "f: a message takes a text of at most 262144 bytes"},
 		"large image":    {pngFile + strings.Repeat("x", 5<<20), "f: a message takes an image of at most 5242880 bytes"},
 		"large PDF":      {pdfFile + strings.Repeat("x", 16<<20), "f: a message takes a PDF file of at most 16777216 bytes"},
-		"archive":        {"PK\x03\x04\x00", "f: neither text in UTF-8 nor an image nor a PDF file (application/zip)"},
-		"bitmap, no PNG": {"BM\x00\x00", "f: neither text in UTF-8 nor an image nor a PDF file (image/bmp)"},
+		"large WAV":      {"RIFF\x00\x00\x00\x00WAVEfmt " + strings.Repeat("x", 16<<20), "f: a message takes a recording of at most 16777216 bytes"},
+		"archive":        {"PK\x03\x04\x00", "f: neither text in UTF-8 nor an image, a PDF file or a recording (application/zip)"},
+		"bitmap, no PNG": {"BM\x00\x00", "f: neither text in UTF-8 nor an image, a PDF file or a recording (image/bmp)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			part, err := pygent.FilePart("f", []byte(test.content))
@@ -162,4 +166,31 @@ func TestAFileOfBackticksIsQuoted(t *testing.T) {
 	part, err := pygent.FilePart("a.md", []byte(fences))
 	require.NoError(t, err)
 	require.Equal(t, "The file a.md:\n`"+fences+"\n"+fences+"\n`"+fences, part.Text)
+}
+
+func TestRecordingsInOtherWords(t *testing.T) {
+	for url, format := range map[string]string{
+		"data:audio/wave;base64,AAAA": "wav", "data:audio/x-wav;base64,AAAA": "wav", "data:audio/mpeg;base64,AAAA": "mp3", "data:audio/ogg;base64,AAAA": "ogg",
+	} {
+		data, err := json.Marshal(pygent.Part{AudioURL: url})
+		require.NoError(t, err)
+		require.JSONEq(t, `{"type":"input_audio","input_audio":{"data":"AAAA","format":"`+format+`"}}`, string(data))
+	}
+}
+
+func TestRecordingsSurviveARoundTrip(t *testing.T) {
+	for _, file := range []string{"RIFF\x00\x00\x00\x00WAVEfmt ", "ID3\x04"} {
+		part, err := pygent.FilePart("a", []byte(file))
+		require.NoError(t, err)
+		data, err := json.Marshal(pygent.UserMessage("", part))
+		require.NoError(t, err)
+		require.Contains(t, string(data), `"type":"input_audio"`)
+		require.NotContains(t, string(data), "data:", "the API wants the data alone")
+		var back pygent.Message
+		require.NoError(t, json.Unmarshal(data, &back))
+		require.Equal(t, part.AudioURL, back.Parts[0].AudioURL)
+		again, err := json.Marshal(back)
+		require.NoError(t, err)
+		require.JSONEq(t, string(data), string(again))
+	}
 }

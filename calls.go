@@ -147,7 +147,7 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 		}
 		i += n
 	}
-	if err := r.showImages(so.images); err != nil {
+	if err := r.showMedia(so.media); err != nil {
 		return err
 	}
 	if r.broken != nil {
@@ -160,7 +160,10 @@ func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 }
 
 // answers is what the calls of a message have given so far.
-type answers struct{ images, failed []string }
+type answers struct {
+	media  []Part
+	failed []string
+}
 
 // give answers a call with its result, unless that is a stop that is refused.
 func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last bool, so *answers) error {
@@ -168,8 +171,8 @@ func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last
 	if result.Outcome != OutcomeOK {
 		so.failed = append(so.failed, call.Name)
 	}
-	chooseImages(result, so.images)
-	so.images = append(so.images, result.Images...)
+	chooseMedia(result, so.media)
+	so.media = append(so.media, result.media()...)
 	r.finished(result)
 	err := r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
 	if err == nil && mayChangeJobs(call.Name) {

@@ -29,7 +29,7 @@ type conversation struct {
 	open     *exchange           // the calls that wait for results, if any
 	ids      map[string]struct{} // the ids of all calls so far
 	made     int                 // how many ids were made here
-	images   gallery.Window      // of the images of tools, which ones are sent
+	images   gallery.Window      // of the images and files of tools, which ones are sent
 	size     int                 // of messages, in bytes of JSON
 }
 
@@ -126,9 +126,9 @@ func (c *conversation) settle() {
 		result.ToolCallID = call.ID
 		result.ToolCalls = nil
 		result.Extra = jsonobj.WithoutNulls(result.Extra)
-		if result.HasImages() {
-			images = append(images, Part{Text: fmt.Sprintf(imagesOfResult+"%s (%s):", call.Name, call.ID)})
-			images = append(images, imagesOf(result)...)
+		if media := mediaOf(result); len(media) > 0 {
+			images = append(images, Part{Text: fmt.Sprintf("%s%s (%s):", nameMedia(media, imagesOfResult, filesOfResult), call.Name, call.ID)})
+			images = append(images, media...)
 		}
 		result.Content, result.Parts = textOfResult(result), nil
 		c.push(result)
@@ -183,8 +183,8 @@ var notInToolName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 func textOfResult(m Message) string {
 	text := m.Text()
-	if text == "" && m.HasImages() {
-		return "The images follow."
+	if media := mediaOf(m); text == "" && len(media) > 0 {
+		return nameMedia(media, "The images follow.", "The files follow.")
 	}
 	return text
 }
@@ -273,7 +273,7 @@ func (r *mender) result(m Message) {
 	}
 	r.closeCalls()
 	r.notes = append(r.notes, fmt.Sprintf("the call %q is lost: its result is kept as message %d, of the user", m.ToolCallID, len(r.out)+1))
-	r.add(Message{Role: RoleUser, Parts: append([]Part{{Text: lostCall + "\n" + textOfResult(m)}}, imagesOf(m)...)})
+	r.add(Message{Role: RoleUser, Parts: append([]Part{{Text: lostCall + "\n" + textOfResult(m)}}, mediaOf(m)...)})
 }
 
 // closeCalls answers the calls that have no result.
@@ -371,7 +371,7 @@ func (r *run) resume(ctx context.Context) error {
 	msg := record[at]
 	r.message = at
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
-	var images []string
+	var media []Part
 	for i, call := range msg.ToolCalls {
 		if given[i] != noResult {
 			r.endAgain(ctx, &call, i, said[given[i]])
@@ -381,9 +381,9 @@ func (r *run) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		images = append(images, shown...)
+		media = append(media, shown...)
 	}
-	if err := r.showImages(images); err != nil {
+	if err := r.showMedia(media); err != nil {
 		return err
 	}
 	return r.broken
@@ -416,8 +416,8 @@ func toldToGoOn(m Message) bool {
 func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls) == 0 }
 
 // resumeCall gives a call of the interrupted message a result: by running it
-// again where that is safe. It returns the images of the result.
-func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int) (images []string, err error) {
+// again where that is safe. It returns the images and files of the result.
+func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int) (media []Part, err error) {
 	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	again := unknown == nil && tool.Idempotent
 	switch {
@@ -428,7 +428,7 @@ func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int) (images
 	}
 	result := r.runCall(ctx, call, index)
 	r.finished(result)
-	return result.Images, r.answer(Event{Type: EventToolDone, Call: call}, result, "")
+	return result.media(), r.answer(Event{Type: EventToolDone, Call: call}, result, "")
 }
 
 // interrupted reports whether the conversation ends where it is the model's

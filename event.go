@@ -119,7 +119,7 @@ const (
 	SourceUser   Source = "user"   // the user, or the program that runs the agent
 	SourceNudge  Source = "nudge"  // the agent, to keep the model going: after an empty answer, say, or at a limit
 	SourceNotice Source = "notice" // the agent, about background tasks that ended
-	SourceImages Source = "images" // the agent, to show the images of tools' results
+	SourceImages Source = "images" // the agent, to show the images and files of tools' results
 )
 
 // MarshalJSON encodes the event. At the end of a run it leaves out of the result

@@ -294,8 +294,8 @@ func (h *History) shared() []HistoryEntry {
 //     Results of no call are left out.
 //   - Empty and repeated call ids are replaced, in the results as well.
 //   - Arguments that are not a JSON object become {}.
-//   - Results carry text only. Their images follow in one user message. When
-//     there are more than 16 images of tools, or 8 MiB of them, those before the
+//   - Results carry text only. Their images and files follow in one user message.
+//     When there are more than 16 of tools, or 8 MiB of them, those before the
 //     last 8, or 4 MiB, are replaced by a line that says what was there. So the
 //     beginning of the conversation changes once in a while, not at each image.
 //   - Messages that say nothing are left out, as are white space and null

@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -46,13 +47,14 @@ type Message struct {
 	enc *encodedMessage
 }
 
-// Part is a piece of a message's content: a text, an image or a file. [Attach]
-// and [FilePart] make parts of files.
+// Part is a piece of a message's content: a text, an image, a file or a
+// recording. [Attach] and [FilePart] make parts of files.
 type Part struct {
 	Text     string // of a text part
 	ImageURL string // of an image part: an https or data URL
 	FileName string // of a file part: its name, such as "report.pdf"
 	FileURL  string // of a file part: a data URL
+	AudioURL string // of a recording: a data URL of type audio/wav or audio/mpeg
 
 	// The part as it was received, and what its fields were then: a part that
 	// was changed since is encoded anew.
@@ -61,9 +63,11 @@ type Part struct {
 }
 
 // partFields are the fields of a part, for comparing them.
-type partFields struct{ text, imageURL, fileName, fileURL string }
+type partFields struct{ text, imageURL, fileName, fileURL, audioURL string }
 
-func (p *Part) fields() partFields { return partFields{p.Text, p.ImageURL, p.FileName, p.FileURL} }
+func (p *Part) fields() partFields {
+	return partFields{p.Text, p.ImageURL, p.FileName, p.FileURL, p.AudioURL}
+}
 
 // ToolCall is a model's request to run a tool.
 type ToolCall struct {
@@ -117,8 +121,12 @@ func (m Message) HasImages() bool {
 	return slices.ContainsFunc(m.Parts, func(p Part) bool { return p.ImageURL != "" })
 }
 
-func imagesOf(m Message) []Part {
-	return slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.ImageURL == "" })
+// mediaURL is the URL of what the part shows besides text, empty for a text.
+func (p *Part) mediaURL() string { return cmp.Or(p.ImageURL, p.FileURL, p.AudioURL) }
+
+// mediaOf returns the parts of a message that are images, files and recordings.
+func mediaOf(m Message) []Part {
+	return slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.mediaURL() == "" })
 }
 
 // clone returns a copy that shares no slice and no map with m.
@@ -276,6 +284,10 @@ func (p Part) MarshalJSON() ([]byte, error) {
 	case p.FileURL != "":
 		w.Text("type", "file")
 		w.Field("file", map[string]string{"filename": p.FileName, "file_data": p.FileURL})
+	case p.AudioURL != "":
+		format, data := chatAudio(p.AudioURL)
+		w.Text("type", "input_audio")
+		w.Field("input_audio", map[string]string{"data": data, "format": format})
 	default:
 		w.Text("type", "text")
 		w.Text("text", p.Text)
@@ -292,19 +304,23 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 			Name string `json:"filename"`
 			Data string `json:"file_data"`
 		}
+		Audio struct{ Data, Format string } `json:"input_audio"`
 	}
 	if err := json.Unmarshal(data, &in); err != nil {
 		return fmt.Errorf("content part: %w", err)
 	}
 	*p = Part{Text: in.Text, ImageURL: in.ImageURL.URL, FileName: in.File.Name, FileURL: in.File.Data, raw: bytes.Clone(data)}
+	if in.Audio.Data != "" {
+		p.AudioURL = audioURL(in.Audio.Format, in.Audio.Data)
+	}
 	p.read = p.fields()
 	return nil
 }
 
-// isOther reports whether the part is neither text nor an image, but a file or
-// something that this package does not know.
+// isOther reports whether the part is neither text nor an image, but a file, a
+// recording or something that this package does not know.
 func (p Part) isOther() bool {
-	if p.FileURL != "" {
+	if p.FileURL != "" || p.AudioURL != "" {
 		return true
 	}
 	var in struct{ Type string }

@@ -147,6 +147,57 @@ func TestRejectedImagesBecomePlaceholders(t *testing.T) {
 	}
 }
 
+// The words are those of the servers; internal/openai names the sources.
+func TestRejectedFilesAndRecordingsBecomePlaceholders(t *testing.T) {
+	pdf := pygent.Part{FileName: "a.pdf", FileURL: "data:application/pdf;base64,JVBERi0xLjcKcmVzdA=="}
+	wav := pygent.Part{AudioURL: "data:audio/wav;base64,UklGRgAAAABXQVZFZm10IA=="}
+	const noFile, noRecording = "Look:\n[file a.pdf left out: the model does not accept files]", "Look:\n[recording left out: the model does not accept recordings]"
+	for _, c := range []struct {
+		part       pygent.Part
+		reply      pygenttest.Reply
+		want       string
+		remembered bool
+	}{
+		{pdf, pygenttest.Status(400, "", "This model does not support file content types."), noFile, true},
+		{pdf, pygenttest.Status(500, "", "Unknown part type: file"), noFile, true},
+		{pdf, pygenttest.Status(400, "", "Invalid value: file. Supported values are: 'text','image_url','video_url' and 'video'."), noFile, true},
+		{pdf, pygenttest.Status(400, "", "Unsupported MIME type: application/pdf"), noFile, true},
+		{pdf, pygenttest.Status(422, "", "Failed to deserialize: unknown variant `file`, expected `text`"), noFile, true},
+		{pdf, pygenttest.Status(400, "", "unsupported content[].type"), noFile, true},
+		{pdf, pygenttest.Status(400, "", "Invalid file data: 'messages[1].content[1].file.file_data'."), noFile, false},
+		{wav, pygenttest.Status(500, "", "audio input is not supported - hint: if this is unexpected, you may need to provide the mmproj"), noRecording, true},
+		{wav, pygenttest.Status(404, "", "No endpoints found that support input audio"), noRecording, true},
+		{wav, pygenttest.Status(400, "", "content blocks are expected to be either text or image_url type"), noRecording, true},
+		{wav, pygenttest.Status(400, "", "The audio file could not be decoded or its format is not supported."), noRecording, false},
+	} {
+		m, s := serve(t, c.reply, pygenttest.Text("a"), pygenttest.Text("b"))
+		message := pygent.UserMessage("Look:", c.part)
+		var notices []string
+		_, err := m.ChatStream(t.Context(), ask(message), func(d pygent.Delta) {
+			if d.Notice != "" {
+				notices = append(notices, d.Notice)
+			}
+		})
+		require.NoError(t, err)
+		require.Len(t, notices, 1)
+		require.Regexp(t, "^left (files|recordings) out: the model does not accept them$", notices[0])
+		require.Equal(t, c.want, s.Requests()[1].Chat.Messages[0].Content)
+		_, err = m.Chat(t.Context(), ask(message))
+		require.NoError(t, err)
+		require.Equal(t, c.remembered, len(s.Requests()[2].Chat.Messages[0].Parts) == 0)
+	}
+}
+
+func TestWhatIsNotTakenIsLeftOutOneKindAfterTheOther(t *testing.T) {
+	text := pygenttest.Status(400, "", "messages.content must be a string")
+	m, s := serve(t, text, text, text, pygenttest.Text("a"))
+	_, err := m.Chat(t.Context(), ask(pygent.UserMessage("Look:", pygent.Part{ImageURL: "data:image/png;base64,AAAA"},
+		pygent.Part{FileName: "a.pdf", FileURL: "data:application/pdf;base64,JVBERi0xLjcKcmVzdA=="}, pygent.Part{AudioURL: "data:audio/wav;base64,UklGRgAAAABXQVZFZm10IA=="})))
+	require.NoError(t, err)
+	require.Len(t, s.Requests(), 4)
+	require.Empty(t, s.Requests()[3].Chat.Messages[0].Parts)
+}
+
 func TestImagesAreNotBlamedWithoutImages(t *testing.T) {
 	m, s := serve(t, pygenttest.Status(400, "", "image input is not supported"))
 	_, err := m.Chat(t.Context(), ask())

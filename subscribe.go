@@ -215,8 +215,8 @@ func sizeOfResult(r *ToolResult) int {
 	if r.Question != nil {
 		n += sizeOfQuestion(*r.Question)
 	}
-	for _, url := range r.Images {
-		n += len(url)
+	for _, p := range r.media() {
+		n += len(p.mediaURL())
 	}
 	if r.Bash != nil {
 		n += len(r.Bash.Command) + len(r.Bash.Output)
@@ -234,7 +234,7 @@ func sizeOfChanges(changes []FileChange) (n int) {
 func sizeOfMessage(m Message) int {
 	n := len(m.Content)
 	for _, p := range m.Parts {
-		n += len(p.Text) + len(p.ImageURL) + len(p.FileName) + len(p.FileURL)
+		n += len(p.Text) + len(p.ImageURL) + len(p.FileName) + len(p.FileURL) + len(p.AudioURL)
 	}
 	for _, c := range m.ToolCalls {
 		n += len(c.Arguments)

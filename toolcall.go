@@ -38,8 +38,9 @@ func (r *run) announce(ctx context.Context, call *ToolCall) *ToolResult {
 // limitResult shortens a result to what a model sees, and warns a model that
 // repeats itself.
 func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResult, polls bool) {
+	result.sortFiles()
 	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
-	chooseImages(result, nil)
+	chooseMedia(result, nil)
 	if !polls && ctx.Err() == nil {
 		r.noteCycle(call, result)
 	}

@@ -9,15 +9,11 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/callwords"
-	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/toolschema"
 )
 
@@ -108,7 +104,7 @@ type ToolInfo struct {
 	Paths       []string `json:"paths,omitempty"` // the files that the call concerns
 }
 
-// ToolResult is the result of a tool call. The model sees Content and Images;
+// ToolResult is the result of a tool call. The model sees Content, Images and Files;
 // Display, if set, is shown to people instead.
 type ToolResult struct {
 	Content string `json:"content"`
@@ -117,7 +113,11 @@ type ToolResult struct {
 	// of 5 MiB each, and 6 MiB of all results of one answer; Content then says
 	// which were left out. Later requests lack images that are not among the last
 	// ones: see [History.Conversation].
-	Images       []string        `json:"images,omitempty"`
+	Images []string `json:"images,omitempty"`
+	// Files are PDF files and recordings, as [FilePart] makes them, which a model is
+	// shown within the same bounds. Those that are images or texts become Images
+	// and Content.
+	Files        []Part          `json:"files,omitempty"`
 	Value        json.RawMessage `json:"value,omitempty"`         // the result as JSON, for programs; the model sees Content
 	ValueOmitted bool            `json:"value_omitted,omitempty"` // Value has more than 1 MiB; only middleware got it
 	// Locations are the places that the result is about, for faces to open.
@@ -370,81 +370,4 @@ func errorResult(err error) *ToolResult {
 		err = te.Err
 	}
 	return &ToolResult{Content: "error: " + err.Error(), IsError: true, Outcome: OutcomeFailed}
-}
-
-// What the messages begin with that show a model the images of results.
-const (
-	imagesOfResults = "The images that the tools gave:"
-	imagesOfResult  = "Images in the result of "
-)
-
-// chooseImages leaves out of a result the images for which a message with those
-// in shown has no room, and tells the model so.
-func chooseImages(result *ToolResult, shown []string) {
-	if len(result.Images) == 0 {
-		return
-	}
-	room := gallery.MaxBytes
-	for _, url := range shown {
-		room -= len(url)
-	}
-	var note string
-	result.Images, note = gallery.Choose(result.Images, room)
-	result.Content = nudge.OnALine(result.Content, note)
-}
-
-// showImages appends the images of the results just given as a message of the
-// user, because tool messages carry only text in OpenAI's format.
-func (r *run) showImages(urls []string) error {
-	if len(urls) == 0 {
-		return nil
-	}
-	msg := Message{Role: RoleUser, Parts: []Part{{Text: imagesOfResults}}}
-	for _, url := range urls {
-		msg.Parts = append(msg.Parts, Part{ImageURL: url})
-	}
-	return r.hear(msg, SourceImages)
-}
-
-// showsImagesOfTools reports whether a message is one of showImages.
-func showsImagesOfTools(m Message) bool {
-	return m.Role == RoleUser && len(m.Parts) > 1 && m.HasImages() &&
-		(m.Parts[0].Text == imagesOfResults || strings.HasPrefix(m.Parts[0].Text, imagesOfResult))
-}
-
-// makeRoom replaces the images of older messages of tools by text, once there
-// are too many with those of m. The record keeps them.
-func (c *conversation) makeRoom(m Message) {
-	if !showsImagesOfTools(m) {
-		return
-	}
-	var urls []string
-	for _, p := range imagesOf(m) {
-		urls = append(urls, p.ImageURL)
-	}
-	drop := c.images.Add(urls...)
-	if drop > 0 {
-		c.messages = slices.Clone(c.messages) // views keep the images that they have
-	}
-	for i := 0; drop > 0 && i < len(c.messages); i++ {
-		if old := c.messages[i]; showsImagesOfTools(old) {
-			c.messages[i] = withoutImages(old)
-			c.size += sizeInJSON(c.messages[i]) - sizeInJSON(old)
-			drop--
-		}
-	}
-}
-
-// withoutImages returns a message that says of each image that it was there.
-func withoutImages(m Message) Message {
-	m.Parts = slices.Clone(m.Parts)
-	for i, p := range m.Parts {
-		if p.ImageURL != "" {
-			m.Parts[i] = Part{Text: gallery.Instead(p.ImageURL)}
-		}
-	}
-	if encoded, err := m.encoded(); err == nil {
-		return encoded
-	}
-	return m
 }

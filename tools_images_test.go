@@ -106,3 +106,93 @@ func TestImagesThatNoProviderTakesAreLeftOut(t *testing.T) {
 		}
 	}
 }
+
+const (
+	wavURL = "data:audio/wav;base64,UklGRgAAAABXQVZFZm10IA=="
+	pdfURL = "data:application/pdf;base64,JVBERi0xLjcKcmVzdA=="
+)
+
+// printer is a tool that returns files.
+func printer(files ...pygent.Part) pygent.Tool {
+	return pygent.NewTool("printer", "Print", func(context.Context, pygent.Runtime, struct {
+		N int `json:"n,omitempty"`
+	}) (*pygent.ToolResult, error) {
+		return &pygent.ToolResult{Content: "printed", Files: files}, nil
+	})
+}
+
+func TestFilesOfAResultAreShown(t *testing.T) {
+	for api, want := range map[pygent.OpenAIProtocol][]string{
+		pygent.OpenAIChat:      {`"type":"file"`, `"type":"input_audio"`, `"data":"UklGRgAAAABXQVZFZm10IA=="`, `"format":"wav"`},
+		pygent.OpenAIResponses: {`"type":"input_file"`, "[recording left out: the model does not accept recordings]"},
+	} {
+		t.Run(string(api), func(t *testing.T) {
+			server := pygenttest.NewServer(t, pygenttest.Call("printer", map[string]any{}), pygenttest.Call("stop", map[string]any{}))
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)),
+				pygent.WithTools(printer(pygent.Part{FileName: "a.pdf", FileURL: pdfURL}, pygent.Part{AudioURL: wavURL},
+					pygent.Part{ImageURL: "data:image/png;base64,AAAA"}, pygent.Part{Text: "and a note"})))
+			_, outputs := told(t, agent)
+			require.Equal(t, "printed\nand a note", outputs[0].Content)
+			require.Equal(t, []string{"data:image/png;base64,AAAA"}, outputs[0].Images)
+			require.Equal(t, pdfURL, outputs[0].Files[0].FileURL, "faces get the data")
+			require.Equal(t, wavURL, outputs[0].Files[1].AudioURL)
+			messages := agent.History().Messages()
+			require.Equal(t, "The files that the tools gave:", messages[4].Text())
+			require.Len(t, messages[4].Parts, 4)
+			requests := server.Requests()
+			body := string(requests[len(requests)-1].Body)
+			for _, part := range want {
+				require.Contains(t, body, part)
+			}
+		})
+	}
+}
+
+func TestFilesOfResultsAreBounded(t *testing.T) {
+	large := pygent.Part{FileURL: "data:application/pdf;base64," + strings.Repeat("A", 3<<20)}
+	for name, tt := range map[string]struct {
+		files []pygent.Part
+		shown int
+		says  string
+	}{
+		"many":       {slices.Repeat([]pygent.Part{{AudioURL: wavURL}}, 20), 8, "printed\n[files 9 to 20 are left out: a result shows at most 8]"},
+		"large":      {[]pygent.Part{large, large, large}, 2, "[file 3 is left out: with "},
+		"of no kind": {[]pygent.Part{{FileURL: "data:application/zip;base64,AAAA"}, {FileURL: "file:///etc/passwd"}}, 0, "[file 2 is left out: want a data URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("printer", nil)), pygent.WithTools(printer(tt.files...)))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1))
+			require.NoError(t, err)
+			require.Contains(t, results(agent)[0], tt.says)
+			messages := agent.History().Messages()
+			if tt.shown == 0 {
+				require.Equal(t, pygent.RoleTool, messages[len(messages)-1].Role)
+				return
+			}
+			require.Len(t, messages[len(messages)-1].Parts, tt.shown+1)
+		})
+	}
+}
+
+func TestRequestsDoNotGrowWithTheFilesOfTools(t *testing.T) {
+	const steps = 10
+	script := make([]pygenttest.Reply, steps)
+	for i := range script {
+		script[i] = pygenttest.Call("printer", map[string]any{"n": i})
+	}
+	model := pygenttest.NewScriptedModel(append(script, pygenttest.Call("stop", map[string]any{}))...)
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(printer(pygent.Part{FileURL: "data:application/pdf;base64," + strings.Repeat("A", 2<<20)})))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(steps+1))
+	require.NoError(t, err)
+	size, gone := 0, 0
+	for _, m := range agent.History().Conversation() {
+		for _, p := range m.Parts {
+			size += len(p.FileURL)
+			if strings.Contains(p.Text, "[a file was here (application/pdf, 1572864 bytes)") {
+				gone++
+			}
+		}
+	}
+	require.LessOrEqual(t, size, 9<<20)
+	require.Positive(t, gone)
+}

@@ -1,10 +1,11 @@
-// Package gallery bounds the images that tools show a model. Each request sends
+// Package gallery bounds the images and files that tools show a model. Each request sends
 // the whole conversation again, so images that stay in it are paid for, and
 // transferred, at every step.
 package gallery
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,23 +24,52 @@ const (
 // Choose returns the images of a result that can be shown when there is room for
 // a number of bytes, and a note for the model about those that cannot.
 func Choose(urls []string, room int) (shown []string, note string) {
+	kept, note := kind{"image", "an https URL, or a data URL of an image", isImage, MaxImage}.choose(urls, room)
+	for _, i := range kept {
+		shown = append(shown, urls[i])
+	}
+	return shown, note
+}
+
+// ChooseFiles is Choose for PDF files and recordings, with the indexes of those
+// that can be shown.
+func ChooseFiles(urls []string, room int) (kept []int, note string) {
+	return kind{"file", "a data URL of a PDF file, or of a WAV or MP3 recording", isFile, MaxBytes}.choose(urls, room)
+}
+
+// kind is a kind of things that are shown.
+type kind struct {
+	name, want string
+	is         func(url string) bool
+	most       int // bytes of a URL
+}
+
+func (k kind) choose(urls []string, room int) (kept []int, note string) {
 	var notes []string
+	say := func(i int, format string, args ...any) {
+		notes = append(notes, fmt.Sprintf("%s %d is left out: ", k.name, i+1)+fmt.Sprintf(format, args...))
+	}
 	for i, url := range urls {
 		switch {
-		case len(shown) == MaxResult:
-			notes = append(notes, fmt.Sprintf("images %d to %d are left out: a result shows at most %d", i+1, len(urls), MaxResult))
-			return shown, inBrackets(notes)
-		case !isImage(url): // a provider would refuse it, and every later request with it
-			notes = append(notes, fmt.Sprintf("image %d is left out: want an https URL, or a data URL of an image", i+1))
-		case len(url) > MaxImage:
-			notes = append(notes, fmt.Sprintf("image %d is left out: with %s it is too large; make a smaller copy", i+1, size(url)))
+		case len(kept) == MaxResult:
+			notes = append(notes, fmt.Sprintf("%ss %d to %d are left out: a result shows at most %d", k.name, i+1, len(urls), MaxResult))
+			return kept, inBrackets(notes)
+		case !k.is(url): // a provider would refuse it, and every later request with it
+			say(i, "want %s", k.want)
+		case len(url) > k.most:
+			say(i, "with %s it is too large; make a smaller copy", size(url))
 		case len(url) > room:
-			notes = append(notes, fmt.Sprintf("image %d is left out: with %s it is too large to be shown beside the others; look at it alone", i+1, size(url)))
+			say(i, "with %s it is too large to be shown beside the others; look at it alone", size(url))
 		default:
-			shown, room = append(shown, url), room-len(url)
+			kept, room = append(kept, i), room-len(url)
 		}
 	}
-	return shown, inBrackets(notes)
+	return kept, inBrackets(notes)
+}
+
+func isFile(url string) bool {
+	kind, _, isData := dataURL(url)
+	return isData && strings.Contains(url, ";base64,") && slices.Contains([]string{"application/pdf", "audio/wav", "audio/mpeg"}, kind)
 }
 
 func isImage(url string) bool {
@@ -58,7 +88,11 @@ func inBrackets(notes []string) string {
 // earlier.
 func Instead(url string) string {
 	if kind, _, isData := dataURL(url); isData {
-		return fmt.Sprintf("[an image was here (%s, %s); it is left out now, so look at it again if you need it]", kind, size(url))
+		what := "an image"
+		if isFile(url) {
+			what = "a file"
+		}
+		return fmt.Sprintf("[%s was here (%s, %s); it is left out now, so look at it again if you need it]", what, kind, size(url))
 	}
 	return fmt.Sprintf("[the image %s was here; it is left out now]", url[:min(len(url), 1000)])
 }

@@ -17,15 +17,15 @@ type adaptation struct {
 	renamed     map[string]string // parameters, from the name set to the name sent
 	stripped    map[string]bool   // fields of messages
 	bridged     map[string]bool   // roles after which no user may speak at once
-	noImages    bool
-	shortIDs    bool // of calls: nine letters and digits
-	thoughts    bool // calls go with reasoning, if only an empty one
-	signed      bool // calls go with Gemini's signature, if only a stand-in
-	emptySchema bool // for tools without parameters, instead of none
-	responses   bool // the model wants the Responses API
-	noResponses bool // the server does not have it
-	noEffort    bool // tools are taken only without reasoning
-	noReasoning bool // reasoning of the Responses API is not taken back
+	left        media             // kinds of content
+	shortIDs    bool              // of calls: nine letters and digits
+	thoughts    bool              // calls go with reasoning, if only an empty one
+	signed      bool              // calls go with Gemini's signature, if only a stand-in
+	emptySchema bool              // for tools without parameters, instead of none
+	responses   bool              // the model wants the Responses API
+	noResponses bool              // the server does not have it
+	noEffort    bool              // tools are taken only without reasoning
+	noReasoning bool              // reasoning of the Responses API is not taken back
 }
 
 // and returns both adaptations together.
@@ -35,7 +35,7 @@ func (a adaptation) and(b adaptation) adaptation {
 		renamed:     union(a.renamed, b.renamed),
 		stripped:    union(a.stripped, b.stripped),
 		bridged:     union(a.bridged, b.bridged),
-		noImages:    a.noImages || b.noImages,
+		left:        a.left | b.left,
 		shortIDs:    a.shortIDs || b.shortIDs,
 		thoughts:    a.thoughts || b.thoughts,
 		signed:      a.signed || b.signed,
@@ -91,8 +91,8 @@ func (c *call) adapt(err error) (change, bool) {
 	if change, ok := c.otherForm(api); ok {
 		return change, true
 	}
-	if rejected, lasting := c.rejectsImages(api); rejected {
-		return change{adaptation{noImages: true}, "left images out: the model does not accept them", lasting}, true
+	if rejected, lasting := c.rejectsMedia(api); rejected != 0 {
+		return change{adaptation{left: rejected}, fmt.Sprintf("left %ss out: the model does not accept them", rejected), lasting}, true
 	}
 	if api.Status == http.StatusBadRequest || api.Status == http.StatusUnprocessableEntity {
 		return c.leaveOut(api)
@@ -177,33 +177,6 @@ func (c *call) namedField(api *Error) string {
 		}
 	}
 	return longest
-}
-
-// noImagePhrases tell that a model takes no images, in the words of OpenAI,
-// Azure, OpenRouter, DeepSeek, vLLM, llama.cpp, Ollama, Groq and Mistral;
-// badImagePhrases, that it does not take one of those in the request.
-var (
-	noImagePhrases = []string{
-		"image_url", "image input", "support image", "images are not supported", "image(s) may be provided",
-		"image content", "input_image", "support vision", "vision is not", "multimodal", "mmproj", "content must be a string", "accept image",
-	}
-	badImagePhrases = []string{"invalid image", "image data", "process image", "decode image", "image format", "unsupported image", "image too large"}
-)
-
-// rejectsImages reports whether the error is about images in the request, and
-// whether the model will take no others either.
-func (c *call) rejectsImages(api *Error) (rejected, always bool) {
-	if c.adaptation.noImages || api.Status < 400 || api.Status == http.StatusTooManyRequests ||
-		!slices.ContainsFunc(c.req.Messages, func(m *Message) bool { return m.images }) {
-		return false, false
-	}
-	message := strings.ToLower(api.Message)
-	says := func(phrase string) bool { return strings.Contains(message, phrase) }
-	if slices.ContainsFunc(badImagePhrases, says) {
-		return true, false
-	}
-	always = slices.ContainsFunc(noImagePhrases, says)
-	return always, always
 }
 
 // indexWord finds word in s where no letter, digit or underscore is next to it.

@@ -17,6 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/x/pygent/internal/chatstream"
+	"github.com/x/pygent/internal/responses"
 	"github.com/x/pygent/internal/sse"
 )
 
@@ -44,6 +45,10 @@ func (c *call) do(ctx context.Context) (*chatstream.Answer, error) {
 		return nil, context.Cause(ctx)
 	}
 	body, err := c.client.requestBody(c.req, c.name, c.adaptation, c.emit != nil)
+	var unknown *responses.PartError
+	if errors.As(err, &unknown) {
+		return nil, &Error{Status: http.StatusBadRequest, Message: unknown.Error()} // as the server would say, and adapt understands
+	}
 	if err != nil {
 		return nil, fmt.Errorf("model request: %w", err)
 	}

@@ -25,7 +25,7 @@ type Message struct {
 	role    string
 	callID  string // the call that a tool message answers
 	content json.RawMessage
-	images  bool
+	media   media
 	fields  []field // those that chat completions do not know, such as reasoning_content
 	calls   []toolCall
 	bare    bool // no server wants it otherwise: see isBare
@@ -74,7 +74,7 @@ func NewMessage(encoded []byte) *Message {
 		}
 	}
 	for part := range jsonwalk.Elements(m.content) {
-		m.images = m.images || imageOf(part) != ""
+		m.media |= mediaOf(part)
 	}
 	m.bare = m.isBare()
 	return m

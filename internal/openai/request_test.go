@@ -37,7 +37,7 @@ func TestRequestBodyBeginsWithThatOfTheStepBefore(t *testing.T) {
 	messages = append(messages, NewMessage([]byte(`{"role":"user","content":"And now?"}`)), NewMessage([]byte(`{"role":"assistant","content":"This."}`)))
 	tools := []Tool{{Name: "bash", Parameters: json.RawMessage(`{"type":"object"}`)}, {Name: "stop"}}
 	for _, api := range []Protocol{Chat, Responses} {
-		for _, a := range []adaptation{{}, {bridged: map[string]bool{roleTool: true}, shortIDs: true, noImages: true}} {
+		for _, a := range []adaptation{{}, {bridged: map[string]bool{roleTool: true}, shortIDs: true, left: images}} {
 			m := testClient(t, Config{Protocol: api, Extra: map[string]any{"temperature": 0.5, "user": "u"}, MaxTokens: 100, SendReasoning: true})
 			var before []byte
 			for n := 2; n <= len(messages); n++ {

@@ -13,9 +13,6 @@ import (
 	"github.com/x/pygent/internal/responses"
 )
 
-// imageLeftOut stands for an image in requests to a model that takes none.
-const imageLeftOut = "[image left out: the model does not accept images]"
-
 // standInSignature is the signature that Google documents for calls that Gemini
 // did not make.
 const standInSignature = `{"google":{"thought_signature":"skip_thought_signature_validator"}}`
@@ -30,7 +27,7 @@ var reasoningFields = []string{"reasoning", reasoningContent, "reasoning_details
 // shape is the form in which messages are sent.
 type shape struct {
 	without  []string // fields, sorted
-	noImages bool
+	left     media    // content that is left out
 	shortIDs bool
 	thoughts bool             // calls go with reasoning, if only an empty one
 	signed   bool             // calls go with Gemini's signature, if only a stand-in
@@ -46,7 +43,7 @@ func (c *Client) shape(name string, a adaptation) shape {
 	slices.Sort(without)
 	s := shape{
 		without:  slices.Compact(without),
-		noImages: a.noImages,
+		left:     a.left,
 		shortIDs: a.shortIDs,
 		thoughts: a.thoughts,
 		signed:   a.signed,
@@ -54,8 +51,8 @@ func (c *Client) shape(name string, a adaptation) shape {
 	if c.inResponses(a) {
 		s.items = &responses.Input{Model: name, Reasoning: c.sendReasoning && !a.noReasoning}
 	}
-	if len(s.without) > 0 || s.noImages || s.changesCalls() {
-		s.key = fmt.Sprint(s.noImages, s.shortIDs, s.thoughts, s.signed, s.without)
+	if len(s.without) > 0 || s.left != 0 || s.changesCalls() {
+		s.key = fmt.Sprint(uint8(s.left), s.shortIDs, s.thoughts, s.signed, s.without)
 	}
 	if s.items != nil {
 		s.key += fmt.Sprintf("%+v", *s.items)
@@ -84,7 +81,7 @@ func (s shape) changes(m *Message) bool {
 		return true
 	case s.key == "":
 		return false
-	case s.noImages && m.images, s.changesCalls() && (m.callID != "" || len(m.calls) > 0), s.leavesOut(m.fields):
+	case s.left&m.media != 0, s.changesCalls() && (m.callID != "" || len(m.calls) > 0), s.leavesOut(m.fields):
 		return true
 	}
 	return slices.ContainsFunc(m.calls, func(c toolCall) bool { return s.leavesOut(c.fields) })
@@ -131,8 +128,8 @@ func (s shape) writeContent(w *jsonobj.Writer, m *Message) {
 	switch {
 	case refusal != nil:
 		w.Raw("content", refusal)
-	case s.noImages && m.images:
-		w.Field("content", withoutImages(m.content))
+	case s.left&m.media != 0:
+		w.Field("content", withoutMedia(m.content, s.left))
 	default:
 		w.Raw("content", m.content)
 	}
@@ -187,34 +184,4 @@ func (s shape) bridge() []byte {
 	}
 	items, _ := s.items.Items([]byte(message)) // it is well formed
 	return items
-}
-
-// withoutImages returns a content with a text in place of each image. If only
-// text remains, it is a single string, for servers that do not know parts.
-func withoutImages(content json.RawMessage) any {
-	var parts []any
-	var texts []string
-	for part := range jsonwalk.Elements(content) {
-		text := stringOf(memberOf(part, "text"))
-		switch {
-		case imageOf(part) != "":
-			text = imageLeftOut
-			parts = append(parts, textPart{"text", text})
-		case text == "" && stringOf(memberOf(part, "type")) != "text":
-			parts = append(parts, part)
-			continue
-		default:
-			parts = append(parts, part)
-		}
-		texts = append(texts, text)
-	}
-	if len(texts) < len(parts) {
-		return parts
-	}
-	return strings.Join(texts, "\n")
-}
-
-type textPart struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
 }

@@ -128,6 +128,13 @@ func join(items []any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// PartError is the error for a message with a part that the API does not take.
+type PartError struct{ Type string }
+
+func (e *PartError) Error() string {
+	return fmt.Sprintf("the Responses API takes no content part of type %q", e.Type)
+}
+
 // contentOf returns content as a string, or as parts.
 func contentOf(raw json.RawMessage) (any, error) {
 	if !present(raw) || raw[0] != '[' {
@@ -151,7 +158,7 @@ func contentOf(raw json.RawMessage) (any, error) {
 		case p.Type == "file":
 			content = append(content, inputFile{"input_file", p.File.ID, p.File.Name, p.File.Data})
 		default:
-			return nil, fmt.Errorf("the Responses API takes no content part of type %q", p.Type)
+			return nil, &PartError{p.Type}
 		}
 	}
 	return content, nil

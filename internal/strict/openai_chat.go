@@ -143,12 +143,35 @@ func chatPart(message, at, role string, part object) *Refusal {
 		return chatImage(at+".image_url", part["image_url"])
 	case kind == "file" && role == "user":
 		return chatFile(at+".file", part["file"])
-	case kind == "refusal" && role == "assistant", kind == "input_audio" && role == "user":
+	case kind == "input_audio" && role == "user":
+		return chatAudio(at+".input_audio", part["input_audio"])
+	case kind == "refusal" && role == "assistant":
 		return nil
 	default:
 		return refuse(at+".type", "invalid_value",
 			"Invalid value: '%s'. Supported values are: 'text', 'image_url', 'input_audio', 'refusal', 'audio', and 'file'.", kind)
 	}
+}
+
+// chatAudio checks a recording, which is in base64 without the head of a data
+// URL (Mirascope/mirascope#1459).
+func chatAudio(param string, audio any) *Refusal {
+	o, ok := audio.(object)
+	if !ok {
+		return wrongType(param, "an object", audio)
+	}
+	if format := text(o["format"]); format != "wav" && format != "mp3" {
+		return refuse(param+".format", "invalid_value", "Invalid value: '%s'. Supported values are: 'wav' and 'mp3'.", format)
+	}
+	if data := text(o["data"]); data == "" || !isBase64(data) {
+		return refuse(param+".data", "invalid_value", "The audio data is not valid base64.")
+	}
+	return nil
+}
+
+func isBase64(data string) bool {
+	_, err := base64.StdEncoding.DecodeString(data)
+	return err == nil
 }
 
 // chatFile checks a file (trpc-group/trpc-agent-go#1816, vercel/ai#7266).
