@@ -91,3 +91,17 @@ func TestWithdrawnQuestionKeepsNoContainer(t *testing.T) {
 	require.Len(t, after, len(before))
 	require.NoError(t, errOf(m.CollectFile(t.Context(), parent, id, "f", "")))
 }
+
+func TestHistoryOfATaskIsThereUntilItIsRemoved(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(stop).RepeatLast())
+	kept, removed := startTask(t, m, "keep me", hollow{}), startTask(t, m, "remove me", hollow{})
+	for _, id := range []string{kept, removed} {
+		waitTask(t, m, id)
+	}
+	require.Equal(t, []string{"keep me"}, userTexts(t, m, kept))
+	require.NoError(t, m.Remove(t.Context(), removed))
+	_, err := m.TaskHistory(t.Context(), removed)
+	require.ErrorIs(t, err, pygent.ErrUnknownTask)
+	require.NoError(t, m.Close())
+	require.Equal(t, []string{"keep me"}, userTexts(t, m, kept))
+}

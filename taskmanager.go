@@ -301,8 +301,8 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 	return c, nil
 }
 
-// TaskHistory returns the conversation of a task's agent. It is empty before
-// the agent was made. Do not modify it.
+// TaskHistory returns the conversation of a task's agent, at work or at rest, until
+// Remove; also after Close. It is empty before the agent was made. Do not modify it.
 func (m *TaskManager) TaskHistory(ctx context.Context, id string) ([]Message, error) {
 	messages, err := m.exec.history(ctx, id)
 	return messages, taskError(id, err)
