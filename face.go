@@ -14,7 +14,8 @@ import (
 
 // Face is a way for a person to use an agent: it shows what the agent does, and
 // passes on what the person says, until the person leaves or ctx ends. It uses
-// the public methods of the agent alone. It does not close the agent.
+// the public methods of the agent alone, and gives lines that begin with "/" to
+// [Agent.RunCommand]. It does not close the agent.
 type Face func(ctx context.Context, s FaceSession) error
 
 // FaceSession is what a [Face] is given.

@@ -245,6 +245,7 @@ func parseForm(schema json.RawMessage) (*form, error) {
 // repeat what is secret.
 func (f *form) check(answer Answer, secret bool) (Answer, error) {
 	if f == nil || answer.Declined {
+		answer.Values = nil // nobody asked for them, and they may be no JSON
 		return answer, nil
 	}
 	values, err := f.schema.Arguments(string(answer.Values))

@@ -240,3 +240,36 @@ func TestSecretAnswersAreNotTold(t *testing.T) {
 		})
 	}
 }
+
+// An answer that nobody asked for in that form would leave its event without
+// JSON.
+func TestValuesThatNobodyAskedForAreDropped(t *testing.T) {
+	for name, tt := range map[string]struct {
+		schema string
+		answer pygent.Answer
+	}{
+		"to a question for text": {"", pygent.Answer{Text: "blue", Values: json.RawMessage(`{`)}},
+		"declined":               {`{"type":"object","properties":{"a":{"type":"integer"}}}`, pygent.Answer{Declined: true, Values: json.RawMessage(`{`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tool := pygent.NewTool("ask", "Ask", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (pygent.Answer, error) {
+				return pygent.Ask(ctx, pygent.Question{Prompt: "Colour?", Schema: json.RawMessage(tt.schema)})
+			})
+			var answers []pygent.Event
+			agent := quick(t, pygenttest.NewScriptedModel(pygenttest.Call("ask", nil), pygenttest.Text("x")), pygent.WithTools(tool),
+				pygent.WithAsk(func(context.Context, pygent.AskRequest) (pygent.Answer, error) { return tt.answer, nil }),
+				pygent.OnEvent(func(e pygent.Event) {
+					if e.Type == pygent.EventAnswer {
+						answers = append(answers, e)
+					}
+				}))
+			_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+			require.NoError(t, err)
+			require.Len(t, answers, 1)
+			require.Empty(t, answers[0].Answer.Values)
+			require.Equal(t, tt.answer.Text, answers[0].Answer.Text)
+			_, err = json.Marshal(answers[0])
+			require.NoError(t, err)
+		})
+	}
+}
