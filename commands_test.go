@@ -133,7 +133,8 @@ func TestRunCommand(t *testing.T) {
 	require.Equal(t, "<x>", out.String())
 	require.Zero(t, result)
 
-	_, err = agent.RunCommand(nil, "/help", nil) //nolint:staticcheck // what is tested
+	var none context.Context
+	_, err = agent.RunCommand(none, "/help", nil)
 	require.ErrorContains(t, err, "context")
 	require.NoError(t, agent.Close())
 	_, err = agent.RunCommand(t.Context(), "/help", nil)

@@ -69,7 +69,7 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	}
 	defer release()
 	a.listen(ctx, a.handlerFeed(o.onEvent), follower)
-	defer a.listen(nil)
+	defer a.endListening()
 	r := newRun(a, o)
 	r.ctx, r.release = ctx, release
 	return r.traced(ctx, msg)

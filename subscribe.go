@@ -267,6 +267,13 @@ func (a *Agent) listen(ctx context.Context, feeds ...*feed.Feed[Event]) {
 	}
 }
 
+// endListening removes the feeds of the run.
+func (a *Agent) endListening() {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	a.listeners.run, a.listeners.ctx = nil, nil
+}
+
 // emit completes an event and hands it to every listener without waiting. Each
 // channel it returns is closed when a listener has handled the event.
 func (a *Agent) emit(e Event) []<-chan struct{} {

@@ -6,11 +6,8 @@ import "github.com/hashicorp/yamux"
 // token for each of them.
 type room chan struct{}
 
-// enter waits for a place. The returned function gives it back.
-func (r room) enter() (leave func()) {
-	r <- struct{}{}
-	return r.leave
-}
+// enter waits for a place, which leave gives back.
+func (r room) enter() { r <- struct{}{} }
 
 func (r room) leave() { <-r }
 
@@ -29,7 +26,8 @@ type fileStream struct {
 func (s *fileStream) body(r room) (leave func()) {
 	s.files.leave()
 	defer s.files.enter()
-	return r.enter()
+	r.enter()
+	return r.leave
 }
 
 // Read implements io.Reader.

@@ -189,7 +189,8 @@ func (s *Server) answer(ctx context.Context, stream *yamux.Stream, kind wire.Kin
 	case wire.KindAccept:
 		return s.accept(ctx, stream, payload)
 	}
-	defer s.files.enter()()
+	s.files.enter()
+	defer s.files.leave()
 	return s.answerFile(st, &fileStream{stream, s.files}, kind, payload)
 }
 
