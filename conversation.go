@@ -377,7 +377,7 @@ func (r *run) resume(ctx context.Context) error {
 			r.endAgain(ctx, &call, i, said[given[i]])
 			continue
 		}
-		shown, err := r.resumeCall(ctx, &call, i)
+		shown, err := r.resumeCall(ctx, &call, i, media)
 		if err != nil {
 			return err
 		}
@@ -416,8 +416,9 @@ func toldToGoOn(m Message) bool {
 func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls) == 0 }
 
 // resumeCall gives a call of the interrupted message a result: by running it
-// again where that is safe. It returns the images and files of the result.
-func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int) (media []Part, err error) {
+// again where that is safe. It returns the images and files of the result, as far
+// as there is room beside those of the calls before.
+func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int, shown []Part) (media []Part, err error) {
 	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
 	again := unknown == nil && tool.Idempotent
 	switch {
@@ -427,6 +428,7 @@ func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int) (media 
 		return nil, r.skip(ctx, call, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
 	result := r.runCall(ctx, call, index)
+	chooseMedia(result, shown)
 	r.finished(result)
 	return result.media(), r.answer(Event{Type: EventToolDone, Call: call}, result, "")
 }

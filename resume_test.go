@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -272,4 +273,19 @@ func TestResumedDelegationFindsItsTask(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, 1, all[0].Runs)
+}
+
+func TestResumedCallsShowNoMoreThanOthers(t *testing.T) {
+	look := pygent.Tool{Name: "look", Description: "Looks", ReadOnly: true, Idempotent: true,
+		Run: func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+			return &pygent.ToolResult{Content: "here", Images: []string{"data:image/png;base64," + strings.Repeat("A", 5<<20)}}, nil
+		}}
+	calls := pygent.Message{Role: pygent.RoleAssistant, ToolCalls: []pygent.ToolCall{{ID: "a", Name: "look", Arguments: "{}"}, {ID: "b", Name: "look", Arguments: "{}"}}}
+	model := pygenttest.NewScriptedModel(stop)
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(look), pygent.WithHistory(pygent.NewHistory(pygent.UserMessage("go"), calls)))
+	_, err := agent.Resume(t.Context())
+	require.NoError(t, err)
+	sent := model.Requests()[0].Messages
+	require.Len(t, sent[len(sent)-1].Parts, 2, "a text and one image")
+	require.Contains(t, sent[len(sent)-2].Content, "too large to be shown beside the others")
 }
