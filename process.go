@@ -3,6 +3,7 @@ package pygent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -201,10 +202,11 @@ func runningJobs(jobs []Job) []Job {
 
 // toldJobs is what the events of an agent have told of its background jobs.
 type toldJobs struct {
-	telling guard.Baton // held while the jobs are listed and told, so that the last event is right
-	last    []Job       // guarded by telling
-	run     atomic.Bool // one of them runs
-	silent  atomic.Bool // the runtime did not answer when it was last asked
+	telling guard.Baton                   // held while the jobs are listed and told, so that the last event is right
+	last    []Job                         // guarded by telling
+	run     atomic.Bool                   // one of them runs
+	late    atomic.Pointer[chan struct{}] // closed when the runtime's Jobs returns, which was left behind; nil if it never was
+	silent  atomic.Bool                   // the runtime did not answer when it was last asked
 }
 
 // jobLister returns what lists the background jobs. It is nil where there can be
@@ -226,20 +228,41 @@ func (r *workspaceRuntime) knownJobs(ctx context.Context) ([]Job, error) {
 	return jobsOf(r.KnownJobs(ctx))
 }
 
-// listJobs returns the background jobs.
+// errJobsLate is returned instead of asking a runtime that owes an answer.
+var errJobsLate = errors.New("the runtime has been asked before, and has not answered yet")
+
+// listJobs returns the background jobs. It leaves only one call of a runtime
+// behind that ignores its context.
 func (a *Agent) listJobs(ctx context.Context) ([]Job, error) {
 	list := a.jobLister()
 	if list == nil {
 		return nil, nil
 	}
+	if late := a.jobs.late.Load(); late != nil && !hasEnded(*late) {
+		return nil, errJobsLate
+	}
+	returned := make(chan struct{})
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	jobs, err := guard.Outlive(ctx, func() ([]Job, error) {
+		defer close(returned)
 		defer a.enter(&a.calling, "the runtime's Jobs")()
 		return list(ctx)
 	})
+	if !hasEnded(returned) {
+		a.jobs.late.Store(&returned)
+	}
 	a.logPanic("the runtime's Jobs", err)
 	return jobs, err
+}
+
+func hasEnded(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // tellJobs emits the list of background jobs if it has changed, and reports

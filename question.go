@@ -269,8 +269,11 @@ func (f *form) withoutSecrets(a Answer, secret bool) Answer {
 	if secret {
 		return Answer{Declined: a.Declined}
 	}
-	if f == nil || len(f.secrets()) == 0 || len(a.Values) == 0 {
+	if f == nil || len(f.secrets()) == 0 {
 		return a
+	}
+	if len(a.Values) == 0 { // the text is no answer to a form, and may be what was typed into a field
+		return Answer{Declined: a.Declined}
 	}
 	var values map[string]json.RawMessage
 	_ = json.Unmarshal(a.Values, &values) // they fit the form

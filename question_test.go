@@ -200,11 +200,12 @@ func TestSecretAnswersAreNotTold(t *testing.T) {
 		got      string // by the tool
 		told     pygent.Answer
 	}{
-		"text":         {pygent.Question{Secret: true}, pygent.Answer{Text: "hunter2"}, "hunter2 {}", pygent.Answer{}},
-		"declined":     {pygent.Question{Secret: true}, pygent.Answer{Declined: true}, " {}", pygent.Answer{Declined: true}},
-		"form":         {pygent.Question{Secret: true, Schema: json.RawMessage(flat)}, pygent.Answer{Values: json.RawMessage(`{"host":"a"}`)}, ` {"host":"a"}`, pygent.Answer{}},
-		"field":        {pygent.Question{Schema: json.RawMessage(login)}, pygent.Answer{Values: json.RawMessage(`{"user":"ada","word":"hunter2"}`)}, ` {"user":"ada","word":"hunter2"}`, pygent.Answer{Values: json.RawMessage(`{"user":"ada"}`)}},
-		"does not fit": {pygent.Question{Schema: json.RawMessage(login)}, pygent.Answer{Values: json.RawMessage(`{"user":"ada","word":"x7"}`)}, "the answer cannot be used: it does not fit the form", pygent.Answer{Declined: true}},
+		"text":          {pygent.Question{Secret: true}, pygent.Answer{Text: "hunter2"}, "hunter2 {}", pygent.Answer{}},
+		"declined":      {pygent.Question{Secret: true}, pygent.Answer{Declined: true}, " {}", pygent.Answer{Declined: true}},
+		"form":          {pygent.Question{Secret: true, Schema: json.RawMessage(flat)}, pygent.Answer{Values: json.RawMessage(`{"host":"a"}`)}, ` {"host":"a"}`, pygent.Answer{}},
+		"field":         {pygent.Question{Schema: json.RawMessage(login)}, pygent.Answer{Values: json.RawMessage(`{"user":"ada","word":"hunter2"}`)}, ` {"user":"ada","word":"hunter2"}`, pygent.Answer{Values: json.RawMessage(`{"user":"ada"}`)}},
+		"declined form": {pygent.Question{Schema: json.RawMessage(login)}, pygent.Answer{Declined: true, Text: "not hunter2"}, "not hunter2 {}", pygent.Answer{Declined: true}},
+		"does not fit":  {pygent.Question{Schema: json.RawMessage(login)}, pygent.Answer{Values: json.RawMessage(`{"user":"ada","word":"x7"}`)}, "the answer cannot be used: it does not fit the form", pygent.Answer{Declined: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -275,4 +277,29 @@ func TestJobsOfARuntimeOfTheCallersOwn(t *testing.T) {
 	require.Equal(t, []string{"a true"}, heard.list())
 	require.ErrorIs(t, closed, pygent.ErrInCallback)
 	require.Equal(t, list, agent.State().Jobs)
+}
+
+// A runtime that ignores its context holds up one call, and not each.
+func TestARuntimeThatDoesNotTellItsJobsIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		goOn := make(chan struct{})
+		rt := hasJobs{jobs: func() ([]pygent.Job, error) {
+			asked.Add(1)
+			<-goOn
+			return []pygent.Job{{ID: "a", Running: true}}, nil
+		}}
+		var heard jobEvents
+		agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(callBash("1"), callBash("2"), callBash("3"), stop, callBash("4"), stop).RepeatLast(), pygent.OnEvent(heard.hear))
+		began := time.Now()
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, asked.Load())
+		require.Less(t, time.Since(began), 10*time.Second)
+		close(goOn)
+		synctest.Wait()
+		_, err = agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		require.Equal(t, []string{"a true"}, heard.list(), "it has answered, and is asked again")
+	})
 }

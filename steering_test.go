@@ -374,6 +374,13 @@ func TestCallDeltasTellHowFarACallIs(t *testing.T) {
 	require.Equal(t, "notes.txt", seen[1].Path)
 }
 
+func TestWhatIsTooLargeToBeSaidIsToldSo(t *testing.T) {
+	agent := quick(t, pygenttest.NewScriptedModel())
+	_, err := agent.Say(pygent.UserMessage(strings.Repeat("x", 32<<20+1)))
+	require.EqualError(t, err, "say: the message has 33554433 bytes, more than 33554432")
+	say(t, agent, "there is room for others")
+}
+
 func TestWhatAClosedHistoryDoesNotTakeWaits(t *testing.T) {
 	h := pygent.NewHistory()
 	agent := quick(t, pygenttest.NewScriptedModel(), pygent.WithHistory(h))

@@ -177,19 +177,17 @@ func (m *TaskManager) awaitRest(ctx context.Context, id string, after int64) err
 func (m *TaskManager) firstAtRest(ctx context.Context, ids []string) (first string, err error) {
 	var since time.Time
 	for _, id := range ids {
-		s, err := m.exec.status(ctx, id)
+		s, failed := m.exec.status(ctx, id)
 		switch {
-		case err != nil:
-			return "", taskError(id, err)
-		case s.State.AtRest():
-			if first == "" || s.Ended.Before(since) {
-				first, since = id, s.Ended
-			}
+		case failed != nil:
+			return "", taskError(id, failed)
+		case s.State.AtRest() && (first == "" || s.Ended.Before(since)):
+			first, since, err = id, s.Ended, nil
 		case first == "" && m.waitsForItself(ctx, id):
-			return "", taskError(id, ErrInCallback)
+			err = taskError(id, ErrInCallback) // unless another one rests
 		}
 	}
-	return first, nil
+	return first, err
 }
 
 // handle acts on an event of a task and passes it to the manager's handler and

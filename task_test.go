@@ -143,6 +143,34 @@ func TestWaitAnyRefusesToWaitForItsCaller(t *testing.T) {
 	waitTask(t, m, id)
 }
 
+// In a handler, WaitAny returns a task at rest, in whatever order they are named.
+func TestWaitAnyDoesNotWaitForItsCallerIfAnotherTaskRests(t *testing.T) {
+	gate := make(chan struct{})
+	type outcome struct {
+		status pygent.TaskStatus
+		err    error
+	}
+	got := make(chan outcome, 2)
+	var m *pygent.TaskManager
+	m = newTasks(t, pygenttest.NewScriptedModel().On("rests", stop).On("works", stop.WithGate(gate)), pygent.OnTaskEvent(func(e pygent.Event) {
+		if e.Task == "works" && e.Type == pygent.EventStep {
+			for _, ids := range [][]string{{"rests", "works"}, {"works", "rests"}} {
+				status, err := m.WaitAny(t.Context(), ids...)
+				got <- outcome{status, err}
+			}
+		}
+	}))
+	waitTask(t, m, startTask(t, m, "rests", hollow{}, pygent.WithTaskID("rests")))
+	startTask(t, m, "works", hollow{}, pygent.WithTaskID("works"))
+	for range 2 {
+		o := <-got
+		require.NoError(t, o.err)
+		require.Equal(t, "rests", o.status.ID)
+	}
+	close(gate)
+	waitTask(t, m, "works")
+}
+
 func TestTasksAreChosenByAFilter(t *testing.T) {
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Lead")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().
 		On("Lead", follow(always(delegate("Sub")), func(id string) pygenttest.Reply { return wait(id) }, always(stop))).RepeatLast().

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -72,12 +71,15 @@ func priceOptions(prices map[string]Price) []Option {
 	return []Option{WithPrices(prices)}
 }
 
+// maxPrice bounds a price, so that no cost becomes too large for JSON.
+const maxPrice = 1e9
+
 // checkPrices refuses prices that are none.
 func checkPrices(prices map[string]Price) error {
 	for _, model := range slices.Sorted(maps.Keys(prices)) {
 		p := prices[model]
 		for _, amount := range []float64{p.Prompt, p.Completion, p.Cached} {
-			if amount < 0 || math.IsNaN(amount) || math.IsInf(amount, 0) {
+			if !(amount >= 0 && amount <= maxPrice) { // NaN is neither
 				return fmt.Errorf("option WithPrices: %s: %v is no price", model, amount)
 			}
 		}

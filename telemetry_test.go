@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -75,9 +76,11 @@ func TestCostOfUsage(t *testing.T) {
 			require.InDelta(t, want, used.Cost, 1e-9)
 		})
 	}
-	_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}),
-		pygent.WithPrices(map[string]pygent.Price{"m": {Prompt: -1}}))
-	require.EqualError(t, err, "option WithPrices: m: -1 is no price")
+	for wrong, said := range map[float64]string{-1: "-1", math.NaN(): "NaN", math.Inf(1): "+Inf", 1e300: "1e+300"} {
+		_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}),
+			pygent.WithPrices(map[string]pygent.Price{"m": {Prompt: wrong}}))
+		require.EqualError(t, err, "option WithPrices: m: "+said+" is no price")
+	}
 }
 
 func TestAServerCannotFillTheMeter(t *testing.T) {

@@ -288,7 +288,10 @@ func (r *Registry) setSource(source string, tools []Tool, rt Runtime) error {
 		}
 		named[t.Name] = checked
 	}
-	useless := r.useless(tools, rt)
+	var useless map[string]bool
+	if len(tools) > 0 { // a source that is closed gives none, and has no runtime
+		useless = r.useless(tools, rt)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.takes(source, named, useless); err != nil {
@@ -308,11 +311,13 @@ func (r *Registry) setSource(source string, tools []Tool, rt Runtime) error {
 }
 
 // useless returns the names of those tools, of the registry and of others, that
-// cannot work in a runtime. The tools are asked while no lock is held.
+// the agent cannot use in a runtime. The tools are asked while no lock of the
+// registry is held.
 func (r *Registry) useless(others []Tool, rt Runtime) map[string]bool {
 	useless := map[string]bool{}
 	for _, t := range append(r.Tools(), others...) {
-		useless[t.Name] = t.Needs != nil && !meets(rt, t.Needs)
+		_, err := r.on(t, rt)
+		useless[t.Name] = err != nil
 	}
 	return useless
 }

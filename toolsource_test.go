@@ -171,6 +171,40 @@ func TestASourceHearsAtOnceOfToolsThatNoRequestTakes(t *testing.T) {
 	require.Len(t, model.Requests()[0].Tools, 128)
 }
 
+func TestASourceHasRoomForAllToolsThatARequestTakes(t *testing.T) {
+	alone := pygenttest.NewScriptedModel(stop)
+	_, err := newAgentOn(t, nowhere{}, alone).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	var many []pygent.Tool
+	for i := range 128 - len(alone.Requests()[0].Tools) {
+		many = append(many, toolSaying(fmt.Sprintf("a%d", i), ""))
+	}
+	model := pygenttest.NewScriptedModel(stop)
+	source := func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+		return nil, set(many...)
+	}
+	_, err = newAgentOn(t, nowhere{}, model, pygent.WithToolSource("big", source)).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err, "what delegates is not offered in this runtime")
+	require.Len(t, model.Requests()[0].Tools, 128)
+}
+
+func TestToolsAreAskedAboutTheRuntimeOfTheirAgentOnly(t *testing.T) {
+	asked := map[pygent.Runtime]bool{}
+	picky := toolSaying("picky", "")
+	picky.Needs = func(rt pygent.Runtime) bool {
+		asked[rt] = true
+		return true
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithTools(picky),
+		pygent.WithToolSource("server", func(_ context.Context, _ pygent.Runtime, set func(...pygent.Tool) error) (io.Closer, error) {
+			return nil, set(toolSaying("a", ""))
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.NoError(t, agent.Close())
+	require.Equal(t, map[pygent.Runtime]bool{nowhere{}: true}, asked)
+}
+
 // mortal is a ToolServer that ends.
 type mortal struct {
 	closed

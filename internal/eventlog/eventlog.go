@@ -82,11 +82,13 @@ func (l *Log[E]) wake() {
 }
 
 // shrink drops all fleeting events, and others until the log is at most three
-// quarters full with a new event of the given size. The caller holds l.mu.
+// quarters full with a new event of the given size. Lasting events do not make
+// room for the bytes of the new one, which may be larger than the log. The caller
+// holds l.mu.
 func (l *Log[E]) shrink(size int) {
-	most, mostBytes := l.Most*3/4, max(0, l.MostBytes*3/4-size)
+	most, mostBytes := l.Most*3/4, l.MostBytes*3/4
 	l.drop(0, 0, Fleeting)
-	l.drop(most, mostBytes, Ordinary)
+	l.drop(most, max(0, mostBytes-size), Ordinary)
 	l.drop(most, mostBytes, Lasting)
 }
 

@@ -34,7 +34,8 @@ func TestLargeEventsMakeRoom(t *testing.T) {
 		"all fit":                    {[]event{{size: 50, worth: 1}, {size: 50, worth: 1}}, []int64{1, 2}},
 		"down to three quarters":     {[]event{{size: 40, worth: 1}, {size: 20, worth: 1}, {size: 20, worth: 1}, {size: 30, worth: 1}}, []int64{2, 3, 4}},
 		"what is worth less first":   {[]event{{size: 40, worth: 2}, {size: 20}, {size: 30, worth: 1}, {size: 20, worth: 1}}, []int64{1, 4}},
-		"the last one in any case":   {[]event{{size: 40, worth: 2}, {size: 1000}}, []int64{2}},
+		"the last one in any case":   {[]event{{size: 40, worth: 1}, {size: 1000}}, []int64{2}},
+		"but not for what lasts":     {[]event{{size: 40, worth: 2}, {size: 20, worth: 1}, {size: 1000, worth: 1}, {size: 40, worth: 2}}, []int64{1, 4}},
 		"until another one comes":    {[]event{{size: 1000, worth: 2}, {size: 1}}, []int64{2}},
 		"and the room is used again": {[]event{{size: 101, worth: 1}, {size: 50, worth: 1}, {size: 50, worth: 1}}, []int64{2, 3}},
 	} {
