@@ -19,7 +19,8 @@ import (
 // repeated reads a head, then a text over and over up to size bytes, then a
 // tail.
 func repeated(head, text string, size int, tail string) io.Reader {
-	return io.MultiReader(strings.NewReader(head), io.LimitReader(&cycle{text: text}, int64(size/len(text)*len(text))), strings.NewReader(tail))
+	long := strings.Repeat(text, 1+4096/len(text)) // so that few copies are made, which the race detector slows down
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(&cycle{text: long}, int64(size/len(text)*len(text))), strings.NewReader(tail))
 }
 
 type cycle struct {
@@ -41,17 +42,20 @@ func (c *cycle) Read(p []byte) (int, error) {
 // tests measure allocations.
 func numbered(head, text string, count int, tail string) io.Reader {
 	before, after, _ := strings.Cut(text, "%x")
-	var part, rest []byte
+	var rest []byte
+	buf := make([]byte, 0, 8<<10)
 	i := 0
 	return io.MultiReader(strings.NewReader(head), readFunc(func(p []byte) (int, error) {
 		if len(rest) == 0 {
 			if i == count {
 				return 0, io.EOF
 			}
-			part = append(part[:0], before...)
-			part = strconv.AppendInt(part, int64(i), 16)
-			part = append(part, after...)
-			rest, i = part, i+1
+			rest = buf[:0]
+			for ; i < count && len(rest) < 4096; i++ { // many at once, since the race detector slows down each read
+				rest = append(rest, before...)
+				rest = strconv.AppendInt(rest, int64(i), 16)
+				rest = append(rest, after...)
+			}
 		}
 		n := copy(p, rest)
 		rest = rest[n:]

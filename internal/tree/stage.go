@@ -108,6 +108,9 @@ func isMarked(root *os.Root, name string) bool {
 		return false
 	}
 	defer mark.Close()
+	if info, err := mark.Stat(); err != nil || !info.Mode().IsRegular() {
+		return false // reading a pipe would wait for its writer
+	}
 	want := markOf(name)
 	content, err := io.ReadAll(io.LimitReader(mark, int64(len(want))+1))
 	return err == nil && string(content) == want

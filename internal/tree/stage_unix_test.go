@@ -4,12 +4,16 @@ package tree_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent/internal/tree"
 )
@@ -115,4 +119,31 @@ func TestOnlyStagesAreLeftOutOfCopies(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(to, stage))
 	require.DirExists(t, filepath.Join(to, ".pygent-stage-mine"))
 	require.NoError(t, tree.RemoveStages(source)) // so that the directory can be removed
+}
+
+// TestAPipeIsNoMarkOfAStage has a pipe to which somebody may write in the place
+// of a mark. Nobody waits for what comes out of it.
+func TestAPipeIsNoMarkOfAStage(t *testing.T) {
+	const name = ".pygent-stage-1y2p0ij32e8e71y2p0ij32e8e7"
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	mark := filepath.Join(dir, name, "made-by-pygent")
+	require.NoError(t, unix.Mkfifo(mark, 0o600))
+	writer, err := os.OpenFile(mark, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer writer.Close()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- errors.Join(tree.RemoveStages(root), tree.Pack(io.Discard, root, ".", tree.PackOptions{}))
+	}()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("somebody waits for the pipe")
+	}
+	require.DirExists(t, filepath.Join(dir, name))
 }
