@@ -206,6 +206,7 @@ type toldJobs struct {
 	last    []Job                         // guarded by telling
 	run     atomic.Bool                   // one of them runs, or may
 	late    atomic.Pointer[chan struct{}] // closed when the runtime's Jobs returns, which was left behind; nil if it never was
+	silent  atomic.Bool                   // the runtime did not answer when it was last asked
 }
 
 // jobLister returns what lists the background jobs. It is nil where there can be
@@ -272,6 +273,7 @@ func (a *Agent) tellJobs(ctx context.Context) (run bool) {
 	}
 	defer a.jobs.telling.Unlock()
 	jobs, err := a.listJobs(ctx)
+	a.jobs.silent.Store(err != nil)
 	if err != nil {
 		a.log.Debug("background jobs are not known", "error", err)
 		return a.jobs.run.Load()
@@ -307,13 +309,15 @@ const watchJobsEvery = time.Second
 
 // noteJobs tells of background jobs that have begun or ended. In a runtime of this
 // package, which answers fast, those that run are watched until the run is over.
+// While it does not answer, in a paused container for example, only the watch asks,
+// so that the run does not wait after each call.
 func (r *run) noteJobs(ctx context.Context) {
 	a := r.agent
 	if ctx.Err() != nil {
 		a.jobs.run.Store(true) // perhaps: the next run asks
 		return
 	}
-	if !a.tellJobs(ctx) {
+	if a.jobs.silent.Load() && r.jobs.Goes() || !a.tellJobs(ctx) {
 		return
 	}
 	runner, _ := RuntimeAs[JobRunner](a.runtime)

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // stopGuest is a script that stops its own ancestor which is a child of the
@@ -41,6 +43,31 @@ func TestLocalGuestThatIsStoppedIsGivenUp(t *testing.T) {
 			require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
 		})
 	}
+}
+
+func TestARunDoesNotWaitForAStoppedGuestAfterEachCall(t *testing.T) {
+	dir := t.TempDir()
+	r := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir), impatient(), reachable())
+	look := pygenttest.Call("look", nil)
+	stopped := pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		for os.WriteFile(filepath.Join(dir, "go"), nil, 0o600) == nil && t.Context().Err() == nil {
+			if _, err := os.Stat(filepath.Join(dir, "ticks")); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		return pygenttest.Calls(look, look, look, look)
+	})
+	var heard jobEvents
+	agent := newAgentOn(t, r, pygenttest.NewScriptedModel(background("until [ -e go ]; do sleep 0.02; done; "+fmt.Sprintf(stopGuest, os.Getpid())), stopped, stop),
+		pygent.WithTools(plainTool("look", nil)), pygent.OnEvent(heard.hear))
+	start := time.Now()
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.Less(t, time.Since(start), 11*time.Second, "30 s if it waits after each call, and before the model is asked")
+	require.Equal(t, []string{"1 true"}, heard.list())
+	bash(t, r, "true", pygent.BashTimeout(100*time.Millisecond)) // gives the guest up, which otherwise has 10 s to end
 }
 
 func TestStoppedSupervisorEndsAtTheLimit(t *testing.T) {

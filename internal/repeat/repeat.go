@@ -16,17 +16,28 @@ type Loop struct {
 // Start calls f every interval, from another goroutine, until f returns false,
 // ctx ends, or End is called. A loop that goes on is left as it is.
 func (l *Loop) Start(ctx context.Context, every time.Duration, f func(context.Context) (more bool)) {
+	if l.Goes() {
+		return
+	}
 	if l.done != nil {
-		select {
-		case <-l.done:
-			l.stop()
-		default:
-			return
-		}
+		l.stop()
 	}
 	ctx, l.stop = context.WithCancel(ctx)
 	l.done = make(chan struct{})
 	go run(ctx, l.done, every, f)
+}
+
+// Goes reports whether the loop goes on.
+func (l *Loop) Goes() bool {
+	if l.done == nil {
+		return false
+	}
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
 }
 
 func run(ctx context.Context, done chan<- struct{}, every time.Duration, f func(context.Context) bool) {
