@@ -194,6 +194,17 @@ func TestSessionSendsTheMessageOfACommand(t *testing.T) {
 	require.Equal(t, "Review it.", userMessages(agent)[1])
 }
 
+func TestSessionSendsAllOfTheMessageOfACommand(t *testing.T) {
+	speak := pygent.Command{Name: "speak", Message: func(_ context.Context, _ *pygent.Agent, args string) (pygent.Message, error) {
+		return pygent.Message{Content: args, Name: "ada"}, nil
+	}}
+	_, agent := converse(t, "/speak hello\n", pygenttest.NewScriptedModel(pygenttest.Text("Hello.")), pygent.WithCommands(speak))
+	said := agent.History().Messages()[1]
+	require.Equal(t, "hello", said.Text())
+	require.Equal(t, "ada", said.Name)
+	require.Empty(t, agent.State().Unheard)
+}
+
 func TestNewRefusesCommands(t *testing.T) {
 	require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: "test-taken", Summary: "the registered one", Run: quiet}))
 	for want, commands := range map[string][]pygent.Command{

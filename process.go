@@ -204,7 +204,7 @@ func runningJobs(jobs []Job) []Job {
 type toldJobs struct {
 	telling guard.Baton                   // held while the jobs are listed and told, so that the last event is right
 	last    []Job                         // guarded by telling
-	run     atomic.Bool                   // one of them runs
+	run     atomic.Bool                   // one of them runs, or may
 	late    atomic.Pointer[chan struct{}] // closed when the runtime's Jobs returns, which was left behind; nil if it never was
 	silent  atomic.Bool                   // the runtime did not answer when it was last asked
 }
@@ -278,9 +278,9 @@ func (a *Agent) tellJobs(ctx context.Context) (run bool) {
 		a.log.Debug("background jobs are not known", "error", err)
 		return a.jobs.run.Load()
 	}
+	a.jobs.run.Store(len(runningJobs(jobs)) > 0)
 	if !slices.EqualFunc(a.jobs.last, jobs, Job.sameState) {
 		a.jobs.last = jobs
-		a.jobs.run.Store(len(runningJobs(jobs)) > 0)
 		a.emit(Event{Type: EventJobs, Jobs: jobs})
 	}
 	return a.jobs.run.Load()
@@ -313,6 +313,10 @@ const watchJobsEvery = time.Second
 // so that the run does not wait after each call.
 func (r *run) noteJobs(ctx context.Context) {
 	a := r.agent
+	if ctx.Err() != nil {
+		a.jobs.run.Store(true) // perhaps: the next run asks
+		return
+	}
 	if a.jobs.silent.Load() && r.jobs.Goes() || !a.tellJobs(ctx) {
 		return
 	}

@@ -303,3 +303,26 @@ func TestARuntimeThatDoesNotTellItsJobsIsAskedOnce(t *testing.T) {
 		require.Equal(t, []string{"a true"}, heard.list(), "it has answered, and is asked again")
 	})
 }
+
+// heeding is a runtime with a job that tells nothing once nobody waits for it.
+type heeding struct{ hasJobs }
+
+func (heeding) Jobs(ctx context.Context) ([]pygent.Job, error) {
+	return []pygent.Job{{ID: "a", Running: true}}, ctx.Err()
+}
+
+func TestTheNextRunTellsOfJobsOfACallThatWasTheLast(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var heard jobEvents
+	agent := newAgentOn(t, heeding{}, pygenttest.NewScriptedModel(background("serve"), pygenttest.Text("Hello.")).RepeatLast(), pygent.OnEvent(func(e pygent.Event) {
+		heard.hear(e)
+		if e.Type == pygent.EventToolDone {
+			cancel() // before anybody could ask
+		}
+	}))
+	_, err := agent.RunUntilStop(ctx, "go")
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = agent.RunUntilStop(t.Context(), "and now?", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a true"}, heard.list())
+}

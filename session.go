@@ -82,7 +82,8 @@ func (s *session) act(ctx context.Context, text string) (err error) {
 	if strings.HasPrefix(text, "/") {
 		err = s.command(ctx, text)
 	} else {
-		err = s.say(ctx, UserMessage(s.talk.Chosen(text)))
+		text = s.talk.Chosen(text)
+		err = s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
 	}
 	if errors.Is(err, ErrAgentClosed) {
 		return console.ErrLeave
@@ -92,9 +93,12 @@ func (s *session) act(ctx context.Context, text string) (err error) {
 
 // say makes a turn that begins with a message.
 func (s *session) say(ctx context.Context, msg Message) error {
-	return s.turn(ctx, func(opts ...RunOption) (*Result, error) {
-		return s.agent.RunUntilStop(ctx, msg.Content, append(opts, WithParts(msg.Parts...))...)
-	})
+	id, err := s.agent.Say(msg)
+	if err != nil {
+		return err
+	}
+	defer s.agent.Unsay(id) // if the turn has not begun
+	return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, "", opts...) })
 }
 
 // command carries out a line that begins with a slash. Meanwhile the terminal
