@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/gallery"
 	"github.com/x/pygent/internal/nudge"
 )
@@ -156,6 +157,12 @@ func kindOf(data []byte) string {
 	}
 }
 
+// isRecording reports whether a URL has a recording that can be sent.
+func isRecording(url string) bool {
+	head, data, _ := strings.Cut(url, ",")
+	return strings.HasPrefix(head, "data:audio/") && strings.HasSuffix(head, ";base64") && data != ""
+}
+
 // chatAudio returns a recording as chat completions want it: without the head of
 // the data URL.
 func chatAudio(url string) (format, data string) {
@@ -216,6 +223,9 @@ func (r *ToolResult) media() []Part {
 	return append(parts, r.Files...)
 }
 
+// maxFileName is how much of the name of a tool's file is kept, in bytes.
+const maxFileName = 255
+
 // sortFiles puts what is no file into the fields that it belongs in.
 func (r *ToolResult) sortFiles() {
 	var files []Part
@@ -224,6 +234,7 @@ func (r *ToolResult) sortFiles() {
 		case p.ImageURL != "":
 			r.Images = append(slices.Clip(r.Images), p.ImageURL)
 		case p.mediaURL() != "":
+			p.FileName = cut.Head(p.FileName, maxFileName)
 			files = append(files, p)
 		default:
 			r.Content = nudge.OnALine(r.Content, p.Text)

@@ -194,3 +194,23 @@ func TestRecordingsSurviveARoundTrip(t *testing.T) {
 		require.JSONEq(t, string(data), string(again))
 	}
 }
+
+func TestRecordingsOfAnotherFormAreKept(t *testing.T) {
+	for _, part := range []string{`{"type":"input_audio","input_audio":"id_1"}`, `{"type":"input_audio","input_audio":null}`, `{"type":"input_audio","input_audio":{"data":7}}`} {
+		var p pygent.Part
+		require.NoError(t, json.Unmarshal([]byte(part), &p), part)
+		require.Empty(t, p.AudioURL)
+		data, err := json.Marshal(p)
+		require.NoError(t, err)
+		require.JSONEq(t, part, string(data))
+	}
+}
+
+func TestARecordingThatCannotBeSentIsRefused(t *testing.T) {
+	for _, url := range []string{"https://example.com/a.wav", "data:audio/wav,abc", "data:audio/wav;base64,", "data:image/png;base64,AAAA"} {
+		agent := newAgent(t, pygenttest.NewScriptedModel())
+		_, err := agent.RunUntilStop(t.Context(), "What is said?", pygent.WithParts(pygent.Part{AudioURL: url}))
+		require.ErrorContains(t, err, "want a recording as a URL that begins with data:audio/ and has base64")
+		require.Zero(t, agent.History().Len(), "the next run can be sent")
+	}
+}

@@ -268,6 +268,11 @@ func encodeForHistory(m Message) (Message, error) {
 			return m, fmt.Errorf("extra field %q has a field of its own", name)
 		}
 	}
+	for i, p := range m.Parts {
+		if p.AudioURL != "" && !isRecording(p.AudioURL) {
+			return m, fmt.Errorf("part %d: want a recording as a URL that begins with data:audio/ and has base64", i+1)
+		}
+	}
 	for _, call := range m.ToolCalls {
 		for _, name := range []string{"id", "type", "function"} {
 			if _, ok := call.Extra[name]; ok {

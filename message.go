@@ -304,14 +304,15 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 			Name string `json:"filename"`
 			Data string `json:"file_data"`
 		}
-		Audio struct{ Data, Format string } `json:"input_audio"`
+		Audio json.RawMessage `json:"input_audio"` // of any form; only ours is understood
 	}
 	if err := json.Unmarshal(data, &in); err != nil {
 		return fmt.Errorf("content part: %w", err)
 	}
 	*p = Part{Text: in.Text, ImageURL: in.ImageURL.URL, FileName: in.File.Name, FileURL: in.File.Data, raw: bytes.Clone(data)}
-	if in.Audio.Data != "" {
-		p.AudioURL = audioURL(in.Audio.Format, in.Audio.Data)
+	var audio struct{ Data, Format string }
+	if in.Audio != nil && json.Unmarshal(in.Audio, &audio) == nil && audio.Data != "" {
+		p.AudioURL = audioURL(audio.Format, audio.Data)
 	}
 	p.read = p.fields()
 	return nil

@@ -281,7 +281,7 @@ func (a *Agent) tellJobs(ctx context.Context) (run bool) {
 	a.jobs.run.Store(len(runningJobs(jobs)) > 0)
 	if !slices.EqualFunc(a.jobs.last, jobs, Job.sameState) {
 		a.jobs.last = jobs
-		a.emit(Event{Type: EventJobs, Jobs: jobs})
+		a.emit(Event{Type: EventJobs, Jobs: slices.Clone(jobs)})
 	}
 	return a.jobs.run.Load()
 }

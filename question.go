@@ -1,6 +1,7 @@
 package pygent
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -230,7 +231,9 @@ func parseForm(schema json.RawMessage) (*form, error) {
 		Properties map[string]formField
 		Required   []string
 	}
-	if err := json.Unmarshal(schema, &in); err != nil {
+	d := json.NewDecoder(bytes.NewReader(schema))
+	d.UseNumber() // large integers stay what they are
+	if err := d.Decode(&in); err != nil {
 		return nil, fmt.Errorf("the schema of the form: %w", err)
 	}
 	for name, field := range in.Properties {

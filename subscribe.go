@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/x/pygent/internal/feed"
@@ -83,6 +84,7 @@ func (a *Agent) State() State {
 	s := a.state
 	s.Seq, s.Messages = a.seq.Load(), a.history.spoken()
 	a.emitMu.Unlock()
+	s.Jobs = slices.Clone(s.Jobs)
 	s.Activity = cmp.Or(s.Activity, ActivityIdle)
 	// Both are read after the number, so that no event is missed: one that comes
 	// meanwhile is told again to those who subscribe from there.

@@ -80,12 +80,14 @@ func (m *TaskManager) claim(ctx context.Context, r *taskRecord) (known bool, err
 // differs names the part in which two requests differ; it is empty if they are
 // the same.
 func (q taskRequest) differs(other taskRequest) string {
+	sameParts := taskMessage{parts: q.parts}.same(taskMessage{parts: other.parts})
+	q.parts, other.parts = nil, nil
 	switch {
 	case q.parent != other.parent:
 		return "another agent delegated it"
 	case q.prompt != other.prompt:
 		return "another prompt"
-	case !reflect.DeepEqual(q, other):
+	case !sameParts || !reflect.DeepEqual(q, other):
 		return "other parts, files, limits, depth, persona, model, profile or queue"
 	}
 	return ""

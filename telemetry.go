@@ -296,6 +296,8 @@ func newIn(messages []Message) (encoded [][]byte) {
 func failureOf(err error) string {
 	var api *APIError
 	switch {
+	case errors.Is(err, errYield), errors.Is(err, errTakenAway): // the run goes on elsewhere
+		return ""
 	case errors.Is(err, context.Canceled), errors.Is(err, ErrAgentClosed):
 		return "cancelled"
 	case errors.Is(err, context.DeadlineExceeded):

@@ -60,7 +60,7 @@ func (r *run) toolInfo(ctx context.Context, call ToolCall) *ToolInfo {
 // not known.
 func (r *run) describeCall(ctx context.Context, tool Tool, call ToolCall) *ToolInfo {
 	var said CallDescription
-	if tool.Describe != nil {
+	if tool.Describe != nil && ctx.Err() == nil {
 		if args, err := tool.schema.Arguments(call.Arguments); err == nil {
 			said, err = callForeign(ctx, r, "the description of "+call.Name, func() (CallDescription, error) { return tool.Describe(args), nil })
 			r.agent.logPanic("description of "+call.Name, err)

@@ -215,6 +215,7 @@ func (o *openSource) set(tools ...Tool) error {
 }
 
 func (o *openSource) replace(tools []Tool) error {
+	useless := o.agent.tools.useless(tools, o.agent.runtime) // asks the tools, which may call set
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -224,7 +225,7 @@ func (o *openSource) replace(tools []Tool) error {
 	default:
 		return ErrSourceClosed
 	}
-	err := o.agent.tools.setSource(o.name, tools, o.agent.runtime)
+	err := o.agent.tools.setSource(o.name, tools, useless)
 	o.gave = o.gave || err == nil
 	return err
 }
@@ -275,8 +276,8 @@ func (a *Agent) closeSource(o *openSource) error {
 }
 
 // setSource replaces the tools of a source, all or none of them. What exceeds a
-// request with the tools that can work in the runtime is an error.
-func (r *Registry) setSource(source string, tools []Tool, rt Runtime) error {
+// request, not counting the useless tools, is an error.
+func (r *Registry) setSource(source string, tools []Tool, useless map[string]bool) error {
 	named := make(map[string]Tool, len(tools))
 	for _, t := range tools {
 		checked, err := t.checked()
@@ -287,10 +288,6 @@ func (r *Registry) setSource(source string, tools []Tool, rt Runtime) error {
 			return fmt.Errorf("it has two tools %s", t.Name)
 		}
 		named[t.Name] = checked
-	}
-	var useless map[string]bool
-	if len(tools) > 0 { // a source that is closed gives none, and has no runtime
-		useless = r.useless(tools, rt)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

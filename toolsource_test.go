@@ -279,6 +279,26 @@ func TestResetKeepsWhatTheAgentWasMadeWithout(t *testing.T) {
 	require.Equal(t, []string{"bash"}, agent.State().Settings.Disabled, "what is disabled for good is a list of its own")
 }
 
+func TestAToolOfASourceMaySetToolsWhenItIsAsked(t *testing.T) {
+	var set func(...pygent.Tool) error
+	asked := toolSaying("asked", "x")
+	var again bool
+	asked.Needs = func(pygent.Runtime) bool {
+		if !again {
+			again = true
+			require.NoError(t, set(toolSaying("other", "x")))
+		}
+		return true
+	}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop), pygent.WithToolSource("s",
+		func(_ context.Context, _ pygent.Runtime, f func(...pygent.Tool) error) (io.Closer, error) {
+			set = f
+			return nil, set(asked)
+		}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+}
+
 func TestASourceThatFailsEndsTheRunAndIsOpenedAgain(t *testing.T) {
 	var c closed
 	times := 0
