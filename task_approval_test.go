@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -152,4 +154,27 @@ func TestTasksAtOnce(t *testing.T) {
 		require.Positive(t, decided.Load()+refused.Load())
 		require.NoError(t, m.Close())
 	}
+}
+
+func TestQuestionsOfTasksWaitForTheirTurnInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Call("ask_first", nil)).Loop(), pygent.TaskAgents(
+			pygent.WithRuntime(emptyRuntime{}), pygent.WithTools(plainTool("ask_first", func(t *pygent.Tool) {
+				t.NeedsApproval = true
+				t.Run = func(context.Context, pygent.Runtime, json.RawMessage) (*pygent.ToolResult, error) {
+					return &pygent.ToolResult{End: pygent.StatusStopped}, nil
+				}
+			}))), pygent.TaskApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+			time.Sleep(time.Second)
+			return pygent.Decision{Allow: true}, nil
+		}))
+		start := time.Now()
+		ids := []string{startTask(t, m, "one", nil), startTask(t, m, "two", nil)}
+		for _, id := range ids {
+			status, err := m.Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, pygent.TaskFinished, status.State)
+		}
+		require.Equal(t, 2*time.Second, time.Since(start), "one after the other")
+	})
 }

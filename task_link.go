@@ -294,7 +294,9 @@ func (m *TaskManager) decide(ctx context.Context, r *taskRecord, request Approva
 		return Decision{By: byNobody, Reason: "this tool needs approval, and nobody can give it for a task"}
 	}
 	defer pauseSteps(r)()
-	m.approving.Lock()
+	if m.approving.LockContext(ctx) != nil {
+		return Decision{Reason: "the task ended before its turn to be asked about came"}
+	}
 	defer m.approving.Unlock()
 	if ctx.Err() != nil {
 		return Decision{Reason: "the task ended before its turn to be asked about came"}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/x/pygent/internal/callback"
 	"github.com/x/pygent/internal/crew"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/ledger"
 	"github.com/x/pygent/internal/rota"
 	"github.com/x/pygent/internal/treestore"
@@ -62,12 +63,13 @@ type TaskManager struct {
 	files treestore.Store
 	shut  func() error // closes once; later calls return the first result
 
-	life                context.Context // ends after everything else, and ends the followers
-	end                 context.CancelFunc
-	wg                  sync.WaitGroup
-	allowed             sessionRules   // of tasks that no agent delegates
-	callbacks           callback.Guard // knows which goroutines run the manager's event handler, approvals and profiles
-	approving, emitting sync.Mutex
+	life      context.Context // ends after everything else, and ends the followers
+	end       context.CancelFunc
+	wg        sync.WaitGroup
+	allowed   sessionRules   // of tasks that no agent delegates
+	callbacks callback.Guard // knows which goroutines run the manager's event handler, approvals and profiles
+	approving guard.Baton
+	emitting  sync.Mutex
 
 	mu    sync.Mutex
 	turns rota.Rota // of the personas
@@ -83,7 +85,7 @@ func NewTaskManager(opts ...TaskManagerOption) (*TaskManager, error) {
 }
 
 func newTaskManager(o taskManagerOptions) *TaskManager {
-	m := &TaskManager{opts: o, log: o.logger()}
+	m := &TaskManager{opts: o, log: o.logger(), approving: guard.NewBaton()}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.exec = newLocalExecutor(o.maxTasks, m)
 	m.shut = sync.OnceValue(m.close)
