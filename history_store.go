@@ -114,7 +114,8 @@ func (t *TurnEnd) UnmarshalJSON(data []byte) error {
 }
 
 // LoadHistory returns the history that store keeps. The history does not close
-// the store; close that after the agent and the history.
+// the store; close that after the agent and the history. Nothing but ctx bounds
+// how long it waits for the store.
 func LoadHistory(ctx context.Context, store HistoryStore) (*History, error) {
 	if store == nil {
 		return nil, errors.New("load history: no store")

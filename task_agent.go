@@ -2,6 +2,7 @@ package pygent
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -393,6 +394,13 @@ func (o *options) agentID() (string, error) {
 		return "", fmt.Errorf("history file: %w", err)
 	}
 	return shortHash(path), nil
+}
+
+// newID returns a new id, short enough for a model to repeat it.
+func newID() string {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
 }
 
 // shortHash returns an id that depends on text alone.

@@ -3,8 +3,6 @@ package pygent
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -229,8 +227,8 @@ func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
 
 // Send has a task continue with a message, such as the answer to its question.
 // A task at rest does so at once; like a new task, it needs room. A task at work
-// keeps the message until it would rest, and then goes on instead. Cancel drops
-// the messages that wait.
+// keeps the message until it would rest, and then goes on instead. Messages that
+// wait are dropped by Cancel, and when the delegating run has nothing left to spend.
 //
 // Send returns the message's number, counted from 1 for each task. It is the
 // Input of the events and of the status from when the task takes the message up.
@@ -343,13 +341,6 @@ func (m *TaskManager) close() error {
 	}
 	m.end()
 	return errors.Join(err, m.files.Close())
-}
-
-// newID returns a new id, short enough for a model to repeat it.
-func newID() string {
-	var b [5]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
 
 // TaskManagerOption configures a [TaskManager], or the one of an agent by [New].
