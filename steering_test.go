@@ -153,11 +153,11 @@ func TestWhatCannotBeSaidIsRefused(t *testing.T) {
 		require.True(t, agent.Unsay(s.ID))
 	}
 	_, err = agent.Say(pygent.UserMessage(strings.Repeat("x", 33<<20)))
-	require.ErrorContains(t, err, "no room")
+	require.ErrorContains(t, err, "bytes, more than 33554432")
 	large := strings.Repeat("x", 33<<20)
 	for _, part := range []pygent.Part{{Text: large}, {ImageURL: large}, {FileName: "x.pdf", FileURL: large}} {
 		_, err = agent.Say(pygent.UserMessage("Look.", part))
-		require.ErrorContains(t, err, "no room")
+		require.ErrorContains(t, err, "bytes, more than 33554432")
 	}
 	require.NoError(t, agent.Close())
 	_, err = agent.Say(pygent.UserMessage("hello?"))
