@@ -303,7 +303,10 @@ func TestPlainExec(t *testing.T) {
 	})
 	t.Run("paused", func(t *testing.T) {
 		r, dir := start(t)
-		running := beginBash(t, r, dir, ticking, pygent.BashTimeout(200*time.Millisecond))
+		// The limit leaves time for the pause. Where an engine pauses a container in which
+		// it is just about to start another command, such as the one that ends this one,
+		// it can do nothing with the container any more.
+		running := beginBash(t, r, dir, ticking, pygent.BashTimeout(3*time.Second))
 		require.NoError(t, engine.ContainerPause(t.Context(), containersOf(t, engine, dir)[0].ID))
 		res := <-running
 		require.NoError(t, res.err)
