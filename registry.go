@@ -1,18 +1,14 @@
 package pygent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/x/pygent/internal/callwords"
 	"github.com/x/pygent/internal/spelling"
-	"github.com/x/pygent/internal/toolschema"
 )
 
 // Registry is a set of tools, safe for concurrent use. Every agent has its
@@ -281,101 +277,6 @@ func (r *Registry) clone() *Registry {
 	tools := maps.Clone(r.tools)
 	maps.DeleteFunc(tools, func(name string, _ Tool) bool { return r.owners[name] != "" })
 	return &Registry{tools: tools, disabled: maps.Clone(r.disabled), kept: maps.Clone(r.kept)}
-}
-
-// builtinTools are the tools every default registry starts with. The map is
-// shared: clone it before changing it.
-var builtinTools = sync.OnceValue(func() map[string]Tool {
-	tools := map[string]Tool{}
-	for _, t := range append(delegationTools(), []Tool{
-		withOrWithoutJobs(builtin("bash", ToolRun, "Run a shell command in the workspace and return its output and exit code. Every command starts anew in the workspace: cd and exports do not last. Commands get no input and no terminal.", runBash)),
-		ofJobs(polling(builtin("job_output", ToolRead, "Read what a background command printed from offset on, and see its state. wait gives it time to print something new.", jobOutput))),
-		ofJobs(polling(builtin("job_list", ToolRead, "List the commands in the background.", jobList))),
-		ofJobs(builtin("job_kill", ToolRun, "End a background command with all its processes.", jobKill)),
-		builtin("write_file", ToolEdit, "Create a text file in the workspace, or replace its whole content.", writeFile),
-		builtin("edit_file", ToolEdit, "Replace a piece of text in a file of the workspace. old_text must occur exactly once, white space included: add lines around it until it does.", editFile),
-		builtin("download_file", ToolRead, "Read a text file of the workspace.", downloadFile),
-		builtin("read_image", ToolRead, "Look at an image file of the workspace (PNG, JPEG, GIF or WebP).", readImage),
-		builtin("continue", ToolOther, "Ask the user for input or a decision, and wait for the answer.", askUser),
-		builtin("stop", ToolOther, "End the work: the task is done, or cannot be done. Give the answer, or what was achieved, in summary.", stopRun),
-	}...) {
-		t.Idempotent = t.Idempotent || repeatable[t.Name]
-		t.ReadOnly = readOnly[t.Name]
-		t.ends = endsRun(t.Name)
-		t.identities = []string{t.identity()}
-		if t.fit != nil {
-			t.identities = append(t.identities, t.fit(t, nil).identity())
-		}
-		tools[t.Name] = t
-	}
-	return tools
-})
-
-// repeatable are the tools that do no harm when they run a second time.
-// edit_file is not among them: it would not find its old text again, or would
-// replace another occurrence.
-var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "continue": true, "stop": true}
-
-// readOnly are the tools that change nothing, including the two that end a run.
-var readOnly = map[string]bool{
-	"download_file": true, "read_image": true, "job_output": true, "job_list": true,
-	"list_personas": true, "task_status": true, "continue": true, "stop": true,
-}
-
-// endsRun reports whether a tool is one that ends the run.
-func endsRun(tool string) bool { return tool == "stop" || tool == "continue" }
-
-// builtin makes a tool of this package. Its schema comes from a struct of this
-// package too, so an error is a bug that every test would find.
-func builtin[In any](name string, kind ToolKind, description string, fn func(context.Context, Runtime, In) (*ToolResult, error)) Tool {
-	t, err := NewTool(name, description, fn).checked()
-	if err != nil {
-		panic(err)
-	}
-	t.Title, t.Kind = callwords.Title(name), kind
-	t.Describe = func(args json.RawMessage) CallDescription {
-		title, paths := callwords.Builtin(name, args)
-		return CallDescription{Title: title, Paths: paths}
-	}
-	return t
-}
-
-// polling marks a tool that is meant to be called repeatedly.
-func polling(t Tool) Tool {
-	t.polls = true
-	return t
-}
-
-// ofJobs marks a tool that needs background commands.
-func ofJobs(t Tool) Tool {
-	t.Needs = hasJobs
-	return t
-}
-
-func hasJobs(rt Runtime) bool {
-	_, err := jobRunner(rt)
-	return err == nil
-}
-
-// withOrWithoutJobs has bash offer background commands only in a runtime that
-// can run them. A tool that has got other parameters since stays as it is.
-func withOrWithoutJobs(bash Tool) Tool {
-	type foreground struct {
-		bashCommand
-	}
-	without := NewTool("bash", "", func(context.Context, Runtime, foreground) (string, error) { return "", nil })
-	schema, err := toolschema.Parse(without.Parameters)
-	if err != nil {
-		panic(err)
-	}
-	own := bash.Parameters
-	bash.fit = func(t Tool, rt Runtime) Tool {
-		if !hasJobs(rt) && bytes.Equal(t.Parameters, own) {
-			t.Parameters, t.schema = without.Parameters, schema
-		}
-		return t
-	}
-	return bash
 }
 
 // defaultRegistry holds the built-in tools and what RegisterTool adds. Agents

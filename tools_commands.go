@@ -1,0 +1,164 @@
+package pygent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/x/pygent/internal/cut"
+)
+
+type bashInput struct {
+	bashCommand
+	Background bool `json:"background,omitempty" jsonschema:"do not wait: return a job id for job_output and job_kill; without a time limit unless timeout is given"`
+}
+
+// bashCommand is the part of bash that every runtime can serve.
+type bashCommand struct {
+	Cmd     string  `json:"cmd" jsonschema:"the command, or a whole script"`
+	Timeout float64 `json:"timeout,omitempty" jsonschema:"time limit in seconds, at most 600; default 30"`
+	Cwd     string  `json:"cwd,omitempty" jsonschema:"directory to run in, relative to the workspace"`
+}
+
+func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error) {
+	if strings.TrimSpace(in.Cmd) == "" {
+		return nil, errors.New("cmd is empty")
+	}
+	if in.Timeout < 0 {
+		return nil, errors.New("timeout must not be negative")
+	}
+	timeout := min(secondsOf(in.Timeout), MaxBashTimeout)
+	if in.Background {
+		return startJob(ctx, rt, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
+	}
+	r, err := rt.Bash(ctx, in.Cmd, withLiveOutput(ctx, BashTimeout(timeout), BashDir(in.Cwd))...)
+	if err != nil && r.Output == "" {
+		return nil, err
+	}
+	r.Command = in.Cmd
+	whole, display := r, r.String()
+	compared := r
+	compared.FullPath, compared.Duration = "", 0
+	if len(r.Command) > shownCommand {
+		r.Command = cut.Head(r.Command, shownCommand) + " …"
+	}
+	result := &ToolResult{Content: r.String(), Bash: &whole, compared: compared.String()}
+	if r.Command != in.Cmd {
+		result.Display = display
+	}
+	if r.ExitCode != 0 || r.TimedOut {
+		result.Outcome = OutcomeFailed
+	}
+	if err != nil {
+		note := fmt.Sprintf("\n[did not finish: %v]", err)
+		result.Content, result.Display, result.IsError = result.Content+note, display+note, true
+	}
+	return result, nil
+}
+
+// String formats a command with its directory, for the person who decides about
+// it.
+func (in bashInput) String() string {
+	command := "$ " + strings.TrimSpace(in.Cmd)
+	if in.Cwd != "" {
+		return fmt.Sprintf("(in %q) %s", in.Cwd, command)
+	}
+	return command
+}
+
+// commandIn returns the command of a bash call; ok is false for other calls.
+func commandIn(call ToolCall) (in bashInput, ok bool) {
+	ok = call.Name == "bash" && json.Unmarshal([]byte(call.Arguments), &in) == nil
+	return in, ok
+}
+
+// jobRunner returns the runtime as a [JobRunner], or an error if it is none.
+func jobRunner(rt Runtime) (JobRunner, error) {
+	j, ok := RuntimeAs[JobRunner](rt)
+	if !ok {
+		return nil, errors.New("this runtime cannot run commands in the background")
+	}
+	return j, nil
+}
+
+func startJob(ctx context.Context, rt Runtime, cmd string, opts ...BashOption) (*ToolResult, error) {
+	runner, err := jobRunner(rt)
+	if err != nil {
+		return nil, err
+	}
+	job, err := runner.StartJob(ctx, cmd, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &ToolResult{Content: fmt.Sprintf("started job %s in the background; read what it prints with job_output, end it with job_kill", job.ID)}, nil
+}
+
+type jobOutputInput struct {
+	ID     string  `json:"id" jsonschema:"the job's id"`
+	Offset int64   `json:"offset,omitempty" jsonschema:"byte of the output to begin at; default 0"`
+	Wait   float64 `json:"wait,omitempty" jsonschema:"seconds to wait for something new, at most 60; default 0"`
+}
+
+func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult, error) {
+	runner, err := jobRunner(rt)
+	if err != nil {
+		return nil, err
+	}
+	if in.Offset < 0 || in.Wait < 0 {
+		return nil, errors.New("offset and wait must not be negative")
+	}
+	wait := min(secondsOf(in.Wait), maxJobWait)
+	out, err := runner.JobOutput(ctx, in.ID, in.Offset, wait)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	if out.Skipped > 0 {
+		fmt.Fprintf(&b, "[%d bytes are no longer kept]\n", out.Skipped)
+	}
+	b.WriteString(out.Text)
+	if out.Text != "" && !strings.HasSuffix(out.Text, "\n") {
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "[%s; read on with offset %d]", out.Job, out.Next)
+	return &ToolResult{Content: b.String()}, nil
+}
+
+type jobListInput struct{}
+
+func jobList(ctx context.Context, rt Runtime, _ jobListInput) (*ToolResult, error) {
+	runner, err := jobRunner(rt)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := runner.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(jobs) == 0 {
+		return &ToolResult{Content: "no jobs"}, nil
+	}
+	var lines []string
+	for _, j := range jobs {
+		lines = append(lines, j.String())
+	}
+	return &ToolResult{Content: strings.Join(lines, "\n")}, nil
+}
+
+type jobKillInput struct {
+	ID string `json:"id" jsonschema:"the job's id"`
+}
+
+func jobKill(ctx context.Context, rt Runtime, in jobKillInput) (*ToolResult, error) {
+	runner, err := jobRunner(rt)
+	if err != nil {
+		return nil, err
+	}
+	job, err := runner.KillJob(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &ToolResult{Content: job.String()}, nil
+}
