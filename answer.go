@@ -1,0 +1,81 @@
+package pygent
+
+import (
+	"fmt"
+	"strings"
+)
+
+// take appends the model's answer, and ends the run if the answer does.
+func (r *run) take(resp *ChatResponse) error {
+	cutOff := resp.FinishReason == FinishLength
+	if isEmpty(resp.Message) {
+		r.tookNothing(resp, cutOff)
+		return nil
+	}
+	r.empty = false
+	if err := r.tookMessage(resp); err != nil {
+		return err
+	}
+	if cutOff && r.truncated {
+		r.end(StatusTruncated, "two answers in a row were cut off by the token limit")
+	}
+	r.truncated = cutOff
+	if len(resp.Message.ToolCalls) > 0 {
+		r.replies, r.message = 0, r.agent.history.Len()-1
+		return nil
+	}
+	r.tookReply(resp)
+	return nil
+}
+
+// isEmpty reports whether a message of the model has neither content nor calls.
+func isEmpty(msg Message) bool {
+	return len(msg.ToolCalls) == 0 && strings.TrimSpace(msg.Text()) == ""
+}
+
+// tookMessage appends an answer that is not empty, and emits its event.
+//
+// The summary is the first reply after the last tool call; later replies are
+// only about being told to continue. A reply that was cut off is replaced by
+// the next one.
+func (r *run) tookMessage(resp *ChatResponse) error {
+	msg := resp.Message
+	return r.keep(HistoryEntry{Message: msg}, func() Event {
+		r.result.Message, r.result.told = msg, true
+		if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
+			r.result.Summary = text
+		}
+		return Event{Type: EventMessage, Message: &msg, Usage: &resp.Usage, Context: r.contextUse(resp)}
+	})
+}
+
+// tookNothing handles an empty answer, which is never appended: the first is
+// answered by a nudge, the second ends the run.
+func (r *run) tookNothing(resp *ChatResponse, cutOff bool) {
+	reason := "the model answered nothing, twice"
+	if cutOff {
+		reason = "the token limit left no room for an answer, twice"
+	}
+	if resp.FinishReason == FinishFilter {
+		r.end(StatusEmpty, "the provider's content filter withheld the answer")
+	}
+	if r.empty {
+		r.end(StatusEmpty, reason)
+	}
+	r.empty = true
+}
+
+// tookReply handles an answer that calls no tool.
+func (r *run) tookReply(resp *ChatResponse) {
+	r.replies++
+	if looksLikeToolCallText(resp.Message.Text(), r.specs) {
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps,
+			Text: "the model printed a tool call as text instead of calling it: its server may need a chat template or parser for tool calls (vLLM: --enable-auto-tool-choice; llama.cpp: --jinja)"})
+	}
+	switch {
+	case r.opts.replyEnds && !r.truncated:
+		r.end(StatusReplied, "")
+	case r.replies >= r.opts.maxReplies:
+		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))
+	}
+}
