@@ -73,6 +73,7 @@ type Agent struct {
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 	jobs        toldJobs
 
+	skills  agentSkills
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
 }
@@ -294,7 +295,9 @@ func (a *Agent) Close() error {
 	} else {
 		defer a.foreign.Enter("the run")() // so that leftBehind names it
 	}
-	err := errors.Join(a.closeTasks(), a.closeSources(), a.cleanup(), a.closeHistory())
+	err := errors.Join(a.closeTasks(), a.closeSources())
+	a.removeSkills()
+	err = errors.Join(err, a.cleanup(), a.closeHistory())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()

@@ -27,7 +27,7 @@ var layers = [][]string{
 		"internal/feed", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonobj",
 		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/repeat", "internal/rota",
-		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
+		"internal/screen", "internal/slash", "internal/spelling", "internal/skills", "internal/sse", "internal/standin",
 		"internal/strict", "internal/survey", "internal/telemetry", "internal/toolbox", "internal/tree", "internal/window",
 	},
 	{ // Packages built from leaves.

@@ -22,6 +22,7 @@ type Registry struct {
 	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
 	noTasks  bool              // the agent cannot have tasks; set before its first run
+	skills   []string          // the names of those that the agent has
 	changed  func()            // called after every change; nil for none
 }
 

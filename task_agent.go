@@ -248,6 +248,7 @@ func (a *Agent) inherited() Option {
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.retry = from.retry
 		o.persona, o.prompt, o.instructions, o.survey = &persona, from.prompt, from.instructions, from.survey
+		o.skillDirs, o.projectSkills = slices.Clip(from.skillDirs), from.projectSkills
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
 		o.askAbove = a

@@ -69,6 +69,7 @@ type Tool struct {
 	// arguments, such as one that asks for a status.
 	polls     bool
 	delegates bool // of use only to an agent that can have tasks
+	skills    bool // of use only to an agent that has skills
 	ends      bool // its only effect is to end the run
 	// fit returns the tool as it can work in a runtime; nil means as it is.
 	fit        func(t Tool, rt Runtime) Tool
