@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/repeat"
 )
 
 // run is one run of an agent's loop. Only one goroutine uses it.
@@ -28,6 +29,8 @@ type run struct {
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
 	jobs    jobWatch
+
+	asksWindow repeat.Loop // asks the model for its window, once
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
@@ -271,7 +274,7 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 		return r.interrupted(ctx)
 	}
 	if errors.As(err, &r.result.APIError) && r.result.APIError.ContextTooLarge {
-		r.end(StatusContextFull, err.Error())
+		r.end(StatusContextFull, r.contextFull(err))
 	}
 	return r.fail(err)
 }

@@ -293,6 +293,7 @@ type jobWatch struct{ repeat.Loop }
 func (r *run) endBeside() {
 	r.worker.End()
 	r.jobs.End()
+	r.asksWindow.End()
 }
 
 // noteOldJobs is noteJobs for jobs that ran when they were told of last, perhaps in
