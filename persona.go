@@ -136,7 +136,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) {
 	info := PromptInfo{
 		Persona:        a.Persona(),
-		BashTimeout:    DefaultBashTimeout,
+		BashTimeout:    BashToolTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
 	if d, ok := RuntimeAs[Describer](a.runtime); ok {

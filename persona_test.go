@@ -40,7 +40,7 @@ func TestDefaultPromptTellsTheTruth(t *testing.T) {
 		{"docker", pygent.PromptInfo{Runtime: docker, Tools: tools(allTools...)},
 			[]string{
 				"You are Pygent: a careful, capable coding assistant.\n", "Docker container of the image `python:3.12-slim`",
-				"workspace is `/workspace`", "no network", "The shell is bash.", "after 30 seconds", "up to 600 seconds",
+				"workspace is `/workspace`", "no network", "The shell is bash.", "after 120 seconds", "up to 600 seconds",
 				"32 KiB", "do not last", "`cwd`", "no terminal", "call `stop`", "call `continue`", "`edit_file`",
 			},
 			[]string{"user's machine, with", "where there is one", "project says"}},
