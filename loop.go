@@ -294,7 +294,17 @@ func (r *run) limitNote() string {
 	case left == 0:
 		return r.sayLast(r.stepLimit())
 	}
-	return nudge.StepsLeft(left)
+	return r.stepsLeft(left)
+}
+
+// stepsLeft says how many steps are left. After the first one it says how many
+// there are, unless that is what the system message says.
+func (r *run) stepsLeft(left int) string {
+	limit := finiteSteps(r.opts.MaxSteps)
+	if r.result.Steps != 1 || limit == r.agent.usualSteps() {
+		return nudge.StepsLeft(left)
+	}
+	return nudge.Steps(limit, r.result.Steps)
 }
 
 func (r *run) sayLast(limit string) string {
