@@ -22,7 +22,7 @@ type Registry struct {
 	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
 	tasks    taskTools
-	changed  func()            // called after every change; nil for none
+	changed  func() // called after every change; nil for none
 }
 
 // NewRegistry returns a registry of the given tools.
