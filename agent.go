@@ -146,7 +146,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
-	a.tools.noTasks = !a.mayDelegate()
+	a.prepareTaskTools()
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.logStart()
 	return a, nil

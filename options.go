@@ -340,6 +340,7 @@ type runOptions struct {
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 	before     *Result                // what the run did where it was carried out before; nil if it begins here
 	yield      <-chan struct{}        // closed when it is to stop at its next step, to go on elsewhere; nil for never
+	inbox      func() []taskMessage   // returns what was sent to the task that the run belongs to; nil for none
 }
 
 // The limits of a run that is given none. The limit of tool calls,
