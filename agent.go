@@ -73,7 +73,9 @@ type Agent struct {
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 	jobs        toldJobs
 
-	skills  agentSkills
+	memory memory // guarded by busy
+	skills agentSkills
+
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
 }
@@ -145,7 +147,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
-	a.tools.noTasks = !a.mayDelegate()
+	a.prepareTaskTools()
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.logStart()
 	return a, nil

@@ -54,67 +54,67 @@ const (
 // options is what [New] works from. Options that give a slice add to it; for
 // everything else the later option wins.
 type options struct {
-	warnings      []string          // of the configuration
-	given         map[string]string // the option with which the caller gave or configured a part; see contradictions
-	model         Model
-	wrapping      // by middleware
-	modelName     string
-	openai        []OpenAIOption
-	persona       *Persona
-	prompt        PromptBuilder
-	instructions  bool
-	survey        bool
-	skillDirs     []string // of this machine
-	projectSkills bool
-	history       *History
-	historyFile   string
-	runtime       Runtime
-	prices        map[string]Price
-	spends        *meter // of the agent that delegates; nil for none
-	lent          bool   // the runtime stays the caller's
-	runtimeOpts   []RuntimeOption
-	registry      *Registry
-	tools         []Tool
-	sources       []namedSource
-	ask           AskFunc
-	commands      []Command // besides the registered ones
-	askAbove      *Agent    // asked where ask is nil: the agent that delegates
-	disabled      []string
-	forbidden     []string // disabled too, by the rules of a task, and perhaps names of no tool
-	banned        []string
-	bannedApps    []string
-	approve       ApprovalFunc
-	approveAll    bool // approve decides about all calls, unless approvalFor names some
-	approvalFor   []string
-	inheritedFor  []string      // names in approvalFor that the parent agent has checked already
-	confirmBash   *bool         // nil: the session decides
-	asksManager   bool          // approve asks the manager of the agent's task
-	allowed       *sessionRules // shared with the agent that delegates; nil for the agent's own
-	approveHosts  HostApprovalFunc
-	homeFile      string // the user's configuration file, to which hosts allowed for good are written; may be empty
-	run           []RunOption
-	retry         RetryPolicy
-	window        int64 // of the model's context, in tokens; 0 if it is not given
-	onEvent       func(Event)
-	id            string
-	manager       *TaskManager // closed by the caller who gave it
-	tasks         []TaskManagerOption
-	task          string    // id of the task that the agent works on
-	depth         int       // of that task; 0 for an agent without one
-	rules         TaskRules // that it has to keep to
-	logger        *slog.Logger
-	in            io.Reader
-	out           io.Writer
-	resume        bool // a session begins by resuming the last run
+	warnings     []string          // of the configuration
+	given        map[string]string // the option with which the caller gave or configured a part; see contradictions
+	model        Model
+	wrapping     // by middleware
+	modelName    string
+	openai       []OpenAIOption
+	persona      *Persona
+	prompt       PromptBuilder
+	instructions bool
+	survey       bool
+	skills       skillOptions
+	history      *History
+	historyFile  string
+	runtime      Runtime
+	prices       map[string]Price
+	spends       *meter // of the agent that delegates; nil for none
+	lent         bool   // the runtime stays the caller's
+	runtimeOpts  []RuntimeOption
+	registry     *Registry
+	tools        []Tool
+	sources      []namedSource
+	ask          AskFunc
+	commands     []Command // besides the registered ones
+	askAbove     *Agent    // asked where ask is nil: the agent that delegates
+	disabled     []string
+	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
+	banned       []string
+	bannedApps   []string
+	approve      ApprovalFunc
+	approveAll   bool // approve decides about all calls, unless approvalFor names some
+	approvalFor  []string
+	inheritedFor []string      // names in approvalFor that the parent agent has checked already
+	confirmBash  *bool         // nil: the session decides
+	asksManager  bool          // approve asks the manager of the agent's task
+	allowed      *sessionRules // shared with the agent that delegates; nil for the agent's own
+	approveHosts HostApprovalFunc
+	homeFile     string // the user's configuration file, to which hosts allowed for good are written; may be empty
+	run          []RunOption
+	retry        RetryPolicy
+	window       int64 // of the model's context, in tokens; 0 if it is not given
+	compaction   CompactionPolicy
+	onEvent      func(Event)
+	id           string
+	manager      *TaskManager // closed by the caller who gave it
+	tasks        []TaskManagerOption
+	task         string    // id of the task that the agent works on
+	depth        int       // of that task; 0 for an agent without one
+	rules        TaskRules // that it has to keep to
+	logger       *slog.Logger
+	in           io.Reader
+	out          io.Writer
+	resume       bool // a session begins by resuming the last run
 }
 
 func defaultOptions() options {
 	return options{
-		prompt:        DefaultPrompt,
-		instructions:  true,
-		survey:        true,
-		projectSkills: true,
-		logger:        slog.New(slog.DiscardHandler),
+		prompt:       DefaultPrompt,
+		instructions: true,
+		survey:       true,
+		skills:       skillOptions{project: true},
+		logger:       slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -165,7 +165,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction(), checkPrices(o.prices))
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices), o.compaction.check())
 }
 
 // contradiction returns an error that names two options which contradict each
@@ -287,12 +287,6 @@ func WithBannedApps(names ...string) Option {
 	return option(func(o *options) { o.bannedApps = append(o.bannedApps, names...) })
 }
 
-// WithContextWindow says how many tokens the model's context window holds, for
-// [ContextUse]. Default: what is known of the model by its name; 0, if nothing is.
-func WithContextWindow(tokens int64) Option {
-	return option(func(o *options) { o.window = max(tokens, 0) })
-}
-
 // WithRetry sets how model calls are repeated. Default: the zero policy.
 func WithRetry(p RetryPolicy) Option { return option(func(o *options) { o.retry = p }) }
 
@@ -348,6 +342,7 @@ type runOptions struct {
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 	before     *Result                // what the run did where it was carried out before; nil if it begins here
 	yield      <-chan struct{}        // closed when it is to stop at its next step, to go on elsewhere; nil for never
+	inbox      func() []taskMessage   // returns what was sent to the task that the run belongs to; nil for none
 }
 
 // The limits of a run that is given none. The limit of tool calls,

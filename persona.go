@@ -148,7 +148,7 @@ func (a *Agent) writeSystem(ctx context.Context, from systemMessage, stale bool)
 func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) {
 	info := PromptInfo{
 		Persona:        a.Persona(),
-		BashTimeout:    DefaultBashTimeout,
+		BashTimeout:    BashToolTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
 	d, described := RuntimeAs[Describer](a.runtime)

@@ -33,6 +33,12 @@ type Skill struct {
 	Project bool `json:"project,omitempty"`
 }
 
+// skillOptions say where an agent looks for skills.
+type skillOptions struct {
+	dirs    []string // of this machine
+	project bool     // in the workspace too
+}
+
 // WithSkills names directories of this machine whose folders are skills; see
 // [Skill]. One that does not exist is ignored. Of skills with the same name that
 // of the first directory counts, and any of these before one of the workspace. When
@@ -41,7 +47,7 @@ type Skill struct {
 // closed. Default: none; [Config.Options] adds .pygent/skills and .agents/skills of the
 // user's home where it read the file there.
 func WithSkills(dirs ...string) Option {
-	return option(func(o *options) { o.skillDirs = append(o.skillDirs, dirs...) })
+	return option(func(o *options) { o.skills.dirs = append(o.skills.dirs, dirs...) })
 }
 
 // skillOptions are the options for the skills of the directories that are named, of
@@ -62,7 +68,7 @@ func (c Config) skillOptions() []Option {
 // WithProjectSkills says whether the model is told of the skills that the
 // workspace has in .pygent/skills and .agents/skills. They are data of the
 // project, as its AGENTS.md is. Default: true.
-func WithProjectSkills(on bool) Option { return option(func(o *options) { o.projectSkills = on }) }
+func WithProjectSkills(on bool) Option { return option(func(o *options) { o.skills.project = on }) }
 
 const (
 	maxSkills     = 64       // that a model is told of
@@ -101,13 +107,13 @@ func (s *skillSet) names() (names []string) {
 
 // findSkills looks for the agent's skills.
 func (a *Agent) findSkills(ctx context.Context) (*skillSet, []string) {
-	set := &skillSet{places: slices.Clone(a.opts.skillDirs)}
+	set := &skillSet{places: slices.Clone(a.opts.skills.dirs)}
 	var places []skills.Place
 	for _, dir := range set.places {
 		places = append(places, skills.Directory(dir))
 	}
 	set.onHost = len(places)
-	if lister, ok := RuntimeAs[FileLister](a.runtime); ok && a.opts.projectSkills {
+	if lister, ok := RuntimeAs[FileLister](a.runtime); ok && a.opts.skills.project {
 		for _, dir := range projectSkillDirs {
 			set.places = append(set.places, dir)
 			places = append(places, projectSkills(ctx, a.runtime, lister, dir))
