@@ -422,10 +422,12 @@ func callStore[T any](ctx context.Context, l *storeLink, f func(ctx context.Cont
 // errStoreChanged is [ErrHistoryChanged] in the words for a store.
 type errStoreChanged struct{}
 
+// Error implements the error interface.
 func (errStoreChanged) Error() string {
 	return "the store has entries that this history did not write: another program may use the same conversation"
 }
 
+// Is makes errors.Is find [ErrHistoryChanged].
 func (errStoreChanged) Is(target error) bool { return target == ErrHistoryChanged }
 
 var errStoreSlow = fmt.Errorf("the store did not answer within %s", storeWithin)

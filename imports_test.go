@@ -28,7 +28,7 @@ var layers = [][]string{
 		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
-		"internal/strict", "internal/telemetry", "internal/toolbox", "internal/tree", "internal/window",
+		"internal/strict", "internal/survey", "internal/telemetry", "internal/toolbox", "internal/tree", "internal/window",
 	},
 	{ // Packages built from leaves.
 		"internal/callwords", "internal/chatstream", "internal/crew", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
@@ -51,6 +51,7 @@ var layers = [][]string{
 
 // withinLayer are the imports within a layer that are allowed nevertheless.
 var withinLayer = map[string][]string{
+	"bench/...":    {"pygenttest"},
 	"examples/...": {"pygenttest"},
 }
 

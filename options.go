@@ -63,6 +63,7 @@ type options struct {
 	persona      *Persona
 	prompt       PromptBuilder
 	instructions bool
+	survey       bool
 	history      *History
 	historyFile  string
 	runtime      Runtime
@@ -109,6 +110,7 @@ func defaultOptions() options {
 	return options{
 		prompt:       DefaultPrompt,
 		instructions: true,
+		survey:       true,
 		logger:       slog.New(slog.DiscardHandler),
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/repeat"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -256,6 +255,7 @@ func (a *Agent) listJobs(ctx context.Context) ([]Job, error) {
 	return jobs, err
 }
 
+// hasEnded reports whether a channel is closed; a nil channel never is.
 func hasEnded(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -285,9 +285,6 @@ func (a *Agent) tellJobs(ctx context.Context) (run bool) {
 	}
 	return a.jobs.run.Load()
 }
-
-// jobWatch watches background jobs while a run goes on.
-type jobWatch struct{ repeat.Loop }
 
 // endBeside ends what goes on beside the run.
 func (r *run) endBeside() {

@@ -237,9 +237,9 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	if s.talk.Person() && approve == nil {
 		asked = s.approve
 	}
-	set := s.agent.setApproval(asked, ask)
+	end := s.agent.setApprovalFor(asked, ask)
 	return func() {
-		s.agent.restoreApproval(approve, confirm, set)
+		end()
 		if approve == nil {
 			s.agent.allowed.Clear() // what the user always allowed was for this session
 		}

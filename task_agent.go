@@ -183,6 +183,9 @@ func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 		if spec.Model != "" {
 			o.modelName = spec.Model
 		}
+		if spec.Limits.MaxSteps != 0 {
+			o.run = append(o.run, MaxSteps(spec.Limits.MaxSteps)) // so that its system message says the number
+		}
 	})
 }
 
@@ -244,7 +247,7 @@ func (a *Agent) inherited() Option {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.retry = from.retry
-		o.persona, o.prompt, o.instructions = &persona, from.prompt, from.instructions
+		o.persona, o.prompt, o.instructions, o.survey = &persona, from.prompt, from.instructions, from.survey
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
 		o.askAbove = a

@@ -406,16 +406,6 @@ func traceless(ctx context.Context) error {
 	return nil
 }
 
-// yields reports whether the run is to stop here.
-func (r *run) yields() bool {
-	select {
-	case <-r.opts.yield:
-		return true
-	default:
-		return false
-	}
-}
-
 // taskTurn is one run of a task, or what is left of one that another executor
 // began: then the agent has the history that the other one left.
 type taskTurn struct {

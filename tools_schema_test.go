@@ -146,21 +146,6 @@ func TestMoreToolsThanProvidersTakeEndTheRun(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A provider processes the prompt and the tools with every request, and bills
-// them whenever they are not in its cache.
-func TestPromptAndToolsStayWithinTenKilobytes(t *testing.T) {
-	specs := shownToolsOn(t, silentJobs{})
-	info := pygent.PromptInfo{Runtime: pygent.RuntimeInfo{Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash"}}
-	size := 0
-	for _, spec := range specs {
-		info.Tools = append(info.Tools, spec)
-		encoded, err := json.Marshal(spec)
-		require.NoError(t, err)
-		size += len(encoded)
-	}
-	require.LessOrEqual(t, size+len(pygent.DefaultPrompt(info)), 10_000)
-}
-
 // rich is a schema as generators in other languages write it.
 const rich = `{"$schema":"https://json-schema.org/draft/2020-12/schema","$ref":"#/$defs/In","$defs":{
 	"Color":{"enum":["red","green"],"type":"string"},
