@@ -26,7 +26,7 @@ var layers = [][]string{
 		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
 		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonobj",
 		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
-		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/repeat", "internal/rota",
+		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/plain", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
 		"internal/strict", "internal/survey", "internal/telemetry", "internal/toolbox", "internal/tree", "internal/window",
 	},

@@ -140,7 +140,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) {
 	info := PromptInfo{
 		Persona:        a.Persona(),
-		BashTimeout:    DefaultBashTimeout,
+		BashTimeout:    BashToolTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
 	d, described := RuntimeAs[Describer](a.runtime)

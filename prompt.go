@@ -14,7 +14,7 @@ type PromptInfo struct {
 	Runtime RuntimeInfo
 	Tools   []ToolSpec // the active tools
 
-	BashTimeout    time.Duration // of a command that sets none; default [DefaultBashTimeout]
+	BashTimeout    time.Duration // of a call of bash that sets none; default [BashToolTimeout]
 	MaxBashTimeout time.Duration // the most a command may set; default [MaxBashTimeout]
 	MaxOutput      int           // bytes of output kept of a command; default [DefaultMaxOutput]
 
@@ -53,7 +53,7 @@ func DefaultPrompt(info PromptInfo) string {
 
 func (info PromptInfo) withDefaults() PromptInfo {
 	info.Persona = info.Persona.orDefault()
-	info.BashTimeout = cmp.Or(info.BashTimeout, DefaultBashTimeout)
+	info.BashTimeout = cmp.Or(info.BashTimeout, BashToolTimeout)
 	info.MaxBashTimeout = cmp.Or(info.MaxBashTimeout, MaxBashTimeout)
 	info.MaxOutput = cmp.Or(info.MaxOutput, DefaultMaxOutput)
 	return info
