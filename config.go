@@ -32,6 +32,8 @@ type Config struct {
 	Survey         *bool    `json:"survey,omitempty"`          // whether the model is told what there is at the start; default true
 	Skills         *bool    `json:"skills,omitempty"`          // whether the model is told of skills; default true
 	SkillDirs      []string `json:"skill_dirs,omitempty"`      // directories with skills, besides those of the home: see [WithSkills]
+	Compaction     *bool    `json:"compaction,omitempty"`      // whether conversations that become too long are compacted: see [WithCompaction]; default true
+	ContextWindow  int64    `json:"context_window,omitempty"`  // of the model, in tokens: see [WithContextWindow]
 	ConfirmBash    *bool    `json:"confirm_bash,omitempty"`    // whether a session asks before each command
 	BannedCommands []string `json:"banned_commands,omitempty"` // commands that bash refuses to run: see [WithBannedCommands]
 	BannedApps     []string `json:"banned_apps,omitempty"`     // programs that no command may run or name: see [WithBannedApps]
@@ -195,6 +197,8 @@ func (c *Config) ownSettings() []settings.Setting {
 		{Key: "survey", Env: "PYGENT_SURVEY", Value: settings.Bool(&c.Survey)},
 		{Key: "skills", Env: "PYGENT_SKILLS", Value: settings.Bool(&c.Skills)},
 		{Key: "skill_dirs", Env: "PYGENT_SKILL_DIRS", Value: settings.Paths(&c.SkillDirs)},
+		{Key: "compaction", Env: "PYGENT_COMPACTION", Value: settings.Bool(&c.Compaction)},
+		{Key: "context_window", Env: "PYGENT_CONTEXT_WINDOW", Value: settings.Count(&c.ContextWindow)},
 		{Key: "confirm_bash", Env: "PYGENT_CONFIRM_BASH", Value: settings.Bool(&c.ConfirmBash)},
 		{Key: "banned_commands", Env: "PYGENT_BANNED_COMMANDS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedCommands)},
 		{Key: "banned_apps", Env: "PYGENT_BANNED_APPS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedApps)},
@@ -302,6 +306,8 @@ func (c Config) options() []Option {
 	opts = addIfSet(opts, c.Instructions, WithInstructions)
 	opts = addIfSet(opts, c.Survey, WithSurvey)
 	opts = append(opts, c.skillOptions()...)
+	opts = given(opts, c.ContextWindow, WithContextWindow)
+	opts = addIfSet(opts, c.Compaction, func(on bool) Option { return WithCompaction(CompactionPolicy{Disabled: !on}) })
 	return addIfSet(opts, c.ConfirmBash, WithConfirmBash)
 }
 
