@@ -390,6 +390,10 @@ func printEvent(t *console.Text, e Event) {
 		t.Output(outputShown(e))
 	case EventRetry:
 		t.Retry(e.Retry.Error, e.Retry.Wait)
+	case EventCompacting:
+		t.Warn("the conversation becomes too long: the model sums it up")
+	case EventCompacted:
+		t.Warn("%s", e.Compaction)
 	case EventNotice, EventWarning:
 		t.Warn("%s", e.Text)
 	case EventRuntime:

@@ -78,7 +78,8 @@ type Result struct {
 	GoesOn  bool
 	Printed int64
 
-	left *guest.Client // that has the job; nil for none
+	left  *guest.Client // that has the job; nil for none
+	keeps *guest.Client // who has the file at FullPath
 }
 
 // KillGrace is how long a command may take to end after SIGTERM.

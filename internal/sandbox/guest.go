@@ -48,6 +48,7 @@ func (g *GuestCommander) Execute(ctx context.Context, spec Command) (_ Result, s
 	res.SetOutput(r.Head, r.Tail, r.Omitted)
 	if res.Truncated {
 		res.FullPath = r.Spill
+		res.keeps = g.Client
 	}
 	if r.Job != "" && err == nil {
 		res.left, res.Job, res.GoesOn, res.Printed = g.Client, r.Job, r.GoesOn, r.Total
