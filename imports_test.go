@@ -31,7 +31,7 @@ var layers = [][]string{
 		"internal/strict", "internal/telemetry", "internal/toolbox", "internal/tree", "internal/window",
 	},
 	{ // Packages built from leaves.
-		"internal/callwords", "internal/chatstream", "internal/crew", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
+		"internal/callwords", "internal/chatstream", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.

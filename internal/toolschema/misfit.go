@@ -137,9 +137,9 @@ func (p *problems) inObject(n *node, given map[string]any, path string) {
 	case len(missing) > 0:
 		p.add("%s", areMissing(missing))
 	case len(unknown) == 1:
-		p.add("there is no %s", unknown[0])
+		p.add("there is no parameter %s", unknown[0])
 	case len(unknown) > 1:
-		p.add("there are no %s", strings.Join(unknown, ", "))
+		p.add("there are no parameters %s", strings.Join(unknown, ", "))
 	}
 	for _, property := range n.Properties {
 		if v, ok := given[property.name]; ok {
