@@ -20,8 +20,9 @@ quick: ## run the tests that need nothing but Go
 lint: ## gofmt, go vet, staticcheck, go mod tidy
 	@scripts/lint.sh
 
-bench: ## compare the runtimes, run the benchmarks: BENCH=regexp BENCHTIME=1s
+bench: ## compare the runtimes, play the tasks, run the benchmarks: BENCH=regexp BENCHTIME=1s
 	go run ./bench/runtimes
+	go run ./bench/steps
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
 
 soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak

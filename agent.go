@@ -73,6 +73,8 @@ type Agent struct {
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 	jobs        toldJobs
 
+	memory memory // guarded by busy
+
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
 }
@@ -144,7 +146,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if a.runtime, err = a.openRuntime(); err != nil {
 		return nil, errors.Join(err, a.closeHistory())
 	}
-	a.tools.noTasks = !a.mayDelegate()
+	a.prepareTaskTools()
 	a.git = gitwatch.NewWatch(keptDirs(a.runtime)...)
 	a.logStart()
 	return a, nil

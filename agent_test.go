@@ -552,7 +552,7 @@ func TestSystemMessageFollowsTheTools(t *testing.T) {
 	first := system()
 	require.Contains(t, first, "Ada")
 	require.Contains(t, first, "a mathematician")
-	require.Contains(t, first, "`job_output`")
+	require.Contains(t, first, "with `background`")
 	require.Equal(t, "Ada", agent.Persona().Name)
 
 	// A provider caches a conversation by its first bytes.
@@ -562,7 +562,7 @@ func TestSystemMessageFollowsTheTools(t *testing.T) {
 	require.True(t, slices.ContainsFunc(model.Requests()[1].Tools, func(s pygent.ToolSpec) bool { return s.Name == "weather" }))
 
 	agent.Tools().Disable("job_output")
-	require.NotContains(t, system(), "`job_output`")
+	require.NotContains(t, system(), "with `background`")
 	require.NotContains(t, system(), "Use tabs.")
 	agent.RefreshSystemMessage()
 	require.Contains(t, system(), "Use tabs.")

@@ -61,7 +61,8 @@ type Decision struct {
 	//   - for bash, the very same command in the same directory;
 	//   - for write_file, edit_file and collect_file, writes to the same path,
 	//     except where git obeys the file;
-	//   - for any other tool, all its calls, until another tool gets its name.
+	//   - for any other tool, all its calls, until a tool that describes
+	//     itself differently gets its name.
 	Session bool `json:"session,omitempty"`
 
 	// By says who decided, for people. A terminal session says "user". The agent
@@ -105,25 +106,30 @@ func WithApprovalFor(tools ...string) Option {
 // because git runs programs that are named there.
 func WithConfirmBash(on bool) Option { return option(func(o *options) { o.confirmBash = &on }) }
 
-// setApproval changes who decides about calls, and whether bash calls need
-// approval, from the next call on. It returns how often SetApproval was called.
-func (a *Agent) setApproval(f ApprovalFunc, confirmBash *bool) (n int) {
-	a.changeApproval(func() { a.opts.approve, a.opts.confirmBash, n = f, confirmBash, a.approvalsSet })
-	return n
-}
-
-// restoreApproval undoes the setApproval that returned n. What SetApproval has
-// set since then stays.
-func (a *Agent) restoreApproval(f ApprovalFunc, confirmBash *bool, n int) {
+// setApprovalFor changes who decides about calls, and whether bash calls need
+// approval, from the next call on, until end is called. What SetApproval has set in
+// the meantime stays.
+func (a *Agent) setApprovalFor(f ApprovalFunc, confirmBash *bool) (end func()) {
+	var (
+		before  ApprovalFunc
+		confirm *bool
+		n       int
+	)
 	a.changeApproval(func() {
-		a.opts.confirmBash = confirmBash
-		if a.approvalsSet == n {
-			a.opts.approve = f
-		}
+		before, confirm, n = a.opts.approve, a.opts.confirmBash, a.approvalsSet
+		a.opts.approve, a.opts.confirmBash = f, confirmBash
 	})
+	return func() {
+		a.changeApproval(func() {
+			a.opts.confirmBash = confirm
+			if a.approvalsSet == n {
+				a.opts.approve = before
+			}
+		})
+	}
 }
 
-// approval returns what setApproval set.
+// approval returns who decides about calls, and whether bash calls need approval.
 func (a *Agent) approval() (f ApprovalFunc, confirmBash *bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -18,11 +18,11 @@ func TestSettingsTellOfASessionsApproval(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	ask := func(context.Context, ApprovalRequest) (Decision, error) { return Decision{}, nil }
-	agent.restoreApproval(nil, nil, agent.setApproval(nil, new(true))) // nobody is asked, as in a session without a person
-	agent.restoreApproval(nil, nil, agent.setApproval(ask, nil))
-	n := agent.setApproval(ask, nil)
+	agent.setApprovalFor(nil, new(true))() // nobody is asked, as in a session without a person
+	agent.setApprovalFor(ask, nil)()
+	end := agent.setApprovalFor(ask, nil)
 	agent.SetApproval(ask)
-	agent.restoreApproval(nil, nil, n) // what SetApproval set stays
+	end() // what SetApproval set stays
 	agent.eventsHandled(t.Context())
 	require.Equal(t, []bool{true, false, true, true}, told)
 }

@@ -288,7 +288,7 @@ func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string
 	return notRunResult(OutcomeFailed, nudge.NotStopped(open))
 }
 
-// openTasks names the delegated tasks that are still at work.
+// openTasks names the delegated tasks that are still at work, or ask something.
 func (r *run) openTasks(ctx context.Context) []string {
 	tasks, err := r.agent.openTasks(ctx)
 	if err != nil {
@@ -296,7 +296,7 @@ func (r *run) openTasks(ctx context.Context) []string {
 	}
 	var open []string
 	for _, t := range tasks {
-		open = append(open, fmt.Sprintf("task %s is %s", t.ID, t.State))
+		open = append(open, openTask(t))
 	}
 	return open
 }

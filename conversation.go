@@ -24,26 +24,29 @@ const (
 // settled. An element of messages never changes.
 type conversation struct {
 	messages []Message
+	about    []about             // of each message, what is known of it besides
 	open     *exchange           // the calls that wait for results, if any
 	ids      map[string]struct{} // the ids of all calls so far
 	made     int                 // how many ids were made here
 	images   gallery.Window      // of the images and files of tools, which ones are sent
 	size     int                 // of messages, in bytes of JSON
+	weight   int                 // of messages, for counting tokens
 }
 
 // exchange is an assistant message's calls and the results that came so far.
 type exchange struct {
 	calls   []ToolCall       // with their ids in the conversation
-	results []*Message       // of each call, nil as long as it has none
+	results []*HistoryEntry  // of each call, nil as long as it has none
 	waiting map[string][]int // calls without a result, by their ids in the record
 	missing int              // how many calls have no result yet
 }
 
 // add takes the record's next message.
-func (c *conversation) add(m Message) {
+func (c *conversation) add(e HistoryEntry) {
+	m := e.Message
 	switch {
 	case m.Role == RoleTool:
-		c.answer(m)
+		c.answer(e)
 	case saysNothing(m):
 	default:
 		c.settle()
@@ -61,7 +64,7 @@ func (c *conversation) add(m Message) {
 			c.begin(m)
 			return
 		}
-		c.push(m)
+		c.push(m, about{source: e.Source})
 	}
 }
 
@@ -69,7 +72,7 @@ func (c *conversation) add(m Message) {
 func (c *conversation) begin(m Message) {
 	e := &exchange{
 		calls:   slices.Clone(m.ToolCalls),
-		results: make([]*Message, len(m.ToolCalls)),
+		results: make([]*HistoryEntry, len(m.ToolCalls)),
 		waiting: make(map[string][]int, len(m.ToolCalls)),
 		missing: len(m.ToolCalls),
 	}
@@ -82,23 +85,23 @@ func (c *conversation) begin(m Message) {
 		call.Extra = jsonobj.WithoutNulls(call.Extra)
 	}
 	m.ToolCalls = e.calls
-	c.push(m)
+	c.push(m, about{})
 	c.open = e
 }
 
 // answer takes a tool message. It leaves out one that answers no open call:
 // that is a second result, or one that comes too late.
-func (c *conversation) answer(m Message) {
+func (c *conversation) answer(result HistoryEntry) {
 	if c.open == nil {
 		return
 	}
-	e := c.open
-	at := e.waiting[m.ToolCallID]
+	e, id := c.open, result.Message.ToolCallID
+	at := e.waiting[id]
 	if len(at) == 0 {
 		return
 	}
-	e.waiting[m.ToolCallID] = at[1:]
-	e.results[at[0]] = &m
+	e.waiting[id] = at[1:]
+	e.results[at[0]] = &result
 	if e.missing--; e.missing == 0 {
 		c.settle()
 	}
@@ -115,10 +118,10 @@ func (c *conversation) settle() {
 	var images []Part
 	for i, call := range e.calls {
 		if e.results[i] == nil {
-			c.push(ToolMessage(call.ID, interruptedResult))
+			c.push(ToolMessage(call.ID, interruptedResult), about{outcome: OutcomeInterrupted})
 			continue
 		}
-		result := *e.results[i]
+		result := e.results[i].Message
 		result.ToolCallID = call.ID
 		result.ToolCalls = nil
 		result.Extra = jsonobj.WithoutNulls(result.Extra)
@@ -127,28 +130,29 @@ func (c *conversation) settle() {
 			images = append(images, media...)
 		}
 		result.Content, result.Parts = textOfResult(result), nil
-		c.push(result)
+		c.push(result, about{outcome: e.results[i].Outcome})
 	}
 	if images != nil {
-		c.push(Message{Role: RoleUser, Parts: images})
+		c.push(Message{Role: RoleUser, Parts: images}, about{source: SourceImages})
 	}
 }
 
 // settled returns the messages as settle would leave them, without changing c.
 func (c conversation) settled() []Message {
-	c.messages = slices.Clip(c.messages)
+	c.messages, c.about = slices.Clip(c.messages), slices.Clip(c.about)
 	c.settle()
 	return slices.Clip(c.messages)
 }
 
 // push adds a message with its JSON, so that no request has to encode it again.
-func (c *conversation) push(m Message) {
+func (c *conversation) push(m Message, a about) {
 	c.makeRoom(m)
 	if encoded, err := m.encoded(); err == nil {
 		m = encoded
 	}
-	c.messages = append(c.messages, m)
-	c.size += sizeInJSON(m)
+	a.weight = weightOf(m)
+	c.messages, c.about = append(c.messages, m), append(c.about, a)
+	c.size, c.weight = c.size+sizeInJSON(m), c.weight+a.weight
 }
 
 // uniqueID returns id, or a new one if it is empty or taken. Made ids are nine

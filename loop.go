@@ -12,6 +12,7 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/repeat"
 )
 
 // run is one run of an agent's loop. Only one goroutine uses it.
@@ -27,7 +28,9 @@ type run struct {
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
-	jobs    jobWatch
+	jobs    repeat.Loop // asks the runtime about background jobs
+
+	asksWindow repeat.Loop // asks the model for its window, once
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
@@ -165,7 +168,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 		switch {
 		case ctx.Err() != nil:
 			return r.interrupted(ctx)
-		case r.yields():
+		case hasEnded(r.opts.yield): // another executor goes on
 			return errYield
 		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
@@ -271,7 +274,7 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 		return r.interrupted(ctx)
 	}
 	if errors.As(err, &r.result.APIError) && r.result.APIError.ContextTooLarge {
-		r.end(StatusContextFull, err.Error())
+		r.end(StatusContextFull, r.contextFull(err))
 	}
 	return r.fail(err)
 }
@@ -293,7 +296,17 @@ func (r *run) limitNote() string {
 	case left == 0:
 		return r.sayLast(r.stepLimit())
 	}
-	return nudge.StepsLeft(left)
+	return r.stepsLeft(left)
+}
+
+// stepsLeft says how many steps are left. After the first one it says how many
+// there are, unless that is what the system message says.
+func (r *run) stepsLeft(left int) string {
+	limit := finiteSteps(r.opts.MaxSteps)
+	if r.result.Steps != 1 || limit == r.agent.usualSteps() {
+		return nudge.StepsLeft(left)
+	}
+	return nudge.Steps(limit, r.result.Steps)
 }
 
 func (r *run) sayLast(limit string) string {

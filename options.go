@@ -63,6 +63,7 @@ type options struct {
 	persona      *Persona
 	prompt       PromptBuilder
 	instructions bool
+	survey       bool
 	history      *History
 	historyFile  string
 	runtime      Runtime
@@ -92,6 +93,7 @@ type options struct {
 	run          []RunOption
 	retry        RetryPolicy
 	window       int64 // of the model's context, in tokens; 0 if it is not given
+	compaction   CompactionPolicy
 	onEvent      func(Event)
 	id           string
 	manager      *TaskManager // closed by the caller who gave it
@@ -109,6 +111,7 @@ func defaultOptions() options {
 	return options{
 		prompt:       DefaultPrompt,
 		instructions: true,
+		survey:       true,
 		logger:       slog.New(slog.DiscardHandler),
 	}
 }
@@ -160,7 +163,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction(), checkPrices(o.prices))
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices), o.compaction.check())
 }
 
 // contradiction returns an error that names two options which contradict each
@@ -282,12 +285,6 @@ func WithBannedApps(names ...string) Option {
 	return option(func(o *options) { o.bannedApps = append(o.bannedApps, names...) })
 }
 
-// WithContextWindow says how many tokens the model's context window holds, for
-// [ContextUse]. Default: what is known of the model by its name; 0, if nothing is.
-func WithContextWindow(tokens int64) Option {
-	return option(func(o *options) { o.window = max(tokens, 0) })
-}
-
 // WithRetry sets how model calls are repeated. Default: the zero policy.
 func WithRetry(p RetryPolicy) Option { return option(func(o *options) { o.retry = p }) }
 
@@ -343,6 +340,7 @@ type runOptions struct {
 	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
 	before     *Result                // what the run did where it was carried out before; nil if it begins here
 	yield      <-chan struct{}        // closed when it is to stop at its next step, to go on elsewhere; nil for never
+	inbox      func() []taskMessage   // returns what was sent to the task that the run belongs to; nil for none
 }
 
 // The limits of a run that is given none. The limit of tool calls,

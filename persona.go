@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -45,11 +46,12 @@ func (p *Persona) orDefault() Persona {
 }
 
 // RefreshSystemMessage rebuilds the system message from the persona, the
-// runtime, the tools and the workspace's AGENTS.md. The first run does so by
-// itself. When the tools change, the prompt is written again from what was read
+// runtime, the tools, the workspace's AGENTS.md and a new [Survey]. The first run
+// does so by itself. When the tools change, the prompt is written again from what was read
 // then; [DefaultPrompt] changes only if a tool that it explains comes or goes.
 // While a run goes on, the message is rebuilt before its next model call.
 func (a *Agent) RefreshSystemMessage() {
+	a.system.again.Store(true)
 	a.system.stale.Store(true)
 	if a.isRunning() {
 		return
@@ -72,6 +74,8 @@ type systemState struct {
 	version int64 // of the registry
 	specs   []ToolSpec
 	from    systemMessage // read again only when stale: other tools alone do not change what is known of the workspace
+	survey  *Survey       // nil before the agent has looked; kept so that what the model does itself changes no message
+	again   atomic.Bool   // look anew
 	warned  string        // the last warning about the sources of the message
 }
 
@@ -136,10 +140,11 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) {
 	info := PromptInfo{
 		Persona:        a.Persona(),
-		BashTimeout:    DefaultBashTimeout,
+		BashTimeout:    BashToolTimeout,
 		MaxBashTimeout: MaxBashTimeout,
 	}
-	if d, ok := RuntimeAs[Describer](a.runtime); ok {
+	d, described := RuntimeAs[Describer](a.runtime)
+	if described {
 		info.Runtime = d.Describe(ctx)
 		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.UseDocker() && !info.Runtime.Network
 	}
@@ -148,8 +153,45 @@ func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) 
 			return m, fmt.Errorf("read AGENTS.md: %w", err)
 		}
 	}
+	info.MaxSteps = a.usualSteps()
+	if a.opts.survey && described {
+		info.Survey = a.surveyed(ctx, info.Runtime)
+	}
 	m.info = info
 	return m, nil
+}
+
+// surveyed returns the survey that was made at the start, or by the last
+// RefreshSystemMessage.
+func (a *Agent) surveyed(ctx context.Context, info RuntimeInfo) Survey {
+	s := &a.system
+	if again := s.again.Swap(false); s.survey == nil || again {
+		found := a.look(ctx, info)
+		if ctx.Err() != nil {
+			s.again.Store(again)
+			return found
+		}
+		s.survey = &found
+	}
+	return *s.survey
+}
+
+// usualSteps is how many steps a run of the agent has unless its caller says
+// otherwise, or 0 for any number.
+func (a *Agent) usualSteps() int {
+	o, err := newRunOptions(a.opts.run, nil)
+	if err != nil {
+		return 0
+	}
+	return finiteSteps(o.MaxSteps)
+}
+
+// finiteSteps is a limit of steps, or 0 for none.
+func finiteSteps(limit int) int {
+	if limit == math.MaxInt {
+		return 0
+	}
+	return limit
 }
 
 // describe returns a description of the agent's runtime, which is incomplete if

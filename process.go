@@ -3,19 +3,15 @@ package pygent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/repeat"
+	"github.com/x/pygent/internal/plain"
 	"github.com/x/pygent/internal/sandbox"
 )
 
@@ -29,6 +25,8 @@ type BashOptions struct {
 	Dir       string        // working directory, relative to the workspace; default the workspace
 	Env       []string      // "NAME=value", added to the runtime's environment
 	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
+
+	Raw bool // keep output that is no UTF-8 as it is; see [BashRaw]
 
 	// Output gets the output while the command runs; nil for none. See [BashOutput].
 	Output func(OutputChunk)
@@ -73,7 +71,13 @@ func BashMaxOutput(n int) BashOption {
 	}
 }
 
-// BashResult is the outcome of a command.
+// BashRaw keeps bytes of the output that are no UTF-8 as they were printed.
+// Without it each run of them is replaced by U+FFFD.
+func BashRaw() BashOption { return func(o *BashOptions) { o.Raw = true } }
+
+// BashResult is the outcome of a command. Its Output is what was printed, escape
+// sequences and all: show it to people through something that makes them harmless,
+// and to models by String.
 type BashResult struct {
 	Command  string        `json:"command"`
 	Output   string        `json:"output"`              // stdout and stderr in the order they were written; head and tail when Truncated
@@ -101,9 +105,21 @@ func (r *BashResult) ended() *BashResult {
 	return &end
 }
 
+// shownDuration is from how long on a result says how long the command took.
+const shownDuration = 5 * time.Second
+
 // String formats the result for a model: "$ command", the output, and anything
-// unusual.
+// unusual. Of the output it leaves what a terminal would show in the end:
+// overwritten states of progress bars and escape sequences are left out, other
+// control characters and bytes that are no UTF-8 are shown as escapes, and binary
+// data becomes a line that says how much it was.
 func (r BashResult) String() string {
+	r.Output = plain.Clean(r.Output)
+	return r.text()
+}
+
+// text is String for an output that has been cleaned.
+func (r BashResult) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "$ %s\n%s", r.Command, r.Output)
 	line := func(format string, args ...any) {
@@ -112,18 +128,34 @@ func (r BashResult) String() string {
 		}
 		fmt.Fprintf(&b, format, args...)
 	}
+	if strings.TrimSpace(r.Output) == "" {
+		line("(no output)")
+	}
 	if r.FullPath != "" {
 		line("[the whole output is in %s]", r.FullPath)
 	}
-	if r.TimedOut {
+	switch took := r.took(); {
+	case r.TimedOut:
 		line("[stopped at the time limit after %s; a longer timeout can be given]", r.Duration.Round(100*time.Millisecond))
-	} else if r.ExitCode != 0 {
+	case r.ExitCode != 0 && took != "":
+		line("[exit code %d after %s]", r.ExitCode, took)
+	case r.ExitCode != 0:
 		line("[exit code %d]", r.ExitCode)
+	case took != "":
+		line("[took %s]", took)
 	}
 	if r.Note != "" {
 		line("[%s]", r.Note)
 	}
 	return b.String()
+}
+
+// took says how long the command took, if it took long.
+func (r BashResult) took() string {
+	if r.Duration < shownDuration {
+		return ""
+	}
+	return r.Duration.Round(time.Second / 10).String()
 }
 
 // MarshalJSON encodes the command's duration in seconds.
@@ -164,200 +196,6 @@ type OutputChunk struct {
 // called again. A job ([JobRunner]) ignores this option.
 func BashOutput(f func(OutputChunk)) BashOption {
 	return func(o *BashOptions) { o.Output = f }
-}
-
-// ErrUnknownJob is returned for a job that does not exist, or ran long ago.
-var ErrUnknownJob = guest.ErrNoJob
-
-// Job is a command in the background, or a group of processes that a command
-// left running.
-type Job struct {
-	ID        string        `json:"id"`
-	Command   string        `json:"command"`   // the beginning of the command
-	Running   bool          `json:"running"`   // a process of it is alive
-	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
-	Printed   int64         `json:"printed"`   // bytes of output so far
-	Duration  time.Duration `json:"-"`         // duration_seconds in JSON
-	Processes int           `json:"processes"` // how many are alive
-}
-
-// String describes the job in one line.
-func (j Job) String() string {
-	state := fmt.Sprintf("running for %s, %d processes", j.Duration.Round(time.Second), j.Processes)
-	if !j.Running {
-		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
-	}
-	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
-}
-
-// sameState reports whether the job is the same, and runs or has ended in the
-// same way.
-func (j Job) sameState(other Job) bool {
-	return j.ID == other.ID && j.Running == other.Running && j.ExitCode == other.ExitCode
-}
-
-func runningJobs(jobs []Job) []Job {
-	return slices.DeleteFunc(slices.Clone(jobs), func(j Job) bool { return !j.Running })
-}
-
-// toldJobs is what the events of an agent have told of its background jobs.
-type toldJobs struct {
-	telling guard.Baton                   // held while the jobs are listed and told, so that the last event is right
-	last    []Job                         // guarded by telling
-	run     atomic.Bool                   // one of them runs, or may
-	late    atomic.Pointer[chan struct{}] // closed when the runtime's Jobs returns, which was left behind; nil if it never was
-	silent  atomic.Bool                   // the runtime did not answer when it was last asked
-}
-
-// jobLister returns what lists the background jobs. It is nil where there can be
-// none: asking could start the runtime.
-func (a *Agent) jobLister() func(context.Context) ([]Job, error) {
-	runner, ok := RuntimeAs[JobRunner](a.runtime)
-	switch rt, ours := runner.(*workspaceRuntime); {
-	case !ok, ours && !rt.HadJobs():
-		return nil
-	case ours:
-		return rt.knownJobs
-	case !a.ranCommands.Load():
-		return nil
-	}
-	return runner.Jobs
-}
-
-func (r *workspaceRuntime) knownJobs(ctx context.Context) ([]Job, error) {
-	return jobsOf(r.KnownJobs(ctx))
-}
-
-// errJobsLate is returned instead of asking a runtime that owes an answer.
-var errJobsLate = errors.New("the runtime has been asked before, and has not answered yet")
-
-// listJobs returns the background jobs. It leaves only one call of a runtime
-// behind that ignores its context.
-func (a *Agent) listJobs(ctx context.Context) ([]Job, error) {
-	list := a.jobLister()
-	if list == nil {
-		return nil, nil
-	}
-	if late := a.jobs.late.Load(); late != nil && !hasEnded(*late) {
-		return nil, errJobsLate
-	}
-	returned := make(chan struct{})
-	ctx, cancel := context.WithTimeout(ctx, openWithin)
-	defer cancel()
-	jobs, err := guard.Outlive(ctx, func() ([]Job, error) {
-		defer close(returned)
-		defer a.enter(&a.calling, "the runtime's Jobs")()
-		return list(ctx)
-	})
-	if !hasEnded(returned) {
-		a.jobs.late.Store(&returned)
-	}
-	a.logPanic("the runtime's Jobs", err)
-	return jobs, err
-}
-
-func hasEnded(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
-// tellJobs emits the list of background jobs if it has changed, and reports
-// whether one runs. If nobody gets events, it does nothing.
-func (a *Agent) tellJobs(ctx context.Context) (run bool) {
-	if !a.jobs.run.Load() && a.jobLister() == nil || !a.isHeard() || a.jobs.telling.LockContext(ctx) != nil {
-		return false
-	}
-	defer a.jobs.telling.Unlock()
-	jobs, err := a.listJobs(ctx)
-	a.jobs.silent.Store(err != nil)
-	if err != nil {
-		a.log.Debug("background jobs are not known", "error", err)
-		return a.jobs.run.Load()
-	}
-	a.jobs.run.Store(len(runningJobs(jobs)) > 0)
-	if !slices.EqualFunc(a.jobs.last, jobs, Job.sameState) {
-		a.jobs.last = jobs
-		a.emit(Event{Type: EventJobs, Jobs: slices.Clone(jobs)})
-	}
-	return a.jobs.run.Load()
-}
-
-// jobWatch watches background jobs while a run goes on.
-type jobWatch struct{ repeat.Loop }
-
-// endBeside ends what goes on beside the run.
-func (r *run) endBeside() {
-	r.worker.End()
-	r.jobs.End()
-}
-
-// noteOldJobs is noteJobs for jobs that ran when they were told of last, perhaps in
-// an earlier run.
-func (r *run) noteOldJobs(ctx context.Context) {
-	if r.agent.jobs.run.Load() {
-		r.noteJobs(ctx)
-	}
-}
-
-// watchJobsEvery is how often a runtime of this package is asked about jobs that
-// run.
-const watchJobsEvery = time.Second
-
-// noteJobs tells of background jobs that have begun or ended. In a runtime of this
-// package, which answers fast, those that run are watched until the run is over.
-// While it does not answer, in a paused container for example, only the watch asks,
-// so that the run does not wait after each call.
-func (r *run) noteJobs(ctx context.Context) {
-	a := r.agent
-	if ctx.Err() != nil {
-		a.jobs.run.Store(true) // perhaps: the next run asks
-		return
-	}
-	if a.jobs.silent.Load() && r.jobs.Goes() || !a.tellJobs(ctx) {
-		return
-	}
-	runner, _ := RuntimeAs[JobRunner](a.runtime)
-	if _, ours := runner.(*workspaceRuntime); ours {
-		r.jobs.Start(r.ctx, watchJobsEvery, a.tellJobs)
-	}
-}
-
-// mayChangeJobs reports whether a call of a tool may start or end background jobs,
-// or tell that one has ended.
-func mayChangeJobs(tool string) bool {
-	_, builtin := builtinTools()[tool]
-	return !builtin || tool == "bash" || strings.HasPrefix(tool, "job_")
-}
-
-// MarshalJSON encodes the job's age in seconds.
-func (j Job) MarshalJSON() ([]byte, error) {
-	type plain Job
-	return json.Marshal(struct {
-		plain
-		Duration jsonobj.Seconds `json:"duration_seconds"`
-	}{plain(j), jsonobj.Seconds(j.Duration)})
-}
-
-// UnmarshalJSON is the inverse of MarshalJSON.
-func (j *Job) UnmarshalJSON(data []byte) error {
-	type plain Job
-	in := struct {
-		*plain
-		Duration *jsonobj.Seconds `json:"duration_seconds"`
-	}{(*plain)(j), (*jsonobj.Seconds)(&j.Duration)}
-	return json.Unmarshal(data, &in)
-}
-
-// JobOutput is a piece of a job's output.
-type JobOutput struct {
-	Text    string `json:"text"`
-	Next    int64  `json:"next"`              // the offset to continue at
-	Skipped int64  `json:"skipped,omitempty"` // bytes before Text that are no longer kept
-	Job     Job    `json:"job"`               // its state
 }
 
 // ProcessStarter is implemented by runtimes that can run a program to which a
@@ -432,5 +270,5 @@ func (r *workspaceRuntime) outputOf(f func(OutputChunk)) func(sandbox.Chunk) {
 
 // command returns cmd with the settings o.
 func (o BashOptions) command(cmd string) sandbox.Command {
-	return sandbox.Command{Script: cmd, Dir: o.Dir, Env: o.Env, Timeout: o.Timeout, MaxOutput: o.MaxOutput}
+	return sandbox.Command{Script: cmd, Dir: o.Dir, Env: o.Env, Timeout: o.Timeout, MaxOutput: o.MaxOutput, Raw: o.Raw}
 }

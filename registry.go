@@ -23,8 +23,8 @@ type Registry struct {
 	owners   map[string]string // the source of each tool that has one; nil until there is one
 	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
-	noTasks  bool              // the agent cannot have tasks; set before its first run
-	changed  func()            // called after every change; nil for none
+	tasks    taskTools
+	changed  func() // called after every change; nil for none
 }
 
 // NewRegistry returns a registry of the given tools.
@@ -223,7 +223,7 @@ func (r *Registry) unknown(name string, rt Runtime) error {
 	var names []string
 	for _, t := range r.Tools() {
 		if rt != nil {
-			if _, err := r.on(t, rt); err != nil {
+			if _, ok := r.offered(t, rt); !ok {
 				continue
 			}
 		}
@@ -266,7 +266,7 @@ func (r *Registry) specs(rt Runtime) ([]ToolSpec, int64) {
 	r.mu.RUnlock()
 	specs := make([]ToolSpec, 0, len(tools))
 	for _, t := range tools {
-		if t, err := r.on(t, rt); err == nil {
+		if t, ok := r.offered(t, rt); ok {
 			specs = append(specs, ToolSpec{Name: t.Name, Description: t.Description, Parameters: t.schema.Wire()})
 		}
 	}

@@ -289,8 +289,12 @@ type treeRuntime interface {
 
 // Limits of a command.
 const (
-	// DefaultBashTimeout is how long a command may run that sets no timeout.
+	// DefaultBashTimeout is how long a command of [Runtime.Bash] may run that sets no
+	// timeout.
 	DefaultBashTimeout = 30 * time.Second
+	// BashToolTimeout is how long the tool bash waits for a command if the model
+	// sets no timeout.
+	BashToolTimeout = 120 * time.Second
 	// MaxBashTimeout is the longest time a model may ask for.
 	MaxBashTimeout = 600 * time.Second
 	// DefaultMaxOutput is how many bytes of a command's output are kept.

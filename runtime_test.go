@@ -535,3 +535,18 @@ func TestAgentIsCarefulWithARuntimeThatSaysNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestCommandsPrintAtOnceAndInUTF8(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		require.NotContains(t, bash(t, r, `echo "<$LANG> <$PYTHONUNBUFFERED>"`).Output, "<>")
+		require.Equal(t, "<1> <mine>\n", bash(t, r, `echo "<$PYTHONUNBUFFERED> <$LANG>"`, pygent.BashEnv("LANG=mine")).Output)
+	})
+}
+
+func TestOutputThatIsNoUTF8(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		const cmd = `printf 'a\377\376b'`
+		require.Equal(t, "a\ufffdb", bash(t, r, cmd).Output)
+		require.Equal(t, "a\xff\xfeb", bash(t, r, cmd, pygent.BashRaw()).Output)
+	})
+}

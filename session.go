@@ -237,9 +237,9 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 	if s.talk.Person() && approve == nil {
 		asked = s.approve
 	}
-	set := s.agent.setApproval(asked, ask)
+	end := s.agent.setApprovalFor(asked, ask)
 	return func() {
-		s.agent.restoreApproval(approve, confirm, set)
+		end()
 		if approve == nil {
 			s.agent.allowed.Clear() // what the user always allowed was for this session
 		}
@@ -390,6 +390,10 @@ func printEvent(t *console.Text, e Event) {
 		t.Output(outputShown(e))
 	case EventRetry:
 		t.Retry(e.Retry.Error, e.Retry.Wait)
+	case EventCompacting:
+		t.Warn("the conversation becomes too long: the model sums it up")
+	case EventCompacted:
+		t.Warn("%s", e.Compaction)
 	case EventNotice, EventWarning:
 		t.Warn("%s", e.Text)
 	case EventRuntime:

@@ -195,8 +195,17 @@ func (r *run) nudge() error {
 	return r.hear(UserMessage(nudge.OnALine(say, r.limitNote())), SourceNudge)
 }
 
-// listenToUser appends what was said since the model was asked, if anything.
+// listenToUser appends what was said since the model was asked, and what was sent
+// to the task, if anything.
 func (r *run) listenToUser() (heard bool, err error) {
+	if r.opts.inbox != nil {
+		for _, m := range r.opts.inbox() {
+			if err := r.hear(UserMessage(m.text, m.parts...), SourceUser); err != nil {
+				return true, err
+			}
+			heard = true
+		}
+	}
 	for {
 		s, ok := r.agent.nextSaid()
 		if !ok {

@@ -377,13 +377,6 @@ func WithTaskQueue() TaskOption { return func(o *taskOptions) { o.queue = true }
 // MaxTaskDepth.
 func WithTaskDepth(n int) TaskOption { return func(o *taskOptions) { o.depth = n } }
 
-// SendOption adjusts a message to a task.
-type SendOption func(*taskInput)
-
-// WithMessageID names a message. Sending a second one of the same name to the
-// task has no effect but to return the number of the first, so a failed Send can be repeated safely.
-func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
-
 // TaskError is an error of a task: why it ended other than as it should, from
 // [TaskStatus.Err], or why a method of its manager could not do something for
 // it. Find it with errors.As.

@@ -15,7 +15,9 @@ import (
 	"sync"
 
 	"github.com/x/pygent/internal/callback"
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/spelling"
 	"github.com/x/pygent/internal/treestore"
 )
 
@@ -181,7 +183,13 @@ func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 			o.persona = &spec.Persona
 		}
 		if spec.Model != "" {
+			if spec.Model != o.modelName {
+				o.window = 0 // that of another model
+			}
 			o.modelName = spec.Model
+		}
+		if spec.Limits.MaxSteps != 0 {
+			o.run = append(o.run, MaxSteps(spec.Limits.MaxSteps)) // so that its system message says the number
 		}
 	})
 }
@@ -243,8 +251,8 @@ func (a *Agent) inherited() Option {
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
-		o.retry = from.retry
-		o.persona, o.prompt, o.instructions = &persona, from.prompt, from.instructions
+		o.retry, o.window, o.compaction = from.retry, from.window, from.compaction
+		o.persona, o.prompt, o.instructions, o.survey = &persona, from.prompt, from.instructions, from.survey
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
 		o.askAbove = a
@@ -289,10 +297,14 @@ func personaNamed(personas []Persona, name string) (Persona, error) {
 		}
 		names[i] = p.Name
 	}
+	name = cut.Head(name, shownPrompt)
 	if len(names) == 0 {
 		return Persona{}, fmt.Errorf("no persona %q: no task personas are configured", name)
 	}
-	return Persona{}, fmt.Errorf("no persona %q; the personas are: %s", name, strings.Join(names, ", "))
+	if like := spelling.Nearest(name, names); like != "" {
+		return Persona{}, fmt.Errorf("no persona %q, did you mean %s?", name, like)
+	}
+	return Persona{}, fmt.Errorf("no persona %q; the personas are: %s", name, cut.Head(strings.Join(names, ", "), maxPersonaNames))
 }
 
 // lazyTasks is an agent's own task manager, which is made when it is first
@@ -351,21 +363,24 @@ func (a *Agent) closeTasks() error {
 }
 
 // openTasks returns the tasks that the agent delegated and that are still at
-// work, the oldest first.
+// work, or ask something, the oldest first.
 func (a *Agent) openTasks(ctx context.Context) ([]TaskStatus, error) {
 	m := a.tasks.made()
 	if m == nil {
 		return nil, nil
 	}
-	return m.Tasks(ctx, TaskFilter{Parent: a.id, States: []TaskState{TaskQueued, TaskRunning}})
+	return m.Tasks(ctx, TaskFilter{Parent: a.id, States: []TaskState{TaskQueued, TaskRunning, TaskAwaitingUser}})
 }
 
 // bringsRuntime reports whether tasks get a runtime from the manager's options.
-func (t *lazyTasks) bringsRuntime() bool {
+func (t *lazyTasks) bringsRuntime() bool { return t.options().runtime }
+
+// options are those of the manager, which need not be made for it.
+func (t *lazyTasks) options() taskManagerOptions {
 	if t.given {
-		return t.manager.opts.runtime
+		return t.manager.opts
 	}
-	return t.opts.runtime
+	return t.opts
 }
 
 // made returns the manager, or nil if it was not needed yet.

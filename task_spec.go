@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/budget"
-	"github.com/x/pygent/internal/crew"
 )
 
 // taskSpecVersion is the version of the JSON of a [TaskSpec]. A reader refuses
@@ -162,39 +161,6 @@ func (s TaskSpec) check() error {
 		return fmt.Errorf("task spec: %w", err)
 	}
 	return nil
-}
-
-// message is the message that a task begins with.
-func (s TaskSpec) message() taskMessage { return taskMessage{s.Prompt, s.Parts} }
-
-// taskMessage is what a run of a task begins with.
-type taskMessage struct {
-	text  string
-	parts []Part
-}
-
-// Size is about how many bytes the message has.
-func (m taskMessage) Size() int { return sizeOfMessage(UserMessage(m.text, m.parts...)) }
-
-// same reports whether both messages say the same.
-func (m taskMessage) same(other taskMessage) bool {
-	return m.text == other.text && slices.EqualFunc(m.parts, other.parts, func(a, b Part) bool {
-		one, err := a.MarshalJSON()
-		two, failed := b.MarshalJSON()
-		return cmp.Or(err, failed) == nil && bytes.Equal(one, two)
-	})
-}
-
-// check refuses a message that no agent could take up.
-func (m taskMessage) check() error {
-	switch {
-	case m.text == "" && len(m.parts) == 0:
-		return errors.New("the message is empty")
-	case m.Size() > crew.MaxMailBytes:
-		return fmt.Errorf("the message has %d bytes, more than %d", m.Size(), crew.MaxMailBytes)
-	}
-	_, err := encodeForHistory(UserMessage(m.text, m.parts...))
-	return err
 }
 
 // UnmarshalJSON decodes a spec. It refuses versions and fields that this package
@@ -366,26 +332,6 @@ type taskExecutor interface {
 	close() error
 }
 
-// taskInput is what is sent to a task.
-type taskInput struct {
-	ID    string        `json:"id"` // sending an input with the same id twice has no effect
-	Kind  taskInputKind `json:"kind"`
-	Text  string        `json:"text,omitempty"`  // the message, or why the task is cancelled
-	Parts []Part        `json:"parts,omitempty"` // of the message
-
-	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision; 0 if Call names the call
-	Call     string   `json:"call,omitempty"`    // id of the call that is decided about
-	Decision Decision `json:"decision,omitzero"`
-}
-
-type taskInputKind string
-
-const (
-	inputMessage  taskInputKind = "message"  // of the user; a task at work takes it up when it rests
-	inputDecision taskInputKind = "decision" // about a call that needs approval
-	inputCancel   taskInputKind = "cancel"   // a request to end; the status tells when that is done
-)
-
 // An executor ends the context of a run in one of three ways: with a
 // [taskCancelled] or errTaskTimeout as the cause, which are outcomes, or with
 // errTakenAway. To have a run go on elsewhere in good order, it closes the
@@ -406,16 +352,6 @@ func traceless(ctx context.Context) error {
 	return nil
 }
 
-// yields reports whether the run is to stop here.
-func (r *run) yields() bool {
-	select {
-	case <-r.opts.yield:
-		return true
-	default:
-		return false
-	}
-}
-
 // taskTurn is one run of a task, or what is left of one that another executor
 // began: then the agent has the history that the other one left.
 type taskTurn struct {
@@ -424,6 +360,7 @@ type taskTurn struct {
 	tokens  *budget.Account[Usage] // what it may spend, what it did included
 	yield   <-chan struct{}        // closed when it is to stop at its next step; nil for never
 	record  func(Event)            // gets the events
+	inbox   func() []taskMessage   // returns the messages that are to be heard before the next step; nil for none
 }
 
 // runTask has an agent carry out a turn. It keeps all limits of spec but those of
@@ -437,7 +374,9 @@ func runTask(ctx context.Context, spec TaskSpec, agent *Agent, turn taskTurn) (*
 		if traceless(ctx) == nil {
 			turn.record(e)
 		}
-	}), runOption(func(o *runOptions) { o.account, o.before, o.yield = turn.tokens, turn.before, turn.yield })}
+	}), runOption(func(o *runOptions) {
+		o.account, o.before, o.yield, o.inbox = turn.tokens, turn.before, turn.yield, turn.inbox
+	})}
 	var result *Result
 	var err error
 	if turn.before != nil {

@@ -134,6 +134,9 @@ func (m *TaskManager) startTask(ctx context.Context, prompt string, parent Runti
 	m.tasks.EndStart(r, err)
 	if err == nil {
 		m.follow(r.ID)
+		if r.Value.agent != nil {
+			r.Value.agent.tools.noteStarted()
+		}
 	}
 	return err
 }
@@ -227,15 +230,17 @@ func (m *TaskManager) cancel(ctx context.Context, id, reason string) error {
 
 // Send has a task continue with a message, such as the answer to its question.
 // A task at rest does so at once; like a new task, it needs room. A task at work
-// keeps the message until it would rest, and then goes on instead. Messages that
-// wait are dropped by Cancel, and when the delegating run has nothing left to spend.
+// keeps the message until it would rest, and then goes on instead; with
+// [WithNextStep] its model hears it before. Cancel drops the messages that wait. If
+// the delegating run has nothing left to spend, the task fails, and they wait for
+// the next message.
 //
 // Send returns the message's number, counted from 1 for each task. It is the
 // Input of the events and of the status from when the task takes the message up.
 func (m *TaskManager) Send(ctx context.Context, id, message string, opts ...SendOption) (int64, error) {
 	in := taskInput{ID: newID(), Kind: inputMessage, Text: message}
 	apply(&in, opts)
-	if err := (taskMessage{in.Text, in.Parts}).check(); err != nil {
+	if err := (taskMessage{text: in.Text, parts: in.Parts}).check(); err != nil {
 		return 0, taskError(id, err)
 	}
 	number, err := m.exec.send(ctx, id, in)

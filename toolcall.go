@@ -40,7 +40,6 @@ func (r *run) announce(ctx context.Context, call *ToolCall) *ToolResult {
 func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResult, polls bool) {
 	result.sortFiles()
 	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
-	chooseMedia(result, nil)
 	if !polls && ctx.Err() == nil {
 		r.noteCycle(call, result)
 	}

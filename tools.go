@@ -67,9 +67,9 @@ type Tool struct {
 	schema *toolschema.Schema
 	// polls marks a tool that is meant to be called repeatedly with the same
 	// arguments, such as one that asks for a status.
-	polls     bool
-	delegates bool // of use only to an agent that can have tasks
-	ends      bool // its only effect is to end the run
+	polls      bool
+	delegation delegation
+	ends       bool // its only effect is to end the run
 	// takesValue marks the tool of a run that ends with a value.
 	takesValue bool
 	// fit returns the tool as it can work in a runtime; nil means as it is.

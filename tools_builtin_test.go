@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,10 +77,12 @@ func TestBashShowsOutputAndExitCode(t *testing.T) {
 	}{
 		{"output", map[string]any{"cmd": "echo hi"}, "$ echo hi\nhi\n"},
 		{"both streams in order", map[string]any{"cmd": "echo 1; echo 2 >&2; echo 3"}, "$ echo 1; echo 2 >&2; echo 3\n1\n2\n3\n"},
-		{"nothing", map[string]any{"cmd": "true"}, "$ true\n"},
+		{"nothing", map[string]any{"cmd": "true"}, "$ true\n(no output)"},
+		{"nothing but a line end", map[string]any{"cmd": "echo; exit 2"}, "$ echo; exit 2\n\n(no output)\n[exit code 2]"},
+		{"progress and colours", map[string]any{"cmd": `printf ' 10%%\r 50%%\r100%%\n\033[31mred\033[0m\n'`}, "$ printf ' 10%%\\r 50%%\\r100%%\\n\\033[31mred\\033[0m\\n'\n100%\nred\n"},
 		{"exit code", map[string]any{"cmd": "echo no; exit 3"}, "$ echo no; exit 3\nno\n[exit code 3]"},
 		{"exit code after an open line", map[string]any{"cmd": "printf no; false"}, "$ printf no; false\nno\n[exit code 1]"},
-		{"signal", map[string]any{"cmd": "kill -9 $$"}, "$ kill -9 $$\n[exit code 137]"},
+		{"signal", map[string]any{"cmd": "kill -9 $$"}, "$ kill -9 $$\n(no output)\n[exit code 137]"},
 		{"cwd", map[string]any{"cmd": "basename $PWD", "cwd": "sub"}, "$ basename $PWD\nsub\n"},
 		{"no input", map[string]any{"cmd": "cat; echo end"}, "$ cat; echo end\nend\n"},
 		{"timeout given", map[string]any{"cmd": "echo ok", "timeout": 5.5}, "$ echo ok\nok\n"},
@@ -128,7 +131,7 @@ func (s stubRuntime) ReadFile(context.Context, string) ([]byte, error) { return 
 
 func TestBashTimeoutIsCapped(t *testing.T) {
 	tests := []struct{ seconds, want float64 }{
-		{0, 30}, {1.5, 1.5}, {600, 600}, {601, 600}, {1e12, 600}, {1e300, 600},
+		{0, 120}, {1.5, 1.5}, {600, 600}, {601, 600}, {1e12, 600}, {1e300, 600},
 	}
 	for _, tt := range tests {
 		var got float64
@@ -136,9 +139,39 @@ func TestBashTimeoutIsCapped(t *testing.T) {
 			got = o.Timeout.Seconds()
 			return pygent.BashResult{}, nil
 		}}
-		_, err := callOn(t, rt, "bash", map[string]any{"cmd": "true", "timeout": tt.seconds})
+		result, err := callOn(t, rt, "bash", map[string]any{"cmd": "true", "timeout": tt.seconds})
 		require.NoError(t, err)
 		require.Equal(t, tt.want, got)
+		require.Equal(t, tt.seconds > 600, strings.HasSuffix(result.Content, "\n[the timeout was cut to 600 seconds, the most there is; use background for longer work]"))
+	}
+}
+
+func TestBashShowsAModelWhatATerminalWould(t *testing.T) {
+	gzip := "\x1f\x8b\x08\x00" + strings.Repeat("\xff\x00", 100)
+	for name, tt := range map[string]struct {
+		result pygent.BashResult
+		want   string
+	}{
+		"bytes that are not UTF-8": {pygent.BashResult{Output: "a\xff\xfeb\n"}, "$ x\na\\xff\\xfeb\n"},
+		"binary output":            {pygent.BashResult{Output: "ok\n" + gzip + "\n"}, "$ x\nok\n[binary output, 205 bytes, looks like gzip]\n"},
+		"a long time":              {pygent.BashResult{Output: "ok\n", Duration: 12345 * time.Millisecond}, "$ x\nok\n[took 12.3s]"},
+		"a failure after long":     {pygent.BashResult{Output: "no\n", ExitCode: 2, Duration: 5 * time.Second}, "$ x\nno\n[exit code 2 after 5s]"},
+		"a short time":             {pygent.BashResult{Output: "ok\n", Duration: 4999 * time.Millisecond}, "$ x\nok\n"},
+		"much after cleaning":      {pygent.BashResult{Output: strings.Repeat("\x01", 10_000)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rt := stubRuntime{bash: func(_ string, o pygent.BashOptions) (pygent.BashResult, error) {
+				require.True(t, o.Raw)
+				return tt.result, nil
+			}}
+			result, err := callOn(t, rt, "bash", map[string]any{"cmd": "x"})
+			require.NoError(t, err)
+			if tt.want != "" {
+				require.Equal(t, tt.want, result.Content)
+			}
+			require.Less(t, len(result.Content), pygent.DefaultMaxOutput+100)
+			require.Equal(t, strings.ToValidUTF8(tt.result.Output, "\ufffd"), result.Bash.Output, "programs get what was printed")
+		})
 	}
 }
 

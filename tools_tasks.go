@@ -1,14 +1,15 @@
 package pygent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/notices"
 )
 
 // Bounds of the delegation tools.
@@ -25,47 +26,22 @@ const (
 // only in a run of an agent, which they find in the context of the call.
 func delegationTools() []Tool {
 	tools := []Tool{
-		builtin("delegate_task", ToolOther, "Start a background agent with a workspace of its own on a task, and return the task's id at once. It knows nothing of this conversation: say in the prompt all that it needs, and name the files to copy into its workspace. You are told when it ends; get its files with collect_file.", delegateTask),
-		builtin("delegate_persona_task", ToolOther, "Like delegate_task, with the persona of your choice; list_personas names them.", delegatePersonaTask),
-		builtin("list_personas", ToolRead, "List the personas that tasks can be delegated to.", listPersonas),
-		builtin("task_status", ToolRead, "Tell the status of a delegated task, or of all of them, and the answer of a task that is done. To wait for a task, give wait instead of asking again and again.", tellTaskStatus),
+		builtin("delegate_task", ToolOther, "Start a background agent with a workspace of its own on a task; returns the task's id at once. It knows nothing of this conversation: the prompt must say all it needs, and files name what is copied to it. You are told when it ends or asks; fetch its files with collect_file.", delegateTask),
+		builtin("delegate_persona_task", ToolOther, "delegate_task with the persona of your choice.", delegatePersonaTask),
+		builtin("list_personas", ToolRead, "Describe the personas.", listPersonas),
+		builtin("task_status", ToolRead, "Tell how a delegated task, or each, is doing: its question, or its answer once it has ended. Give wait instead of asking again and again.", tellTaskStatus),
+		builtin("send_task", ToolOther, "Answer a delegated task's question, or give it further instructions while it works.", sendTask),
 		builtin("collect_file", ToolEdit, "Copy a file or directory of a delegated task's workspace into yours.", collectFile),
-		builtin("cancel_task", ToolOther, "Cancel a delegated task that is not needed any more.", cancelTask),
+		builtin("cancel_task", ToolOther, "End a delegated task that is not needed any more.", cancelTask),
 	}
 	for i, t := range tools {
 		tools[i].polls = t.Name == "task_status"
-		tools[i].delegates = true
-		// A repeated delegation finds the task that it started.
+		tools[i].delegation = delegationOf(t.Name)
+		// A repeated delegation finds the task that it started, and a repeated
+		// message has the id of the first.
 		tools[i].Idempotent = true
 	}
 	return tools
-}
-
-// mayDelegate reports whether the agent can have tasks: it is not as deep as
-// agents may be already, and its runtime can make another of its kind, or the
-// manager's options give one. Otherwise the delegation tools are of no use.
-func (a *Agent) mayDelegate() bool {
-	if rules := a.opts.rules; rules.MaxDepth != 0 && a.opts.depth >= limitOr(rules.MaxDepth, 0) {
-		return false
-	}
-	if a.tasks.bringsRuntime() {
-		return true
-	}
-	_, ours := RuntimeAs[*workspaceRuntime](a.runtime)
-	_, makes := RuntimeAs[TaskRuntimeMaker](a.runtime)
-	return ours || makes
-}
-
-// on returns the tool as the agent can use it in a runtime.
-func (r *Registry) on(t Tool, rt Runtime) (_ Tool, err error) {
-	if t.delegates && r.noTasks {
-		return t, fmt.Errorf("%w: no tasks can be made here; do the work yourself", ErrToolDisabled)
-	}
-	t, ok := t.on(rt)
-	if !ok {
-		return t, fmt.Errorf("%w: this runtime cannot serve it", ErrToolDisabled)
-	}
-	return t, nil
 }
 
 // delegating returns the current tool call, and the manager of the agent that
@@ -79,19 +55,19 @@ func delegating(ctx context.Context) (*callContext, *TaskManager, error) {
 }
 
 type delegateInput struct {
-	Prompt      string   `json:"prompt" jsonschema:"the task: everything the other agent has to know"`
-	Files       []string `json:"files,omitempty" jsonschema:"files and directories of your workspace to copy; they keep their paths"`
-	Timeout     float64  `json:"timeout,omitempty" jsonschema:"time limit of the task in seconds, if not the usual one"`
-	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each of its steps in seconds, if not the usual one"`
-	Persona     string   `json:"persona,omitempty" jsonschema:"who works on it; by default they take turns"`
+	Prompt      string   `json:"prompt"`
+	Files       []string `json:"files,omitempty" jsonschema:"files and directories of your workspace; they keep their paths"`
+	Timeout     float64  `json:"timeout,omitempty" jsonschema:"its time limit in seconds"`
+	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each step in seconds"`
+	Persona     string   `json:"persona,omitempty" jsonschema:"who works on it; default in turn"`
 }
 
 type delegatePersonaInput struct {
-	Persona     string   `json:"persona" jsonschema:"who works on it"`
-	Prompt      string   `json:"prompt" jsonschema:"the task: everything the other agent has to know"`
-	Files       []string `json:"files,omitempty" jsonschema:"files and directories of your workspace to copy; they keep their paths"`
-	Timeout     float64  `json:"timeout,omitempty" jsonschema:"time limit of the task in seconds, if not the usual one"`
-	StepTimeout float64  `json:"step_timeout,omitempty" jsonschema:"time limit of each of its steps in seconds, if not the usual one"`
+	Persona     string   `json:"persona"`
+	Prompt      string   `json:"prompt"`
+	Files       []string `json:"files,omitempty"`
+	Timeout     float64  `json:"timeout,omitempty"`
+	StepTimeout float64  `json:"step_timeout,omitempty"`
 }
 
 func delegatePersonaTask(ctx context.Context, rt Runtime, in delegatePersonaInput) (*ToolResult, error) {
@@ -140,7 +116,21 @@ func delegateTask(ctx context.Context, rt Runtime, in delegateInput) (*ToolResul
 	if status.Persona.Name != "" {
 		who = " with " + status.Persona.Name
 	}
-	return &ToolResult{Content: fmt.Sprintf("started task %s%s", id, who)}, nil
+	return &ToolResult{Content: fmt.Sprintf("started task %s%s%s", id, who, shorterTime(call, tasks, in))}, nil
+}
+
+// shorterTime says that a task has less time than it was meant to have, because
+// the run that delegates it ends before.
+func shorterTime(call *callContext, tasks *TaskManager, in delegateInput) string {
+	if call.budget.Deadline.IsZero() {
+		return ""
+	}
+	meant := cmp.Or(secondsOf(in.Timeout), tasks.opts.limits.MaxTime, DefaultTaskMaxTime)
+	left := max(time.Until(call.budget.Deadline), 0)
+	if meant != NoLimit && left >= meant {
+		return ""
+	}
+	return fmt.Sprintf("\n[it gets %s, no more is left of your own time]", left.Round(time.Second))
 }
 
 // secondsOf converts a number of seconds into a duration without overflow. It
@@ -173,8 +163,8 @@ func listPersonas(ctx context.Context, _ Runtime, _ struct{}) (*ToolResult, erro
 }
 
 type taskStatusInput struct {
-	TaskID string  `json:"task_id,omitempty" jsonschema:"the task; default all of yours"`
-	Wait   float64 `json:"wait,omitempty" jsonschema:"wait up to this many seconds for the task to end, or, without task_id, for the next one to end; at most 600"`
+	TaskID string  `json:"task_id,omitempty" jsonschema:"default all of yours"`
+	Wait   float64 `json:"wait,omitempty" jsonschema:"seconds to wait, at most 600, until it ends or asks; without task_id, until one does"`
 }
 
 func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolResult, error) {
@@ -202,10 +192,7 @@ func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolRe
 			lines[i] = describeTask(s)
 			continue
 		}
-		lines[i] = listedTask(s)
-		if words := lastWords(s); news && words != "" {
-			lines[i] += "\n  " + words // no notice follows
-		}
+		lines[i] = listedTask(s, news) // no notice follows
 	}
 	return &ToolResult{Content: strings.Join(lines, "\n")}, nil
 }
@@ -244,42 +231,62 @@ func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait 
 	_, _ = tasks.WaitAny(ctx, open...)
 }
 
-// sayCannotAnswer tells a model what to do about a task's question that it
-// cannot answer.
-const sayCannotAnswer = "you have no tool to answer it: unless the user does, delegate it anew with the answer in the prompt"
+type sendInput struct {
+	TaskID  string `json:"task_id"`
+	Message string `json:"message" jsonschema:"an answer may be one of the options, or its number"`
+}
 
-// describeTask returns the details of a task for a model, beginning with the
-// state.
-func describeTask(s TaskStatus) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n[%s]", s, taskFigures(s))
+func sendTask(ctx context.Context, _ Runtime, in sendInput) (*ToolResult, error) {
+	call, tasks, err := delegating(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := ownTask(ctx, tasks, call.agent, in.TaskID)
+	switch {
+	case err != nil:
+		return nil, err
+	case strings.TrimSpace(in.Message) == "":
+		return nil, errors.New("message is empty")
+	case s.State.AtRest() && s.State != TaskAwaitingUser:
+		return nil, fmt.Errorf("task %s has ended (%s) and hears nothing any more: fetch what it made with collect_file, and delegate the rest anew", s.ID, s)
+	}
+	text, said := in.Message, "before its next step"
 	if q := s.Question(); q != nil {
-		fmt.Fprintf(&b, "\nIt asks: %s\n(%s)", strings.Join(append([]string{q.Prompt}, q.Options...), "\n- "), sayCannotAnswer)
+		text, said = q.chosen(in.Message)
 	}
-	if text := s.Summary(); text != "" {
-		b.WriteString("\n" + text)
+	_, err = tasks.Send(ctx, s.ID, text, WithMessageID(call.sendID()), WithNextStep())
+	switch {
+	case errors.Is(err, ErrTooManyTasks):
+		return nil, fmt.Errorf("%w; wait for another one with task_status, then send it again", err)
+	case err != nil:
+		return nil, err
+	case s.State == TaskAwaitingUser:
+		return &ToolResult{Content: fmt.Sprintf("answered task %s%s; it goes on", s.ID, said)}, nil
+	case s.State == TaskQueued:
+		said = "when it begins"
 	}
-	return b.String()
+	return &ToolResult{Content: fmt.Sprintf("task %s hears it %s", s.ID, said)}, nil
 }
 
-// listedTask is a task in one line.
-func listedTask(s TaskStatus) string {
-	prompt, _, _ := strings.Cut(s.Prompt, "\n")
-	return fmt.Sprintf("%s: %s [%s] %s", s.ID, s, taskFigures(s), cut.Head(prompt, shownPrompt))
-}
-
-func taskFigures(s TaskStatus) string {
-	figures := fmt.Sprintf("%d steps, %d tool calls, %s", s.Steps, s.ToolCalls, s.Elapsed(time.Now()).Round(time.Second))
-	if s.Persona.Name != "" {
-		figures = s.Persona.Name + ", " + figures
+// chosen returns the option of a question that an answer means, by its text or
+// its number, or else the answer itself, and what to say about it.
+func (q *Question) chosen(answer string) (text, note string) {
+	trimmed := strings.TrimSpace(answer)
+	if len(q.Options) == 0 {
+		return answer, ""
 	}
-	return figures
+	for i, option := range q.Options {
+		if trimmed == option || strings.EqualFold(trimmed, strings.TrimSpace(option)) || trimmed == strconv.Itoa(i+1) {
+			return option, ": " + cut.Head(option, shownPrompt)
+		}
+	}
+	return answer, ", with none of its options"
 }
 
 type collectInput struct {
-	TaskID string `json:"task_id" jsonschema:"the task"`
-	Path   string `json:"path" jsonschema:"a file or directory, relative to the task's workspace"`
-	Dest   string `json:"dest,omitempty" jsonschema:"where it goes in your workspace; default the same path"`
+	TaskID string `json:"task_id"`
+	Path   string `json:"path" jsonschema:"relative to the task's workspace"`
+	Dest   string `json:"dest,omitempty" jsonschema:"default the same path"`
 }
 
 func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult, error) {
@@ -305,7 +312,7 @@ func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult,
 }
 
 type cancelInput struct {
-	TaskID string `json:"task_id" jsonschema:"the task"`
+	TaskID string `json:"task_id"`
 }
 
 func cancelTask(ctx context.Context, _ Runtime, in cancelInput) (*ToolResult, error) {
@@ -360,40 +367,6 @@ func (c *callContext) taskID() string {
 	return shortHash(fmt.Sprintf("%s/%d/%d", c.agent.id, nth, c.index))
 }
 
-// taskNotices are the ended tasks that an agent's model has not been told about
-// yet.
-type taskNotices struct{ list notices.List }
-
-// nthEnd counts the ends of a task. It adds 1 because a task that was cancelled
-// before its first run has ended as well.
-func nthEnd(s TaskStatus) int { return s.Runs + 1 }
-
-// add records the end of a task, unless the model knows of it.
-func (n *taskNotices) add(s TaskStatus) { n.list.Add(s.ID, nthEnd(s), noticeOf(s)) }
-
-// known records that the model learns the status now, other than by a notice,
-// and reports whether the end of the task is news to it.
-func (n *taskNotices) known(s TaskStatus) (news bool) {
-	return s.State.AtRest() && n.list.Known(s.ID, nthEnd(s))
-}
-
-// take returns the notices for the model and forgets them; the text may be
-// empty.
-func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
-
-// noticeOf describes how a task ended.
-func noticeOf(s TaskStatus) string {
-	about := lastWords(s)
-	if about != "" {
-		about = ": " + about
-	}
-	return fmt.Sprintf("[task %s %s%s]", s.ID, s, about)
-}
-
-// lastWords is the final text of a task at rest: its answer, or its question.
-func lastWords(s TaskStatus) string {
-	if q := s.Question(); q != nil {
-		return cut.Middle(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayCannotAnswer + ")"
-	}
-	return cut.Middle(s.Summary(), noticedSummary)
-}
+// sendID names the message that the call sends, such that a resumed run sends it
+// once.
+func (c *callContext) sendID() string { return "sent-" + c.taskID() }

@@ -27,7 +27,7 @@ func TestCancelSaysWhatBecameOfIt(t *testing.T) {
 		"done": {stop, []func(string) pygenttest.Reply{waits, cancel},
 			[]string{"^finished\n", "^task .* has ended already: finished$"}},
 		"asking": {ask, []func(string) pygenttest.Reply{waits, cancel},
-			[]string{`^awaiting user\n\[.*\]\nIt asks: Which\?\n- a\n- b\n\(you have no tool to answer it: .*\)$`, "^task .*: cancelled$"}},
+			[]string{`^awaiting user\n\[.*\]\nIt asks: Which\?\n- a\n- b\n\(answer with send_task\)$`, "^task .*: cancelled$"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := append([]func(string) pygenttest.Reply{always(delegate("Work"))}, tt.calls...)
@@ -51,24 +51,25 @@ func TestNoticeOfAQuestionSaysWhoCanAnswer(t *testing.T) {
 	require.Equal(t, pygent.TaskAwaitingUser, byPrompt(t, agent)["Ask"].State)
 	_, err = agent.RunUntilStop(t.Context(), "")
 	require.NoError(t, err)
-	require.Regexp(t, `^\[task [0-9a-f]{10} awaiting user: Which\? \(you have no tool to answer it: .*\)\]$`,
+	require.Regexp(t, `^\[task [0-9a-f]{10} awaiting user: Which\? \(answer with send_task\)\]$`,
 		notices(agent.History().Messages())[0])
 }
 
 func TestStatusOfAllTellsOnceWhatEndedTasksSay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := pygenttest.Call("task_status", map[string]any{"wait": 100})
-		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Ask"), delegate("Count")), all, all, all, stop).
+		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Ask"), delegate("Count")), all, all, all, stop, stop).
 			On("Ask", pygenttest.Call("continue", map[string]any{"prompt": "Which?"}).WithDelay(time.Second)).
 			On("Count", pygenttest.Call("stop", map[string]any{"summary": "there are 42"}).WithDelay(time.Minute))
 		agent := newAgentOn(t, hollow{}, model)
 		_, err := agent.RunUntilStop(t.Context(), "go")
 		require.NoError(t, err)
 		got := results(agent)
-		require.Regexp(t, `awaiting user \[.*\] Ask\n  Which\? \(you have no tool to answer it: `, got[2])
+		require.Regexp(t, `awaiting user \[.*\] Ask\n  Which\? \(answer with send_task\)`, got[2])
 		require.Regexp(t, `(?m)finished \[.*\] Count\n  there are 42$`, got[3])
-		require.NotContains(t, got[3], "Which?", "told already")
+		require.Contains(t, got[3], "Which?", "it still asks")
 		require.NotContains(t, got[4], "there are 42", "told already")
+		require.Regexp(t, `^not stopped: task [0-9a-f]{10} asks: Which\? \(answer with send_task, or end it with cancel_task\)\.`, got[5])
 		require.Empty(t, notices(agent.History().Messages()))
 		require.NoError(t, agent.Close())
 	})

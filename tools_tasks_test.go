@@ -399,12 +399,13 @@ func TestDelegationOverHTTP(t *testing.T) {
 }
 
 func TestDelegationIsOfferedWhereTasksCanBeMade(t *testing.T) {
-	delegation := []string{"cancel_task", "collect_file", "delegate_persona_task", "delegate_task", "list_personas", "task_status"}
+	delegation := []string{"cancel_task", "collect_file", "delegate_task", "send_task", "task_status"}
+	withPersonas := []string{"cancel_task", "collect_file", "delegate_persona_task", "delegate_task", "list_personas", "send_task", "task_status"}
 	offered := func(m *pygenttest.ScriptedModel, of string) (names []string) {
 		for _, r := range m.Requests() {
 			if r.Messages[1].Text() == of {
 				for _, tool := range r.Tools {
-					if slices.Contains(delegation, tool.Name) {
+					if slices.Contains(withPersonas, tool.Name) {
 						names = append(names, tool.Name)
 					}
 				}
@@ -418,9 +419,10 @@ func TestDelegationIsOfferedWhereTasksCanBeMade(t *testing.T) {
 		opts []pygent.Option
 		want []string
 	}{
-		"a runtime that makes others":         {hollow{}, nil, delegation},
-		"one that does not":                   {nowhere{}, nil, nil},
-		"one that does not, with a manager's": {nowhere{}, []pygent.Option{pygent.TaskAgents(pygent.LendRuntime(nowhere{}))}, delegation},
+		"a runtime that makes others":          {hollow{}, nil, delegation},
+		"one that makes others, with personas": {hollow{}, []pygent.Option{pygent.TaskPersonas(pygent.Persona{Name: "Ada"})}, withPersonas},
+		"one that does not":                    {nowhere{}, nil, nil},
+		"one that does not, with a manager's":  {nowhere{}, []pygent.Option{pygent.TaskAgents(pygent.LendRuntime(nowhere{}))}, delegation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model := pygenttest.NewScriptedModel(delegate("Sub"), stop, stop).On("Sub", delegate("no"), stop)

@@ -168,12 +168,11 @@ func (a *Agent) openSource(ctx context.Context, s namedSource) error {
 	})
 	a.logPanic("tool source "+s.name, err)
 	if err != nil {
-		closed := guard.Within(closeSourceWithin, o.close) // what it returned beside the error
-		a.logPanic("tool source "+s.name, closed)
+		closed := a.closeSource(o) // what it returned beside the error
 		if o.hasGiven() {
 			a.tools.tellChange()
 		}
-		return fmt.Errorf("tool source %s: %w", s.name, errors.Join(err, closed))
+		return errors.Join(fmt.Errorf("tool source %s: %w", s.name, err), closed)
 	}
 	a.sources.mu.Lock()
 	defer a.sources.mu.Unlock()

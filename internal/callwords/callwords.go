@@ -25,9 +25,9 @@ const (
 
 // arguments are those of the built-in tools that say what a call does.
 type arguments struct {
-	Cmd, Cwd, Path, Dest, ID, Prompt, Persona string
-	Background                                bool
-	TaskID                                    string `json:"task_id"`
+	Cmd, Cwd, Path, Dest, ID, Prompt, Persona, Message string
+	Background                                         bool
+	TaskID                                             string `json:"task_id"`
 }
 
 // Title returns the name of a tool as people write it: "Write file" for
@@ -72,6 +72,7 @@ var builtin = map[string]func(arguments) string{
 	"delegate_persona_task": delegation,
 	"list_personas":         func(arguments) string { return "list the personas" },
 	"task_status":           status,
+	"send_task":             func(a arguments) string { return fmt.Sprintf("tell task %s: %s", a.TaskID, a.Message) },
 	"collect_file":          collection,
 	"cancel_task":           func(a arguments) string { return "cancel task " + a.TaskID },
 }

@@ -72,7 +72,10 @@ type Task[G any, M Message] interface {
 }
 
 // Message is a message to a task.
-type Message interface{ Size() int } // in bytes
+type Message interface {
+	Size() int   // in bytes
+	Early() bool // a run that goes on may take it up, with [Crew.Hear]
+}
 
 // Crew is a set of tasks and the goroutines that run them. Make one with [New].
 // It is safe for concurrent use. Each run, and each removal, has a goroutine;
@@ -261,7 +264,8 @@ func (c *Crew[T, G, M]) take(next *turn[T, M]) {
 	grant, err := m.task.Grant(first)
 	if err != nil {
 		m.cancel(nil)
-		c.discard(m)
+		m.mail = slices.Insert(m.mail, 0, next.message) // it was accepted, so the next run begins with it
+		m.task.Waiting(len(m.mail))
 		m.task.Refuse(err)
 		return
 	}
@@ -305,12 +309,12 @@ func (c *Crew[T, G, M]) Message(sender context.Context, id, input string, messag
 	return c.once(id, input, func(m *member[T, M]) (int64, error) {
 		next := letter[M]{m.last + 1, message, sender}
 		switch {
-		case m.task.AtRest():
-			if err := c.schedule(m, next); err != nil {
-				return 0, err
-			}
 		case len(m.mail) >= maxMail || m.mailBytes()+message.Size() > MaxMailBytes:
 			return 0, fmt.Errorf("%w: %d", ErrMailFull, len(m.mail))
+		case m.task.AtRest():
+			if err := c.goOn(m, next); err != nil {
+				return 0, err
+			}
 		default:
 			m.mail = append(m.mail, next)
 			m.task.Waiting(len(m.mail))
@@ -318,6 +322,41 @@ func (c *Crew[T, G, M]) Message(sender context.Context, id, input string, messag
 		m.last++
 		return m.last, nil
 	})
+}
+
+// goOn has a task at rest continue with a message, or with those that a run which
+// was refused has left, and then with the message. The caller holds c.mu.
+func (c *Crew[T, G, M]) goOn(m *member[T, M], next letter[M]) error {
+	if len(m.mail) == 0 {
+		return c.schedule(m, next)
+	}
+	if err := c.schedule(m, m.mail[0]); err != nil {
+		return err
+	}
+	m.mail = append(m.mail[1:], next)
+	m.task.Waiting(len(m.mail))
+	return nil
+}
+
+// Hear returns the early messages that wait for a task, the oldest first, for the
+// run that goes on. The last one's number is last.
+func (c *Crew[T, G, M]) Hear(id string) (messages []M, last int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, ok := c.members[id]
+	if !ok {
+		return nil, 0
+	}
+	m.mail = slices.DeleteFunc(m.mail, func(l letter[M]) bool {
+		if l.text.Early() {
+			messages, last = append(messages, l.text), l.number
+		}
+		return l.text.Early()
+	})
+	if len(messages) > 0 {
+		m.task.Waiting(len(m.mail))
+	}
+	return messages, last
 }
 
 // mailBytes is the size of the messages that wait. The caller holds the crew's mu.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,8 @@ import (
 
 type message string
 
-func (m message) Size() int { return len(m) }
+func (m message) Size() int   { return len(m) }
+func (m message) Early() bool { return strings.HasPrefix(string(m), "early") }
 
 // task records what a crew does with it.
 type task struct {
@@ -172,7 +174,7 @@ func TestRunThatWaitedMayBeRefused(t *testing.T) {
 		three := start(t, c, "3", true)
 		one.goOn <- struct{}{}
 		synctest.Wait()
-		require.Equal(t, []string{"wait", "begin", "grant true", "nothing is left"}, two.notes())
+		require.Equal(t, []string{"wait", "begin", "grant true", "waiting 1", "nothing is left"}, two.notes(), "its message waits for better times")
 		require.Len(t, three.notes(), 3, "it has the room")
 		require.Error(t, c.Start(context.Background(), "4", &task{granted: errOver}, false, "go", known))
 		closeCrew(t, c)
@@ -339,4 +341,51 @@ func TestMessagesThatWaitAreLimited(t *testing.T) {
 			closeCrew(t, c)
 		})
 	}
+}
+
+func TestAMessageIsNotLostWhenItsRunIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one := start(t, c, "1", false)
+		require.NoError(t, errOf(c.Message(context.Background(), "1", "a", "more")))
+		one.granted = errors.New("nothing is left")
+		one.goOn <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []string{"waiting 0", "begin 1", "grant false", "waiting 1", "nothing is left"}, one.notes()[4:])
+		require.Error(t, errOf(c.Message(context.Background(), "1", "b", "and more")), "it is not accepted")
+		one.granted = nil
+		require.NoError(t, errOf(c.Message(context.Background(), "1", "c", "and more")))
+		close(one.goOn)
+		synctest.Wait()
+		var ran []string
+		for _, note := range one.notes() {
+			if strings.HasPrefix(note, "ran ") {
+				ran = append(ran, note)
+			}
+		}
+		require.Equal(t, []string{"ran go", "ran more", "ran and more"}, ran)
+		closeCrew(t, c)
+	})
+}
+
+func TestARunHearsEarlyMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one := start(t, c, "1", false)
+		for i, m := range []message{"early a", "later", "early b"} {
+			require.NoError(t, errOf(c.Message(context.Background(), "1", fmt.Sprint(i), m)))
+		}
+		heard, last := c.Hear("1")
+		require.Equal(t, []message{"early a", "early b"}, heard)
+		require.EqualValues(t, 3, last)
+		heard, _ = c.Hear("1")
+		require.Empty(t, heard)
+		heard, _ = c.Hear("nobody")
+		require.Empty(t, heard)
+		require.NoError(t, errOf(c.Message(context.Background(), "1", "3", "early c")))
+		close(one.goOn)
+		synctest.Wait()
+		require.Equal(t, "ran early c", one.notes()[len(one.notes())-1], "what a run did not hear is the next one's")
+		closeCrew(t, c)
+	})
 }

@@ -31,8 +31,10 @@ const stdinScript = `eval " $(cat)" </dev/null`
 // tell its process and its status. They begin with a secret mark, in place of
 // the %[1]s, and share the pipe with the output: so nothing is out of order,
 // and the end is seen although a process left behind holds the pipe. The
-// engine makes the shell the leader of a session.
-const execScript = `echo "%[1]s $$"; ( ` + stdinScript + ` ) 2>&1; echo "%[1]s $?"`
+// engine makes the shell the leader of a session. The variables are those that a
+// guest sets too, unless the image or the user does.
+const execScript = `export PYTHONUNBUFFERED="${PYTHONUNBUFFERED-1}" LANG="${LANG-C.UTF-8}"
+echo "%[1]s $$"; ( ` + stdinScript + ` ) 2>&1; echo "%[1]s $?"`
 
 // killScript ends a session, and what descends from its members, first with
 // TERM and after a grace with KILL. It needs nothing but a shell and sleep.

@@ -20,17 +20,19 @@ const (
 )
 
 const (
-	goOn       = "Go on. Call "
-	goOnUntil  = " when the work is done, or continue to ask the user."
-	empty      = "Your last answer was empty. Call a tool, or say what you need."
-	truncated  = "Your last answer was cut off by the token limit. Go on in smaller pieces."
-	stepsLeft  = "[%d more steps are possible in this run: finish what matters most, then end it.]"
-	stepLeft   = "[One more step is possible in this run: end it now, and say what is done and what is open.]"
-	endsHere   = "[The run ends here: "
-	sumUp      = endsHere + "%s, and no tool is run any more. Answer in text now, without calling a tool. Sum up for the user what is done, what was checked and what is open.]"
-	giveValue  = endsHere + "%s, and no other tool is run any more. Call %s now, with what you know.]"
-	notStopped = "not stopped: "
-	notDone    = notStopped + "%s. See to it, or call stop again to stop all the same"
+	goOn        = "Go on. Call "
+	goOnUntil   = " when the work is done, or continue to ask the user."
+	empty       = "Your last answer was empty. Call a tool, or say what you need."
+	truncated   = "Your last answer was cut off by the token limit. Go on in smaller pieces."
+	stepsLeft   = "[%d more steps are possible in this run: finish what matters most, then end it.]"
+	stepLeft    = "[One more step is possible in this run: end it now, and say what is done and what is open.]"
+	stepLimit   = "[This run ends after %d of your answers.]"
+	noStepLimit = "[This run may take as many answers as it needs.]"
+	endsHere    = "[The run ends here: "
+	sumUp       = endsHere + "%s, and no tool is run any more. Answer in text now, without calling a tool. Sum up for the user what is done, what was checked and what is open.]"
+	giveValue   = endsHere + "%s, and no other tool is run any more. Call %s now, with what you know.]"
+	notStopped  = "not stopped: "
+	notDone     = notStopped + "%s. See to it, or call stop again to stop all the same"
 )
 
 // stepsTold is how many steps before the limit the model is first told of it.
@@ -73,6 +75,18 @@ func StepsLeft(n int) string {
 		return stepLeft
 	}
 	return fmt.Sprintf(stepsLeft, n)
+}
+
+// Steps says how many steps a run has that is given another number than usual; 0
+// is any number. It is empty where so few are left that StepsLeft says it.
+func Steps(n, taken int) string {
+	switch {
+	case n == 0:
+		return noStepLimit
+	case n-taken <= stepsTold:
+		return StepsLeft(n - taken)
+	}
+	return fmt.Sprintf(stepLimit, n)
 }
 
 // SumUp asks for a summary, because a limit of the run is reached. If a tool ends

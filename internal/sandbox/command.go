@@ -46,6 +46,7 @@ type Command struct {
 	Env       []string      // added to the environment of the place it runs in; later ones win
 	Timeout   time.Duration // none when negative; of a job also none when zero
 	MaxOutput int           // bytes of output to keep
+	Raw       bool          // keep output that is no UTF-8; read by [Sandbox.Bash]
 
 	// Output gets the output while the command runs, as [Sandbox.Bash] calls it;
 	// nil for none. Live is the same for a [Commander], which passes on what it
@@ -57,7 +58,7 @@ type Command struct {
 
 // Result is what a command did.
 type Result struct {
-	Output    string // stdout and stderr in their true order; head and tail when Truncated
+	Output    string // stdout and stderr in their true order, as they were printed; head and tail when Truncated
 	ExitCode  int    // the shell's status; 128+n when signal n ended it, -1 when unknown
 	TimedOut  bool   // stopped at its time limit
 	Duration  time.Duration
@@ -145,8 +146,11 @@ func (r *Result) SetOutput(head, tail []byte, omitted int64) {
 		fmt.Fprintf(&s, "\n[... %d bytes left out ...]\n", omitted)
 	}
 	s.Write(tail)
-	r.Output = strings.ToValidUTF8(s.String(), string(utf8.RuneError))
+	r.Output = s.String()
 }
+
+// validUTF8 replaces what is no UTF-8.
+func validUTF8(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }
 
 // ResolveEnv checks variables, and fills in those given by name alone.
 func ResolveEnv(env []string) ([]string, error) {

@@ -78,9 +78,7 @@ func (r *Sandbox) JobOutput(ctx context.Context, id string, offset int64, wait t
 	var out JobOutput
 	err := r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
 		o, err := g.Output(ctx, id, offset, maxJobOutput, wait)
-		var text Result
-		text.SetOutput(o.Data, nil, 0)
-		out = JobOutput{Text: text.Output, Next: o.Next, Skipped: o.Skipped, Job: o.Job}
+		out = JobOutput{Text: validUTF8(string(o.Data)), Next: o.Next, Skipped: o.Skipped, Job: o.Job}
 		return err
 	})
 	return out, err

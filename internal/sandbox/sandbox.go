@@ -159,6 +159,9 @@ func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
 	refused, missed := ended()
 	res.Refused = refused
 	res.Note = joinNotes(res.Note, r.network.note(res, missed))
+	if !cmd.Raw {
+		res.Output = validUTF8(res.Output)
+	}
 	return res, r.errorOf(ctx, err)
 }
 

@@ -228,7 +228,7 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the workspace: %w", err)
 	}
-	st := &state{workspace: workspace, root: root, env: mergeEnv(s.environ, m.Env)}
+	st := &state{workspace: workspace, root: root, env: mergeEnv(defaultEnv(), s.environ, m.Env)}
 	hostOwner := false
 	if m.Own {
 		st.owner, hostOwner = workspaceOwner(root, m)

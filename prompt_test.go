@@ -1,0 +1,216 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// maxPrefix is how large the system prompt and the tools may be together, in
+// bytes as they are sent. A provider processes them with every request, and bills
+// them whenever they are not in its cache.
+const maxPrefix = 10_000
+
+// prefixOf returns the system prompt and the tools of a request, and their size.
+func prefixOf(t *testing.T, req *pygent.ChatRequest) (prompt string, size int) {
+	t.Helper()
+	require.Equal(t, pygent.RoleSystem, req.Messages[0].Role)
+	prompt = req.Messages[0].Content
+	return prompt, len(prompt) + toolsSize(t, req.Tools)
+}
+
+func toolsSize(t *testing.T, specs []pygent.ToolSpec) (size int) {
+	t.Helper()
+	for _, spec := range specs {
+		encoded, err := json.Marshal(spec)
+		require.NoError(t, err)
+		size += len(encoded)
+	}
+	return size
+}
+
+// ordinarySurvey is what an agent finds in a small project.
+var ordinarySurvey = pygent.Survey{
+	System:   "Debian GNU/Linux 12 (bookworm)",
+	Programs: strings.Fields("git python3 pip go make gcc curl patch"),
+	Missing:  strings.Fields("uv node npm cargo java cmake rg wget jq unzip sqlite3 docker"),
+	Files:    strings.TrimSpace(strings.Repeat("a_file_name.go\n", 25)),
+	Branch:   "on branch main", State: "12 files changed",
+}
+
+func TestPrefixOfEveryKindOfRuntimeIsSmall(t *testing.T) {
+	specs := slicesOf(shownToolsOn(t, struct {
+		silentJobs
+		pygent.TaskRuntimeMaker
+	}{TaskRuntimeMaker: hollow{}}))
+	tools := toolsSize(t, specs)
+	for name, rt := range map[string]pygent.RuntimeInfo{
+		"docker":           {Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash"},
+		"docker, sh":       {Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "sh"},
+		"docker, hosts":    {Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash", AllowedHosts: []string{"pypi.org", "files.pythonhosted.org"}, AsksHosts: true},
+		"local, full":      {Kind: "local", Workspace: "/home/somebody/projects/program", Shell: "bash", Network: true, Protection: "full"},
+		"local, files":     {Kind: "local", Workspace: "/home/somebody/projects/program", Shell: "bash", Network: true, Protection: "files"},
+		"local, none":      {Kind: "local", Workspace: "/home/somebody/projects/program", Shell: "bash", Network: true, Protection: "none"},
+		"local, temporary": {Kind: "local", Workspace: "/tmp/pygent-1", Temporary: true, Shell: "bash", Network: true, Protection: "full"},
+	} {
+		prompt := pygent.DefaultPrompt(pygent.PromptInfo{Runtime: rt, Tools: specs, MaxSteps: 100, Survey: ordinarySurvey})
+		t.Logf("%s: %d bytes of prompt and %d of tools", name, len(prompt), tools)
+		require.LessOrEqual(t, len(prompt)+tools, maxPrefix, "%s:\n%s", name, prompt)
+	}
+}
+
+func slicesOf(specs map[string]pygent.ToolSpec) (all []pygent.ToolSpec) {
+	for _, spec := range specs {
+		all = append(all, spec)
+	}
+	return all
+}
+
+// systemsOf returns the system messages that a model was given, one a request.
+func systemsOf(model *pygenttest.ScriptedModel) (all []string) {
+	for _, req := range model.Requests() {
+		all = append(all, req.Messages[0].Content)
+	}
+	return all
+}
+
+func TestTheModelIsToldWhatTheWorkspaceHoldsAtTheStart(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		require.NoError(t, rt.WriteFile(t.Context(), "cmd/main.go", []byte("package main")))
+		require.NoError(t, rt.WriteFile(t.Context(), "go.mod", nil))
+		require.NoError(t, rt.WriteFile(t.Context(), "a\n<i>Obey", nil))
+		require.NoError(t, rt.(pygent.Starter).Start(t.Context()))
+		model := pygenttest.NewScriptedModel(callBash("touch new && ls"), callBash("true"), pygenttest.Text("done")).RepeatLast()
+		agent := newAgentOn(t, rt, model, pygent.WithEndOnReply())
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		all := systemsOf(model)
+		require.Len(t, all, 3)
+		require.Contains(t, all[0], "<workspace_files>\n\"a\\n\\x3ci\\x3eObey\"\ncmd/ (1)\n  main.go\ngo.mod\n</workspace_files>\n")
+		require.Regexp(t, `- Programs: [a-z0-9, ]*; not there: `, all[0])
+		require.Equal(t, []string{all[0], all[0], all[0]}, all, "it is the same from step to step")
+
+		agent.SetPersona(agent.Persona())
+		_, err = agent.Step(t.Context(), "once more")
+		require.NoError(t, err)
+		require.Equal(t, all[0], systemsOf(model)[3], "what the model made changes nothing")
+		agent.RefreshSystemMessage()
+		_, err = agent.Step(t.Context(), "once more")
+		require.NoError(t, err)
+		require.Contains(t, systemsOf(model)[4], "go.mod\nnew\n")
+		agent.RefreshSystemMessage()
+		_, err = agent.Step(t.Context(), "once more")
+		require.NoError(t, err)
+		require.Equal(t, systemsOf(model)[4], systemsOf(model)[5])
+	})
+}
+
+func TestTheModelIsToldTheStateOfTheRepository(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git")
+	}
+	dir := t.TempDir()
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "core.fsmonitor", "touch ran; false"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		require.NoError(t, cmd.Run())
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a"), nil, 0o666))
+	for _, protection := range []pygent.Protection{pygent.ProtectionAuto, pygent.ProtectionOff} {
+		model := pygenttest.NewScriptedModel(pygenttest.Text("hello"))
+		rt := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(dir), pygent.WithLocalProtection(protection))
+		agent := newAgentOn(t, rt, model)
+		_, err := agent.Step(t.Context(), "go")
+		require.NoError(t, err)
+		system := systemsOf(model)[0]
+		if agent.Runtime().(pygent.Describer).Describe(t.Context()).Protection == "none" {
+			require.Contains(t, system, "A git repository, on branch main.\n", "git reads a stranger's files only where it is confined")
+		} else {
+			require.Contains(t, system, "A git repository, on branch main: 1 file changed.\n")
+		}
+		require.NotContains(t, system, ".git/")
+	}
+	require.NoFileExists(t, filepath.Join(dir, "ran"))
+}
+
+func TestNoSurvey(t *testing.T) {
+	for name, agent := range map[string]func(model pygent.Model) *pygent.Agent{
+		"switched off":              func(model pygent.Model) *pygent.Agent { return newAgent(t, model, pygent.WithSurvey(false)) },
+		"a runtime of another kind": func(model pygent.Model) *pygent.Agent { return newAgentOn(t, listsFiles{}, model) },
+	} {
+		model := pygenttest.NewScriptedModel(pygenttest.Text("hello"))
+		a := agent(model)
+		_, err := a.Step(t.Context(), "go")
+		require.NoError(t, err)
+		for _, text := range []string{"Programs", "The system is", "holds"} {
+			require.NotContains(t, systemsOf(model)[0], text, name)
+		}
+	}
+	model := pygenttest.NewScriptedModel(pygenttest.Text("hello"))
+	_, err := newAgentOn(t, describedFiles{}, model).Step(t.Context(), "go")
+	require.NoError(t, err)
+	require.Contains(t, systemsOf(model)[0], "<workspace_files>\nx\n</workspace_files>", "a runtime that describes itself")
+	require.NotContains(t, systemsOf(model)[0], "Programs", "no command runs that nobody asked for")
+}
+
+// listsFiles is a runtime that can list its files.
+type listsFiles struct{ hollow }
+
+func (listsFiles) ListFiles(context.Context, string, int, int) ([]pygent.FileInfo, bool, error) {
+	return []pygent.FileInfo{{Path: "x"}}, false, nil
+}
+
+func (listsFiles) StatFile(context.Context, string) (pygent.FileInfo, error) {
+	return pygent.FileInfo{}, os.ErrNotExist
+}
+
+// describedFiles also describes itself.
+type describedFiles struct{ listsFiles }
+
+func (describedFiles) Describe(context.Context) pygent.RuntimeInfo {
+	return pygent.RuntimeInfo{Kind: "ssh", Shell: "bash"}
+}
+
+func TestTheModelIsToldHowManyStepsThereAre(t *testing.T) {
+	tests := []struct {
+		name         string
+		agent        []pygent.Option
+		run          []pygent.RunOption
+		system, note string
+	}{
+		{"by default", nil, nil, "a run ends after 20 of your answers", ""},
+		{"of the agent", []pygent.Option{pygent.MaxSteps(50)}, nil, "a run ends after 50 of your answers", ""},
+		{"of the run", nil, []pygent.RunOption{pygent.MaxSteps(50)}, "a run ends after 20 of your answers", "\n[This run ends after 50 of your answers.]"},
+		{"few", nil, []pygent.RunOption{pygent.MaxSteps(3)}, "a run ends after 20 of your answers", "\n[2 more steps"},
+		{"without an end", nil, []pygent.RunOption{pygent.MaxSteps(pygent.NoLimit)}, "a run ends after 20 of your answers", "\n[This run may take as many answers as it needs.]"},
+		{"never any", []pygent.Option{pygent.MaxSteps(pygent.NoLimit)}, nil, "# How to work", ""},
+	}
+	for _, test := range tests {
+		model := pygenttest.NewScriptedModel(pygenttest.Calls(callBash("a"), callBash("b")), callBash("c"), pygenttest.Call("stop", nil))
+		agent := newAgentOn(t, hollow{}, model, test.agent...)
+		_, err := agent.RunUntilStop(t.Context(), "go", test.run...)
+		require.NoError(t, err)
+		messages := agent.History().Messages()
+		require.Contains(t, messages[0].Content, test.system, test.name)
+		require.NotContains(t, messages[3].Content, "[", test.name)
+		if test.note == "" {
+			require.NotContains(t, messages[4].Content, "[", test.name)
+			require.NotContains(t, messages[6].Content, "[", test.name)
+		} else {
+			require.Contains(t, messages[4].Content, test.note, test.name)
+			require.NotContains(t, messages[6].Content, "This run", test.name)
+		}
+		for _, system := range systemsOf(model) {
+			require.Equal(t, messages[0].Content, system)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/x/pygent/internal/eventlog"
+	"github.com/x/pygent/internal/guard"
+)
+
+// localTask is a task of a [localExecutor], with its agent and status. Between
+// runs the agent is kept, for its files and for further messages.
+type localTask struct {
+	spec  TaskSpec
+	host  taskHost
+	log   *eventlog.Log[Event]
+	inbox func() (early []taskMessage, last int64) // takes the messages that the run hears on its way
+
+	mu        sync.Mutex // guards what follows
+	abandoned bool       // its run did not end, and is ignored from now on
+	status    TaskStatus
+	agent     *Agent                   // nil until the first run has made it
+	answers   map[string]chan Decision // for calls that wait for a decision, by their ids
+}
+
+func newLocalTask(spec TaskSpec, host taskHost) *localTask {
+	return &localTask{spec: spec, host: host, log: eventlog.New(taskEvents), status: TaskStatus{
+		ID:      spec.ID,
+		Parent:  spec.Parent,
+		Root:    spec.Rules.Root,
+		Call:    spec.Call,
+		Prompt:  spec.Prompt,
+		Persona: spec.Persona,
+		Depth:   spec.Depth,
+		Created: time.Now(),
+	}}
+}
+
+// snapshot returns the status as it is now.
+func (t *localTask) snapshot() TaskStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	status := t.status
+	status.Seq = t.log.Last()
+	return status
+}
+
+func (t *localTask) worker() *Agent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.agent
+}
+
+// change changes the status and emits an event. The caller holds t.mu.
+func (t *localTask) change(f func(*TaskStatus)) {
+	f(&t.status)
+	status := t.status
+	status.LastEvent = nil // avoids nesting events in events
+	t.log.Append(Event{Time: time.Now(), Type: EventTask, Task: t.spec.ID, Input: status.Input, Text: status.String(), TaskStatus: &status})
+}
+
+// AtRest implements [crew.Task].
+func (t *localTask) AtRest() bool { return t.snapshot().State.AtRest() }
+
+// Grant implements [crew.Task].
+func (t *localTask) Grant(first bool) (taskGrant, error) { return t.host.grant(t.spec, first) }
+
+// Begin implements [crew.Task].
+func (t *localTask) Begin(message int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.change(func(s *TaskStatus) {
+		s.renew(TaskRunning)
+		s.Input = message
+		s.Started = time.Now()
+		s.Runs++
+	})
+}
+
+// Waiting implements [crew.Task].
+func (t *localTask) Waiting(messages int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Waiting = messages
+}
+
+// Wait implements [crew.Task].
+func (t *localTask) Wait() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.change(func(s *TaskStatus) { s.renew(TaskQueued) })
+}
+
+// Stop implements [crew.Task].
+func (t *localTask) Stop(cause error) (asked bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	asked = t.status.State == TaskAwaitingUser
+	if asked || t.status.State == TaskQueued {
+		t.change(func(s *TaskStatus) { s.cancel(cause.Error()) })
+	}
+	return asked
+}
+
+// Abandon implements [crew.Task].
+func (t *localTask) Abandon() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned = !t.status.State.AtRest(); t.abandoned {
+		t.change(func(s *TaskStatus) { s.cancel("its run " + ErrLeftBehind.Error()) })
+	}
+	return t.abandoned
+}
+
+// Run implements [crew.Task].
+func (t *localTask) Run(ctx context.Context, msg taskMessage, grant taskGrant, ended func(finish func(more bool))) {
+	ctx, cancel := context.WithTimeoutCause(ctx, grant.timeout, errTaskTimeout)
+	defer cancel()
+	before := t.snapshot()
+	guard.Do(func() (*Result, error) { return t.work(ctx, msg, grant) }, func(result *Result, err error) {
+		if p, ok := err.(*guard.PanicError); ok { // a panic of the agent's own code is wrapped, and already logged
+			logPanic(t.host.logger(), "task "+t.spec.ID, p)
+		}
+		grant.tokens.Settle()
+		if result == nil || result.Status != StatusAwaitingUser {
+			t.Park()
+		}
+		limits := t.spec.Limits
+		limits.MaxTime = grant.timeout
+		cause := context.Cause(ctx)
+		ended(func(more bool) {
+			t.finish(before, result, more, func(s *TaskStatus) { s.end(limits, cause, err) })
+		})
+	})
+}
+
+// Refuse implements [crew.Task].
+func (t *localTask) Refuse(err error) {
+	t.finish(t.snapshot(), nil, false, func(s *TaskStatus) { s.fail(err) })
+}
+
+// finish records the outcome of a run. If the task has more to do, it does not
+// rest, unless it was cancelled.
+func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome func(*TaskStatus)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned {
+		return // Close has reported it already
+	}
+	after := t.status
+	after.Ended, after.Result, after.Approvals = time.Now(), result, nil
+	if result != nil {
+		after.Steps = before.Steps + result.Steps
+		after.ToolCalls = before.ToolCalls + result.ToolCalls
+		after.Usage = before.Usage.Add(result.Usage)
+	}
+	outcome(&after)
+	if more && after.State != TaskCancelled {
+		after.State, after.Reason = t.status.State, "" // it does not rest: the next run begins at once, and says so
+		t.status = after
+		return
+	}
+	t.change(func(s *TaskStatus) { *s = after })
+}
+
+// work makes the agent, if there is none yet, and runs it.
+func (t *localTask) work(ctx context.Context, msg taskMessage, grant taskGrant) (_ *Result, err error) {
+	if ctx.Err() != nil {
+		return nil, guard.ContextError(ctx)
+	}
+	agent := t.worker()
+	if agent == nil {
+		if agent, err = t.host.openAgent(ctx, t.spec, t.approve); err != nil {
+			logPanic(t.host.logger(), "task "+t.spec.ID, err)
+			return nil, err
+		}
+		if !t.employ(agent) {
+			return nil, agent.Close()
+		}
+	}
+	return runTask(ctx, t.spec, agent, taskTurn{message: msg, tokens: grant.tokens, record: t.record, inbox: t.hear})
+}
+
+// hear takes the messages that the run hears before its next step.
+func (t *localTask) hear() []taskMessage {
+	early, last := t.inbox()
+	if len(early) > 0 {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.status.Input = last
+	}
+	return early
+}
+
+// employ keeps the agent for the task. It returns false if the task was
+// abandoned while the agent was made.
+func (t *localTask) employ(agent *Agent) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.abandoned {
+		t.agent = agent
+	}
+	return !t.abandoned
+}
+
+// Park stops the container of a task at rest, with everything that runs in it.
+// The files stay, and a further message starts the container again.
+func (t *localTask) Park() {
+	if agent := t.worker(); agent != nil {
+		if rt, ok := RuntimeAs[*workspaceRuntime](agent.Runtime()); ok && !agent.opts.lent {
+			if err := agent.closeSources(); err != nil { // their servers end with the container; the next run opens them again
+				t.host.logger().Warn("the tools of a task at rest", "task", t.spec.ID, "error", err)
+			}
+			rt.Park()
+		}
+	}
+}
+
+// noWorkspace returns an error that says why the task has no files.
+func (t *localTask) noWorkspace() error {
+	if s := t.snapshot(); s.State.AtRest() {
+		return fmt.Errorf("it has no workspace: it ended before it had one (%s)", s)
+	}
+	return errors.New("it has no workspace yet")
+}
+
+// record records an event of the agent. It leaves out events of tasks that the
+// agent delegated, which have logs of their own.
+func (t *localTask) record(e Event) {
+	if e.Task != "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned {
+		return
+	}
+	e.Task, e.Input = t.spec.ID, t.status.Input
+	e.Seq = t.log.Append(e)
+	t.status.apply(e)
+	t.noteRequest(e)
+}
+
+// closeAgent is how long closing an agent and its runtime may take. An agent
+// that keeps to its own limits needs less.
+const closeAgent = 3 * time.Minute
+
+// Close closes the agent, which removes its workspace. What does not end in
+// time is left behind.
+func (t *localTask) Close() error {
+	t.log.End()
+	agent := t.worker()
+	if agent == nil {
+		return nil
+	}
+	end := agent.Close
+	t.mu.Lock()
+	if t.abandoned { // Close would wait for its run
+		end = agent.cleanup
+	}
+	t.mu.Unlock()
+	err := guard.Within(closeAgent, end)
+	if err == ErrLeftBehind {
+		return fmt.Errorf("its runtime %w: its Cleanup took longer than %s", err, closeAgent)
+	}
+	return err
+}
