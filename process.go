@@ -87,7 +87,7 @@ type BashResult struct {
 
 	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
 	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
-	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime can read the whole output
+	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime, and its ReadFile, find the whole output
 	Note      string `json:"note,omitempty"`      // other remarks: processes left behind, a container restarted
 
 	// Refused are hosts that were refused while the command ran; if there were

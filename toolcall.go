@@ -39,7 +39,7 @@ func (r *run) announce(ctx context.Context, call *ToolCall) *ToolResult {
 // repeats itself.
 func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResult, polls bool) {
 	result.sortFiles()
-	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
+	result.Content = cut.Middle(result.Content, resultBound(call.Name))
 	if !polls && ctx.Err() == nil {
 		r.noteCycle(call, result)
 	}
@@ -79,16 +79,12 @@ func (t Tool) identity() string {
 // as it can work in a runtime.
 func (t Tool) isBuiltin() bool { return slices.Contains(t.identities, t.identity()) }
 
-// resultBound returns how many bytes of a tool's result a model sees. Some
-// tools have a larger bound than the others.
+// resultBound returns how many bytes of a tool's result a model sees.
 func resultBound(tool string) int {
-	switch tool {
-	case "bash":
+	if tool == "bash" {
 		return maxToolResult + 2*shownCommand // the runtime bounds the output; the lines around it come on top
-	case "download_file":
-		return maxFileResult + shownCommand
 	}
-	return 0
+	return maxToolResult
 }
 
 // execute checks that a call may run, and runs it.

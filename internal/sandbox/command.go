@@ -68,7 +68,8 @@ type Result struct {
 	Note      string       // what else is worth knowing
 	Refused   []egress.Use // hosts that were refused while it ran, by this command or others
 
-	left *guest.Client // whose job the processes are now that the command left running; nil for none
+	left  *guest.Client // whose job the processes are now that the command left running; nil for none
+	keeps *guest.Client // who has the file at FullPath
 }
 
 // KillGrace is how long a command may take to end after SIGTERM.

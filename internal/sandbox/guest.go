@@ -48,6 +48,7 @@ func (g *GuestCommander) Execute(ctx context.Context, spec Command) (_ Result, s
 	res.SetOutput(r.Head, r.Tail, r.Omitted)
 	if res.Truncated {
 		res.FullPath = r.Spill
+		res.keeps = g.Client
 	}
 	if r.LeftCount > 0 {
 		res.left = g.Client
