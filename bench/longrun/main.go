@@ -9,8 +9,7 @@
 // OpenAI refuses, requests that are too long included. The history is in a file. For
 // each tenth of the run it prints how long a step took, how large the requests were,
 // how often the beginning of a request had changed, and how much memory is in use:
-// all of it, and without the history, which keeps in memory what was said, once as
-// text and once as JSON.
+// all of it, and without the texts of the results, which the history keeps in memory.
 package main
 
 import (
@@ -174,13 +173,13 @@ func (b *bench) print(result *pygent.Result, agent *pygent.Agent) {
 	fmt.Printf("%d compactions, %d summaries, %d messages in the history, %d tokens sent\n",
 		b.compactions, b.summaries.Load(), agent.History().Len(), result.Usage.PromptTokens)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "steps\ta step\tlargest request\trewrites\theap\theap, history twice less")
+	fmt.Fprintln(w, "steps\ta step\tlargest request\trewrites\theap\theap without results")
 	done := 0
 	for _, p := range b.parts {
 		done += p.steps
 		heap := float64(p.heap) / mib
 		fmt.Fprintf(w, "%d\t%s\t%.0f kB\t%d\t%.1f MiB\t%.1f MiB\n", done, p.step.Round(10*time.Microsecond), float64(p.largest)/1000, p.rewrites,
-			heap, heap-2*float64(p.record)/mib)
+			heap, heap-float64(p.record)/mib)
 	}
 	_ = w.Flush()
 }
