@@ -39,6 +39,9 @@ type skillOptions struct {
 	project bool     // in the workspace too
 }
 
+// clipped returns options to which others can be added without a change of these.
+func (o skillOptions) clipped() skillOptions { return skillOptions{slices.Clip(o.dirs), o.project} }
+
 // WithSkills names directories of this machine whose folders are skills; see
 // [Skill]. One that does not exist is ignored. Of skills with the same name that
 // of the first directory counts, and any of these before one of the workspace. When
