@@ -355,6 +355,9 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 		Omitted:   res.Omitted,
 		FullPath:  res.FullPath,
 		Note:      res.Note,
+		Job:       res.Job,
+		GoesOn:    res.GoesOn,
+		Printed:   res.Printed,
 		Refused:   hostUses(res.Refused),
 	}, err
 }
