@@ -78,6 +78,9 @@ func Templated(text string) bool { return opener.MatchString(text) }
 // white space and the escapes of JSON. A model that repeats what it has read in a
 // file, say, calls nothing.
 func (c Call) Quoted(message string) bool {
+	if !strings.Contains(message, c.Name) {
+		return false // most messages of a long conversation, without reading them letter by letter
+	}
 	block := letters(c.Block)
 	return block == "" || strings.Contains(letters(message), block)
 }
