@@ -44,10 +44,12 @@ type run struct {
 	// time of the step, or of the run, is over.
 	patience <-chan struct{}
 
-	replies     int  // replies in a row without a tool call
-	truncated   bool // the last answer was cut off
-	empty       bool // the last answer was empty
-	toldLast    bool // the model knows that it was asked to sum up
+	replies     int    // replies in a row without a tool call
+	written     string // the tool that the last answer called as text; empty for none
+	toldWritten bool   // an event has told that calls are written as text
+	truncated   bool   // the last answer was cut off
+	empty       bool   // the last answer was empty
+	toldLast    bool   // the model knows that it was asked to sum up
 	pace        callPace
 	stopRefused bool  // a stop was refused; this happens once in a run
 	broken      error // why nothing can run in the runtime any more
