@@ -424,7 +424,7 @@ func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls
 // as there is room beside those of the calls before.
 func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int, shown []Part) (media []Part, err error) {
 	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
-	again := unknown == nil && tool.Idempotent
+	again := unknown == nil && tool.mayRepeat(*call)
 	switch {
 	case r.result.Status != "":
 		return nil, r.skip(ctx, call, notRunResult(OutcomeNotRun, nudge.Ended), "")
