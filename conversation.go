@@ -1,11 +1,9 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -83,9 +81,7 @@ func (c *conversation) begin(m Message) {
 		e.waiting[call.ID] = append(e.waiting[call.ID], i)
 		call.ID = c.uniqueID(call.ID)
 		call.Name = legalToolName(call.Name)
-		if !jsonobj.IsObject(call.Arguments) {
-			call.Arguments = "{}"
-		}
+		call.Arguments = legalArguments(call.Arguments)
 		call.Extra = jsonobj.WithoutNulls(call.Extra)
 	}
 	m.ToolCalls = e.calls
@@ -174,16 +170,6 @@ func (c *conversation) uniqueID(id string) string {
 		id = fmt.Sprintf("call%05d", c.made)
 	}
 }
-
-// legalToolName returns name as providers accept it: 1 to 64 of the characters
-// a-z, A-Z, 0-9, _ and -. Otherwise a model that makes up a name would make
-// every later request fail.
-func legalToolName(name string) string {
-	name = notInToolName.ReplaceAllString(name, "_")
-	return cmp.Or(name[:min(len(name), 64)], "unnamed")
-}
-
-var notInToolName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 func textOfResult(m Message) string {
 	text := m.Text()
@@ -376,7 +362,7 @@ func (r *run) resume(ctx context.Context) error {
 	r.message = at
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
 	var media []Part
-	for i, call := range msg.ToolCalls {
+	for i, call := range r.readAll(msg.ToolCalls) {
 		if given[i] != noResult {
 			r.endAgain(ctx, &call, i, said[given[i]])
 			continue
@@ -422,28 +408,26 @@ func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls
 // resumeCall gives a call of the interrupted message a result: by running it
 // again where that is safe. It returns the images and files of the result, as far
 // as there is room beside those of the calls before.
-func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int, shown []Part) (media []Part, err error) {
-	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
-	again := unknown == nil && tool.mayRepeat(*call)
+func (r *run) resumeCall(ctx context.Context, call *readCall, index int, shown []Part) (media []Part, err error) {
 	switch {
 	case r.result.Status != "":
-		return nil, r.skip(ctx, call, notRunResult(OutcomeNotRun, nudge.Ended), "")
-	case !again:
-		return nil, r.skip(ctx, call, notRunResult(OutcomeInterrupted, interruptedResult), "")
+		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, nudge.Ended), "")
+	case !call.tool.mayRepeat(call):
+		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
 	result := r.runCall(ctx, call, index)
 	chooseMedia(result, shown)
 	r.finished(result)
-	return result.media(), r.answer(Event{Type: EventToolDone, Call: call}, result, "")
+	return result.media(), r.answer(Event{Type: EventToolDone, Call: &call.ToolCall}, result, "")
 }
 
 // interrupted reports whether the conversation ends where it is the model's
 // turn: after a message of the user, or after a call that did not end the run.
-func interrupted(record []Message) bool {
+func (r *Registry) interrupted(record []Message) bool {
 	if len(record) == 0 || record[len(record)-1].Role == RoleUser {
 		return len(record) > 0
 	}
 	at, results, ok := exchangeAtEnd(record)
 	return ok && (slices.Contains(results, noResult) ||
-		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(c.Name) }))
+		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(r.nameFor(c)) }))
 }

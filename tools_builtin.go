@@ -79,14 +79,13 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 // replace another occurrence.
 var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "continue": true, "stop": true}
 
-// mayRepeat reports whether a call may run a second time.
-func (t Tool) mayRepeat(call ToolCall) bool {
+// mayRepeat reports whether a call of the tool may run a second time.
+func (t Tool) mayRepeat(call *readCall) bool {
 	if t.Name != "write_file" || !t.isBuiltin() {
 		return t.Idempotent
 	}
 	var in writeInput
-	args, err := t.schema.Arguments(call.Arguments)
-	return err == nil && json.Unmarshal(args, &in) == nil && !in.Append
+	return call.err == nil && json.Unmarshal([]byte(call.Arguments), &in) == nil && !in.Append
 }
 
 // readOnly are the tools that change nothing, including the two that end a run.

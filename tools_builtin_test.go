@@ -396,6 +396,6 @@ func TestContinueAndStopEndTheRun(t *testing.T) {
 	require.Equal(t, "done", result.Summary)
 	require.NotEmpty(t, result.Content)
 	require.Equal(t, pygent.StatusStopped, b.call("stop", map[string]any{}).End)
-	_, err := b.try("continue", map[string]any{"options": "a"})
+	_, err := b.try("continue", map[string]any{"options": map[string]any{"a": 1}})
 	require.ErrorContains(t, err, "options")
 }
