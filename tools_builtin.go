@@ -20,8 +20,8 @@ const (
 	// shownCommand bounds how much of a command its result repeats, since the
 	// model wrote it.
 	shownCommand = 400
-	// maxJobWait bounds how long job_output waits for something new.
-	maxJobWait = 60 * time.Second
+	// maxJobWait bounds how long job_output waits.
+	maxJobWait = 600 * time.Second
 )
 
 type continueInput struct {
@@ -51,7 +51,7 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 	tools := map[string]Tool{}
 	for _, t := range append(delegationTools(), []Tool{
 		withOrWithoutJobs(builtin("bash", ToolRun, "Run a shell command in the workspace and return its output and exit code. Every command starts anew in the workspace: cd and exports do not last. Commands get no input and no terminal.", runBash)),
-		ofJobs(polling(builtin("job_output", ToolRead, "Read what a background command printed from offset on, and see its state. wait gives it time to print something new.", jobOutput))),
+		ofJobs(polling(builtin("job_output", ToolRead, "Read what a background command printed since you read last, and see its state.", jobOutput))),
 		ofJobs(polling(builtin("job_list", ToolRead, "List the commands in the background.", jobList))),
 		ofJobs(builtin("job_kill", ToolRun, "End a background command with all its processes.", jobKill)),
 		builtin("write_file", ToolEdit, "Create a text file in the workspace, or replace its whole content.", writeFile),
