@@ -138,7 +138,7 @@ func newAgent(o options) (_ *Agent, err error) {
 	if err := a.prepareTasks(); err != nil {
 		return nil, err
 	}
-	if err := a.wire(&o); err != nil {
+	if err := cmp.Or(a.wire(&o), a.checkCostLimit()); err != nil {
 		return nil, err
 	}
 	if a.history, err = o.openHistory(); err != nil {

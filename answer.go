@@ -45,7 +45,7 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 		if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
 			r.result.Summary = text
 		}
-		return Event{Type: EventMessage, Message: &msg, Usage: &resp.Usage, Context: r.contextUse(resp)}
+		return Event{Type: EventMessage, Message: &msg, Model: resp.Model, Usage: &resp.Usage, Context: r.contextUse(resp)}
 	})
 }
 

@@ -324,8 +324,8 @@ func (r *run) summarize(ctx context.Context, messages []Message, items []compact
 
 // askSummary asks the model for a summary, in a conversation of its own.
 func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (string, error) {
-	if r.budgetSpent() {
-		return "", errors.New("the budget of tokens is spent")
+	if spent := r.budgetSpent(); spent != "" {
+		return "", errors.New(spent)
 	}
 	const bytesOfWord = 8
 	a := r.agent

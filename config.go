@@ -209,6 +209,7 @@ func (c *Config) limitSettings(inForce *Config) []settings.Setting {
 		{Key: "limits.step_timeout", Also: []string{"step_timeout"}, Env: "PYGENT_STEP_TIMEOUT", Value: settings.Limit(settings.OrNone(settings.Duration(&c.Limits.StepTimeout), NoLimit), &inForce.Limits.StepTimeout)},
 		{Key: "limits.max_time", Env: "PYGENT_MAX_TIME", Value: settings.Limit(settings.OrNone(settings.Duration(&c.Limits.MaxTime), NoLimit), &inForce.Limits.MaxTime)},
 		{Key: "limits.max_tokens", Env: "PYGENT_MAX_TOKENS", Value: settings.Limit(settings.OrNone(settings.Count(&c.Limits.MaxTokens), NoLimit), &inForce.Limits.MaxTokens)},
+		{Key: "limits.max_cost", Env: "PYGENT_MAX_COST", Value: settings.Limit(settings.OrNone(settings.Money(&c.Limits.MaxCost), NoLimit), &inForce.Limits.MaxCost)},
 		{Key: "limits.max_tasks", Also: []string{"max_tasks"}, Env: "PYGENT_MAX_TASKS", Value: settings.Limit(settings.OrNone(settings.Int(&c.MaxTasks), NoLimit), &inForce.MaxTasks)},
 		{Key: "limits.task_timeout", Also: []string{"task_timeout"}, Env: "PYGENT_TASK_TIMEOUT", Value: settings.Limit(settings.OrNone(settings.Duration(&c.TaskLimits.MaxTime), NoLimit), &inForce.TaskLimits.MaxTime)},
 	}

@@ -25,6 +25,8 @@ type run struct {
 	started time.Time
 	cycles  cycle.Finder
 	budget  *taskBudget // shared with the tasks that the run delegates
+	used    *meter      // of the run itself
+	unknown string      // why the cost is not known, in words, if it is limited
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
@@ -111,13 +113,13 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 
 func newRun(a *Agent, o runOptions) *run {
 	spends := newTaskBudget(o)
-	o.MaxTokens = spends.Limit()
 	before := cmp.Or(o.before, &Result{})
-	spends.Spend(before.Usage)
+	spends.Spend(spending(before.Usage))
 	return &run{
 		agent:    a,
 		opts:     o,
 		result:   &Result{Steps: before.Steps, ToolCalls: before.ToolCalls, Usage: before.Usage},
+		used:     newMeter(before),
 		started:  time.Now().Add(-before.Elapsed),
 		budget:   spends,
 		stepOver: errors.New("the step took too long"),
@@ -141,7 +143,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	if r.agent.git.Acted() {
 		r.agent.tellGitChanges()
 	}
-	r.result.TaskUsage = r.budget.Below()
+	r.addUp()
 	r.budget.End()
 	r.result.Elapsed = time.Since(r.started)
 	if err == errYield {
@@ -155,6 +157,9 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 
 // steps makes steps until the run has a status, or an error ends it.
 func (r *run) steps(ctx context.Context, msg string) error {
+	if err := r.checkCost(); err != nil {
+		return r.fail(err)
+	}
 	if err := r.agent.openSources(ctx); err != nil {
 		if ctx.Err() != nil {
 			return r.interrupted(ctx)
@@ -172,8 +177,8 @@ func (r *run) steps(ctx context.Context, msg string) error {
 			return errYield
 		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
-		case r.budgetSpent():
-			r.end(StatusBudget, r.budget.SpentInWords())
+		case r.budgetSpent() != "":
+			r.end(StatusBudget, r.budgetSpent())
 		default:
 			if err := r.step(ctx); err != nil {
 				return err
@@ -321,13 +326,6 @@ func (r *run) stepLimit() string {
 func (r *run) toolCallLimit() string {
 	return fmt.Sprintf("the limit of %d tool calls is reached", r.opts.MaxToolCalls)
 }
-
-// spent is how many tokens the run and its tasks have used or set aside for
-// tasks at work.
-func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
-
-// budgetSpent reports whether the run has used up its tokens.
-func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r.opts.MaxTokens }
 
 // sumsUp reports whether the model may sum up when this run reaches a limit. A
 // run of a single step is a pass of the caller's own loop, and gets no summary.

@@ -232,7 +232,7 @@ func (r *run) listenToUser() (heard bool, err error) {
 func (r *run) goesOn(ended bool) bool {
 	byModel := r.result.Status == StatusReplied || r.result.Status == StatusStopped
 	if ended || !byModel || r.agent.unheard.empty() ||
-		r.result.Steps >= r.opts.MaxSteps || r.result.ToolCalls >= r.opts.MaxToolCalls || r.budgetSpent() {
+		r.result.Steps >= r.opts.MaxSteps || r.result.ToolCalls >= r.opts.MaxToolCalls || r.budgetSpent() != "" {
 		return false
 	}
 	r.result.Status, r.result.Reason = "", ""
