@@ -75,6 +75,7 @@ type Agent struct {
 	followed    followedJobs // by its model
 
 	memory memory // guarded by busy
+	skills agentSkills
 
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
@@ -297,7 +298,9 @@ func (a *Agent) Close() error {
 	} else {
 		defer a.foreign.Enter("the run")() // so that leftBehind names it
 	}
-	err := errors.Join(a.closeTasks(), a.closeSources(), a.cleanup(), a.closeHistory())
+	err := errors.Join(a.closeTasks(), a.closeSources())
+	a.removeSkills()
+	err = errors.Join(err, a.cleanup(), a.closeHistory())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()

@@ -611,19 +611,6 @@ func TestCallsWithoutProperIDsGetResults(t *testing.T) {
 	}
 }
 
-func TestCallsPrintedAsTextRaiseANotice(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo a").WithQuirks(pygenttest.QuirkCallsAsText), stop))
-	var notices []string
-	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
-		if e.Type == pygent.EventNotice {
-			notices = append(notices, e.Text)
-		}
-	}))
-	require.NoError(t, err)
-	require.Len(t, notices, 1)
-	require.Contains(t, notices[0], "printed a tool call as text")
-}
-
 func TestDefaultModelServesNewAgents(t *testing.T) {
 	model := pygenttest.NewScriptedModel(pygenttest.Text("from the default"))
 	pygent.SetDefaultModel(model)

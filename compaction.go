@@ -288,7 +288,8 @@ func (r *run) compact(ctx context.Context, specs []ToolSpec, goal compact.Goal) 
 		}
 	}
 	done.After = gauge.Tokens(a.history.weightAfter(&done) + toolsWeight(specs))
-	told := done // the history has its own
+	r.nested = nestedInstructions{} // the model may not have it any more
+	told := done                    // the history has its own
 	err := r.keep(HistoryEntry{Compaction: &done}, func() Event {
 		return Event{Type: EventCompacted, Compaction: &told, Context: ContextUse{Used: told.After, Estimated: true, Window: a.window("")}}
 	})

@@ -30,6 +30,7 @@ type run struct {
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
+	nested  nestedInstructions
 	jobs    repeat.Loop // asks the runtime about background jobs
 
 	asksWindow repeat.Loop // asks the model for its window, once
@@ -43,10 +44,12 @@ type run struct {
 	// time of the step, or of the run, is over.
 	patience <-chan struct{}
 
-	replies     int  // replies in a row without a tool call
-	truncated   bool // the last answer was cut off
-	empty       bool // the last answer was empty
-	toldLast    bool // the model knows that it was asked to sum up
+	replies     int    // replies in a row without a tool call
+	written     string // the tool that the last answer called as text; empty for none
+	toldWritten bool   // an event has told that calls are written as text
+	truncated   bool   // the last answer was cut off
+	empty       bool   // the last answer was empty
+	toldLast    bool   // the model knows that it was asked to sum up
 	pace        callPace
 	stopRefused bool  // a stop was refused; this happens once in a run
 	broken      error // why nothing can run in the runtime any more

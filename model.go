@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pause"
@@ -411,14 +410,4 @@ func modelInLog(m Model, name string) string {
 		return kind
 	}
 	return name + " of " + kind
-}
-
-// looksLikeToolCallText reports whether a model wrote a tool call into its text
-// instead of making it.
-func looksLikeToolCallText(text string, tools []ToolSpec) bool {
-	names := make([]string, len(tools))
-	for i, t := range tools {
-		names[i] = t.Name
-	}
-	return calltext.In(text, names)
 }
