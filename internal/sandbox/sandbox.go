@@ -39,6 +39,7 @@ type Sandbox struct {
 
 	processes processes                    // that have streams
 	jobsOn    atomic.Pointer[guest.Client] // where jobs were started last; nil for none
+	begun     begunJobs
 	outputsOn atomic.Pointer[guest.Client] // who kept a long output last; nil for none
 
 	readLimit int64 // of ReadFile, in bytes
@@ -155,7 +156,7 @@ func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
 	}
 	res, err = r.commands.Run(ctx, cmd)
 	if res.left != nil {
-		r.jobsOn.Store(res.left)
+		r.noteJob(res.Job, cmd.Script, res.left)
 	}
 	if res.keeps != nil {
 		r.outputsOn.Store(res.keeps)
@@ -185,6 +186,7 @@ func (r *Sandbox) complete(ctx context.Context, cmd Command) (Command, error) {
 	cmd.Dir = dir
 	cmd.Env = r.withGit(append(r.env[:len(r.env):len(r.env)], env...))
 	cmd.MaxOutput = min(max(cmd.MaxOutput, 1), MaxKeptOutput)
+	cmd.jobsAfter = r.begun.last.Load()
 	return cmd, nil
 }
 
