@@ -154,6 +154,7 @@ func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) 
 		}
 	}
 	info.MaxSteps = a.usualSteps()
+	info.Task = a.opts.taskInfo
 	if a.opts.survey && described {
 		info.Survey = a.surveyed(ctx, info.Runtime)
 	}

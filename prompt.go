@@ -22,6 +22,9 @@ type PromptInfo struct {
 	// untold.
 	MaxSteps int
 
+	// Task is about the task that the agent works on; nil for none.
+	Task *TaskInfo
+
 	// Survey is what the agent found at its start; empty if it did not look.
 	Survey Survey
 
@@ -42,6 +45,7 @@ type PromptBuilder func(PromptInfo) string
 func DefaultPrompt(info PromptInfo) string {
 	p := prompt{info: info.withDefaults()}
 	p.persona()
+	p.task()
 	p.environment()
 	p.commands()
 	p.working()
@@ -221,10 +225,13 @@ func (p *prompt) ending() {
 		return
 	}
 	p.section("When to end")
-	if p.has("stop") {
+	if p.info.Task != nil {
+		p.endingOfTask()
+	}
+	if p.info.Task == nil && p.has("stop") {
 		p.line("- When the work is done and verified, call `stop` with a short summary for the user: what you did, what you checked, what is open.")
 	}
-	if p.has("continue") {
+	if p.info.Task == nil && p.has("continue") {
 		p.line("- When you cannot go on without the user, call `continue` with one precise question. Decide the rest yourself.")
 	}
 	p.line("- Until then go on with the next tool call: text alone changes nothing. Only a question that takes no work is answered by text alone.")
