@@ -73,6 +73,8 @@ type Agent struct {
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 	jobs        toldJobs
 
+	memory memory // guarded by busy
+
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
 }

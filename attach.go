@@ -310,12 +310,11 @@ func (c *conversation) makeRoom(m Message) {
 	}
 	drop := c.images.Add(urls...)
 	if drop > 0 {
-		c.messages = slices.Clone(c.messages) // views keep the images that they have
+		c.messages, c.about = slices.Clone(c.messages), slices.Clone(c.about) // views keep the images that they have
 	}
 	for i := 0; drop > 0 && i < len(c.messages); i++ {
 		if old := c.messages[i]; showsMediaOfTools(old) {
-			c.messages[i] = withoutMedia(old)
-			c.size += sizeInJSON(c.messages[i]) - sizeInJSON(old)
+			c.replace(i, withoutMedia(old))
 			drop--
 		}
 	}

@@ -121,27 +121,28 @@ func toolCallOf(ctx context.Context) *callContext {
 // Adjacent calls of tools that only read run at the same time.
 func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
 	var so answers
-	for i := 0; i < len(calls); {
-		call := &calls[i]
+	read := r.readAll(calls)
+	for i := 0; i < len(read); {
+		call := &read[i]
 		why, n := r.whyNot(ctx), 1
 		if why == "" {
-			n = r.readTogether(calls[i:])
+			n = r.readTogether(read[i:])
 		}
 		switch {
 		case why != "":
-			if err := r.skip(ctx, call, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(calls)-1)); err != nil {
+			if err := r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(read)-1)); err != nil {
 				return err
 			}
 		case n > 1:
-			results := r.runTogether(ctx, calls[i:i+n], i)
+			results := r.runTogether(ctx, read[i:i+n], i)
 			n = len(results)
 			for k, result := range results {
-				if err := r.give(ctx, &calls[i+k], result, i+k == len(calls)-1, &so); err != nil {
+				if err := r.give(ctx, &read[i+k].ToolCall, result, i+k == len(read)-1, &so); err != nil {
 					return err
 				}
 			}
 		default:
-			if err := r.give(ctx, call, r.runCall(ctx, call, i), i == len(calls)-1, &so); err != nil {
+			if err := r.give(ctx, &call.ToolCall, r.runCall(ctx, call, i), i == len(read)-1, &so); err != nil {
 				return err
 			}
 		}
@@ -330,7 +331,8 @@ func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
 // refuseCalls answers the calls of an answer that should only have summed up.
 // If the model gave its summary by calling stop, it is taken nevertheless.
 func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
-	for _, call := range calls {
+	for _, read := range r.readAll(calls) {
+		call := read.ToolCall
 		if r.takeLast(ctx, call) {
 			if err := r.skip(ctx, &call, &ToolResult{Content: "the answer is taken", Outcome: OutcomeOK}, ""); err != nil {
 				return err

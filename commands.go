@@ -33,6 +33,7 @@ type Command struct {
 // builtinCommands are commands of every agent. What they do besides is up to
 // whoever runs them: see [CommandResult].
 var builtinCommands = []Command{
+	{Name: "compact", Summary: "make room: let a summary take the place of what was said so far"},
 	{Name: "exit", Summary: "end the session"},
 	{Name: "help", Summary: "list the commands, or tell more of one: /help NAME"},
 	{Name: "resume", Summary: "go on with a run that was interrupted"},
@@ -49,8 +50,8 @@ var registeredCommands struct {
 }
 
 // RegisterCommand adds a command to all agents that are created afterwards,
-// replacing an earlier one of the same name. The built-in /help, /resume and
-// /exit cannot be replaced. A command of one agent is added by [WithCommands].
+// replacing an earlier one of the same name. The built-in /compact,
+// /help, /resume and /exit cannot be replaced. A command of one agent is added by [WithCommands].
 func RegisterCommand(c Command) error {
 	if err := c.check(); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (o *options) commandSet() (map[string]Command, error) {
 }
 
 // Commands returns the agent's commands, sorted by name. Those that every agent
-// has, /help, /resume and /exit, have neither Run nor Message.
+// has, /compact, /help, /resume and /exit, have neither Run nor Message.
 func (a *Agent) Commands() []Command {
 	all := slices.AppendSeq(slices.Clone(builtinCommands), maps.Values(a.commands))
 	slices.SortFunc(all, func(a, b Command) int { return cmp.Compare(a.Name, b.Name) })
@@ -140,8 +141,8 @@ const maxCommandOutput = 1 << 20
 //
 // Errors are those of the command, and an unknown name. A command that panics is
 // an error, too. One that does not return although ctx ended is left behind, and
-// what it writes then is lost. RunCommand does not begin a run, and may be called
-// while one goes on. Several may be called at the same time. It waits for a Write
+// what it writes then is lost. RunCommand does not begin a run, except that /compact
+// calls [Agent.Compact], and may be called while one goes on. Several may be called at the same time. It waits for a Write
 // to out that goes on.
 func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (CommandResult, error) {
 	switch {
@@ -162,7 +163,7 @@ func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (Com
 
 func (a *Agent) runCommand(ctx context.Context, name, args string, out io.Writer) (CommandResult, error) {
 	if isBuiltinCommand(name) {
-		return a.runBuiltinCommand(name, args, out)
+		return a.runBuiltinCommand(ctx, name, args, out)
 	}
 	c, ok := a.commands[name]
 	if !ok {
@@ -191,12 +192,16 @@ func (c Command) run(ctx context.Context, a *Agent, args string, out io.Writer) 
 	return CommandResult{Message: &msg}, sayable(msg)
 }
 
-func (a *Agent) runBuiltinCommand(name, args string, out io.Writer) (CommandResult, error) {
+func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io.Writer) (CommandResult, error) {
 	switch {
 	case name == "help":
 		return CommandResult{}, slash.Help(a.commandEntries(), args, out)
-	case name == "resume" && args != "":
-		return CommandResult{}, errors.New("/resume takes no arguments")
+	case name != "exit" && args != "":
+		return CommandResult{}, fmt.Errorf("/%s takes no arguments", name)
+	case name == "compact":
+		if _, err := a.Compact(ctx); err != nil { // else the event tells
+			return CommandResult{}, fmt.Errorf("/compact: %w", err)
+		}
 	}
 	return CommandResult{Resume: name == "resume", Leave: name == "exit"}, nil
 }

@@ -29,6 +29,8 @@ type Config struct {
 	LogFile      string   `json:"log_file,omitempty"`      // where a session logs; default nowhere
 
 	Instructions   *bool    `json:"instructions,omitempty"`    // whether AGENTS.md is read; default true
+	Compaction     *bool    `json:"compaction,omitempty"`      // whether conversations that become too long are compacted: see [WithCompaction]; default true
+	ContextWindow  int64    `json:"context_window,omitempty"`  // of the model, in tokens: see [WithContextWindow]
 	ConfirmBash    *bool    `json:"confirm_bash,omitempty"`    // whether a session asks before each command
 	BannedCommands []string `json:"banned_commands,omitempty"` // commands that bash refuses to run: see [WithBannedCommands]
 	BannedApps     []string `json:"banned_apps,omitempty"`     // programs that no command may run or name: see [WithBannedApps]
@@ -189,6 +191,8 @@ func (c *Config) ownSettings() []settings.Setting {
 		{Key: "snapshot", Env: "PYGENT_SNAPSHOT", Value: settings.Path(&c.Snapshot)},
 		{Key: "log_file", Env: "PYGENT_LOG_FILE", Value: settings.Path(&c.LogFile)},
 		{Key: "instructions", Env: "PYGENT_INSTRUCTIONS", Value: settings.Bool(&c.Instructions)},
+		{Key: "compaction", Env: "PYGENT_COMPACTION", Value: settings.Bool(&c.Compaction)},
+		{Key: "context_window", Env: "PYGENT_CONTEXT_WINDOW", Value: settings.Count(&c.ContextWindow)},
 		{Key: "confirm_bash", Env: "PYGENT_CONFIRM_BASH", Value: settings.Bool(&c.ConfirmBash)},
 		{Key: "banned_commands", Env: "PYGENT_BANNED_COMMANDS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedCommands)},
 		{Key: "banned_apps", Env: "PYGENT_BANNED_APPS", Project: true, AddsUp: true, Value: settings.AddBans(&c.BannedApps)},
@@ -294,6 +298,8 @@ func (c Config) options() []Option {
 	opts = given(opts, c.Model, WithModelName)
 	opts = given(opts, c.HistoryFile, WithHistoryFile)
 	opts = addIfSet(opts, c.Instructions, WithInstructions)
+	opts = given(opts, c.ContextWindow, WithContextWindow)
+	opts = addIfSet(opts, c.Compaction, func(on bool) Option { return WithCompaction(CompactionPolicy{Disabled: !on}) })
 	return addIfSet(opts, c.ConfirmBash, WithConfirmBash)
 }
 

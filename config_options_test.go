@@ -28,11 +28,14 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 		"PYGENT_MODEL": "m", "PYGENT_PERSONA_NAME": "P", "PYGENT_HISTORY_FILE": "h", "PYGENT_INSTRUCTIONS": "0",
 		"PYGENT_CONFIRM_BASH": "1", "PYGENT_BANNED_COMMANDS": "rm", "PYGENT_BANNED_APPS": "curl", "PYGENT_DISABLED_TOOLS": "stop",
 		"PYGENT_MAX_STEPS": "1", "PYGENT_MAX_TOOL_CALLS": "2", "PYGENT_STEP_TIMEOUT": "3", "PYGENT_MAX_TIME": "4", "PYGENT_MAX_TOKENS": "5",
+		"PYGENT_COMPACTION": "0", "PYGENT_CONTEXT_WINDOW": "32768",
 	})
 	require.Equal(t, "m", o.modelName)
 	require.Equal(t, &Persona{"P", defaultPersonaDescription}, o.persona)
 	require.Equal(t, "h", o.historyFile)
 	require.False(t, o.instructions)
+	require.True(t, o.compaction.Disabled)
+	require.Equal(t, int64(32768), o.window)
 	require.True(t, o.needsApproval(Tool{Name: "bash"}, o.confirmBash))
 	require.Equal(t, []string{"rm"}, o.banned)
 	require.Equal(t, []string{"curl"}, o.bannedApps)

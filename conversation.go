@@ -1,11 +1,9 @@
 package pygent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -26,26 +24,29 @@ const (
 // settled. An element of messages never changes.
 type conversation struct {
 	messages []Message
+	about    []about             // of each message, what is known of it besides
 	open     *exchange           // the calls that wait for results, if any
 	ids      map[string]struct{} // the ids of all calls so far
 	made     int                 // how many ids were made here
 	images   gallery.Window      // of the images and files of tools, which ones are sent
 	size     int                 // of messages, in bytes of JSON
+	weight   int                 // of messages, for counting tokens
 }
 
 // exchange is an assistant message's calls and the results that came so far.
 type exchange struct {
 	calls   []ToolCall       // with their ids in the conversation
-	results []*Message       // of each call, nil as long as it has none
+	results []*HistoryEntry  // of each call, nil as long as it has none
 	waiting map[string][]int // calls without a result, by their ids in the record
 	missing int              // how many calls have no result yet
 }
 
 // add takes the record's next message.
-func (c *conversation) add(m Message) {
+func (c *conversation) add(e HistoryEntry) {
+	m := e.Message
 	switch {
 	case m.Role == RoleTool:
-		c.answer(m)
+		c.answer(e)
 	case saysNothing(m):
 	default:
 		c.settle()
@@ -63,7 +64,7 @@ func (c *conversation) add(m Message) {
 			c.begin(m)
 			return
 		}
-		c.push(m)
+		c.push(m, about{source: e.Source})
 	}
 }
 
@@ -71,7 +72,7 @@ func (c *conversation) add(m Message) {
 func (c *conversation) begin(m Message) {
 	e := &exchange{
 		calls:   slices.Clone(m.ToolCalls),
-		results: make([]*Message, len(m.ToolCalls)),
+		results: make([]*HistoryEntry, len(m.ToolCalls)),
 		waiting: make(map[string][]int, len(m.ToolCalls)),
 		missing: len(m.ToolCalls),
 	}
@@ -80,29 +81,27 @@ func (c *conversation) begin(m Message) {
 		e.waiting[call.ID] = append(e.waiting[call.ID], i)
 		call.ID = c.uniqueID(call.ID)
 		call.Name = legalToolName(call.Name)
-		if !jsonobj.IsObject(call.Arguments) {
-			call.Arguments = "{}"
-		}
+		call.Arguments = legalArguments(call.Arguments)
 		call.Extra = jsonobj.WithoutNulls(call.Extra)
 	}
 	m.ToolCalls = e.calls
-	c.push(m)
+	c.push(m, about{})
 	c.open = e
 }
 
 // answer takes a tool message. It leaves out one that answers no open call:
 // that is a second result, or one that comes too late.
-func (c *conversation) answer(m Message) {
+func (c *conversation) answer(result HistoryEntry) {
 	if c.open == nil {
 		return
 	}
-	e := c.open
-	at := e.waiting[m.ToolCallID]
+	e, id := c.open, result.Message.ToolCallID
+	at := e.waiting[id]
 	if len(at) == 0 {
 		return
 	}
-	e.waiting[m.ToolCallID] = at[1:]
-	e.results[at[0]] = &m
+	e.waiting[id] = at[1:]
+	e.results[at[0]] = &result
 	if e.missing--; e.missing == 0 {
 		c.settle()
 	}
@@ -119,10 +118,10 @@ func (c *conversation) settle() {
 	var images []Part
 	for i, call := range e.calls {
 		if e.results[i] == nil {
-			c.push(ToolMessage(call.ID, interruptedResult))
+			c.push(ToolMessage(call.ID, interruptedResult), about{outcome: OutcomeInterrupted})
 			continue
 		}
-		result := *e.results[i]
+		result := e.results[i].Message
 		result.ToolCallID = call.ID
 		result.ToolCalls = nil
 		result.Extra = jsonobj.WithoutNulls(result.Extra)
@@ -131,28 +130,29 @@ func (c *conversation) settle() {
 			images = append(images, media...)
 		}
 		result.Content, result.Parts = textOfResult(result), nil
-		c.push(result)
+		c.push(result, about{outcome: e.results[i].Outcome})
 	}
 	if images != nil {
-		c.push(Message{Role: RoleUser, Parts: images})
+		c.push(Message{Role: RoleUser, Parts: images}, about{source: SourceImages})
 	}
 }
 
 // settled returns the messages as settle would leave them, without changing c.
 func (c conversation) settled() []Message {
-	c.messages = slices.Clip(c.messages)
+	c.messages, c.about = slices.Clip(c.messages), slices.Clip(c.about)
 	c.settle()
 	return slices.Clip(c.messages)
 }
 
 // push adds a message with its JSON, so that no request has to encode it again.
-func (c *conversation) push(m Message) {
+func (c *conversation) push(m Message, a about) {
 	c.makeRoom(m)
 	if encoded, err := m.encoded(); err == nil {
 		m = encoded
 	}
-	c.messages = append(c.messages, m)
-	c.size += sizeInJSON(m)
+	a.weight = weightOf(m)
+	c.messages, c.about = append(c.messages, m), append(c.about, a)
+	c.size, c.weight = c.size+sizeInJSON(m), c.weight+a.weight
 }
 
 // uniqueID returns id, or a new one if it is empty or taken. Made ids are nine
@@ -170,16 +170,6 @@ func (c *conversation) uniqueID(id string) string {
 		id = fmt.Sprintf("call%05d", c.made)
 	}
 }
-
-// legalToolName returns name as providers accept it: 1 to 64 of the characters
-// a-z, A-Z, 0-9, _ and -. Otherwise a model that makes up a name would make
-// every later request fail.
-func legalToolName(name string) string {
-	name = notInToolName.ReplaceAllString(name, "_")
-	return cmp.Or(name[:min(len(name), 64)], "unnamed")
-}
-
-var notInToolName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 
 func textOfResult(m Message) string {
 	text := m.Text()
@@ -372,7 +362,7 @@ func (r *run) resume(ctx context.Context) error {
 	r.message = at
 	r.result.Message, r.result.Summary = msg, strings.TrimSpace(msg.Text())
 	var media []Part
-	for i, call := range msg.ToolCalls {
+	for i, call := range r.readAll(msg.ToolCalls) {
 		if given[i] != noResult {
 			r.endAgain(ctx, &call, i, said[given[i]])
 			continue
@@ -418,28 +408,26 @@ func isReply(m Message) bool { return m.Role == RoleAssistant && len(m.ToolCalls
 // resumeCall gives a call of the interrupted message a result: by running it
 // again where that is safe. It returns the images and files of the result, as far
 // as there is room beside those of the calls before.
-func (r *run) resumeCall(ctx context.Context, call *ToolCall, index int, shown []Part) (media []Part, err error) {
-	tool, unknown := r.agent.tools.lookup(call.Name, r.agent.runtime)
-	again := unknown == nil && tool.Idempotent
+func (r *run) resumeCall(ctx context.Context, call *readCall, index int, shown []Part) (media []Part, err error) {
 	switch {
 	case r.result.Status != "":
-		return nil, r.skip(ctx, call, notRunResult(OutcomeNotRun, nudge.Ended), "")
-	case !again:
-		return nil, r.skip(ctx, call, notRunResult(OutcomeInterrupted, interruptedResult), "")
+		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, nudge.Ended), "")
+	case !call.tool.Idempotent:
+		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
 	result := r.runCall(ctx, call, index)
 	chooseMedia(result, shown)
 	r.finished(result)
-	return result.media(), r.answer(Event{Type: EventToolDone, Call: call}, result, "")
+	return result.media(), r.answer(Event{Type: EventToolDone, Call: &call.ToolCall}, result, "")
 }
 
 // interrupted reports whether the conversation ends where it is the model's
 // turn: after a message of the user, or after a call that did not end the run.
-func interrupted(record []Message) bool {
+func (r *Registry) interrupted(record []Message) bool {
 	if len(record) == 0 || record[len(record)-1].Role == RoleUser {
 		return len(record) > 0
 	}
 	at, results, ok := exchangeAtEnd(record)
 	return ok && (slices.Contains(results, noResult) ||
-		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(c.Name) }))
+		!slices.ContainsFunc(record[at].ToolCalls, func(c ToolCall) bool { return endsRun(r.nameFor(c)) }))
 }

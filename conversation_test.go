@@ -129,8 +129,8 @@ func TestConversationIsLegal(t *testing.T) {
 				result("a", "A"), result("b", "B"), result("c", "C"), result("d", "D")},
 		},
 		"names no provider takes": {
-			said: messages{assistant("", pygent.ToolCall{ID: "a", Arguments: "{}"}, pygent.ToolCall{ID: "b", Name: "functions.bash é", Arguments: "{}"}), result("a", ""), result("b", "")},
-			want: messages{assistant("", pygent.ToolCall{ID: "a", Name: "unnamed", Arguments: "{}"}, pygent.ToolCall{ID: "b", Name: "functions_bash__", Arguments: "{}"}), result("a", ""), result("b", "")},
+			said: messages{assistant("", pygent.ToolCall{ID: "a", Arguments: "{}"}, pygent.ToolCall{ID: "b", Name: "fetch.é", Arguments: "{}"}, pygent.ToolCall{ID: "c", Name: "functions.bash<|channel|>commentary", Arguments: "{'cmd': 'ls',}"}), result("a", ""), result("b", ""), result("c", "")},
+			want: messages{assistant("", pygent.ToolCall{ID: "a", Name: "unnamed", Arguments: "{}"}, pygent.ToolCall{ID: "b", Name: "_", Arguments: "{}"}, pygent.ToolCall{ID: "c", Name: "bash", Arguments: `{"cmd":"ls"}`}), result("a", ""), result("b", ""), result("c", "")},
 		},
 		"images follow all results": {
 			said: messages{assistant("", call("a"), call("b")),

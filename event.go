@@ -68,7 +68,8 @@ type Event struct {
 
 	Jobs []Job `json:"jobs,omitempty"` // the commands in the background
 
-	Context ContextUse `json:"context,omitzero"` // how much of the model's context window is used
+	Context    ContextUse  `json:"context,omitzero"`     // how much of the model's context window is used
+	Compaction *Compaction `json:"compaction,omitempty"` // how the conversation was made shorter
 
 	// Messages is how many messages the history has, in events about one that was
 	// added. The system message does not count: it comes later than the first of
@@ -107,6 +108,8 @@ const (
 	EventNotice      EventType = "notice"       // worth knowing: Text
 	EventWarning     EventType = "warning"      // something is not as it was asked for: Text
 	EventRuntime     EventType = "runtime"      // the runtime reports something: Runtime, Text
+	EventCompacting  EventType = "compacting"   // the model is asked for a summary of the conversation, which takes a while
+	EventCompacted   EventType = "compacted"    // the conversation was made shorter for the model: Compaction, Context
 	EventRunEnd      EventType = "run_end"      // the run is over: Result
 	EventTask        EventType = "task"         // a background task changed its state: Task, TaskStatus, Text
 )
@@ -409,6 +412,8 @@ func logEntry(e Event) (level slog.Level, text string, attrs []slog.Attr) {
 		return slog.LevelDebug, "tool call not run", []slog.Attr{slog.String("tool", e.Call.Name), slog.String("why", cut.Head(e.Output.Content, loggedCall))}
 	case EventJobs:
 		return slog.LevelDebug, "jobs", []slog.Attr{slog.Int("running", len(runningJobs(e.Jobs)))}
+	case EventCompacted:
+		return slog.LevelInfo, e.Compaction.String(), nil
 	case EventNotice:
 		return slog.LevelInfo, e.Text, nil
 	case EventWarning:

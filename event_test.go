@@ -22,7 +22,7 @@ import (
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
 	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, CollectedFile{}, CommandResult{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
-	FileChange{}, FileInfo{}, HistoryEntry{}, HistoryInfo{}, HostUse{}, JobOutput{}, Job{}, Limits{}, LocalConfig{}, Location{},
+	FileChange{}, FileInfo{}, HistoryEntry{}, HistoryInfo{}, Compaction{}, HostUse{}, JobOutput{}, Job{}, Limits{}, LocalConfig{}, Location{},
 	Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, Persona{}, Price{}, ProgressInfo{}, Question{}, Result{},
 	RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, Settings{}, State{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
 	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},

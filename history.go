@@ -40,8 +40,8 @@ var (
 // store of the caller's own, such as a database.
 //
 // There are three views of it. [History.Messages] is everything that was said.
-// [History.Conversation] is the form that any provider accepts, which is the
-// same for a conversation without interruptions. [History.Entries] also tells
+// [History.Conversation] is the form that a model is sent, which is the same for
+// a conversation that was neither interrupted nor compacted. [History.Entries] also tells
 // what is known about the messages, such as when a run ended and how. All return
 // copies, and Append copies its arguments: changing a message afterwards does not
 // change the history.
@@ -189,7 +189,7 @@ func (h *History) reserve() (release func(), err error) {
 func (h *History) append(ctx context.Context, entries []HistoryEntry, byRun bool) (added bool, err error) {
 	for i := range entries {
 		e := &entries[i]
-		if e.Turn != nil || e.Info != nil {
+		if e.Turn != nil || e.Info != nil || e.Compaction != nil {
 			continue
 		}
 		if e.Message, err = encodeForHistory(e.Message); err != nil {
@@ -236,18 +236,12 @@ func (h *History) record(entries ...HistoryEntry) {
 		e.Seq = h.nextSeq(&e)
 		h.entries = append(h.entries, e)
 		if e.isMark() {
+			h.legal.compact(e.Compaction)
 			continue
 		}
 		h.messages = append(h.messages, e.Message)
-		h.legal.add(e.Message)
+		h.legal.add(e)
 	}
-}
-
-// bytes returns the size of what a model is sent, in bytes of JSON.
-func (h *History) bytes() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.legal.size
 }
 
 // Messages returns everything that was said, as it was said.
@@ -284,7 +278,8 @@ func (h *History) shared() []HistoryEntry {
 
 // Conversation returns the record as a legal conversation, for sending it to a
 // model now. From call to call it only grows at its end, so that providers can
-// cache the prefix; only SetSystem changes its beginning.
+// cache the prefix; only SetSystem changes its beginning, and each [Compaction]
+// all but its end.
 //
 // It differs from [History.Messages] where a provider would refuse the record:
 //   - A call without a result gets the result "interrupted; it may have taken

@@ -71,6 +71,9 @@ type HistoryEntry struct {
 
 	Turn *TurnEnd     `json:"turn,omitempty"` // the mark of the end of a run
 	Info *HistoryInfo `json:"info,omitempty"` // the mark of a call of SetInfo
+	// Compaction is the mark of what made the conversation before it shorter for
+	// the model. The messages themselves stay.
+	Compaction *Compaction `json:"compaction,omitempty"`
 }
 
 // HistoryInfo describes a history for people who choose one from a list.
@@ -194,13 +197,7 @@ func (h *History) replaceSystem(system HistoryEntry) {
 	if system.Message.Role != "" && !saysNothing(system.Message) {
 		head = []Message{system.Message}
 	}
-	for _, m := range h.legal.messages[:shown] {
-		h.legal.size -= sizeInJSON(m)
-	}
-	for _, m := range head {
-		h.legal.size += sizeInJSON(m)
-	}
-	h.legal.messages = slices.Concat(head, h.legal.messages[shown:])
+	h.legal.replaceHead(shown, head)
 }
 
 // Info describes the history: what was last given to SetInfo, and the times.
@@ -240,6 +237,10 @@ func (e HistoryEntry) clone() HistoryEntry {
 	if e.Info != nil {
 		info := *e.Info
 		e.Info = &info
+	}
+	if e.Compaction != nil {
+		compaction := *e.Compaction
+		e.Compaction = &compaction
 	}
 	if e.Bash != nil {
 		bash := *e.Bash

@@ -24,14 +24,14 @@ var layers = [][]string{
 	{ // Leaves: each does one thing.
 		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
-		"internal/feed", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonobj",
+		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonfix", "internal/jsonobj",
 		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/plain", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
 		"internal/strict", "internal/survey", "internal/telemetry", "internal/toolbox", "internal/tree", "internal/window",
 	},
 	{ // Packages built from leaves.
-		"internal/callwords", "internal/chatstream", "internal/crew", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
+		"internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.

@@ -141,6 +141,7 @@ func (a *Agent) tellJobs(ctx context.Context) (run bool) {
 func (r *run) endBeside() {
 	r.worker.End()
 	r.jobs.End()
+	r.asksWindow.End()
 }
 
 // noteOldJobs is noteJobs for jobs that ran when they were told of last, perhaps in

@@ -30,6 +30,8 @@ type run struct {
 	worker  guard.Worker
 	jobs    repeat.Loop // asks the runtime about background jobs
 
+	asksWindow repeat.Loop // asks the model for its window, once
+
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
 	// the other's limits for its own.
@@ -272,7 +274,7 @@ func (r *run) askFailed(ctx context.Context, err error) error {
 		return r.interrupted(ctx)
 	}
 	if errors.As(err, &r.result.APIError) && r.result.APIError.ContextTooLarge {
-		r.end(StatusContextFull, err.Error())
+		r.end(StatusContextFull, r.contextFull(err))
 	}
 	return r.fail(err)
 }

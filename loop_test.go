@@ -445,7 +445,8 @@ func TestConversationsAreBounded(t *testing.T) {
 	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
 		return &pygent.ChatResponse{Message: pygent.AssistantMessage(strings.Repeat("x", 10<<20))}, nil
 	})
-	result, err := newAgent(t, model).RunUntilStop(t.Context(), "go", pygent.MaxSteps(20), pygent.MaxReplies(20))
+	result, err := newAgent(t, model, pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true})).
+		RunUntilStop(t.Context(), "go", pygent.MaxSteps(20), pygent.MaxReplies(20))
 	require.ErrorContains(t, err, "more than 64 MiB")
 	require.Equal(t, pygent.StatusContextFull, result.Status)
 	require.Equal(t, 8, result.Steps)

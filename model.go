@@ -234,7 +234,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // ask brings the system message up to date, calls the model with the retries of
-// the policy, and counts the tokens that the answer used.
+// the policy, and compacts the conversation if it is too long.
 func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 	specs, err := r.agent.refreshSystem(ctx)
 	if err != nil {
@@ -244,16 +244,13 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		return nil, err
 	}
 	r.specs = specs
-	if r.agent.history.bytes() > maxConversation {
-		r.end(StatusContextFull, errConversation.Error())
-		return nil, errConversation
+	if err := r.fit(ctx, specs); err != nil {
+		return nil, err
 	}
-	resp, err := r.askOften(ctx, ChatRequest{Messages: r.agent.history.conversation(), Tools: specs})
+	resp, err := r.askInWindow(ctx, specs)
 	if err != nil {
 		return nil, fmt.Errorf("ask the model: %w", err)
 	}
-	r.result.Usage = r.result.Usage.Add(resp.Usage)
-	r.budget.Spend(r.result.Usage)
 	return resp, nil
 }
 
@@ -308,18 +305,24 @@ func (r *run) askForSummary(ctx context.Context) error {
 	return r.refuseCalls(ctx, resp.Message.ToolCalls)
 }
 
-// askOften makes a model call until one succeeds, or must not be repeated.
-func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, error) {
+// askOften makes a model call until one succeeds, or must not be repeated, and
+// counts the tokens that the answer used. Without delta nothing is told of the
+// answer.
+func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
 	for attempt := 1; ; attempt++ {
 		model := r.agent.currentModel()
 		req.Model = model.name
-		r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.spoken()})
+		if delta != nil {
+			r.emit(Event{Type: EventModelStart, Step: r.result.Steps, Model: model.asked(), Attempt: attempt, Messages: r.agent.history.spoken()})
+		}
 		if ctx.Err() != nil { // a listener ended it
 			return nil, guard.ContextError(ctx)
 		}
-		resp, err := r.askOnce(ctx, model, req)
+		resp, err := r.askOnce(ctx, model, req, delta)
 		if err == nil {
+			r.result.Usage = r.result.Usage.Add(resp.Usage)
+			r.budget.Spend(r.result.Usage)
 			return resp, nil
 		}
 		wait, final := policy.next(ctx, attempt, err)
@@ -337,11 +340,14 @@ func (r *run) askOften(ctx context.Context, req ChatRequest) (*ChatResponse, err
 // askOnce makes one call of the model. A panic of the model becomes an
 // error. A model that ignores the end of its context is left behind, with the
 // request: each call has one of its own.
-func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest) (*ChatResponse, error) {
+func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
 	asked, began := model.asked(), time.Now()
 	inSpan, span := r.chatSpan(ctx, model, asked, req.Messages)
 	serving := r.withCall(inSpan, ToolCall{}, 0)
-	deltas := guard.NewGate(streamed(span, r.delta)) // a model that is left behind reaches neither
+	if delta == nil {
+		delta = func(Delta) {}
+	}
+	deltas := guard.NewGate(streamed(span, delta)) // a model that is left behind reaches neither
 	resp, err := callForeign(serving, r, "the model", func() (*ChatResponse, error) {
 		return Stream(serving, model.wrapped, &req, deltas.Pass)
 	})

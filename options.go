@@ -93,6 +93,7 @@ type options struct {
 	run          []RunOption
 	retry        RetryPolicy
 	window       int64 // of the model's context, in tokens; 0 if it is not given
+	compaction   CompactionPolicy
 	onEvent      func(Event)
 	id           string
 	manager      *TaskManager // closed by the caller who gave it
@@ -163,7 +164,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction(), checkPrices(o.prices))
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices), o.compaction.check())
 }
 
 // contradiction returns an error that names two options which contradict each
@@ -283,12 +284,6 @@ func WithBannedCommands(commands ...string) Option {
 // [WithBannedCommands].
 func WithBannedApps(names ...string) Option {
 	return option(func(o *options) { o.bannedApps = append(o.bannedApps, names...) })
-}
-
-// WithContextWindow says how many tokens the model's context window holds, for
-// [ContextUse]. Default: what is known of the model by its name; 0, if nothing is.
-func WithContextWindow(tokens int64) Option {
-	return option(func(o *options) { o.window = max(tokens, 0) })
 }
 
 // WithRetry sets how model calls are repeated. Default: the zero policy.

@@ -26,7 +26,8 @@ type BashOptions struct {
 	Env       []string      // "NAME=value", added to the runtime's environment
 	MaxOutput int           // bytes of output to keep; default [DefaultMaxOutput]
 
-	Raw bool // keep output that is no UTF-8 as it is; see [BashRaw]
+	Raw    bool // keep output that is no UTF-8 as it is; see [BashRaw]
+	GoesOn bool // a command that reaches its time limit goes on as a job; see [BashGoesOn]
 
 	// Output gets the output while the command runs; nil for none. See [BashOutput].
 	Output func(OutputChunk)
@@ -75,6 +76,12 @@ func BashMaxOutput(n int) BashOption {
 // Without it each run of them is replaced by U+FFFD.
 func BashRaw() BashOption { return func(o *BashOptions) { o.Raw = true } }
 
+// BashGoesOn lets a command that reaches its time limit go on as a job of the
+// runtime, with all its processes: see [BashResult].Job. Its Timeout is then only
+// how long it is waited for. A runtime that is no [JobRunner], or that cannot do
+// this, ends the command at the limit.
+func BashGoesOn() BashOption { return func(o *BashOptions) { o.GoesOn = true } }
+
 // BashResult is the outcome of a command. Its Output is what was printed, escape
 // sequences and all: show it to people through something that makes them harmless,
 // and to models by String.
@@ -87,8 +94,16 @@ type BashResult struct {
 
 	Truncated bool   `json:"truncated,omitempty"` // Output leaves out its middle
 	Omitted   int64  `json:"omitted,omitempty"`   // bytes left out
-	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime can read the whole output
+	FullPath  string `json:"full_path,omitempty"` // where commands of the runtime, and its ReadFile, find the whole output
 	Note      string `json:"note,omitempty"`      // other remarks: processes left behind, a container restarted
+
+	// Job is the id of the job that has what still runs of the command: processes
+	// that it left behind or, if GoesOn is set, the command itself. That was waited
+	// for as long as its limit says, and had printed Printed bytes by then: its
+	// output goes on at that offset of [JobRunner].JobOutput.
+	Job     string `json:"job,omitempty"`
+	GoesOn  bool   `json:"goes_on,omitempty"`
+	Printed int64  `json:"printed,omitempty"`
 
 	// Refused are hosts that were refused while the command ran; if there were
 	// many, only some of them. Commands that run at the same time share them.
@@ -129,12 +144,14 @@ func (r BashResult) text() string {
 		fmt.Fprintf(&b, format, args...)
 	}
 	if strings.TrimSpace(r.Output) == "" {
-		line("(no output)")
+		line("(no output%s)", map[bool]string{true: " so far"}[r.GoesOn])
 	}
 	if r.FullPath != "" {
 		line("[the whole output is in %s]", r.FullPath)
 	}
 	switch took := r.took(); {
+	case r.GoesOn:
+		line("[still running after %s; it goes on as job %s: see what it prints, or wait for its end, with job_output, end it with job_kill]", r.Duration.Round(100*time.Millisecond), r.Job)
 	case r.TimedOut:
 		line("[stopped at the time limit after %s; a longer timeout can be given]", r.Duration.Round(100*time.Millisecond))
 	case r.ExitCode != 0 && took != "":
@@ -270,5 +287,5 @@ func (r *workspaceRuntime) outputOf(f func(OutputChunk)) func(sandbox.Chunk) {
 
 // command returns cmd with the settings o.
 func (o BashOptions) command(cmd string) sandbox.Command {
-	return sandbox.Command{Script: cmd, Dir: o.Dir, Env: o.Env, Timeout: o.Timeout, MaxOutput: o.MaxOutput, Raw: o.Raw}
+	return sandbox.Command{Script: cmd, Dir: o.Dir, Env: o.Env, Timeout: o.Timeout, MaxOutput: o.MaxOutput, Raw: o.Raw, GoOn: o.GoesOn}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/dialect"
 	"github.com/x/pygent/internal/spelling"
 )
 
@@ -184,16 +186,17 @@ func (r *Registry) enabled() []Tool {
 	return tools
 }
 
-// Execute runs a tool call on rt. Its errors are all [*ToolError]: for unknown
-// or disabled tools, arguments that do not fit, errors of the tool, and panics.
+// Execute runs a tool call on rt, with what a model wrote almost right read as it
+// is meant. Its errors are all [*ToolError]: for unknown or disabled tools,
+// arguments that do not fit, errors of the tool, and panics.
 func (r *Registry) Execute(ctx context.Context, call ToolCall, rt Runtime) (*ToolResult, error) {
-	t, err := r.lookup(call.Name, rt)
+	t, err := r.find(call, rt)
 	if err != nil {
-		return nil, &ToolError{Tool: call.Name, Err: err}
+		return nil, &ToolError{Tool: cut.Head(call.Name, shownName), Err: err}
 	}
-	args, err := t.schema.Arguments(call.Arguments)
+	args, err := t.read(call)
 	if err != nil {
-		return nil, &ToolError{Tool: call.Name, Err: err}
+		return nil, &ToolError{Tool: t.Name, Err: err}
 	}
 	return t.call(ctx, rt, args)
 }
@@ -213,8 +216,9 @@ func (r *Registry) lookup(name string, rt Runtime) (Tool, error) {
 	return r.on(t, rt)
 }
 
-// unknown returns the error for an unknown name. With a runtime it lists only
-// the tools that can work there.
+// unknown returns the error for an unknown name: the tool that was probably
+// meant, and then all of them. With a runtime it names only the tools that can
+// work there.
 func (r *Registry) unknown(name string, rt Runtime) error {
 	var names []string
 	for _, t := range r.Tools() {
@@ -225,7 +229,13 @@ func (r *Registry) unknown(name string, rt Runtime) error {
 		}
 		names = append(names, t.Name)
 	}
-	return fmt.Errorf("%w %q; the tools are: %s", ErrUnknownTool, name, strings.Join(names, ", "))
+	said := fmt.Sprintf("%q", cut.Head(name, shownName))
+	if like := spelling.Nearest(dialect.Bare(name), names); like != "" {
+		said += "; did you mean " + like + "?"
+	} else if hint := dialect.Hint(name); hint != "" {
+		said += "; " + hint
+	}
+	return fmt.Errorf("%w %s; the tools are: %s", ErrUnknownTool, said, strings.Join(names, ", "))
 }
 
 // known returns an error for the first name that no tool has, removed built-in

@@ -1,12 +1,10 @@
 package pygent
 
 import (
-	"cmp"
 	"encoding/json"
 	"time"
 
 	"github.com/x/pygent/internal/jsonobj"
-	"github.com/x/pygent/internal/window"
 )
 
 // Result is the outcome of a run.
@@ -83,27 +81,4 @@ func (r *ToolResult) outcome() Outcome {
 		return OutcomeFailed
 	}
 	return OutcomeOK
-}
-
-// ContextUse says how full the model's context window is.
-type ContextUse struct {
-	// Used is how many tokens the conversation has, with the last answer: as the
-	// provider reported, without the model's reasoning.
-	Used      int64 `json:"used"`
-	Estimated bool  `json:"estimated,omitempty"` // the provider reported nothing, so Used is the size of the conversation divided by four
-	Window    int64 `json:"window,omitempty"`    // see [WithContextWindow]; 0 if it is not known
-}
-
-// contextUse returns how full the window is after an answer.
-func (r *run) contextUse(resp *ChatResponse) ContextUse {
-	const bytesOfToken = 4 // of English text and of code, about
-	name := r.agent.currentModel().name
-	use := ContextUse{
-		Used:   resp.Usage.Total() - resp.Usage.ReasoningTokens,
-		Window: cmp.Or(r.agent.opts.window, window.Of(name), window.Of(resp.Model)),
-	}
-	if resp.Usage.PromptTokens == 0 {
-		use.Used, use.Estimated = int64(r.agent.history.bytes()/bytesOfToken), true
-	}
-	return use
 }

@@ -22,7 +22,8 @@ import (
 //
 // Paths of files are slash-separated and relative to the workspace; absolute
 // paths are accepted where they lie inside it. A path that leads out of it, by
-// ".." or by a link, is an error that matches [ErrOutsideWorkspace]. All methods
+// ".." or by a link, is an error that matches [ErrOutsideWorkspace]; but files that
+// hold the whole output of a command ([BashResult].FullPath) can be read. All methods
 // are safe for concurrent use and honour ctx: when it has ended already, nothing
 // happens. After Cleanup they return [ErrRuntimeClosed].
 //
@@ -354,6 +355,9 @@ func (r *workspaceRuntime) Bash(ctx context.Context, cmd string, opts ...BashOpt
 		Omitted:   res.Omitted,
 		FullPath:  res.FullPath,
 		Note:      res.Note,
+		Job:       res.Job,
+		GoesOn:    res.GoesOn,
+		Printed:   res.Printed,
 		Refused:   hostUses(res.Refused),
 	}, err
 }

@@ -326,3 +326,40 @@ func TestTheNextRunTellsOfJobsOfACallThatWasTheLast(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"a true"}, heard.list())
 }
+
+func TestCommandsGoOnAsJobs(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		const cmd = "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo ended; exit 3"
+		res := bash(t, r, cmd, pygent.BashTimeout(300*time.Millisecond), pygent.BashGoesOn())
+		require.Equal(t, "begun\n", res.Output)
+		require.True(t, res.GoesOn)
+		require.False(t, res.TimedOut)
+		require.Equal(t, -1, res.ExitCode)
+		require.EqualValues(t, 6, res.Printed)
+		require.Contains(t, res.String(), "it goes on as job "+res.Job)
+		jobs := r.(pygent.JobRunner)
+		list, err := jobs.Jobs(t.Context())
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.True(t, list[0].Running)
+		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
+		text, job := collect(t, jobs, res.Job)
+		require.Equal(t, "begun\nended\n", text)
+		require.Equal(t, 3, job.ExitCode)
+		out, err := jobs.JobOutput(t.Context(), res.Job, res.Printed, 0)
+		require.NoError(t, err)
+		require.Equal(t, "ended\n", out.Text, "what is new begins where the result ended")
+
+		quick := bash(t, r, "echo quick", pygent.BashTimeout(time.Minute), pygent.BashGoesOn())
+		require.False(t, quick.GoesOn)
+		require.Empty(t, quick.Job)
+	})
+}
+
+func TestProgressDoesNotPushLinesOutOfTheOutput(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		res := bash(t, r, `echo first; awk 'BEGIN { for (i = 0; i < 200000; i++) printf "\r%d of 200000", i; print "" }'; echo last`)
+		require.Equal(t, "first\n199999 of 200000\nlast\n", strings.ReplaceAll(res.Output, "\r", ""))
+		require.False(t, res.Truncated)
+	})
+}

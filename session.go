@@ -219,7 +219,7 @@ func (s *session) banner(ctx context.Context) {
 	for _, repair := range s.repairs {
 		s.talk.Say("! history: %s", repair)
 	}
-	if interrupted(s.agent.history.view()) && !s.agent.opts.resume {
+	if s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
 	if s.talk.Person() {
@@ -392,6 +392,10 @@ func printEvent(t *console.Text, e Event) {
 		t.Output(outputShown(e))
 	case EventRetry:
 		t.Retry(e.Retry.Error, e.Retry.Wait)
+	case EventCompacting:
+		t.Warn("the conversation becomes too long: the model sums it up")
+	case EventCompacted:
+		t.Warn("%s", e.Compaction)
 	case EventNotice, EventWarning:
 		t.Warn("%s", e.Text)
 	case EventRuntime:

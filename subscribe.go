@@ -71,7 +71,7 @@ type State struct {
 	Settings Settings  `json:"settings"`
 	Jobs     []Job     `json:"jobs,omitempty"` // the commands in the background, as the last event about them told
 
-	Context ContextUse `json:"context,omitzero"` // after the last answer
+	Context ContextUse `json:"context,omitzero"` // after the last answer or compaction
 }
 
 // State returns what the agent does now. It does not wait for anything.
@@ -102,7 +102,7 @@ func (s *State) note(e Event) {
 	case e.Type == EventJobs:
 		s.Jobs = e.Jobs
 		return
-	case e.Type == EventMessage:
+	case e.Type == EventMessage, e.Type == EventCompacted:
 		s.Context = e.Context
 		return
 	case e.Type == EventRunEnd:
@@ -151,6 +151,9 @@ func sizeOf(e Event) int {
 	}
 	if e.Progress != nil {
 		n += len(e.Progress.Text)
+	}
+	if e.Compaction != nil {
+		n += len(e.Compaction.Summary)
 	}
 	if e.Chunk != nil {
 		n += len(e.Chunk.Text)

@@ -185,6 +185,9 @@ func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 			o.persona = &spec.Persona
 		}
 		if spec.Model != "" {
+			if spec.Model != o.modelName {
+				o.window = 0 // that of another model
+			}
 			o.modelName = spec.Model
 		}
 		if spec.Limits.MaxSteps != 0 {
@@ -250,7 +253,7 @@ func (a *Agent) inherited() Option {
 	return option(func(o *options) {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
-		o.retry = from.retry
+		o.retry, o.window, o.compaction = from.retry, from.window, from.compaction
 		o.persona, o.prompt, o.instructions, o.survey = &persona, from.prompt, from.instructions, from.survey
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)

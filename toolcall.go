@@ -15,12 +15,12 @@ import (
 
 // runCall runs one call, which has an index in its message. A listener that gets
 // an event before the tool starts can still prevent the call by ending ctx.
-func (r *run) runCall(ctx context.Context, call *ToolCall, index int) *ToolResult {
-	if prevented := r.announce(ctx, call); prevented != nil {
+func (r *run) runCall(ctx context.Context, call *readCall, index int) *ToolResult {
+	if prevented := r.announce(ctx, &call.ToolCall); prevented != nil {
 		return prevented
 	}
 	result, polls := r.execute(ctx, call, index)
-	r.limitResult(ctx, call, result, polls)
+	r.limitResult(ctx, &call.ToolCall, result, polls)
 	return result
 }
 
@@ -39,7 +39,7 @@ func (r *run) announce(ctx context.Context, call *ToolCall) *ToolResult {
 // repeats itself.
 func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResult, polls bool) {
 	result.sortFiles()
-	result.Content = cut.Middle(result.Content, max(maxToolResult, resultBound(call.Name)))
+	result.Content = cut.Middle(result.Content, resultBound(call.Name))
 	if !polls && ctx.Err() == nil {
 		r.noteCycle(call, result)
 	}
@@ -79,20 +79,16 @@ func (t Tool) identity() string {
 // as it can work in a runtime.
 func (t Tool) isBuiltin() bool { return slices.Contains(t.identities, t.identity()) }
 
-// resultBound returns how many bytes of a tool's result a model sees. Some
-// tools have a larger bound than the others.
+// resultBound returns how many bytes of a tool's result a model sees.
 func resultBound(tool string) int {
-	switch tool {
-	case "bash":
+	if tool == "bash" {
 		return maxToolResult + 2*shownCommand // the runtime bounds the output; the lines around it come on top
-	case "download_file":
-		return maxFileResult + shownCommand
 	}
-	return 0
+	return maxToolResult
 }
 
-// execute looks the tool up, checks that it may run, and runs it.
-func (r *run) execute(ctx context.Context, call *ToolCall, index int) (result *ToolResult, polls bool) {
+// execute checks that a call may run, and runs it.
+func (r *run) execute(ctx context.Context, call *readCall, index int) (result *ToolResult, polls bool) {
 	tool, c, refused := r.prepare(ctx, call, index)
 	if refused != nil {
 		return refused, false
@@ -113,19 +109,18 @@ func (r *run) execute(ctx context.Context, call *ToolCall, index int) (result *T
 	return result, tool.polls
 }
 
-// prepare finds the tool of a call and checks the arguments.
-func (r *run) prepare(ctx context.Context, call *ToolCall, index int) (_ Tool, _ *callContext, refused *ToolResult) {
-	tool, err := r.lookup(call.Name)
-	if err != nil {
-		return tool, nil, errorResult(err)
+// prepare makes the context of a call. What is approved is exactly what will run:
+// the arguments as they were read, however the model wrote them. A call is read
+// again if the tools have changed since.
+func (r *run) prepare(ctx context.Context, call *readCall, index int) (_ Tool, _ *callContext, refused *ToolResult) {
+	now := *call
+	if now.version != r.agent.tools.currentVersion() {
+		now = r.read(call.ToolCall)
 	}
-	args, err := tool.schema.Arguments(call.Arguments)
-	if err != nil {
-		return tool, nil, errorResult(err)
+	if now.err != nil {
+		return now.tool, nil, errorResult(now.err)
 	}
-	c := r.withCall(ctx, *call, index)
-	c.info.Call.Arguments = string(args) // what is approved is exactly what will run, however the model wrote it
-	return tool, c, nil
+	return now.tool, r.withCall(ctx, now.ToolCall, index), nil
 }
 
 // shownArguments is how much of changed arguments a result repeats, in bytes.
@@ -149,7 +144,7 @@ func (r *run) callTool(ctx *callContext, tool Tool) (*ToolResult, error) {
 
 // endAgain ends the run if a call had ended it, as its result in the history
 // tells. The tool says once more how; that is no call, and has no events.
-func (r *run) endAgain(ctx context.Context, call *ToolCall, index int, given HistoryEntry) {
+func (r *run) endAgain(ctx context.Context, call *readCall, index int, given HistoryEntry) {
 	tool, c, refused := r.prepare(ctx, call, index)
 	if refused != nil || !tool.ends || !tool.Idempotent || r.result.Status != "" || wasRefused(given) {
 		return
@@ -232,13 +227,12 @@ type calledTool struct {
 
 // readTogether returns how many of the calls, from the first one on, can run at
 // the same time: those of tools that only read, and that need no approval.
-func (r *run) readTogether(calls []ToolCall) int {
+func (r *run) readTogether(calls []readCall) int {
 	if len(calls) < 2 {
 		return len(calls)
 	}
 	for n, call := range calls[:min(len(calls), maxTogether)] {
-		tool, err := r.lookup(call.Name)
-		if err != nil || !tool.ReadOnly || tool.ends || r.agent.whyAsk(tool, call) != "" {
+		if call.tool.Name == "" || !call.tool.ReadOnly || call.tool.ends || r.agent.whyAsk(call.tool, call.ToolCall) != "" {
 			return max(n, 1)
 		}
 	}
@@ -249,7 +243,7 @@ func (r *run) readTogether(calls []ToolCall) int {
 // of the calls; those of the last calls are missing if the run ended meanwhile.
 // Only the goroutine of the run emits their events: each call is announced when
 // it begins.
-func (r *run) runTogether(ctx context.Context, calls []ToolCall, first int) []*ToolResult {
+func (r *run) runTogether(ctx context.Context, calls []readCall, first int) []*ToolResult {
 	defer r.agent.serving.Store(nil)
 	var begun []begunCall
 	for i := range calls {
@@ -272,9 +266,9 @@ func (r *run) runTogether(ctx context.Context, calls []ToolCall, first int) []*T
 }
 
 // beginCall begins one of several calls.
-func (r *run) beginCall(ctx context.Context, call *ToolCall, index int) begunCall {
-	b := begunCall{call: call}
-	if b.result = r.announce(ctx, call); b.result != nil {
+func (r *run) beginCall(ctx context.Context, call *readCall, index int) begunCall {
+	b := begunCall{call: &call.ToolCall}
+	if b.result = r.announce(ctx, b.call); b.result != nil {
 		return b
 	}
 	b.tool, b.ctx, b.result = r.prepare(ctx, call, index)

@@ -69,7 +69,7 @@ func TestReadOnlyCallsOfAMessageRunAtTheSameTime(t *testing.T) {
 		"not those that are asked about": {reads(1, 2), []pygent.Option{pygent.WithApprovalFor("read"), pygent.WithApproval(func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
 			return pygent.Decision{Allow: true}, nil
 		})}, 1, 9 + 8, []string{"read1", "read2"}},
-		"one fails":          {append(reads(1, 99), pygenttest.Call("read", map[string]any{"m": 1})), nil, 2, 9, []string{"read1", "error: panic: oh no", "error: the arguments"}},
+		"one fails":          {append(reads(1, 99), pygenttest.Call("read", map[string]any{"m": 1})), nil, 2, 9, []string{"read1", "error: panic: oh no", "error: there is no parameter m"}},
 		"one ends the run":   {reads(1, 98, 3), nil, 3, 9, []string{"read1", "enough", "read3"}},
 		"a limit of calls":   {reads(1, 2, 3), []pygent.Option{pygent.MaxToolCalls(2)}, 2, 9, []string{"read1", "read2", "not run"}},
 		"unknown in between": {append(append(reads(1), pygenttest.Call("nobody", nil)), reads(2)...), nil, 1, 9 + 8, []string{"read1", "error: unknown tool", "read2"}},

@@ -70,6 +70,8 @@ type Tool struct {
 	polls      bool
 	delegation delegation
 	ends       bool // its only effect is to end the run
+	// takesValue marks the tool of a run that ends with a value.
+	takesValue bool
 	// fit returns the tool as it can work in a runtime; nil means as it is.
 	fit        func(t Tool, rt Runtime) Tool
 	identities []string // of a built-in tool, in any runtime

@@ -15,8 +15,6 @@ import (
 const (
 	// maxToolResult bounds the result of a tool call, in bytes.
 	maxToolResult = 32 << 10
-	// maxFileResult bounds the piece of a file that one call of download_file shows.
-	maxFileResult = 256 << 10
 	// maxImage bounds the file that read_image sends, before base64.
 	maxImage = 5 << 20
 	// shownCommand bounds how much of a command its result repeats, since the
@@ -58,7 +56,7 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 		ofJobs(builtin("job_kill", ToolRun, "End a background command with all its processes.", jobKill)),
 		builtin("write_file", ToolEdit, "Create a text file in the workspace, or replace its whole content.", writeFile),
 		builtin("edit_file", ToolEdit, "Replace a piece of text in a file of the workspace. old_text must occur exactly once, white space included: add lines around it until it does.", editFile),
-		builtin("download_file", ToolRead, "Read a text file of the workspace.", downloadFile),
+		builtin("download_file", ToolRead, "Read a text file, with the numbers of its lines before them, or list a directory.", downloadFile),
 		builtin("read_image", ToolRead, "Look at an image file of the workspace (PNG, JPEG, GIF or WebP).", readImage),
 		builtin("continue", ToolOther, "Ask the user for input or a decision, and wait for the answer.", askUser),
 		builtin("stop", ToolOther, "End the work: the task is done, or cannot be done. Give the answer, or what was achieved, in summary.", stopRun),

@@ -1,7 +1,6 @@
 package pygent_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -289,85 +288,6 @@ func TestEditFileReplacesTheOnlyOccurrence(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o755), fileMode(t, filepath.Join(b.dir, "run.sh")))
 }
 
-func TestDownloadFileReadsInPieces(t *testing.T) {
-	const piece = 256 << 10
-	// The pieces split a character at different places.
-	for shift := range 4 {
-		t.Run(fmt.Sprint("shift ", shift), func(t *testing.T) {
-			b := newToolBench(t)
-			text := strings.Repeat("x", shift) + strings.Repeat("🙂", 3*piece/4)
-			b.write("big.txt", text)
-			var got strings.Builder
-			for offset, calls := 0, 0; ; calls++ {
-				require.Less(t, calls, 5)
-				content := b.call("download_file", map[string]any{"path": "big.txt", "offset": offset}).Content
-				data, note, more := strings.Cut(content, "\n[bytes ")
-				got.WriteString(data)
-				if !more {
-					break
-				}
-				var begin, end, size, next int
-				_, err := fmt.Sscanf(note, "%d to %d of %d; read on with offset %d]", &begin, &end, &size, &next)
-				require.NoError(t, err)
-				require.Equal(t, []int{offset, len(text), offset + len(data)}, []int{begin, size, end})
-				offset = next
-			}
-			require.True(t, text == got.String())
-		})
-	}
-}
-
-func TestDownloadFile(t *testing.T) {
-	b := newToolBench(t)
-	b.write("f", "häuser\n")
-	b.write("empty", "")
-	b.write("nul", "a\x00b")
-	b.write("latin1", "h\xe4user\n")
-	tests := []struct {
-		name string
-		args map[string]any
-		want string
-		err  string
-	}{
-		{"whole", map[string]any{"path": "f"}, "häuser\n", ""},
-		{"from an offset", map[string]any{"path": "f", "offset": 3}, "user\n", ""},
-		{"from within a character", map[string]any{"path": "f", "offset": 2}, "user\n", ""},
-		{"an empty file", map[string]any{"path": "empty"}, "[empty is empty]", ""},
-		{"at the end", map[string]any{"path": "f", "offset": 8}, "", "offset 8 is at or past the end of f, which has 8 bytes"},
-		{"past the end", map[string]any{"path": "f", "offset": 1 << 40}, "", "past the end"},
-		{"before the start", map[string]any{"path": "f", "offset": -1}, "", "must not be negative"},
-		{"NUL", map[string]any{"path": "nul"}, "", "not a text file (3 bytes)"},
-		{"another encoding", map[string]any{"path": "latin1"}, "", "not a text file"},
-		{"missing", map[string]any{"path": "nope"}, "", "nope: no such file"},
-		{"a directory", map[string]any{"path": "."}, "", "."},
-		{"outside", map[string]any{"path": "../f"}, "", "outside the workspace"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			result, err := b.try("download_file", tt.args)
-			if tt.err != "" {
-				require.ErrorContains(t, err, tt.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, tt.want, result.Content)
-		})
-	}
-}
-
-func TestDownloadFileFromARuntimeThatReadsOnlyWholeFiles(t *testing.T) {
-	rt := stubRuntime{file: []byte("0123456789")}
-	result, err := callOn(t, rt, "download_file", map[string]any{"path": "f", "offset": 4})
-	require.NoError(t, err)
-	require.Equal(t, "456789", result.Content)
-	_, err = callOn(t, rt, "download_file", map[string]any{"path": "f", "offset": 11})
-	require.ErrorContains(t, err, "past the end")
-	rt.file = bytes.Repeat([]byte("x"), 300<<10)
-	result, err = callOn(t, rt, "download_file", map[string]any{"path": "f"})
-	require.NoError(t, err)
-	require.Contains(t, result.Content, "[bytes 0 to 262144 of 307200; read on with offset 262144]")
-}
-
 func TestReadImage(t *testing.T) {
 	b := newToolBench(t)
 	kinds := map[string]string{
@@ -409,6 +329,6 @@ func TestContinueAndStopEndTheRun(t *testing.T) {
 	require.Equal(t, "done", result.Summary)
 	require.NotEmpty(t, result.Content)
 	require.Equal(t, pygent.StatusStopped, b.call("stop", map[string]any{}).End)
-	_, err := b.try("continue", map[string]any{"options": "a"})
+	_, err := b.try("continue", map[string]any{"options": map[string]any{"a": 1}})
 	require.ErrorContains(t, err, "options")
 }

@@ -37,6 +37,9 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 		return startJob(ctx, rt, in.Cmd, BashTimeout(timeout), BashDir(in.Cwd))
 	}
 	opts := []BashOption{BashTimeout(cmp.Or(timeout, BashToolTimeout)), BashDir(in.Cwd), BashRaw()}
+	if timeout == 0 && canReadJobs(ctx, rt) {
+		opts = append(opts, BashGoesOn())
+	}
 	r, err := rt.Bash(ctx, in.Cmd, withLiveOutput(ctx, opts...)...)
 	if err != nil && r.Output == "" {
 		return nil, err
@@ -60,14 +63,14 @@ func bashResult(r BashResult) *ToolResult {
 	shown.Output = cut.Middle(plain.Clean(r.Output), maxToolResult)
 	whole.Output = strings.ToValidUTF8(r.Output, string(utf8.RuneError))
 	compared := shown
-	compared.FullPath, compared.Duration = "", 0
+	compared.FullPath, compared.Duration, compared.Job = "", 0, ""
 	result := &ToolResult{Bash: &whole, compared: compared.text()}
 	if len(r.Command) > shownCommand {
 		result.Display = shown.text()
 		shown.Command = cut.Head(r.Command, shownCommand) + " …"
 	}
 	result.Content = shown.text()
-	if r.ExitCode != 0 || r.TimedOut {
+	if (r.ExitCode != 0 || r.TimedOut) && !r.GoesOn {
 		result.Outcome = OutcomeFailed
 	}
 	return result
@@ -104,6 +107,16 @@ func jobRunner(rt Runtime) (JobRunner, error) {
 		return nil, errors.New("this runtime cannot run commands in the background")
 	}
 	return j, nil
+}
+
+// canReadJobs reports whether the model of a call can follow a job of the runtime.
+func canReadJobs(ctx context.Context, rt Runtime) bool {
+	if call := toolCallOf(ctx); call != nil {
+		if _, err := call.agent.tools.lookup("job_output", rt); err != nil {
+			return false
+		}
+	}
+	return hasJobs(rt)
 }
 
 func startJob(ctx context.Context, rt Runtime, cmd string, opts ...BashOption) (*ToolResult, error) {

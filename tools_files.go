@@ -1,15 +1,12 @@
 package pygent
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
-	"unicode/utf8"
 
-	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/edit"
 )
 
@@ -63,59 +60,6 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 		result.Changes = []FileChange{formerText{data: data}.becomes(in.Path, edited)}
 	}
 	return result, nil
-}
-
-type downloadInput struct {
-	Path   string `json:"path" jsonschema:"relative to the workspace"`
-	Offset int64  `json:"offset,omitempty" jsonschema:"byte to begin at; default 0"`
-}
-
-func downloadFile(ctx context.Context, rt Runtime, in downloadInput) (*ToolResult, error) {
-	if in.Offset < 0 {
-		return nil, errors.New("offset must not be negative")
-	}
-	data, size, err := readRange(ctx, rt, in.Path, in.Offset, maxFileResult)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(data) == 0 && in.Offset > 0:
-		return nil, fmt.Errorf("offset %d is at or past the end of %s, which has %d bytes", in.Offset, in.Path, size)
-	case len(data) == 0:
-		return &ToolResult{Content: fmt.Sprintf("[%s is empty]", in.Path)}, nil
-	}
-	// A piece may begin and end inside a character.
-	begin, end := in.Offset, in.Offset+int64(len(data))
-	if begin > 0 {
-		data = cut.TrimStart(data)
-		begin = end - int64(len(data))
-	}
-	if end < size {
-		data = cut.TrimEnd(data)
-		end = begin + int64(len(data))
-	}
-	if !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-		return nil, fmt.Errorf("%s is not a text file (%d bytes); look at it with bash, or with read_image if it is an image", in.Path, size)
-	}
-	text := string(data)
-	if end < size {
-		text += fmt.Sprintf("\n[bytes %d to %d of %d; read on with offset %d]", begin, end, size, end)
-	}
-	return &ToolResult{Content: text, Display: fmt.Sprintf("read %s (%d bytes)", in.Path, len(data)), Locations: []Location{{Path: in.Path}}}, nil
-}
-
-// readRange reads a piece of a file, even if the runtime can only read whole
-// files.
-func readRange(ctx context.Context, rt Runtime, path string, offset, limit int64) ([]byte, int64, error) {
-	if rr, ok := RuntimeAs[RangeReader](rt); ok {
-		return rr.ReadFileRange(ctx, path, offset, limit)
-	}
-	data, err := rt.ReadFile(ctx, path)
-	if err != nil {
-		return nil, 0, err
-	}
-	size := int64(len(data))
-	data = data[min(offset, size):]
-	return data[:min(int64(len(data)), limit)], size, nil
 }
 
 type imageInput struct {

@@ -46,7 +46,7 @@ func TestCallsAreDescribedToPeople(t *testing.T) {
 		callBash("go test ./..."),
 		pygenttest.Call("plain", map[string]any{"path": "a.txt"}),
 		pygenttest.Call("own", map[string]any{"path": "b"}),
-		pygenttest.Call("own", map[string]any{"path": 7}),
+		pygenttest.Call("own", map[string]any{"path": []int{7}}),
 		pygenttest.Call("panics", nil),
 		pygenttest.Call("long", nil),
 		pygenttest.Call("nobody", nil),
@@ -63,7 +63,7 @@ func TestCallsAreDescribedToPeople(t *testing.T) {
 		info("bash", "Bash", pygent.ToolRun, "$ go test ./..."),
 		info("plain", "plain", pygent.ToolOther, "plain a.txt", "a.txt"),
 		info("own", "The tool", pygent.ToolSearch, `does {"path":"b"}`, "x", "y"),
-		info("own", "The tool", pygent.ToolSearch, `own {"path":7}`),
+		info("own", "The tool", pygent.ToolSearch, `own {"path":[7]}`),
 		info("panics", "The tool", pygent.ToolSearch, "panics {}"),
 	} {
 		require.NotNil(t, calls[i].Tool)

@@ -134,7 +134,7 @@ func finalToolFor[In, Out any](value func(*In) *Out, out *Out) (*finalTool, erro
 	if err != nil {
 		return nil, fmt.Errorf("typed run: %w", err)
 	}
-	tool.ends = true
+	tool.ends, tool.takesValue = true, true
 	return &finalTool{tool: tool}, nil
 }
 
@@ -197,7 +197,7 @@ func (r *run) takeLast(ctx context.Context, call ToolCall) bool {
 	if f == nil || call.Name != f.name() {
 		return false
 	}
-	args, err := f.tool.schema.Arguments(call.Arguments)
+	args, err := f.tool.read(call)
 	if err != nil {
 		return false
 	}

@@ -18,7 +18,7 @@ import (
 var wants = map[string]string{
 	"attach": "I see: \"What are these?\". \"The file go.mod\". an image.\n" +
 		"error: program.exe: neither text in UTF-8 nor an image, a PDF file or a recording (application/octet-stream)\n",
-	"commands": "> /help\n/count        tell how long the conversation is\n/exit         end the session\n" +
+	"commands": "> /help\n/compact      make room: let a summary take the place of what was said so far\n/count        tell how long the conversation is\n/exit         end the session\n" +
 		"/help         list the commands, or tell more of one: /help NAME\n/resume       go on with a run that was interrupted\n" +
 		"/review FILE  have a file reviewed\n> /review\nerror: /review: name a file\n" +
 		"> /review main.go\nThe loop never ends.\n> /count\n3 messages\n> /exit\n",
@@ -28,8 +28,7 @@ var wants = map[string]string{
 	"custom_model":           "You said: Is anybody there?\n",
 	"custom_model_with_tool": "stopped\nThe workspace holds: answer.txt\n",
 	"custom_tool": "Hello Ada!\nwrote 12 bytes to notes.txt\nnotes.txt has 12 bytes\n" +
-		"error: the arguments do not fit (validating root: unexpected additional properties [\"file\"]); expected " +
-		`{"type":"object","properties":{"path":{"type":"string","description":"a file of the workspace"}},"required":["path"],"additionalProperties":false}` + "\nstopped\n",
+		"error: path is missing; you gave file; expected {path: string}\nstopped\n",
 	"runtime":               "$ sh greet.sh world | tee greeting.txt\nHello world\nexit code: 3\ntimed out: true\nexported: Hello world\n",
 	"events":                "the model says: Let me look.\nit calls: bash {\"cmd\":\"echo data > input.txt; cat input.txt\"}\nthe result is: $ echo data > input.txt; cat input.txt\ndata\n\nthat is enough\n",
 	"delegate":              "finished after 2 steps: The names are in sorted.txt.\nAda\nBarbara\nGrace\n",

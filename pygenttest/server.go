@@ -113,7 +113,8 @@ func (s *Server) RepeatLast() *Server {
 // [Server.On].
 func (s *Server) Remaining() int { return s.script.remaining() }
 
-// Requests returns the requests received so far, in order, to any path.
+// Requests returns the requests received so far, in order, to any path, except for
+// those of the list of models, which a client may ask for at any time.
 func (s *Server) Requests() []Request { return s.requests.all() }
 
 // WaitRequests waits until n requests were received in all, or returns an error
@@ -134,7 +135,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	req := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone(), Body: body}
 	refusal := s.decode(&req)
-	s.requests.add(req)
+	if req.Method != http.MethodGet || !strings.HasSuffix(req.Path, "/models") {
+		s.requests.add(req)
+	}
 	switch {
 	case refusal != nil:
 		writeRefusal(w, refusal)

@@ -41,6 +41,15 @@ func (s *Server) Strict(p Provider) *Server {
 	return s
 }
 
+// Window makes the server refuse requests of more tokens, as OpenAI does. It counts
+// a token for every four bytes of the request. 0, the default, is for any length.
+func (s *Server) Window(tokens int) *Server {
+	s.rules.mu.Lock()
+	defer s.rules.mu.Unlock()
+	s.rules.window = tokens
+	return s
+}
+
 // Knows makes the server accept these fields in addition to OpenAI's format, as
 // parameters and in messages and calls.
 func (s *Server) Knows(fields ...string) *Server {
@@ -53,6 +62,7 @@ type rules struct {
 	mu       sync.Mutex
 	provider Provider
 	fields   map[string]bool // accepted in addition to the format
+	window   int             // in tokens; 0 for any
 	// reasoning has the id of the reasoning item before each item of the
 	// Responses API, by the item's id.
 	reasoning map[string]string
@@ -65,11 +75,30 @@ func (r *rules) check(req *Request) *strict.Refusal {
 	parsed, refusal := strict.Parse(req.Body, r.known)
 	switch {
 	case refusal != nil:
-		return refusal
 	case req.isResponses():
-		return r.checkResponses(parsed)
+		refusal = r.checkResponses(parsed)
+	default:
+		refusal = r.checkChat(parsed)
 	}
-	return r.checkChat(parsed)
+	if refusal == nil {
+		refusal = r.tooLong(req)
+	}
+	return refusal
+}
+
+// tooLong refuses a request that exceeds the window, in the words of OpenAI
+// (openai/evals#1377; for the Responses API anomalyco/opencode#6071).
+func (r *rules) tooLong(req *Request) *strict.Refusal {
+	tokens := int(estimate(req.Body, pygent.Message{}).PromptTokens)
+	if r.window == 0 || tokens <= r.window {
+		return nil
+	}
+	message := fmt.Sprintf("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. "+
+		"Please reduce the length of the messages.", r.window, tokens)
+	if req.isResponses() {
+		message = "Your input exceeds the context window of this model. Please adjust your input and try again."
+	}
+	return &strict.Refusal{Status: http.StatusBadRequest, Type: "invalid_request_error", Code: codeContext, Message: message}
 }
 
 // known reports whether a field is accepted in addition to the format. The

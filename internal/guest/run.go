@@ -26,6 +26,11 @@ type Command struct {
 	// Head and Tail are how many bytes of the output are kept at most, 16 KiB
 	// each by default.
 	Head, Tail int
+	// GoOn lets the command go on as a job when its time limit has passed.
+	GoOn bool
+	// JobsAfter is the number of the last job: one that the command becomes gets a
+	// higher one as its id.
+	JobsAfter int64
 	// OnOutput, if set, is called with the output while the command runs, in order
 	// and at the pace of [wire.LiveEvery]. offset is the position of data, at most
 	// [wire.MaxLive] bytes, in the whole output; what is printed faster is left
@@ -48,8 +53,8 @@ type Result struct {
 	Cancelled bool   // ended because ctx was cancelled
 	Head      []byte // the first bytes of the output
 	Tail      []byte // the last bytes; Omitted bytes before them were left out
-	Omitted   int64
-	Total     int64  // bytes of output in all
+	Omitted   int64  // 0 if Tail follows Head at once
+	Total     int64  // bytes of output in all; if it is more than Head, Omitted and Tail, others were overwritten on their line
 	Spill     string // path inside of a file with the first SpillSize bytes of the output, if any were omitted
 	SpillSize int64
 	Duration  time.Duration
@@ -58,6 +63,9 @@ type Result struct {
 	Left      []Process
 	LeftCount int
 	Job       string
+	// GoesOn says that the command's time limit has passed, and that the command
+	// goes on as Job. The output of that goes on at Total.
+	GoesOn bool
 	// Survivors is the number of processes that could not be killed. Only the end
 	// of the container ends them.
 	Survivors int
@@ -93,6 +101,9 @@ func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 	defer stop()
 	r, err := x.result(cmd.OnOutput)
 	switch {
+	case ctx.Err() != nil && err == nil && r.GoesOn: // the limit passed just before ctx ended
+		_, _ = c.Kill(context.WithoutCancel(ctx), r.Job, cmd.Grace)
+		return r, context.Cause(ctx)
 	case ctx.Err() != nil && (err != nil || r.Cancelled):
 		return r, context.Cause(ctx)
 	case err != nil:
@@ -137,6 +148,7 @@ func (cmd *Command) request() *wire.Run {
 		Script: []byte(cmd.Script), Dir: cmd.Dir, Env: cmd.Env,
 		Timeout: max(cmd.Timeout, 0), Grace: max(grace, 0),
 		Head: clamp(cmd.Head), Tail: clamp(cmd.Tail), Live: cmd.OnOutput != nil,
+		GoOn: cmd.GoOn && cmd.Timeout > 0, JobsAfter: cmd.JobsAfter,
 	}
 }
 
@@ -187,9 +199,9 @@ func resultOf(m *wire.Result) Result {
 	return Result{
 		ExitCode: m.ExitCode, Signal: m.Signal, TimedOut: m.TimedOut, Cancelled: m.Cancelled,
 		Head: m.Head, Tail: m.Tail, Total: m.Total,
-		Omitted: max(m.Total-int64(len(m.Head))-int64(len(m.Tail)), 0),
+		Omitted: max(m.Total-max(m.Gone, 0)-int64(len(m.Head))-int64(len(m.Tail)), 0),
 		Spill:   m.Spill, SpillSize: m.SpillSize, Duration: m.Duration,
-		Left: processes(m.Left), LeftCount: m.LeftCount, Job: m.Job, Survivors: m.Survivors,
+		Left: processes(m.Left), LeftCount: m.LeftCount, Job: m.Job, GoesOn: m.GoesOn && m.Job != "", Survivors: m.Survivors,
 	}
 }
 
@@ -211,6 +223,7 @@ type Job struct {
 	ExitCode int
 	Signal   int
 	TimedOut bool
+	Killed   bool  // [Client.Kill] ended it
 	Total    int64 // bytes of output so far
 	Duration time.Duration
 	Spill    string // path inside of a file with the whole output; set once the output is long
@@ -223,7 +236,7 @@ type Job struct {
 func jobOf(m *wire.Job) Job {
 	return Job{
 		ID: m.ID, Command: m.Command, Running: m.Running, Exited: m.Exited,
-		ExitCode: m.ExitCode, Signal: m.Signal, TimedOut: m.TimedOut, Total: m.Total,
+		ExitCode: m.ExitCode, Signal: m.Signal, TimedOut: m.TimedOut, Killed: m.Killed, Total: m.Total,
 		Duration: m.Duration, Spill: m.Spill, Processes: processes(m.Procs), Count: m.Count,
 	}
 }
@@ -233,7 +246,7 @@ func jobOf(m *wire.Job) Job {
 func (c *Client) Start(ctx context.Context, cmd Command) (Job, error) {
 	request := cmd.request()
 	request.Env = c.withEnv(request.Env)
-	request.Background, request.Live = true, false
+	request.Background, request.Live, request.GoOn = true, false, false
 	m := &wire.Job{}
 	if err := c.call(ctx, wire.KindRun, request, m); err != nil {
 		return Job{}, fmt.Errorf("start a job: %w", err)

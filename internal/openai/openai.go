@@ -63,6 +63,7 @@ type Client struct {
 	baseURL       *url.URL // without query or user
 	model         string
 	maxTokens     string // the field of params that limits the tokens of an answer
+	maxAnswer     int    // that limit; 0 for none
 	hasKey        bool
 	redact        func(string) string // takes the key out of a text; a function, so that no print of the client shows it
 	params        params
@@ -133,6 +134,7 @@ func (c *Config) client(httpClient *http.Client, base *url.URL, query url.Values
 		baseURL:       base,
 		model:         c.Model,
 		maxTokens:     c.MaxTokensField,
+		maxAnswer:     c.MaxTokens,
 		hasKey:        c.Key != "" || c.hasCredentials(),
 		redact:        redactor(append(c.secrets(), querySecrets(query)...)),
 		params:        p,

@@ -24,6 +24,12 @@ const maxState = 4 << 10
 // fail.
 func NewProgress(to io.Writer) *Progress { return &Progress{to: to} }
 
+// Clone returns a filter that stands where this one does, and passes output on to
+// another writer.
+func (p *Progress) Clone(to io.Writer) *Progress {
+	return &Progress{to: to, line: bytes.Clone(p.line), state: bytes.Clone(p.state), passed: p.passed, gone: p.gone}
+}
+
 // Overwritten returns how many bytes have been left out.
 func (p *Progress) Overwritten() int64 { return p.gone }
 

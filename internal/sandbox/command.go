@@ -47,6 +47,9 @@ type Command struct {
 	Timeout   time.Duration // none when negative; of a job also none when zero
 	MaxOutput int           // bytes of output to keep
 	Raw       bool          // keep output that is no UTF-8; read by [Sandbox.Bash]
+	GoOn      bool          // at the time limit, go on as a job where there can be jobs
+
+	jobsAfter int64 // the number of the last job
 
 	// Output gets the output while the command runs, as [Sandbox.Bash] calls it;
 	// nil for none. Live is the same for a [Commander], which passes on what it
@@ -68,7 +71,15 @@ type Result struct {
 	Note      string       // what else is worth knowing
 	Refused   []egress.Use // hosts that were refused while it ran, by this command or others
 
-	left *guest.Client // whose job the processes are now that the command left running; nil for none
+	// Job is what runs of the command after its end, or at its time limit; empty for
+	// nothing. GoesOn says that it is the command itself, which had printed Printed
+	// bytes.
+	Job     string
+	GoesOn  bool
+	Printed int64
+
+	left  *guest.Client // that has the job; nil for none
+	keeps *guest.Client // who has the file at FullPath
 }
 
 // KillGrace is how long a command may take to end after SIGTERM.

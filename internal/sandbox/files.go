@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"syscall"
 
 	"github.com/x/pygent/internal/guest"
@@ -118,11 +120,14 @@ func (h HostFiles) Directory(_ context.Context, name string) (string, error) {
 // link that leads out of the workspace leads nowhere.
 type GuestFiles struct {
 	Client *guest.Client
-	Tree   *workspace.Tree // knows which absolute paths lie inside
+	Tree   *workspace.Tree // knows which absolute paths lie inside; nil where any may be named
 }
 
 // rel returns name as the guest knows it.
 func (g GuestFiles) rel(name string) (string, error) {
+	if g.Tree == nil {
+		return name, nil
+	}
 	rel, err := g.Tree.Rel(name)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
@@ -148,6 +153,17 @@ func (g GuestFiles) errorAt(name string, err error) error {
 		}
 	}
 	return fmt.Errorf("%s: %w", name, err)
+}
+
+// filesWith returns the files that have a path: those of the workspace, or those
+// with the long outputs of commands, which the guest keeps outside of it.
+func (r *Sandbox) filesWith(name string) Files {
+	if client := r.outputsOn.Load(); client != nil {
+		if dir := client.Info().Spill; dir != "" && path.Dir(filepath.ToSlash(name)) == filepath.ToSlash(dir) {
+			return GuestFiles{Client: client}
+		}
+	}
+	return r.files
 }
 
 func (g GuestFiles) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {

@@ -48,9 +48,10 @@ func (g *GuestCommander) Execute(ctx context.Context, spec Command) (_ Result, s
 	res.SetOutput(r.Head, r.Tail, r.Omitted)
 	if res.Truncated {
 		res.FullPath = r.Spill
+		res.keeps = g.Client
 	}
-	if r.LeftCount > 0 {
-		res.left = g.Client
+	if r.Job != "" && err == nil {
+		res.left, res.Job, res.GoesOn, res.Printed = g.Client, r.Job, r.GoesOn, r.Total
 	}
 	return res, r.Survivors, err
 }
@@ -70,7 +71,9 @@ func (s Command) guestCommand() guest.Command {
 		Head:    (s.MaxOutput + 1) / 2,
 		Tail:    s.MaxOutput / 2,
 
-		OnOutput: s.Live,
+		GoOn:      s.GoOn,
+		JobsAfter: s.jobsAfter,
+		OnOutput:  s.Live,
 	}
 }
 
@@ -83,7 +86,7 @@ func (g *GuestCommander) note(r guest.Result) string {
 	if g.Killed != "" && r.ExitCode == 137 && !r.TimedOut && !r.Cancelled {
 		notes = append(notes, g.Killed)
 	}
-	if r.LeftCount > 0 {
+	if r.LeftCount > 0 && !r.GoesOn {
 		notes = append(notes, fmt.Sprintf("%s, as job %s", leftBehind(r), r.Job))
 	}
 	if r.Survivors > 0 {

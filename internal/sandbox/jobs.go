@@ -5,8 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guest"
 )
 
@@ -33,11 +39,71 @@ func (r *Sandbox) StartJob(ctx context.Context, cmd Command) (job guest.Job, err
 			return err
 		}
 		if job, err = g.Start(ctx, cmd.guestCommand()); err == nil {
-			r.jobsOn.Store(g)
+			r.noteJob(job.ID, cmd.Script, g)
 		}
 		return err
 	})
 	return job, err
+}
+
+// noteJob records a job that a guest has begun.
+func (r *Sandbox) noteJob(id, script string, g *guest.Client) {
+	r.begun.note(id, script, g)
+	r.jobsOn.Store(g)
+}
+
+// maxBegun is how many jobs are remembered, so that it can be said that one was
+// lost.
+const maxBegun = 64
+
+// begunJobs remembers the last jobs that were begun, and by which guest. The zero
+// value is ready to use.
+type begunJobs struct {
+	last atomic.Int64 // the highest number of a job, so that none is used by two guests
+
+	mu   sync.Mutex // guards the field below
+	jobs []begunJob // the oldest first
+}
+
+type begunJob struct {
+	id, script string
+	guest      *guest.Client
+}
+
+func (b *begunJobs) note(id, script string, g *guest.Client) {
+	if n, err := strconv.ParseInt(id, 10, 32); err == nil { // a guest is not trusted to count
+		for last := b.last.Load(); n > last && !b.last.CompareAndSwap(last, n); last = b.last.Load() {
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.jobs = append(b.jobs, begunJob{id, cut.Head(script, shownScript), g})
+	if len(b.jobs) > maxBegun {
+		b.jobs = slices.Delete(b.jobs, 0, 1)
+	}
+}
+
+// shownScript is how much of a lost job's script is said, in bytes.
+const shownScript = 80
+
+// explain adds to the error of a guest that does not know a job what became of it.
+func (b *begunJobs) explain(err error, id string, g *guest.Client) error {
+	if !errors.Is(err, guest.ErrNoJob) {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, j := range b.jobs {
+		if j.id == id && j.guest != g {
+			return fmt.Errorf("%w: job %s (%s) was lost with the container or process that it ran in", guest.ErrNoJob, id, firstLine(j.script))
+		}
+	}
+	return fmt.Errorf("%w: %q", guest.ErrNoJob, id)
+}
+
+func firstLine(script string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(script), "\n")
+	return line
 }
 
 // Jobs returns the jobs that run and the last ones that ran, the oldest first.
@@ -78,6 +144,7 @@ func (r *Sandbox) JobOutput(ctx context.Context, id string, offset int64, wait t
 	var out JobOutput
 	err := r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
 		o, err := g.Output(ctx, id, offset, maxJobOutput, wait)
+		err = r.begun.explain(err, id, g)
 		out = JobOutput{Text: validUTF8(string(o.Data)), Next: o.Next, Skipped: o.Skipped, Job: o.Job}
 		return err
 	})
@@ -88,7 +155,7 @@ func (r *Sandbox) JobOutput(ctx context.Context, id string, offset int64, wait t
 func (r *Sandbox) KillJob(ctx context.Context, id string) (job guest.Job, err error) {
 	err = r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
 		job, err = g.Kill(ctx, id, KillGrace)
-		return err
+		return r.begun.explain(err, id, g)
 	})
 	return job, err
 }

@@ -112,7 +112,7 @@ func (r *Sandbox) ReadFileTo(ctx context.Context, name string, offset int64, w i
 		return 0, err
 	}
 	defer done()
-	n, err := r.files.ReadTo(ctx, name, offset, w)
+	n, err := r.filesWith(name).ReadTo(ctx, name, offset, w)
 	if err != nil {
 		err = fmt.Errorf("read %w", r.errorOf(ctx, err))
 	}

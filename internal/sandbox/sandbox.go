@@ -39,6 +39,8 @@ type Sandbox struct {
 
 	processes processes                    // that have streams
 	jobsOn    atomic.Pointer[guest.Client] // where jobs were started last; nil for none
+	begun     begunJobs
+	outputsOn atomic.Pointer[guest.Client] // who kept a long output last; nil for none
 
 	readLimit int64 // of ReadFile, in bytes
 	copyLimit int64 // of ExportFile, in bytes of data
@@ -154,7 +156,10 @@ func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
 	}
 	res, err = r.commands.Run(ctx, cmd)
 	if res.left != nil {
-		r.jobsOn.Store(res.left)
+		r.noteJob(res.Job, cmd.Script, res.left)
+	}
+	if res.keeps != nil {
+		r.outputsOn.Store(res.keeps)
 	}
 	refused, missed := ended()
 	res.Refused = refused
@@ -181,6 +186,7 @@ func (r *Sandbox) complete(ctx context.Context, cmd Command) (Command, error) {
 	cmd.Dir = dir
 	cmd.Env = r.withGit(append(r.env[:len(r.env):len(r.env)], env...))
 	cmd.MaxOutput = min(max(cmd.MaxOutput, 1), MaxKeptOutput)
+	cmd.jobsAfter = r.begun.last.Load()
 	return cmd, nil
 }
 
@@ -198,7 +204,7 @@ func (r *Sandbox) ReadFile(ctx context.Context, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer done()
-	data, err := r.files.ReadFile(ctx, path, r.readLimit)
+	data, err := r.filesWith(path).ReadFile(ctx, path, r.readLimit)
 	if errors.Is(err, workspace.ErrTooLarge) {
 		err = fmt.Errorf("%w; read a part of it with ReadFileRange, or copy it with ExportFile", err)
 	}
@@ -216,7 +222,7 @@ func (r *Sandbox) ReadFileRange(ctx context.Context, path string, offset, limit 
 		return nil, 0, err
 	}
 	defer done()
-	data, size, err := r.files.ReadRange(ctx, path, offset, min(limit, r.readLimit))
+	data, size, err := r.filesWith(path).ReadRange(ctx, path, offset, min(limit, r.readLimit))
 	if err != nil {
 		return nil, 0, fmt.Errorf("read %w", r.errorOf(ctx, err))
 	}

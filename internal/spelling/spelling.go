@@ -8,10 +8,13 @@ import "strings"
 // close.
 func Nearest(word string, candidates []string) string {
 	// Two edits, such as a swap of two letters, are allowed if the word has
-	// more than three letters; otherwise one.
+	// more than three letters; otherwise one, and none for a single letter.
 	best, least := "", 2
-	if len(word) > 3 {
+	switch {
+	case len(word) > 3:
 		least = 3
+	case len(word) < 2:
+		least = 1
 	}
 	for _, c := range candidates {
 		if c == "" {

@@ -17,6 +17,7 @@ func TestNearest(t *testing.T) {
 		"imageX": "image",
 		"evn":    "", // a short word may have one edit only
 		"en":     "env",
+		"v":      "",
 		"nothin": "",
 		"":       "",
 	} {

@@ -244,7 +244,7 @@ func (d *deriver) ofType(k keywords, kind string, raw json.RawMessage, path stri
 }
 
 func (d *deriver) object(k keywords, path string, depth int) (*node, error) {
-	n := &node{Type: "object", props: map[string]*node{}}
+	n := &node{Type: "object", props: map[string]*node{}, closed: k.closed}
 	for _, name := range k.Required {
 		if k.Properties.get(name) == nil {
 			k.Properties = append(slices.Clip(k.Properties), member{name, json.RawMessage("true")})

@@ -27,6 +27,7 @@ type keywords struct {
 	// described are the keywords that the portable form does not have. They go
 	// into the description.
 	described map[string]json.RawMessage
+	closed    bool // additionalProperties is false
 }
 
 // describedKeywords are the keywords that go into the description.
@@ -74,6 +75,7 @@ func parseKeywords(raw json.RawMessage) (keywords, error) {
 	// described.
 	if boolean(k.described["additionalProperties"]) == "false" {
 		delete(k.described, "additionalProperties")
+		k.closed = k.described["patternProperties"] == nil
 	}
 	if len(k.Items) > 0 && k.Items[0] == '[' { // a tuple in draft-07
 		if err := json.Unmarshal(k.Items, &k.PrefixItems); err != nil {
@@ -109,6 +111,7 @@ func (k keywords) open() bool {
 func (k keywords) and(other keywords) (keywords, error) {
 	merged := k
 	merged.described = maps.Clone(k.described)
+	merged.closed = k.closed || other.closed
 	for name, value := range other.described {
 		if old, ok := merged.described[name]; ok && !sameJSON(old, value) {
 			return k, fmt.Errorf("two different values of %s", name)

@@ -21,6 +21,7 @@ type node struct {
 
 	text     textOf // for a string with JSON text: of which values
 	nullable bool   // whether the author's schema accepts null
+	closed   bool   // of an object: the author's schema has no other properties
 	props    map[string]*node
 }
 

@@ -142,7 +142,7 @@ func (s *Schema) Arguments(text string) (json.RawMessage, error) {
 	if err := s.resolved.Validate(checked); err != nil {
 		// The checker prints null as Go's reflect package does.
 		reason := strings.ReplaceAll(err.Error(), "<invalid reflect.Value>", "null")
-		return nil, fmt.Errorf("the arguments do not fit (%s); expected %s", head(reason), s.expected())
+		return nil, &misfit{head(reason), s.expected()}
 	}
 	return json.RawMessage(text), nil
 }

@@ -17,3 +17,10 @@ func TestWindowsOfModels(t *testing.T) {
 		require.Equal(t, want, window.Of(model), model)
 	}
 }
+
+func TestSomeModelsTakeLessThanTheirWindow(t *testing.T) {
+	require.Equal(t, int64(272_000), window.Input("gpt-5-mini"))
+	require.Equal(t, int64(272_000), window.Input("openai/gpt-5.4"))
+	require.Equal(t, int64(200_000), window.Input("claude-opus-4-6"))
+	require.Zero(t, window.Input("my-model"))
+}

@@ -10,6 +10,10 @@ import (
 // and the tail stay in memory. Once they do not suffice, the whole output, up
 // to a limit, goes to a file as well. Writing never fails and never waits for a
 // reader.
+//
+// Once not all of the output fits, a summary keeps a head and a tail as well: of
+// the output without the states of lines that carriage returns overwrote. A
+// progress bar does not push real lines out of it. Offsets count all of the output.
 type capture struct {
 	spill func() (*spillFile, error) // makes the file on demand; may be nil
 
@@ -21,7 +25,8 @@ type capture struct {
 	start   int // where the ring begins once it is full
 	total   int64
 	file    *spillFile
-	spilled bool // spill was called
+	summary *summary // nil until the output is long
+	spilled bool     // spill was called
 	closed  bool
 	changed chan struct{} // closed at the next write or at the end; nil while nobody waits
 }
@@ -35,7 +40,15 @@ func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.spilled && c.total+int64(len(p)) > int64(c.headCap+c.tailCap) {
+		if c.headCap > 0 {
+			c.summary = newSummary(c.headCap, c.tailCap)
+			c.summary.write(c.head)
+			c.summary.write(c.ring)
+		}
 		c.openSpill()
+	}
+	if c.summary != nil {
+		c.summary.write(p)
 	}
 	if c.file != nil {
 		c.file.append(p)
@@ -126,15 +139,47 @@ func (c *capture) size() int64 {
 	return c.total
 }
 
-// kept returns the head and the tail, and the path of the file with the whole
-// output if there is one.
-func (c *capture) kept() (head, tail []byte, total int64, path string, size int64) {
+// keptOutput is what is known of an output.
+type keptOutput struct {
+	head, tail []byte
+	total      int64  // bytes that were printed
+	gone       int64  // bytes that are missing since others overwrote them on their line
+	path       string // of the file with the whole output, if there is one
+	size       int64  // of that file
+}
+
+// kept returns the head and the tail of the output.
+func (c *capture) kept() keptOutput {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	k := keptOutput{total: c.total}
 	if c.file != nil {
-		path, size = c.file.name, c.file.size
+		k.path, k.size = c.file.name, c.file.size
 	}
-	return append([]byte(nil), c.head...), c.tail(), c.total, path, size
+	if c.summary != nil {
+		k.head, k.tail, k.gone = c.summary.kept()
+	} else {
+		k.head, k.tail = append([]byte(nil), c.head...), c.tail()
+	}
+	return k
+}
+
+// spillPath returns the path of the file with the whole output, or "".
+func (c *capture) spillPath() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.file == nil {
+		return ""
+	}
+	return c.file.name
+}
+
+// clone returns a capture that keeps the same head and tail, and goes on alone.
+func (c *capture) clone() *capture {
+	return &capture{
+		head: append([]byte(nil), c.head...), headCap: c.headCap, ring: append([]byte(nil), c.ring...), tailCap: c.tailCap,
+		start: c.start, total: c.total, spilled: true,
+	}
 }
 
 func (c *capture) tail() []byte {

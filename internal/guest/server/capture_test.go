@@ -19,12 +19,13 @@ func TestCaptureKeepsHeadTailAndWhole(t *testing.T) {
 		for len(whole) < size {
 			p := make([]byte, min(1+random.IntN(40), size-len(whole)))
 			for i := range p {
-				p[i] = byte(random.Uint32())
+				p[i] = byte(random.Uint32()) | ' ' // no carriage return
 			}
 			_, _ = c.Write(p)
 			whole = append(whole, p...)
 		}
-		head, tail, total, path, spilled := c.kept()
+		k := c.kept()
+		head, tail, total, path, spilled := k.head, k.tail, k.total, k.path, k.size
 		require.EqualValues(t, size, total)
 		require.True(t, bytes.HasPrefix(whole, head))
 		require.True(t, bytes.HasSuffix(whole, tail))
@@ -81,4 +82,23 @@ func TestSpillsAreFewAndTheOldestGoFirst(t *testing.T) {
 	require.NoFileExists(t, first)
 	require.NoError(t, s.remove())
 	require.NoDirExists(t, s.dir)
+}
+
+func TestCaptureLeavesOutOverwrittenLinesFirst(t *testing.T) {
+	c := newCapture(10, 10, nil)
+	_, _ = c.Write([]byte("first\n"))
+	for range 100 {
+		_, _ = c.Write([]byte("\r 50%"))
+	}
+	k := c.kept()
+	require.Equal(t, "first\n 50%", string(k.head)+string(k.tail), "the line that is being written is there")
+	require.EqualValues(t, 506, k.total)
+	require.EqualValues(t, 506-10, k.gone)
+	_, _ = c.Write([]byte("\n"))
+	for i := range 10 {
+		_, _ = c.Write([]byte{'0' + byte(i), '\n'})
+	}
+	k = c.kept()
+	require.Equal(t, "first\n 50%", string(k.head)[:10])
+	require.Equal(t, "5\n6\n7\n8\n9\n", string(k.tail))
 }

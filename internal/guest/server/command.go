@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/hashicorp/yamux"
 
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guest/supervise"
 	"github.com/x/pygent/internal/guest/wire"
 )
@@ -61,7 +61,7 @@ func (s *Server) run(ctx context.Context, st *state, stream *yamux.Stream, paylo
 	if err := j.failed(); err != nil {
 		return err
 	}
-	if len(result.Left) > 0 || result.LeftCount > 0 {
+	if result.GoesOn || len(result.Left) > 0 || result.LeftCount > 0 {
 		result.Job = s.jobs.add(j)
 	}
 	return wire.WriteFrame(stream, wire.KindReply, result)
@@ -167,12 +167,27 @@ func (j *job) await(ctx context.Context, gaveUp <-chan struct{}) *wire.Result {
 		j.cancel()
 	case <-j.expired:
 	}
-	if j.stopped() {
+	switch {
+	case j.stopped():
 		j.awaitGone()
-	} else {
+	case j.goesOn():
+		result := j.result()
+		result.GoesOn = true
+		return result
+	default:
 		j.settle()
 	}
 	return j.result()
+}
+
+// goesOn reports whether the command runs although its time limit has passed.
+func (j *job) goesOn() bool {
+	select {
+	case <-j.proc.Exited():
+		return false
+	default:
+		return true
+	}
 }
 
 // failed returns why the command could not be started, or nil.
@@ -245,17 +260,25 @@ func (j *job) result() *wire.Result {
 	if j.stopped() {
 		r.Survivors = r.LeftCount
 	}
-	r.Head, r.Tail, r.Total, r.Spill, r.SpillSize = j.output.kept()
+	k := j.output.kept()
+	r.Head, r.Tail, r.Total, r.Gone, r.Spill, r.SpillSize = k.head, k.tail, k.total, k.gone, k.path, k.size
 	return r
 }
 
-// title returns the beginning of a script, to be shown to people.
+// maxTitle is the longest title, in bytes.
+const maxTitle = 120
+
+// title returns the first line of a script, to be shown to people. It says if
+// there is more.
 func title(script []byte) string {
-	text := strings.ToValidUTF8(string(script[:min(len(script), 160)]), "")
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	for len(line) > 120 {
-		_, size := utf8.DecodeLastRuneInString(line)
-		line = line[:len(line)-size]
+	text := strings.TrimSpace(string(script[:min(len(script), 4*maxTitle)]))
+	line, _, more := strings.Cut(text, "\n")
+	line = strings.ToValidUTF8(strings.TrimSpace(line), "")
+	if short := cut.Head(line, maxTitle); short != line {
+		line, more = short, true
+	}
+	if more {
+		line += " …"
 	}
 	return line
 }

@@ -25,7 +25,7 @@ import (
 func (s *Server) answerFile(st *state, stream *fileStream, kind wire.Kind, payload []byte) error {
 	switch kind {
 	case wire.KindRead:
-		return pathRequest(st, payload, func(name string, m *wire.Path) error { return st.read(stream, s.out, name, m) })
+		return st.readRequest(stream, s.out, payload)
 	case wire.KindWrite:
 		defer stream.body(s.in)()
 		return st.write(stream, payload)
@@ -119,10 +119,27 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return file, nil
 }
 
-// read sends the description of a file and then the requested part of its
-// content. A long part needs a place in out.
-func (st *state) read(stream *fileStream, out room, name string, m *wire.Path) error {
+// readRequest answers a request to read a file: of the workspace, or one with the
+// output of a command.
+func (st *state) readRequest(stream *fileStream, out room, payload []byte) error {
+	m := &wire.Path{}
+	if err := wire.Decode(payload, m); err != nil {
+		return err
+	}
+	if file, err := st.spills.open(m.Name); file != nil || err != nil {
+		return st.read(stream, out, file, err, m)
+	}
+	name, err := st.local(m.Name)
+	if err != nil {
+		return err
+	}
 	file, err := openRegular(st.root, name)
+	return st.read(stream, out, file, err, m)
+}
+
+// read sends the description of a file and then the requested part of its
+// content, and closes the file. A long part needs a place in out.
+func (st *state) read(stream *fileStream, out room, file *os.File, err error, m *wire.Path) error {
 	if err != nil {
 		return err
 	}

@@ -27,17 +27,20 @@ type job struct {
 	drained chan struct{} // closed when the output has ended
 	expired chan struct{} // closed when the time limit has passed
 	limit   *timeLimit
+	goOn    bool  // at the time limit, instead of ending
+	after   int64 // its id is a higher number
 
 	mu        sync.Mutex // guards the fields below
 	id        string
 	timedOut  bool
 	cancelled bool
+	killed    bool
 	ended     time.Time
 }
 
 func newJob(proc supervise.Process, output *capture, m *wire.Run) *job {
 	j := &job{
-		title: title(m.Script), grace: m.Grace, started: time.Now(),
+		title: title(m.Script), grace: m.Grace, started: time.Now(), goOn: m.GoOn, after: m.JobsAfter,
 		proc: proc, output: output,
 		drained: make(chan struct{}), expired: make(chan struct{}),
 	}
@@ -45,8 +48,12 @@ func newJob(proc supervise.Process, output *capture, m *wire.Run) *job {
 	return j
 }
 
-// expire stops the job because its time limit has passed.
+// expire stops the job because its time limit has passed, if it may not go on.
 func (j *job) expire() {
+	if j.goOn {
+		close(j.expired)
+		return
+	}
 	j.mu.Lock()
 	j.timedOut = true
 	j.mu.Unlock()
@@ -60,6 +67,18 @@ func (j *job) cancel() {
 	j.cancelled = true
 	j.mu.Unlock()
 	j.proc.Stop(j.grace)
+}
+
+// kill stops the job on request. What has ended was not killed.
+func (j *job) kill(grace time.Duration) {
+	select {
+	case <-j.proc.Gone():
+	default:
+		j.mu.Lock()
+		j.killed = true
+		j.mu.Unlock()
+	}
+	j.proc.Stop(grace)
 }
 
 func (j *job) why() (timedOut, cancelled bool) {
@@ -77,7 +96,7 @@ func (j *job) stopped() bool {
 func (j *job) status() *wire.Job {
 	s := &wire.Job{Command: j.title, Duration: time.Since(j.started), Total: j.output.size()}
 	j.mu.Lock()
-	s.ID, s.TimedOut = j.id, j.timedOut
+	s.ID, s.TimedOut, s.Killed = j.id, j.timedOut, j.killed
 	if !j.ended.IsZero() {
 		s.Duration = j.ended.Sub(j.started)
 	}
@@ -99,7 +118,7 @@ func (j *job) status() *wire.Job {
 	default:
 	}
 	s.Procs, s.Count = j.proc.Procs(wire.MaxProcs)
-	_, _, _, s.Spill, _ = j.output.kept()
+	s.Spill = j.output.spillPath()
 	return s
 }
 
@@ -109,8 +128,8 @@ type jobs struct {
 	readers sync.WaitGroup
 
 	mu    sync.Mutex // guards the fields below
-	count int
-	all   []*job // in the order of their ids
+	count int64      // the highest id
+	all   []*job     // in the order of their ids
 }
 
 func newJobs() *jobs { return &jobs{} }
@@ -142,8 +161,8 @@ type onlyReader struct{ io.Reader }
 func (s *jobs) add(j *job) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.count++
-	id := strconv.Itoa(s.count)
+	s.count = max(s.count, j.after) + 1
+	id := strconv.FormatInt(s.count, 10)
 	j.mu.Lock()
 	j.id = id
 	j.mu.Unlock()
@@ -223,7 +242,7 @@ func (s *jobs) kill(ctx context.Context, m *wire.Kill) (*wire.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.proc.Stop(m.Grace)
+	j.kill(m.Grace)
 	timer := time.NewTimer(m.Grace + killLimit)
 	defer timer.Stop()
 	select {

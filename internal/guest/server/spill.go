@@ -3,8 +3,10 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -92,6 +94,26 @@ func (s *spills) create() (*spillFile, error) {
 	}
 	s.files = append(s.files, name)
 	return &spillFile{name: name, file: file, limit: limit}, nil
+}
+
+// open opens a file of the directory for reading. It returns nil for any other
+// path. A link that a command may have put there leads nowhere else.
+func (s *spills) open(name string) (*os.File, error) {
+	if s == nil || filepath.Dir(name) != s.dir {
+		return nil, nil
+	}
+	s.mu.Lock()
+	known := slices.Contains(s.files, filepath.Clean(name))
+	s.mu.Unlock()
+	if !known {
+		return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
+	}
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return openRegular(root, filepath.Base(name))
 }
 
 // remove removes the directory and what is in it.

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It must be changed with every change
 // of a message.
-const Version = 8
+const Version = 9
 
 // Limits of messages.
 const (
@@ -154,6 +154,8 @@ type Run struct {
 	Head, Tail int           // bytes of output to keep
 	Live       bool          // send Chunk frames, at most one for each LiveEvery
 	Background bool
+	GoOn       bool  // at the time limit, go on as a job instead of ending
+	JobsAfter  int64 // the command's job, if it becomes one, gets a higher number than this as its id
 }
 
 // Fields implements [Message].
@@ -167,6 +169,8 @@ func (m *Run) Fields(c *Codec) {
 	c.Small(&m.Tail)
 	c.Bool(&m.Live)
 	c.Bool(&m.Background)
+	c.Bool(&m.GoOn)
+	c.Int(&m.JobsAfter)
 }
 
 // Chunk is a piece of a running command's output.
@@ -201,9 +205,11 @@ type Result struct {
 	Head      []byte
 	Tail      []byte
 	Total     int64  // bytes of output in all
+	Gone      int64  // bytes between Head and Tail that were left out because others overwrote them on their line
 	Spill     string // file with the whole output, up to SpillSize bytes
 	SpillSize int64
 	Duration  time.Duration
+	GoesOn    bool   // the command goes on as Job, whose output goes on at Total
 	Job       string // the job that holds the processes left behind; empty if there are none
 	Left      []Proc // some of the processes left behind
 	LeftCount int    // how many were left behind
@@ -219,9 +225,11 @@ func (m *Result) Fields(c *Codec) {
 	c.Bytes(&m.Head, MaxKept)
 	c.Bytes(&m.Tail, MaxKept)
 	c.Int(&m.Total)
+	c.Int(&m.Gone)
 	c.String(&m.Spill, MaxPath)
 	c.Int(&m.SpillSize)
 	c.Duration(&m.Duration)
+	c.Bool(&m.GoesOn)
 	c.String(&m.Job, maxID)
 	List(c, &m.Left, MaxProcs, func(c *Codec, p *Proc) { p.fields(c) })
 	c.Small(&m.LeftCount)
@@ -261,6 +269,7 @@ type Job struct {
 	ExitCode int    // as in Result; valid once Exited
 	Signal   int
 	TimedOut bool
+	Killed   bool  // a Kill ended it
 	Total    int64 // bytes of output so far
 	Duration time.Duration
 	Spill    string
@@ -277,6 +286,7 @@ func (m *Job) Fields(c *Codec) {
 	c.Small(&m.ExitCode)
 	c.Small(&m.Signal)
 	c.Bool(&m.TimedOut)
+	c.Bool(&m.Killed)
 	c.Int(&m.Total)
 	c.Duration(&m.Duration)
 	c.String(&m.Spill, MaxPath)

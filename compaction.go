@@ -1,0 +1,361 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/x/pygent/internal/compact"
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/window"
+)
+
+// Compaction says how the conversation before it was made shorter for the model,
+// and is the mark of that in the history. The messages stay in the history; only
+// [History.Conversation], which the model is sent, is shorter. So a session that
+// is resumed sends the same bytes.
+//
+// Without a Summary, old messages have shrunk: results of tools to a line that
+// says what they were, images and files to a line each, and long arguments to
+// their beginning. With a Summary, a message with that text takes their place.
+type Compaction struct {
+	Keep    int    `json:"keep"`              // how many messages at the end stayed as they were
+	Summary string `json:"summary,omitempty"` // the text of the message in whose place the others are gone
+	Pinned  int    `json:"pinned,omitempty"`  // of those others, the one that stayed: the last one of the user, counted from the end; 0 for none
+	Cut     int    `json:"cut,omitempty"`     // what is left, in bytes, of each result among those that stayed; 0 if they are whole
+
+	Gone    int   `json:"gone"`               // how many messages have shrunk, or are summed up
+	ByModel bool  `json:"by_model,omitempty"` // the model wrote the summary; else it gave none, and a list of its calls takes its place
+	Before  int64 `json:"before"`             // the tokens of the next request, as estimated
+	After   int64 `json:"after"`
+}
+
+// String says in a line what was done, for people.
+func (c Compaction) String() string {
+	what := fmt.Sprintf("what tools said in %d old messages is left out", c.Gone)
+	if c.Summary != "" {
+		by := "a list of its calls"
+		if c.ByModel {
+			by = "a summary of the model"
+		}
+		what = fmt.Sprintf("%s stands for %d old messages", by, c.Gone)
+	}
+	return fmt.Sprintf("the conversation was compacted from about %d to %d tokens: %s", c.Before, c.After, what)
+}
+
+// ErrNothingToCompact is returned by [Agent.Compact] for a conversation of which
+// nothing can be left out.
+var ErrNothingToCompact = errors.New("nothing of the conversation can be left out")
+
+// CompactionPolicy says when a conversation is compacted. The zero policy is the
+// default.
+type CompactionPolicy struct {
+	// Disabled switches compaction off. A conversation that is too long then ends
+	// the run with [StatusContextFull]. [Agent.Compact] works nevertheless.
+	Disabled bool
+	// At is how full the window is, in percent, when a compaction begins: 10 to 95,
+	// default 80. Less of it is used if the answer needs more room.
+	At int
+	// To is how full it is afterwards, in percent, at most: 5 or more, and at
+	// least 5 below At. Default 45, or half of At if that is less. A low value
+	// makes compactions rare, and so saves the provider's cache.
+	To int
+}
+
+// WithCompaction sets when a conversation that becomes too long for the model's
+// window is compacted. By default this is done before a request that would fill
+// more than 80 percent of the window, and once after the server has refused a
+// request as too long.
+//
+// Old results of tools shrink first, to a line each. If that is not enough, the
+// model is asked for a summary of all but the end of the conversation, in a call of
+// its own that counts into the run's tokens. The system message, the last message
+// of the user, and the last exchanges stay. The history keeps everything. See
+// [Compaction], [EventCompacted] and [Agent.Compact].
+func WithCompaction(p CompactionPolicy) Option {
+	return option(func(o *options) { o.compaction = p })
+}
+
+func (p CompactionPolicy) check() error {
+	at, to := p.marks()
+	if at < 10 || at > 95 || to < 5 || to > at-5 {
+		return fmt.Errorf("option WithCompaction: at %d and to %d percent: want at least 10 and at most 95, and at least 5 and 5 less than the first", at, to)
+	}
+	return nil
+}
+
+func (p CompactionPolicy) marks() (at, to int) {
+	at = cmp.Or(p.At, 80)
+	return at, cmp.Or(p.To, min(45, at/2))
+}
+
+// Compact makes the conversation shorter now, by a summary of the model of all but
+// its end; the policy's Disabled does not matter. It returns what was done.
+//
+// It is a run of its own: while another goes on, the error is [ErrAgentBusy]. It is
+// [ErrNothingToCompact] for a short conversation. If the model gives no summary, a
+// list of its last calls takes its place.
+func (a *Agent) Compact(ctx context.Context) (Compaction, error) {
+	o, err := newRunOptions(a.opts.run, nil)
+	if err != nil {
+		return Compaction{}, err
+	}
+	ctx, end, err := a.begin(ctx)
+	if err != nil {
+		return Compaction{}, err
+	}
+	defer end()
+	release, err := a.history.reserve()
+	if err != nil {
+		return Compaction{}, err
+	}
+	defer release()
+	a.listen(ctx, a.handlerFeed(o.onEvent))
+	defer a.endListening()
+	r := newRun(a, o)
+	r.ctx, r.release, r.patience = ctx, release, ctx.Done()
+	defer r.endBeside()
+	defer r.budget.End()
+	return r.compactNow(ctx)
+}
+
+// compactNow compacts on request.
+func (r *run) compactNow(ctx context.Context) (Compaction, error) {
+	a := r.agent
+	if err := a.history.catchUp(ctx); err != nil {
+		return Compaction{}, err
+	}
+	if at, given, ok := exchangeAtEnd(a.history.view()); ok && hasOpen(given) {
+		return Compaction{}, fmt.Errorf("message %d calls tools that have not answered: resume the run first", at+1)
+	}
+	specs, err := a.refreshSystem(ctx)
+	if err != nil {
+		return Compaction{}, err
+	}
+	done, err := r.compact(ctx, specs, r.goal(specs, true))
+	if err == nil && done == nil {
+		err = ErrNothingToCompact
+	}
+	if err != nil {
+		return Compaction{}, err
+	}
+	return *done, nil
+}
+
+func hasOpen(given []int) bool {
+	for _, at := range given {
+		if at == noResult {
+			return true
+		}
+	}
+	return false
+}
+
+// The shares of the window, in percent.
+const (
+	shareOfTail    = 20 // the end of a conversation that stays
+	shareOfSummary = 6
+	worthwhile     = 10 // what a compaction frees at least
+)
+
+// The bounds of a summary, in bytes.
+const (
+	leastSummary = 1 << 10
+	mostSummary  = 16 << 10
+	mostRecord   = 256 << 10 // that the model is shown for it
+)
+
+// usualWindow stands for a window that nobody tells when a compaction is asked for.
+const usualWindow = 128_000
+
+// fit compacts the conversation if the next request would fill too much of the
+// window. It ends the run if the request cannot fit at all.
+func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
+	a := r.agent
+	gauge := &a.memoryOf(a.currentModel()).gauge
+	tokens := gauge.Tokens(a.requestWeight(specs))
+	r.askWindow(tokens)
+	if a.history.bytes() > maxConversation && !a.opts.compaction.Disabled {
+		if _, err := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.weight())); err != nil {
+			return err
+		}
+	}
+	if a.history.bytes() > maxConversation {
+		r.end(StatusContextFull, errConversation.Error())
+		return errConversation
+	}
+	room := a.room("")
+	if room == 0 {
+		return nil
+	}
+	at, _ := a.opts.compaction.marks()
+	if tokens > room*int64(at)/100 && !a.opts.compaction.Disabled {
+		if _, err := r.compact(ctx, specs, r.goal(specs, false)); err != nil {
+			return err
+		}
+		tokens = gauge.Tokens(a.requestWeight(specs))
+	}
+	most := a.window("")
+	if !gauge.Calibrated() {
+		most += most / 4 // an estimate alone must not end a run that may fit
+	}
+	if tokens > most {
+		err := fmt.Errorf("the conversation needs about %d tokens, %d of them for the system message and the tools, and the model's window holds %d: %s",
+			tokens, gauge.Tokens(a.history.systemWeight()+toolsWeight(specs)), a.window(""), r.insteadOfFull())
+		r.end(StatusContextFull, err.Error())
+		return err
+	}
+	return nil
+}
+
+// insteadOfFull says what can be done about a conversation that is too long.
+func (r *run) insteadOfFull() string {
+	if r.agent.opts.compaction.Disabled {
+		return "switch compaction on, begin a new conversation, or take a model with a larger window"
+	}
+	return "begin a new conversation, or take a model with a larger window (if this one's is larger, set WithContextWindow or context_window)"
+}
+
+// contextFull is why a run ended whose request the server refused as too long.
+func (r *run) contextFull(err error) string {
+	return fmt.Sprintf("%v; %s", err, r.insteadOfFull())
+}
+
+// askInWindow asks the model. If the server refuses the request as too long, the
+// conversation is compacted harder, and the model is asked once more.
+func (r *run) askInWindow(ctx context.Context, specs []ToolSpec) (*ChatResponse, error) {
+	a := r.agent
+	ask := func() (*ChatResponse, error) {
+		weight := a.requestWeight(specs)
+		resp, err := r.askOften(ctx, ChatRequest{Messages: a.history.conversation(), Tools: specs}, r.delta)
+		if err == nil {
+			r.counted(weight, resp.Usage)
+		}
+		return resp, err
+	}
+	resp, err := ask()
+	var api *APIError
+	if !errors.As(err, &api) || !api.ContextTooLarge || ctx.Err() != nil {
+		return resp, err
+	}
+	a.learnWindow(api.Message, a.requestWeight(specs))
+	if a.opts.compaction.Disabled {
+		return nil, err
+	}
+	done, failed := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.weight()))
+	if failed != nil || done == nil {
+		return nil, errors.Join(err, failed)
+	}
+	return ask()
+}
+
+// goal is how short the conversation is to become.
+func (r *run) goal(specs []ToolSpec, always bool) compact.Goal {
+	a := r.agent
+	gauge := &a.memoryOf(a.currentModel()).gauge
+	room := cmp.Or(a.room(""), usualWindow)
+	_, to := a.opts.compaction.marks()
+	share := func(percent int64) int { return gauge.Weight(room * percent / 100) }
+	goal := compact.Goal{
+		Size:    share(int64(to)) - toolsWeight(specs),
+		Tail:    min(share(shareOfTail), share(int64(to))/2),
+		Summary: min(max(share(shareOfSummary), leastSummary), mostSummary) * 2, // and what the user said
+		Always:  always,
+	}
+	if always { // on request of a conversation that may be short
+		goal.Tail, goal.Summary = min(goal.Tail, a.history.weight()/4), min(goal.Summary, a.history.weight()/4)
+	}
+	return goal
+}
+
+// compact makes the conversation shorter. It returns nil if that would free too
+// little to be worth it.
+func (r *run) compact(ctx context.Context, specs []ToolSpec, goal compact.Goal) (*Compaction, error) {
+	a := r.agent
+	gauge := &a.memoryOf(a.currentModel()).gauge
+	messages, items := a.history.forPlan()
+	plan := compact.Make(items, goal)
+	if plan.Frees() <= 0 || !goal.Always && plan.Frees() < plan.Before*worthwhile/100 {
+		return nil, nil
+	}
+	done := Compaction{Keep: plan.Keep, Pinned: plan.Pinned, Cut: plan.Cut, Gone: len(items) - plan.Keep}
+	done.Before = gauge.Tokens(plan.Before + toolsWeight(specs))
+	if plan.Summarize {
+		if err := r.summarize(ctx, messages, items, plan, goal.Summary/2, &done); err != nil {
+			return nil, err
+		}
+	}
+	done.After = gauge.Tokens(a.history.weightAfter(&done) + toolsWeight(specs))
+	told := done // the history has its own
+	err := r.keep(HistoryEntry{Compaction: &done}, func() Event {
+		return Event{Type: EventCompacted, Compaction: &told, Context: ContextUse{Used: told.After, Estimated: true, Window: a.window("")}}
+	})
+	return &told, err
+}
+
+// summarize writes the summary of a compaction.
+func (r *run) summarize(ctx context.Context, messages []Message, items []compact.Item, plan compact.Plan, most int, done *Compaction) error {
+	end := len(items) - plan.Keep
+	said := transcript(messages[:end], items)
+	first := 0
+	for first < end && items[first].Kind == compact.System {
+		first++
+	}
+	said = said[first:]
+	done.Gone = len(said)
+	if plan.Pinned > 0 {
+		done.Gone--
+	}
+	r.emit(Event{Type: EventCompacting, Step: r.result.Steps})
+	summary, err := r.askSummary(ctx, said, most)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	done.ByModel = err == nil
+	if err != nil {
+		r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: "the model gave no summary of the conversation, so a list of its last calls takes its place: " + err.Error()})
+		summary = compact.Digest(said, most)
+	}
+	done.Summary = compact.Message(done.Gone, compact.Words(r.agent.history.wordsBefore(items, plan), most), cut.Middle(summary, most), done.ByModel)
+	return nil
+}
+
+// askSummary asks the model for a summary, in a conversation of its own.
+func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (string, error) {
+	if r.budgetSpent() {
+		return "", errors.New("the budget of tokens is spent")
+	}
+	const bytesOfWord = 8
+	a := r.agent
+	room := cmp.Or(a.room(""), usualWindow)
+	record := compact.Transcript(said, min(a.memoryOf(a.currentModel()).gauge.Weight(room)/2, mostRecord))
+	resp, err := r.askOften(ctx, ChatRequest{Messages: []Message{
+		SystemMessage(compact.Instructions),
+		UserMessage(compact.Question(record, max(most/bytesOfWord, 100))),
+	}}, nil)
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(resp.Message.Text())
+	if text == "" {
+		return "", errors.New("its answer was empty")
+	}
+	return text, nil
+}
+
+// learnWindow takes what the error of a request of a weight says that was too long.
+func (a *Agent) learnWindow(message string, weight int) {
+	m := a.memoryOf(a.currentModel())
+	tokens := m.gauge.Tokens(weight)
+	named := window.InError(message)
+	if named == 0 {
+		m.learned = tokens / 20 * 19
+		return
+	}
+	m.learned = named
+	if tokens < named { // so many there were at least
+		m.gauge.Report(weight, named)
+	}
+}

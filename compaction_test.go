@@ -1,0 +1,419 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// spill is a tool with a long result.
+func spill(bytes int) pygent.Tool {
+	return pygent.NewTool("spill", "Print a lot", func(_ context.Context, _ pygent.Runtime, in struct {
+		N int `json:"n"`
+	}) (string, error) {
+		line := fmt.Sprintf("line of result %d\n", in.N)
+		return strings.Repeat(line, bytes/len(line)+1) + fmt.Sprintf("[the whole output is in /tmp/%d]", in.N), nil
+	})
+}
+
+// worker answers with so many calls of spill, and then stops. Its summaries are
+// what the server says to the question for one.
+func worker(t testing.TB, steps int, summary ...pygenttest.Reply) *pygenttest.Server {
+	var n atomic.Int64
+	server := pygenttest.NewServer(t, pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		if i := n.Add(1); int(i) <= steps {
+			return pygenttest.TextAndCalls(fmt.Sprint("step ", i), pygenttest.Call("spill", map[string]any{"n": i})).WithReasoning("I think.")
+		}
+		return pygenttest.Call("stop", map[string]any{"summary": "done"})
+	})).RepeatLast()
+	if len(summary) > 0 {
+		server.On("<record>", summary...)
+	}
+	return server
+}
+
+// asksSummary reports whether a request asks for a summary.
+func asksSummary(r pygenttest.Request) bool {
+	return len(r.Chat.Messages) == 2 && strings.HasPrefix(r.Chat.Messages[1].Text(), "<record>")
+}
+
+// compactions returns the events of compactions, and the run's options that collect them.
+func compactions() (*[]pygent.Compaction, pygent.Option) {
+	var all []pygent.Compaction
+	return &all, pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventCompacted {
+			all = append(all, *e.Compaction)
+		}
+	})
+}
+
+// requireStablePrefixes checks that each request to go on begins with the one
+// before, except after a compaction, and returns how often it did not.
+func requireStablePrefixes(t *testing.T, server *pygenttest.Server) (broken int) {
+	t.Helper()
+	var before []pygent.Message
+	for _, r := range server.Requests() {
+		require.NoError(t, r.Err)
+		if asksSummary(r) {
+			require.Empty(t, r.Chat.Tools)
+			continue
+		}
+		now := r.Chat.Messages
+		if len(before) > 0 && (len(now) < len(before) || jsonOf(t, now[:len(before)]) != jsonOf(t, before)) {
+			broken++
+		}
+		before = now
+	}
+	return broken
+}
+
+func TestALongRunStaysInItsWindow(t *testing.T) {
+	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+		for _, strict := range []pygenttest.Provider{"", pygenttest.Gemini, pygenttest.Mistral, pygenttest.Ollama} {
+			if api == pygent.OpenAIResponses && (strict == pygenttest.Gemini || strict == pygenttest.Mistral) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s %s", api, strict), func(t *testing.T) {
+				const steps, window = 60, 24_000
+				server := worker(t, steps, pygenttest.Text("I did a lot.")).Strict(strict).Window(window)
+				all, collect := compactions()
+				agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL()), pygent.OpenAIAPI(api)),
+					pygent.WithModelName("m"), pygent.WithTools(spill(6_000)), pygent.WithContextWindow(window), collect)
+				result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(steps+5))
+				require.NoError(t, err)
+				require.Equal(t, pygent.StatusStopped, result.Status)
+				require.NotEmpty(t, *all)
+				refused := 0
+				if strict == pygenttest.Mistral || strict == pygenttest.Gemini {
+					refused = 2 // by which the adapter learns the form
+				}
+				if strict == "" {
+					require.LessOrEqual(t, requireStablePrefixes(t, server), len(*all)+refused)
+				}
+				require.Less(t, len(*all), steps/4, "compaction is rare")
+				summaries := 0
+				for _, c := range *all {
+					require.Less(t, c.After, c.Before*7/10, "and large")
+					if c.Summary != "" {
+						summaries++
+						require.True(t, c.ByModel)
+						require.Contains(t, c.Summary, "I did a lot.")
+						require.Contains(t, c.String(), "a summary of the model")
+					}
+				}
+				require.NotZero(t, summaries)
+				require.Equal(t, 2*steps+4, agent.History().Len(), "the history keeps everything")
+				requests := server.Requests()
+				last := requests[len(requests)-1].Chat.Messages
+				require.Equal(t, pygent.RoleSystem, last[0].Role)
+				require.Equal(t, "do the work", last[1].Text(), "what the user said stays")
+				require.Contains(t, last[2].Text(), "[This conversation became too long.")
+			})
+		}
+	}
+}
+
+func TestOldResultsShrinkFirst(t *testing.T) {
+	server := worker(t, 12)
+	all, collect := compactions()
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())),
+		pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000), collect)
+	_, err := agent.RunUntilStop(t.Context(), "do the work")
+	require.NoError(t, err)
+	require.Len(t, *all, 1)
+	require.Empty(t, (*all)[0].Summary)
+	require.Contains(t, (*all)[0].String(), "is left out")
+	shown := agent.History().Conversation()
+	require.Equal(t, "[left out to save room: 354 lines, 6032 bytes, the call's outcome was ok, it began with \"line of result 1\"; if you need it, look again]\n"+
+		"[the whole output is in /tmp/1]", shown[3].Text())
+	require.Contains(t, agent.History().Messages()[3].Text(), strings.Repeat("line of result 1\n", 100))
+	require.Contains(t, shown[len(shown)-3].Text(), "line of result 12\nline", "the end is whole")
+}
+
+// A resumed session sends what the dead one would have sent.
+func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) func() *pygent.History{
+		"file": func(t *testing.T) func() *pygent.History {
+			path := filepath.Join(t.TempDir(), "h.json")
+			return func() *pygent.History { return openHistory(t, path) }
+		},
+		"store": func(t *testing.T) func() *pygent.History {
+			store := &pygenttest.MemoryStore{}
+			return func() *pygent.History {
+				h, err := pygent.LoadHistory(t.Context(), store)
+				require.NoError(t, err)
+				return h
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			again := open(t)
+			server := worker(t, 70, pygenttest.Text("I did a lot."))
+			history := again()
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(history),
+				pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000))
+			_, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(80))
+			require.NoError(t, err)
+			before := jsonOf(t, history.Conversation())
+			require.Less(t, len(before), 80_000)
+			require.NoError(t, agent.Close())
+			require.NoError(t, history.Close())
+			history = again()
+			require.Equal(t, before, jsonOf(t, history.Conversation()))
+			require.Contains(t, before, "I did a lot.")
+			require.Greater(t, len(jsonOf(t, history.Messages())), 400_000)
+			require.NoError(t, history.Close())
+		})
+	}
+}
+
+func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		overflows int
+		status    pygent.Status
+	}{"once": {1, pygent.StatusStopped}, "twice": {2, pygent.StatusContextFull}} {
+		t.Run(name, func(t *testing.T) {
+			script := []pygenttest.Reply{}
+			for i := range 6 {
+				script = append(script, pygenttest.Call("spill", map[string]any{"n": i}))
+			}
+			for range tt.overflows {
+				script = append(script, pygenttest.ContextTooLarge(16_000))
+			}
+			server := pygenttest.NewServer(t, append(script, pygenttest.Call("stop", map[string]any{}))...).On("<record>", pygenttest.Text("summed up")).RepeatLast()
+			all, collect := compactions()
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)), collect)
+			result, err := agent.RunUntilStop(t.Context(), "do the work")
+			require.Equal(t, tt.status, result.Status)
+			require.Len(t, *all, 1)
+			if tt.status == pygent.StatusContextFull {
+				require.Error(t, err)
+				require.Contains(t, result.Reason, "begin a new conversation")
+				return
+			}
+			require.NoError(t, err)
+			require.Less(t, (*all)[0].After, int64(9_000), "the error named the window")
+		})
+	}
+}
+
+func TestCompactionCanBeSwitchedOff(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.ContextTooLarge(16_000))
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithCompaction(pygent.CompactionPolicy{Disabled: true}))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.Error(t, err)
+	require.Equal(t, pygent.StatusContextFull, result.Status)
+	require.Contains(t, result.Reason, "switch compaction on")
+	for _, p := range []pygent.CompactionPolicy{{At: 5}, {At: 99}, {To: 90}, {At: 50, To: 48}, {To: -1}} {
+		_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithCompaction(p))
+		require.ErrorContains(t, err, "WithCompaction")
+	}
+}
+
+func TestAWindowThatHoldsNothingEndsTheRunAtOnce(t *testing.T) {
+	model := pygenttest.NewScriptedModel(stop)
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithContextWindow(500))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.ErrorContains(t, err, "the model's window holds 500")
+	require.Equal(t, pygent.StatusContextFull, result.Status)
+	require.Contains(t, result.Reason, "for the system message and the tools")
+	require.Contains(t, result.Reason, "context_window")
+	require.Empty(t, model.Requests())
+}
+
+// One result can be larger than what a small window has room for.
+func TestTheLastResultIsCutIfNothingElseHelps(t *testing.T) {
+	server := worker(t, 3, pygenttest.Text("summed up")).Window(9_000)
+	all, collect := compactions()
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(30_000)),
+		pygent.WithContextWindow(9_000), collect)
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.NotEmpty(t, *all)
+	require.NotZero(t, (*all)[0].Cut)
+	require.Contains(t, jsonOf(t, agent.History().Conversation()), "bytes left out")
+	require.Zero(t, requireRefusals(server))
+}
+
+func requireRefusals(server *pygenttest.Server) (n int) {
+	for _, r := range server.Requests() {
+		if r.Err != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAFailedSummaryIsReplacedByAList(t *testing.T) {
+	for name, reply := range map[string]pygenttest.Reply{
+		"error": pygenttest.Status(http.StatusBadRequest, "invalid", "no"), "empty": pygenttest.Text(" "), "too long": pygenttest.ContextTooLarge(5000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := worker(t, 60, reply).Window(24_000)
+			all, collect := compactions()
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(6_000)),
+				pygent.WithContextWindow(24_000), collect)
+			result, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(70))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			var last pygent.Compaction
+			for _, c := range *all {
+				if c.Summary != "" {
+					last = c
+				}
+			}
+			require.False(t, last.ByModel)
+			require.Contains(t, last.Summary, "- spill {")
+			require.Contains(t, last.Summary, "step ")
+		})
+	}
+}
+
+func TestServersThatCountNothingOrWrong(t *testing.T) {
+	for name, usage := range map[string]pygent.Usage{"nothing": {}, "far too much": {PromptTokens: 1e9}, "far too little": {PromptTokens: 3}} {
+		t.Run(name, func(t *testing.T) {
+			var n int
+			var warned int
+			model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+				if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
+					return &pygent.ChatResponse{Message: pygent.AssistantMessage("summed up"), Usage: usage}, nil
+				}
+				require.Less(t, len(jsonOf(t, req.Messages)), 24_000*4)
+				if n++; n > 40 {
+					return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"}), Usage: usage}, nil
+				}
+				call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
+				return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call), Usage: usage}, nil
+			})
+			agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000), pygent.OnEvent(func(e pygent.Event) {
+				if e.Type == pygent.EventWarning && strings.Contains(e.Text, "may cut off the beginning") {
+					warned++
+				}
+			}))
+			result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(50))
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			require.Equal(t, name == "far too little", warned == 1)
+		})
+	}
+}
+
+func TestCompactOnRequest(t *testing.T) {
+	server := worker(t, 8, pygenttest.Text("all of it, in short"))
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(1_000)))
+	_, err := agent.Compact(t.Context())
+	require.ErrorIs(t, err, pygent.ErrNothingToCompact)
+	_, err = agent.RunUntilStop(t.Context(), "the first task")
+	require.NoError(t, err)
+	used := agent.Usage().Own
+	done, err := agent.Compact(t.Context())
+	require.NoError(t, err)
+	require.True(t, done.ByModel)
+	require.Contains(t, done.Summary, "all of it, in short")
+	require.Less(t, done.After, done.Before)
+	require.Equal(t, done.After, agent.State().Context.Used)
+	require.Greater(t, agent.Usage().Own.PromptTokens, used.PromptTokens, "the summary's tokens count")
+	shown := agent.History().Conversation()
+	require.NoError(t, pygenttest.CheckConversation(shown))
+	require.Equal(t, "the first task", shown[1].Text())
+
+	server.Add(pygenttest.Call("stop", map[string]any{}))
+	_, err = agent.RunUntilStop(t.Context(), "the second task")
+	require.NoError(t, err)
+	done, err = agent.Compact(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, done.Summary, `- "the first task"`, "the user's words stay")
+	require.Contains(t, jsonOf(t, agent.History().Conversation()), `"content":"the second task"`)
+	require.NoError(t, agent.Close())
+	_, err = agent.Compact(t.Context())
+	require.ErrorIs(t, err, pygent.ErrAgentClosed)
+}
+
+func TestCompactDoesNotDisturbARun(t *testing.T) {
+	history := pygent.NewHistory(pygent.UserMessage("go"), pygent.AssistantMessage("", pygent.ToolCall{ID: "c", Name: "bash", Arguments: "{}"}))
+	agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithHistory(history))
+	require.NoError(t, err)
+	defer agent.Close()
+	_, err = agent.Compact(t.Context())
+	require.ErrorContains(t, err, "resume the run first")
+
+	var inside error
+	busy := pygent.NewTool("busy", "", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
+		a, _ := ctx.Value(agentKey{}).(*pygent.Agent)
+		_, inside = a.Compact(context.Background())
+		return "", nil
+	})
+	agent = newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Call("busy", map[string]any{}), stop), pygent.WithTools(busy))
+	_, err = agent.RunUntilStop(context.WithValue(t.Context(), agentKey{}, agent), "go")
+	require.NoError(t, err)
+	require.ErrorIs(t, inside, pygent.ErrAgentBusy)
+}
+
+type agentKey struct{}
+
+// Marks come from files and stores: whatever they say, the conversation is legal.
+func TestNoMarkMakesAConversationIllegal(t *testing.T) {
+	record := []pygent.HistoryEntry{{Message: pygent.SystemMessage("s")}, {Message: pygent.UserMessage("go")}}
+	for i := range 3 {
+		a, b := fmt.Sprint("a", i), fmt.Sprint("b", i)
+		record = append(record,
+			pygent.HistoryEntry{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: a, Name: "x", Arguments: "{}"}, pygent.ToolCall{ID: b, Name: "x", Arguments: "{}"})},
+			pygent.HistoryEntry{Message: pygent.ToolMessage(a, strings.Repeat("x", 1000))}, pygent.HistoryEntry{Message: pygent.ToolMessage(b, "y")})
+	}
+	for at := range record {
+		for keep := -1; keep <= len(record)+1; keep++ {
+			for _, mark := range []pygent.Compaction{{Keep: keep}, {Keep: keep, Summary: "s", Pinned: keep + 2, Cut: 1}, {Keep: keep, Summary: "s", Pinned: -7}} {
+				entries := append(append([]pygent.HistoryEntry{}, record[:at+1]...), pygent.HistoryEntry{Compaction: &mark})
+				entries = append(entries, record[at+1:]...)
+				store := &pygenttest.MemoryStore{}
+				for i := range entries {
+					entries[i].Seq = int64(i)
+				}
+				require.NoError(t, store.Append(t.Context(), entries...))
+				h, err := pygent.LoadHistory(t.Context(), store)
+				require.NoError(t, err)
+				require.NoError(t, legal(h.Conversation()), "%d %+v", at, mark)
+				require.Equal(t, len(record), h.Len())
+			}
+		}
+	}
+}
+
+func TestWindowsAreAskedOfTheServer(t *testing.T) {
+	var asked atomic.Int64
+	server := worker(t, 40, pygenttest.Text("summed up")).Window(24_000)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": []any{map[string]any{"id": "m", "max_model_len": 24_000}}})
+	})
+	mux.Handle("/", server)
+	url := serveHTTP(t, mux)
+	all, collect := compactions()
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(url+"/v1")), pygent.WithModelName("m"), pygent.WithTools(spill(6_000)), collect)
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(50))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	require.NotEmpty(t, *all)
+	require.Equal(t, int64(1), asked.Load())
+	require.Equal(t, int64(24_000), agent.State().Context.Window)
+	require.Zero(t, requireRefusals(server))
+}
+
+func serveHTTP(t *testing.T, h http.Handler) string {
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}

@@ -1,0 +1,125 @@
+// Package dialect knows the tools of other agents by the names and parameters
+// that models remember from their training: Claude Code's Read and Bash,
+// Anthropic's str_replace_based_edit_tool, Codex's shell, Gemini's
+// run_shell_command, Cline's attempt_completion, and what is common to many. It
+// says which tool of ours a call means, and puts its arguments into our words.
+//
+// It knows our tools by their names only. Whether such a tool exists, may be
+// used, and has a parameter is for the caller to say.
+package dialect
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/x/pygent/internal/jsonfix"
+)
+
+// Bare returns a name without what servers and models put around it: the
+// namespace in functions.bash (gpt-oss, Kimi), default_api:bash (Gemini) or
+// tools/bash, the number of a call in functions.bash:0 (Kimi), the mark of a
+// channel in bash<|channel|>commentary (gpt-oss: ollama #11704), quotes, white
+// space, and an opening bracket with what follows. A name that has nothing of
+// this is returned as it is.
+func Bare(name string) string {
+	if isPlain(name) {
+		return name
+	}
+	name = strings.Trim(name, " \t\r\n\"'`")
+	for _, mark := range []string{"<", "(", "{", "[", " ", "\n"} {
+		name, _, _ = strings.Cut(name, mark)
+	}
+	if i := strings.LastIndexByte(name, ':'); i > 0 && isNumber(name[i+1:]) {
+		name = name[:i]
+	}
+	if i := strings.LastIndexAny(name, ".:/="); i >= 0 && i+1 < len(name) {
+		name = name[i+1:]
+	}
+	return strings.TrimRight(name, ".:/=")
+}
+
+func isPlain(name string) bool {
+	for _, c := range []byte(name) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return true
+}
+
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// Fold returns a name as it is compared: in lower case, without underscores and
+// hyphens.
+func Fold(name string) string {
+	if len(name) > 64 {
+		return name
+	}
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// Tool returns the tool of ours that a call of another agent's tool means, and ""
+// if there is none. Some tools of others do several things, as their arguments
+// say.
+func Tool(name, arguments string) string {
+	bare := Bare(name)
+	if len(bare) > 64 {
+		return ""
+	}
+	tool := names()[Fold(bare)]
+	if tool != editor {
+		return tool
+	}
+	var given struct{ Command string }
+	object, _, err := jsonfix.Object(arguments)
+	if err == nil && json.Unmarshal([]byte(object), &given) == nil {
+		switch given.Command {
+		case "view":
+			return "download_file"
+		case "create":
+			return "write_file"
+		}
+	}
+	return "edit_file"
+}
+
+// Ends reports whether a name is one by which other agents end their work.
+func Ends(name string) bool { return Tool(name, "") == "stop" }
+
+// Hint says what to use instead of a tool of another agent that has no
+// counterpart. It is empty for other names.
+func Hint(name string) string {
+	switch Fold(Bare(name)) {
+	case "applypatch", "applydiff", "patch":
+		return "there are no patches here: use edit_file with path, old_text and new_text, and write_file for a new file"
+	}
+	return ""
+}
+
+// editor stands for the tools that view, create and edit files.
+const editor = "an editor"
+
+// names are the tools of others, folded, and ours.
+var names = sync.OnceValue(func() map[string]string {
+	tools := map[string]string{}
+	for tool, others := range map[string]string{
+		"bash":          "shell execute run runcommand executecommand execcommand runshellcommand runterminalcmd runterminalcommand runinterminal executebash runbash terminal exec cmd command localshell localshellcall shellcommand containerexec bashtool shelltool runshell grep ripgrep rg grepsearch searchfilecontent searchfiles glob find findfiles filesearch globfilesearch",
+		"download_file": "read readfile view viewfile cat openfile open showfile getfile filecontents readfilecontents fsread readtextfile ls list listdir listdirectory listfiles printtree",
+		"edit_file":     "edit strreplace replace applyedit searchreplace searchandreplace multiedit multieditfile replaceinfile editfiles updatefile modifyfile",
+		"write_file":    "write createfile savefile writetofile newfile overwritefile fswrite putfile",
+		"continue":      "ask askuser askhuman askfollowupquestion askquestion askuserquestion requestinput requestuserinput clarify userinput inputfromuser",
+		"stop":          "finish done complete completed attemptcompletion submit finalanswer exit end terminate taskcomplete taskdone finishtask completetask markcomplete submitanswer submitresult quit",
+		"job_kill":      "killshell killbash killjob stopjob killprocess",
+		"job_output":    "bashoutput readjob getjoboutput shelloutput readoutput checkjob",
+		"job_list":      "listjobs jobs",
+		"delegate_task": "task dispatchagent newtask subagent spawnagent runtask delegate starttask",
+		"read_image":    "viewimage openimage lookatimage readimagefile showimage",
+		editor:          "strreplaceeditor strreplacebasededittool strreplaceedittool texteditor",
+	} {
+		for name := range strings.FieldsSeq(others) {
+			tools[name] = tool
+		}
+	}
+	return tools
+})

@@ -1,0 +1,61 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/x/pygent/internal/window"
+)
+
+// maxModelList bounds the list of a server's models. OpenRouter's has about half
+// a megabyte.
+const maxModelList = 4 << 20
+
+// Window asks the server for the context window of a model, in tokens. It returns
+// 0 if the server does not tell. It asks no server of which that is known.
+func (c *Client) Window(ctx context.Context, model string) int64 {
+	if !window.Tells(c.baseURL.Hostname()) {
+		return 0
+	}
+	model = cmp.Or(model, c.model)
+	body := c.get(ctx, "models")
+	found, kind := window.InList(body, model)
+	path := kind.Path()
+	if found > 0 && kind != window.LMStudio || path == "" {
+		return found
+	}
+	host := url.URL{Scheme: c.baseURL.Scheme, Host: c.baseURL.Host, Path: path}
+	body = c.get(ctx, host.String())
+	if kind == window.LlamaCpp {
+		return window.InProps(body)
+	}
+	told, _ := window.InList(body, model)
+	return cmp.Or(told, found)
+}
+
+// get returns what the server answers at a path, or nothing.
+func (c *Client) get(ctx context.Context, path string) []byte {
+	client := sdk.Client{Options: c.options} // see roundTrip
+	var res *http.Response
+	err := client.Get(ctx, strings.TrimPrefix(path, "/"), nil, &res, option.WithMiddleware(refuseErrorStatus, decodeBody))
+	if err != nil || res == nil {
+		return nil
+	}
+	defer res.Body.Close()
+	defer context.AfterFunc(ctx, func() { res.Body.Close() })()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxModelList+1))
+	if err != nil || len(body) > maxModelList {
+		return nil
+	}
+	return body
+}
+
+// MaxTokens is how many tokens an answer may have; 0 if the server decides.
+func (c *Client) MaxTokens() int { return c.maxAnswer }

@@ -1,0 +1,189 @@
+package pygent
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/dialect"
+	"github.com/x/pygent/internal/jsonfix"
+	"github.com/x/pygent/internal/jsonobj"
+	"github.com/x/pygent/internal/toolschema"
+)
+
+// readCall is a call of the model as its tool gets it. The name is that of the
+// tool, whatever the model called it, and the arguments are those that the tool
+// gets, if they can be read. Everything that looks at a call, approvals and events
+// for example, looks at this one; only the history has the model's own words.
+type readCall struct {
+	ToolCall
+	tool    Tool  // zero if it is not known
+	err     error // why the call cannot run
+	version int64 // of the registry that it was read with
+}
+
+// read returns a call of the model as its tool gets it.
+func (r *run) read(call ToolCall) readCall {
+	c := readCall{ToolCall: call, version: r.agent.tools.currentVersion()}
+	if c.tool, c.err = r.find(call); c.tool.Name != "" {
+		c.Name = c.tool.Name
+	}
+	if c.err != nil {
+		return c
+	}
+	args, err := c.tool.read(call)
+	if c.err = err; err == nil && string(args) != call.Arguments {
+		c.Arguments = string(args)
+	}
+	return c
+}
+
+// readAll is read for the calls of a message.
+func (r *run) readAll(calls []ToolCall) []readCall {
+	read := make([]readCall, len(calls))
+	for i, call := range calls {
+		read[i] = r.read(call)
+	}
+	return read
+}
+
+// find returns the tool that a call means. A tool that cannot be used is returned
+// with an error, and an unknown one is zero. In a run that ends with a value, the
+// names by which other agents end their work mean the tool that takes it.
+func (r *run) find(call ToolCall) (Tool, error) {
+	if f := r.opts.final; f != nil && call.Name != "stop" {
+		name := r.agent.tools.nameFor(call)
+		if call.Name == f.name() || dialect.Ends(call.Name) && (name == "" || name == "stop" && !r.agent.tools.has(call.Name)) {
+			return f.tool, nil
+		}
+	}
+	return r.agent.tools.find(call, r.agent.runtime)
+}
+
+// read returns the arguments of a call as the tool gets them. Only a built-in
+// tool's are translated from the words of other agents' tools, since we know
+// what they mean.
+func (t Tool) read(call ToolCall) (json.RawMessage, error) {
+	own := call.Name == t.Name
+	if own {
+		if args, err := t.schema.Arguments(call.Arguments); err == nil {
+			return args, nil
+		}
+	}
+	var words toolschema.Dialect
+	switch {
+	case t.takesValue:
+		words = dialect.Value
+	case t.isBuiltin():
+		words = dialect.Of(t.Name, call.Name)
+	}
+	if own || dialect.Fold(dialect.Bare(call.Name)) == dialect.Fold(t.Name) {
+		return t.schema.Read(call.Arguments, words)
+	}
+	return t.schema.ReadAs(call.Arguments, words)
+}
+
+// find returns the tool that a call means, as it can work in a runtime. One that
+// cannot be used is returned with an error.
+func (r *Registry) find(call ToolCall, rt Runtime) (Tool, error) {
+	name := r.nameFor(call)
+	if name == "" {
+		return Tool{}, r.unknown(call.Name, rt)
+	}
+	t, err := r.lookup(name, rt)
+	t.Name = name
+	if err != nil && name != call.Name {
+		err = fmt.Errorf("%w: %s means %s here", err, cut.Head(dialect.Bare(call.Name), shownName), name)
+	}
+	return t, err
+}
+
+// shownName is how much of an unknown name an error repeats, in bytes.
+const shownName = 64
+
+// nameFor returns the name of the tool that a call means, which may be disabled,
+// or "". That is the tool of that very name, without what servers put around it,
+// or the only one whose name is spelled alike, or the built-in tool that does what
+// another agent's tool of that name does. A tool that somebody has put in
+// the place of a built-in one may do something else.
+func (r *Registry) nameFor(call ToolCall) string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.knows(call.Name) {
+		return call.Name
+	}
+	bare := dialect.Bare(call.Name)
+	if r.knows(bare) {
+		return bare
+	}
+	if name, found := r.spelledLike(bare); found {
+		return name
+	}
+	meant := dialect.Tool(bare, call.Arguments)
+	if meant != "" && (r.disabled[meant] || r.tools[meant].isBuiltin()) {
+		return meant
+	}
+	return ""
+}
+
+// knows reports whether a tool is registered or disabled. The caller holds r.mu.
+func (r *Registry) knows(name string) bool {
+	_, ok := r.tools[name]
+	return ok || r.disabled[name]
+}
+
+// has reports whether a tool of that very name is registered or disabled.
+func (r *Registry) has(name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.knows(name)
+}
+
+// spelledLike returns the tool whose name differs only in case, hyphens and
+// underscores. found is true, without a name, if there are several. The caller
+// holds r.mu.
+func (r *Registry) spelledLike(name string) (like string, found bool) {
+	folded := dialect.Fold(name)
+	several := false
+	consider := func(other string) {
+		if folded == "" || dialect.Fold(other) != folded || other == like {
+			return
+		}
+		several = several || found
+		like, found = other, true
+	}
+	for other := range r.tools {
+		consider(other)
+	}
+	for other := range r.disabled {
+		consider(other)
+	}
+	if several {
+		return "", true
+	}
+	return like, found
+}
+
+// legalToolName returns name as providers accept it: 1 to 64 of the characters
+// a-z, A-Z, 0-9, _ and -. Otherwise a model that makes up a name would make
+// every later request fail.
+func legalToolName(name string) string {
+	name = notInToolName.ReplaceAllString(dialect.Bare(name), "_")
+	return cmp.Or(name[:min(len(name), 64)], "unnamed")
+}
+
+// legalArguments returns arguments as they are sent: as a JSON object, which may
+// be what was meant by one that is almost right.
+func legalArguments(text string) string {
+	if jsonobj.IsObject(text) {
+		return text
+	}
+	if object, unclosed, err := jsonfix.Object(text); err == nil && !unclosed {
+		return object
+	}
+	return "{}"
+}
+
+var notInToolName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
