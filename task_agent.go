@@ -447,6 +447,3 @@ func (o *taskManagerOptions) logger() *slog.Logger {
 	}
 	return o.log
 }
-
-// logger implements [taskHost].
-func (m *TaskManager) logger() *slog.Logger { return m.log }
