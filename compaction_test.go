@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -176,6 +177,28 @@ func TestAResumedSessionSendsTheSameBytes(t *testing.T) {
 			require.NoError(t, history.Close())
 		})
 	}
+}
+
+// The JSON of messages that are not sent any more is dropped, and made anew for a
+// file that is written again.
+func TestWhatWasCompactedIsWrittenAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h.json")
+	history := openHistory(t, path)
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(worker(t, 70, pygenttest.Text("I did a lot.")).URL())),
+		pygent.WithHistory(history), pygent.WithTools(spill(6_000)), pygent.WithContextWindow(24_000))
+	_, err := agent.RunUntilStop(t.Context(), "do the work", pygent.MaxSteps(80))
+	require.NoError(t, err)
+	shown := jsonOf(t, history.Conversation()[1:])
+	require.NoError(t, history.SetSystem("another one"))
+	all := jsonOf(t, history.Messages())
+	require.NoError(t, history.Close())
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.JSONEq(t, all, string(data))
+	history = openHistory(t, path)
+	require.Empty(t, history.Repairs())
+	require.Equal(t, all, jsonOf(t, history.Messages()))
+	require.Equal(t, shown, jsonOf(t, history.Conversation()[1:]))
 }
 
 func TestAnOverflowCompactsAndRepeatsOnce(t *testing.T) {

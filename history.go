@@ -236,7 +236,11 @@ func (h *History) record(entries ...HistoryEntry) {
 		e.Seq = h.nextSeq(&e)
 		h.entries = append(h.entries, e)
 		if e.isMark() {
-			h.legal.compact(e.Compaction)
+			if e.Compaction != nil {
+				before := h.legal.messages
+				h.legal.compact(e.Compaction)
+				h.legal.release(before)
+			}
 			continue
 		}
 		h.messages = append(h.messages, e.Message)

@@ -134,7 +134,7 @@ func linesOf(entries []HistoryEntry, from int) (lines [][]byte) {
 // Invalid UTF-8 is encoded as the escape of U+FFFD. It is read back as that
 // character, which is encoded as it is.
 func digestOf(m Message) string {
-	encoded := m.enc.json
+	encoded := m.enc.text()
 	if bytes.Contains(encoded, []byte(`\ufffd`)) {
 		encoded = bytes.ReplaceAll(encoded, []byte(`\ufffd`), []byte("\uFFFD"))
 	}
@@ -296,7 +296,7 @@ var historyFormat = journal.Format[Message]{
 		return errors.New("no message in it has a known role")
 	},
 	Mend:  mend,
-	Bytes: func(m Message) []byte { return m.enc.json },
+	Bytes: func(m Message) []byte { return m.enc.text() },
 }
 
 // readHistoryMessage decodes a message of a history's file. After a damaged

@@ -154,8 +154,27 @@ func cloneMessages(msgs []Message) []Message {
 // from, so that a changed copy is noticed and encoded anew.
 type encodedMessage struct {
 	src  Message
-	json []byte
+	size int                            // of the JSON
+	json atomic.Pointer[[]byte]         // nil after release
 	sent atomic.Pointer[openai.Message] // the message as servers with OpenAI's APIs get it; set when it is first sent
+}
+
+// text returns the JSON.
+func (e *encodedMessage) text() []byte {
+	if b := e.json.Load(); b != nil {
+		return *b
+	}
+	b, _ := e.src.marshal() // it had JSON before
+	return b
+}
+
+// release drops the JSON of a message that is not sent any more. It is made anew
+// when somebody wants it.
+func (e *encodedMessage) release() {
+	if e != nil {
+		e.json.Store(nil)
+		e.sent.Store(nil)
+	}
 }
 
 // forOpenAI returns the message as it is sent to servers with OpenAI's APIs.
@@ -163,8 +182,11 @@ func (e *encodedMessage) forOpenAI() *openai.Message {
 	if m := e.sent.Load(); m != nil {
 		return m
 	}
-	e.sent.CompareAndSwap(nil, openai.NewMessage(e.json))
-	return e.sent.Load()
+	m := openai.NewMessage(e.text())
+	if e.sent.CompareAndSwap(nil, m) {
+		return m
+	}
+	return cmp.Or(e.sent.Load(), m)
 }
 
 // encoded returns m with its JSON attached, for messages that are sent many
@@ -178,7 +200,8 @@ func (m Message) encoded() (Message, error) {
 	if err != nil {
 		return m, err
 	}
-	m.enc = &encodedMessage{src: m, json: b}
+	m.enc = &encodedMessage{src: m, size: len(b)}
+	m.enc.json.Store(&b)
 	return m, nil
 }
 
@@ -203,7 +226,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return bytes.Clone(m.enc.json), nil
+	return bytes.Clone(m.enc.text()), nil
 }
 
 // marshal encodes m. Servers may send bytes that are not UTF-8; these are
@@ -380,7 +403,7 @@ func sizeInJSON(m Message) int {
 	if m.enc == nil {
 		return 0
 	}
-	return len(m.enc.json)
+	return m.enc.size
 }
 
 // saysNothing reports whether a message that is not a result has neither text

@@ -121,6 +121,19 @@ func (c *conversation) compact(mark *Compaction) {
 	c.countImages()
 }
 
+// release drops the JSON of messages that a compaction has taken out of before.
+func (c *conversation) release(before []Message) {
+	kept := make(map[*encodedMessage]bool, len(c.messages))
+	for _, m := range c.messages {
+		kept[m.enc] = true
+	}
+	for _, m := range before {
+		if !kept[m.enc] {
+			m.enc.release()
+		}
+	}
+}
+
 // countImages counts anew the images and files of tools that are sent.
 func (c *conversation) countImages() {
 	c.images = conversation{}.images

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -154,6 +155,8 @@ func opening(messages []pygent.Message) (system, user string) {
 type recorder[T any] struct {
 	mu      sync.Mutex
 	items   []T
+	dropped int           // how many items were received before those
+	most    int           // how many are kept; 0 for all
 	changed chan struct{} // closed and replaced when an item arrives; nil while nobody waits
 }
 
@@ -161,13 +164,23 @@ func (r *recorder[T]) add(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.items = append(r.items, item)
+	if over := len(r.items) - r.most; r.most > 0 && over > 0 {
+		r.items, r.dropped = slices.Clone(r.items[over:]), r.dropped+over
+	}
 	if r.changed != nil {
 		close(r.changed)
 		r.changed = nil
 	}
 }
 
-// all returns the items received so far. Later items do not change it.
+// keep limits how many items are kept.
+func (r *recorder[T]) keep(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.most = n
+}
+
+// all returns the items received so far that are kept. Later items do not change it.
 func (r *recorder[T]) all() []T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +191,7 @@ func (r *recorder[T]) all() []T {
 func (r *recorder[T]) wait(ctx context.Context, n int) error {
 	for {
 		r.mu.Lock()
-		got := len(r.items)
+		got := r.dropped + len(r.items)
 		if got < n && r.changed == nil {
 			r.changed = make(chan struct{})
 		}

@@ -117,6 +117,13 @@ func (s *Server) Remaining() int { return s.script.remaining() }
 // those of the list of models, which a client may ask for at any time.
 func (s *Server) Requests() []Request { return s.requests.all() }
 
+// KeepRequests has [Server.Requests] return only the last n requests, so that a long
+// run takes no memory. 0, the default, keeps all.
+func (s *Server) KeepRequests(n int) *Server {
+	s.requests.keep(max(n, 0))
+	return s
+}
+
 // WaitRequests waits until n requests were received in all, or returns an error
 // when ctx ends. A request is received before its answer begins.
 func (s *Server) WaitRequests(ctx context.Context, n int) error { return s.requests.wait(ctx, n) }
@@ -211,7 +218,7 @@ func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Req
 
 // wire returns the format that the request asks for.
 func (s *Server) wire(r Reply, req *Request, resp *pygent.ChatResponse) wire {
-	h := head{id: resp.ID, model: cmp.Or(resp.Model, req.Chat.Model, modelName), quirks: r.quirks}
+	h := head{id: resp.ID, model: cmp.Or(resp.Model, req.Chat.Model, modelName), quirks: r.quirks, cost: resp.Cost}
 	usage := resp.Usage
 	if usage == (pygent.Usage{}) && r.usage == nil {
 		usage = estimate(req.Body, resp.Message)

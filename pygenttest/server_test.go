@@ -272,3 +272,24 @@ func TestServerTellsConversationsApart(t *testing.T) {
 		require.Equal(t, "routed", decode(t, text).Choices[0].Message.Content)
 	}
 }
+
+func TestServerKeepsTheLastRequests(t *testing.T) {
+	s := pygenttest.NewServer(t, pygenttest.Text("x")).RepeatLast().KeepRequests(2)
+	for range 5 {
+		_, _, _, err := answer(t, s, plainBody)
+		require.NoError(t, err)
+	}
+	require.Len(t, s.Requests(), 2)
+	require.NoError(t, s.WaitRequests(t.Context(), 5))
+}
+
+func TestServerRefusesWhatIsTooLong(t *testing.T) {
+	s := pygenttest.NewServer(t, pygenttest.Text("x")).RepeatLast().Window(10)
+	status, _, text, err := answer(t, s, plainBody)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Equal(t, "context_length_exceeded", decode(t, text).Error.Code)
+	status, _, _, err = answer(t, s.Window(0), plainBody)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+}
