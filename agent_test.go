@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -143,7 +144,7 @@ func TestDefaultLimitIsTwentySteps(t *testing.T) {
 
 func TestInvalidLimitsAreErrors(t *testing.T) {
 	agent := newAgent(t, pygenttest.NewScriptedModel())
-	for _, opt := range []pygent.RunOption{pygent.MaxSteps(-2), pygent.MaxToolCalls(-2), pygent.MaxReplies(-2), pygent.MaxTokens(-2), pygent.StepTimeout(-2), pygent.MaxTime(-2)} {
+	for _, opt := range []pygent.RunOption{pygent.MaxSteps(-2), pygent.MaxToolCalls(-2), pygent.MaxReplies(-2), pygent.MaxTokens(-2), pygent.MaxCost(-2), pygent.MaxCost(-0.5), pygent.MaxCost(math.NaN()), pygent.MaxCost(math.Inf(1)), pygent.StepTimeout(-2), pygent.MaxTime(-2)} {
 		_, err := agent.RunUntilStop(t.Context(), "go", opt)
 		require.ErrorContains(t, err, "want a positive number, 0 for the default, or NoLimit")
 	}
@@ -608,19 +609,6 @@ func TestCallsWithoutProperIDsGetResults(t *testing.T) {
 		require.Equal(t, pygent.StatusStopped, result.Status)
 		require.Len(t, results(agent), 3)
 	}
-}
-
-func TestCallsPrintedAsTextRaiseANotice(t *testing.T) {
-	agent := newAgent(t, pygenttest.NewScriptedModel(callBash("echo a").WithQuirks(pygenttest.QuirkCallsAsText), stop))
-	var notices []string
-	_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
-		if e.Type == pygent.EventNotice {
-			notices = append(notices, e.Text)
-		}
-	}))
-	require.NoError(t, err)
-	require.Len(t, notices, 1)
-	require.Contains(t, notices[0], "printed a tool call as text")
 }
 
 func TestDefaultModelServesNewAgents(t *testing.T) {

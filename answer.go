@@ -8,6 +8,10 @@ import (
 // take appends the model's answer, and ends the run if the answer does.
 func (r *run) take(resp *ChatResponse) error {
 	cutOff := resp.FinishReason == FinishLength
+	r.written = ""
+	if !cutOff {
+		r.takeWritten(resp)
+	}
 	if isEmpty(resp.Message) {
 		r.tookNothing(resp, cutOff)
 		return nil
@@ -45,7 +49,7 @@ func (r *run) tookMessage(resp *ChatResponse) error {
 		if text := strings.TrimSpace(msg.Text()); text != "" && (r.replies == 0 || r.truncated || len(msg.ToolCalls) > 0) {
 			r.result.Summary = text
 		}
-		return Event{Type: EventMessage, Message: &msg, Usage: &resp.Usage, Context: r.contextUse(resp)}
+		return Event{Type: EventMessage, Message: &msg, Model: resp.Model, Usage: &resp.Usage, Context: r.contextUse(resp)}
 	})
 }
 
@@ -68,12 +72,12 @@ func (r *run) tookNothing(resp *ChatResponse, cutOff bool) {
 // tookReply handles an answer that calls no tool.
 func (r *run) tookReply(resp *ChatResponse) {
 	r.replies++
-	if looksLikeToolCallText(resp.Message.Text(), r.specs) {
-		r.emit(Event{Type: EventNotice, Step: r.result.Steps,
-			Text: "the model printed a tool call as text instead of calling it: its server may need a chat template or parser for tool calls (vLLM: --enable-auto-tool-choice; llama.cpp: --jinja)"})
+	r.written = r.writtenTool(resp.Message.Text())
+	if r.written != "" {
+		r.emit(Event{Type: EventNotice, Step: r.result.Steps, Text: "the model printed a tool call as text instead of calling it: " + needsParser})
 	}
 	switch {
-	case r.opts.replyEnds && !r.truncated:
+	case r.opts.replyEnds && !r.truncated && !r.onlyWritten(resp.Message.Text()):
 		r.end(StatusReplied, "")
 	case r.replies >= r.opts.maxReplies:
 		r.end(StatusReplied, fmt.Sprintf("%d replies in a row without a tool call", r.replies))

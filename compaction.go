@@ -305,7 +305,8 @@ func (r *run) compact(ctx context.Context, specs []ToolSpec, goal compact.Goal) 
 		}
 	}
 	done.After = gauge.Tokens(a.history.weightAfter(&done) + toolsWeight(specs))
-	told := done // the history has its own
+	r.nested = nestedInstructions{} // the model may not have it any more
+	told := done                    // the history has its own
 	err := r.keep(HistoryEntry{Compaction: &done}, func() Event {
 		return Event{Type: EventCompacted, Compaction: &told, Context: ContextUse{Used: told.After, Estimated: true, Window: a.window("")}}
 	})
@@ -341,8 +342,8 @@ func (r *run) summarize(ctx context.Context, messages []Message, items []compact
 
 // askSummary asks the model for a summary, in a conversation of its own.
 func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (string, error) {
-	if r.budgetSpent() {
-		return "", errors.New("the budget of tokens is spent")
+	if spent := r.budgetSpent(); spent != "" {
+		return "", errors.New(spent)
 	}
 	const bytesOfWord = 8
 	a := r.agent

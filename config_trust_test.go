@@ -45,7 +45,7 @@ func TestProjectFileMayNotSetWhatIsNot(t *testing.T) {
 		"PYGENT_PERSONA_NAME": true, "PYGENT_PERSONA": true, "PYGENT_TASK_PERSONAS": true, "PYGENT_TASK_PERSONAS_JSON": true,
 		"PYGENT_INIT_FILES": true, "PYGENT_BANNED_COMMANDS": true, "PYGENT_BANNED_APPS": true, "PYGENT_DISABLED_TOOLS": true,
 		"PYGENT_MAX_STEPS": true, "PYGENT_MAX_TOOL_CALLS": true, "PYGENT_STEP_TIMEOUT": true, "PYGENT_MAX_TIME": true, "PYGENT_TASK_TIMEOUT": true,
-		"PYGENT_MAX_TOKENS": true, "PYGENT_MAX_TASKS": true,
+		"PYGENT_MAX_TOKENS": true, "PYGENT_MAX_COST": true, "PYGENT_MAX_TASKS": true,
 	}
 	for _, test := range settingCases {
 		if may[test.env] || test.toml == `init_files = "a"` {
@@ -110,14 +110,16 @@ func TestProjectFileOnlyLowersLimits(t *testing.T) {
 // A project may lower each limit but not raise it. The test finds the limits by
 // reflection, so that it covers later ones too.
 func TestProjectFileRaisesNoLimit(t *testing.T) {
-	limits := map[string]func(pygent.Config) int64{
-		"max_tasks":    func(c pygent.Config) int64 { return int64(c.MaxTasks) },
-		"task_timeout": func(c pygent.Config) int64 { return int64(c.TaskLimits.MaxTime) },
+	limits := map[string]func(pygent.Config) float64{
+		"max_tasks":    func(c pygent.Config) float64 { return float64(c.MaxTasks) },
+		"task_timeout": func(c pygent.Config) float64 { return float64(c.TaskLimits.MaxTime) },
 	}
 	capital := regexp.MustCompile(`\B[A-Z]`)
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[pygent.Limits]()) {
 		key := strings.ToLower(capital.ReplaceAllString(field.Name, "_$0"))
-		limits[key] = func(c pygent.Config) int64 { return reflect.ValueOf(c.Limits).FieldByIndex(field.Index).Int() }
+		limits[key] = func(c pygent.Config) float64 {
+			return reflect.ValueOf(c.Limits).FieldByIndex(field.Index).Convert(reflect.TypeFor[float64]()).Float()
+		}
 	}
 	for key, value := range limits {
 		t.Run(key, func(t *testing.T) {
@@ -145,7 +147,7 @@ func TestProjectFileRaisesNoLimit(t *testing.T) {
 				require.ErrorContains(t, s.fault(), "want ")
 			}
 			if unset := load("", "2_000_000_000"); value(unset) != 0 {
-				require.Contains(t, []string{"max_time", "max_tokens"}, key, "without the user's word there is no limit of these")
+				require.Contains(t, []string{"max_time", "max_tokens", "max_cost"}, key, "without the user's word there is no limit of these")
 			}
 		})
 	}
@@ -261,7 +263,7 @@ func TestProjectFileInitialFilesAreOpenedInside(t *testing.T) {
 func TestProjectFileNamesNoOtherPaths(t *testing.T) {
 	s := newSources(t)
 	key := s.write(filepath.Join(s.Home, "key"), "s3cret")
-	for _, name := range []string{"workspace", "history_file", "snapshot", "log_file", "openai.ca_file", "container.docker_host"} {
+	for _, name := range []string{"workspace", "history_file", "snapshot", "log_file", "openai.ca_file", "container.docker_host", "skill_dirs"} {
 		s.project(name + " = '" + key + "'")
 		require.ErrorContains(t, s.fault(), "may not set "+name, name)
 	}

@@ -44,7 +44,7 @@ type Event struct {
 	Call    *ToolCall   `json:"call,omitempty"`    // the tool call; from decision on with the arguments as the tool gets them, but in tool_done as the model made it
 	Tool    *ToolInfo   `json:"tool,omitempty"`    // what the tool and the call are to people
 	Output  *ToolResult `json:"output,omitempty"`  // the tool's result
-	Usage   *Usage      `json:"usage,omitempty"`   // tokens of the step, or of the run
+	Usage   *Usage      `json:"usage,omitempty"`   // tokens of the step, or of the run, and their cost
 	Retry   *RetryInfo  `json:"retry,omitempty"`   // the retry that follows
 
 	Approval *ApprovalRequest `json:"approval,omitempty"` // the question about a call
@@ -56,7 +56,7 @@ type Event struct {
 
 	Runtime *RuntimeEvent `json:"runtime,omitempty"` // what the runtime reports
 	Result  *Result       `json:"result,omitempty"`  // the end of the run
-	Model   string        `json:"model,omitempty"`   // the model that is asked; empty for the model's own default
+	Model   string        `json:"model,omitempty"`   // the model that is asked, or the one that answered; empty if it has no name
 	Attempt int           `json:"attempt,omitempty"` // the number of the attempt to ask it, from 1
 
 	ID      string `json:"id,omitempty"`      // of a message that Say queued
@@ -92,7 +92,7 @@ const (
 	EventText        EventType = "text"         // the model writes: Text
 	EventReasoning   EventType = "reasoning"    // the model thinks aloud: Text
 	EventCallDelta   EventType = "call_delta"   // the model writes a call: CallDelta, at most ten times a second for a call
-	EventMessage     EventType = "message"      // the model's message is complete: Message, Usage, Context, Messages
+	EventMessage     EventType = "message"      // the model's message is complete: Message, Model, Usage, Context, Messages
 	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
 	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision

@@ -25,9 +25,12 @@ type run struct {
 	started time.Time
 	cycles  cycle.Finder
 	budget  *taskBudget // shared with the tasks that the run delegates
+	used    *meter      // of the run itself
+	unknown string      // why the cost is not known, in words, if it is limited
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
+	nested  nestedInstructions
 	jobs    repeat.Loop // asks the runtime about background jobs
 
 	asksWindow repeat.Loop // asks the model for its window, once
@@ -41,10 +44,12 @@ type run struct {
 	// time of the step, or of the run, is over.
 	patience <-chan struct{}
 
-	replies     int  // replies in a row without a tool call
-	truncated   bool // the last answer was cut off
-	empty       bool // the last answer was empty
-	toldLast    bool // the model knows that it was asked to sum up
+	replies     int    // replies in a row without a tool call
+	written     string // the tool that the last answer called as text; empty for none
+	toldWritten bool   // an event has told that calls are written as text
+	truncated   bool   // the last answer was cut off
+	empty       bool   // the last answer was empty
+	toldLast    bool   // the model knows that it was asked to sum up
 	pace        callPace
 	stopRefused bool  // a stop was refused; this happens once in a run
 	broken      error // why nothing can run in the runtime any more
@@ -111,13 +116,13 @@ func (a *Agent) begin(ctx context.Context) (_ context.Context, end func(), err e
 
 func newRun(a *Agent, o runOptions) *run {
 	spends := newTaskBudget(o)
-	o.MaxTokens = spends.Limit()
 	before := cmp.Or(o.before, &Result{})
-	spends.Spend(before.Usage)
+	spends.Spend(spending(before.Usage))
 	return &run{
 		agent:    a,
 		opts:     o,
 		result:   &Result{Steps: before.Steps, ToolCalls: before.ToolCalls, Usage: before.Usage},
+		used:     newMeter(before),
 		started:  time.Now().Add(-before.Elapsed),
 		budget:   spends,
 		stepOver: errors.New("the step took too long"),
@@ -141,7 +146,7 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 	if r.agent.git.Acted() {
 		r.agent.tellGitChanges()
 	}
-	r.result.TaskUsage = r.budget.Below()
+	r.addUp()
 	r.budget.End()
 	r.result.Elapsed = time.Since(r.started)
 	if err == errYield {
@@ -155,6 +160,9 @@ func (r *run) do(ctx context.Context, msg string) (*Result, error) {
 
 // steps makes steps until the run has a status, or an error ends it.
 func (r *run) steps(ctx context.Context, msg string) error {
+	if err := r.checkCost(); err != nil {
+		return r.fail(err)
+	}
 	if err := r.agent.openSources(ctx); err != nil {
 		if ctx.Err() != nil {
 			return r.interrupted(ctx)
@@ -172,8 +180,8 @@ func (r *run) steps(ctx context.Context, msg string) error {
 			return errYield
 		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
-		case r.budgetSpent():
-			r.end(StatusBudget, r.budget.SpentInWords())
+		case r.budgetSpent() != "":
+			r.end(StatusBudget, r.budgetSpent())
 		default:
 			if err := r.step(ctx); err != nil {
 				return err
@@ -321,13 +329,6 @@ func (r *run) stepLimit() string {
 func (r *run) toolCallLimit() string {
 	return fmt.Sprintf("the limit of %d tool calls is reached", r.opts.MaxToolCalls)
 }
-
-// spent is how many tokens the run and its tasks have used or set aside for
-// tasks at work.
-func (r *run) spent() int64 { return r.budget.Limit() - r.budget.Left() }
-
-// budgetSpent reports whether the run has used up its tokens.
-func (r *run) budgetSpent() bool { return r.opts.MaxTokens > 0 && r.spent() >= r.opts.MaxTokens }
 
 // sumsUp reports whether the model may sum up when this run reaches a limit. A
 // run of a single step is a pass of the caller's own loop, and gets no summary.

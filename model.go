@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/nudge"
 	"github.com/x/pygent/internal/pause"
@@ -78,6 +77,10 @@ type ChatResponse struct {
 	Usage        Usage
 	Model        string // the model that answered, as the server names it; may be empty
 	ID           string // the server's id of the response; may be empty
+
+	// Cost is what the answer costs, if the provider says so, as OpenRouter does;
+	// nil means it says nothing. A price of [WithPrices] goes before it.
+	Cost *float64
 }
 
 // FinishReason says why a model ended its message, in the words of OpenAI's
@@ -91,27 +94,6 @@ const (
 	FinishLength    FinishReason = "length"         // the token limit cut it off
 	FinishFilter    FinishReason = "content_filter" // the provider withheld content
 )
-
-// Usage counts tokens, as the provider reports them. Zero means not reported.
-type Usage struct {
-	PromptTokens     int64 `json:"prompt_tokens"`
-	CompletionTokens int64 `json:"completion_tokens"`
-	CachedTokens     int64 `json:"cached_tokens,omitempty"`    // part of PromptTokens
-	ReasoningTokens  int64 `json:"reasoning_tokens,omitempty"` // part of CompletionTokens
-}
-
-// Total is the number of tokens of prompts and completions together.
-func (u Usage) Total() int64 { return u.PromptTokens + u.CompletionTokens }
-
-// Add returns the sum of both usages.
-func (u Usage) Add(v Usage) Usage {
-	return Usage{
-		PromptTokens:     u.PromptTokens + v.PromptTokens,
-		CompletionTokens: u.CompletionTokens + v.CompletionTokens,
-		CachedTokens:     u.CachedTokens + v.CachedTokens,
-		ReasoningTokens:  u.ReasoningTokens + v.ReasoningTokens,
-	}
-}
 
 // Delta is a piece of an answer that is still being written.
 type Delta struct {
@@ -274,7 +256,7 @@ var errConversation = fmt.Errorf("the conversation has more than %d MiB, which n
 func (r *run) sumUp(ctx context.Context) {
 	limited := r.result.Status == StatusMaxSteps || r.result.Status == StatusMaxToolCalls
 	replied := r.replies > 0 && !r.truncated && !r.empty // then the last reply serves as the summary
-	if !limited || !r.sumsUp() || replied && r.opts.final == nil || ctx.Err() != nil || r.budgetSpent() {
+	if !limited || !r.sumsUp() || replied && r.opts.final == nil || ctx.Err() != nil || r.budgetSpent() != "" {
 		return
 	}
 	ctx, done := r.beginStep(ctx)
@@ -306,7 +288,7 @@ func (r *run) askForSummary(ctx context.Context) error {
 }
 
 // askOften makes a model call until one succeeds, or must not be repeated, and
-// counts the tokens that the answer used. Without delta nothing is told of the
+// counts what the answer used. Without delta nothing is told of the
 // answer.
 func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
 	policy := r.agent.opts.retry.withDefaults()
@@ -321,8 +303,6 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 		}
 		resp, err := r.askOnce(ctx, model, req, delta)
 		if err == nil {
-			r.result.Usage = r.result.Usage.Add(resp.Usage)
-			r.budget.Spend(r.result.Usage)
 			return resp, nil
 		}
 		wait, final := policy.next(ctx, attempt, err)
@@ -337,7 +317,7 @@ func (r *run) askOften(ctx context.Context, req ChatRequest, delta func(Delta)) 
 	}
 }
 
-// askOnce makes one call of the model. A panic of the model becomes an
+// askOnce makes one call of the model, and counts what it used. A panic becomes an
 // error. A model that ignores the end of its context is left behind, with the
 // request: each call has one of its own.
 func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, delta func(Delta)) (*ChatResponse, error) {
@@ -362,7 +342,8 @@ func (r *run) askOnce(ctx context.Context, model agentModel, req ChatRequest, de
 	}
 	own := *resp // a model may return the same value each time
 	own.Message.Role = RoleAssistant
-	r.agent.meter.add(cmp.Or(own.Model, asked), own.Usage)
+	own.Model = cmp.Or(own.Model, asked)
+	r.spend(&own)
 	own.Message.ToolCalls = uniqueCalls(own.Message.ToolCalls, r.agent.history.Len())
 	return &own, nil
 }
@@ -429,14 +410,4 @@ func modelInLog(m Model, name string) string {
 		return kind
 	}
 	return name + " of " + kind
-}
-
-// looksLikeToolCallText reports whether a model wrote a tool call into its text
-// instead of making it.
-func looksLikeToolCallText(text string, tools []ToolSpec) bool {
-	names := make([]string, len(tools))
-	for i, t := range tools {
-		names[i] = t.Name
-	}
-	return calltext.In(text, names)
 }

@@ -438,9 +438,11 @@ func newChatResponse(a *chatstream.Answer) (*ChatResponse, error) {
 			PromptTokens:     a.Usage.Prompt,
 			CompletionTokens: a.Usage.Completion,
 			CachedTokens:     a.Usage.Cached,
+			CacheWriteTokens: a.Usage.CacheWrite,
 			ReasoningTokens:  a.Usage.Reasoning,
 		},
 		Model: a.Model,
 		ID:    a.ID,
+		Cost:  a.Usage.Cost,
 	}, nil
 }

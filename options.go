@@ -64,6 +64,7 @@ type options struct {
 	prompt       PromptBuilder
 	instructions bool
 	survey       bool
+	skills       skillOptions
 	history      *History
 	historyFile  string
 	runtime      Runtime
@@ -112,6 +113,7 @@ func defaultOptions() options {
 		prompt:       DefaultPrompt,
 		instructions: true,
 		survey:       true,
+		skills:       skillOptions{project: true},
 		logger:       slog.New(slog.DiscardHandler),
 	}
 }
@@ -225,7 +227,8 @@ func WithPersona(p Persona) Option { return option(func(o *options) { o.persona 
 func WithPrompt(b PromptBuilder) Option { return option(func(o *options) { o.prompt = b }) }
 
 // WithInstructions says whether AGENTS.md of the workspace's root is added to
-// the system message. Default: true.
+// the system message, and that of a subdirectory to the result of the first call
+// of a built-in tool that works there. Default: true.
 func WithInstructions(on bool) Option { return option(func(o *options) { o.instructions = on }) }
 
 // WithHistory continues a conversation. The history stays the caller's to
@@ -337,10 +340,10 @@ type runOptions struct {
 	final      *finalTool // takes the value of a typed run; nil in any other
 	resume     bool       // set by Agent.Resume
 	onEvent    func(Event)
-	account    *budget.Account[Usage] // the budget of the task that the run belongs to, if any
-	before     *Result                // what the run did where it was carried out before; nil if it begins here
-	yield      <-chan struct{}        // closed when it is to stop at its next step, to go on elsewhere; nil for never
-	inbox      func() []taskMessage   // returns what was sent to the task that the run belongs to; nil for none
+	account    *budget.Account[spending] // the budget of the task that the run belongs to, if any
+	before     *Result                   // what the run did where it was carried out before; nil if it begins here
+	yield      <-chan struct{}           // closed when it is to stop at its next step, to go on elsewhere; nil for never
+	inbox      func() []taskMessage      // returns what was sent to the task that the run belongs to; nil for none
 }
 
 // The limits of a run that is given none. The limit of tool calls,
@@ -366,14 +369,15 @@ func newRunOptions(defaults, opts []RunOption) (runOptions, error) {
 	o.MaxSteps = limitOr(o.MaxSteps, defaultMaxSteps)
 	o.MaxToolCalls = limitOr(o.MaxToolCalls, toolCallsFor(o.MaxSteps))
 	o.maxReplies = limitOr(o.maxReplies, defaultMaxReplies)
-	o.MaxTokens, o.StepTimeout, o.MaxTime = max(o.MaxTokens, 0), max(o.StepTimeout, 0), max(o.MaxTime, 0)
+	o.MaxTokens, o.MaxCost = max(o.MaxTokens, 0), max(o.MaxCost, 0)
+	o.StepTimeout, o.MaxTime = max(o.StepTimeout, 0), max(o.MaxTime, 0)
 	return o, nil
 }
 
 // MaxSteps limits the steps of a run: model calls with the tool calls that
 // follow. Default 20. The model is told when few are left. At this limit, and
 // at that of [MaxToolCalls], it is asked once more to sum up without tools,
-// unless MaxTokens or a time limit is reached as well. A run of one step gets
+// unless MaxTokens, MaxCost or a time limit is reached as well. A run of one step gets
 // no summary.
 func MaxSteps(n int) RunOption { return runOption(func(o *runOptions) { o.MaxSteps = n }) }
 
@@ -393,6 +397,15 @@ func WithEndOnReply() RunOption { return runOption(func(o *runOptions) { o.reply
 // see [TaskManager]. The call that crosses the limit is the last.
 // Default: no limit.
 func MaxTokens(n int64) RunOption { return runOption(func(o *runOptions) { o.MaxTokens = n }) }
+
+// MaxCost limits what a run costs, with the tasks that it delegates, in the
+// currency of [WithPrices]. The call that crosses the limit is the last. What has
+// no price cannot be limited: a run does not start if the model that it asks has
+// none, and ends with [StatusBudget] after an answer of a model that has none.
+// For models whose provider says what an answer costs, as OpenRouter does in US
+// dollars, no price is needed; a model of your own is one if it has the method
+// ReportsCost() bool and that returns true. Default: no limit.
+func MaxCost(amount float64) RunOption { return runOption(func(o *runOptions) { o.MaxCost = amount }) }
 
 // StepTimeout limits a step: its model call, retries included, and its tool
 // calls. The time that somebody takes to approve a call does not count. Default:

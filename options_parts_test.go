@@ -50,6 +50,7 @@ func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
 		"MaxToolCalls":        func(n int) pygent.Option { return pygent.MaxToolCalls(n) },
 		"MaxReplies":          func(n int) pygent.Option { return pygent.MaxReplies(n) },
 		"MaxTokens":           func(n int) pygent.Option { return pygent.MaxTokens(int64(n)) },
+		"MaxCost":             func(n int) pygent.Option { return pygent.MaxCost(float64(n)) },
 		"StepTimeout":         func(n int) pygent.Option { return pygent.StepTimeout(time.Duration(n)) },
 		"MaxTime":             func(n int) pygent.Option { return pygent.MaxTime(time.Duration(n)) },
 		"MaxTasks":            func(n int) pygent.Option { return pygent.MaxTasks(n) },
@@ -80,7 +81,7 @@ func TestOfEveryLimitZeroIsTheDefaultAndNoLimitIsNone(t *testing.T) {
 }
 
 func TestTasksMayHaveNoLimits(t *testing.T) {
-	none := pygent.Limits{MaxSteps: pygent.NoLimit, MaxToolCalls: pygent.NoLimit, MaxTokens: pygent.NoLimit, StepTimeout: pygent.NoLimit, MaxTime: pygent.NoLimit}
+	none := pygent.Limits{MaxSteps: pygent.NoLimit, MaxToolCalls: pygent.NoLimit, MaxTokens: pygent.NoLimit, MaxCost: pygent.NoLimit, StepTimeout: pygent.NoLimit, MaxTime: pygent.NoLimit}
 	m := newTasks(t, pygenttest.NewScriptedModel(callBash("true"), stop))
 	id := startTask(t, m, "go", localRuntime(t), pygent.WithTaskLimits(none))
 	status, err := m.Wait(t.Context(), id)

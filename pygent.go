@@ -87,7 +87,7 @@
 //	commands that people type            Command, WithCommands, Agent.RunCommand
 //	go on after a crash                  WithHistoryFile, Agent.Resume
 //	conversations in a database          HistoryStore, LoadHistory
-//	limits                               Limits, MaxSteps, MaxTokens, MaxTime, StepTimeout
+//	limits                               Limits, MaxSteps, MaxTokens, MaxCost, MaxTime, StepTimeout
 //	the container, or this machine       WithDocker, WithImage, WithWorkspace, WithAllowedHosts
 //	a server as the model                OpenAIBaseURL, OpenAIKey, docs/providers.md
 //	a model of your own, a fallback      Model, ModelFunc, WithModelMiddleware, StreamFunc
@@ -123,6 +123,7 @@ type Limits struct {
 	MaxSteps     int           `json:"max_steps,omitempty"`      // default 20; the command pygent sets 100
 	MaxToolCalls int           `json:"max_tool_calls,omitempty"` // default as for [MaxToolCalls]
 	MaxTokens    int64         `json:"max_tokens,omitempty"`     // prompts and answers together; default none; for a task a share of the run's limit: see [TaskManager]
+	MaxCost      float64       `json:"max_cost,omitempty"`       // in the currency of [WithPrices]; default as for MaxTokens: see [MaxCost]
 	StepTimeout  time.Duration `json:"-"`                        // for each step; default none, for a task 5 minutes; step_timeout_seconds in JSON
 	MaxTime      time.Duration `json:"-"`                        // default none, for a task 20 minutes, including its start; max_time_seconds in JSON
 }
@@ -163,6 +164,7 @@ func (l Limits) or(m Limits) Limits {
 		MaxSteps:     cmp.Or(l.MaxSteps, m.MaxSteps),
 		MaxToolCalls: cmp.Or(l.MaxToolCalls, m.MaxToolCalls),
 		MaxTokens:    cmp.Or(l.MaxTokens, m.MaxTokens),
+		MaxCost:      cmp.Or(l.MaxCost, m.MaxCost),
 		StepTimeout:  cmp.Or(l.StepTimeout, m.StepTimeout),
 		MaxTime:      cmp.Or(l.MaxTime, m.MaxTime),
 	}
@@ -173,6 +175,7 @@ func (l Limits) check() error {
 		checkLimit("MaxSteps", l.MaxSteps),
 		checkLimit("MaxToolCalls", l.MaxToolCalls),
 		checkLimit("MaxTokens", l.MaxTokens),
+		checkLimit("MaxCost", l.MaxCost),
 		checkLimit("StepTimeout", l.StepTimeout),
 		checkLimit("MaxTime", l.MaxTime),
 	)
@@ -197,7 +200,7 @@ func limitOr(limit, byDefault int) int {
 
 // checkLimit refuses values that are no limits.
 func checkLimit[T int | int64 | float64 | time.Duration](name string, limit T) error {
-	if limit < NoLimit {
+	if !(limit >= 0 || limit == NoLimit) || math.IsInf(float64(limit), 0) { // NaN is neither
 		return fmt.Errorf("%s: want a positive number, 0 for the default, or NoLimit, and not %v", name, limit)
 	}
 	return nil

@@ -9,17 +9,22 @@ import (
 
 // Result is the outcome of a run.
 type Result struct {
-	Status    Status        `json:"status"`
-	Reason    string        `json:"reason,omitempty"`    // the status in words, if there is more to say
-	APIError  *APIError     `json:"api_error,omitempty"` // the answer of the model's API that made the run fail
-	Message   Message       `json:"message,omitzero"`    // the model's last message; zero when there is none
-	Summary   string        `json:"summary,omitempty"`   // the model's text when it stopped or summed up; else its first reply after the last tool call
-	Question  *Question     `json:"question,omitempty"`  // what the model asks, when it awaits the user
-	Steps     int           `json:"steps"`
-	ToolCalls int           `json:"tool_calls"`
-	Usage     Usage         `json:"usage"`               // of the agent itself
-	TaskUsage Usage         `json:"task_usage,omitzero"` // of the tasks that the agent delegated in this run, up to its end
-	Elapsed   time.Duration `json:"-"`                   // elapsed_seconds in JSON
+	Status    Status    `json:"status"`
+	Reason    string    `json:"reason,omitempty"`    // the status in words, if there is more to say
+	APIError  *APIError `json:"api_error,omitempty"` // the answer of the model's API that made the run fail
+	Message   Message   `json:"message,omitzero"`    // the model's last message; zero when there is none
+	Summary   string    `json:"summary,omitempty"`   // the model's text when it stopped or summed up; else its first reply after the last tool call
+	Question  *Question `json:"question,omitempty"`  // what the model asks, when it awaits the user
+	Steps     int       `json:"steps"`
+	ToolCalls int       `json:"tool_calls"`
+	Usage     Usage     `json:"usage"`               // of the agent itself
+	TaskUsage Usage     `json:"task_usage,omitzero"` // of the tasks that the agent delegated in this run, up to its end
+	Cost      float64   `json:"cost,omitempty"`      // of both together, as far as it is known: see [Usage]
+	// Models is Usage by the model that answered, as its server names it, if several
+	// did.
+	Models map[string]Usage `json:"models,omitempty"`
+
+	Elapsed time.Duration `json:"-"` // elapsed_seconds in JSON
 
 	told bool // an event of the run has told Message
 }
@@ -55,7 +60,7 @@ const (
 	StatusMaxToolCalls Status = "max_tool_calls" // the limit of tool calls was reached
 	StatusTimeout      Status = "timeout"        // a step or the run took too long
 	StatusCancelled    Status = "cancelled"      // the context was cancelled
-	StatusBudget       Status = "budget"         // the budget of tokens is spent
+	StatusBudget       Status = "budget"         // the budget of tokens or of money is spent, or what was spent is not known
 	StatusTruncated    Status = "truncated"      // the token limit cut off two answers in a row
 	StatusEmpty        Status = "empty"          // the model answered nothing, twice
 	StatusStuck        Status = "stuck"          // the same calls gave the same results five times in a row

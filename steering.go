@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -172,11 +173,15 @@ func (r *run) nudge() error {
 	if !r.agent.unheard.empty() {
 		r.replies = 0
 	}
-	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies, Final: r.opts.final.name()})
+	say := nudge.After(nudge.Answers{Empty: r.empty, Truncated: r.truncated, Replies: r.replies, Written: r.written, Final: r.opts.final.name()})
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
-	if ended := r.agent.notices.take(); ended != "" {
+	ended := r.agent.notices.take()
+	if jobs := r.agent.endedJobs(r.ctx); jobs != "" {
+		ended = strings.TrimPrefix(nudge.OnALine(ended, jobs), "\n")
+	}
+	if ended != "" {
 		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
 			return err
 		}
@@ -227,7 +232,7 @@ func (r *run) listenToUser() (heard bool, err error) {
 func (r *run) goesOn(ended bool) bool {
 	byModel := r.result.Status == StatusReplied || r.result.Status == StatusStopped
 	if ended || !byModel || r.agent.unheard.empty() ||
-		r.result.Steps >= r.opts.MaxSteps || r.result.ToolCalls >= r.opts.MaxToolCalls || r.budgetSpent() {
+		r.result.Steps >= r.opts.MaxSteps || r.result.ToolCalls >= r.opts.MaxToolCalls || r.budgetSpent() != "" {
 		return false
 	}
 	r.result.Status, r.result.Reason = "", ""

@@ -252,7 +252,7 @@ func (a *Agent) inherited() Option {
 		o.model, o.modelName, o.openai = model.given, model.name, slices.Clip(from.openai)
 		o.wrapping, o.prices, o.spends = from.wrapping, from.prices, &a.meter
 		o.retry, o.window, o.compaction = from.retry, from.window, from.compaction
-		o.persona, o.prompt, o.instructions, o.survey = &persona, from.prompt, from.instructions, from.survey
+		o.persona, o.prompt, o.instructions, o.survey, o.skills = &persona, from.prompt, from.instructions, from.survey, from.skills.clipped()
 		o.registry = a.tools // includes added tools; lacks disabled ones, and those of sources
 		o.sources = slices.Clip(from.sources)
 		o.askAbove = a

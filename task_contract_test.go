@@ -29,7 +29,7 @@ type contractHost struct{}
 func (h contractHost) logger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func (h contractHost) grant(TaskSpec, bool) (taskGrant, error) {
-	return taskGrant{tokens: budget.New[Usage](0), timeout: time.Hour}, nil
+	return taskGrant{tokens: budget.New[spending](budget.Sums{}), timeout: time.Hour}, nil
 }
 
 func (h contractHost) openAgent(_ context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {

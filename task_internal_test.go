@@ -248,7 +248,7 @@ func elsewhere(ctx context.Context, j *taskTrace, model Model, turn taskTurn) (*
 	if err != nil {
 		return nil, err
 	}
-	turn.tokens, turn.record = budget.New[Usage](300), j.record
+	turn.tokens, turn.record = budget.New[spending](budget.Sums{budget.Tokens: 300}), j.record
 	result, err := runTask(ctx, TaskSpec{ID: "t", Limits: Limits{MaxSteps: 5}}, agent, turn)
 	return result, errors.Join(err, agent.Close())
 }

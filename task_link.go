@@ -356,14 +356,14 @@ func (m *TaskManager) approver(r *taskRecord) ApprovalFunc {
 }
 
 // taskBudget is the budget of a run together with the tasks it delegates.
-type taskBudget = budget.Run[Usage]
+type taskBudget = budget.Run[spending]
 
 // newTaskBudget returns the budget of a run.
-func newTaskBudget(o runOptions) *taskBudget { return budget.NewRun(o.account, o.MaxTokens) }
+func newTaskBudget(o runOptions) *taskBudget { return budget.NewRun(o.account, o.Limits.spending()) }
 
 // taskGrant is what one run of a task may spend.
 type taskGrant struct {
-	tokens  *budget.Account[Usage] // to be settled
+	tokens  *budget.Account[spending] // to be settled
 	timeout time.Duration
 }
 
@@ -378,16 +378,12 @@ func (m *TaskManager) grant(spec TaskSpec, first bool) (g taskGrant, err error) 
 	if end := spec.Rules.Deadline; first && !end.IsZero() {
 		g.timeout = max(1, min(g.timeout, time.Until(end)))
 	}
-	ask := spec.Limits.MaxTokens
-	if ask == NoLimit {
-		ask = math.MaxInt64 // the account gives what is left
-	}
 	r := m.tasks.Record(spec.ID)
 	if r == nil || r.Value.budget == nil || !first && r.Value.budget.Over() {
-		g.tokens = budget.New[Usage](max(spec.Limits.MaxTokens, 0))
+		g.tokens = budget.New[spending](spec.Limits.spending())
 		return g, nil
 	}
-	g.tokens, g.timeout, err = r.Value.budget.OpenWithin(ask, g.timeout)
+	g.tokens, g.timeout, err = r.Value.budget.OpenWithin(spec.Limits.asking(), g.timeout)
 	return g, err
 }
 

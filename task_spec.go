@@ -355,21 +355,21 @@ func traceless(ctx context.Context) error {
 // taskTurn is one run of a task, or what is left of one that another executor
 // began: then the agent has the history that the other one left.
 type taskTurn struct {
-	message taskMessage            // not used if before is set
-	before  *Result                // what the run did elsewhere: steps, calls, tokens and time; nil if it begins here
-	tokens  *budget.Account[Usage] // what it may spend, what it did included
-	yield   <-chan struct{}        // closed when it is to stop at its next step; nil for never
-	record  func(Event)            // gets the events
-	inbox   func() []taskMessage   // returns the messages that are to be heard before the next step; nil for none
+	message taskMessage               // not used if before is set
+	before  *Result                   // what the run did elsewhere: steps, calls, tokens and time; nil if it begins here
+	tokens  *budget.Account[spending] // what it may spend, what it did included
+	yield   <-chan struct{}           // closed when it is to stop at its next step; nil for never
+	record  func(Event)               // gets the events
+	inbox   func() []taskMessage      // returns the messages that are to be heard before the next step; nil for none
 }
 
 // runTask has an agent carry out a turn. It keeps all limits of spec but those of
-// tokens, which are in the account, and of time, which ctx has, because a task's
+// tokens and money, which are in the account, and of time, which ctx has, because a task's
 // time includes more than its agent's runs. If the turn is taken away or yields,
 // the error is errTakenAway or errYield, and the turn has no outcome.
 func runTask(ctx context.Context, spec TaskSpec, agent *Agent, turn taskTurn) (*Result, error) {
 	limits := spec.Limits
-	limits.MaxTokens, limits.MaxTime = 0, 0
+	limits.MaxTokens, limits.MaxCost, limits.MaxTime = 0, 0, 0
 	opts := []RunOption{limits.option(), OnEvent(func(e Event) {
 		if traceless(ctx) == nil {
 			turn.record(e)

@@ -31,12 +31,12 @@ import (
 // manager's methods are safe for concurrent use. Close it when done.
 //
 // A task that an agent delegates in a run, by its tools or [WithTaskCall],
-// spends the tokens of that run. When it begins, its share is set aside:
-// [Limits].MaxTokens if the task or [TaskDefaults] set it, else a quarter of
-// the run's limit, but at most half of what is left. When it ends, what it did
-// not spend returns to the run. So a run and all its tasks, and their tasks,
-// together spend no more than the run's [MaxTokens], except for the last model
-// call of each, which may cross its limit.
+// spends the tokens and the money of that run. When it begins, its share is set
+// aside: [Limits].MaxTokens and MaxCost if the task or [TaskDefaults] set them,
+// else a quarter of the run's limit, but at most half of what is left. When it
+// ends, what it did not spend returns to the run. So a run and all its tasks, and
+// their tasks, together spend no more than the run's [MaxTokens] and [MaxCost],
+// except for the last model call of each, which may cross its limit.
 //
 // Close and Wait return [ErrInCallback] at once where they would wait for their
 // own caller: in a handler of the events that they wait for, and Close also in

@@ -124,7 +124,8 @@ func (m agentModel) provider() telemetry.Provider {
 
 // answerOf is the usage as the conventions count it.
 func answerOf(u Usage) telemetry.Answer {
-	return telemetry.Answer{Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens, Reasoning: u.ReasoningTokens}
+	u = u.plausible()
+	return telemetry.Answer{Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.CachedTokens, CacheWrite: u.CacheWriteTokens, Reasoning: u.ReasoningTokens}
 }
 
 // chatSpan begins the span of a call of a model.

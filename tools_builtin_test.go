@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // toolBench is a local runtime and the built-in tools that use it.
@@ -331,4 +332,15 @@ func TestContinueAndStopEndTheRun(t *testing.T) {
 	require.Equal(t, pygent.StatusStopped, b.call("stop", map[string]any{}).End)
 	_, err := b.try("continue", map[string]any{"options": map[string]any{"a": 1}})
 	require.ErrorContains(t, err, "options")
+}
+
+func TestACommandEndsBeforeItsStep(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(callBash("echo begun; sleep 600"), stop), pygent.LendRuntime(r))
+		require.NoError(t, r.(pygent.Starter).Start(t.Context()))
+		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(8*time.Second))
+		require.NoError(t, err)
+		require.Equal(t, pygent.StatusStopped, result.Status, "the run goes on")
+		require.Regexp(t, `^\$ echo begun; sleep 600\nbegun\n(.*\n)?\[did not finish: it was ended because the time for this step is over; run what takes long with background\]`, results(agent)[0])
+	})
 }

@@ -2,25 +2,105 @@ package pygent
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"sync"
 
+	"github.com/x/pygent/internal/budget"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/settings"
 )
+
+// Usage counts tokens, as the provider reports them. Zero means not reported. A
+// count that cannot be true is not taken over.
+type Usage struct {
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	CachedTokens     int64 `json:"cached_tokens,omitempty"`      // part of PromptTokens: read from the provider's cache
+	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"` // part of PromptTokens: written to it
+	ReasoningTokens  int64 `json:"reasoning_tokens,omitempty"`   // part of CompletionTokens
+
+	// Cost is what the tokens cost, by [WithPrices] or else as the provider says;
+	// 0 if that is not known. An agent sets it: in a [ChatResponse] it is ignored.
+	// The unit is that of the prices.
+	Cost float64 `json:"cost,omitempty"`
+}
+
+// Total is the number of tokens of prompts and completions together.
+func (u Usage) Total() int64 { return u.PromptTokens + u.CompletionTokens }
+
+// Add returns the sum of both usages.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		PromptTokens:     u.PromptTokens + v.PromptTokens,
+		CompletionTokens: u.CompletionTokens + v.CompletionTokens,
+		CachedTokens:     u.CachedTokens + v.CachedTokens,
+		CacheWriteTokens: u.CacheWriteTokens + v.CacheWriteTokens,
+		ReasoningTokens:  u.ReasoningTokens + v.ReasoningTokens,
+		Cost:             u.Cost + v.Cost,
+	}
+}
+
+// plausible returns the usage without counts that cannot be true, and without a
+// cost.
+func (u Usage) plausible() Usage {
+	const implausible = 1e12 // so that no sum overflows
+	for _, n := range []*int64{&u.PromptTokens, &u.CompletionTokens, &u.CachedTokens, &u.CacheWriteTokens, &u.ReasoningTokens} {
+		if *n < 0 || *n >= implausible {
+			*n = 0
+		}
+	}
+	u.Cost = 0
+	return u
+}
+
+// spending is a [Usage] in an account.
+type spending Usage
+
+// Add returns the sum of both.
+func (s spending) Add(t spending) spending { return spending(Usage(s).Add(Usage(t))) }
+
+// Sums is what limits apply to.
+func (s spending) Sums() budget.Sums {
+	return budget.Sums{budget.Tokens: Usage(s).Total(), budget.Cost: budget.CostOf(s.Cost)}
+}
+
+// spending returns the limits of an account; 0 stands for none.
+func (l Limits) spending() budget.Sums {
+	sums := budget.Sums{budget.Tokens: max(l.MaxTokens, 0)}
+	if l.MaxCost > 0 {
+		sums[budget.Cost] = max(1, budget.CostOf(l.MaxCost))
+	}
+	return sums
+}
+
+// asking is what a task with these limits asks for in the account above it, which
+// gives what is left to a task without a limit of its own.
+func (l Limits) asking() budget.Sums {
+	ask := l.spending()
+	if l.MaxTokens == NoLimit {
+		ask[budget.Tokens] = math.MaxInt64
+	}
+	if l.MaxCost == NoLimit {
+		ask[budget.Cost] = math.MaxInt64
+	}
+	return ask
+}
 
 // UsageReport says what an agent and its tasks have used so far, in all runs.
 type UsageReport struct {
 	Own    Usage            `json:"own"`              // of the agent itself
 	Tasks  Usage            `json:"tasks,omitzero"`   // of the tasks that it delegated, and of theirs
 	Models map[string]Usage `json:"models,omitempty"` // all of that by the model that answered, as its server names it
-	// Cost is what the tokens cost of the models that have a price, in the
-	// currency of [WithPrices].
+	// Cost is what all that cost, as far as it is known.
 	Cost float64 `json:"cost,omitempty"`
-	// Unpriced are the models without a price, sorted. Their tokens are not in
-	// Cost.
+	// Unpriced are the models with answers whose cost is not known, sorted: they
+	// have no price, and their provider does not say it.
 	Unpriced []string `json:"unpriced,omitempty"`
 }
 
@@ -32,21 +112,32 @@ func (u UsageReport) Total() Usage { return u.Own.Add(u.Tasks) }
 type Price struct {
 	Prompt     float64 `json:"prompt"`
 	Completion float64 `json:"completion"`
-	Cached     float64 `json:"cached,omitempty"` // of those tokens of prompts that the provider had cached; 0 means as Prompt
+	Cached     float64 `json:"cached,omitempty"`      // of those tokens of prompts that the provider had cached; 0 means as Prompt
+	CacheWrite float64 `json:"cache_write,omitempty"` // of those that it wrote to its cache; 0 means as Prompt
+	Reasoning  float64 `json:"reasoning,omitempty"`   // of those tokens of completions that are reasoning; 0 means as Completion
 }
 
-func newPrice(prompt, completion, cached float64) Price { return Price{prompt, completion, cached} }
+func newPrice(p settings.Price) Price { return Price(p) }
 
 // of returns what tokens cost.
 func (p Price) of(u Usage) float64 {
 	cached := min(u.CachedTokens, u.PromptTokens)
-	return (float64(u.PromptTokens-cached)*p.Prompt + float64(cached)*cmp.Or(p.Cached, p.Prompt) + float64(u.CompletionTokens)*p.Completion) / 1e6
+	written := min(u.CacheWriteTokens, u.PromptTokens-cached)
+	reasoning := min(u.ReasoningTokens, u.CompletionTokens)
+	cost := float64(u.PromptTokens-cached-written)*p.Prompt +
+		float64(cached)*cmp.Or(p.Cached, p.Prompt) +
+		float64(written)*cmp.Or(p.CacheWrite, p.Prompt) +
+		float64(u.CompletionTokens-reasoning)*p.Completion +
+		float64(reasoning)*cmp.Or(p.Reasoning, p.Completion)
+	return cost / 1e6
 }
 
-// WithPrices gives the prices of models, for the cost that [Agent.Usage] reports.
-// A model is named as its server names it in the answer, or by that name without
-// the date at its end: "gpt-4.1-mini" stands for "gpt-4.1-mini-2025-04-14" too.
-// Where answers name no model, it is the name that is asked for.
+// WithPrices gives the prices of models, for the cost in [Usage] and for
+// [MaxCost]. A model is named as its server names it in the answer, or by that
+// name without the date at its end: "gpt-4.1-mini" stands for
+// "gpt-4.1-mini-2025-04-14" too. Where answers name no model, it is the name that
+// is asked for. The cost of a model without a price is what its provider says
+// that an answer costs, if it says it: OpenRouter does, in US dollars.
 func WithPrices(prices map[string]Price) Option {
 	prices = maps.Clone(prices)
 	return option(func(o *options) { o.prices = prices })
@@ -60,15 +151,19 @@ func priceOptions(prices map[string]Price) []Option {
 	return []Option{WithPrices(prices)}
 }
 
-// maxPrice bounds a price, so that no cost becomes too large for JSON.
+// maxPrice bounds a price, and the cost of an answer, so that no cost becomes too
+// large for JSON.
 const maxPrice = 1e9
+
+// isAmount reports whether an amount of money can be true.
+func isAmount(amount float64) bool { return amount >= 0 && amount <= maxPrice } // NaN is neither
 
 // checkPrices refuses prices that are none.
 func checkPrices(prices map[string]Price) error {
 	for _, model := range slices.Sorted(maps.Keys(prices)) {
 		p := prices[model]
-		for _, amount := range []float64{p.Prompt, p.Completion, p.Cached} {
-			if !(amount >= 0 && amount <= maxPrice) { // NaN is neither
+		for _, amount := range []float64{p.Prompt, p.Completion, p.Cached, p.CacheWrite, p.Reasoning} {
+			if !isAmount(amount) {
 				return fmt.Errorf("option WithPrices: %s: %v is no price", model, amount)
 			}
 		}
@@ -88,27 +183,107 @@ func priceOf(prices map[string]Price, model string) (Price, bool) {
 	return p, ok
 }
 
+// checkCost refuses a run whose cost is limited if that of the model is not known.
+func (r *run) checkCost() error {
+	if r.budget.Limit()[budget.Cost] == 0 {
+		return nil
+	}
+	return r.agent.checkCost()
+}
+
+// checkCost returns an error if the cost of the agent's model is not known.
+func (a *Agent) checkCost() error {
+	model := a.currentModel()
+	asked := model.asked()
+	if _, priced := priceOf(a.opts.prices, asked); priced {
+		return nil
+	}
+	if m, ok := model.given.(interface{ ReportsCost() bool }); ok {
+		// A panic is no word for it.
+		if reports, _ := guard.Catch(func() (bool, error) { return m.ReportsCost(), nil }); reports {
+			return nil
+		}
+	}
+	if asked == "" {
+		return errors.New("option MaxCost: the model has no name, and so no price: name it with WithModelName, and give it a price with WithPrices")
+	}
+	return fmt.Errorf("option MaxCost: the model %s has no price, so what it costs cannot be limited: give it one with WithPrices ([prices] in a file), or leave the limit out (limits.max_cost, PYGENT_MAX_COST)", asked)
+}
+
+// checkCostLimit is checkCost for the limit that holds for all runs of the agent.
+func (a *Agent) checkCostLimit() error {
+	if o, err := newRunOptions(a.opts.run, nil); err != nil || o.MaxCost == 0 {
+		return err
+	}
+	return a.checkCost()
+}
+
+// ReportsCost reports whether answers of the model's server say what they cost.
+func (m *OpenAIModel) ReportsCost() bool { return m.client.ReportsCost() }
+
+// spend counts what an answer has used, and sets what it costs.
+func (r *run) spend(resp *ChatResponse) {
+	u := resp.Usage.plausible()
+	price, known := priceOf(r.agent.opts.prices, resp.Model)
+	switch {
+	case known:
+		u.Cost = price.of(u)
+	case resp.Cost != nil && isAmount(*resp.Cost):
+		u.Cost, known = *resp.Cost, true
+	}
+	resp.Usage = u
+	r.agent.meter.add(resp.Model, u, known)
+	r.used.count(resp.Model, u, Usage{}, known)
+	r.result.Usage = r.result.Usage.Add(u)
+	r.budget.Spend(spending(r.result.Usage))
+	switch {
+	case r.budget.Limit()[budget.Cost] == 0:
+	case !known:
+		r.unknown = fmt.Sprintf("the cost is limited, but the answer came from the model %q, which has no price (WithPrices)", cut.Head(resp.Model, maxModelName))
+	case u.Total() == 0 && resp.Cost == nil && price != (Price{}):
+		r.unknown = "the cost is limited, but the server did not say how many tokens the answer took"
+	}
+}
+
+// budgetSpent says why the run may spend no more, or returns "" if it may.
+func (r *run) budgetSpent() string {
+	if r.unknown == "" && r.budget.Spent() {
+		return r.budget.SpentInWords()
+	}
+	return r.unknown
+}
+
+// addUp sets in the result what the run and its tasks have used.
+func (r *run) addUp() {
+	r.result.TaskUsage = Usage(r.budget.Below())
+	r.result.Cost = r.result.Usage.Cost + r.result.TaskUsage.Cost
+	if used := r.used.report(); len(used.Models) > 1 {
+		r.result.Models = used.Models
+	}
+}
+
 // Usage reports the tokens that the agent has used, and those of the tasks that
 // it delegated, with theirs, including those that were removed. It counts
 // answers that came in full: what a failed call used is not known.
-func (a *Agent) Usage() UsageReport {
-	u := a.meter.report()
-	for _, model := range slices.Sorted(maps.Keys(u.Models)) {
-		if price, ok := priceOf(a.opts.prices, model); ok {
-			u.Cost += price.of(u.Models[model])
-		} else if u.Models[model] != (Usage{}) {
-			u.Unpriced = append(u.Unpriced, model)
-		}
-	}
-	return u
-}
+func (a *Agent) Usage() UsageReport { return a.meter.report() }
 
-// meter counts the tokens of an agent and its tasks.
+// meter counts the tokens of an agent and its tasks, or of a run.
 type meter struct {
 	above *meter // of the agent that delegated the task; nil for none
 
-	mu   sync.Mutex // guards used; no other lock is acquired while it is held
-	used UsageReport
+	mu       sync.Mutex // guards what follows; no other lock is acquired while it is held
+	used     UsageReport
+	unpriced map[string]bool // the models with answers whose cost is not known
+}
+
+// newMeter returns the meter of a run that was carried out elsewhere before.
+func newMeter(before *Result) *meter {
+	m := &meter{}
+	m.used.Models = maps.Clone(before.Models)
+	if len(m.used.Models) == 0 && before.Usage != (Usage{}) {
+		m.used.Models = map[string]Usage{"": before.Usage} // of one model, whose name is not known
+	}
+	return m
 }
 
 // The bounds of what a server can have counted under names of its own.
@@ -117,26 +292,34 @@ const (
 	maxModelName     = 200 // bytes
 )
 
-// add counts the tokens of an answer, for the agents above as well.
-func (m *meter) add(model string, u Usage) {
-	model = cut.Head(model, maxModelName)
-	m.count(model, u, Usage{})
+// add counts the tokens of an answer, for the agents above as well. known is
+// whether their cost is.
+func (m *meter) add(model string, u Usage, known bool) {
+	m.count(model, u, Usage{}, known)
 	for up := m.above; up != nil; up = up.above {
-		up.count(model, Usage{}, u)
+		up.count(model, Usage{}, u, known)
 	}
 }
 
-func (m *meter) count(model string, own, tasks Usage) {
+func (m *meter) count(model string, own, tasks Usage, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used.Own, m.used.Tasks = m.used.Own.Add(own), m.used.Tasks.Add(tasks)
-	if _, known := m.used.Models[model]; !known && len(m.used.Models) >= maxMeteredModels {
+	model = cut.Head(model, maxModelName)
+	if _, counted := m.used.Models[model]; !counted && len(m.used.Models) >= maxMeteredModels {
 		model = ""
 	}
 	if m.used.Models == nil {
 		m.used.Models = map[string]Usage{}
 	}
-	m.used.Models[model] = m.used.Models[model].Add(own).Add(tasks)
+	used := own.Add(tasks)
+	m.used.Models[model] = m.used.Models[model].Add(used)
+	if !known && used != (Usage{}) {
+		if m.unpriced == nil {
+			m.unpriced = map[string]bool{}
+		}
+		m.unpriced[model] = true
+	}
 }
 
 func (m *meter) report() UsageReport {
@@ -144,5 +327,7 @@ func (m *meter) report() UsageReport {
 	defer m.mu.Unlock()
 	u := m.used
 	u.Models = maps.Clone(u.Models)
+	u.Cost = u.Own.Cost + u.Tasks.Cost
+	u.Unpriced = slices.Sorted(maps.Keys(m.unpriced))
 	return u
 }

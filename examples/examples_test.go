@@ -29,6 +29,7 @@ var wants = map[string]string{
 	"custom_model_with_tool": "stopped\nThe workspace holds: answer.txt\n",
 	"custom_tool": "Hello Ada!\nwrote 12 bytes to notes.txt\nnotes.txt has 12 bytes\n" +
 		"error: path is missing; you gave file; expected {path: string}\nstopped\n",
+	"skills":                "- greeting: Greets people in the style of the house. Use when somebody is to be greeted.\nHello Ada, and welcome!\nAda is greeted.\n",
 	"runtime":               "$ sh greet.sh world | tee greeting.txt\nHello world\nexit code: 3\ntimed out: true\nexported: Hello world\n",
 	"events":                "the model says: Let me look.\nit calls: bash {\"cmd\":\"echo data > input.txt; cat input.txt\"}\nthe result is: $ echo data > input.txt; cat input.txt\ndata\n\nthat is enough\n",
 	"delegate":              "finished after 2 steps: The names are in sorted.txt.\nAda\nBarbara\nGrace\n",

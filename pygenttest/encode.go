@@ -18,6 +18,7 @@ type head struct {
 	model  string
 	quirks []Quirk       // how the reply is wrong
 	usage  *pygent.Usage // nil if there is nothing to report
+	cost   *float64      // reported with the usage; nil for not
 }
 
 func (h *head) has(q Quirk) bool { return slices.Contains(h.quirks, q) }
@@ -57,7 +58,7 @@ func (e *encoder) body(resp *pygent.ChatResponse) (object, error) {
 		out["choices"] = []object{}
 	}
 	if e.usage != nil {
-		out["usage"] = usageObject(*e.usage)
+		out["usage"] = e.usageObject(*e.usage)
 	}
 	return out, nil
 }
@@ -133,12 +134,12 @@ func (e *encoder) addUsage(events []object) []object {
 		}
 		soFar := *e.usage
 		soFar.CompletionTokens = soFar.CompletionTokens * int64(i+1) / int64(len(events))
-		event["usage"] = usageObject(soFar)
+		event["usage"] = e.usageObject(soFar)
 	}
 	if e.withUsage && !e.has(QuirkNoFinishReason) {
 		last := e.envelope("chat.completion.chunk")
 		last["choices"] = []object{}
-		last["usage"] = usageObject(*e.usage)
+		last["usage"] = e.usageObject(*e.usage)
 		events = append(events, last)
 	}
 	return events
@@ -261,14 +262,30 @@ func (e *encoder) call(c pygent.ToolCall) object {
 	return out
 }
 
-func usageObject(u pygent.Usage) object {
-	return object{
+func (h *head) usageObject(u pygent.Usage) object {
+	return h.withCost(object{
 		"prompt_tokens":             u.PromptTokens,
 		"completion_tokens":         u.CompletionTokens,
 		"total_tokens":              u.Total(),
-		"prompt_tokens_details":     object{"cached_tokens": u.CachedTokens},
+		"prompt_tokens_details":     promptDetails(u),
 		"completion_tokens_details": object{"reasoning_tokens": u.ReasoningTokens},
+	})
+}
+
+func promptDetails(u pygent.Usage) object {
+	details := object{"cached_tokens": u.CachedTokens}
+	if u.CacheWriteTokens > 0 {
+		details["cache_write_tokens"] = u.CacheWriteTokens
 	}
+	return details
+}
+
+// withCost adds the cost to a usage, as OpenRouter reports it.
+func (h *head) withCost(usage object) object {
+	if h.cost != nil {
+		usage["cost"] = *h.cost
+	}
+	return usage
 }
 
 // created is the time of every answer, so that the same request gets the same

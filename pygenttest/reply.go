@@ -24,6 +24,7 @@ type Reply struct {
 	finish  pygent.FinishReason
 	model   string // the one that answers; empty for none
 	usage   *pygent.Usage
+	cost    *float64
 	quirks  []Quirk
 
 	decide func(*pygent.ChatRequest) Reply
@@ -101,6 +102,13 @@ func Decide(f func(*pygent.ChatRequest) Reply) Reply { return Reply{decide: f} }
 // estimate and a [ScriptedModel] nothing. A zero u reports nothing.
 func (r Reply) WithUsage(u pygent.Usage) Reply {
 	r.usage = &u
+	return r
+}
+
+// WithCost reports what the answer costs, as OpenRouter does, together with the
+// usage.
+func (r Reply) WithCost(amount float64) Reply {
+	r.cost = &amount
 	return r
 }
 
@@ -205,6 +213,9 @@ func (r Reply) respond(ctx context.Context, req *pygent.ChatRequest, newID func(
 	out.Model = cmp.Or(r.model, out.Model)
 	if r.usage != nil {
 		out.Usage = *r.usage
+	}
+	if r.cost != nil {
+		out.Cost = r.cost
 	}
 	if out.Message.Role == "" {
 		out.Message.Role = pygent.RoleAssistant

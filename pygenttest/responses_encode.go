@@ -85,7 +85,7 @@ func (e *responder) finished(resp *pygent.ChatResponse, items []item) object {
 	}
 	out["output"] = output
 	if e.usage != nil {
-		out["usage"] = responseUsage(*e.usage)
+		out["usage"] = e.responseUsage(*e.usage)
 	}
 	return out
 }
@@ -158,12 +158,12 @@ func changed(o, by object) object {
 	return out
 }
 
-func responseUsage(u pygent.Usage) object {
-	return object{
+func (h *head) responseUsage(u pygent.Usage) object {
+	return h.withCost(object{
 		"input_tokens":          u.PromptTokens,
-		"input_tokens_details":  object{"cached_tokens": u.CachedTokens},
+		"input_tokens_details":  promptDetails(u),
 		"output_tokens":         u.CompletionTokens,
 		"output_tokens_details": object{"reasoning_tokens": u.ReasoningTokens},
 		"total_tokens":          u.Total(),
-	}
+	})
 }

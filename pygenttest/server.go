@@ -218,7 +218,7 @@ func (s *Server) serveModel(ctx context.Context, w http.ResponseWriter, req *Req
 
 // wire returns the format that the request asks for.
 func (s *Server) wire(r Reply, req *Request, resp *pygent.ChatResponse) wire {
-	h := head{id: resp.ID, model: cmp.Or(resp.Model, req.Chat.Model, modelName), quirks: r.quirks}
+	h := head{id: resp.ID, model: cmp.Or(resp.Model, req.Chat.Model, modelName), quirks: r.quirks, cost: resp.Cost}
 	usage := resp.Usage
 	if usage == (pygent.Usage{}) && r.usage == nil {
 		usage = estimate(req.Body, resp.Message)

@@ -67,21 +67,3 @@ func TestWhatCannotBeAttachedIsSaid(t *testing.T) {
 		require.Empty(t, server.Requests())
 	}
 }
-
-func TestWithPricesTheCostIsTold(t *testing.T) {
-	prices := inFile(t, "prices.toml", "[prices.'gpt-4.1-mini']\nprompt = 1000\ncompletion = 1000\n")
-	got := finish(t, command(t, program(t).Env(), "run", "--no-docker", "--config", prices, "Add the numbers."))
-	require.Equal(t, 0, got.code, got.stderr)
-	require.Regexp(t, `(?m)^· \d+ tokens, cost \d+\.\d{4}`, got.stderr)
-	require.NotContains(t, got.stdout, "cost")
-	cmd := command(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")).Env(), "--no-docker", "--config", prices)
-	cmd.Stdin = strings.NewReader("Hi.\n")
-	got = finish(t, cmd)
-	require.Equal(t, 0, got.code, got.stderr)
-	require.Contains(t, got.stderr, " tokens, cost ")
-	got = finish(t, command(t, program(t).Env(), "run", "--no-docker", "Add the numbers."))
-	require.NotContains(t, got.stderr, "cost")
-	got = finish(t, command(t, program(t).Env(), "run", "--no-docker", "--config", inFile(t, "bad.toml", "[prices.m]\nprompt = 'x'\ncompletion = 1\n"), "Go."))
-	require.Equal(t, 2, got.code)
-	require.Contains(t, got.stderr, `bad.toml:2:1: prices.m.prompt: want the price of a million tokens, such as 0.4, not "x"`)
-}

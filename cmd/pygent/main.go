@@ -28,7 +28,7 @@ const (
 	exitFailed   = 1   // the model or the runtime failed, or the answer could not be written
 	exitUsage    = 2   // flags, configuration or set-up are wrong, or the container cannot start
 	exitAwaiting = 3   // the model asks the user something
-	exitLimit    = 4   // a limit ended the run: steps, tool calls, time, tokens
+	exitLimit    = 4   // a limit ended the run: steps, tool calls, time, tokens, cost
 	exitStuck    = 5   // the model made no progress: stuck, truncated, empty answers
 	exitCancel   = 130 // interrupted, by Ctrl-C or a signal
 )
@@ -141,7 +141,7 @@ func report(err error, out *output) int {
 // sessionCmd has an interactive session.
 type sessionCmd struct {
 	Resume bool     `help:"Go on with the interrupted run of the history."`
-	Attach []string `help:"Send a file of this machine with the first message: text, a PNG, JPEG, GIF or WebP image, or a PDF." placeholder:"FILE" sep:"none"`
+	Attach []string `help:"Send a file of this machine with the first message: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
 }
 
 // Run talks with the user until the session ends.

@@ -21,7 +21,7 @@ import (
 // runCmd works on one prompt, without a person.
 type runCmd struct {
 	Prompt []string `arg:"" optional:"" help:"What to do; - or nothing reads it from standard input."`
-	Attach []string `help:"Send a file of this machine with the prompt: text, a PNG, JPEG, GIF or WebP image, or a PDF." placeholder:"FILE" sep:"none"`
+	Attach []string `help:"Send a file of this machine with the prompt: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
 	JSON   bool     `help:"Print events as JSON lines on standard output."`
 	Quiet  bool     `help:"Show no progress, only warnings." short:"q"`
 	Resume bool     `help:"Go on with the interrupted run of the history; a PROMPT is added to it."`

@@ -38,6 +38,7 @@ type settings struct {
 	Config    []string          `help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
 	Env       map[string]string `help:"Set a variable: one of pygent's own, or of the commands' environment." short:"e" placeholder:"NAME=VALUE" mapsep:"none"`
 	MaxSteps  *string           `help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
+	MaxCost   *string           `help:"What a run, or a turn of a session, may cost with its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
 	Timeout   *string           `help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
 	OmitTool  []string          `help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
 }
@@ -127,6 +128,7 @@ func (s *settings) variables() ([]flagVariable, error) {
 		{"--history", "PYGENT_HISTORY_FILE", s.History},
 		{"--model", "PYGENT_MODEL", s.Model},
 		{"--max-steps", "PYGENT_MAX_STEPS", s.MaxSteps},
+		{"--max-cost", "PYGENT_MAX_COST", s.MaxCost},
 		{"--timeout", "PYGENT_MAX_TIME", s.Timeout},
 	} {
 		if f.value != nil {

@@ -1,9 +1,9 @@
-// Package budget keeps the account of what a run may spend together with the
-// runs that it starts. Each of those has an account of its own, whose limit is
+// Package budget keeps the account of what a run may spend, in tokens and in
+// money, together with the runs that it starts. Each of those has an account of its own, whose limit is
 // set aside in the account above it. At the end of the run the account is
 // settled: what is left returns to the one above. So all of them together never
 // spend more than the first one's limit, except for the last call of each,
-// which may cross its limit.
+// which may cross its limit. The limits of tokens and of money hold both.
 package budget
 
 import (
@@ -18,16 +18,16 @@ var ErrSpent = errors.New("the budget of the run is spent")
 // account that asks for no specific amount.
 const quarter = 4
 
-// Amount is something that is spent. Limits apply to its Total.
+// Amount is something that is spent. Limits apply to its Sums.
 type Amount[A any] interface {
 	Add(A) A
-	Total() int64
+	Sums() Sums
 }
 
 // Account is what one run spends. It is safe for concurrent use.
 type Account[A Amount[A]] struct {
 	mu      *sync.Mutex              // of the whole tree; guards what follows
-	limit   int64                    // 0 is none
+	limit   Sums                     // 0 is none
 	own     A                        // spent by the run itself
 	below   A                        // spent by accounts that are settled
 	open    map[*Account[A]]struct{} // those that are not
@@ -36,31 +36,34 @@ type Account[A Amount[A]] struct {
 }
 
 // New returns an account without one above it. A limit of 0 means none.
-func New[A Amount[A]](limit int64) *Account[A] {
+func New[A Amount[A]](limit Sums) *Account[A] {
 	return &Account[A]{mu: new(sync.Mutex), limit: limit}
 }
 
-// Open sets aside what an account below a may spend: the amount it asks for, or
-// else a quarter of a's limit, but at most half of what is left. An account
-// that asks for more than is left gets what is left. Settle it when its run
-// ends. If a is settled before, the account above a takes its place.
-func (a *Account[A]) Open(ask int64) (*Account[A], error) {
+// Open sets aside what an account below a may spend, of each kind that a has a
+// limit of: what it asks for, or else a quarter of a's limit, but at most half of
+// what is left. An account that asks for more than is left gets what is left.
+// Settle it when its run ends. If a is settled before, the account above a takes
+// its place.
+func (a *Account[A]) Open(ask Sums) (*Account[A], error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for a.settled {
 		a = a.above
 	}
-	limit := ask
-	if a.limit > 0 {
-		left := a.limit - a.committed()
+	left := a.left()
+	for i, limit := range a.limit {
 		if limit == 0 {
-			limit = min((a.limit+quarter-1)/quarter, (left+1)/2)
+			continue
 		}
-		if limit = min(limit, left); limit <= 0 {
+		if ask[i] == 0 {
+			ask[i] = min(limit/quarter+min(limit%quarter, 1), left[i]/2+left[i]%2)
+		}
+		if ask[i] = min(ask[i], left[i]); ask[i] <= 0 {
 			return nil, ErrSpent
 		}
 	}
-	b := &Account[A]{mu: a.mu, limit: limit}
+	b := &Account[A]{mu: a.mu, limit: ask}
 	a.adopt(b)
 	return b, nil
 }
@@ -97,17 +100,19 @@ func (a *Account[A]) Spend(own A) {
 	a.own = own
 }
 
-// Lower lowers the limit to the run's own; 0 means the run has none.
-func (a *Account[A]) Lower(limit int64) {
+// Lower lowers the limits to the run's own; 0 means the run has none.
+func (a *Account[A]) Lower(limit Sums) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if limit > 0 && (a.limit == 0 || limit < a.limit) {
-		a.limit = limit
+	for i, n := range limit {
+		if n > 0 && (a.limit[i] == 0 || n < a.limit[i]) {
+			a.limit[i] = n
+		}
 	}
 }
 
 // Limit is the most that may be spent; 0 means no limit.
-func (a *Account[A]) Limit() int64 {
+func (a *Account[A]) Limit() Sums {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.limit
@@ -115,10 +120,23 @@ func (a *Account[A]) Limit() int64 {
 
 // Left is how much may still be spent or set aside. It is zero or negative when
 // nothing is left, and meaningless without a limit.
-func (a *Account[A]) Left() int64 {
+func (a *Account[A]) Left() Sums {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.limit - a.committed()
+	return a.left()
+}
+
+// Spent reports whether nothing is left of a limit.
+func (a *Account[A]) Spent() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := a.left()
+	for i, limit := range a.limit {
+		if limit > 0 && left[i] <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Own is how much the run itself has spent.
@@ -143,11 +161,20 @@ func (a *Account[A]) spentBelow() A {
 	return sum
 }
 
+// left is Left. The caller holds mu.
+func (a *Account[A]) left() Sums {
+	left := a.limit
+	for i, n := range a.committed() {
+		left[i] -= n
+	}
+	return left
+}
+
 // committed is the amount spent or set aside. The caller holds mu.
-func (a *Account[A]) committed() int64 {
-	sum := a.own.Total() + a.below.Total()
+func (a *Account[A]) committed() Sums {
+	sum := a.own.Sums().plus(a.below.Sums())
 	for b := range a.open {
-		sum += max(b.limit, b.committed())
+		sum = sum.plus(b.limit.larger(b.committed()))
 	}
 	return sum
 }

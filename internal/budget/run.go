@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -19,12 +20,12 @@ type Run[A Amount[A]] struct {
 	over     atomic.Bool
 }
 
-// NewRun returns the budget of a run with a limit of its own, 0 for none. A run
-// that another one started brings its account, to which the limit then applies
+// NewRun returns the budget of a run with limits of its own, 0 for none. A run
+// that another one started brings its account, to which the limits then apply
 // as well; with nil a new account is made.
-func NewRun[A Amount[A]](account *Account[A], limit int64) *Run[A] {
+func NewRun[A Amount[A]](account *Account[A], limit Sums) *Run[A] {
 	if account == nil {
-		account = New[A](0)
+		account = New[A](Sums{})
 	}
 	account.Lower(limit)
 	return &Run[A]{Account: account}
@@ -43,7 +44,7 @@ func (r *Run[A]) Check() error {
 		return nil
 	case r.timeLeft() < 0:
 		return ErrTime
-	case r.Limit() > 0 && r.Left() <= 0:
+	case r.Spent():
 		return ErrSpent
 	}
 	return nil
@@ -59,7 +60,7 @@ func (r *Run[A]) timeLeft() time.Duration {
 
 // OpenWithin is Open. It also cuts the time that the other run asks for to what
 // this one has left.
-func (r *Run[A]) OpenWithin(ask int64, timeout time.Duration) (*Account[A], time.Duration, error) {
+func (r *Run[A]) OpenWithin(ask Sums, timeout time.Duration) (*Account[A], time.Duration, error) {
 	if err := r.Check(); err != nil {
 		return nil, timeout, err
 	}
@@ -70,11 +71,32 @@ func (r *Run[A]) OpenWithin(ask int64, timeout time.Duration) (*Account[A], time
 	return account, timeout, err
 }
 
-// SpentInWords says where the tokens went that the run can no longer spend.
+// SpentInWords says where the tokens went, or the money, that the run can no
+// longer spend.
 func (r *Run[A]) SpentInWords() string {
-	spent, limit := r.Own().Total()+r.Below().Total(), r.Limit()
-	if aside := limit - r.Left() - spent; aside > 0 {
-		return fmt.Sprintf("%d tokens are spent and %d set aside for tasks at work, of %d", spent, aside, limit)
+	spent, limit, left := r.Own().Sums().plus(r.Below().Sums()), r.Limit(), r.Left()
+	inTokens := limit[Tokens] > 0 && (left[Tokens] <= 0 || limit[Cost] == 0)
+	aside := limit[Cost] - left[Cost] - spent[Cost]
+	if inTokens {
+		aside = limit[Tokens] - left[Tokens] - spent[Tokens]
 	}
-	return fmt.Sprintf("%d tokens are spent, of %d", spent, limit)
+	switch {
+	case inTokens && aside > 0:
+		return fmt.Sprintf("%d tokens are spent and %d set aside for tasks at work, of %d", spent[Tokens], aside, limit[Tokens])
+	case inTokens:
+		return fmt.Sprintf("%d tokens are spent, of %d", spent[Tokens], limit[Tokens])
+	case aside > 0:
+		return fmt.Sprintf("the cost is %s, with %s set aside for tasks at work, of at most %s", InWords(spent[Cost]), InWords(aside), InWords(limit[Cost]))
+	}
+	return fmt.Sprintf("the cost is %s, of at most %s", InWords(spent[Cost]), InWords(limit[Cost]))
+}
+
+// InWords is an amount of money for people: with two digits after the point, and
+// as many more as a small amount needs.
+func InWords(cost int64) string {
+	digits := 2
+	for least := int64(billion); digits < 9 && cost != 0 && cost < least; least /= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(Money(cost), 'f', digits, 64)
 }

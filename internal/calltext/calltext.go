@@ -1,12 +1,10 @@
 // Package calltext finds tool calls that a model wrote as text, in the
-// templates of common model families. Such a call is a sign that the server has
-// no tool call parser for its model.
+// templates of common model families, and parses those that cannot be anything
+// else. Such a call is a sign that the server has no tool call parser for its
+// model.
 package calltext
 
-import (
-	"regexp"
-	"slices"
-)
+import "regexp"
 
 // forms match written calls. The group of each is the tool's name.
 var forms = []*regexp.Regexp{
@@ -25,18 +23,24 @@ var forms = []*regexp.Regexp{
 	regexp.MustCompile(`"function"\s*:\s*\{\s*"name"\s*:\s*"([\w.-]+)"\s*,\s*"arguments"\s*:`),
 }
 
-// In reports whether text contains a written call of one of the tools.
-func In(text string, tools []string) bool {
+// In returns the tool of which text contains a written call, complete or not, and
+// "" if there is none. known reports whether there is a tool of a name.
+func In(text string, known func(name string) bool) string {
 	const enough = 64 << 10 // models write calls at the start or the end of a text
 	if len(text) > 2*enough {
 		text = text[:enough] + text[len(text)-enough:]
 	}
+	seen := map[string]bool{}
 	for _, form := range forms {
 		for _, match := range form.FindAllStringSubmatch(text, -1) {
-			if slices.Contains(tools, match[1]) {
-				return true
+			name := match[1]
+			if len(name) > maxName || seen[name] {
+				continue
+			}
+			if seen[name] = true; known(name) {
+				return name
 			}
 		}
 	}
-	return false
+	return ""
 }

@@ -355,7 +355,7 @@ func (a *Assembler) Finish() (*Answer, error) {
 		Model:        a.model,
 		Extra:        a.extra.encode(),
 		FinishReason: a.finish,
-		Usage:        a.usage,
+		Usage:        a.usage.settled(),
 	}
 	ans.Content, ans.Parts = a.content.finish()
 	ans.ToolCalls = a.finishCalls()

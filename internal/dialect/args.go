@@ -242,13 +242,23 @@ func wordFor(given map[string]any, has func(string) bool, own, others string) st
 	return found[0]
 }
 
-// dropRemarks drops the remarks that the tool has no parameter for.
+// unset are parameters, folded, of the tools of others that ask for nothing if
+// they are false.
+const unset = "replaceall allowmultiple append restart background runinbackground isbackground detach multiline"
+
+// dropRemarks drops the remarks, and what is not asked for, that the tool has no
+// parameter for.
 func (a arguments) dropRemarks() {
 	for name, v := range a.given {
-		switch v.(type) {
+		folded := Fold(name)
+		switch v := v.(type) {
 		case map[string]any, []any:
+		case bool:
+			if !a.has(name) && (remarks[folded] || !v && hasWord(unset, folded)) {
+				delete(a.given, name)
+			}
 		default:
-			if !a.has(name) && remarks[Fold(name)] {
+			if !a.has(name) && remarks[folded] {
 				delete(a.given, name)
 			}
 		}

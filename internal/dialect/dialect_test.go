@@ -77,6 +77,7 @@ func TestCallsOfOtherAgentsToolsAreUnderstood(t *testing.T) {
 		{"attempt_completion", `{"result":"Done."}`, "stop", `{"summary":"Done."}`},
 		{"finish", `{"message":"Done.","reason":"all went well"}`, "stop", `{"summary":"Done."}`},
 		{"done", ``, "stop", `{}`},
+		{"Write", `{"file_path":"a","content":"x","replace_all":false}`, "write_file", `{"content":"x","path":"a"}`},
 		{"BashOutput", `{"bash_id":"j1"}`, "job_output", `{"id":"j1"}`},
 		{"KillShell", `{"shell_id":7}`, "job_kill", `{"id":"7"}`},
 		{"Task", `{"description":"Search","prompt":"Look for it.","subagent_type":"general-purpose"}`, "delegate_task", `{"prompt":"Look for it."}`},

@@ -22,6 +22,8 @@ const (
 const (
 	goOn        = "Go on. Call "
 	goOnUntil   = " when the work is done, or continue to ask the user."
+	written     = "Your last answer has a call of "
+	notCalled   = " as text, which was not run. Call the tool itself, with nothing about it in the text."
 	empty       = "Your last answer was empty. Call a tool, or say what you need."
 	truncated   = "Your last answer was cut off by the token limit. Go on in smaller pieces."
 	stepsLeft   = "[%d more steps are possible in this run: finish what matters most, then end it.]"
@@ -43,6 +45,7 @@ type Answers struct {
 	Empty     bool   // the last one was empty
 	Truncated bool   // the last one was cut off by the token limit
 	Replies   int    // answers in a row without a tool call
+	Written   string // the tool that the last one called as text; empty for none
 	Final     string // the tool that ends the run; empty means stop
 }
 
@@ -54,6 +57,8 @@ func After(a Answers) string {
 		return empty
 	case a.Truncated && a.Replies > 0:
 		return truncated
+	case a.Replies > 0 && a.Written != "":
+		return written + a.Written + notCalled
 	case a.Replies > 0:
 		return goOn + cmp.Or(a.Final, "stop") + goOnUntil
 	}
@@ -62,7 +67,8 @@ func After(a Answers) string {
 
 // SaysGoOn reports whether text asks the model to go on after a reply.
 func SaysGoOn(text string) bool {
-	return strings.HasPrefix(text, goOn) && strings.Contains(text, goOnUntil)
+	return strings.HasPrefix(text, goOn) && strings.Contains(text, goOnUntil) ||
+		strings.HasPrefix(text, written) && strings.Contains(text, notCalled)
 }
 
 // StepsLeft says how many steps of the run are left. It is empty while there

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -149,6 +150,11 @@ func (c *Config) client(httpClient *http.Client, base *url.URL, query url.Values
 // BaseURL returns the server's URL without anything that may be secret.
 func (c *Client) BaseURL() string { return c.baseURL.String() }
 
+// ReportsCost reports whether the server is known to say what each answer costs.
+func (c *Client) ReportsCost() bool {
+	return isIn(strings.ToLower(c.baseURL.Hostname()), "openrouter.ai", "perplexity.ai")
+}
+
 // Model returns the model of requests that name none.
 func (c *Client) Model() string { return c.model }
 
@@ -208,12 +214,17 @@ func notInHeaderName(r rune) bool {
 // max_completion_tokens (Ollama), but none max_tokens. A server that refuses
 // one name gets the other.
 func maxTokensField(host string) string {
-	for _, domain := range []string{"openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"} {
-		if host == domain || strings.HasSuffix(host, "."+domain) {
-			return "max_completion_tokens"
-		}
+	if isIn(host, "openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com") {
+		return "max_completion_tokens"
 	}
 	return "max_tokens"
+}
+
+// isIn reports whether a host is one of the domains, or in one.
+func isIn(host string, domains ...string) bool {
+	return slices.ContainsFunc(domains, func(domain string) bool {
+		return host == domain || strings.HasSuffix(host, "."+domain)
+	})
 }
 
 // params encodes the optional parameters of requests.

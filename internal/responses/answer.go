@@ -186,32 +186,3 @@ func (a *Assembler) finishReason(ans *chatstream.Answer) string {
 	}
 	return "stop"
 }
-
-func usageOf(raw json.RawMessage) chatstream.Usage {
-	var in struct {
-		Input   float64 `json:"input_tokens"`
-		Output  float64 `json:"output_tokens"`
-		OfInput struct {
-			Cached float64 `json:"cached_tokens"`
-		} `json:"input_tokens_details"`
-		OfOutput struct {
-			Reasoning float64 `json:"reasoning_tokens"`
-		} `json:"output_tokens_details"`
-	}
-	_ = json.Unmarshal(raw, &in) // fields of a wrong type are left at zero
-	return chatstream.Usage{
-		Prompt:     count(in.Input),
-		Completion: count(in.Output),
-		Cached:     count(in.OfInput.Cached),
-		Reasoning:  count(in.OfOutput.Reasoning),
-	}
-}
-
-// count returns a number as a count of tokens, or 0 if it cannot be one.
-func count(n float64) int64 {
-	const implausible = 1e12 // so that no sum of them overflows
-	if n >= 1 && n < implausible {
-		return int64(n)
-	}
-	return 0
-}

@@ -119,7 +119,7 @@ func readResponse(data json.RawMessage) (*response, error) {
 		case "incomplete_details":
 			r.incomplete = text(field(raw, "reason"))
 		case "usage":
-			r.usage = usageOf(raw)
+			r.usage = chatstream.UsageIn(raw)
 		case "error":
 			r.err = raw
 		case "output":

@@ -9,7 +9,7 @@ import (
 // Limit returns a value that a project's file can lower but never raise. inForce
 // is the limit that holds without that file, defaults included; [Set.Lower]
 // reads it. Zero or less means that there is no limit: see [OrNone].
-func Limit[T int | int64 | time.Duration](value *Var[T], inForce *T) Value {
+func Limit[T int | int64 | float64 | time.Duration](value *Var[T], inForce *T) Value {
 	return &limited[T]{Var: value, inForce: inForce}
 }
 
@@ -27,7 +27,7 @@ func OrNone[T int | int64 | float64 | time.Duration](value *Var[T], none T) *Var
 	}}
 }
 
-type limited[T int | int64 | time.Duration] struct {
+type limited[T int | int64 | float64 | time.Duration] struct {
 	*Var[T]
 	inForce *T
 }
@@ -57,7 +57,7 @@ func (l *limited[T]) ask(given any) (asked, error) {
 	return &askedValue[T]{limit: l, value: value}, err
 }
 
-type askedValue[T int | int64 | time.Duration] struct {
+type askedValue[T int | int64 | float64 | time.Duration] struct {
 	limit *limited[T]
 	value T
 }

@@ -87,6 +87,9 @@ func Int(at *int) *Var[int] { return &Var[int]{at, asInt} }
 // Count is Int for numbers that may need 64 bits.
 func Count(at *int64) *Var[int64] { return &Var[int64]{at, asCount} }
 
+// Money binds an amount of money above zero.
+func Money(at *float64) *Var[float64] { return &Var[float64]{at, asMoney} }
+
 // CPUs binds a number of CPUs, which may be a fraction.
 func CPUs(at *float64) *Var[float64] { return &Var[float64]{at, asCPUs} }
 
@@ -186,6 +189,14 @@ func number(v any) (f float64, ok bool) {
 		f, ok = parsed, err == nil
 	}
 	return f, ok && !math.IsNaN(f) && !math.IsInf(f, 0)
+}
+
+func asMoney(v any) (float64, error) {
+	amount, ok := number(v)
+	if !ok || amount <= 0 {
+		return 0, Want("an amount of money above 0, such as 0.5", v)
+	}
+	return amount, nil
 }
 
 func asCPUs(v any) (float64, error) {

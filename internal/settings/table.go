@@ -227,20 +227,22 @@ func asVariables[S ~string](v any) (map[string]S, error) {
 
 // Prices binds a table with the prices of models, each a table of its own. A
 // variable has it as a JSON object. Sources add to each other.
-func Prices[P any](at *map[string]P, price func(prompt, completion, cached float64) P) Func {
+func Prices[P any](at *map[string]P, price func(Price) P) Func {
 	return merge(at, func(v any) (map[string]P, error) {
 		models, err := asPrices(v)
 		prices := make(map[string]P, len(models))
 		for model, p := range models {
-			prices[model] = price(p.prompt, p.completion, p.cached)
+			prices[model] = price(p)
 		}
 		return prices, err
 	})
 }
 
-type price struct{ prompt, completion, cached float64 }
+// Price is what a million tokens of a model cost. Zero fields behind Completion
+// are not set.
+type Price struct{ Prompt, Completion, Cached, CacheWrite, Reasoning float64 }
 
-func asPrices(v any) (map[string]price, error) {
+func asPrices(v any) (map[string]Price, error) {
 	object, ok := v.(map[string]any)
 	if t, isText := v.(Text); isText {
 		var err error
@@ -250,7 +252,7 @@ func asPrices(v any) (map[string]price, error) {
 	} else if !ok {
 		return nil, Want("a table for each model", v)
 	}
-	prices := make(map[string]price, len(object))
+	prices := make(map[string]Price, len(object))
 	for _, model := range slices.Sorted(maps.Keys(object)) {
 		p, err := asPrice(object[model])
 		if err != nil {
@@ -261,16 +263,18 @@ func asPrices(v any) (map[string]price, error) {
 	return prices, nil
 }
 
-func asPrice(v any) (p price, err error) {
-	const what = "a table with prompt and completion, each what a million tokens cost, and perhaps cached"
+func asPrice(v any) (p Price, err error) {
+	const what = "a table with prompt and completion, each what a million tokens cost, and perhaps cached, cache_write and reasoning"
 	table, ok := v.(map[string]any)
 	if !ok {
 		return p, Want(what, v)
 	}
 	err = fields(table, map[string]Value{
-		"prompt":     &Var[float64]{&p.prompt, asAmount},
-		"completion": &Var[float64]{&p.completion, asAmount},
-		"cached":     &Var[float64]{&p.cached, asAmount},
+		"prompt":      &Var[float64]{&p.Prompt, asPriceOfTokens},
+		"completion":  &Var[float64]{&p.Completion, asPriceOfTokens},
+		"cached":      &Var[float64]{&p.Cached, asPriceOfTokens},
+		"cache_write": &Var[float64]{&p.CacheWrite, asPriceOfTokens},
+		"reasoning":   &Var[float64]{&p.Reasoning, asPriceOfTokens},
 	})
 	if err != nil {
 		return p, err
@@ -283,7 +287,7 @@ func asPrice(v any) (p price, err error) {
 	return p, nil
 }
 
-func asAmount(v any) (float64, error) {
+func asPriceOfTokens(v any) (float64, error) {
 	amount, ok := number(v)
 	if !ok || amount < 0 {
 		return 0, Want("the price of a million tokens, such as 0.4", v)

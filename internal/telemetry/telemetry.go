@@ -38,6 +38,7 @@ const (
 	inputTokens   = attribute.Key("gen_ai.usage.input_tokens")
 	outputTokens  = attribute.Key("gen_ai.usage.output_tokens")
 	cachedTokens  = attribute.Key("gen_ai.usage.cache_read.input_tokens")
+	writtenTokens = attribute.Key("gen_ai.usage.cache_creation.input_tokens")
 	reasonTokens  = attribute.Key("gen_ai.usage.reasoning.output_tokens")
 	tokenType     = attribute.Key("gen_ai.token.type")
 	toolName      = attribute.Key("gen_ai.tool.name")
@@ -227,8 +228,8 @@ func (s *Span) Content(key attribute.Key, text func() string) {
 type Answer struct {
 	Model, ID, Finish string
 
-	Input, Output     int64 // tokens
-	Cached, Reasoning int64 // of those
+	Input, Output                 int64 // tokens
+	Cached, CacheWrite, Reasoning int64 // of those
 }
 
 // Answered notes a model's answer.
@@ -259,6 +260,9 @@ func (s *Span) Used(a Answer) {
 	s.set(inputTokens.Int64(a.Input), outputTokens.Int64(a.Output))
 	if a.Cached > 0 {
 		s.set(cachedTokens.Int64(a.Cached))
+	}
+	if a.CacheWrite > 0 {
+		s.set(writtenTokens.Int64(a.CacheWrite))
 	}
 	if a.Reasoning > 0 {
 		s.set(reasonTokens.Int64(a.Reasoning))

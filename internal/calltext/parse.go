@@ -1,0 +1,396 @@
+package calltext
+
+import (
+	"encoding/json"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// Call is a call that a model wrote as text.
+type Call struct {
+	Name      string
+	Arguments string // a JSON object; what stood in tags is strings there
+	Before    string // the text before the call
+	Block     string // the call as it was written
+	Bare      bool   // JSON without a template, which is the whole answer
+}
+
+// Bounds of a text in which a call is looked for, and of a name.
+const (
+	maxText = 1 << 20
+	maxName = 128
+)
+
+// Parse returns the call that an answer consists of, or ends with. It must be the
+// only one, and complete in the template of a model family: these write a call
+// into the text when their server has no parser for it, or one that missed it
+// because the model left out a tag (ollama #16686, Qwen3-Coder #475, mlxcel #654,
+// claude-code #63870). JSON without a template must be the whole answer.
+//
+// What quotes or explains a call is none: a call within a code fence, behind a
+// colon or in a quotation, or with text after it.
+func Parse(text string) (Call, bool) {
+	if len(text) > maxText {
+		return Call{}, false
+	}
+	text = withoutEnd(text)
+	from := 0
+	if i := strings.LastIndex(text, "</think>"); i >= 0 {
+		from = i + len("</think>")
+	}
+	answer := text[from:]
+	if strings.Contains(answer, "<think>") {
+		return Call{}, false
+	}
+	at := opener.FindStringIndex(answer)
+	if at == nil {
+		return bareCall(text[:from], answer)
+	}
+	c := Call{Before: text[:from+at[0]], Block: answer[at[0]:]}
+	if !introduces(answer[:at[0]]) {
+		return Call{}, false
+	}
+	var ok bool
+	if c.Name, c.Arguments, ok = inTemplate(c.Block); !ok || !usableName(c.Name) {
+		return Call{}, false
+	}
+	return c, true
+}
+
+// Begins reports whether an answer begins as a call does, complete or not.
+func Begins(text string) bool {
+	if i := strings.LastIndex(text, "</think>"); i >= 0 {
+		text = text[i+len("</think>"):]
+	}
+	text = strings.TrimSpace(text)
+	if at := opener.FindStringIndex(text); at != nil && at[0] == 0 {
+		return true
+	}
+	_, rest, _ := strings.Cut(text[:min(len(text), 20)], "```json")
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(strings.TrimSpace(rest), "{")
+}
+
+// Templated reports whether a text has the beginning of a call in a template.
+func Templated(text string) bool { return opener.MatchString(text) }
+
+// Quoted reports whether a message has a call in it as it was written, apart from
+// white space and the escapes of JSON. A model that repeats what it has read in a
+// file, say, calls nothing.
+func (c Call) Quoted(message string) bool {
+	if !strings.Contains(message, c.Name) {
+		return false // most messages of a long conversation, without reading them letter by letter
+	}
+	block := letters(c.Block)
+	return block == "" || strings.Contains(letters(message), block)
+}
+
+// letters returns a text without what changes when it is quoted.
+func letters(text string) string {
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			if i+1 < len(text) && strings.IndexByte(`nrt"\/`, text[i+1]) >= 0 {
+				i++
+			}
+		case c >= 0x80, 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
+
+// opener matches what a call begins with in the templates:
+//
+//	<tool_call>                     Hermes, Qwen, GLM
+//	<function=                      Qwen coder, Llama; often without <tool_call>
+//	[TOOL_CALLS]                    Mistral
+//	<|python_tag|>                  Llama
+//	functools[                      Phi
+//	<|tool_call|>, <|tool_calls…    Granite, Kimi
+//	<｜tool▁calls▁begin｜>           DeepSeek
+//	<|channel|>commentary to=       gpt-oss
+//	<invoke name=, <function_calls> Anthropic, MiniMax
+var opener = regexp.MustCompile(`<tool_call>|<function=|\[TOOL_CALLS\]|<\|python_tag\|>|functools\[|<\|tool_calls?[a-z_]*\|>|<｜tool▁calls?▁begin｜>|(?:<\|start\|>assistant)?<\|channel\|>(?:commentary|analysis) to=|<(?:\w+:)?(?:invoke name=|function_calls>|tool_call>)`)
+
+// ends are what models end their answers with, if the server leaves it there.
+var ends = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|call|>", "<|return|>", "<|end|>", "</s>", "<|endoftext|>"}
+
+func withoutEnd(text string) string {
+	for range 3 {
+		text = strings.TrimRight(text, " \t\r\n")
+		for _, end := range ends {
+			text = strings.TrimSuffix(text, end)
+		}
+	}
+	return strings.TrimRight(text, " \t\r\n")
+}
+
+// introduces reports whether a call may follow a text. It begins a line of its
+// own, and does not look like something that is quoted.
+func introduces(before string) bool {
+	said := strings.TrimRight(before, " \t\r\n")
+	if said == "" {
+		return true
+	}
+	line := said[strings.LastIndexByte(said, '\n')+1:]
+	return strings.Contains(before[len(said):], "\n") && !strings.HasSuffix(said, ":") &&
+		!strings.HasPrefix(strings.TrimSpace(line), ">") && strings.Count(said, "```")%2 == 0 && strings.Count(line, "`")%2 == 0
+}
+
+func usableName(name string) bool {
+	return name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \t\r\n<>\"'`{}()")
+}
+
+// inTemplate reads a call in one of the templates, which is all of block.
+func inTemplate(block string) (name, arguments string, ok bool) {
+	for _, read := range []func(string) (string, string, bool){tagged, invoked, mistral, kimi, deepSeek, harmony, jsonCall} {
+		if name, arguments, ok = read(block); ok {
+			return name, arguments, true
+		}
+	}
+	return "", "", false
+}
+
+// inside returns what stands between a beginning and an end.
+func inside(text, begin, end string) (string, bool) {
+	text, ok := strings.CutPrefix(strings.TrimSpace(text), begin)
+	if !ok {
+		return "", false
+	}
+	text, ok = strings.CutSuffix(strings.TrimSpace(text), end)
+	return strings.TrimSpace(text), ok
+}
+
+// tagged reads <tool_call>…</tool_call> and <function=name>…</function>, also
+// one within the other, of which the outer one may have lost its beginning.
+func tagged(block string) (name, arguments string, ok bool) {
+	if inner, ok := inside(block, "<tool_call>", "</tool_call>"); ok {
+		if strings.HasPrefix(inner, "{") {
+			return objectCall(inner)
+		}
+		if !strings.HasPrefix(inner, "<") {
+			return glm(inner)
+		}
+		block = inner
+	}
+	block = strings.TrimSuffix(strings.TrimSpace(block), "</tool_call>")
+	inner, ok := inside(block, "<function=", "</function>")
+	if !ok || strings.Contains(inner, "<function=") || strings.Contains(inner, "</function>") {
+		return "", "", false
+	}
+	name, body, ok := strings.Cut(inner, ">")
+	if !ok {
+		return "", "", false
+	}
+	if body = strings.TrimSpace(body); strings.HasPrefix(body, "{") {
+		return strings.Trim(name, `"'`), body, isObject(body)
+	}
+	arguments, ok = parameters(body, "<parameter=", "</parameter>")
+	return strings.Trim(name, `"'`), arguments, ok
+}
+
+// invoked reads <invoke name="name"><parameter name="key">value</parameter></invoke>.
+func invoked(block string) (name, arguments string, ok bool) {
+	for _, outer := range []string{"function_calls", "antml:function_calls", "minimax:tool_call"} {
+		if inner, ok := inside(block, "<"+outer+">", "</"+outer+">"); ok {
+			block = inner
+		}
+	}
+	for _, prefix := range []string{"", "antml:"} {
+		inner, ok := inside(block, "<"+prefix+`invoke name="`, "</"+prefix+"invoke>")
+		if !ok || strings.Contains(inner, prefix+"invoke name=") || strings.Contains(inner, "</"+prefix+"invoke>") {
+			continue
+		}
+		name, body, ok := strings.Cut(inner, `">`)
+		if !ok {
+			continue
+		}
+		arguments, ok := parameters(body, "<"+prefix+`parameter name="`, "</"+prefix+"parameter>")
+		return name, arguments, ok
+	}
+	return "", "", false
+}
+
+// parameters reads a sequence of tags with a key and a value each. A value in
+// which another tag begins could end in two places, and is refused.
+func parameters(body, begin, end string) (arguments string, ok bool) {
+	given := map[string]string{}
+	for body = strings.TrimSpace(body); body != ""; body = strings.TrimSpace(body) {
+		rest, ok := strings.CutPrefix(body, begin)
+		if !ok {
+			return "", false
+		}
+		key, rest, ok := strings.Cut(rest, ">")
+		if !ok {
+			return "", false
+		}
+		value, rest, ok := strings.Cut(rest, end)
+		key = strings.Trim(key, `"' `)
+		if _, again := given[key]; !ok || again || !usableName(key) || strings.Contains(value, begin) {
+			return "", false
+		}
+		value = strings.TrimPrefix(strings.TrimPrefix(value, "\r"), "\n")
+		given[key] = strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r")
+		body = rest
+	}
+	encoded, err := json.Marshal(given)
+	return string(encoded), err == nil
+}
+
+// glm reads name and <arg_key>key</arg_key><arg_value>value</arg_value>.
+func glm(inner string) (name, arguments string, ok bool) {
+	name, rest, found := strings.Cut(inner, "<arg_key>")
+	name = strings.TrimSpace(name)
+	given := map[string]string{}
+	for found {
+		key, after, ok1 := strings.Cut(rest, "</arg_key>")
+		after, ok2 := strings.CutPrefix(strings.TrimSpace(after), "<arg_value>")
+		value, after, ok3 := strings.Cut(after, "</arg_value>")
+		key = strings.TrimSpace(key)
+		if _, again := given[key]; !ok1 || !ok2 || !ok3 || again || strings.Contains(value, "<arg_key>") || strings.Contains(value, "<arg_value>") {
+			return "", "", false
+		}
+		given[key] = value
+		after = strings.TrimSpace(after)
+		if after == "" {
+			break
+		}
+		if rest, found = strings.CutPrefix(after, "<arg_key>"); !found {
+			return "", "", false
+		}
+	}
+	encoded, err := json.Marshal(given)
+	return name, string(encoded), err == nil
+}
+
+// mistral reads [TOOL_CALLS]name{…} and [TOOL_CALLS]name[ARGS]{…}.
+func mistral(block string) (name, arguments string, ok bool) {
+	rest, ok := strings.CutPrefix(block, "[TOOL_CALLS]")
+	at := strings.IndexByte(rest, '{')
+	if !ok || at < 0 {
+		return "", "", false
+	}
+	name = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest[:at]), "[ARGS]"))
+	return name, rest[at:], usableName(name) && !strings.Contains(name, "[") && isObject(rest[at:])
+}
+
+// kimi reads <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>.
+func kimi(block string) (name, arguments string, ok bool) {
+	if inner, ok := inside(block, "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"); ok {
+		block = inner
+	}
+	inner, ok := inside(block, "<|tool_call_begin|>", "<|tool_call_end|>")
+	if !ok {
+		return "", "", false
+	}
+	name, arguments, ok = strings.Cut(inner, "<|tool_call_argument_begin|>")
+	return strings.TrimSpace(name), arguments, ok && isObject(arguments)
+}
+
+// deepSeek reads <｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}<｜tool▁call▁end｜>, and the
+// form of earlier models, where a type comes first and the arguments are fenced.
+func deepSeek(block string) (name, arguments string, ok bool) {
+	if inner, ok := inside(block, "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"); ok {
+		block = inner
+	}
+	inner, ok := inside(block, "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>")
+	if !ok {
+		return "", "", false
+	}
+	name, arguments, ok = strings.Cut(inner, "<｜tool▁sep｜>")
+	if name == "function" {
+		name, arguments, _ = strings.Cut(arguments, "\n")
+		arguments, ok = inside(arguments, "```json", "```")
+	}
+	return strings.TrimSpace(name), arguments, ok && isObject(arguments)
+}
+
+// harmony reads gpt-oss's <|channel|>commentary to=functions.name
+// <|constrain|>json<|message|>{…}.
+func harmony(block string) (name, arguments string, ok bool) {
+	head, arguments, ok := strings.Cut(block, "<|message|>")
+	_, name, found := strings.Cut(head, " to=")
+	name, _, _ = strings.Cut(name, "<|")
+	name, _, _ = strings.Cut(strings.TrimSpace(name), " ")
+	return name, arguments, ok && found && isObject(arguments)
+}
+
+// jsonCall reads the templates in which a call is an object, or the only one of a
+// list, behind a mark.
+func jsonCall(block string) (name, arguments string, ok bool) {
+	for _, mark := range []string{"[TOOL_CALLS]", "<|python_tag|>", "functools", "<|tool_call|>", "<|tool_calls|>"} {
+		rest, ok := strings.CutPrefix(block, mark)
+		if !ok {
+			continue
+		}
+		rest = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "<|/tool_call|>"))
+		if inner, ok := inside(rest, "[", "]"); ok {
+			rest = inner
+		}
+		return objectCall(rest)
+	}
+	return "", "", false
+}
+
+// bareCall reads an answer that is nothing but a call in JSON, or in a code fence.
+func bareCall(before, answer string) (Call, bool) {
+	block := strings.TrimSpace(answer)
+	inner := block
+	for _, fence := range []string{"```json", "```tool_call", "```"} {
+		if in, ok := inside(block, fence, "```"); ok {
+			inner = in
+			break
+		}
+	}
+	name, arguments, ok := objectCall(inner)
+	return Call{Name: name, Arguments: arguments, Before: before, Block: block, Bare: true}, ok && usableName(name)
+}
+
+// objectCall reads {"name": …, "arguments": {…}} with nothing besides, and the same
+// inside {"type": "function", "function": …}.
+func objectCall(text string) (name, arguments string, ok bool) {
+	var fields map[string]json.RawMessage
+	if !isObject(text) || json.Unmarshal([]byte(text), &fields) != nil {
+		return "", "", false
+	}
+	var inner map[string]json.RawMessage
+	if json.Unmarshal(fields["function"], &inner) == nil && inner != nil {
+		fields = inner
+	}
+	found := 0
+	for key, value := range fields {
+		var text string
+		isText := json.Unmarshal(value, &text) == nil
+		switch key {
+		case "name", "tool", "tool_name", "function":
+			name = text
+			found++
+		case "arguments", "parameters", "args", "input", "tool_input":
+			if arguments = string(value); isText {
+				arguments = text
+			}
+			found++
+		case "type", "id":
+		default:
+			return "", "", false
+		}
+	}
+	return name, arguments, found == 2 && name != "" && isObject(arguments)
+}
+
+// isObject reports whether text is one JSON object, in which no name comes twice.
+func isObject(text string) bool {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "{") {
+		return false
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	var object map[string]json.RawMessage
+	if dec.Decode(&object) != nil {
+		return false
+	}
+	_, err := dec.Token()
+	return err == io.EOF
+}

@@ -1,0 +1,273 @@
+package pygent_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// dollars are prices by which a hundred tokens cost 0.1, as those of hundred do.
+var dollars = map[string]pygent.Price{"m": {Prompt: 1000, Completion: 1000}}
+
+// priced returns a reply of a model that costs a tenth of a dollar.
+func priced(r pygenttest.Reply) pygenttest.Reply { return r.WithUsage(hundred).WithModel("m") }
+
+// pricedAgent returns an agent whose model has a price.
+func pricedAgent(t *testing.T, model pygent.Model, opts ...pygent.Option) *pygent.Agent {
+	t.Helper()
+	return newAgent(t, model, append(opts, pygent.WithPrices(dollars), pygent.WithModelName("m"))...)
+}
+
+func TestTokensOfEachKindHaveTheirPrice(t *testing.T) {
+	usage := pygent.Usage{PromptTokens: 1000, CachedTokens: 300, CacheWriteTokens: 200, CompletionTokens: 100, ReasoningTokens: 40}
+	for name, tt := range map[string]struct {
+		price pygent.Price
+		want  float64
+	}{
+		"all":                {pygent.Price{Prompt: 1, Cached: 10, CacheWrite: 100, Completion: 1000, Reasoning: 10_000}, 500 + 3000 + 20_000 + 60_000 + 400_000},
+		"prompts and answer": {pygent.Price{Prompt: 1, Completion: 1000}, 1000 + 100_000},
+		"free":               {pygent.Price{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop.WithUsage(usage)),
+				pygent.WithModelName("m"), pygent.WithPrices(map[string]pygent.Price{"m": tt.price}))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.InDelta(t, tt.want/1e6, result.Cost, 1e-12)
+			require.Equal(t, result.Cost, result.Usage.Cost)
+			require.Equal(t, result.Cost, agent.Usage().Cost)
+			require.Empty(t, agent.Usage().Unpriced)
+		})
+	}
+}
+
+func TestTheCostIsToldOfStepsAndRuns(t *testing.T) {
+	model := pygenttest.NewScriptedModel(priced(callBash("true")), priced(stop))
+	var steps []pygent.Event
+	var end pygent.Event
+	history := pygent.NewHistory()
+	agent := pricedAgent(t, model, pygent.WithHistory(history), pygent.OnEvent(func(e pygent.Event) {
+		switch e.Type {
+		case pygent.EventMessage:
+			steps = append(steps, e)
+		case pygent.EventRunEnd:
+			end = e
+		}
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, steps, 2)
+	for _, e := range steps {
+		require.InDelta(t, 0.1, e.Usage.Cost, 1e-9)
+		require.Equal(t, "m", e.Model)
+	}
+	require.InDelta(t, 0.2, end.Usage.Cost, 1e-9)
+	require.InDelta(t, 0.2, end.Result.Cost, 1e-9)
+	require.Empty(t, end.Result.Models, "there was only one")
+	entries := history.Entries()
+	require.InDelta(t, 0.2, entries[len(entries)-1].Turn.Usage.Cost, 1e-9)
+	data, err := json.Marshal(end)
+	require.NoError(t, err)
+	var decoded struct {
+		Result struct{ Cost float64 }
+	}
+	require.NoError(t, json.Unmarshal(data, &decoded))
+	require.InDelta(t, 0.2, decoded.Result.Cost, 1e-9)
+}
+
+func TestARunOfSeveralModelsTellsOfEach(t *testing.T) {
+	model := pygenttest.NewScriptedModel(priced(callBash("true")), priced(callBash("false")), stop.WithUsage(hundred).WithModel("other"))
+	result, err := pricedAgent(t, model).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, result.Usage, result.Models["m"].Add(result.Models["other"]))
+	require.InDelta(t, 0.2, result.Models["m"].Cost, 1e-9)
+	require.Zero(t, result.Models["other"].Cost)
+}
+
+func TestTheProvidersWordIsTheCostOfAModelWithoutAPrice(t *testing.T) {
+	model := pygenttest.NewScriptedModel(
+		callBash("true").WithUsage(hundred).WithModel("other").WithCost(0.25),
+		priced(callBash("false")).WithCost(99),
+		callBash("echo").WithUsage(hundred).WithModel("free").WithCost(0),
+		callBash("echo x").WithUsage(hundred).WithModel("hostile").WithCost(math.Inf(1)),
+		stop.WithUsage(hundred).WithModel("silent"))
+	agent := pricedAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.InDelta(t, 0.35, result.Cost, 1e-9)
+	require.InDelta(t, 0.25, agent.Usage().Models["other"].Cost, 1e-9)
+	require.Equal(t, []string{"hostile", "silent"}, agent.Usage().Unpriced)
+}
+
+func TestTheCostThatAServerReportsIsRead(t *testing.T) {
+	usage := pygent.Usage{PromptTokens: 10, CachedTokens: 4, CacheWriteTokens: 3, CompletionTokens: 5}
+	for _, api := range []pygent.OpenAIProtocol{pygent.OpenAIChat, pygent.OpenAIResponses} {
+		t.Run(string(api), func(t *testing.T) {
+			s := pygenttest.NewServer(t, stop.WithUsage(usage).WithCost(0.125))
+			agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(s.URL()), pygent.OpenAIAPI(api)))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			usage.Cost = 0.125
+			require.Equal(t, usage, result.Usage)
+		})
+	}
+}
+
+func TestNumbersThatCannotBeAreNotCounted(t *testing.T) {
+	hostile := pygent.Usage{PromptTokens: math.MaxInt64, CompletionTokens: math.MinInt64, CachedTokens: -1, ReasoningTokens: 1 << 60, Cost: math.NaN()}
+	agent := pricedAgent(t, pygenttest.NewScriptedModel(priced(callBash("true")), stop.WithUsage(hostile).WithModel("m")))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, hundred.Total(), result.Usage.Total())
+	require.InDelta(t, 0.1, result.Cost, 1e-9)
+	_, err = json.Marshal(result)
+	require.NoError(t, err)
+}
+
+func TestRunEndsWhenItsMoneyIsSpent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limits []pygent.RunOption
+		steps  int
+		reason string
+	}{
+		"money":               {[]pygent.RunOption{pygent.MaxCost(0.3)}, 3, "the cost is 0.300, of at most 0.300"},
+		"the last crosses it": {[]pygent.RunOption{pygent.MaxCost(0.25)}, 3, "the cost is 0.300, of at most 0.250"},
+		"a tiny limit":        {[]pygent.RunOption{pygent.MaxCost(1e-12)}, 1, "the cost is 0.100, of at most 0.000000001"},
+		"tokens before it":    {[]pygent.RunOption{pygent.MaxCost(9), pygent.MaxTokens(200)}, 2, "200 tokens are spent, of 200"},
+		"it before tokens":    {[]pygent.RunOption{pygent.MaxCost(0.1), pygent.MaxTokens(9000)}, 1, "the cost is 0.100, of at most 0.100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			model := pygenttest.NewScriptedModel(pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+				n++
+				return priced(callBash(fmt.Sprint("echo ", n)))
+			})).RepeatLast()
+			result, err := pricedAgent(t, model).RunUntilStop(t.Context(), "go", tt.limits...)
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusBudget, result.Status)
+			require.Equal(t, tt.reason, result.Reason)
+			require.Equal(t, tt.steps, result.Steps)
+		})
+	}
+}
+
+func TestWhatHasNoPriceCannotBeLimited(t *testing.T) {
+	model := pygenttest.NewScriptedModel(stop)
+	_, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithModelName("x"), pygent.WithPrices(dollars), pygent.MaxCost(1))
+	require.EqualError(t, err, "option MaxCost: the model x has no price, so what it costs cannot be limited: give it one with WithPrices ([prices] in a file), or leave the limit out (limits.max_cost, PYGENT_MAX_COST)")
+	_, err = pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.MaxCost(1))
+	require.ErrorContains(t, err, "the model has no name, and so no price")
+
+	agent := pricedAgent(t, model, pygent.MaxCost(1))
+	require.NoError(t, agent.SetModel(nil, "y"))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.ErrorContains(t, err, "the model y has no price")
+	require.Equal(t, pygent.StatusFailed, result.Status)
+	require.Empty(t, model.Requests(), "it was not asked")
+}
+
+func TestRunEndsAfterAnAnswerOfUnknownCost(t *testing.T) {
+	next := callBash("true")
+	for name, tt := range map[string]struct {
+		reply  pygenttest.Reply
+		reason string // empty if the run goes on
+	}{
+		"another model":              {next.WithUsage(hundred).WithModel("other"), `the cost is limited, but the answer came from the model "other", which has no price (WithPrices)`},
+		"another model that says it": {next.WithUsage(hundred).WithModel("other").WithCost(0.1), ""},
+		"no usage":                   {next.WithModel("m"), "the cost is limited, but the server did not say how many tokens the answer took"},
+		"the same with its date":     {next.WithUsage(hundred).WithModel("m-2025-01-01"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, err := pricedAgent(t, pygenttest.NewScriptedModel(tt.reply, priced(stop))).RunUntilStop(t.Context(), "go", pygent.MaxCost(1))
+			require.NoError(t, err)
+			if tt.reason == "" {
+				require.Equal(t, pygent.StatusStopped, result.Status)
+				return
+			}
+			require.Equal(t, pygent.StatusBudget, result.Status)
+			require.Equal(t, tt.reason, result.Reason)
+			require.Equal(t, 1, result.Steps)
+		})
+	}
+}
+
+// reporter is a model that says that its answers tell their cost.
+type reporter struct{ pygent.Model }
+
+func (reporter) ReportsCost() bool { return true }
+
+func TestModelsThatReportTheirCostNeedNoPrice(t *testing.T) {
+	model := reporter{pygenttest.NewScriptedModel(callBash("true").WithCost(0.1), callBash("false").WithCost(0.2), stop.WithCost(0.4))}
+	agent := newAgent(t, model, pygent.MaxCost(0.3))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "the cost is 0.300, of at most 0.300", result.Reason)
+	for url, want := range map[string]bool{
+		"https://openrouter.ai/api/v1": true, "https://eu.openrouter.ai/api/v1": true, "https://notopenrouter.ai/v1": false, "https://api.openai.com/v1": false,
+	} {
+		require.Equal(t, want, newModel(t, pygent.OpenAIBaseURL(url), pygent.OpenAIKey("k")).ReportsCost(), url)
+	}
+}
+
+func TestTasksShareTheMoneyOfTheRun(t *testing.T) {
+	n := 0
+	spends := pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		n++
+		return priced(callBash(fmt.Sprint("echo ", n)))
+	})
+	model := pygenttest.NewScriptedModel(follow(
+		always(priced(delegate("Spend"))),
+		func(id string) pygenttest.Reply { return priced(wait(id)) },
+		always(priced(stop)))).RepeatLast().
+		On("Spend", spends).RepeatLast()
+	agent := pricedAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxCost(1.2))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
+	task := byPrompt(t, agent)["Spend"]
+	require.Equal(t, "error: the cost is 0.300, of at most 0.300", task.String(), "a quarter")
+	require.InDelta(t, 0.3, task.Usage.Cost, 1e-9)
+	require.InDelta(t, 0.3, result.TaskUsage.Cost, 1e-9)
+	require.InDelta(t, 0.6, result.Cost, 1e-9)
+	require.InDelta(t, 0.6, agent.Usage().Cost, 1e-9)
+}
+
+func TestTaskOfAModelWithoutAPriceDoesNotStart(t *testing.T) {
+	var asked int
+	expensive := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		asked++
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("")}, nil
+	})
+	model := pygenttest.NewScriptedModel(follow(
+		always(priced(delegate("Spend"))),
+		func(id string) pygenttest.Reply { return priced(wait(id)) },
+		always(priced(stop)))).RepeatLast()
+	agent := pricedAgent(t, model, pygent.TaskAgents(pygent.WithModel(expensive), pygent.WithModelName("x")))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxCost(1))
+	require.NoError(t, err)
+	require.Contains(t, byPrompt(t, agent)["Spend"].Reason, "the model x has no price")
+	require.Zero(t, asked)
+}
+
+func TestSpansTellWhatCachesReadAndWrote(t *testing.T) {
+	r := &recorder{}
+	usage := pygent.Usage{PromptTokens: 10, CachedTokens: 4, CacheWriteTokens: 3, CompletionTokens: 5, ReasoningTokens: 2}
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(stop.WithUsage(usage)), pygent.WithTelemetry(pygent.TelemetryTracer(r), pygent.TelemetryMeter(r)))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	for name, want := range map[attribute.Key]int64{
+		"gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 5, "gen_ai.usage.cache_read.input_tokens": 4,
+		"gen_ai.usage.cache_creation.input_tokens": 3, "gen_ai.usage.reasoning.output_tokens": 2,
+	} {
+		require.Equal(t, want, r.spans[0].attrs[name].AsInt64(), name)
+		require.Equal(t, want, r.spans[1].attrs[name].AsInt64(), name)
+	}
+}
