@@ -72,8 +72,10 @@ type Agent struct {
 	git         *gitwatch.Watch
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 	jobs        toldJobs
+	followed    followedJobs // by its model
 
 	memory memory // guarded by busy
+	skills agentSkills
 
 	refresh guard.Baton // held while the system message is rebuilt
 	system  systemState // guarded by refresh, except stale
@@ -296,7 +298,9 @@ func (a *Agent) Close() error {
 	} else {
 		defer a.foreign.Enter("the run")() // so that leftBehind names it
 	}
-	err := errors.Join(a.closeTasks(), a.closeSources(), a.cleanup(), a.closeHistory())
+	err := errors.Join(a.closeTasks(), a.closeSources())
+	a.removeSkills()
+	err = errors.Join(err, a.cleanup(), a.closeHistory())
 	a.tellGitChanges()
 	ctx, cancel = context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()

@@ -29,6 +29,9 @@ type Config struct {
 	LogFile      string   `json:"log_file,omitempty"`      // where a session logs; default nowhere
 
 	Instructions   *bool    `json:"instructions,omitempty"`    // whether AGENTS.md is read; default true
+	Survey         *bool    `json:"survey,omitempty"`          // whether the model is told what there is at the start; default true
+	Skills         *bool    `json:"skills,omitempty"`          // whether the model is told of skills; default true
+	SkillDirs      []string `json:"skill_dirs,omitempty"`      // directories with skills, besides those of the home: see [WithSkills]
 	Compaction     *bool    `json:"compaction,omitempty"`      // whether conversations that become too long are compacted: see [WithCompaction]; default true
 	ContextWindow  int64    `json:"context_window,omitempty"`  // of the model, in tokens: see [WithContextWindow]
 	ConfirmBash    *bool    `json:"confirm_bash,omitempty"`    // whether a session asks before each command
@@ -191,6 +194,9 @@ func (c *Config) ownSettings() []settings.Setting {
 		{Key: "snapshot", Env: "PYGENT_SNAPSHOT", Value: settings.Path(&c.Snapshot)},
 		{Key: "log_file", Env: "PYGENT_LOG_FILE", Value: settings.Path(&c.LogFile)},
 		{Key: "instructions", Env: "PYGENT_INSTRUCTIONS", Value: settings.Bool(&c.Instructions)},
+		{Key: "survey", Env: "PYGENT_SURVEY", Value: settings.Bool(&c.Survey)},
+		{Key: "skills", Env: "PYGENT_SKILLS", Value: settings.Bool(&c.Skills)},
+		{Key: "skill_dirs", Env: "PYGENT_SKILL_DIRS", Value: settings.Paths(&c.SkillDirs)},
 		{Key: "compaction", Env: "PYGENT_COMPACTION", Value: settings.Bool(&c.Compaction)},
 		{Key: "context_window", Env: "PYGENT_CONTEXT_WINDOW", Value: settings.Count(&c.ContextWindow)},
 		{Key: "confirm_bash", Env: "PYGENT_CONFIRM_BASH", Value: settings.Bool(&c.ConfirmBash)},
@@ -299,6 +305,8 @@ func (c Config) options() []Option {
 	opts = given(opts, c.Model, WithModelName)
 	opts = given(opts, c.HistoryFile, WithHistoryFile)
 	opts = addIfSet(opts, c.Instructions, WithInstructions)
+	opts = addIfSet(opts, c.Survey, WithSurvey)
+	opts = append(opts, c.skillOptions()...)
 	opts = given(opts, c.ContextWindow, WithContextWindow)
 	opts = addIfSet(opts, c.Compaction, func(on bool) Option { return WithCompaction(CompactionPolicy{Disabled: !on}) })
 	return addIfSet(opts, c.ConfirmBash, WithConfirmBash)

@@ -25,7 +25,7 @@ func optionsOf(t *testing.T, variables map[string]string) options {
 
 func TestConfigOptionsReachTheAgent(t *testing.T) {
 	o := optionsOf(t, map[string]string{
-		"PYGENT_MODEL": "m", "PYGENT_PERSONA_NAME": "P", "PYGENT_HISTORY_FILE": "h", "PYGENT_INSTRUCTIONS": "0",
+		"PYGENT_MODEL": "m", "PYGENT_PERSONA_NAME": "P", "PYGENT_HISTORY_FILE": "h", "PYGENT_INSTRUCTIONS": "0", "PYGENT_SURVEY": "0", "PYGENT_SKILL_DIRS": "sk",
 		"PYGENT_CONFIRM_BASH": "1", "PYGENT_BANNED_COMMANDS": "rm", "PYGENT_BANNED_APPS": "curl", "PYGENT_DISABLED_TOOLS": "stop",
 		"PYGENT_MAX_STEPS": "1", "PYGENT_MAX_TOOL_CALLS": "2", "PYGENT_STEP_TIMEOUT": "3", "PYGENT_MAX_TIME": "4", "PYGENT_MAX_TOKENS": "5", "PYGENT_MAX_COST": "0.6",
 		"PYGENT_COMPACTION": "0", "PYGENT_CONTEXT_WINDOW": "32768",
@@ -34,6 +34,9 @@ func TestConfigOptionsReachTheAgent(t *testing.T) {
 	require.Equal(t, &Persona{"P", defaultPersonaDescription}, o.persona)
 	require.Equal(t, "h", o.historyFile)
 	require.False(t, o.instructions)
+	require.False(t, o.survey)
+	require.Equal(t, skillOptions{[]string{"sk"}, true}, o.skills)
+	require.Equal(t, skillOptions{}, optionsOf(t, map[string]string{"PYGENT_SKILLS": "0", "PYGENT_SKILL_DIRS": "sk"}).skills)
 	require.True(t, o.compaction.Disabled)
 	require.Equal(t, int64(32768), o.window)
 	require.True(t, o.needsApproval(Tool{Name: "bash"}, o.confirmBash))

@@ -263,7 +263,7 @@ func TestProjectFileInitialFilesAreOpenedInside(t *testing.T) {
 func TestProjectFileNamesNoOtherPaths(t *testing.T) {
 	s := newSources(t)
 	key := s.write(filepath.Join(s.Home, "key"), "s3cret")
-	for _, name := range []string{"workspace", "history_file", "snapshot", "log_file", "openai.ca_file", "container.docker_host"} {
+	for _, name := range []string{"workspace", "history_file", "snapshot", "log_file", "openai.ca_file", "container.docker_host", "skill_dirs"} {
 		s.project(name + " = '" + key + "'")
 		require.ErrorContains(t, s.fault(), "may not set "+name, name)
 	}

@@ -27,7 +27,7 @@ var layers = [][]string{
 		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonfix", "internal/jsonobj",
 		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/plain", "internal/repeat", "internal/rota",
-		"internal/screen", "internal/slash", "internal/spelling", "internal/sse", "internal/standin",
+		"internal/screen", "internal/slash", "internal/skills", "internal/spelling", "internal/sse", "internal/standin",
 		"internal/strict", "internal/survey", "internal/telemetry", "internal/toolbox", "internal/tree", "internal/window",
 	},
 	{ // Packages built from leaves.

@@ -30,6 +30,7 @@ type run struct {
 	message int         // the index in the history of the message whose calls run
 	release func()      // ends the exclusive right to append to the history
 	worker  guard.Worker
+	nested  nestedInstructions
 	jobs    repeat.Loop // asks the runtime about background jobs
 
 	asksWindow repeat.Loop // asks the model for its window, once

@@ -64,6 +64,7 @@ type options struct {
 	prompt       PromptBuilder
 	instructions bool
 	survey       bool
+	skills       skillOptions
 	history      *History
 	historyFile  string
 	runtime      Runtime
@@ -99,6 +100,7 @@ type options struct {
 	manager      *TaskManager // closed by the caller who gave it
 	tasks        []TaskManagerOption
 	task         string    // id of the task that the agent works on
+	taskInfo     *TaskInfo // what it is told of it
 	depth        int       // of that task; 0 for an agent without one
 	rules        TaskRules // that it has to keep to
 	logger       *slog.Logger
@@ -112,6 +114,7 @@ func defaultOptions() options {
 		prompt:       DefaultPrompt,
 		instructions: true,
 		survey:       true,
+		skills:       skillOptions{project: true},
 		logger:       slog.New(slog.DiscardHandler),
 	}
 }
@@ -225,7 +228,8 @@ func WithPersona(p Persona) Option { return option(func(o *options) { o.persona 
 func WithPrompt(b PromptBuilder) Option { return option(func(o *options) { o.prompt = b }) }
 
 // WithInstructions says whether AGENTS.md of the workspace's root is added to
-// the system message. Default: true.
+// the system message, and that of a subdirectory to the result of the first call
+// of a built-in tool that works there. Default: true.
 func WithInstructions(on bool) Option { return option(func(o *options) { o.instructions = on }) }
 
 // WithHistory continues a conversation. The history stays the caller's to

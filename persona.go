@@ -46,7 +46,7 @@ func (p *Persona) orDefault() Persona {
 }
 
 // RefreshSystemMessage rebuilds the system message from the persona, the
-// runtime, the tools, the workspace's AGENTS.md and a new [Survey]. The first run
+// runtime, the tools, the workspace's AGENTS.md, its skills and a new [Survey]. The first run
 // does so by itself. When the tools change, the prompt is written again from what was read
 // then; [DefaultPrompt] changes only if a tool that it explains comes or goes.
 // While a run goes on, the message is rebuilt before its next model call.
@@ -74,16 +74,19 @@ type systemState struct {
 	version int64 // of the registry
 	specs   []ToolSpec
 	from    systemMessage // read again only when stale: other tools alone do not change what is known of the workspace
-	survey  *Survey       // nil before the agent has looked; kept so that what the model does itself changes no message
+	found   *found        // nil before the agent has looked
 	again   atomic.Bool   // look anew
-	warned  string        // the last warning about the sources of the message
+	warned  []string      // the last warnings about the sources of the message
 }
 
 // systemMessage is the text of the system message, what it was written from,
-// and a warning about that.
+// warnings about that, and the tools of the same moment.
 type systemMessage struct {
-	text, warning string
-	info          PromptInfo
+	text     string
+	warnings []string
+	info     PromptInfo
+	specs    []ToolSpec
+	version  int64 // of the registry
 }
 
 // refreshSystem rebuilds the system message and the tools' specs when they are
@@ -104,36 +107,41 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 			s.stale.Store(true)
 		}
 	}()
-	specs, version := a.tools.specs(a.runtime)
-	if len(specs) > maxTools {
-		return nil, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(specs), maxTools)
-	}
 	message, err := guard.Outlive(ctx, func() (systemMessage, error) {
 		defer a.enter(&a.calling, "the system message")()
-		from := s.from
-		if stale {
-			var err error
-			if from, err = a.promptSources(ctx); err != nil {
-				return from, err
-			}
-		}
-		from.info.Tools = slices.Clone(specs)
-		from.text = a.prompt(from.info)
-		return from, nil
+		return a.writeSystem(ctx, s.from, stale)
 	})
 	a.logPanic("system message", err)
 	if err != nil {
 		return nil, fmt.Errorf("system message: %w", err)
 	}
-	if message.warning != "" && message.warning != s.warned {
-		a.emit(Event{Type: EventWarning, Text: message.warning})
+	for _, warning := range message.warnings {
+		if !slices.Contains(s.warned, warning) {
+			a.emit(Event{Type: EventWarning, Text: warning})
+		}
 	}
-	s.warned = message.warning
+	s.warned = message.warnings
 	if err := a.history.setSystem(ctx, message.text); err != nil {
 		return nil, err
 	}
-	s.specs, s.version, s.built, s.from = specs, version, true, message
-	return specs, nil
+	s.specs, s.version, s.built, s.from = message.specs, message.version, true, message
+	return s.specs, nil
+}
+
+// writeSystem writes the system message, and finds the tools that go with it. It
+// reads again what the message is written from if that may have changed.
+func (a *Agent) writeSystem(ctx context.Context, from systemMessage, stale bool) (m systemMessage, err error) {
+	if stale {
+		if from, err = a.promptSources(ctx); err != nil {
+			return from, err
+		}
+	}
+	if from.specs, from.version = a.tools.specs(a.runtime); len(from.specs) > maxTools {
+		return from, fmt.Errorf("%d tools are active, and providers take at most %d: disable some", len(from.specs), maxTools)
+	}
+	from.info.Tools = slices.Clone(from.specs)
+	from.text = a.prompt(from.info)
+	return from, nil
 }
 
 // promptSources reads what the system message is written from, except the tools.
@@ -149,31 +157,56 @@ func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) 
 		info.Runtime.AsksHosts = a.asksHosts != nil && a.asksHosts() && a.UseDocker() && !info.Runtime.Network
 	}
 	if a.opts.instructions {
-		if info.Instructions, m.warning, err = readInstructions(ctx, a.runtime); err != nil {
+		var warning string
+		if info.Instructions, warning, err = readInstructions(ctx, a.runtime); err != nil {
 			return m, fmt.Errorf("read AGENTS.md: %w", err)
+		}
+		if warning != "" {
+			m.warnings = append(m.warnings, warning)
 		}
 	}
 	info.MaxSteps = a.usualSteps()
-	if a.opts.survey && described {
-		info.Survey = a.surveyed(ctx, info.Runtime)
+	info.Task = a.opts.taskInfo
+	found, err := a.lookOnce(ctx, info.Runtime, described)
+	if err != nil {
+		return m, err
 	}
+	info.Survey, info.Skills = found.survey, found.skills.told()
+	m.warnings = append(m.warnings, found.warnings...)
+	a.tools.offerSkills(found.skills.names())
 	m.info = info
 	return m, nil
 }
 
-// surveyed returns the survey that was made at the start, or by the last
-// RefreshSystemMessage.
-func (a *Agent) surveyed(ctx context.Context, info RuntimeInfo) Survey {
+// found is what an agent finds at its start.
+type found struct {
+	survey   Survey
+	skills   *skillSet
+	warnings []string // about the skills
+}
+
+// lookOnce returns what was found at the start, or after the last
+// RefreshSystemMessage. The agent does not look more often, so that what the
+// model does itself changes no message.
+func (a *Agent) lookOnce(ctx context.Context, info RuntimeInfo, described bool) (found, error) {
 	s := &a.system
-	if again := s.again.Swap(false); s.survey == nil || again {
-		found := a.look(ctx, info)
-		if ctx.Err() != nil {
-			s.again.Store(again)
-			return found
-		}
-		s.survey = &found
+	if again := s.again.Swap(false); s.found != nil && !again {
+		return *s.found, nil
 	}
-	return *s.survey
+	var f found
+	f.skills, f.warnings = a.findSkills(ctx)
+	if a.opts.survey && described {
+		f.survey = a.look(ctx, info)
+	}
+	if err := ctx.Err(); err != nil {
+		s.again.Store(true)
+		return f, err
+	}
+	s.found = &f
+	a.skills.mu.Lock()
+	a.skills.set = f.skills
+	a.skills.mu.Unlock()
+	return f, nil
 }
 
 // usualSteps is how many steps a run of the agent has unless its caller says

@@ -51,7 +51,7 @@ func TestPrefixOfEveryKindOfRuntimeIsSmall(t *testing.T) {
 	specs := slicesOf(shownToolsOn(t, struct {
 		silentJobs
 		pygent.TaskRuntimeMaker
-	}{TaskRuntimeMaker: hollow{}}))
+	}{TaskRuntimeMaker: hollow{}}, pygent.TaskPersonas(pygent.Persona{Name: "Ada"}, pygent.Persona{Name: "Reviewer"}, pygent.Persona{Name: "Tester"})))
 	tools := toolsSize(t, specs)
 	for name, rt := range map[string]pygent.RuntimeInfo{
 		"docker":           {Kind: "docker", Image: "python:3.12-slim", Workspace: "/workspace", Shell: "bash"},

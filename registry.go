@@ -24,7 +24,8 @@ type Registry struct {
 	kept     map[string]bool   // those that stay disabled
 	version  int64             // rises with every change
 	tasks    taskTools
-	changed  func() // called after every change; nil for none
+	skills   []string // the names of those that the agent has
+	changed  func()   // called after every change; nil for none
 }
 
 // NewRegistry returns a registry of the given tools.

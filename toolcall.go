@@ -43,6 +43,7 @@ func (r *run) limitResult(ctx context.Context, call *ToolCall, result *ToolResul
 	if !polls && ctx.Err() == nil {
 		r.noteCycle(call, result)
 	}
+	r.tellNested(ctx, call, result)
 }
 
 // toolInfo describes a call for the events about it. It is nil if nobody gets

@@ -69,6 +69,7 @@ type Tool struct {
 	// arguments, such as one that asks for a status.
 	polls      bool
 	delegation delegation
+	skills     bool // of use only to an agent that has skills
 	ends       bool // its only effect is to end the run
 	// takesValue marks the tool of a run that ends with a value.
 	takesValue bool

@@ -105,6 +105,9 @@ func (r *Registry) on(t Tool, rt Runtime) (_ Tool, err error) {
 	if !ok {
 		return t, fmt.Errorf("%w: this runtime cannot serve it", ErrToolDisabled)
 	}
+	if t.skills {
+		return r.withSkills(t)
+	}
 	return t, nil
 }
 

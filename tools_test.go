@@ -34,7 +34,7 @@ func toolCall(name, args string) pygent.ToolCall {
 
 var builtins = []string{
 	"bash", "cancel_task", "collect_file", "continue", "delegate_persona_task", "delegate_task", "download_file", "edit_file",
-	"job_kill", "job_list", "job_output", "list_personas", "read_image", "send_task", "stop", "task_status", "write_file",
+	"job_kill", "job_list", "job_output", "list_personas", "read_image", "read_skill", "send_task", "stop", "task_status", "write_file",
 }
 
 func TestDefaultRegistryServesExecuteTool(t *testing.T) {

@@ -25,9 +25,9 @@ const (
 
 // arguments are those of the built-in tools that say what a call does.
 type arguments struct {
-	Cmd, Cwd, Path, Dest, ID, Prompt, Persona, Message string
-	Background                                         bool
-	TaskID                                             string `json:"task_id"`
+	Cmd, Cwd, Path, Dest, ID, Prompt, Persona, Message, Name string
+	Background                                               bool
+	TaskID                                                   string `json:"task_id"`
 }
 
 // Title returns the name of a tool as people write it: "Write file" for
@@ -66,6 +66,7 @@ var builtin = map[string]func(arguments) string{
 	"edit_file":             func(a arguments) string { return "edit " + a.Path },
 	"download_file":         func(a arguments) string { return "read " + a.Path },
 	"read_image":            func(a arguments) string { return "look at " + a.Path },
+	"read_skill":            func(a arguments) string { return "read the skill " + a.Name },
 	"continue":              func(a arguments) string { return "ask: " + a.Prompt },
 	"stop":                  func(arguments) string { return "stop" },
 	"delegate_task":         delegation,
