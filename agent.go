@@ -72,6 +72,7 @@ type Agent struct {
 	git         *gitwatch.Watch
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 	jobs        toldJobs
+	followed    followedJobs // by its model
 
 	memory memory // guarded by busy
 	skills agentSkills

@@ -23,21 +23,41 @@ var ErrUnknownJob = guest.ErrNoJob
 // left running.
 type Job struct {
 	ID        string        `json:"id"`
-	Command   string        `json:"command"`   // the beginning of the command
-	Running   bool          `json:"running"`   // a process of it is alive
-	ExitCode  int           `json:"exit_code"` // of its shell; -1 while that runs
-	Printed   int64         `json:"printed"`   // bytes of output so far
-	Duration  time.Duration `json:"-"`         // duration_seconds in JSON
-	Processes int           `json:"processes"` // how many are alive
+	Command   string        `json:"command"`             // the beginning of the command
+	Running   bool          `json:"running"`             // a process of it is alive
+	ExitCode  int           `json:"exit_code"`           // of its shell; -1 while that runs
+	TimedOut  bool          `json:"timed_out,omitempty"` // ended at its time limit
+	Killed    bool          `json:"killed,omitempty"`    // ended by KillJob
+	Printed   int64         `json:"printed"`             // bytes of output so far
+	Duration  time.Duration `json:"-"`                   // duration_seconds in JSON
+	Processes int           `json:"processes"`           // how many are alive
 }
+
+// shownJob is how much of a job's command its description repeats, in bytes.
+const shownJob = 80
 
 // String describes the job in one line.
 func (j Job) String() string {
 	state := fmt.Sprintf("running for %s, %d processes", j.Duration.Round(time.Second), j.Processes)
-	if !j.Running {
-		state = fmt.Sprintf("ended with exit code %d", j.ExitCode)
+	if j.Running && j.Processes == 1 {
+		state = fmt.Sprintf("running for %s", j.Duration.Round(time.Second))
 	}
-	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, cut.Head(j.Command, 80), state, j.Printed)
+	switch took := j.Duration.Round(time.Second / 10); {
+	case j.Running:
+	case j.Killed:
+		state = fmt.Sprintf("killed by job_kill after %s", took)
+	case j.TimedOut:
+		state = fmt.Sprintf("killed at its time limit after %s", took)
+	case j.ExitCode == 128+9:
+		state = fmt.Sprintf("killed with exit code %d after %s, most often because memory ran out", j.ExitCode, took)
+	default:
+		state = fmt.Sprintf("ended with exit code %d after %s", j.ExitCode, took)
+	}
+	command := j.Command
+	if len(command) > shownJob {
+		command = strings.TrimSuffix(cut.Head(command, shownJob), " …") + " …"
+	}
+	return fmt.Sprintf("job %s (%s): %s, %d bytes printed", j.ID, command, state, j.Printed)
 }
 
 // sameState reports whether the job is the same, and runs or has ended in the

@@ -404,7 +404,7 @@ func (r *workspaceRuntime) KillJob(ctx context.Context, id string) (Job, error) 
 func jobOf(j guest.Job) Job {
 	job := Job{
 		ID: j.ID, Command: j.Command, Running: j.Running, ExitCode: -1,
-		Printed: j.Total, Duration: j.Duration, Processes: j.Count,
+		Printed: j.Total, Duration: j.Duration, Processes: j.Count, TimedOut: j.TimedOut, Killed: j.Killed,
 	}
 	if j.Exited {
 		job.ExitCode = j.ExitCode

@@ -79,7 +79,7 @@ func TestModelsRunJobs(t *testing.T) {
 	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		call("bash", map[string]any{"cmd": "echo up; sleep 600", "background": true}),
-		call("job_output", map[string]any{"id": "1", "wait": 10}),
+		call("job_output", map[string]any{"id": "1", "until": "up", "wait": 10}),
 		call("job_list", nil),
 		call("job_kill", map[string]any{"id": "1"}),
 		call("job_output", map[string]any{"id": "9"}),
@@ -90,10 +90,13 @@ func TestModelsRunJobs(t *testing.T) {
 	got := results(agent)
 	require.Contains(t, got[0], "started job 1 in the background")
 	require.Contains(t, got[1], "up\n[job 1 (echo up; sleep 600): running")
-	require.Contains(t, got[1], "read on with offset 3]")
+	require.Contains(t, got[1], "; the text was printed]")
 	require.Contains(t, got[2], "job 1 (echo up; sleep 600): running")
-	require.Contains(t, got[3], "ended with exit code")
-	require.Contains(t, got[4], "no such job")
+	require.Contains(t, got[3], "killed by job_kill after ")
+	require.Contains(t, got[4], "no such job: \"9\"; there are the jobs 1")
+	for _, m := range agent.History().Messages() {
+		require.NotContains(t, m.Content, "[job 1 (echo up; sleep 600): killed", "the model has seen the end")
+	}
 }
 
 func TestWholeOutputStaysReadable(t *testing.T) {
@@ -361,5 +364,51 @@ func TestProgressDoesNotPushLinesOutOfTheOutput(t *testing.T) {
 		res := bash(t, r, `echo first; awk 'BEGIN { for (i = 0; i < 200000; i++) printf "\r%d of 200000", i; print "" }'; echo last`)
 		require.Equal(t, "first\n199999 of 200000\nlast\n", strings.ReplaceAll(res.Output, "\r", ""))
 		require.False(t, res.Truncated)
+	})
+}
+
+func TestModelsAreToldOnceOfTheEndOfAJob(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		waited := plainTool("await", func(tool *pygent.Tool) {
+			tool.Run = func(_ context.Context, rt pygent.Runtime, _ json.RawMessage) (*pygent.ToolResult, error) {
+				collect(t, r.(pygent.JobRunner), "1")
+				return nil, nil
+			}
+		})
+		m := pygenttest.NewScriptedModel(background("echo one; echo two; exit 4"), pygenttest.Call("await", nil), pygenttest.Text("It failed."), pygenttest.Text("Still."))
+		agent := newAgentOn(t, r, m, pygent.LendRuntime(r), pygent.WithTools(waited))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		_, err = agent.RunUntilStop(t.Context(), "and?", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		told := 0
+		for _, msg := range agent.History().Messages() {
+			if msg.Role == pygent.RoleUser && strings.Contains(msg.Content, "[job 1 (") {
+				told++
+				require.Regexp(t, `^\[job 1 \(echo one; echo two; exit 4\): ended with exit code 4 after .*\] its last lines:\none\ntwo$`, msg.Content)
+			}
+		}
+		require.Equal(t, 1, told)
+	})
+}
+
+func TestJobOutputShowsWhatIsNew(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		out := func(args map[string]any) pygenttest.Reply {
+			args["id"] = "1"
+			return pygenttest.Call("job_output", args)
+		}
+		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(
+			background("echo one; echo two; while [ ! -e go ]; do sleep 0.02; done; printf '10%%\\r20%%\\nthree\\n'; exit 2"),
+			out(map[string]any{"until": "two"}), out(map[string]any{}), out(map[string]any{"tail": 1}), callBash("echo >go"),
+			out(map[string]any{"wait": 60}), out(map[string]any{"offset": 4}), stop), pygent.LendRuntime(r))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		got := results(agent)
+		require.Regexp(t, `^one\ntwo\n\[job 1 \(.*\): running .*; the text was printed\]$`, got[1])
+		require.Regexp(t, `^\(no new output\)\n\[job 1 `, got[2])
+		require.Regexp(t, `^two\n\[job 1 `, got[3])
+		require.Regexp(t, `^20%\nthree\n\[job 1 .*: ended with exit code 2 after .*\]$`, got[5])
+		require.Regexp(t, `^two\n20%\nthree\n\[job 1 `, got[6])
 	})
 }

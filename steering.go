@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -176,7 +177,11 @@ func (r *run) nudge() error {
 	if say != "" {
 		say = nudge.OnALine(say, r.limitNote())
 	}
-	if ended := r.agent.notices.take(); ended != "" {
+	ended := r.agent.notices.take()
+	if jobs := r.agent.endedJobs(r.ctx); jobs != "" {
+		ended = strings.TrimPrefix(nudge.OnALine(ended, jobs), "\n")
+	}
+	if ended != "" {
 		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
 			return err
 		}

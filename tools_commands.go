@@ -7,15 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/pause"
 	"github.com/x/pygent/internal/plain"
 )
 
 type bashInput struct {
 	bashCommand
-	Background bool `json:"background,omitempty" jsonschema:"do not wait: return a job id for job_output and job_kill; without a time limit unless timeout is given"`
+	Background bool `json:"background,omitempty" jsonschema:"do not wait: return a job id for job_output and job_kill; without a time limit unless timeout is given. A command without timeout becomes such a job after 120 seconds"`
 }
 
 // bashCommand is the part of bash that every runtime can serve.
@@ -24,6 +26,13 @@ type bashCommand struct {
 	Timeout float64 `json:"timeout,omitempty" jsonschema:"time limit in seconds, at most 600; default 120"`
 	Cwd     string  `json:"cwd,omitempty" jsonschema:"directory to run in, relative to the workspace"`
 }
+
+// endsBefore is how long before the end of its step or run a command is ended, so
+// that its result can still be given.
+const endsBefore = 2 * time.Second
+
+// errStepEnds is why a command was ended before its own limit.
+var errStepEnds = errors.New("it was ended because the time for this step is over; run what takes long with background")
 
 func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error) {
 	if strings.TrimSpace(in.Cmd) == "" {
@@ -40,16 +49,24 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 	if timeout == 0 && canReadJobs(ctx, rt) {
 		opts = append(opts, BashGoesOn())
 	}
-	r, err := rt.Bash(ctx, in.Cmd, withLiveOutput(ctx, opts...)...)
-	if err != nil && r.Output == "" {
+	limited, cancel := pause.Before(ctx, endsBefore, errStepEnds)
+	defer cancel()
+	r, err := rt.Bash(limited, in.Cmd, withLiveOutput(limited, opts...)...)
+	noTime := err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errStepEnds)
+	if err != nil && r.Output == "" && !noTime {
 		return nil, err
 	}
 	r.Command = in.Cmd
+	followJob(ctx, r.Job, in.Cmd, r.Printed)
 	result := bashResult(r)
 	if secondsOf(in.Timeout) > MaxBashTimeout {
 		result.note(fmt.Sprintf("[the timeout was cut to %g seconds, the most there is; use background for longer work]", MaxBashTimeout.Seconds()))
 	}
-	if err != nil {
+	switch {
+	case noTime:
+		result.note("[did not finish: " + errStepEnds.Error() + "]")
+		result.IsError = true
+	case err != nil:
 		result.note(fmt.Sprintf("[did not finish: %v]", err))
 		result.IsError = true
 	}
@@ -128,73 +145,6 @@ func startJob(ctx context.Context, rt Runtime, cmd string, opts ...BashOption) (
 	if err != nil {
 		return nil, err
 	}
-	return &ToolResult{Content: fmt.Sprintf("started job %s in the background; read what it prints with job_output, end it with job_kill", job.ID)}, nil
-}
-
-type jobOutputInput struct {
-	ID     string  `json:"id" jsonschema:"the job's id"`
-	Offset int64   `json:"offset,omitempty" jsonschema:"byte of the output to begin at; default 0"`
-	Wait   float64 `json:"wait,omitempty" jsonschema:"seconds to wait for something new, at most 60; default 0"`
-}
-
-func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult, error) {
-	runner, err := jobRunner(rt)
-	if err != nil {
-		return nil, err
-	}
-	if in.Offset < 0 || in.Wait < 0 {
-		return nil, errors.New("offset and wait must not be negative")
-	}
-	wait := min(secondsOf(in.Wait), maxJobWait)
-	out, err := runner.JobOutput(ctx, in.ID, in.Offset, wait)
-	if err != nil {
-		return nil, err
-	}
-	var b strings.Builder
-	if out.Skipped > 0 {
-		fmt.Fprintf(&b, "[%d bytes are no longer kept]\n", out.Skipped)
-	}
-	b.WriteString(out.Text)
-	if out.Text != "" && !strings.HasSuffix(out.Text, "\n") {
-		b.WriteByte('\n')
-	}
-	fmt.Fprintf(&b, "[%s; read on with offset %d]", out.Job, out.Next)
-	return &ToolResult{Content: b.String()}, nil
-}
-
-type jobListInput struct{}
-
-func jobList(ctx context.Context, rt Runtime, _ jobListInput) (*ToolResult, error) {
-	runner, err := jobRunner(rt)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := runner.Jobs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if len(jobs) == 0 {
-		return &ToolResult{Content: "no jobs"}, nil
-	}
-	var lines []string
-	for _, j := range jobs {
-		lines = append(lines, j.String())
-	}
-	return &ToolResult{Content: strings.Join(lines, "\n")}, nil
-}
-
-type jobKillInput struct {
-	ID string `json:"id" jsonschema:"the job's id"`
-}
-
-func jobKill(ctx context.Context, rt Runtime, in jobKillInput) (*ToolResult, error) {
-	runner, err := jobRunner(rt)
-	if err != nil {
-		return nil, err
-	}
-	job, err := runner.KillJob(ctx, in.ID)
-	if err != nil {
-		return nil, err
-	}
-	return &ToolResult{Content: job.String()}, nil
+	followJob(ctx, job.ID, cmd, 0)
+	return &ToolResult{Content: fmt.Sprintf("started job %s in the background; you are told of its end; read what it prints with job_output, end it with job_kill", job.ID)}, nil
 }

@@ -127,6 +127,33 @@ func Deadline(ctx context.Context) (time.Time, bool) {
 	return deadline, ok
 }
 
+// Before returns a context that ends, with the given cause, before the deadline
+// and the time limit of ctx: by margin, or by a quarter of what is left where that
+// is less. It is paused with the limit of ctx.
+func Before(ctx context.Context, margin time.Duration, cause error) (context.Context, context.CancelFunc) {
+	early := func(left time.Duration) time.Duration { return left - min(margin, left/4) }
+	c, _ := ctx.Value(clockKey{}).(*clock)
+	before, end := ctx, context.CancelFunc(func() {})
+	if deadline, ok := ctx.Deadline(); ok {
+		before, end = context.WithTimeoutCause(ctx, early(time.Until(deadline)), cause)
+	}
+	if c == nil {
+		return before, end
+	}
+	limited, endLimit := c.gate.WithTimeout(before, early(c.remaining()), cause)
+	return limited, func() { endLimit(); end() }
+}
+
+// remaining returns how much of the time limit is left.
+func (c *clock) remaining() time.Duration {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	if c.timer == nil {
+		return c.left
+	}
+	return c.left - time.Since(c.since)
+}
+
 // WithValues returns a context like ctx that also has the values of another one,
 // but neither its end nor its time limits.
 func WithValues(ctx, from context.Context) context.Context {

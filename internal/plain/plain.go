@@ -35,6 +35,24 @@ func Clean(output string) string {
 	return c.finish()
 }
 
+// Valid returns s with each byte that is not UTF-8 as an escape such as \xff.
+func Valid(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		} else {
+			b.WriteString(s[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
+}
+
 // isPlain reports whether there is nothing to clean.
 func isPlain(s string) bool {
 	for i := 0; i < len(s); {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/plain"
 )
 
 // maxJobOutput bounds a piece of a job's output, in bytes.
@@ -145,7 +146,11 @@ func (r *Sandbox) JobOutput(ctx context.Context, id string, offset int64, wait t
 	err := r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
 		o, err := g.Output(ctx, id, offset, maxJobOutput, wait)
 		err = r.begun.explain(err, id, g)
-		out = JobOutput{Text: validUTF8(string(o.Data)), Next: o.Next, Skipped: o.Skipped, Job: o.Job}
+		if whole := cut.TrimEnd(o.Data); len(whole) > 0 && (o.Job.Running || o.Next < o.Job.Total) {
+			o.Next -= int64(len(o.Data) - len(whole)) // the rest of a character is still to come
+			o.Data = whole
+		}
+		out = JobOutput{Text: plain.Valid(string(o.Data)), Next: o.Next, Skipped: o.Skipped, Job: o.Job}
 		return err
 	})
 	return out, err
