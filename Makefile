@@ -23,6 +23,7 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy
 bench: ## compare the runtimes, play the tasks, run the benchmarks: BENCH=regexp BENCHTIME=1s
 	go run ./bench/runtimes
 	go run ./bench/steps
+	go run ./bench/longrun
 	go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -benchmem ./...
 
 soak: ## run SOAK commands with time limits, cancels and kills; nothing may leak

@@ -118,7 +118,7 @@ func TestGitOfATemporaryWorkspaceIsNoConcern(t *testing.T) {
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	require.Empty(t, w.take())
-	require.Contains(t, results(agent)[1], "wrote")
+	require.Contains(t, results(agent)[1], "created .git/config")
 }
 
 func TestWritesBelowGitNeedApproval(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWritesBelowGitNeedApproval(t *testing.T) {
 			_, err = agent.RunUntilStop(t.Context(), "go")
 			require.NoError(t, err)
 			got := results(agent)
-			require.Equal(t, "wrote 1 bytes to a", got[0])
+			require.Regexp(t, "^(created|replaced) a", got[0])
 			if name == "nobody" {
 				for _, result := range got[1:7] {
 					require.Contains(t, result, "denied: git on the user's machine obeys what is below .git")

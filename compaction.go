@@ -190,6 +190,7 @@ func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
 	if room == 0 {
 		return nil
 	}
+	r.warnOfSmallWindow(specs, room)
 	at, _ := a.opts.compaction.marks()
 	if tokens > room*int64(at)/100 && !a.opts.compaction.Disabled {
 		if _, err := r.compact(ctx, specs, r.goal(specs, false)); err != nil {
@@ -208,6 +209,19 @@ func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
 		return err
 	}
 	return nil
+}
+
+// warnOfSmallWindow warns once of a window that is half full before anything is said.
+func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
+	a := r.agent
+	m := a.memoryOf(a.currentModel())
+	prefix := m.gauge.Tokens(a.history.systemWeight() + toolsWeight(specs))
+	if m.small || room >= 2*prefix {
+		return
+	}
+	m.small = true
+	r.emit(Event{Type: EventWarning, Step: r.result.Steps, Text: fmt.Sprintf(
+		"the model's window has room for %d tokens, and the system message and the tools take %d of them: little is left to work with (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: -c; vLLM: --max-model-len)", room, prefix)})
 }
 
 // insteadOfFull says what can be done about a conversation that is too long.
@@ -246,7 +260,10 @@ func (r *run) askInWindow(ctx context.Context, specs []ToolSpec) (*ChatResponse,
 	}
 	done, failed := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.weight()))
 	if failed != nil || done == nil {
-		return nil, errors.Join(err, failed)
+		if failed != nil {
+			err = fmt.Errorf("%w; and the conversation could not be compacted: %w", err, failed)
+		}
+		return nil, err
 	}
 	return ask()
 }

@@ -255,6 +255,18 @@ func TestAWindowThatHoldsNothingEndsTheRunAtOnce(t *testing.T) {
 	require.Empty(t, model.Requests())
 }
 
+func TestASmallWindowIsWarnedOf(t *testing.T) {
+	warned := 0
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("true"), callBash("false"), stop), pygent.WithContextWindow(2_000), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventWarning && strings.Contains(e.Text, "little is left to work with") {
+			warned++
+		}
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, 1, warned)
+}
+
 // One result can be larger than what a small window has room for.
 func TestTheLastResultIsCutIfNothingElseHelps(t *testing.T) {
 	server := worker(t, 3, pygenttest.Text("summed up")).Window(9_000)

@@ -412,7 +412,7 @@ func (r *run) resumeCall(ctx context.Context, call *readCall, index int, shown [
 	switch {
 	case r.result.Status != "":
 		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, nudge.Ended), "")
-	case !call.tool.Idempotent:
+	case !call.tool.mayRepeat(call):
 		return nil, r.skip(ctx, &call.ToolCall, notRunResult(OutcomeInterrupted, interruptedResult), "")
 	}
 	result := r.runCall(ctx, call, index)

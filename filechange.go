@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/filetext"
 )
 
 // FileChange is how a call changed a file of the workspace, or would change it.
@@ -42,6 +43,7 @@ const (
 // formerText is what a file holds before a change.
 type formerText struct {
 	data    []byte
+	size    int64  // also of a file whose data is not known
 	missing bool   // there is no such file
 	note    string // why data is not known
 }
@@ -63,9 +65,27 @@ func readFormer(ctx context.Context, rt Runtime, path string) formerText {
 	case err != nil:
 		return formerText{note: "what it held cannot be read: " + err.Error()}
 	case size > maxFormer:
-		return formerText{note: fmt.Sprintf("it held %d bytes, too many to compare", size)}
+		return formerText{size: size, note: fmt.Sprintf("it held %d bytes, too many to compare", size)}
 	}
-	return formerText{data: data}
+	return formerText{data: data, size: size}
+}
+
+// replacedBy says what becomes of the file when another text takes its place.
+func (f formerText) replacedBy(name, text string) string {
+	switch {
+	case f.missing:
+		return fmt.Sprintf("created %s with %s", name, extent(text))
+	case f.note != "" && f.size > 0:
+		return fmt.Sprintf("replaced %s, which had %s and now has %s", name, filetext.Count(f.size, "byte"), extent(text))
+	case f.note != "":
+		return fmt.Sprintf("wrote %s to %s", extent(text), name)
+	}
+	said := fmt.Sprintf("replaced %s, which had %s and now has %s", name, extent(string(f.data)), extent(text))
+	before, after := edit.LineEnds(string(f.data)), edit.LineEnds(text)
+	if before != after && before != "" && after != "" {
+		said += fmt.Sprintf("; its lines ended in %s and now end in %s", before, after)
+	}
+	return said
 }
 
 // becomes returns the change to another text.
@@ -108,25 +128,39 @@ func changesOf(ctx context.Context, rt Runtime, call ToolCall) []FileChange {
 	switch call.Name {
 	case "write_file":
 		if json.Unmarshal([]byte(call.Arguments), &write) == nil {
-			return []FileChange{readFormer(ctx, rt, write.Path).becomes(write.Path, write.Content)}
+			return []FileChange{write.change(readFormer(ctx, rt, write.Path))}
 		}
 	case "edit_file":
-		if json.Unmarshal([]byte(call.Arguments), &replace) == nil && replace.OldText != "" {
+		if json.Unmarshal([]byte(call.Arguments), &replace) == nil && edit.Check(replace.edits()) == nil {
 			return []FileChange{replace.change(readFormer(ctx, rt, replace.Path))}
 		}
 	}
 	return []FileChange{{Path: change.path, Note: change.what}}
 }
 
+func (in writeInput) change(former formerText) FileChange {
+	after := in.Content
+	if in.Append && former.note == "" {
+		var err error
+		if after, _, err = in.appended(former); err != nil {
+			former.note = err.Error()
+		}
+	}
+	return former.becomes(in.Path, after)
+}
+
 func (in editInput) change(former formerText) FileChange {
-	edited, _, err := edit.ReplaceOnce(string(former.data), in.OldText, in.NewText)
-	switch {
-	case former.missing:
+	if former.missing {
 		former.note = "there is no such file"
-	case former.note == "" && err != nil:
+	}
+	if former.note != "" {
+		return former.becomes(in.Path, "")
+	}
+	edited, err := in.apply(former.data)
+	if err != nil {
 		former.note = err.Error()
 	}
-	return former.becomes(in.Path, edited)
+	return former.becomes(in.Path, edited.Text)
 }
 
 // fileChange is the change of a workspace file by a call.
@@ -149,11 +183,13 @@ func changeIn(call ToolCall) (fileChange, bool) {
 	case "write_file":
 		var in writeInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)
-		name, what = in.Path, in.Content
+		if name, what = in.Path, in.Content; in.Append {
+			what = "added to its end:\n" + in.Content
+		}
 	case "edit_file":
 		var in editInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)
-		name, what = in.Path, prefixLines("- ", in.OldText)+"\n"+prefixLines("+ ", in.NewText)
+		name, what = in.Path, in.words()
 	case "collect_file":
 		var in collectInput
 		err = json.Unmarshal([]byte(call.Arguments), &in)
@@ -171,6 +207,27 @@ func isOurs(call ToolCall) bool {
 	d := json.NewDecoder(strings.NewReader(call.Arguments))
 	d.DisallowUnknownFields()
 	return ok && d.Decode(in) == nil
+}
+
+// words shows the edits to the person who decides about them.
+func (in editInput) words() string {
+	var pieces []string
+	for _, e := range in.edits() {
+		words := prefixLines("- ", e.Old) + "\n" + prefixLines("+ ", e.New)
+		if e.All {
+			words = "everywhere:\n" + words
+		}
+		pieces = append(pieces, words)
+	}
+	return strings.Join(pieces, "\n\n")
+}
+
+// withDiff adds the difference that a change makes to what is said of it.
+func withDiff(said string, c FileChange) string {
+	if diff := edit.Diff(c.Before, c.After, c.Line); diff != "" {
+		return said + "\n" + diff
+	}
+	return said
 }
 
 func prefixLines(prefix, text string) string {

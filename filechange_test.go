@@ -36,6 +36,10 @@ func TestFileChangesAreToldBeforeAndAfter(t *testing.T) {
 		{"a new file", writing("./sub/new.txt", "hello\n"), pygent.FileChange{Path: "sub/new.txt", After: "hello\n", Line: 1, Created: true}},
 		{"another content", writing("old.txt", "two\n"), pygent.FileChange{Path: "old.txt", Before: "one\n", After: "two\n", Line: 1}},
 		{"an edit", editing("old.txt", "one", "two"), pygent.FileChange{Path: "old.txt", Before: "one\n", After: "two\n", Line: 1}},
+		{"several edits", pygenttest.Call("edit_file", map[string]any{"path": "old.txt", "edits": []any{map[string]any{"old_text": "one", "new_text": "two\nthree"}, map[string]any{"old_text": "three", "new_text": "four"}}}),
+			pygent.FileChange{Path: "old.txt", Before: "one\n", After: "two\nfour\n", Line: 1}},
+		{"an addition", pygenttest.Call("write_file", map[string]any{"path": "old.txt", "content": "two\n", "append": true}), pygent.FileChange{Path: "old.txt", Before: "one\n", After: "one\ntwo\n", Line: 1}},
+		{"an addition to nothing", pygenttest.Call("write_file", map[string]any{"path": "new.txt", "content": "two\n", "append": true}), pygent.FileChange{Path: "new.txt", After: "two\n", Line: 1, Created: true}},
 		{"an empty file", writing("old.txt", ""), pygent.FileChange{Path: "old.txt", Before: "one\n", Line: 1}},
 		{"no text", writing("data", "text"), pygent.FileChange{Path: "data", Binary: true}},
 		{"an edit of a long file", editing("long.txt", "X\n", "Y\n"), pygent.FileChange{Path: "long.txt", Line: 2998, Truncated: true,
@@ -74,12 +78,12 @@ func (r *readCounter) ReadFile(ctx context.Context, path string) ([]byte, error)
 	return r.Runtime.ReadFile(ctx, path)
 }
 
-func TestAFileIsReadBeforeAChangeOnlyForThoseWhoAreToldOfIt(t *testing.T) {
+func TestAFileIsReadOnceBeforeItIsReplaced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts  []pygent.Option
 		reads int32
 	}{
-		"nobody":     {nil, 0},
+		"nobody":     {nil, 1},
 		"events":     {[]pygent.Option{pygent.OnEvent(func(pygent.Event) {})}, 1},
 		"middleware": {[]pygent.Option{pygent.WithToolMiddleware(func(next pygent.ToolHandler) pygent.ToolHandler { return next })}, 1},
 	} {

@@ -100,6 +100,7 @@ type options struct {
 	manager      *TaskManager // closed by the caller who gave it
 	tasks        []TaskManagerOption
 	task         string    // id of the task that the agent works on
+	taskInfo     *TaskInfo // what it is told of it
 	depth        int       // of that task; 0 for an agent without one
 	rules        TaskRules // that it has to keep to
 	logger       *slog.Logger

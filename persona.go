@@ -166,6 +166,7 @@ func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) 
 		}
 	}
 	info.MaxSteps = a.usualSteps()
+	info.Task = a.opts.taskInfo
 	found, err := a.lookOnce(ctx, info.Runtime, described)
 	if err != nil {
 		return m, err

@@ -22,6 +22,9 @@ type PromptInfo struct {
 	// untold.
 	MaxSteps int
 
+	// Task is about the task that the agent works on; nil for none.
+	Task *TaskInfo
+
 	// Skills are what the agent can read by the tool read_skill, sorted by name. They
 	// are bounded in number, but not all of them together in size.
 	Skills []Skill
@@ -46,6 +49,7 @@ type PromptBuilder func(PromptInfo) string
 func DefaultPrompt(info PromptInfo) string {
 	p := prompt{info: info.withDefaults()}
 	p.persona()
+	p.task()
 	p.environment()
 	p.commands()
 	p.working()
@@ -226,10 +230,13 @@ func (p *prompt) ending() {
 		return
 	}
 	p.section("When to end")
-	if p.has("stop") {
+	if p.info.Task != nil {
+		p.endingOfTask()
+	}
+	if p.info.Task == nil && p.has("stop") {
 		p.line("- When the work is done and verified, call `stop` with a short summary for the user: what you did, what you checked, what is open.")
 	}
-	if p.has("continue") {
+	if p.info.Task == nil && p.has("continue") {
 		p.line("- When you cannot go on without the user, call `continue` with one precise question. Decide the rest yourself.")
 	}
 	p.line("- Until then go on with the next tool call: text alone changes nothing. Only a question that takes no work is answered by text alone.")

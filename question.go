@@ -307,16 +307,14 @@ func (s *session) answerQuestions() (end func()) {
 
 // answer asks the user a question. An empty answer declines.
 func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
-	turn := s.inTurn.Load()
-	if turn == nil {
-		return Answer{}, errBetweenTurns
+	ctx, end, err := s.whileAsked(ctx, r.From.Task)
+	if err != nil {
+		return Answer{}, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(*turn, func() { cancel(errBetweenTurns) })()
+	defer end()
 	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer, or nothing: ", Hidden: r.Question.Secret}
 	if r.From.Task != "" {
-		q.Head = fmt.Sprintf("%s of task %s asks:", r.From.Call.Name, r.From.Task)
+		q.Head = fmt.Sprintf("%s of %s asks:", r.From.Call.Name, s.taskLabel(ctx, r.From.Task))
 	}
 	form, err := parseForm(r.Question.Schema)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 func (a *Agent) runPlain(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := newSession(a)
+	s.life = ctx
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer cancel()
@@ -54,6 +55,7 @@ type session struct {
 	consent *console.Consent
 	console *console.Console
 	show    func(Event)
+	life    context.Context                 // ends with the session
 	repairs []string                        // of the history, for the banner
 	inTurn  atomic.Pointer[context.Context] // the context of the current turn; nil between turns
 }
@@ -250,7 +252,7 @@ func (s *session) askForCommands(ctx context.Context) (restore func()) {
 // reason for a denial, and a likely typing error is asked about again.
 func (s *session) approve(ctx context.Context, r ApprovalRequest) (Decision, error) {
 	if r.Task != "" {
-		return Decision{By: byNobody, Reason: "the user is not asked about background tasks here; do it yourself"}, nil
+		return s.approveForTask(ctx, r)
 	}
 	d, err := s.consent.Allow(ctx, s.question(r))
 	return Decision{Allow: d.Allow, Session: d.Always, Reason: d.Reason, By: byUser}, err
@@ -272,7 +274,7 @@ func (s *session) question(r ApprovalRequest) console.Request {
 	}
 	if change, ok := changeIn(r.Call); ok && isOurs(r.Call) {
 		q.Head, q.Title, q.Text = "Write this file "+where+"?", change.title(), change.what
-		if s.agent.steersGit(change.path) {
+		if r.Task == "" && s.agent.steersGit(change.path) { // tasks have workspaces of their own
 			q.Head = "This can change what git runs " + where + ". Allow it?"
 		}
 		return q
@@ -364,7 +366,7 @@ func eventPrinter(to *console.Printer) func(Event) {
 func printEvent(t *console.Text, e Event) {
 	if e.Task != "" {
 		if e.Type == EventTask {
-			t.Tell("task %s: %s", e.Task, e.Text)
+			printTask(t, e)
 		}
 		return
 	}

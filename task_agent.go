@@ -155,10 +155,11 @@ func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, p
 // chooseRuntime has the agent of a task work in a runtime like the parent's,
 // unless its profile gave one.
 func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSpec, private taskPrivate) error {
-	switch {
-	case o.runtime != nil:
+	if o.runtime != nil {
 		return nil
-	case spec.Runtime.Kind == kindCustom:
+	}
+	o.taskInfo.OwnWorkspace = true
+	if spec.Runtime.Kind == kindCustom {
 		// Set like this, it overrides options of other runtimes, as the settings of
 		// a parent of this package do, and contradicts none.
 		var err error
@@ -173,6 +174,7 @@ func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSp
 func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
 	return option(func(o *options) {
 		o.id, o.task, o.depth, o.rules, o.manager = spec.ID, spec.ID, spec.Depth, spec.Rules, m
+		o.taskInfo = spec.info()
 		if o.approve == nil {
 			o.approve, o.approveAll, o.asksManager = gate, o.approveAll || m.opts.approve != nil, true
 		}
@@ -445,6 +447,3 @@ func (o *taskManagerOptions) logger() *slog.Logger {
 	}
 	return o.log
 }
-
-// logger implements [taskHost].
-func (m *TaskManager) logger() *slog.Logger { return m.log }

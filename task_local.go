@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -268,3 +269,6 @@ func (t *localTask) Close() error {
 	}
 	return err
 }
+
+// logger implements [taskHost].
+func (m *TaskManager) logger() *slog.Logger { return m.log }

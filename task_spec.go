@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/budget"
+	"github.com/x/pygent/internal/cut"
 )
 
 // taskSpecVersion is the version of the JSON of a [TaskSpec]. A reader refuses
@@ -44,6 +45,7 @@ type TaskSpec struct {
 	Version int         `json:"version"`
 	ID      string      `json:"id"`
 	Parent  string      `json:"parent,omitempty"`  // the id of the agent that delegates
+	From    string      `json:"from,omitempty"`    // the name of its persona
 	Profile string      `json:"profile,omitempty"` // see [RegisterTaskProfile]; empty means the manager's own
 	Prompt  string      `json:"prompt"`
 	Parts   []Part      `json:"parts,omitempty"`  // what goes with the prompt, see [WithTaskParts]
@@ -52,6 +54,7 @@ type TaskSpec struct {
 	Call    string      `json:"call,omitempty"`   // the id of the tool call of the parent that delegates it
 	Depth   int         `json:"depth"`            // of the task's agent, at least 1
 	Files   string      `json:"files,omitempty"`  // "sha256:…" of the tar with the files to begin with
+	Copied  []string    `json:"copied,omitempty"` // the paths of those files, as they were asked for, the first thousand
 	Runtime TaskRuntime `json:"runtime,omitzero"`
 	Rules   TaskRules   `json:"rules,omitzero"`
 	Limits  Limits      `json:"limits"`
@@ -256,10 +259,16 @@ func (m *TaskManager) launch(ctx context.Context, r *taskRecord, spec TaskSpec, 
 
 // spec returns the JSON form of a task, without persona, runtime and files.
 func (m *TaskManager) spec(r *taskRecord) TaskSpec {
+	copied := slices.Clone(r.Value.request.files[:min(len(r.Value.request.files), 1000)])
+	for i, name := range copied {
+		copied[i] = cut.Head(name, maxCopiedName)
+	}
 	return TaskSpec{
 		Version: taskSpecVersion,
 		ID:      r.ID,
 		Parent:  r.Value.request.parent,
+		From:    r.Value.from(),
+		Copied:  copied,
 		Profile: r.Value.request.profile,
 		Prompt:  r.Value.request.prompt,
 		Parts:   r.Value.request.parts,

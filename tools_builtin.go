@@ -54,8 +54,8 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 		ofJobs(polling(builtin("job_output", ToolRead, "Read what a background command printed since you read last, and see its state.", jobOutput))),
 		ofJobs(polling(builtin("job_list", ToolRead, "List the commands in the background.", jobList))),
 		ofJobs(builtin("job_kill", ToolRun, "End a background command with all its processes.", jobKill)),
-		builtin("write_file", ToolEdit, "Create a text file in the workspace, or replace its whole content.", writeFile),
-		builtin("edit_file", ToolEdit, "Replace a piece of text in a file of the workspace. old_text must occur exactly once, white space included: add lines around it until it does.", editFile),
+		builtin("write_file", ToolEdit, "Create a text file, replace its whole content, or add to its end.", writeFile),
+		builtin("edit_file", ToolEdit, "Replace text in a file: old_text by new_text, or several edits at once. old_text must be exact, and occur once unless replace_all is set.", editFile),
 		builtin("download_file", ToolRead, "Read a text file, with the numbers of its lines before them, or list a directory.", downloadFile),
 		builtin("read_image", ToolRead, "Look at an image file of the workspace (PNG, JPEG, GIF or WebP).", readImage),
 		ofSkills(builtin(readSkillTool, ToolRead, "Read the instructions of a skill.", readSkill)),
@@ -74,10 +74,20 @@ var builtinTools = sync.OnceValue(func() map[string]Tool {
 	return tools
 })
 
-// repeatable are the tools that do no harm when they run a second time.
+// repeatable are the tools that do no harm when they run a second time, except for
+// what mayRepeat says.
 // edit_file is not among them: it would not find its old text again, or would
 // replace another occurrence.
 var repeatable = map[string]bool{"write_file": true, "download_file": true, "read_image": true, "read_skill": true, "continue": true, "stop": true}
+
+// mayRepeat reports whether a call of the tool may run a second time.
+func (t Tool) mayRepeat(call *readCall) bool {
+	if t.Name != "write_file" || !t.isBuiltin() {
+		return t.Idempotent
+	}
+	var in writeInput
+	return call.err == nil && json.Unmarshal([]byte(call.Arguments), &in) == nil && !in.Append
+}
 
 // readOnly are the tools that change nothing, including the two that end a run.
 var readOnly = map[string]bool{

@@ -211,10 +211,21 @@ func TestBashOutputIsBounded(t *testing.T) {
 
 func TestWriteFile(t *testing.T) {
 	b := newToolBench(t)
-	require.Equal(t, "wrote 6 bytes to a/b/ü.txt", b.call("write_file", map[string]any{"path": "a/b/ü.txt", "content": "grüß"}).Content)
-	require.Equal(t, "grüß", b.read("a/b/ü.txt"))
-	b.call("write_file", map[string]any{"path": filepath.Join(b.dir, "abs.txt"), "content": ""})
-	require.Empty(t, b.read("abs.txt"))
+	b.write("crlf.txt", "a\r\nb\r\n")
+	b.write("big", strings.Repeat("x", 2<<20))
+	for _, tt := range []struct{ path, content, says string }{
+		{"a/b/ü.txt", "grüß", "created a/b/ü.txt with 6 bytes (1 line)"},
+		{"a/b/ü.txt", "a\nb\n", "replaced a/b/ü.txt, which had 6 bytes (1 line) and now has 4 bytes (2 lines)"},
+		{"a/b/ü.txt", "", "replaced a/b/ü.txt, which had 4 bytes (2 lines) and now has 0 bytes (0 lines)"},
+		{"crlf.txt", "a\nb\n", "replaced crlf.txt, which had 6 bytes (2 lines) and now has 4 bytes (2 lines); its lines ended in CRLF and now end in LF"},
+		{"big", "x", "replaced big, which had 2,097,152 bytes and now has 1 byte (1 line)"},
+		{filepath.Join(b.dir, "abs.txt"), "", "created " + filepath.Join(b.dir, "abs.txt") + " with 0 bytes (0 lines)"},
+	} {
+		result := b.call("write_file", map[string]any{"path": tt.path, "content": tt.content})
+		require.Equal(t, tt.says, result.Content)
+		require.Equal(t, tt.content, b.read(strings.TrimPrefix(tt.path, b.dir)))
+		require.Len(t, result.Changes, 1)
+	}
 	b.write("run.sh", "old")
 	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o750))
 	b.call("write_file", map[string]any{"path": "run.sh", "content": "new\r\n"})
@@ -222,9 +233,37 @@ func TestWriteFile(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o750), fileMode(t, filepath.Join(b.dir, "run.sh")))
 
 	for path, want := range map[string]string{"../x": "outside the workspace", "/etc/passwd": "outside the workspace", "a": "is a directory", "": "is a directory", "run.sh/x": "run.sh/x"} {
-		_, err := b.try("write_file", map[string]any{"path": path, "content": "x"})
-		require.ErrorContains(t, err, want, path)
+		for _, add := range []bool{false, true} {
+			_, err := b.try("write_file", map[string]any{"path": path, "content": "x", "append": add})
+			require.ErrorContains(t, err, want, path)
+		}
 	}
+}
+
+func TestWriteFileAppends(t *testing.T) {
+	b := newToolBench(t)
+	add := func(path, content string) *pygent.ToolResult {
+		return b.call("write_file", map[string]any{"path": path, "content": content, "append": true})
+	}
+	require.Equal(t, "created sub/log with 4 bytes (1 line)", add("sub/log", "one\n").Content)
+	result := add("sub/log", "two\n")
+	require.Equal(t, "appended 4 bytes to sub/log, which now has 8 bytes (2 lines)", result.Content)
+	require.Equal(t, []pygent.FileChange{{Path: "sub/log", Before: "one\n", After: "one\ntwo\n", Line: 1}}, result.Changes)
+	require.Equal(t, "appended 4 bytes to sub/log, which now has 8 bytes (2 lines)\n@@ line 1 @@\n  one\n+ two", result.Display)
+	require.Equal(t, "one\ntwo\n", b.read("sub/log"))
+	b.write("open", "a")
+	require.Contains(t, add("open", "b").Content, "appended 1 byte to open, which now has 2 bytes (1 line); it had no newline at its end")
+	require.Equal(t, "ab", b.read("open"))
+	b.write("crlf", "a\r\n")
+	add("crlf", "b\nc\n")
+	require.Equal(t, "a\r\nb\r\nc\r\n", b.read("crlf"))
+	b.write("utf16", "\xff\xfea\x00")
+	_, err := b.try("write_file", map[string]any{"path": "utf16", "content": "x", "append": true})
+	require.ErrorContains(t, err, "utf16 is text in UTF-16LE")
+	b.write("run.sh", "a\n")
+	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o755))
+	add("run.sh", "b\n")
+	require.Equal(t, fs.FileMode(0o755), fileMode(t, filepath.Join(b.dir, "run.sh")))
 }
 
 func fileMode(t *testing.T, name string) fs.FileMode {
@@ -234,52 +273,52 @@ func fileMode(t *testing.T, name string) fs.FileMode {
 	return info.Mode().Perm()
 }
 
-func TestEditFileReplacesTheOnlyOccurrence(t *testing.T) {
-	tests := []struct {
-		name, text, old, new string
-		want                 string // "" if an error is expected
-		says                 string // part of the result or of the error
-	}{
-		{"once", "a\nb\nc\n", "b", "B", "a\nB\nc\n", "at line 2"},
-		{"several lines", "a\nb\nc\n", "a\nb", "x", "x\nc\n", "at line 1"},
-		{"deleted", "a\nb\nc\n", "b\n", "", "a\nc\n", "at line 2"},
-		{"the whole file", "a", "a", "b\n", "b\n", "at line 1"},
-		{"unicode", "größe = 1 // 日本\n", "größe = 1 // 日本", "größe = 2 // 🙂", "größe = 2 // 🙂\n", "at line 1"},
-		{"not there", "a\nb\n", "c", "d", "", "does not occur"},
-		{"other white space", "\tx\n", "    x", "y", "", "does not occur"},
-		{"many", "a\nb\na\na\n", "a", "c", "", "more than once, on line 1 and on line 4"},
-		{"overlapping", "aaa\n", "aa", "b", "", "more than once, on line 1 and on line 1"},
-		{"empty old text", "a\n", "", "b", "", "use write_file"},
-		{"same text", "a\n", "a", "a", "", "nothing to do"},
-		{"CRLF, LF old text", "a\r\nb\r\nc\r\n", "a\nb\n", "x\ny\nz\n", "x\r\ny\r\nz\r\nc\r\n", "at line 1"},
-		{"CRLF, one line becomes two", "a\r\nb\r\nc\r\n", "b", "b\nB", "a\r\nb\r\nB\r\nc\r\n", "at line 2"},
-		{"CRLF, last line without an end", "a\r\nb", "b", "b\nB", "a\r\nb\r\nB", "at line 2"},
-		{"CRLF, old text begins with an end", "a\r\nb\r\n", "\nb", "\nB\nC", "a\r\nB\r\nC\r\n", "at line 1"},
-		{"CRLF, an end taken out", "a\r\nb\r\n", "\nb", "b", "ab\r\n", "at line 1"},
-		{"CRLF meant", "a\r\nb\n", "a\r\nb", "a\nb", "a\nb\n", "at line 1"},
-		{"mixed ends, LF place", "a\r\nb\nc\n", "b\nc", "x\ny", "a\r\nx\ny\n", "at line 2"},
-		{"mixed ends, CRLF place", "a\nb\r\nc\r\n", "b\nc", "x\ny", "a\nx\r\ny\r\n", "at line 2"},
-		{"mixed ends within", "a\nb\r\nc\n", "a\nb\nc", "x", "", "does not occur"},
-		{"LF file, CRLF old text", "a\nb\n", "a\r\nb", "x", "", "does not occur"},
-		{"LF file stays so", "a\nb\n", "b", "b\nc", "a\nb\nc\n", "at line 2"},
-	}
+func TestEditFile(t *testing.T) {
+	one := func(old, new string) map[string]any { return map[string]any{"old_text": old, "new_text": new} }
 	b := newToolBench(t)
-	for _, tt := range tests {
+	for _, tt := range []struct {
+		name, text string
+		args       map[string]any
+		want, says string
+	}{
+		{"once", "a\nb\nc\n", one("b", "B"), "a\nB\nc\n", "edited f.txt at line 2\n1\ta\n2\tB\n3\tc\n"},
+		{"deleted", "a\nb\nc\n", one("b\n", ""), "a\nc\n", "edited f.txt at line 2\n1\ta\n2\tc\n"},
+		{"deleted without new text", "a\nb\n", map[string]any{"old_text": "b\n"}, "a\n", "edited f.txt at line 2\n1\ta\n"},
+		{"everywhere", "a\nb\na\n", map[string]any{"old_text": "a", "new_text": "x", "replace_all": true}, "x\nb\nx\n", "edited f.txt: 2 replacements, at lines 1 and 3\n1\tx\n2\tb\n3\tx\n"},
+		{"several", "a\nb\n", map[string]any{"edits": []any{one("a", "x"), one("x\nb", "x\ny\nz")}}, "x\ny\nz\n", "edited f.txt: 2 replacements, at line 1\n1\tx\n2\ty\n3\tz\n"},
+		{"one and several", "a\nb\n", map[string]any{"old_text": "a", "new_text": "x", "edits": []any{one("b", "y")}}, "x\ny\n", "edited f.txt: 2 replacements, at lines 1 and 2\n1\tx\n2\ty\n"},
+		{"several, and empty ones beside", "a\n", map[string]any{"old_text": "", "new_text": "", "edits": []any{one("a", "y")}}, "y\n", "edited f.txt at line 1\n1\ty\n"},
+		{"CRLF", "a\r\nb\r\n", one("a\nb\n", "x\ny\n"), "x\r\ny\r\n", "edited f.txt at line 1\n1\tx\n2\ty\n"},
+		{"forgiven", "a  \nb\n", one("1\ta\n2\tb", "1\tx"), "x\n", "edited f.txt at line 1; the numbers of lines in old_text, which are not in the file, were left out\n1\tx\n"},
+		{"not there", "a\n", one("zzzz", "d"), "", "f.txt: old_text does not occur in the file, and nothing like it"},
+		{"almost there", "\tsome words\n", one("    some words", "y"), "", "The nearest passage is line 1, which differs in its indentation (tabs in the file, spaces in old_text):\n1\t\tsome words\n"},
+		{"many", "a\nb\na\n", one("a", "c"), "", "old_text occurs 2 times, on lines 1 and 3; add lines around it to make it unique, or set replace_all"},
+		{"one of several fails", "a\nb\n", map[string]any{"edits": []any{one("a", "x"), one("zzzz", "y")}}, "", "edit 2 of 2: old_text does not occur"},
+		{"empty old text", "a\n", one("", "b"), "", "use write_file"},
+		{"nothing", "a\n", map[string]any{}, "", "old_text is empty"},
+		{"same text", "a\n", one("a", "a"), "", "nothing to do"},
+		{"UTF-16", "\xff\xfea\x00", one("a", "b"), "", "f.txt is text in UTF-16LE, which edit_file cannot change"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b.write("f.txt", tt.text)
-			result, err := b.try("edit_file", map[string]any{"path": "f.txt", "old_text": tt.old, "new_text": tt.new})
+			tt.args["path"] = "f.txt"
+			result, err := b.try("edit_file", tt.args)
 			if tt.want == "" {
 				require.ErrorContains(t, err, tt.says)
 				require.Equal(t, tt.text, b.read("f.txt"))
 				return
 			}
 			require.NoError(t, err)
-			require.Contains(t, result.Content, tt.says)
+			require.Equal(t, tt.says, result.Content)
 			require.Equal(t, tt.want, b.read("f.txt"))
+			require.Equal(t, tt.want, result.Changes[0].After)
+			require.Contains(t, result.Display, "\n@@ line ")
 		})
 	}
-	_, err := b.try("edit_file", map[string]any{"path": "nope", "old_text": "a", "new_text": "b"})
+	b.write("main.go", "x")
+	_, err := b.try("edit_file", map[string]any{"path": "mian.go", "old_text": "a", "new_text": "b"})
 	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "there is main.go")
 	_, err = b.try("edit_file", map[string]any{"path": "../f", "old_text": "a", "new_text": "b"})
 	require.ErrorIs(t, err, pygent.ErrOutsideWorkspace)
 
@@ -287,6 +326,34 @@ func TestEditFileReplacesTheOnlyOccurrence(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o755))
 	b.call("edit_file", map[string]any{"path": "run.sh", "old_text": "a", "new_text": "b"})
 	require.Equal(t, fs.FileMode(0o755), fileMode(t, filepath.Join(b.dir, "run.sh")))
+}
+
+// TestFilesOfEveryRuntimeAreEdited makes the same changes where files are on this
+// machine and in a container.
+func TestFilesOfEveryRuntimeAreEdited(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		bash(t, r, "mkdir sub; printf 'a\\r\\nb\\r\\n' >sub/f; chmod 755 sub/f") // files are in the container from here on
+		for _, call := range []struct {
+			tool string
+			args map[string]any
+		}{
+			{"edit_file", map[string]any{"path": "sub/f", "edits": []any{map[string]any{"old_text": "a\nb", "new_text": "x\ny"}, map[string]any{"old_text": "y", "new_text": "z"}}}},
+			{"write_file", map[string]any{"path": "sub/f", "content": "end\n", "append": true}},
+			{"write_file", map[string]any{"path": "new/g", "content": "g\n", "append": true}},
+		} {
+			_, err := callOn(t, r, call.tool, call.args)
+			require.NoError(t, err)
+		}
+		require.Equal(t, "x\r\nz\r\nend\r\ng\n755\n", bash(t, r, "cat sub/f new/g; stat -c %a sub/f").Output)
+		result, err := callOn(t, r, "download_file", map[string]any{"path": "."})
+		require.NoError(t, err)
+		require.Equal(t, ".: a directory with 2 entries\nnew/\nsub/", result.Content)
+		result, err = callOn(t, r, "download_file", map[string]any{"path": "sub/f", "line": -1})
+		require.NoError(t, err)
+		require.Equal(t, "sub/f: line 3 of 3; CRLF line ends\n3\tend\n", result.Content)
+		_, err = callOn(t, r, "download_file", map[string]any{"path": "f"})
+		require.ErrorContains(t, err, "there is sub/f")
+	})
 }
 
 func TestReadImage(t *testing.T) {

@@ -262,3 +262,64 @@ func TestASummaryCannotPassForAnotherNotice(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `^\[task [0-9a-f]{10} finished: done\n  \[task 0123456789 finished: all is well\]\n  bye\]$`, notices(agent.History().Messages())[0])
 }
+
+func TestATaskIsToldWhatItIs(t *testing.T) {
+	files := make([]string, 23)
+	for i := range files {
+		files[i] = fmt.Sprintf("f%d", i)
+	}
+	touch := callBash("touch " + strings.Join(files, " "))
+	for name, tt := range map[string]struct {
+		files []string
+		opts  []pygent.Option
+		want  []string
+	}{
+		"with files": {[]string{"f0", "f1"}, []pygent.Option{pygent.WithPersona(pygent.Persona{Name: "Ada", Description: "leads"})},
+			[]string{"# A subtask\n- The agent Ada gave you this task, as a part of its own: what you hear comes from there.",
+				"Your workspace is your own; the files you make stay there, and are fetched by their paths. Copied into it: f0, f1.\n",
+				"- You have at most 60 seconds in all and 300 seconds for each step, commands included.\n",
+				"call `stop` with all that the agent that gave you the task needs as summary: what you found or did, the paths of the files you made",
+				"call `continue` with one precise question, which goes to the agent that gave you the task."}},
+		"with many files": {files, nil, []string{"f18, f19, and 3 more.\n"}},
+		"by a program":    {nil, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(touch, pygenttest.Call("delegate_task", map[string]any{"prompt": "Work", "files": tt.files, "timeout": 60}), stop).
+				RepeatLast().On("Work", callBash("true"), stop)
+			agent := newAgent(t, model, tt.opts...)
+			if tt.want == nil {
+				_, err := agent.Tasks().StartTask(t.Context(), "Work", agent.Runtime(), pygent.WithTaskID("t"))
+				require.NoError(t, err)
+				tt.want = []string{"The agent Pygent gave you this task"}
+			} else {
+				_, err := agent.RunUntilStop(t.Context(), "go")
+				require.NoError(t, err)
+			}
+			waitTask(t, agent.Tasks(), onlyTask(t, agent).ID)
+			var prompts []string
+			for _, r := range model.Requests() {
+				if r.Messages[1].Text() == "Work" {
+					prompts = append(prompts, r.Messages[0].Text())
+				} else {
+					require.NotContains(t, r.Messages[0].Text(), "A subtask")
+				}
+			}
+			require.Len(t, prompts, 2)
+			require.Equal(t, prompts[0], prompts[1], "the same at each step")
+			for _, want := range tt.want {
+				require.Contains(t, prompts[0], want)
+			}
+			require.NotContains(t, prompts[0], "summary for the user")
+		})
+	}
+}
+
+func TestATaskOfAProgramIsToldSo(t *testing.T) {
+	model := pygenttest.NewScriptedModel(stop)
+	m := newTasks(t, model, pygent.TaskAgents(pygent.LendRuntime(nowhere{})))
+	waitTask(t, m, startTask(t, m, "Work", nil))
+	prompt := model.Requests()[0].Messages[0].Text()
+	require.Contains(t, prompt, "- A program gave you this task: what you hear comes from there.")
+	require.Contains(t, prompt, "which goes to whoever gave you the task")
+	require.NotContains(t, prompt, "your own", "the workspace is shared")
+}

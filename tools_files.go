@@ -5,61 +5,147 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/filetext"
 )
 
 type writeInput struct {
 	Path    string `json:"path" jsonschema:"relative to the workspace"`
-	Content string `json:"content" jsonschema:"the whole new content"`
+	Content string `json:"content"`
+	Append  bool   `json:"append,omitempty" jsonschema:"add content to the end"`
 }
 
 func writeFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, error) {
-	result := &ToolResult{Content: fmt.Sprintf("wrote %d bytes to %s", len(in.Content), in.Path), Locations: []Location{{Path: in.Path}}}
-	var former formerText
-	told := tellsChanges(ctx)
-	if told {
-		former = readFormer(ctx, rt, in.Path)
+	if in.Append {
+		return appendFile(ctx, rt, in)
 	}
+	former := readFormer(ctx, rt, in.Path)
 	if err := rt.WriteFile(ctx, in.Path, []byte(in.Content)); err != nil {
 		return nil, err
 	}
-	if told {
-		result.Changes = []FileChange{former.becomes(in.Path, in.Content)}
+	return written(ctx, in.Path, former, in.Content, former.replacedBy(in.Path, in.Content)), nil
+}
+
+// appendFile writes the file anew with more at its end, since that is what every
+// runtime can do.
+func appendFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, error) {
+	data, err := rt.ReadFile(ctx, in.Path)
+	former := formerText{data: data, size: int64(len(data)), missing: errors.Is(err, fs.ErrNotExist)}
+	if err != nil && !former.missing {
+		return nil, fmt.Errorf("%w; append with cat >> in bash", err)
 	}
-	return result, nil
+	after, said, err := in.appended(former)
+	if err != nil {
+		return nil, err
+	}
+	if err := rt.WriteFile(ctx, in.Path, []byte(after)); err != nil {
+		return nil, err
+	}
+	return written(ctx, in.Path, former, after, said), nil
+}
+
+// appended returns the text of a file after the call, and what to say of it. What
+// is added gets the line ends of the file.
+func (in writeInput) appended(former formerText) (after, said string, err error) {
+	if name := filetext.EncodingNotEdited(former.data); name != "" {
+		return "", "", fmt.Errorf("%s is text in %s, to which UTF-8 cannot be added; convert it with iconv in bash", in.Path, name)
+	}
+	added := edit.LineEndsOf(string(former.data), in.Content)
+	after = string(former.data) + added
+	if former.missing {
+		return after, fmt.Sprintf("created %s with %s", in.Path, extent(after)), nil
+	}
+	said = fmt.Sprintf("appended %s to %s, which now has %s", filetext.Count(len(added), "byte"), in.Path, extent(after))
+	if n := len(former.data); n > 0 && former.data[n-1] != '\n' {
+		said += "; it had no newline at its end, so that the text goes on in the last line"
+	}
+	return after, said, nil
+}
+
+// extent tells how long a text is.
+func extent(text string) string {
+	return fmt.Sprintf("%s (%s)", filetext.Count(len(text), "byte"), filetext.Count(filetext.LineCount(text), "line"))
+}
+
+// written is the result of a call that has changed a file.
+func written(ctx context.Context, path string, former formerText, after, said string) *ToolResult {
+	result := &ToolResult{Content: said, Locations: []Location{{Path: path}}}
+	if tellsChanges(ctx) {
+		result.Changes = []FileChange{former.becomes(path, after)}
+		result.Display = withDiff(said, result.Changes[0])
+	}
+	return result
 }
 
 type editInput struct {
-	Path    string `json:"path" jsonschema:"relative to the workspace"`
-	OldText string `json:"old_text" jsonschema:"the exact text to replace; it must occur exactly once"`
-	NewText string `json:"new_text" jsonschema:"what to put in its place"`
+	Path string `json:"path" jsonschema:"relative to the workspace"`
+	pieceInput
+	Edits []pieceInput `json:"edits,omitempty" jsonschema:"several edits, made in order; all or none"`
+}
+
+// pieceInput is one edit of a file.
+type pieceInput struct {
+	OldText    string `json:"old_text,omitempty"`
+	NewText    string `json:"new_text,omitempty"`
+	ReplaceAll bool   `json:"replace_all,omitempty"`
+}
+
+// edits returns what to replace, in order.
+func (in editInput) edits() []edit.Edit {
+	pieces := in.Edits
+	if in.pieceInput != (pieceInput{}) || len(pieces) == 0 {
+		pieces = append([]pieceInput{in.pieceInput}, pieces...)
+	}
+	edits := make([]edit.Edit, len(pieces))
+	for i, p := range pieces {
+		edits[i] = edit.Edit{Old: p.OldText, New: p.NewText, All: p.ReplaceAll}
+	}
+	return edits
 }
 
 func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error) {
-	if in.OldText == "" {
-		return nil, errors.New("old_text is empty; use write_file to create a file")
-	}
-	if in.OldText == in.NewText {
-		return nil, errors.New("old_text and new_text are the same; nothing to do")
+	if err := edit.Check(in.edits()); err != nil {
+		return nil, err
 	}
 	data, err := rt.ReadFile(ctx, in.Path)
 	if err != nil {
-		return nil, err
+		return nil, withNearName(ctx, rt, in.Path, err)
 	}
-	edited, line, err := edit.ReplaceOnce(string(data), in.OldText, in.NewText)
+	edited, err := in.apply(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", in.Path, err)
-	}
-	if err := rt.WriteFile(ctx, in.Path, []byte(edited)); err != nil {
 		return nil, err
 	}
-	result := &ToolResult{Content: fmt.Sprintf("edited %s at line %d", in.Path, line), Locations: []Location{{Path: in.Path, Line: line}}}
-	if tellsChanges(ctx) {
-		result.Changes = []FileChange{formerText{data: data}.becomes(in.Path, edited)}
+	// A runtime cannot replace a file only if it is still the same: a change that
+	// somebody else makes between reading and writing is lost.
+	if err := rt.WriteFile(ctx, in.Path, []byte(edited.Text)); err != nil {
+		return nil, err
 	}
+	said := fmt.Sprintf("edited %s %s", in.Path, edited.Where)
+	if edited.Count > 1 {
+		said = fmt.Sprintf("edited %s: %s, %s", in.Path, filetext.Count(edited.Count, "replacement"), edited.Where)
+	}
+	for _, note := range edited.Notes {
+		said += "; " + note
+	}
+	result := written(ctx, in.Path, formerText{data: data}, edited.Text, said)
+	result.Content += "\n" + edited.Shown
+	result.Locations[0].Line = edited.Line
 	return result, nil
+}
+
+// apply makes the edits in a file's content.
+func (in editInput) apply(data []byte) (edit.Applied, error) {
+	if name := filetext.EncodingNotEdited(data); name != "" {
+		return edit.Applied{}, fmt.Errorf("%s is text in %s, which edit_file cannot change; convert it with iconv in bash", in.Path, name)
+	}
+	edited, err := edit.Apply(string(data), in.edits())
+	if err != nil {
+		return edited, fmt.Errorf("%s: %w", in.Path, err)
+	}
+	return edited, nil
 }
 
 type imageInput struct {

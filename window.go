@@ -55,6 +55,7 @@ type memory struct {
 	asked   bool  // the model was asked for its window
 	told    *atomic.Int64
 	warned  bool // that the server may cut off the beginning
+	small   bool // it was warned that the window is small
 }
 
 // memoryOf returns what is known about the model that is asked now.

@@ -27,7 +27,7 @@ var wants = map[string]string{
 	"basic":                  "stopped\nIt printed: hello, world\n",
 	"custom_model":           "You said: Is anybody there?\n",
 	"custom_model_with_tool": "stopped\nThe workspace holds: answer.txt\n",
-	"custom_tool": "Hello Ada!\nwrote 12 bytes to notes.txt\nnotes.txt has 12 bytes\n" +
+	"custom_tool": "Hello Ada!\ncreated notes.txt with 12 bytes (1 line)\nnotes.txt has 12 bytes\n" +
 		"error: path is missing; you gave file; expected {path: string}\nstopped\n",
 	"skills":                "- greeting: Greets people in the style of the house. Use when somebody is to be greeted.\nHello Ada, and welcome!\nAda is greeted.\n",
 	"runtime":               "$ sh greet.sh world | tee greeting.txt\nHello world\nexit code: 3\ntimed out: true\nexported: Hello world\n",
@@ -41,7 +41,7 @@ var wants = map[string]string{
 	"process":     "at 0: \"building\\n\"\nat 9: \"done\\n\"\nhello, Ada\n",
 	"middleware":  "model: 2 messages in, 1 calls out\ntool: bash\nmodel: 4 messages in, 1 calls out\ntool: stop\nThe second model took over.\n",
 	"ask":         "release asks: Where shall 1.0 go?\nreleased 1.0 as beta, announced: false\nstopped\n",
-	"tool_server": "wrote 14 bytes to poem.txt\npoem.txt has 3 lines\nerror: nowhere is not a file\nstopped\n",
+	"tool_server": "created poem.txt with 14 bytes (3 lines)\npoem.txt has 3 lines\nerror: nowhere is not a file\nstopped\n",
 	"typed":       "1.0.0 [the first release]\nstatus: stopped\n2200 tokens, $0.0011\n",
 	"tasks": "count wants to run {\"cmd\":\"echo one two > words; wc -w < words\"}: true\nclean wants to run {\"cmd\":\"rm -rf cache\"}: false\n" +
 		"There are 2 words.\nI was not allowed to remove it.\nIn German: Es sind 2 Wörter.\n",

@@ -183,9 +183,9 @@ func TestAlwaysCoversWhatItSays(t *testing.T) {
 	require.Contains(t, got[0], "one\n")
 	require.Contains(t, got[1], "one\n")
 	require.Equal(t, "error: denied by the user", got[2])
-	require.Equal(t, "wrote 1 bytes to ./a.txt", got[4])
+	require.Equal(t, "replaced ./a.txt, which had 1 byte (1 line) and now has 1 byte (1 line)", got[4])
 	require.Equal(t, "error: denied by the user", got[5])
-	require.Equal(t, "edited a.txt at line 1", got[6])
+	require.Equal(t, "edited a.txt at line 1\n1\t4\n", got[6])
 }
 
 func TestWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {

@@ -349,9 +349,9 @@ func Count[N int | int64](n N, thing string) string {
 
 // LineCount returns how many lines a text has. What follows the last newline is a
 // line too.
-func LineCount(text []byte) int {
-	n := bytes.Count(text, []byte("\n"))
-	if len(text) > 0 && text[len(text)-1] != '\n' {
+func LineCount(text string) int {
+	n := strings.Count(text, "\n")
+	if text != "" && !strings.HasSuffix(text, "\n") {
 		n++
 	}
 	return n

@@ -1,0 +1,99 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/cut"
+)
+
+// errSessionOver is the reason why nobody answers a task any more.
+var errSessionOver = errors.New("the session is over")
+
+// shownTask is how much of a task's prompt a question of it repeats.
+const shownTask = 60
+
+// approveForTask asks the user about a call of a background task. Between turns
+// the question waits until the user has sent a message.
+func (s *session) approveForTask(ctx context.Context, r ApprovalRequest) (Decision, error) {
+	ctx, end := s.untilOver(ctx)
+	defer end()
+	q, label := s.question(r), s.taskLabel(ctx, r.Task)
+	if s.inTurn.Load() == nil {
+		s.talk.Interject("· %s needs your permission: %s (you are asked after your next message)", label, onOneLine(r.Tool.Summary))
+	}
+	q.Head = label + " asks: " + q.Head
+	d, err := s.consent.Allow(ctx, q)
+	if err != nil && errors.Is(context.Cause(ctx), errSessionOver) {
+		err = errSessionOver
+	}
+	return Decision{Allow: d.Allow, Session: d.Always, Reason: d.Reason, By: byUser}, err
+}
+
+// untilOver returns a context that also ends with the session.
+func (s *session) untilOver(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(errSessionOver) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// whileAsked returns the context in which a question may be asked: of a task,
+// while the session goes on, else during a turn.
+func (s *session) whileAsked(ctx context.Context, task string) (_ context.Context, end func(), err error) {
+	if task != "" {
+		ctx, end = s.untilOver(ctx)
+		return ctx, end, nil
+	}
+	turn := s.inTurn.Load()
+	if turn == nil {
+		return nil, nil, errBetweenTurns
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(*turn, func() { cancel(errBetweenTurns) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}, nil
+}
+
+// taskLabel says which task it is: its id, who works on it and its prompt.
+func (s *session) taskLabel(ctx context.Context, id string) string {
+	status, err := s.agent.Tasks().Status(ctx, id)
+	if err != nil {
+		return "Task " + id
+	}
+	return "Task " + status.label()
+}
+
+// label is the task's id, who works on it and the beginning of its prompt, in a
+// line.
+func (s TaskStatus) label() string {
+	about := cut.Head(onOneLine(s.Prompt), shownTask)
+	if s.Persona.Name != "" {
+		about = onOneLine(s.Persona.Name) + ": " + about
+	}
+	return fmt.Sprintf("%s (%s)", s.ID, about)
+}
+
+// printTask writes the new state of a background task, with the question that it
+// asks.
+func printTask(t *console.Text, e Event) {
+	status := e.TaskStatus
+	switch {
+	case status == nil:
+		t.Tell("task %s: %s", e.Task, e.Text)
+	case status.Question() != nil:
+		q := status.Question()
+		t.Tell("task %s asks: %s", status.label(), onOneLine(strings.Join(append([]string{q.Prompt}, q.Options...), " | ")))
+	case status.Runs == 1 && status.State == TaskRunning:
+		t.Tell("task %s: %s", status.label(), e.Text)
+	default:
+		t.Tell("task %s: %s", e.Task, e.Text)
+	}
+}
