@@ -22,7 +22,7 @@
 //	go -C /tmp/older run ./bench/steps
 //
 // The tasks need python3: on this machine, or with -docker in the image. They take
-// about a minute and a half, most of which is a command that takes longer than 30
+// about a minute, most of which is a command that takes longer than 30
 // seconds.
 package main
 

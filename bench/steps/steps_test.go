@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -17,8 +18,10 @@ func TestTheTasksAreFinishedInFewSteps(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil || runtime.GOOS == "windows" {
 		t.Skip("the tasks need python3 and a POSIX shell")
 	}
-	t.Setenv("PYTHONUNBUFFERED", "")
-	most := map[string]int{"bug": 9, "serve": 24, "huge": 6, "long": 9, "delegate": 20, "local": 12}
+	t.Setenv("PYTHONUNBUFFERED", "") // which restores it
+	require.NoError(t, os.Unsetenv("PYTHONUNBUFFERED"))
+	// A busy machine makes the player of serve ask more often.
+	most := map[string]int{"bug": 7, "serve": 24, "huge": 5, "long": 7, "delegate": 17, "local": 7}
 	b := bench{only: regexp.MustCompile(""), quick: true, transcripts: t.TempDir()}
 	all, err := b.play(t.Context())
 	require.NoError(t, err)
