@@ -32,7 +32,7 @@ type bashCommand struct {
 const endsBefore = 2 * time.Second
 
 // errStepEnds is why a command was ended before its own limit.
-var errStepEnds = errors.New("it was ended because the time for this step is over; run what takes long with background")
+var errStepEnds = errors.New("it was ended because the time of its step, or of the run, is almost over; run what takes long with background")
 
 func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error) {
 	if strings.TrimSpace(in.Cmd) == "" {
