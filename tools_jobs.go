@@ -57,7 +57,8 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 		return nil, nameJobs(ctx, runner, err)
 	}
 	err = read.follow(limited, wait)
-	if err != nil && (ctx.Err() != nil || !errors.Is(context.Cause(limited), errStepEnds)) {
+	read.early = err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errStepEnds)
+	if err != nil && !read.early {
 		return nil, nameJobs(ctx, runner, err)
 	}
 	sawOutput(ctx, in.ID, read.at)
@@ -76,6 +77,7 @@ type jobReader struct {
 	skipped int64  // bytes that were not read, or are not in text any more
 	job     Job
 	found   bool   // until was printed
+	early   bool   // the wait ended with the time for the step
 	recent  string // the end of what was searched for until
 }
 
@@ -87,6 +89,7 @@ func (r *jobReader) begin(ctx context.Context, tail bool) error {
 		return err
 	}
 	r.job = out.Job
+	r.at = min(r.at, max(out.Next, out.Job.Printed)) // else what is printed next would be passed over
 	last := max(out.Job.Printed-maxJobWindow, 0)
 	switch {
 	case tail && r.at > last:
@@ -186,6 +189,8 @@ func (r *jobReader) outcome(wait time.Duration) string {
 		return "; the text was printed"
 	case r.until != "" && !r.job.Running:
 		return "; the text was not printed"
+	case r.early:
+		return "; the time for this step is over, so the wait ended early"
 	case r.until != "":
 		return fmt.Sprintf("; the text was not printed within %s", wait)
 	case wait > 0 && r.job.Running:

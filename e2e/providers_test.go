@@ -105,7 +105,7 @@ func everything() []pygenttest.Reply {
 			WithReasoning("A picture first."),
 		pygenttest.Call("bash", map[string]any{"cmd": "echo started; sleep 600", "background": true}),
 		pygenttest.Calls(pygenttest.Call("job_list", nil), pygenttest.Call("list_personas", nil), pygenttest.Call("no_such_tool", nil)),
-		with("job_output", "id", job, map[string]any{"wait": 60}),
+		with("job_output", "id", job, map[string]any{"until": "started", "wait": 60}),
 		with("job_kill", "id", job, nil),
 		pygenttest.Calls(pygenttest.Call("today", nil), pygenttest.Call("count_names", map[string]any{"names": []string{"a", "b"}}),
 			pygenttest.Call("count_names", "not JSON")),
