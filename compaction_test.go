@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -451,4 +452,11 @@ func serveHTTP(t *testing.T, h http.Handler) string {
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+func TestAnEndlessWindowIsNeverFull(t *testing.T) {
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.WithContextWindow(math.MaxInt64))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
 }
