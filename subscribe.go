@@ -234,7 +234,7 @@ func sizeOfResult(r *ToolResult) int {
 		n += len(url)
 	}
 	if r.Bash != nil {
-		n += len(r.Bash.Command) + len(r.Bash.Output)
+		n += len(r.Bash.Command) + len(r.Bash.Output) + len(r.Bash.Job)
 	}
 	return n
 }
