@@ -235,3 +235,29 @@ func stringLength(s string, i int) int {
 	}
 	return 0
 }
+
+// Open returns how many bytes at the end of a piece of output may be the
+// beginning of an escape sequence or of a character that goes on in the next
+// piece. It is at most 256.
+func Open(piece string) int {
+	const most = 256
+	for n := 1; n < utf8.UTFMax && n <= len(piece); n++ {
+		if last := piece[len(piece)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRuneInString(last) {
+				return n
+			}
+			break
+		}
+	}
+	end := piece[max(0, len(piece)-most):]
+	at := strings.LastIndexByte(end, 0x1b)
+	if at < 0 || strings.ContainsAny(end[at:], "\n\r") || escapeLength(end[at:]) > 0 {
+		return 0
+	}
+	if at > 0 && end[at:] == "\x1b" && strings.LastIndexByte(end[:at], 0x1b) >= 0 {
+		if before := strings.LastIndexByte(end[:at], 0x1b); escapeLength(end[before:]) == 0 && !strings.ContainsAny(end[before:at], "\n\r") {
+			return len(end) - before // the escape may be the first half of a string's end
+		}
+	}
+	return len(end) - at
+}

@@ -70,6 +70,15 @@ func TestGrouped(t *testing.T) {
 	}
 }
 
+func TestOpenFindsWhatTheNextPieceCompletes(t *testing.T) {
+	for piece, want := range map[string]int{
+		"": 0, "abc": 0, "a\x1b": 1, "a\x1b[3": 3, "a\x1b[31m": 0, "a\x1b]0;t": 5, "\x1b]0;t\x1b": 6, "\x1b]0;t\x1b\\": 0,
+		"a\xc3": 1, "a\xe2\x82": 2, "a\xc3\xa4": 0, "a\xff": 0, "\x1b[3\nb": 0,
+	} {
+		require.Equal(t, want, plain.Open(piece), "%q", piece)
+	}
+}
+
 // pass passes output through a filter in pieces of a size.
 func pass(output string, size int) (passed string, gone int64) {
 	var b bytes.Buffer
@@ -117,6 +126,8 @@ func FuzzClean(f *testing.F) {
 		require.True(t, utf8.ValidString(clean))
 		require.LessOrEqual(t, len(clean), 6*len(s)+100)
 		require.Equal(t, clean, plain.Clean(clean), "what is clean stays")
+		open := plain.Open(s)
+		require.True(t, open >= 0 && open <= min(len(s), 256))
 	})
 }
 
