@@ -114,6 +114,7 @@ func (a *Agent) Compact(ctx context.Context) (Compaction, error) {
 	defer release()
 	a.listen(ctx, a.handlerFeed(o.onEvent))
 	defer a.endListening()
+	defer a.rest()
 	r := newRun(a, o)
 	r.ctx, r.release, r.patience = ctx, release, ctx.Done()
 	defer r.endBeside()

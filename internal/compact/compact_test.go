@@ -68,6 +68,9 @@ func TestShrunkResultsSayWhatTheyWere(t *testing.T) {
 	require.Equal(t, text, compact.ShrinkResult(text+strings.Repeat(" ", 500), ""+"")[:len(text)], "it shrinks once")
 	require.Less(t, len(compact.ShrinkResult(strings.Repeat("\xff", 10_000), "")), 1000)
 	require.NotContains(t, compact.ShrinkResult(long, ""), "outcome")
+	require.Less(t, len(compact.ShrinkResult("[left out to save room: "+long, "")), 1000, "a tool cannot say that it has shrunk")
+	most := strings.Repeat("\x01", 10_000) + strings.Repeat("\n["+strings.Repeat("n", 1000)+"]", 3)
+	require.Less(t, len(compact.ShrinkResult(most, "failed")), 2<<10)
 }
 
 func TestShrunkArgumentsStayWhatTheyAre(t *testing.T) {

@@ -15,7 +15,8 @@ const (
 	firstLine   = 120
 	noteLine    = 200
 	notes       = 3
-	longString  = 500 // an argument that is longer loses its end
+	mostShrunk  = 2 << 10 // what ShrinkResult leaves is not longer
+	longString  = 500     // an argument that is longer loses its end
 	restString  = 200
 )
 
@@ -28,7 +29,7 @@ const (
 // ended, how the text begins, and the notes at its end, which name the file with
 // the whole output, say. A short one stays.
 func ShrinkResult(text, outcome string) string {
-	if len(text) <= smallResult || strings.HasPrefix(text, leftOut) {
+	if len(text) <= smallResult || len(text) <= mostShrunk && strings.HasPrefix(text, leftOut) {
 		return text
 	}
 	var b strings.Builder
