@@ -88,6 +88,11 @@ func (n *taskNotices) known(s TaskStatus) (news bool) {
 	return s.State.AtRest() && n.list.Known(s.ID, nthEnd(s))
 }
 
+// news reports whether a task rests without the model knowing of it.
+func (n *taskNotices) news(s TaskStatus) bool {
+	return s.State.AtRest() && n.list.News(s.ID, nthEnd(s))
+}
+
 // take returns the notices for the model and forgets them; the text may be
 // empty.
 func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }

@@ -26,6 +26,9 @@ const (
 	defaultUntilWait = 60 * time.Second
 	// maxUntil bounds the text that is waited for, in bytes.
 	maxUntil = 1 << 10
+	// maxRecent is how much of what was searched is searched again with what follows,
+	// in bytes. Escape sequences may be between the parts of the text.
+	maxRecent = 4 * maxUntil
 	// maxJobWindow is how much of a job's output is shown at most, before it is
 	// cleaned, in bytes. Of more that is new, the end is shown.
 	maxJobWindow = 64 << 10
@@ -101,10 +104,22 @@ func (r *jobReader) begin(ctx context.Context, tail bool) error {
 			r.take(out)
 		}
 		r.at, r.skipped = max(r.at, now), 0
-	case r.until == "" && last > r.at:
-		r.skipped, r.at = last-r.at, last
 	}
+	r.passOver()
 	return err
+}
+
+// passOver leaves out what would not be shown, if no text is searched for in it. It
+// reports whether there is output that has to be read without a pause.
+func (r *jobReader) passOver() (behind bool) {
+	if r.until != "" {
+		return r.at < r.job.Printed
+	}
+	if last := r.job.Printed - maxJobWindow; last > r.at {
+		r.skipped += last - r.at + int64(len(r.text))
+		r.at, r.text = last, ""
+	}
+	return false
 }
 
 // follow reads until there is nothing new, and waits for the text or for the end of
@@ -120,10 +135,11 @@ func (r *jobReader) follow(ctx context.Context, wait time.Duration) error {
 		}
 		r.search(out.Text)
 		r.take(out)
+		behind := r.passOver()
 		switch {
 		case r.found, out.Text == "" && !r.job.Running, left <= 0 && (out.Text == "" || r.at >= target):
 			return nil
-		case left > 0 && time.Since(asked) < jobPace:
+		case left > 0 && r.job.Running && !behind && time.Since(asked) < jobPace:
 			if err := sleepFor(ctx, min(jobPace, left)); err != nil {
 				return err
 			}
@@ -143,14 +159,15 @@ func sleepFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// search looks for the text in what was printed, also where two pieces meet.
+// search looks for the text in what was printed, and in what a model would be shown
+// of that, without colours for example. It finds it also where two pieces meet.
 func (r *jobReader) search(text string) {
-	if r.until == "" || r.found {
+	if r.until == "" || r.found || text == "" {
 		return
 	}
 	text = r.recent + text
-	r.found = strings.Contains(text, r.until)
-	r.recent = text[max(0, len(text)-len(r.until)+1):]
+	r.found = strings.Contains(text, r.until) || strings.Contains(plain.Clean(text), r.until)
+	r.recent = cut.Tail(text, maxRecent)
 }
 
 func (r *jobReader) take(out JobOutput) {
