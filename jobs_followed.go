@@ -40,7 +40,8 @@ func (f *followedJobs) follow(id, command string, read int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.jobs = slices.DeleteFunc(f.jobs, func(j *followedJob) bool { return j.id == id })
-	f.jobs = append(f.jobs, &followedJob{id: id, command: cut.Head(strings.TrimSpace(command), 80), read: read})
+	line, _, _ := strings.Cut(strings.TrimSpace(command), "\n")
+	f.jobs = append(f.jobs, &followedJob{id: id, command: cut.Head(line, 80), read: read})
 	if len(f.jobs) > maxFollowed {
 		f.jobs = f.jobs[1:]
 	}

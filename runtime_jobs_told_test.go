@@ -92,7 +92,7 @@ func TestJobsOfAContainerThatWasReplacedAreLost(t *testing.T) {
 	engine := testEngine(t)
 	dir := realTempDir(t)
 	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
-	model := pygenttest.NewScriptedModel(background("echo one; sleep 1000"), pygenttest.Text("It runs."),
+	model := pygenttest.NewScriptedModel(background("echo one; sleep 1000\necho two"), pygenttest.Text("It runs."),
 		background("echo two; sleep 1000"), pygenttest.Call("job_output", map[string]any{"id": "1"}),
 		pygenttest.Call("job_output", map[string]any{"id": "2", "until": "two"}), pygenttest.Text("I see."), pygenttest.Text("Hello."))
 	agent := newAgentOn(t, r, model, pygent.LendRuntime(r))
