@@ -34,7 +34,7 @@ type Compaction struct {
 
 // String says in a line what was done, for people.
 func (c Compaction) String() string {
-	what := fmt.Sprintf("what tools said in %d old messages is left out", c.Gone)
+	what := fmt.Sprintf("what tools said in the %d oldest messages is left out", c.Gone)
 	if c.Summary != "" {
 		by := "a list of its calls"
 		if c.ByModel {
