@@ -87,6 +87,8 @@
 //	commands that people type            Command, WithCommands, Agent.RunCommand
 //	go on after a crash                  WithHistoryFile, Agent.Resume
 //	conversations in a database          HistoryStore, LoadHistory
+//	conversations that become long       WithContextWindow, WithCompaction, Agent.Compact
+//	skills, AGENTS.md, what is there     WithSkills, WithInstructions, WithSurvey
 //	limits                               Limits, MaxSteps, MaxTokens, MaxCost, MaxTime, StepTimeout
 //	the container, or this machine       WithDocker, WithImage, WithWorkspace, WithAllowedHosts
 //	a server as the model                OpenAIBaseURL, OpenAIKey, docs/providers.md
