@@ -95,7 +95,7 @@
 //	a model of your own, a fallback      Model, ModelFunc, WithModelMiddleware, StreamFunc
 //	background agents                    Agent.Tasks, NewTaskManager, TaskManager.StartTask
 //	tokens, cost, spans                  Agent.Usage, WithPrices, WithTelemetry
-//	commands without an agent            NewRuntime, BashOutput, ProcessStarter, JobRunner
+//	commands without an agent            NewRuntime, BashOutput, BashGoesOn, ProcessStarter, JobRunner
 //	a runtime of your own                Runtime, RuntimeAs, pygenttest.TestRuntime
 //	settings from files                  LoadConfig, Config.Options
 //

@@ -3,6 +3,7 @@ package pygent_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,25 @@ func TestJobsOfAContainerThatWasReplacedAreLost(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, jobs, 1)
 	require.Equal(t, "2", jobs[0].ID)
+}
+
+// A job that ends while nobody runs is told by the next run.
+func TestTheNextRunTellsOfAJobThatEndedMeanwhile(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		model := pygenttest.NewScriptedModel(background("while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"),
+			pygenttest.Text("It runs."), pygenttest.Text("It failed.")).RepeatLast()
+		agent := newAgentOn(t, r, model, pygent.LendRuntime(r), pygent.WithIO(strings.NewReader("and?\nand now?\n"), io.Discard))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		require.Empty(t, noticesOfJobs(agent))
+		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
+		collect(t, r.(pygent.JobRunner), "1")
+		require.NoError(t, agent.RunInteractive(t.Context()))
+		told := noticesOfJobs(agent)
+		require.Len(t, told, 1)
+		require.Contains(t, told[0], "ended with exit code 3 after ")
+		require.Contains(t, told[0], "its last lines:\ndone")
+	})
 }
 
 // noticesOfJobs returns what a model was told of the ends of jobs.

@@ -218,6 +218,12 @@ func sizeOfTask(s TaskStatus) int {
 	if s.Result != nil {
 		n += sizeOfEnd(*s.Result)
 	}
+	if s.Left != nil {
+		n += len(s.Left.Call) + len(s.Left.Outcome)
+		for _, f := range s.Left.Files {
+			n += 64 + len(f.Path)
+		}
+	}
 	if s.LastEvent != nil {
 		n += sizeOf(*s.LastEvent)
 	}

@@ -23,6 +23,9 @@ func describeTask(s TaskStatus) string {
 	if text := s.Summary(); text != "" {
 		b.WriteString("\n" + text)
 	}
+	if s.Left != nil {
+		b.WriteString("\n" + s.Left.words())
+	}
 	return b.String()
 }
 
@@ -49,7 +52,7 @@ func openTask(s TaskStatus) string {
 // indented has each further line of a text begin with blanks, so that none can
 // pass for a task or a notice of its own.
 func indented(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "\n  ")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) }), "\n  ")
 }
 
 func taskFigures(s TaskStatus) string {
@@ -103,10 +106,15 @@ func noticeOf(s TaskStatus) string {
 	return fmt.Sprintf("[task %s %s%s]", s.ID, s, about)
 }
 
-// lastWords is the final text of a task at rest: its answer, or its question.
+// lastWords is the final text of a task at rest: its answer, its question, or what
+// it left.
 func lastWords(s TaskStatus) string {
 	if q := s.Question(); q != nil {
 		return cut.Middle(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayHowToAnswer + ")"
 	}
-	return cut.Middle(s.Summary(), noticedSummary)
+	words := cut.Middle(s.Summary(), noticedSummary)
+	if s.Left != nil {
+		words = strings.TrimPrefix(words+"\n"+s.Left.words(), "\n")
+	}
+	return words
 }
