@@ -141,9 +141,9 @@ const maxCommandOutput = 1 << 20
 //
 // Errors are those of the command, and an unknown name. A command that panics is
 // an error, too. One that does not return although ctx ended is left behind, and
-// what it writes then is lost. RunCommand does not begin a run, except that /compact
-// calls [Agent.Compact], and may be called while one goes on. Several may be called at the same time. It waits for a Write
-// to out that goes on.
+// what it writes then is lost. RunCommand does not begin a run, and may be called
+// while one goes on; /compact, which calls [Agent.Compact], is an error then. Several
+// may be called at the same time. It waits for a Write to out that goes on.
 func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (CommandResult, error) {
 	switch {
 	case ctx == nil:

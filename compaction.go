@@ -34,7 +34,7 @@ type Compaction struct {
 
 // String says in a line what was done, for people.
 func (c Compaction) String() string {
-	what := fmt.Sprintf("what tools said in %d old messages is left out", c.Gone)
+	what := fmt.Sprintf("what tools said in the %d oldest messages is left out", c.Gone)
 	if c.Summary != "" {
 		by := "a list of its calls"
 		if c.ByModel {
@@ -114,6 +114,7 @@ func (a *Agent) Compact(ctx context.Context) (Compaction, error) {
 	defer release()
 	a.listen(ctx, a.handlerFeed(o.onEvent))
 	defer a.endListening()
+	defer a.rest()
 	r := newRun(a, o)
 	r.ctx, r.release, r.patience = ctx, release, ctx.Done()
 	defer r.endBeside()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -398,6 +399,23 @@ func TestCompactDoesNotDisturbARun(t *testing.T) {
 
 type agentKey struct{}
 
+func TestStateTellsOfCompactionOnRequest(t *testing.T) {
+	var during []pygent.Activity
+	var agent *pygent.Agent
+	server := worker(t, 8, pygenttest.Text("in short"))
+	agent = newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithTools(spill(1_000)), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventCompacting {
+			during = append(during, agent.State().Activity)
+		}
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	_, err = agent.Compact(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []pygent.Activity{pygent.ActivityModel}, during)
+	require.Equal(t, pygent.ActivityIdle, agent.State().Activity)
+}
+
 // Marks come from files and stores: whatever they say, the conversation is legal.
 func TestNoMarkMakesAConversationIllegal(t *testing.T) {
 	record := []pygent.HistoryEntry{{Message: pygent.SystemMessage("s")}, {Message: pygent.UserMessage("go")}}
@@ -451,4 +469,11 @@ func serveHTTP(t *testing.T, h http.Handler) string {
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+func TestAnEndlessWindowIsNeverFull(t *testing.T) {
+	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(callBash("true"), stop), pygent.WithContextWindow(math.MaxInt64))
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
 }

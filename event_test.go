@@ -24,7 +24,7 @@ var jsonValues = []any{
 	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, CollectedFile{}, CommandResult{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
 	FileChange{}, FileInfo{}, HistoryEntry{}, HistoryInfo{}, Compaction{}, HostUse{}, JobOutput{}, Job{}, Limits{}, LocalConfig{}, Location{},
 	Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, Persona{}, Price{}, ProgressInfo{}, Question{}, Result{},
-	RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, Settings{}, Skill{}, State{}, TaskFilter{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
+	RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, Settings{}, Skill{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},
 	TaskStatus{}, ToolCall{}, ToolInfo{}, ToolResult{}, ToolSpec{}, TurnEnd{}, Usage{},
 	UsageReport{},
 }

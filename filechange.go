@@ -85,6 +85,9 @@ func (f formerText) replacedBy(name, text string) string {
 	if before != after && before != "" && after != "" {
 		said += fmt.Sprintf("; its lines ended in %s and now end in %s", before, after)
 	}
+	if mark := "\ufeff"; strings.HasPrefix(string(f.data), mark) && !strings.HasPrefix(text, mark) {
+		said += "; it began with a byte order mark (U+FEFF) and does not any more"
+	}
 	return said
 }
 
@@ -131,7 +134,7 @@ func changesOf(ctx context.Context, rt Runtime, call ToolCall) []FileChange {
 			return []FileChange{write.change(readFormer(ctx, rt, write.Path))}
 		}
 	case "edit_file":
-		if json.Unmarshal([]byte(call.Arguments), &replace) == nil && edit.Check(replace.edits()) == nil {
+		if json.Unmarshal([]byte(call.Arguments), &replace) == nil && replace.check() == nil {
 			return []FileChange{replace.change(readFormer(ctx, rt, replace.Path))}
 		}
 	}

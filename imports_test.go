@@ -24,7 +24,7 @@ var layers = [][]string{
 	{ // Leaves: each does one thing.
 		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
-		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/jsonfix", "internal/jsonobj",
+		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
 		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
 		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/plain", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/skills", "internal/spelling", "internal/sse", "internal/standin",

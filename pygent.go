@@ -87,13 +87,15 @@
 //	commands that people type            Command, WithCommands, Agent.RunCommand
 //	go on after a crash                  WithHistoryFile, Agent.Resume
 //	conversations in a database          HistoryStore, LoadHistory
+//	conversations that become long       WithContextWindow, WithCompaction, Agent.Compact
+//	skills, AGENTS.md, what is there     WithSkills, WithInstructions, WithSurvey
 //	limits                               Limits, MaxSteps, MaxTokens, MaxCost, MaxTime, StepTimeout
 //	the container, or this machine       WithDocker, WithImage, WithWorkspace, WithAllowedHosts
 //	a server as the model                OpenAIBaseURL, OpenAIKey, docs/providers.md
 //	a model of your own, a fallback      Model, ModelFunc, WithModelMiddleware, StreamFunc
 //	background agents                    Agent.Tasks, NewTaskManager, TaskManager.StartTask
 //	tokens, cost, spans                  Agent.Usage, WithPrices, WithTelemetry
-//	commands without an agent            NewRuntime, BashOutput, ProcessStarter, JobRunner
+//	commands without an agent            NewRuntime, BashOutput, BashGoesOn, ProcessStarter, JobRunner
 //	a runtime of your own                Runtime, RuntimeAs, pygenttest.TestRuntime
 //	settings from files                  LoadConfig, Config.Options
 //

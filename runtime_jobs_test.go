@@ -392,6 +392,31 @@ func TestModelsAreToldOnceOfTheEndOfAJob(t *testing.T) {
 	})
 }
 
+func TestAnOffsetPastTheEndOfAJobsOutputPassesNothingOver(t *testing.T) {
+	out := func(args map[string]any) pygenttest.Reply {
+		args["id"] = "1"
+		return pygenttest.Call("job_output", args)
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		background("echo one; while [ ! -e go ]; do sleep 0.02; done; echo two"),
+		out(map[string]any{"until": "one"}), out(map[string]any{"offset": 1 << 40}), callBash("echo >go"),
+		out(map[string]any{"wait": 60}), stop))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	got := results(agent)
+	require.Regexp(t, `^\(no new output\)\n\[job 1 `, got[2])
+	require.Regexp(t, `^two\n\[job 1 .*: ended with exit code 0`, got[4])
+}
+
+func TestAWaitForAJobThatEndsWithTheStepSaysSo(t *testing.T) {
+	agent := newAgent(t, pygenttest.NewScriptedModel(
+		background("while :; do sleep 0.02; done"),
+		pygenttest.Call("job_output", map[string]any{"id": "1", "wait": 600}), stop, stop), pygent.StepTimeout(3*time.Second))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Contains(t, results(agent)[1], "; the time for this step is over, so the wait ended early]")
+}
+
 func TestJobOutputShowsWhatIsNew(t *testing.T) {
 	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
 		out := func(args map[string]any) pygenttest.Reply {

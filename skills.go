@@ -240,11 +240,41 @@ func (a *Agent) copySkill(ctx context.Context, rt Runtime, dir, dest string) err
 	if err := os.Chmod(stage, 0o755); err != nil {
 		return err
 	}
+	if err := clearSkill(ctx, rt, dest); err != nil {
+		return err
+	}
 	if err := rt.WriteFile(ctx, skillCopies+"/.gitignore", []byte("*\n")); err != nil {
 		return err
 	}
 	a.skills.copied = true
 	return rt.UploadFile(ctx, stage, dest)
+}
+
+// clearSkill removes what is where a skill is to be copied: files that the project
+// has there would pass for the user's, and a link would have the copy overwrite other
+// files.
+func clearSkill(ctx context.Context, rt Runtime, dest string) error {
+	remover, removes := RuntimeAs[FileRemover](rt)
+	lister, lists := RuntimeAs[FileLister](rt)
+	if !removes || !lists {
+		return nil
+	}
+	files, _, err := lister.ListFiles(ctx, path.Dir(skillCopies), 1, 1000)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, f := range files {
+		if f.Path == skillCopies && !f.Mode.IsDir() {
+			dest = skillCopies
+		}
+	}
+	if err == nil {
+		err = remover.RemoveFile(ctx, dest, true)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // removeSkills removes the copies of skills from a workspace that is kept.

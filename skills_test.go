@@ -117,6 +117,31 @@ func TestCopiesOfSkillsLeaveTheWorkspaceWithTheAgent(t *testing.T) {
 	}
 }
 
+// A project may not add to a skill of the user, nor have its copy overwrite files.
+func TestCopiesOfSkillsReplaceWhatTheProjectHasThere(t *testing.T) {
+	skills := t.TempDir()
+	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b"), "a/x": "the user's"})
+	for name, plant := range map[string]string{
+		"files":                 "mkdir -p .pygent/user-skills/a; echo evil >.pygent/user-skills/a/json.py; ln -s ../../../mine .pygent/user-skills/a/x",
+		"a link to elsewhere":   "mkdir .pygent; ln -s .. .pygent/user-skills",
+		"a link for the skill":  "mkdir -p .pygent/user-skills; ln -s ../.. .pygent/user-skills/a",
+		"a file for the folder": "mkdir .pygent; echo >.pygent/user-skills",
+	} {
+		t.Run(name, func(t *testing.T) {
+			forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+				bash(t, rt, "echo mine >mine; echo mine >x; echo mine >.gitignore; "+plant)
+				agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(readSkill("a"), stop), pygent.WithSkills(skills), pygent.LendRuntime(rt))
+				_, err := agent.RunUntilStop(t.Context(), "go")
+				require.NoError(t, err)
+				require.Contains(t, results(agent)[0], "with the files x.")
+				require.Equal(t, "x\nthe user's", bash(t, rt, "test -L .pygent/user-skills || ls .pygent/user-skills/a | grep -v SKILL; cat .pygent/user-skills/a/x").Output)
+				require.NoError(t, agent.Close())
+				require.Equal(t, "mine\nmine\nmine\n.pygent gone\n", bash(t, rt, "cat mine x .gitignore; test -e .pygent || echo .pygent gone").Output)
+			})
+		})
+	}
+}
+
 func TestNoSkills(t *testing.T) {
 	skills := t.TempDir()
 	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b")})

@@ -53,7 +53,7 @@ type Activity string
 
 // What an agent does.
 const (
-	ActivityIdle     Activity = "idle"     // no run goes on
+	ActivityIdle     Activity = "idle"     // no run goes on, and no [Agent.Compact]
 	ActivityModel    Activity = "model"    // the model is asked, or is about to be
 	ActivityTool     Activity = "tool"     // a tool runs
 	ActivityApproval Activity = "approval" // somebody is asked whether a call may run
@@ -111,7 +111,7 @@ func (s *State) note(e Event) {
 		now, call = ActivityTool, e.Call
 	case e.Type == EventApproval:
 		now, call = ActivityApproval, e.Call
-	case e.Type == EventUser || e.Type == EventStep || e.Type == EventModelStart || e.Type == EventToolDone || e.Type == EventToolSkipped:
+	case e.Type == EventUser || e.Type == EventStep || e.Type == EventModelStart || e.Type == EventCompacting || e.Type == EventToolDone || e.Type == EventToolSkipped:
 		now = ActivityModel
 	default:
 		return
@@ -120,6 +120,15 @@ func (s *State) note(e Event) {
 		s.Since = e.Time
 	}
 	s.Activity, s.Call, s.Step = now, call, e.Step
+}
+
+// rest notes the end of what is no run, and so has no event for it.
+func (a *Agent) rest() {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	if a.state.Activity != ActivityIdle {
+		a.state.Activity, a.state.Since = ActivityIdle, time.Now()
+	}
 }
 
 // sizeOf estimates the bytes that an event holds.
@@ -209,6 +218,12 @@ func sizeOfTask(s TaskStatus) int {
 	if s.Result != nil {
 		n += sizeOfEnd(*s.Result)
 	}
+	if s.Left != nil {
+		n += len(s.Left.Call) + len(s.Left.Outcome)
+		for _, f := range s.Left.Files {
+			n += 64 + len(f.Path)
+		}
+	}
 	if s.LastEvent != nil {
 		n += sizeOf(*s.LastEvent)
 	}
@@ -225,7 +240,7 @@ func sizeOfResult(r *ToolResult) int {
 		n += len(url)
 	}
 	if r.Bash != nil {
-		n += len(r.Bash.Command) + len(r.Bash.Output)
+		n += len(r.Bash.Command) + len(r.Bash.Output) + len(r.Bash.Job)
 	}
 	return n
 }

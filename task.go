@@ -80,6 +80,7 @@ type TaskStatus struct {
 	Usage     Usage         `json:"usage"`
 	Timeout   time.Duration `json:"-"`                // the limit that was reached, when timed out; timeout_seconds in JSON
 	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
+	Left      *TaskLeft     `json:"left,omitempty"`   // what the last run left, if it reached a limit or failed; nil otherwise
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
 
@@ -252,7 +253,7 @@ func (s *TaskStatus) fail(err error) { s.State, s.Reason, s.err = TaskFailed, er
 
 // renew begins a further run: it clears what belongs to the one before.
 func (s *TaskStatus) renew(state TaskState) {
-	s.State, s.Reason, s.Timeout, s.Result, s.err = state, "", 0, nil, nil
+	s.State, s.Reason, s.Timeout, s.Result, s.Left, s.err = state, "", 0, nil, nil, nil
 	s.Started, s.Ended = time.Time{}, time.Time{}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent/internal/eventlog"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/inventory"
 )
 
 // localTask is a task of a [localExecutor], with its agent and status. Between
@@ -25,6 +26,8 @@ type localTask struct {
 	status    TaskStatus
 	agent     *Agent                   // nil until the first run has made it
 	answers   map[string]chan Decision // for calls that wait for a decision, by their ids
+	began     inventory.Inventory      // what the workspace held before the first run
+	did       lastCall                 // of the run that goes on
 }
 
 func newLocalTask(spec TaskSpec, host taskHost) *localTask {
@@ -75,6 +78,7 @@ func (t *localTask) Begin(message int64) {
 	defer t.mu.Unlock()
 	t.change(func(s *TaskStatus) {
 		s.renew(TaskRunning)
+		t.did = lastCall{}
 		s.Input = message
 		s.Started = time.Now()
 		s.Runs++
@@ -126,14 +130,16 @@ func (t *localTask) Run(ctx context.Context, msg taskMessage, grant taskGrant, e
 			logPanic(t.host.logger(), "task "+t.spec.ID, p)
 		}
 		grant.tokens.Settle()
-		if result == nil || result.Status != StatusAwaitingUser {
-			t.Park()
-		}
 		limits := t.spec.Limits
 		limits.MaxTime = grant.timeout
 		cause := context.Cause(ctx)
+		outcome := func(s *TaskStatus) { s.end(limits, cause, err) }
+		left := t.left(result, outcome) // a container must run to tell
+		if result == nil || result.Status != StatusAwaitingUser {
+			t.Park()
+		}
 		ended(func(more bool) {
-			t.finish(before, result, more, func(s *TaskStatus) { s.end(limits, cause, err) })
+			t.finish(before, result, more, func(s *TaskStatus) { s.Left = left; outcome(s) })
 		})
 	})
 }
@@ -160,7 +166,7 @@ func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome
 	}
 	outcome(&after)
 	if more && after.State != TaskCancelled {
-		after.State, after.Reason = t.status.State, "" // it does not rest: the next run begins at once, and says so
+		after.State, after.Reason, after.Left = t.status.State, "", nil // it does not rest: the next run begins at once, and says so
 		t.status = after
 		return
 	}
@@ -178,7 +184,8 @@ func (t *localTask) work(ctx context.Context, msg taskMessage, grant taskGrant) 
 			logPanic(t.host.logger(), "task "+t.spec.ID, err)
 			return nil, err
 		}
-		if !t.employ(agent) {
+		began := takeInventory(agent.Runtime())
+		if !t.employ(agent, began) {
 			return nil, agent.Close()
 		}
 	}
@@ -196,13 +203,13 @@ func (t *localTask) hear() []taskMessage {
 	return early
 }
 
-// employ keeps the agent for the task. It returns false if the task was
+// employ keeps the agent for the task, and what is in its workspace as it begins. It returns false if the task was
 // abandoned while the agent was made.
-func (t *localTask) employ(agent *Agent) bool {
+func (t *localTask) employ(agent *Agent, began inventory.Inventory) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.abandoned {
-		t.agent = agent
+		t.agent, t.began = agent, began
 	}
 	return !t.abandoned
 }
@@ -242,6 +249,7 @@ func (t *localTask) record(e Event) {
 	e.Task, e.Input = t.spec.ID, t.status.Input
 	e.Seq = t.log.Append(e)
 	t.status.apply(e)
+	t.did.note(e)
 	t.noteRequest(e)
 }
 

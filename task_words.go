@@ -23,6 +23,9 @@ func describeTask(s TaskStatus) string {
 	if text := s.Summary(); text != "" {
 		b.WriteString("\n" + text)
 	}
+	if s.Left != nil {
+		b.WriteString("\n" + s.Left.words())
+	}
 	return b.String()
 }
 
@@ -85,6 +88,11 @@ func (n *taskNotices) known(s TaskStatus) (news bool) {
 	return s.State.AtRest() && n.list.Known(s.ID, nthEnd(s))
 }
 
+// news reports whether a task rests without the model knowing of it.
+func (n *taskNotices) news(s TaskStatus) bool {
+	return s.State.AtRest() && n.list.News(s.ID, nthEnd(s))
+}
+
 // take returns the notices for the model and forgets them; the text may be
 // empty.
 func (n *taskNotices) take() string { return strings.Join(n.list.Take(), "\n") }
@@ -98,10 +106,15 @@ func noticeOf(s TaskStatus) string {
 	return fmt.Sprintf("[task %s %s%s]", s.ID, s, about)
 }
 
-// lastWords is the final text of a task at rest: its answer, or its question.
+// lastWords is the final text of a task at rest: its answer, its question, or what
+// it left.
 func lastWords(s TaskStatus) string {
 	if q := s.Question(); q != nil {
 		return cut.Middle(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayHowToAnswer + ")"
 	}
-	return cut.Middle(s.Summary(), noticedSummary)
+	words := cut.Middle(s.Summary(), noticedSummary)
+	if s.Left != nil {
+		words = strings.TrimPrefix(words+"\n"+s.Left.words(), "\n")
+	}
+	return words
 }

@@ -212,12 +212,14 @@ func TestBashOutputIsBounded(t *testing.T) {
 func TestWriteFile(t *testing.T) {
 	b := newToolBench(t)
 	b.write("crlf.txt", "a\r\nb\r\n")
+	b.write("mark.txt", "\ufeffa\n")
 	b.write("big", strings.Repeat("x", 2<<20))
 	for _, tt := range []struct{ path, content, says string }{
 		{"a/b/ü.txt", "grüß", "created a/b/ü.txt with 6 bytes (1 line)"},
 		{"a/b/ü.txt", "a\nb\n", "replaced a/b/ü.txt, which had 6 bytes (1 line) and now has 4 bytes (2 lines)"},
 		{"a/b/ü.txt", "", "replaced a/b/ü.txt, which had 4 bytes (2 lines) and now has 0 bytes (0 lines)"},
 		{"crlf.txt", "a\nb\n", "replaced crlf.txt, which had 6 bytes (2 lines) and now has 4 bytes (2 lines); its lines ended in CRLF and now end in LF"},
+		{"mark.txt", "a\n", "replaced mark.txt, which had 5 bytes (1 line) and now has 2 bytes (1 line); it began with a byte order mark (U+FEFF) and does not any more"},
 		{"big", "x", "replaced big, which had 2,097,152 bytes and now has 1 byte (1 line)"},
 		{filepath.Join(b.dir, "abs.txt"), "", "created " + filepath.Join(b.dir, "abs.txt") + " with 0 bytes (0 lines)"},
 	} {
@@ -226,6 +228,12 @@ func TestWriteFile(t *testing.T) {
 		require.Equal(t, tt.content, b.read(strings.TrimPrefix(tt.path, b.dir)))
 		require.Len(t, result.Changes, 1)
 	}
+	b.write("huge", "")
+	require.NoError(t, os.Truncate(filepath.Join(b.dir, "huge"), pygent.MaxReadFile+1))
+	_, err := b.try("write_file", map[string]any{"path": "huge", "content": "x", "append": true})
+	require.EqualError(t, err, "tool write_file: huge is too long to be written anew; append with cat >> in bash")
+	_, err = b.try("edit_file", map[string]any{"path": "huge", "old_text": "x", "new_text": "y"})
+	require.EqualError(t, err, "tool edit_file: huge is too long for edit_file; change it with sed or a script in bash")
 	b.write("run.sh", "old")
 	require.NoError(t, os.Chmod(filepath.Join(b.dir, "run.sh"), 0o750))
 	b.call("write_file", map[string]any{"path": "run.sh", "content": "new\r\n"})
@@ -283,7 +291,8 @@ func TestEditFile(t *testing.T) {
 	}{
 		{"once", "a\nb\nc\n", one("b", "B"), "a\nB\nc\n", "edited f.txt at line 2\n1\ta\n2\tB\n3\tc\n"},
 		{"deleted", "a\nb\nc\n", one("b\n", ""), "a\nc\n", "edited f.txt at line 2\n1\ta\n2\tc\n"},
-		{"deleted without new text", "a\nb\n", map[string]any{"old_text": "b\n"}, "a\n", "edited f.txt at line 2\n1\ta\n"},
+		{"new text forgotten", "a\nb\n", map[string]any{"old_text": "b\n"}, "", `new_text is missing for old_text "b\n"; to delete that, give an empty new_text`},
+		{"new text forgotten in one", "a\nb\n", map[string]any{"edits": []any{one("a", "x"), map[string]any{"old_text": "b"}}}, "", `new_text is missing for old_text "b"`},
 		{"everywhere", "a\nb\na\n", map[string]any{"old_text": "a", "new_text": "x", "replace_all": true}, "x\nb\nx\n", "edited f.txt: 2 replacements, at lines 1 and 3\n1\tx\n2\tb\n3\tx\n"},
 		{"several", "a\nb\n", map[string]any{"edits": []any{one("a", "x"), one("x\nb", "x\ny\nz")}}, "x\ny\nz\n", "edited f.txt: 2 replacements, at line 1\n1\tx\n2\ty\n3\tz\n"},
 		{"one and several", "a\nb\n", map[string]any{"old_text": "a", "new_text": "x", "edits": []any{one("b", "y")}}, "x\ny\n", "edited f.txt: 2 replacements, at lines 1 and 2\n1\tx\n2\ty\n"},
@@ -408,6 +417,6 @@ func TestACommandEndsBeforeItsStep(t *testing.T) {
 		result, err := agent.RunUntilStop(t.Context(), "go", pygent.StepTimeout(8*time.Second))
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusStopped, result.Status, "the run goes on")
-		require.Regexp(t, `^\$ echo begun; sleep 600\nbegun\n(.*\n)?\[did not finish: it was ended because the time for this step is over; run what takes long with background\]`, results(agent)[0])
+		require.Regexp(t, `^\$ echo begun; sleep 600\nbegun\n(.*\n)?\[did not finish: it was ended because the time of its step, or of the run, is almost over; run what takes long with background\]`, results(agent)[0])
 	})
 }

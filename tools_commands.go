@@ -32,7 +32,7 @@ type bashCommand struct {
 const endsBefore = 2 * time.Second
 
 // errStepEnds is why a command was ended before its own limit.
-var errStepEnds = errors.New("it was ended because the time for this step is over; run what takes long with background")
+var errStepEnds = errors.New("it was ended because the time of its step, or of the run, is almost over; run what takes long with background")
 
 func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error) {
 	if strings.TrimSpace(in.Cmd) == "" {
@@ -57,7 +57,7 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 		return nil, err
 	}
 	r.Command = in.Cmd
-	followJob(ctx, r.Job, in.Cmd, r.Printed)
+	followJob(ctx, r.Job, in.Cmd, max(r.Printed-int64(openEnd(r)), 0))
 	result := bashResult(r)
 	if secondsOf(in.Timeout) > MaxBashTimeout {
 		result.note(fmt.Sprintf("[the timeout was cut to %g seconds, the most there is; use background for longer work]", MaxBashTimeout.Seconds()))
@@ -77,7 +77,7 @@ func runBash(ctx context.Context, rt Runtime, in bashInput) (*ToolResult, error)
 // looks in the end, programs get it as it was printed.
 func bashResult(r BashResult) *ToolResult {
 	shown, whole := r, r
-	shown.Output = cut.Middle(plain.Clean(r.Output), maxToolResult)
+	shown.Output = cut.Middle(plain.Clean(r.Output[:len(r.Output)-openEnd(r)]), maxToolResult)
 	whole.Output = strings.ToValidUTF8(r.Output, string(utf8.RuneError))
 	compared := shown
 	compared.FullPath, compared.Duration, compared.Job = "", 0, ""
@@ -91,6 +91,15 @@ func bashResult(r BashResult) *ToolResult {
 		result.Outcome = OutcomeFailed
 	}
 	return result
+}
+
+// openEnd returns how many bytes at the end of the output belong to a character or
+// an escape sequence of which the job prints the rest.
+func openEnd(r BashResult) int {
+	if !r.GoesOn {
+		return 0
+	}
+	return plain.Open(r.Output)
 }
 
 // note adds a line to what is shown of a result.

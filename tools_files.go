@@ -34,6 +34,9 @@ func writeFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, err
 func appendFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, error) {
 	data, err := rt.ReadFile(ctx, in.Path)
 	former := formerText{data: data, size: int64(len(data)), missing: errors.Is(err, fs.ErrNotExist)}
+	if errors.Is(err, ErrFileTooLarge) {
+		return nil, fmt.Errorf("%s is too long to be written anew; append with cat >> in bash", in.Path)
+	}
 	if err != nil && !former.missing {
 		return nil, fmt.Errorf("%w; append with cat >> in bash", err)
 	}
@@ -88,29 +91,64 @@ type editInput struct {
 
 // pieceInput is one edit of a file.
 type pieceInput struct {
-	OldText    string `json:"old_text,omitempty"`
-	NewText    string `json:"new_text,omitempty"`
-	ReplaceAll bool   `json:"replace_all,omitempty"`
+	OldText    string  `json:"old_text,omitempty"`
+	NewText    *string `json:"new_text,omitempty"` // one that is missing is not an empty one
+	ReplaceAll bool    `json:"replace_all,omitempty"`
+}
+
+// isEmpty reports whether there is nothing in an edit.
+func (p pieceInput) isEmpty() bool {
+	return p.OldText == "" && (p.NewText == nil || *p.NewText == "") && !p.ReplaceAll
+}
+
+func (p pieceInput) edit() edit.Edit {
+	e := edit.Edit{Old: p.OldText, All: p.ReplaceAll}
+	if p.NewText != nil {
+		e.New = *p.NewText
+	}
+	return e
+}
+
+// pieces returns the edits that are given, in order.
+func (in editInput) pieces() []pieceInput {
+	if in.isEmpty() && len(in.Edits) > 0 {
+		return in.Edits
+	}
+	return append([]pieceInput{in.pieceInput}, in.Edits...)
 }
 
 // edits returns what to replace, in order.
 func (in editInput) edits() []edit.Edit {
-	pieces := in.Edits
-	if in.pieceInput != (pieceInput{}) || len(pieces) == 0 {
-		pieces = append([]pieceInput{in.pieceInput}, pieces...)
-	}
+	pieces := in.pieces()
 	edits := make([]edit.Edit, len(pieces))
 	for i, p := range pieces {
-		edits[i] = edit.Edit{Old: p.OldText, New: p.NewText, All: p.ReplaceAll}
+		edits[i] = p.edit()
 	}
 	return edits
 }
 
-func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error) {
+// check refuses edits that cannot be meant. A new text that was forgotten would
+// delete the old one.
+func (in editInput) check() error {
 	if err := edit.Check(in.edits()); err != nil {
+		return err
+	}
+	for _, p := range in.pieces() {
+		if p.NewText == nil {
+			return fmt.Errorf("new_text is missing for old_text %.60q; to delete that, give an empty new_text", p.OldText)
+		}
+	}
+	return nil
+}
+
+func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error) {
+	if err := in.check(); err != nil {
 		return nil, err
 	}
 	data, err := rt.ReadFile(ctx, in.Path)
+	if errors.Is(err, ErrFileTooLarge) {
+		return nil, fmt.Errorf("%s is too long for edit_file; change it with sed or a script in bash", in.Path)
+	}
 	if err != nil {
 		return nil, withNearName(ctx, rt, in.Path, err)
 	}

@@ -26,6 +26,9 @@ const (
 	defaultUntilWait = 60 * time.Second
 	// maxUntil bounds the text that is waited for, in bytes.
 	maxUntil = 1 << 10
+	// maxRecent is how much of what was searched is searched again with what follows,
+	// in bytes. Escape sequences may be between the parts of the text.
+	maxRecent = 4 * maxUntil
 	// maxJobWindow is how much of a job's output is shown at most, before it is
 	// cleaned, in bytes. Of more that is new, the end is shown.
 	maxJobWindow = 64 << 10
@@ -57,7 +60,8 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 		return nil, nameJobs(ctx, runner, err)
 	}
 	err = read.follow(limited, wait)
-	if err != nil && (ctx.Err() != nil || !errors.Is(context.Cause(limited), errStepEnds)) {
+	read.early = err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errStepEnds)
+	if err != nil && !read.early {
 		return nil, nameJobs(ctx, runner, err)
 	}
 	sawOutput(ctx, in.ID, read.at)
@@ -76,6 +80,7 @@ type jobReader struct {
 	skipped int64  // bytes that were not read, or are not in text any more
 	job     Job
 	found   bool   // until was printed
+	early   bool   // the wait ended with the time for the step
 	recent  string // the end of what was searched for until
 }
 
@@ -87,6 +92,7 @@ func (r *jobReader) begin(ctx context.Context, tail bool) error {
 		return err
 	}
 	r.job = out.Job
+	r.at = min(r.at, max(out.Next, out.Job.Printed)) // else what is printed next would be passed over
 	last := max(out.Job.Printed-maxJobWindow, 0)
 	switch {
 	case tail && r.at > last:
@@ -98,10 +104,22 @@ func (r *jobReader) begin(ctx context.Context, tail bool) error {
 			r.take(out)
 		}
 		r.at, r.skipped = max(r.at, now), 0
-	case r.until == "" && last > r.at:
-		r.skipped, r.at = last-r.at, last
 	}
+	r.passOver()
 	return err
+}
+
+// passOver leaves out what would not be shown, if no text is searched for in it. It
+// reports whether there is output that has to be read without a pause.
+func (r *jobReader) passOver() (behind bool) {
+	if r.until != "" {
+		return r.at < r.job.Printed
+	}
+	if last := r.job.Printed - maxJobWindow; last > r.at {
+		r.skipped += last - r.at + int64(len(r.text))
+		r.at, r.text = last, ""
+	}
+	return false
 }
 
 // follow reads until there is nothing new, and waits for the text or for the end of
@@ -117,10 +135,11 @@ func (r *jobReader) follow(ctx context.Context, wait time.Duration) error {
 		}
 		r.search(out.Text)
 		r.take(out)
+		behind := r.passOver()
 		switch {
 		case r.found, out.Text == "" && !r.job.Running, left <= 0 && (out.Text == "" || r.at >= target):
 			return nil
-		case left > 0 && time.Since(asked) < jobPace:
+		case left > 0 && r.job.Running && !behind && time.Since(asked) < jobPace:
 			if err := sleepFor(ctx, min(jobPace, left)); err != nil {
 				return err
 			}
@@ -140,14 +159,15 @@ func sleepFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// search looks for the text in what was printed, also where two pieces meet.
+// search looks for the text in what was printed, and in what a model would be shown
+// of that, without colours for example. It finds it also where two pieces meet.
 func (r *jobReader) search(text string) {
-	if r.until == "" || r.found {
+	if r.until == "" || r.found || text == "" {
 		return
 	}
 	text = r.recent + text
-	r.found = strings.Contains(text, r.until)
-	r.recent = text[max(0, len(text)-len(r.until)+1):]
+	r.found = strings.Contains(text, r.until) || strings.Contains(plain.Clean(text), r.until)
+	r.recent = cut.Tail(text, maxRecent)
 }
 
 func (r *jobReader) take(out JobOutput) {
@@ -186,6 +206,8 @@ func (r *jobReader) outcome(wait time.Duration) string {
 		return "; the text was printed"
 	case r.until != "" && !r.job.Running:
 		return "; the text was not printed"
+	case r.early:
+		return "; the time for this step is over, so the wait ended early"
 	case r.until != "":
 		return fmt.Sprintf("; the text was not printed within %s", wait)
 	case wait > 0 && r.job.Running:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -179,7 +180,8 @@ func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolRe
 	if len(mine) == 0 {
 		return &ToolResult{Content: "you have delegated no tasks"}, nil
 	}
-	if wait := min(secondsOf(in.Wait), maxTaskWait); wait > 0 {
+	// A model that has not heard yet that a task rests waits for nothing more.
+	if wait := min(secondsOf(in.Wait), maxTaskWait); wait > 0 && !slices.ContainsFunc(mine, call.agent.notices.news) {
 		waitForNext(ctx, tasks, mine, wait)
 		if mine, err = tasksOf(ctx, tasks, call.agent, in.TaskID); err != nil {
 			return nil, err

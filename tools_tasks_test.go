@@ -278,6 +278,25 @@ func TestStatusWaitsForTheNextTaskToEnd(t *testing.T) {
 	})
 }
 
+func TestStatusDoesNotWaitIfATaskHasEndedUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := pygenttest.Call("task_status", map[string]any{"wait": 100})
+		model := pygenttest.NewScriptedModel(pygenttest.Calls(delegate("Slow"), delegate("Fast")), all.WithDelay(5*time.Second), all, stop).
+			On("Slow", stop.WithDelay(time.Minute)).On("Fast", stop.WithDelay(time.Second))
+		agent := newAgentOn(t, hollow{}, model)
+		start := time.Now()
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventToolDone && e.Step == 2 {
+				require.Equal(t, 5*time.Second, time.Since(start), "the end of the fast one was not heard of before")
+			}
+		}))
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, time.Since(start), "then it waits for the slow one")
+		require.NotContains(t, results(agent)[3], "running")
+		require.NoError(t, agent.Close())
+	})
+}
+
 func TestCancelledTaskTakesItsOwnTasksAlong(t *testing.T) {
 	model := pygenttest.NewScriptedModel(follow(always(delegate("Lead")), always(callBash("true")))).RepeatLast().
 		On("Lead", delegate("Hang"), pygenttest.Text("").WithGate(nil)).

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"sync"
@@ -84,10 +83,10 @@ func (l Limits) spending() budget.Sums {
 func (l Limits) asking() budget.Sums {
 	ask := l.spending()
 	if l.MaxTokens == NoLimit {
-		ask[budget.Tokens] = math.MaxInt64
+		ask[budget.Tokens] = budget.All
 	}
 	if l.MaxCost == NoLimit {
-		ask[budget.Cost] = math.MaxInt64
+		ask[budget.Cost] = budget.All
 	}
 	return ask
 }

@@ -240,6 +240,15 @@ func TestTasksShareTheMoneyOfTheRun(t *testing.T) {
 	require.InDelta(t, 0.6, agent.Usage().Cost, 1e-9)
 }
 
+func TestTasksWithoutALimitNeedNoPrice(t *testing.T) {
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), wait, always(stop))).RepeatLast().On("Work", stop)
+	agent := newAgent(t, model, pygent.TaskDefaults(pygent.Limits{MaxCost: pygent.NoLimit, MaxTokens: pygent.NoLimit}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	task := byPrompt(t, agent)["Work"]
+	require.Equal(t, pygent.TaskFinished, task.State, task.Reason)
+}
+
 func TestTaskOfAModelWithoutAPriceDoesNotStart(t *testing.T) {
 	var asked int
 	expensive := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {

@@ -67,11 +67,14 @@ func (a *Agent) memoryOf(model agentModel) *memory {
 	return m
 }
 
+// mostWindow is the largest window that is believed, so that no sum overflows.
+const mostWindow = 1e12
+
 // window returns how many tokens the model's window holds; 0 if it is not known.
 func (a *Agent) window(answered string) int64 {
 	model := a.currentModel()
 	m := a.memoryOf(model)
-	known := cmp.Or(a.opts.window, m.told.Load(), window.Of(m.model), window.Of(answered))
+	known := min(cmp.Or(a.opts.window, m.told.Load(), window.Of(m.model), window.Of(answered)), mostWindow)
 	if m.learned > 0 && (known == 0 || m.learned < known) {
 		return m.learned
 	}

@@ -79,6 +79,17 @@ func TestAWrittenCallThatMayBeAQuotationDoesNotRun(t *testing.T) {
 	}
 }
 
+func TestAWrittenCallThatAFileHasDoesNotRun(t *testing.T) {
+	rt := newTestRuntime(t, pygent.NewLocalRuntime)
+	require.NoError(t, rt.WriteFile(t.Context(), "README.md", []byte("# Notes\n\n"+writtenEcho+"\n")))
+	_, call, _ := strings.Cut(writtenEcho, "\n\n")
+	agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(
+		pygenttest.Call("download_file", map[string]any{"path": "README.md"}), pygenttest.Text("As it says:.\n\n"+call), stop))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, results(agent), 2, "download_file, and stop")
+}
+
 func TestAWrittenCallOfADisabledToolDoesNotRun(t *testing.T) {
 	agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Text(writtenEcho), stop), pygent.WithDisabledTools("bash"))
 	_, err := agent.RunUntilStop(t.Context(), "go")

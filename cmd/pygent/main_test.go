@@ -145,7 +145,7 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 		{"stopped", []pygenttest.Reply{call("stop", map[string]any{"summary": "done"})}, nil, 0, "done\n", ""},
 		{"a question", []pygenttest.Reply{call("continue", map[string]any{"prompt": "Which?", "options": []string{"a"}})}, nil, 3, "Which?\n- a\n", ""},
 		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 steps"},
-		{"time", []pygenttest.Reply{call("bash", map[string]any{"cmd": "sleep 60"})}, []string{"--timeout", "300ms"}, 4, "", "took longer than 300ms"},
+		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms"}, 4, "", "took longer than 300ms"},
 		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "answered nothing"},
 		{"failed", []pygenttest.Reply{pygenttest.QuotaExceeded()}, nil, 1, "", "insufficient_quota"},
 	}

@@ -42,7 +42,8 @@ func New[A Amount[A]](limit Sums) *Account[A] {
 
 // Open sets aside what an account below a may spend, of each kind that a has a
 // limit of: what it asks for, or else a quarter of a's limit, but at most half of
-// what is left. An account that asks for more than is left gets what is left.
+// what is left. An account that asks for more than is left gets what is left. Where
+// a has no limit, one that asks for [All] has none either.
 // Settle it when its run ends. If a is settled before, the account above a takes
 // its place.
 func (a *Account[A]) Open(ask Sums) (*Account[A], error) {
@@ -54,6 +55,9 @@ func (a *Account[A]) Open(ask Sums) (*Account[A], error) {
 	left := a.left()
 	for i, limit := range a.limit {
 		if limit == 0 {
+			if ask[i] == All {
+				ask[i] = 0
+			}
 			continue
 		}
 		if ask[i] == 0 {

@@ -56,6 +56,7 @@ func TestWithoutALimitThereIsNoShare(t *testing.T) {
 	b := open(t, a, 0)
 	require.Zero(t, b.Limit()[Tokens])
 	require.EqualValues(t, 70, open(t, a, 70).Limit()[Tokens])
+	require.Zero(t, open(t, a, All).Limit()[Tokens])
 	b.Lower(of(50))
 	b.Lower(of(60))
 	b.Lower(of(0))

@@ -9,6 +9,9 @@ const (
 	kinds
 )
 
+// All is what an account asks for that wants as much as there is.
+const All = math.MaxInt64
+
 // Sums are an amount, or a limit, of each kind. None of them is negative, except
 // in what is left of a limit.
 type Sums [kinds]int64

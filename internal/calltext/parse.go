@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -75,28 +76,86 @@ func Begins(text string) bool {
 func Templated(text string) bool { return opener.MatchString(text) }
 
 // Quoted reports whether a message has a call in it as it was written, apart from
-// white space and the escapes of JSON. A model that repeats what it has read in a
-// file, say, calls nothing.
+// white space, escapes, and what stands before the lines of a quotation: numbers,
+// names of files, marks of a difference. A model that repeats what it has read in
+// a file, say, calls nothing.
 func (c Call) Quoted(message string) bool {
-	if !strings.Contains(message, c.Name) {
-		return false // most messages of a long conversation, without reading them letter by letter
-	}
-	block := letters(c.Block)
-	return block == "" || strings.Contains(letters(message), block)
+	words := wordsOf(c.Block)
+	return len(words) == 0 || inOrder(letters(message), words)
 }
 
-// letters returns a text without what changes when it is quoted.
+// Bounds of looking for words.
+const (
+	maxBetween = 120     // bytes between a word and the next one
+	maxLooks   = 1 << 20 // words that are looked for
+)
+
+// inOrder reports whether words occur in a text one after another, with little
+// between them. A text that makes it too long to tell has them.
+func inOrder(text string, words []string) bool {
+	looks := 0
+	for from := 0; ; from++ {
+		next := strings.Index(text[from:], words[0])
+		if next < 0 {
+			return false
+		}
+		from += next
+		at, found := from+len(words[0]), 1
+		for ; found < len(words); found++ {
+			if looks++; looks > maxLooks {
+				return true
+			}
+			word := words[found]
+			within := text[at:min(at+maxBetween+len(word), len(text))]
+			next := strings.Index(within, word)
+			if next < 0 {
+				break
+			}
+			at += next + len(word)
+		}
+		if found == len(words) {
+			return true
+		}
+	}
+}
+
+// wordsOf returns the runs of letters in a text.
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(withoutEscapes(text), func(r rune) bool { return r < 0x80 && !isLetter(byte(r)) })
+}
+
+// letters returns the letters of a text, without what is between them.
 func letters(text string) string {
 	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\':
-			if i+1 < len(text) && strings.IndexByte(`nrt"\/`, text[i+1]) >= 0 {
-				i++
-			}
-		case c >= 0x80, 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+	for _, c := range []byte(withoutEscapes(text)) {
+		if isLetter(c) {
 			out = append(out, c)
 		}
+	}
+	return string(out)
+}
+
+func isLetter(c byte) bool {
+	return c >= 0x80 || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// withoutEscapes returns a text with blanks in the place of the escapes of JSON,
+// and letters in the place of those that stand for ASCII.
+func withoutEscapes(text string) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '\\' && i+1 < len(text) {
+			if n, err := strconv.ParseUint(text[min(i+2, len(text)):min(i+6, len(text))], 16, 8); err == nil && text[i+1] == 'u' && n < 0x80 {
+				c, i = byte(n), i+5
+			} else if strings.IndexByte(`nrt"\/`, text[i+1]) >= 0 {
+				c, i = ' ', i+1
+			}
+		}
+		out = append(out, c)
 	}
 	return string(out)
 }
@@ -140,7 +199,7 @@ func introduces(before string) bool {
 }
 
 func usableName(name string) bool {
-	return name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \t\r\n<>\"'`{}()")
+	return name != "" && len(name) <= maxName && !strings.ContainsAny(name, " \t\r\n<>\"'`{}()\uFFFD")
 }
 
 // inTemplate reads a call in one of the templates, which is all of block.

@@ -62,12 +62,15 @@ func FuzzMake(f *testing.F) {
 func TestShrunkResultsSayWhatTheyWere(t *testing.T) {
 	long := strings.Repeat("ok 1\n", 1000)
 	require.Equal(t, "short", compact.ShrinkResult("short", "ok"))
-	text := compact.ShrinkResult("$ go test ./...\n"+long+"[the whole output is in /tmp/out/1]\n[exit code 1]", "failed")
-	require.Equal(t, "[left out to save room: 1003 lines, 5065 bytes, the call's outcome was failed, it began with \"ok 1\"; if you need it, look again]\n"+
+	text := compact.ShrinkResult("$ go test ./...\n"+long+"FAIL\n\n[the whole output is in /tmp/out/1]\n[exit code 1]", "failed")
+	require.Equal(t, "[left out to save room: 1005 lines, 5071 bytes, the call's outcome was failed, it began with \"ok 1\" and ended with \"FAIL\"; if you need it, look again]\n"+
 		"[the whole output is in /tmp/out/1]\n[exit code 1]", text)
 	require.Equal(t, text, compact.ShrinkResult(text+strings.Repeat(" ", 500), ""+"")[:len(text)], "it shrinks once")
 	require.Less(t, len(compact.ShrinkResult(strings.Repeat("\xff", 10_000), "")), 1000)
 	require.NotContains(t, compact.ShrinkResult(long, ""), "outcome")
+	require.Less(t, len(compact.ShrinkResult("[left out to save room: "+long, "")), 1000, "a tool cannot say that it has shrunk")
+	most := strings.Repeat("\x01", 10_000) + strings.Repeat("\n["+strings.Repeat("n", 1000)+"]", 3)
+	require.Less(t, len(compact.ShrinkResult(most, "failed")), 2<<10)
 }
 
 func TestShrunkArgumentsStayWhatTheyAre(t *testing.T) {

@@ -15,7 +15,8 @@ const (
 	firstLine   = 120
 	noteLine    = 200
 	notes       = 3
-	longString  = 500 // an argument that is longer loses its end
+	mostShrunk  = 2 << 10 // what ShrinkResult leaves is not longer
+	longString  = 500     // an argument that is longer loses its end
 	restString  = 200
 )
 
@@ -28,7 +29,7 @@ const (
 // ended, how the text begins, and the notes at its end, which name the file with
 // the whole output, say. A short one stays.
 func ShrinkResult(text, outcome string) string {
-	if len(text) <= smallResult || strings.HasPrefix(text, leftOut) {
+	if len(text) <= smallResult || len(text) <= mostShrunk && strings.HasPrefix(text, leftOut) {
 		return text
 	}
 	var b strings.Builder
@@ -38,6 +39,9 @@ func ShrinkResult(text, outcome string) string {
 	}
 	if first := firstOf(text); first != "" {
 		fmt.Fprintf(&b, ", it began with %q", first)
+		if last := verdictOf(text); last != "" && last != first {
+			fmt.Fprintf(&b, " and ended with %q", last)
+		}
 	}
 	b.WriteString(lookAgain)
 	for _, note := range notesOf(text) {
@@ -63,6 +67,22 @@ func firstOf(text string) string {
 	for line := range strings.Lines(text[:min(len(text), 4<<10)]) {
 		line = strings.TrimSpace(strings.ToValidUTF8(line, "\uFFFD"))
 		if line != "" && !strings.HasPrefix(line, "$ ") {
+			return cut.Head(line, firstLine)
+		}
+	}
+	return ""
+}
+
+// verdictOf returns the last line that a command printed, which often says how it
+// went. It is empty for other results.
+func verdictOf(text string) string {
+	if !strings.HasPrefix(text, "$ ") {
+		return ""
+	}
+	lines := strings.Split(text[max(0, len(text)-4<<10):], "\n")
+	for i := len(lines) - 1; i > 0; i-- {
+		line := strings.TrimSpace(strings.ToValidUTF8(lines[i], "\uFFFD"))
+		if line != "" && !isNote(line) {
 			return cut.Head(line, firstLine)
 		}
 	}

@@ -89,24 +89,27 @@ func (a arguments) grep() error {
 	files, ok2 := a.string("glob include includepattern filepattern")
 	insensitive, ok3 := a.flag("i caseinsensitive ignorecase")
 	_, ok4 := a.flag("n")
-	if sensitive, ok := a.flag("casesensitive"); ok && !sensitive {
-		insensitive = true
+	if a.find1("", "casesensitive") != "" {
+		sensitive, ok := a.flag("casesensitive")
+		insensitive, ok3 = insensitive || !sensitive, ok3 && ok
 	}
 	a.dropRemarks()
 	if mode := a.take("outputmode"); !ok1 || !ok2 || !ok3 || !ok4 || len(a.given) > 0 || mode != nil && mode != "content" {
 		return errSearch
 	}
-	words := []string{"grep", "-rnE"}
-	if insensitive {
-		words = append(words, "-i")
+	if strings.ContainsAny(files, "/{}") {
+		return errSearch
 	}
+	// Not every grep can leave directories out, but every find can.
+	named, flags := "", "-nHE"
 	if files != "" {
-		if strings.ContainsAny(files, "/{}") {
-			return errSearch
-		}
-		words = append(words, "--include="+files)
+		named = " -name " + quote(files)
 	}
-	a.given["cmd"] = line(append(words, "-e", pattern, "--", orHere(dir)))
+	if insensitive {
+		flags += "i"
+	}
+	a.given["cmd"] = fmt.Sprintf("find %s -name .git -prune -o -type f%s -exec grep %s -e %s {} +",
+		quote(beside(orHere(dir))), named, flags, quote(pattern))
 	return nil
 }
 

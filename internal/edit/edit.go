@@ -7,8 +7,10 @@ package edit
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/x/pygent/internal/filetext"
 )
@@ -48,7 +50,8 @@ const (
 //
 // Models write LF, and no blanks that nobody sees. If the old text does not occur
 // as given, Apply looks for it with other line ends and other blanks at line ends,
-// and without the numbers of lines that a model has copied. The new text gets the
+// and without the numbers of lines that a model has copied. Lines that are the
+// same in the old and the new text stay as they are then. The new text gets the
 // line ends of its surroundings, unless the old one was given with CRLF and occurs:
 // then the model minds line ends.
 func Apply(text string, edits []Edit) (Applied, error) {
@@ -56,7 +59,7 @@ func Apply(text string, edits []Edit) (Applied, error) {
 		return Applied{}, err
 	}
 	mark := ""
-	if strings.HasPrefix(text, bom) {
+	if strings.HasPrefix(text, bom) && !slices.ContainsFunc(edits, func(e Edit) bool { return strings.Contains(e.Old, bom) }) {
 		mark, text = bom, text[len(bom):]
 	}
 	w := work{text: text}
@@ -76,7 +79,14 @@ func Apply(text string, edits []Edit) (Applied, error) {
 	if len(failed) > 0 {
 		return Applied{}, fmt.Errorf("%w\n[nothing was changed]", errors.Join(failed...))
 	}
+	if !utf8.ValidString(text) && slices.ContainsFunc(edits, func(e Edit) bool { return !isASCII(e.New) }) {
+		w.notes = append(w.notes, "the file is not UTF-8, but what is new in it is; convert the file with iconv in bash if it should be one or the other")
+	}
 	return w.applied(mark), nil
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 // Check refuses edits that cannot be meant, whatever the text.

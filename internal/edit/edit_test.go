@@ -46,6 +46,15 @@ func TestOneEdit(t *testing.T) {
 		"numbers copied, an empty line": {"a\n\nb\n", "1\ta\n2\n3\tb", "1\tx\n2\n3\ty", "x\n\ny\n", "at line 1"},
 		"numbers and CRLF":              {"a\r\nb\r\n", "1\ta\n2\tb", "x", "x\r\n", "at line 1"},
 		"numbers that are there":        {"1\ta\n2\tb\n", "1\ta", "1\tx", "1\tx\n2\tb\n", "at line 1"},
+		"numbers of a table":            {"17\tfop\n1\tfop\n", "1\tfop", "1\tbar", "17\tfop\n1\tbar\n", "at line 2"},
+		"blanks of lines that stay":     {"a  \nb\t\nc\nd  \ne \n", "a\nb\nc\nd\ne", "a\nb\nX\nd\ne", "a  \nb\t\nX\nd  \ne \n", "at line 3"},
+		"ends of lines that stay":       {"a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nx\nc\nd\n", "a\r\nx\nc\r\nd\n", "at line 2"},
+		"a line between, blanks stay":   {"a  \nb \n", "a\nb\n", "a\nx\nb\n", "a  \nx\nb \n", "at line 2"},
+		"a line taken out, blanks stay": {"a  \nb \nc\t\n", "a\nb\nc", "a\nc", "a  \nc\t\n", "at line 2"},
+		"a line more at the open end":   {"a  \nb ", "a\nb\n", "a\nb\nc\n", "a\nb\nc", "at line 1"},
+		"CR alone, the last line":       {"a\rb\r", "b\n", "x\n", "a\rx\r", "at line 1"},
+		"the mark given":                {"\ufeffa\nb\n", "\ufeffa\n", "\ufeffx\n", "\ufeffx\nb\n", "at line 1"},
+		"the mark taken out":            {"\ufeffa\nb\n", "\ufeffa", "a", "a\nb\n", "at line 1"},
 		"no text":                       {"a\xff\x00b", "b", "c", "a\xff\x00c", "at line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,6 +101,28 @@ func TestEditsThatCannotBeMade(t *testing.T) {
 			require.Less(t, len(err.Error()), 8<<10)
 		})
 	}
+}
+
+func TestNumbersCopiedBelongToWholeLines(t *testing.T) {
+	for text, old := range map[string]string{
+		"17\tfop\n1\tfoo\n": "1\tfop",
+		"5\n56\n":           "5\t6",
+		"int a = 5;\n":      "1\t5;",
+		"fopping\n":         "1\tfop",
+	} {
+		_, err := edit.Apply(text, []edit.Edit{{Old: old, New: "1\tbar"}})
+		require.ErrorContains(t, err, "does not occur", text)
+	}
+}
+
+func TestMixedEncodingsAreTold(t *testing.T) {
+	got, err := edit.Apply("caf\xe9\nx\n", []edit.Edit{{Old: "x", New: "ü"}})
+	require.NoError(t, err)
+	require.Equal(t, "caf\xe9\nü\n", got.Text)
+	require.Contains(t, got.Notes[0], "the file is not UTF-8")
+	got, err = edit.Apply("caf\xe9\nx\n", []edit.Edit{{Old: "x", New: "y"}})
+	require.NoError(t, err)
+	require.Empty(t, got.Notes)
 }
 
 func TestTheNearestPassageIsShown(t *testing.T) {

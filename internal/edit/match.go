@@ -2,6 +2,7 @@ package edit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,12 +29,31 @@ func find(text string, e Edit) (matches, error) {
 			return found, err
 		}
 		e = Edit{Old: old, New: new, All: e.All}
-		if found, err = findText(text, e); err != nil || len(found.at) > 0 {
+		found, err = findText(text, e)
+		if found.at = wholeLines(text, found.at); err != nil || len(found.at) > 0 {
 			found.note = "the numbers of lines in old_text, which are not in the file, were left out"
 			return found, err
 		}
 	}
 	return found, notFound(text, e)
+}
+
+// wholeLines returns the places that begin and end with lines. What a model has
+// copied with the numbers of lines does, and a table may have numbers of its own.
+func wholeLines(text string, at []span) []span {
+	return slices.DeleteFunc(at, func(s span) bool {
+		begins := s.from == 0 || isEnd(text[s.from-1])
+		ends := s.to == len(text) || isEnd(text[s.to]) || isEnd(text[s.to-1])
+		return !begins || !ends && strings.Trim(lineRest(text, s.to), blanks) != ""
+	})
+}
+
+func isEnd(c byte) bool { return c == '\n' || c == '\r' }
+
+// lineRest returns the line of a text from a byte on.
+func lineRest(text string, at int) string {
+	rest, _, _ := strings.Cut(text[at:], "\n")
+	return rest
 }
 
 func findText(text string, e Edit) (matches, error) {
@@ -44,7 +64,8 @@ func findText(text string, e Edit) (matches, error) {
 	}
 	found.loose, found.exact = true, false
 	found.at, found.note, err = findLoose(text, e)
-	found.open = strings.HasSuffix(e.Old, "\n") && !strings.HasSuffix(text, "\n")
+	found.open = strings.HasSuffix(e.Old, "\n") && !strings.HasSuffix(text, found.ends.lineEnd())
+	found.keepSame(e)
 	return found, err
 }
 
@@ -75,6 +96,60 @@ func occurrences(text, old string, all bool) ([]span, error) {
 		at = append(at, span{last, last + len(old)})
 	}
 	return at, nil
+}
+
+// keepSame leaves the lines at the beginning and the end of a piece that the edit
+// does not change as they are in the text, with the blanks and the line ends that
+// the old text was given without.
+func (m *matches) keepSame(e Edit) {
+	old, new := strings.ReplaceAll(e.Old, "\r\n", "\n"), strings.ReplaceAll(e.New, "\r\n", "\n")
+	if old == new {
+		return // only line ends change
+	}
+	head := sameHead(old, new)
+	tail := sameTail(old[head:], new[head:])
+	before := strings.Count(old[:head], "\n")
+	upTo := strings.Count(old[:len(old)-tail], "\n")
+	kept := make([]span, len(m.at))
+	for i, at := range m.at {
+		var ok1, ok2 bool
+		kept[i].from, ok1 = m.ends.skip(at.from, at.to, before)
+		kept[i].to, ok2 = at.to, true
+		if tail > 0 {
+			kept[i].to, ok2 = m.ends.skip(at.from, at.to, upTo)
+		}
+		if !ok1 || !ok2 {
+			return // a line has no end in the text
+		}
+	}
+	m.at, m.new = kept, new[head:len(new)-tail]
+}
+
+// sameHead returns how long the lines are with which two texts begin.
+func sameHead(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return strings.LastIndexByte(a[:n], '\n') + 1
+}
+
+// sameTail returns how long the lines are with which two texts end. A line that
+// is the whole of one of them counts only if it is a line of the other as well.
+func sameTail(a, b string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	begins := func(s string) bool { return n == len(s) || s[len(s)-1-n] == '\n' }
+	for n > 0 && !(begins(a) && begins(b)) {
+		next := strings.IndexByte(a[len(a)-n:], '\n')
+		if next < 0 {
+			return 0
+		}
+		n -= next + 1
+	}
+	return n
 }
 
 // place returns where a piece to be replaced begins, and the new text with the
@@ -112,6 +187,26 @@ type lineEnds struct {
 	from, to int  // the line that is known
 	crlf     bool
 	known    bool
+}
+
+// lineEnd returns what the last byte of a line is.
+func (l *lineEnds) lineEnd() string {
+	if l.alone {
+		return "\r"
+	}
+	return "\n"
+}
+
+// skip goes past line ends, of which there must be so many before to.
+func (l *lineEnds) skip(from, to, ends int) (at int, ok bool) {
+	for ; ends > 0; ends-- {
+		next := strings.Index(l.text[from:to], l.lineEnd())
+		if next < 0 {
+			return 0, false
+		}
+		from += next + 1
+	}
+	return from, true
 }
 
 // of returns how the line that contains byte at ends. For a last line without an

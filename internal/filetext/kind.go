@@ -122,6 +122,3 @@ func IsText(data []byte) bool { return isText(data[:min(len(data), sniffed)]) }
 func (k kind) refuse(name string, size int64) error {
 	return fmt.Errorf("%s is no text file: it is %s (%s); %s", name, k.words, Count(size, "byte"), k.look)
 }
-
-// KindOf says in words what a file is that has no text, or "".
-func KindOf(data []byte) string { return kindOf(data).words }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -179,11 +180,19 @@ func TestCancelledCommandOfAStoppedGuestEnds(t *testing.T) {
 	c, pid := slowly(t)
 	dir := strings.TrimSpace(output(run(t, c, "pwd")))
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	ended, began := make(chan error, 1), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(began) })
 	go func() {
-		_, err := c.Run(ctx, guest.Command{Script: "kill -STOP " + strconv.Itoa(pid) + "; echo $$ >pids; printf . >>pids; sleep 600"})
+		// The guest stops only when its host knows of the command: a call that is
+		// cancelled before is withdrawn, and says nothing of the guest.
+		_, err := c.Run(ctx, guest.Command{
+			Script:   "echo begun; until [ -e go ]; do sleep 0.01; done; kill -STOP " + strconv.Itoa(pid) + "; echo $$ >pids; printf . >>pids; sleep 600",
+			OnOutput: func(int64, []byte) { begin() },
+		})
 		ended <- err
 	}()
+	<-began
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
 	pids := beginning(t, filepath.Join(dir, "pids"))
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)

@@ -90,6 +90,8 @@ type scanner struct {
 	out      []byte
 	depth    int
 	unclosed bool
+	bare     int  // where the string has a backslash that stands for itself, or -1
+	control  int  // where it has one for a backspace or a form feed, which nobody writes, or -1
 	scalar   bool // the last value was a number or a constant, which may be cut off
 }
 
@@ -346,9 +348,13 @@ func (s *scanner) array() error {
 func (s *scanner) text() error {
 	begin, quote := s.pos, s.in[s.pos]
 	s.out = append(s.out, '"')
+	s.bare, s.control = -1, -1
 	for s.pos++; s.pos < len(s.in); s.pos++ {
 		switch c := s.in[s.pos]; {
 		case c == quote:
+			if s.bare >= 0 && s.control >= 0 {
+				return s.failAt(s.control, `an escape that may mean a control character or itself; a backslash is written \\`)
+			}
 			s.pos++
 			s.out = append(s.out, '"')
 			return nil
@@ -384,14 +390,19 @@ func control(c byte) string {
 //
 // Before a letter that needs no escape, as in a regular expression, the
 // backslash can only be meant itself. Before a quote of the other kind or a
-// dollar sign it may be meant for the shell, or not at all; that is an error.
+// dollar sign it may be meant for the shell, or not at all; that is an error. So
+// is \b in a string in which others are not escaped: it is that of a regular
+// expression.
 func (s *scanner) escape(quote byte) error {
 	if s.pos+1 >= len(s.in) {
 		return s.fail("a string is not closed: the text ends after the backslash")
 	}
 	c := s.in[s.pos+1]
 	switch {
-	case strings.IndexByte(`"\/bfnrt`, c) >= 0:
+	case c == 'b' || c == 'f':
+		s.control = s.pos
+		s.out = append(s.out, '\\', c)
+	case strings.IndexByte(`"\/nrt`, c) >= 0:
 		s.out = append(s.out, '\\', c)
 	case c == 'u' && isHex(s.in[s.pos+2:]):
 		s.out = append(s.out, s.in[s.pos:s.pos+6]...)
@@ -399,6 +410,7 @@ func (s *scanner) escape(quote byte) error {
 	case c == '\'' && quote == '\'':
 		s.out = append(s.out, c)
 	case c != 'u' && c != 'x' && isLetter(c), strings.IndexByte(`.()[]*+?|^-`, c) >= 0:
+		s.bare = s.pos
 		s.out = append(s.out, '\\', '\\', c)
 	default:
 		return s.fail(`an escape that JSON does not have; a backslash is written \\`)

@@ -61,6 +61,7 @@ func TestWhatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 		"quotes within a string":       {`{"cmd":"echo "hi" there"}`, `want a comma or }; a quote within a string is written \" at byte 14`},
 		"an apostrophe in Python":      {`{'a': 'don't'}`, "want a comma or }"},
 		"a shell's escape":             {`{"cmd":"echo \$HOME"}`, `an escape that JSON does not have; a backslash is written \\ at byte 13, near "{\"cmd\":\"echo \\$HOME\"}"`},
+		"a word's edge":                {`{"cmd":"grep '\bfoo\d'"}`, "may mean a control character or itself"},
 		"an escaped apostrophe":        {`{"cmd":"it\'s"}`, "an escape that JSON does not have"},
 		"a value without quotes":       {`{"cmd": ls -la}`, "a value that is no JSON; a string is written in quotes at byte 8"},
 		"two different objects":        {`{"a":1}{"a":2}`, "another, different object"},

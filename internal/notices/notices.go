@@ -55,6 +55,14 @@ func (l *List) Known(task string, nth int) (news bool) {
 	return len(l.waiting) < waiting
 }
 
+// News reports whether the reader does not know yet that a task ended for the nth
+// time: nobody told them, or a notice of it is still waiting.
+func (l *List) News(task string, nth int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told[task] < nth || slices.ContainsFunc(l.waiting, func(n notice) bool { return n.task == task })
+}
+
 // Take removes and returns the notices that are waiting, the oldest first.
 func (l *List) Take() []string {
 	l.mu.Lock()

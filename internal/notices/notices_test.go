@@ -24,7 +24,10 @@ func TestEachEndIsToldOnce(t *testing.T) {
 func TestWhatIsKnownNeedsNoNotice(t *testing.T) {
 	var l notices.List
 	l.Add("a", 1, "a ended")
+	require.True(t, l.News("a", 1))
 	require.True(t, l.Known("a", 1), "it was not taken yet")
+	require.False(t, l.News("a", 1))
+	require.True(t, l.News("a", 2))
 	require.Empty(t, l.Take())
 	require.False(t, l.Known("a", 1))
 	require.True(t, l.Known("b", 1))

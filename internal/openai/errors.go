@@ -300,8 +300,7 @@ func (f errorFields) retryable(status int) bool {
 }
 
 // contextCodes and contextPhrases tell that a conversation is too long for the
-// model; the phrases are those of OpenAI, vLLM, llama.cpp, Ollama, OpenRouter,
-// Azure, Anthropic, Bedrock, Google, xAI and LM Studio.
+// model. The texts are in TestOverflowsOfServersAreRecognised.
 var (
 	contextCodes = []string{
 		"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded",
@@ -314,6 +313,10 @@ var (
 		"prompt is too long", "prompt too long", "input is too long", "maximum prompt length",
 		"exceeds the maximum number of tokens allowed", "reduce the length of the messages",
 		"exceeds the maximum allowed input length", "input tokens exceed",
+		"maximum model length", "longer than the model's context length", "context length of only",
+		"`max_new_tokens` must be <=", "`inputs` must have less than", "but model only supports up to",
+		"prompt token count of", "exceeded model token limit", "range of input length should be",
+		"prompt exceeds max length", "tokens in the prompt cannot exceed", "contextwindowexceedederror",
 	}
 )
 
@@ -328,9 +331,11 @@ func (f errorFields) contextTooLarge(status int) bool {
 		return true
 	}
 	message := strings.ToLower(f.message)
-	return status != http.StatusTooManyRequests && slices.ContainsFunc(contextPhrases, func(phrase string) bool {
-		return strings.Contains(message, phrase)
-	})
+	if status == http.StatusTooManyRequests {
+		// More than a minute's allowance: no wait helps, only a shorter request.
+		return strings.Contains(message, "request too large") && strings.Contains(message, "(tpm)")
+	}
+	return slices.ContainsFunc(contextPhrases, func(phrase string) bool { return strings.Contains(message, phrase) })
 }
 
 func requestID(h http.Header) string {

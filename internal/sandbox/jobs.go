@@ -144,16 +144,37 @@ func (r *Sandbox) KnownJobs(ctx context.Context) ([]guest.Job, error) {
 func (r *Sandbox) JobOutput(ctx context.Context, id string, offset int64, wait time.Duration) (JobOutput, error) {
 	var out JobOutput
 	err := r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
-		o, err := g.Output(ctx, id, offset, maxJobOutput, wait)
+		o, err := wholeOutput(ctx, g, id, offset, wait)
 		err = r.begun.explain(err, id, g)
-		if whole := cut.TrimEnd(o.Data); len(whole) > 0 && (o.Job.Running || o.Next < o.Job.Total) {
-			o.Next -= int64(len(o.Data) - len(whole)) // the rest of a character is still to come
-			o.Data = whole
-		}
 		out = JobOutput{Text: plain.Valid(string(o.Data)), Next: o.Next, Skipped: o.Skipped, Job: o.Job}
 		return err
 	})
 	return out, err
+}
+
+// wholeOutput returns a piece of a job's output that does not end within a character
+// or escape sequence, as long as the rest of that may come.
+func wholeOutput(ctx context.Context, g *guest.Client, id string, offset int64, wait time.Duration) (guest.Output, error) {
+	asked := time.Now()
+	o, err := g.Output(ctx, id, offset, maxJobOutput, wait)
+	if err != nil {
+		return o, err
+	}
+	open := plain.Open(string(o.Data))
+	if open > 0 && open == len(o.Data) && (o.Job.Running || o.Next < o.Job.Total) {
+		rest, err := g.Output(ctx, id, o.Next, maxJobOutput, max(wait-time.Since(asked), 0))
+		if err != nil {
+			return o, err
+		}
+		if rest.Skipped == 0 {
+			o.Data, o.Next, o.Job = append(o.Data, rest.Data...), rest.Next, rest.Job
+			open = plain.Open(string(o.Data))
+		}
+	}
+	if o.Job.Running && o.Next == o.Job.Total || o.Next < o.Job.Total && open < len(o.Data) {
+		o.Data, o.Next = o.Data[:len(o.Data)-open], o.Next-int64(open)
+	}
+	return o, nil
 }
 
 // KillJob ends a job with all its processes, and returns when they are gone.

@@ -139,14 +139,9 @@ func number(n int, more bool) string {
 	return strconv.Itoa(n)
 }
 
-// Name returns the name of a file as a text of one line that cannot be mistaken
-// for anything else: one with control characters, invisible ones, or marks that
-// quote and tag, is a Go string literal, and a long one is cut.
+// Name returns the name of a file as Quote does, but cuts a long one.
 func Name(name string) string {
-	text := name
-	if !isPlain(name) {
-		text = strings.NewReplacer("<", `\x3c`, ">", `\x3e`).Replace(strconv.QuoteToGraphic(name))
-	}
+	text := Quote(name)
 	if len(text) <= longestName {
 		return text
 	}
@@ -155,6 +150,16 @@ func Name(name string) string {
 		cut--
 	}
 	return text[:cut] + "…"
+}
+
+// Quote returns the name of a file as a text of one line that cannot be mistaken
+// for anything else: one with control characters, invisible ones, or marks that
+// quote and tag, is a Go string literal.
+func Quote(name string) string {
+	if isPlain(name) {
+		return name
+	}
+	return strings.NewReplacer("<", `\x3c`, ">", `\x3e`).Replace(strconv.QuoteToGraphic(name))
 }
 
 // isPlain reports whether a name may be shown as it is.

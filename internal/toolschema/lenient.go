@@ -65,7 +65,7 @@ func (s *Schema) ReadAs(text string, other Dialect) (json.RawMessage, error) {
 		s.root.fixObject(given, 0)
 		s.root.readObject(given)
 	}
-	if unclosed && !s.hasAll(given) {
+	if unclosed && (!s.hasAll(given) || endsInText(text)) {
 		return nil, s.unfit("the arguments are not a JSON object: the last } is missing, so they may be cut off; write them again, in smaller pieces if they are long")
 	}
 	encoded, err := jsonobj.Encode(given)
@@ -122,6 +122,12 @@ func (s *Schema) unwrapped(object string) (map[string]any, error) {
 
 // has reports whether the schema has a property.
 func (s *Schema) has(name string) bool { return s.root != nil && s.root.props[name] != nil }
+
+// endsInText reports whether the last value of an object without its last brace is
+// a string. Its end may be a quote within it that is not escaped.
+func endsInText(text string) bool {
+	return strings.HasSuffix(strings.TrimRight(text, " \t\r\n`"), `"`) || strings.HasSuffix(strings.TrimRight(text, " \t\r\n`"), "'")
+}
 
 // hasAll reports whether all properties of a schema that has no others are given,
 // so that nothing can be missing after them.

@@ -89,10 +89,14 @@ func TestErrorsBeginWithWhatIsWrongAndEndWithTheShape(t *testing.T) {
 }
 
 func TestTheLastBraceMayBeMissingOnlyWhereNothingCanFollow(t *testing.T) {
-	s := parse(t, `{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path"],"additionalProperties":false}`)
-	got, err := s.Read(`{"path":"a","content":"b"`, nil)
+	s := parse(t, `{"type":"object","properties":{"path":{"type":"string"},"files":{"type":"array","items":{"type":"string"}}},"required":["path"],"additionalProperties":false}`)
+	got, err := s.Read(`{"path":"a","files":["b"]`, nil)
 	require.NoError(t, err)
-	require.Equal(t, `{"content":"b","path":"a"}`, string(got))
+	require.Equal(t, `{"files":["b"],"path":"a"}`, string(got))
+	for _, text := range []string{`{"files":[],"path":"print("`, `{'files':[],'path':'it'`, `"{\"files\":[],\"path\":\"print(\""`, "```json\n{\"files\":[],\"path\":\"a\"\n```"} {
+		_, err = s.Read(text, nil)
+		require.Error(t, err, "the quote may be one within the text")
+	}
 	_, err = s.Read(`{"path":"a"`, nil)
 	require.ErrorContains(t, err, "may be cut off")
 	s = parse(t, `{"type":"object","properties":{"path":{"type":"string"}}}`)

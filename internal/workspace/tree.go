@@ -249,8 +249,8 @@ func (t *Tree) WriteFile(name string, data []byte) error {
 	return t.WriteFrom(name, bytes.NewReader(data))
 }
 
-// WriteFrom is WriteFile with the content of r. If r fails, the file stays as it
-// is, unless a symbolic link leads to it.
+// WriteFrom is WriteFile with the content of r. If r fails, or the disk is full,
+// the file stays as it is, unless its directory cannot be written.
 func (t *Tree) WriteFrom(name string, r io.Reader) error {
 	rel, err := t.Rel(name)
 	if err != nil {
@@ -268,7 +268,7 @@ func (t *Tree) WriteFrom(name string, r io.Reader) error {
 }
 
 func (t *Tree) write(rel string, r io.Reader) error {
-	info, err := t.root.Lstat(rel)
+	rel, info, err := t.target(rel)
 	switch {
 	case err == nil && info.IsDir():
 		return syscall.EISDIR
@@ -291,6 +291,41 @@ func (t *Tree) write(rel string, r io.Reader) error {
 	}
 	return err
 }
+
+// target returns the file to which a name leads through symbolic links, if that
+// is a regular file, and else the name itself.
+func (t *Tree) target(rel string) (string, fs.FileInfo, error) {
+	info, err := t.root.Lstat(rel)
+	if err != nil || info.Mode().Type() != fs.ModeSymlink {
+		return rel, info, err
+	}
+	meant, err := t.root.Stat(rel)
+	if err != nil {
+		return rel, info, nil // writing it tells why
+	}
+	at, found := rel, info
+	for range maxLinks {
+		link, err := t.root.Readlink(at)
+		if err != nil || path.IsAbs(link) {
+			break
+		}
+		at = path.Join(path.Dir(at), link)
+		if found, err = t.root.Lstat(at); err != nil {
+			break
+		}
+		if found.Mode().Type() != fs.ModeSymlink {
+			// A link to a directory on the way may lead elsewhere than its name says.
+			if found.Mode().IsRegular() && os.SameFile(found, meant) {
+				return at, found, nil
+			}
+			break
+		}
+	}
+	return rel, info, nil
+}
+
+// maxLinks is how many symbolic links are followed to a file.
+const maxLinks = 40
 
 // ReplaceFile lets fill write a new file, and then puts the file in the place
 // of dest. If fill fails, dest stays as it is. The mode of the new file is perm

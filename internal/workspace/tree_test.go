@@ -1,12 +1,15 @@
 package workspace
 
 import (
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -105,6 +108,36 @@ func TestLinksInsideAreFollowed(t *testing.T) {
 	_, err = tree.ReadFile("dir", 2)
 	require.EqualError(t, err, "dir: is a directory")
 	require.EqualError(t, tree.WriteFile("dir", nil), "dir: is a directory")
+}
+
+func TestWhatCannotBeWrittenThroughALinkStaysAsItIs(t *testing.T) {
+	tree := openTest(t)
+	require.NoError(t, tree.WriteFile("dir/sub/file", []byte("one")))
+	require.NoError(t, os.Chmod(filepath.Join(tree.Dir(), "dir/sub/file"), 0o750))
+	for _, link := range []struct{ name, to string }{
+		{"link", "dir/sub/file"}, {"dir/again", "../link"}, {"elsewhere", "dir/sub"}, {"dir/within", "../elsewhere/file"}, {"beside", "elsewhere/../sub/file"},
+	} {
+		require.NoError(t, os.Symlink(link.to, filepath.Join(tree.Dir(), link.name)))
+	}
+	for _, name := range []string{"link", "dir/again", "dir/within", "elsewhere/file"} {
+		full := errors.New("no space left")
+		err := tree.WriteFrom(name, io.MultiReader(strings.NewReader("tw"), iotest.ErrReader(full)))
+		require.ErrorIs(t, err, full)
+		data, err := tree.ReadFile("dir/sub/file", 10)
+		require.NoError(t, err)
+		require.Equal(t, "one", string(data), name)
+		require.NoError(t, tree.WriteFile(name, []byte("one")))
+	}
+	require.NoError(t, tree.WriteFile("beside", []byte("two")))
+	data, err := tree.ReadFile("dir/sub/file", 10)
+	require.NoError(t, err)
+	require.Equal(t, "two", string(data))
+	info, err := os.Lstat(filepath.Join(tree.Dir(), "link"))
+	require.NoError(t, err)
+	require.Equal(t, fs.ModeSymlink, info.Mode().Type())
+	info, err = os.Stat(filepath.Join(tree.Dir(), "link"))
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o750), info.Mode().Perm())
 }
 
 func TestReadRange(t *testing.T) {

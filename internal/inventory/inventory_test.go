@@ -1,0 +1,98 @@
+package inventory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/inventory"
+)
+
+// workspace has the files of each directory.
+type workspace map[string][]inventory.File
+
+func (w workspace) list(_ context.Context, dir string, limit int) ([]inventory.File, bool, error) {
+	files, ok := w[dir]
+	if !ok {
+		return nil, false, errors.New("no such directory")
+	}
+	return files[:min(limit, len(files))], len(files) > limit, nil
+}
+
+func file(name string, size int64) inventory.File {
+	return inventory.File{Path: name, Size: size, Time: time.Unix(size, 0)}
+}
+
+func dir(name string) inventory.File { return inventory.File{Path: name, Dir: true} }
+
+func take(t *testing.T, w workspace) inventory.Inventory {
+	return inventory.Take(t.Context(), w.list)
+}
+
+// told returns changes as texts.
+func told(changes []inventory.Change) (texts []string) {
+	for _, c := range changes {
+		texts = append(texts, strings.TrimSpace(string(c.Kind)+" "+c.Path))
+	}
+	return texts
+}
+
+func TestFilesThatDifferComeFirst(t *testing.T) {
+	before := workspace{".": {file("a", 1), file("b", 2), file("gone", 3), dir("d"), dir(".git")}, "d": {file("d/x", 4)}, ".git": {file(".git/HEAD", 1)}}
+	touched := file("d/x", 4)
+	touched.Time = time.Unix(99, 0)
+	after := workspace{".": {file("a", 1), file("b", 9), file("new", 3), dir("d")}, "d": {touched, file("d/y", 1)}}
+	changes, rest, whole := take(t, after).Since(take(t, before), 10)
+	require.Equal(t, []string{"changed b", "new new", "changed d/x", "new d/y", "removed gone", "a"}, told(changes))
+	require.Zero(t, rest)
+	require.True(t, whole)
+	changes, rest, _ = take(t, after).Since(take(t, before), 2)
+	require.Equal(t, []string{"changed b", "new new"}, told(changes))
+	require.Equal(t, 4, rest)
+}
+
+func TestNothingIsNewIfNotAllWasKnown(t *testing.T) {
+	after := take(t, workspace{".": {file("a", 1)}})
+	changes, _, _ := after.Since(inventory.Inventory{}, 10)
+	require.Equal(t, []string{"a"}, told(changes))
+	changes, _, _ = after.Since(take(t, workspace{".": {dir("unreadable")}}), 10)
+	require.Equal(t, []string{"a"}, told(changes))
+	changes, _, whole := inventory.Inventory{}.Since(after, 10)
+	require.Empty(t, changes)
+	require.False(t, whole)
+}
+
+func TestALookIsBounded(t *testing.T) {
+	w := workspace{}
+	for i := range 10_000 {
+		w["."] = append(w["."], file(fmt.Sprint(i), 1))
+	}
+	changes, rest, whole := take(t, w).Since(inventory.Inventory{}, 30)
+	require.Len(t, changes, 30)
+	require.Equal(t, 4970, rest)
+	require.False(t, whole)
+
+	opened := 0
+	inventory.Take(t.Context(), func(_ context.Context, at string, _ int) ([]inventory.File, bool, error) {
+		opened++
+		return []inventory.File{dir("d"), dir("e")}, false, nil // without end
+	})
+	require.Less(t, opened, 1000)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, whole = inventory.Take(ctx, w.list).Since(inventory.Inventory{}, 30)
+	require.False(t, whole)
+}
+
+func TestNamesStayWhereTheyWereFound(t *testing.T) {
+	inv := take(t, workspace{".": {file("../../etc/passwd", 1), file("x/../y", 1), file("..", 1), dir(".."), file(".pygent-XYZ", 1), file(strings.Repeat("n", 2000), 1)}})
+	changes, _, whole := inv.Since(take(t, workspace{".": nil}), 10)
+	require.Equal(t, []string{"new passwd", "new y"}, told(changes))
+	require.False(t, whole)
+}

@@ -1,0 +1,146 @@
+package pygent_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestJobOutputDoesNotDivideEscapeSequences(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		out := func(args map[string]any) pygenttest.Reply {
+			args["id"] = "1"
+			return pygenttest.Call("job_output", args)
+		}
+		agent := newAgentOn(t, r, pygenttest.NewScriptedModel(
+			background(`printf 'begun \033[3'; while [ ! -e go ]; do sleep 0.02; done; printf '1mis\033[0m \033[32mready\033[0m now\n'`),
+			out(map[string]any{"until": "begun"}), out(map[string]any{}), callBash("echo >go"),
+			out(map[string]any{"until": "is ready now"}), pygenttest.Text("It is ready.")), pygent.LendRuntime(r))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		got := results(agent)
+		require.Regexp(t, `^begun \n\[job 1 \(.*\): running .*; the text was printed\]$`, got[1])
+		require.Regexp(t, `^\(no new output\)\n\[job 1 `, got[2])
+		require.Regexp(t, `^is ready now\n\[job 1 .*; the text was printed\]$`, got[4])
+
+		res := bash(t, r, `rm go; printf 'a\033[3'; while [ ! -e go ]; do sleep 0.02; done; printf '1mb\033[0m\n'`, pygent.BashTimeout(300*time.Millisecond), pygent.BashGoesOn())
+		require.True(t, res.GoesOn)
+		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
+		text, _ := collect(t, r.(pygent.JobRunner), res.Job)
+		require.Equal(t, "a\x1b[31mb\x1b[0m\n", text, "nothing is lost")
+	})
+}
+
+// floods is a runtime with a job that prints much, and ends soon.
+type floods struct {
+	hasJobs
+	size int
+	ends time.Time
+}
+
+func (f *floods) JobOutput(_ context.Context, _ string, offset int64, wait time.Duration) (pygent.JobOutput, error) {
+	if until := time.Until(f.ends); until > 0 {
+		time.Sleep(min(wait, until))
+	}
+	job := pygent.Job{ID: "a", Running: time.Now().Before(f.ends)}
+	if !job.Running {
+		job.Printed = int64(f.size)
+	}
+	n := min(max(job.Printed-offset, 0), 32<<10)
+	text := strings.Repeat("x", int(n))
+	if n > 0 && offset+n == job.Printed {
+		text = text[:n-4] + "end\n"
+	}
+	return pygent.JobOutput{Text: text, Next: offset + n, Job: job}, nil
+}
+
+func TestAJobsEndIsToldAtOnceWhateverItPrinted(t *testing.T) {
+	for name, until := range map[string]string{"its end": "", "a text": "end\n", "a text that does not come": "no"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				rt := &floods{size: 64 << 20, ends: began.Add(10 * time.Second)}
+				rt.jobs = func() ([]pygent.Job, error) { return nil, nil }
+				args := map[string]any{"id": "a", "wait": 600}
+				if until != "" {
+					args["until"] = until
+				}
+				agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(pygenttest.Call("job_output", args), stop))
+				_, err := agent.RunUntilStop(t.Context(), "go")
+				require.NoError(t, err)
+				require.Less(t, time.Since(began), 12*time.Second)
+				shown := results(agent)[0]
+				require.Less(t, len(shown), 70<<10)
+				require.Contains(t, shown, "end\n[job a")
+				require.Contains(t, shown, fmt.Sprintf("%s bytes before this are not shown", "67,043,328"))
+			})
+		})
+	}
+}
+
+// A job of a container that died is told as lost, and a later one does not get its id.
+func TestJobsOfAContainerThatWasReplacedAreLost(t *testing.T) {
+	engine := testEngine(t)
+	dir := realTempDir(t)
+	r := newTestRuntime(t, pygent.NewDockerRuntime, pygent.WithImage(testImage()), pygent.WithWorkspace(dir))
+	model := pygenttest.NewScriptedModel(background("echo one; sleep 1000"), pygenttest.Text("It runs."),
+		background("echo two; sleep 1000"), pygenttest.Call("job_output", map[string]any{"id": "1"}),
+		pygenttest.Call("job_output", map[string]any{"id": "2", "until": "two"}), pygenttest.Text("I see."), pygenttest.Text("Hello."))
+	agent := newAgentOn(t, r, model, pygent.LendRuntime(r))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.NoError(t, engine.ContainerKill(t.Context(), containersOf(t, engine, dir)[0].ID, "KILL"))
+	require.Eventually(t, func() bool { return len(containersOf(t, engine, dir)) == 0 }, 30*time.Second, time.Millisecond)
+	for range 2 {
+		_, err = agent.RunUntilStop(t.Context(), "and?", pygent.WithEndOnReply())
+		require.NoError(t, err)
+	}
+	got := results(agent)
+	require.Contains(t, got[1], "started job 2 ")
+	require.Contains(t, got[2], "job 1 (echo one; sleep 1000) was lost with the container")
+	require.Regexp(t, `^two\n\[job 2 .*; the text was printed\]$`, got[3])
+	told := noticesOfJobs(agent)
+	require.Equal(t, []string{"[job 1 (echo one; sleep 1000) is lost, with the container or process that it ran in]"}, told)
+	jobs, err := r.(pygent.JobRunner).Jobs(t.Context())
+	require.NoError(t, err)
+	require.Len(t, jobs, 1)
+	require.Equal(t, "2", jobs[0].ID)
+}
+
+// A job that ends while nobody runs is told by the next run.
+func TestTheNextRunTellsOfAJobThatEndedMeanwhile(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		model := pygenttest.NewScriptedModel(background("while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"),
+			pygenttest.Text("It runs."), pygenttest.Text("It failed.")).RepeatLast()
+		agent := newAgentOn(t, r, model, pygent.LendRuntime(r), pygent.WithIO(strings.NewReader("and?\nand now?\n"), io.Discard))
+		_, err := agent.RunUntilStop(t.Context(), "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		require.Empty(t, noticesOfJobs(agent))
+		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
+		collect(t, r.(pygent.JobRunner), "1")
+		require.NoError(t, agent.RunInteractive(t.Context()))
+		told := noticesOfJobs(agent)
+		require.Len(t, told, 1)
+		require.Contains(t, told[0], "ended with exit code 3 after ")
+		require.Contains(t, told[0], "its last lines:\ndone")
+	})
+}
+
+// noticesOfJobs returns what a model was told of the ends of jobs.
+func noticesOfJobs(agent *pygent.Agent) (told []string) {
+	for _, m := range agent.History().Messages() {
+		if m.Role == pygent.RoleUser && strings.HasPrefix(m.Content, "[job ") {
+			told = append(told, m.Content)
+		}
+	}
+	return told
+}

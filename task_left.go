@@ -1,0 +1,198 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/inventory"
+	"github.com/x/pygent/internal/plain"
+	"github.com/x/pygent/internal/survey"
+)
+
+// TaskLeft is what a run of a task left that reached a limit or failed, and so
+// could not tell itself. The files are still there: [TaskManager.CollectFile] copies
+// them. Texts are bounded, but may be those of a stranger.
+type TaskLeft struct {
+	// Call is what its agent did last, in a line: "$ go test ./..." or "write
+	// main.go". It is empty if it called no tool.
+	Call string `json:"call,omitempty"`
+	// Outcome is how that ended, in words: "exit 1", "stopped at its time limit".
+	Outcome string `json:"outcome,omitempty"`
+	// Files are at most 30 files of its workspace, those that differ from what it
+	// began with first. It is empty if the runtime is no [FileLister] or does not
+	// answer.
+	Files []TaskFile `json:"files,omitempty"`
+	// More is how many files there are besides.
+	More int `json:"more,omitempty"`
+	// Partial says that the workspace could not be looked through: there may be
+	// other files.
+	Partial bool `json:"partial,omitempty"`
+}
+
+// TaskFile is a file in the workspace of a task.
+type TaskFile struct {
+	Path   string         `json:"path"` // relative to the workspace, slash-separated
+	Size   int64          `json:"size"`
+	Change TaskFileChange `json:"change,omitempty"`
+}
+
+// TaskFileChange is what became of a file since the task began, as far as sizes and
+// times show. It is empty for a file that is as it was, and where that is not
+// known.
+type TaskFileChange string
+
+// The changes of files.
+const (
+	FileNew     TaskFileChange = TaskFileChange(inventory.New)
+	FileChanged TaskFileChange = TaskFileChange(inventory.Changed)
+	FileRemoved TaskFileChange = TaskFileChange(inventory.Removed)
+)
+
+// Bounds of what is told of a task that did not finish.
+const (
+	maxLeftFiles = 30
+	maxLeftBytes = 1500 // of the files' names and sizes, for a model
+	maxLeftCall  = 300
+	lookWithin   = 2 * time.Second
+)
+
+// takeInventory looks at the workspace of a task. It takes little time even if the
+// runtime does not answer: then the inventory knows of nothing.
+func takeInventory(rt Runtime) (inv inventory.Inventory) {
+	lister, ok := RuntimeAs[FileLister](rt)
+	if !ok {
+		return inv
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	defer cancel()
+	found := inv
+	err := guard.Within(lookWithin+time.Second, func() error {
+		found = inventory.Take(ctx, func(ctx context.Context, dir string, limit int) ([]inventory.File, bool, error) {
+			infos, more, err := lister.ListFiles(ctx, dir, 1, limit)
+			files := make([]inventory.File, len(infos))
+			for i, f := range infos {
+				files[i] = inventory.File{Path: f.Path, Size: f.Size, Time: f.ModTime, Dir: f.Mode.IsDir()}
+			}
+			return files, more, err
+		})
+		return nil
+	})
+	if err != nil {
+		return inv
+	}
+	return found
+}
+
+// left tells what a run leaves, if it ended by a limit or an error.
+func (t *localTask) left(result *Result, outcome func(*TaskStatus)) *TaskLeft {
+	end := TaskStatus{Result: result}
+	outcome(&end)
+	agent := t.worker()
+	if agent == nil || end.State != TaskTimedOut && end.State != TaskFailed {
+		return nil
+	}
+	t.mu.Lock()
+	did, began := t.did, t.began
+	t.mu.Unlock()
+	left := &TaskLeft{Call: did.title, Outcome: did.outcome}
+	changes, more, whole := takeInventory(agent.Runtime()).Since(began, maxLeftFiles)
+	left.More, left.Partial = more, !whole
+	for _, c := range changes {
+		left.Files = append(left.Files, TaskFile{Path: c.Path, Size: c.Size, Change: TaskFileChange(c.Kind)})
+	}
+	if left.Call == "" && len(left.Files) == 0 {
+		return nil
+	}
+	return left
+}
+
+// lastCall is the call that an agent made last.
+type lastCall struct{ id, title, outcome string }
+
+// note updates the call by an event of the agent.
+func (c *lastCall) note(e Event) {
+	switch e.Type {
+	case EventToolCall:
+		c.id, c.outcome = e.Call.ID, "not finished"
+		c.title = e.Call.Name
+		if e.Tool != nil {
+			c.title = cmp.Or(e.Tool.Summary, e.Call.Name)
+		}
+		c.title = plainLine(c.title)
+	case EventToolDone:
+		if e.Call.ID == c.id {
+			c.outcome = outcomeInWords(e.Output)
+		}
+	}
+}
+
+// outcomeInWords says how a call ended.
+func outcomeInWords(r *ToolResult) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Outcome == OutcomeInterrupted || r.Outcome == OutcomeNotRun || r.Outcome == OutcomeDenied:
+		return strings.ReplaceAll(string(r.Outcome), "_", " ")
+	case r.Bash == nil && r.Outcome == OutcomeFailed:
+		return "failed: " + plainLine(r.Content)
+	case r.Bash == nil:
+		return "done"
+	case r.Bash.GoesOn:
+		return "went on as job " + r.Bash.Job
+	case r.Bash.TimedOut || r.IsError:
+		return "stopped before its end"
+	}
+	return fmt.Sprintf("exit %d", r.Bash.ExitCode)
+}
+
+// plainLine returns the beginning of a text without anything that is no character.
+func plainLine(text string) string {
+	text = plain.Clean(cut.Head(text, 4*maxLeftCall))
+	return cut.Head(strings.Join(strings.Fields(text), " "), maxLeftCall)
+}
+
+// words tells a model what a task left.
+func (l *TaskLeft) words() string {
+	var b strings.Builder
+	if l.Call != "" {
+		fmt.Fprintf(&b, "It did last: %s (%s)\n", l.Call, l.Outcome)
+	}
+	if len(l.Files) == 0 {
+		return strings.TrimSuffix(b.String(), "\n")
+	}
+	b.WriteString("Its workspace has, for collect_file:\n")
+	shown, size := 0, 0
+	for _, f := range l.Files {
+		line := f.line()
+		if size += len(line); size > maxLeftBytes {
+			break
+		}
+		shown++
+		b.WriteString("- " + line + "\n")
+	}
+	switch more := l.More + len(l.Files) - shown; {
+	case l.Partial:
+		b.WriteString("- and perhaps more, not all was looked through\n")
+	case more > 0:
+		fmt.Fprintf(&b, "- and %s\n", count(more, "other file"))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// line is a file in words.
+func (f TaskFile) line() string {
+	about := count(int(f.Size), "byte")
+	switch f.Change {
+	case FileRemoved:
+		about = string(FileRemoved)
+	case "":
+	default:
+		about = string(f.Change) + ", " + about
+	}
+	return fmt.Sprintf("%s (%s)", survey.Quote(f.Path), about)
+}

@@ -1,0 +1,145 @@
+package pygent_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
+)
+
+// work changes a copied file, keeps another, and makes and removes others.
+const work = "echo more >> copied; mkdir out; printf 12345 > out/report; rm gone; false"
+
+func TestATaskThatDidNotFinishTellsWhatItLeft(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		for _, name := range []string{"copied", "kept", "gone"} {
+			require.NoError(t, rt.WriteFile(t.Context(), name, []byte(name)))
+		}
+		m := newTasks(t, pygenttest.NewScriptedModel(callBash(work), callBash("echo never")))
+		id := startTask(t, m, "go", rt, pygent.WithTaskFiles("copied", "kept", "gone"), pygent.WithTaskLimits(pygent.Limits{MaxSteps: 1}))
+		status := waitTask(t, m, id)
+		require.Equal(t, pygent.TaskFailed, status.State, status.Reason)
+		require.Equal(t, &pygent.TaskLeft{Call: "$ " + work, Outcome: "exit 1", Files: []pygent.TaskFile{
+			{Path: "copied", Size: 11, Change: pygent.FileChanged},
+			{Path: "out/report", Size: 5, Change: pygent.FileNew},
+			{Path: "gone", Size: 4, Change: pygent.FileRemoved},
+			{Path: "kept", Size: 4},
+		}}, status.Left)
+		roundTrip(t, status)
+		_, err := m.CollectFile(t.Context(), rt, id, "out/report", "report")
+		require.NoError(t, err)
+		data, err := rt.ReadFile(t.Context(), "report")
+		require.NoError(t, err)
+		require.Equal(t, "12345", string(data))
+	})
+}
+
+func TestTheParentIsToldWhatATaskLeft(t *testing.T) {
+	writes := "printf 123 > \"$(printf 'a\\nb')\"; echo x > plain"
+	model := pygenttest.NewScriptedModel(follow(
+		always(pygenttest.Call("delegate_task", map[string]any{"prompt": "Hang", "timeout": 2})),
+		wait,
+		func(id string) pygenttest.Reply {
+			return pygenttest.Call("collect_file", map[string]any{"task_id": id, "path": "plain"})
+		},
+		always(stop))).RepeatLast().On("Hang", callBash(writes), pygenttest.Text("").WithGate(nil))
+	agent := newAgent(t, model)
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(10))
+	require.NoError(t, err)
+	require.Contains(t, heard(agent), "\nIt did last: $ "+writes+" (exit 0)\n")
+	require.Contains(t, heard(agent), "Its workspace has, for collect_file:\n- \"a\\nb\" (new, 3 bytes)\n- plain (new, 2 bytes)")
+	data, err := agent.Runtime().ReadFile(t.Context(), "plain")
+	require.NoError(t, err)
+	require.Equal(t, "x\n", string(data))
+}
+
+// heard returns all that the model of an agent was told.
+func heard(agent *pygent.Agent) string {
+	var b strings.Builder
+	for _, m := range agent.History().Messages() {
+		if m.Role == pygent.RoleUser || m.Role == pygent.RoleTool {
+			b.WriteString(m.Content + "\n")
+		}
+	}
+	return b.String()
+}
+
+func TestATaskThatFinishedOrGoesOnTellsNothingOfItsFiles(t *testing.T) {
+	m := newTasks(t, pygenttest.NewScriptedModel(callBash("echo x > f"), pygenttest.Status(400, "bad", "No such model"), stop))
+	id := startTask(t, m, "go", localRuntime(t))
+	status := waitTask(t, m, id)
+	require.Equal(t, pygent.TaskFailed, status.State)
+	require.Equal(t, []pygent.TaskFile{{Path: "f", Size: 2, Change: pygent.FileNew}}, status.Left.Files)
+	_, err := m.Send(t.Context(), id, "again")
+	require.NoError(t, err)
+	status = waitTask(t, m, id)
+	require.Equal(t, pygent.TaskFinished, status.State)
+	require.Nil(t, status.Left)
+}
+
+// manyFiles is a runtime that lists more files than anybody wants to see.
+type manyFiles struct{ hollow }
+
+func (manyFiles) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return manyFiles{}, nil }
+
+func (manyFiles) ListFiles(_ context.Context, _ string, _, limit int) (files []pygent.FileInfo, more bool, err error) {
+	for i := range min(limit, 400) {
+		files = append(files, pygent.FileInfo{Path: fmt.Sprintf("\x1b[31m%0900d", i), Size: 1})
+	}
+	return files, true, nil
+}
+
+func (manyFiles) StatFile(context.Context, string) (pygent.FileInfo, error) {
+	return pygent.FileInfo{}, nil
+}
+
+func TestWhatATaskLeftIsBounded(t *testing.T) {
+	failing := pygenttest.Status(400, "bad", "No such model")
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Fail")), wait, always(stop))).RepeatLast().On("Fail", failing)
+	agent := newAgent(t, model, pygent.WithRuntime(manyFiles{}))
+	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(5))
+	require.NoError(t, err)
+	all, err := agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+	require.NoError(t, err)
+	require.NotNil(t, all[0].Left, heard(agent))
+	require.Len(t, all[0].Left.Files, 30)
+	require.Equal(t, 370, all[0].Left.More)
+	require.True(t, all[0].Left.Partial)
+	require.Less(t, len(heard(agent)), 6000)
+	require.NotContains(t, heard(agent), "\x1b")
+}
+
+// deafFiles is a runtime that at some time does not answer any more when it is
+// asked for its files.
+type deafFiles struct {
+	manyFiles
+	deaf *atomic.Bool
+	gate chan struct{}
+}
+
+func (d deafFiles) NewTaskRuntime(context.Context) (pygent.Runtime, error) { return d, nil }
+
+func (d deafFiles) ListFiles(context.Context, string, int, int) ([]pygent.FileInfo, bool, error) {
+	if d.deaf.Load() {
+		<-d.gate
+	}
+	return nil, false, nil
+}
+
+func TestARuntimeThatDoesNotAnswerDoesNotHoldUpTheEnd(t *testing.T) {
+	d := deafFiles{deaf: new(atomic.Bool), gate: make(chan struct{})}
+	defer close(d.gate)
+	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+		d.deaf.Store(true)
+		return pygenttest.Status(400, "bad", "No such model")
+	})))
+	status := waitTask(t, m, startTask(t, m, "go", d))
+	require.Equal(t, pygent.TaskFailed, status.State)
+	require.Nil(t, status.Left)
+}
