@@ -118,6 +118,9 @@ func newRun(a *Agent, o runOptions) *run {
 	spends := newTaskBudget(o)
 	before := cmp.Or(o.before, &Result{})
 	spends.Spend(spending(before.Usage))
+	if before.TaskUsage != (Usage{}) {
+		spends.SpendBelow(spending(before.TaskUsage))
+	}
 	return &run{
 		agent:    a,
 		opts:     o,

@@ -52,7 +52,7 @@ func openTask(s TaskStatus) string {
 // indented has each further line of a text begin with blanks, so that none can
 // pass for a task or a notice of its own.
 func indented(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "\n  ")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) }), "\n  ")
 }
 
 func taskFigures(s TaskStatus) string {

@@ -104,6 +104,13 @@ func (a *Account[A]) Spend(own A) {
 	a.own = own
 }
 
+// SpendBelow adds what accounts below have spent that are settled, and unknown here.
+func (a *Account[A]) SpendBelow(spent A) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.below = a.below.Add(spent)
+}
+
 // Lower lowers the limits to the run's own; 0 means the run has none.
 func (a *Account[A]) Lower(limit Sums) {
 	a.mu.Lock()
