@@ -81,7 +81,7 @@ func WithCompaction(p CompactionPolicy) Option {
 func (p CompactionPolicy) check() error {
 	at, to := p.marks()
 	if at < 10 || at > 95 || to < 5 || to > at-5 {
-		return fmt.Errorf("option WithCompaction: at %d and to %d percent: want at least 10 and at most 95, and at least 5 and 5 less than the first", at, to)
+		return fmt.Errorf("option WithCompaction: At is %d and To %d: want At from 10 to 95, and To at least 5, and 5 or more below At", at, to)
 	}
 	return nil
 }

@@ -243,6 +243,8 @@ func TestCompactionCanBeSwitchedOff(t *testing.T) {
 		_, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithCompaction(p))
 		require.ErrorContains(t, err, "WithCompaction")
 	}
+	_, err = pygent.New(pygent.WithModel(pygenttest.NewScriptedModel()), pygent.WithRuntime(nowhere{}), pygent.WithContextWindow(-3))
+	require.EqualError(t, err, "option WithContextWindow: want a number of tokens, or 0 for the default, and not -3")
 }
 
 func TestAWindowThatHoldsNothingEndsTheRunAtOnce(t *testing.T) {

@@ -53,7 +53,9 @@ type History struct {
 
 	mu       sync.Mutex     // guards the fields below
 	entries  []HistoryEntry // views share the arrays: their elements never change
-	messages []Message      // those of the entries
+	count    int            // how many of them are messages
+	looked   int            // of how many entries it was decided whether their texts stay in memory
+	away     int            // how many messages' texts only the file has
 	legal    conversation
 	repairs  []string
 	told     int // how many of the repairs an agent has reported
@@ -100,6 +102,9 @@ func NewHistory(msgs ...Message) *History {
 // changes the file nevertheless, the history notices before its next change. It
 // leaves the file as it is and continues, with all its messages, in a new one
 // beside it, path + ".continued-" and the time. Repairs reports that too.
+//
+// Texts that a compaction has left out for the model are in the file alone, so that
+// a long run takes no more memory; see [History.Messages].
 func OpenHistory(path string) (*History, error) { return openHistoryOn(journal.System, path) }
 
 func openHistoryOn(disk journal.Disk, path string) (*History, error) {
@@ -226,6 +231,9 @@ func (h *History) keep(ctx context.Context, entries []HistoryEntry) error {
 	if err := h.write(ctx); err != nil {
 		return fmt.Errorf("append to history: %w", err)
 	}
+	if slices.ContainsFunc(entries, func(e HistoryEntry) bool { return e.Compaction != nil }) {
+		h.putAway()
+	}
 	return nil
 }
 
@@ -243,37 +251,27 @@ func (h *History) record(entries ...HistoryEntry) {
 			}
 			continue
 		}
-		h.messages = append(h.messages, e.Message)
+		h.count++
 		h.legal.add(e)
 	}
 }
 
-// Messages returns everything that was said, as it was said.
-func (h *History) Messages() []Message { return cloneMessages(h.view()) }
+// Messages returns everything that was said, as it was said. Of a history in a file
+// that was compacted, it reads the file for that, also after Close. Where that does
+// not have old texts any more, they are as a compaction leaves them, and Repairs says so.
+func (h *History) Messages() []Message { return cloneMessages(messagesOf(h.wholeOrLess())) }
 
-// Entries returns everything that the record holds: the messages, with what is
-// known about them, and the marks between them.
+// Entries returns everything that the record holds: the messages, as [History.Messages]
+// does, with what is known about them, and the marks between them.
 func (h *History) Entries() []HistoryEntry {
-	entries := slices.Clone(h.shared())
+	entries := slices.Clone(h.wholeOrLess())
 	for i := range entries {
 		entries[i] = entries[i].clone()
 	}
 	return entries
 }
 
-// view is Messages without the copy, for code that only reads.
-func (h *History) view() []Message {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.Clip(h.messages)
-}
-
-// said returns the entries of the messages, for code that only reads.
-func (h *History) said() []HistoryEntry {
-	return slices.DeleteFunc(slices.Clone(h.shared()), func(e HistoryEntry) bool { return e.isMark() })
-}
-
-// shared returns the entries for code that only reads.
+// shared returns the entries for code that only reads. Texts may be away; see whole.
 func (h *History) shared() []HistoryEntry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -381,14 +379,14 @@ func (h *History) setSystem(ctx context.Context, text string) error {
 func (h *History) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.messages)
+	return h.count
 }
 
 // spoken is Len without the system message.
 func (h *History) spoken() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.messages) - present(systemOf(h.entries))
+	return h.count - present(systemOf(h.entries))
 }
 
 // Repairs describes what opening the history repaired, what was lost, and what

@@ -21,7 +21,6 @@ type historyFile struct {
 	found   []Message             // what the file had when it was opened
 	entries func() []HistoryEntry // all entries of the history
 	given   int                   // how many of them the journal was given
-	all     func() []Message      // returns the messages among those
 	notes   *journal.Notes        // what is known about the entries
 	tell    func(note string)
 	untold  bool // that notes cannot be written was not told since they last could
@@ -37,9 +36,7 @@ func openHistoryFile(disk journal.Disk, path string, h *History) (*historyFile, 
 	if err != nil {
 		return nil, err
 	}
-	f := &historyFile{file: file, found: found, entries: h.shared, tell: tell, untold: true}
-	f.all = func() []Message { return messagesOf(f.entries()[:f.given]) }
-	return f, nil
+	return &historyFile{file: file, found: found, entries: h.shared, tell: tell, untold: true}, nil
 }
 
 // Load returns what the file had when it was opened. Later, when a write has
@@ -73,6 +70,9 @@ func (f *historyFile) note(n int) {
 	if moved {
 		f.notes, n = notes, len(all)
 	}
+	if n == 0 {
+		return
+	}
 	err := f.notes.Append(linesOf(all, len(all)-n)...)
 	if err != nil && f.untold {
 		f.tell("what is known about the messages cannot be kept: " + err.Error())
@@ -83,9 +83,21 @@ func (f *historyFile) note(n int) {
 // SetSystem writes the file anew with another system message.
 func (f *historyFile) SetSystem(_ context.Context, system HistoryEntry) error {
 	old := f.entries()[:f.given]
-	if err := f.file.Replace(messagesOf(withSystem(old, system))); err != nil {
+	whole, lost, err := f.readBack(old)
+	if err != nil {
 		return err
 	}
+	all := messagesOf(withSystem(whole, system))
+	if lost > 0 {
+		f.giveUp(old, whole, lost)
+		err = f.file.Leave(all, errLost(lost))
+	} else {
+		err = f.file.Replace(all)
+	}
+	if err != nil {
+		return err
+	}
+	f.note(0) // a new file has none
 	f.given += present(system.Message) - present(systemOf(old))
 	return nil
 }
@@ -134,6 +146,9 @@ func linesOf(entries []HistoryEntry, from int) (lines [][]byte) {
 // Invalid UTF-8 is encoded as the escape of U+FFFD. It is read back as that
 // character, which is encoded as it is.
 func digestOf(m Message) string {
+	if m.enc.away != nil {
+		return m.enc.away.digest
+	}
 	encoded := m.enc.text()
 	if bytes.Contains(encoded, []byte(`\ufffd`)) {
 		encoded = bytes.ReplaceAll(encoded, []byte(`\ufffd`), []byte("\uFFFD"))

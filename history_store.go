@@ -36,6 +36,9 @@ import (
 // database that commits loses nothing when the machine fails; the file of
 // [OpenHistory] loses nothing when the process is killed.
 //
+// The history keeps all entries in memory as well, since a store cannot be asked for
+// single ones.
+//
 // pygenttest.TestHistoryStore tests a store.
 type HistoryStore interface {
 	// Load returns all entries in their order. It returns none for a new
@@ -146,6 +149,7 @@ func (h *History) load(ctx context.Context, link *storeLink) error {
 	}
 	h.record(entries...)
 	h.store, link.given = link, len(entries)
+	h.putAway()
 	return nil
 }
 
@@ -192,7 +196,8 @@ func (h *History) replaceSystem(system HistoryEntry) {
 		shown = 1
 	}
 	h.entries = withSystem(h.entries, system)
-	h.messages = messagesOf(h.entries)
+	more := present(system.Message) - present(old)
+	h.count, h.looked = h.count+more, max(h.looked+more, 0)
 	var head []Message
 	if system.Message.Role != "" && !saysNothing(system.Message) {
 		head = []Message{system.Message}

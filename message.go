@@ -157,6 +157,7 @@ type encodedMessage struct {
 	size int                            // of the JSON
 	json atomic.Pointer[[]byte]         // nil after release
 	sent atomic.Pointer[openai.Message] // the message as servers with OpenAI's APIs get it; set when it is first sent
+	away *away                          // set for what is left of a message in memory; then there is no src
 }
 
 // text returns the JSON.

@@ -166,7 +166,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction(), checkPrices(o.prices), o.compaction.check())
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices), o.compaction.check(), checkWindow(o.window))
 }
 
 // contradiction returns an error that names two options which contradict each

@@ -31,7 +31,14 @@ type ContextUse struct {
 // ContextWindow(ctx context.Context, name string) int64. It is called beside the
 // run, at most once for a name, and has five seconds.
 func WithContextWindow(tokens int64) Option {
-	return option(func(o *options) { o.window = max(tokens, 0) })
+	return option(func(o *options) { o.window = tokens })
+}
+
+func checkWindow(tokens int64) error {
+	if tokens < 0 {
+		return fmt.Errorf("option WithContextWindow: want a number of tokens, or 0 for the default, and not %d", tokens)
+	}
+	return nil
 }
 
 // windowTeller is a model that may know its window. 0 means that it does not.

@@ -46,8 +46,9 @@ func (r *run) offers(name string) bool {
 // wasRead reports whether the model has read a call in a result or in what the
 // user said, so that its answer may only repeat it.
 func (r *run) wasRead(written calltext.Call) bool {
-	return slices.ContainsFunc(r.agent.history.view(), func(m Message) bool {
-		return m.Role != RoleAssistant && written.Quoted(m.Text())
+	all, err := r.agent.history.whole()
+	return err != nil || slices.ContainsFunc(all, func(e HistoryEntry) bool {
+		return e.Message.Role != RoleAssistant && written.Quoted(e.Message.Text())
 	})
 }
 

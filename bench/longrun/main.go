@@ -8,8 +8,9 @@
 // It goes through OpenAIModel and HTTP to pygenttest's server, which refuses what
 // OpenAI refuses, requests that are too long included. The history is in a file. For
 // each tenth of the run it prints how long a step took, how large the requests were,
-// how often the beginning of a request had changed, and how much memory is in use:
-// all of it, and without the texts of the results, which the history keeps in memory.
+// how often the beginning of a request had changed, how much memory is in use, and how
+// large the results are that the history's file has by then. At the end it prints how
+// much memory each message takes that was added after the first tenth.
 package main
 
 import (
@@ -65,7 +66,7 @@ type part struct {
 	largest  int // of the requests, in bytes
 	rewrites int // how often a request did not begin with the one before
 	heap     uint64
-	record   int // the bytes of the history's messages
+	record   int // the bytes of all results so far
 }
 
 func (b *bench) run(ctx context.Context) error {
@@ -173,15 +174,20 @@ func (b *bench) print(result *pygent.Result, agent *pygent.Agent) {
 	fmt.Printf("%d compactions, %d summaries, %d messages in the history, %d tokens sent\n",
 		b.compactions, b.summaries.Load(), agent.History().Len(), result.Usage.PromptTokens)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "steps\ta step\tlargest request\trewrites\theap\theap without results")
+	fmt.Fprintln(w, "steps\ta step\tlargest request\trewrites\theap\tresults in the file")
 	done := 0
 	for _, p := range b.parts {
 		done += p.steps
 		heap := float64(p.heap) / mib
 		fmt.Fprintf(w, "%d\t%s\t%.0f kB\t%d\t%.1f MiB\t%.1f MiB\n", done, p.step.Round(10*time.Microsecond), float64(p.largest)/1000, p.rewrites,
-			heap, heap-float64(p.record)/mib)
+			heap, float64(p.record)/mib)
 	}
 	_ = w.Flush()
+	if len(b.parts) > 1 {
+		first, last := b.parts[0], b.parts[len(b.parts)-1]
+		const messagesOfStep = 2
+		fmt.Printf("%d bytes of memory a message\n", (int64(last.heap)-int64(first.heap))/int64(messagesOfStep*(done-first.steps)))
+	}
 }
 
 // nowhere is a runtime in which nothing runs.

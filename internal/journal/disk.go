@@ -30,6 +30,7 @@ type Disk interface {
 // File is an open file of a [Disk].
 type File interface {
 	io.Reader
+	io.ReaderAt
 	io.WriterAt
 	io.Closer
 	Truncate(size int64) error

@@ -195,6 +195,24 @@ func (j *Journal) open(flag int) error {
 	return nil
 }
 
+// content reads the whole file. A closed one is opened for that, if it is still
+// there.
+func (j *Journal) content() ([]byte, error) {
+	if j.f != nil {
+		return readRest(io.NewSectionReader(j.f, 0, maxFile+1), maxFile)
+	}
+	disk := j.disk
+	if w, ok := disk.(*within); ok {
+		again, err := Within(w.dir) // the journal's own is closed with it
+		if err != nil {
+			return nil, err
+		}
+		defer closeDisk(again)
+		disk = again
+	}
+	return readWhole(disk, j.path, maxFile)
+}
+
 // Path returns the path of the file, which Move may change.
 func (j *Journal) Path() string { return j.path }
 

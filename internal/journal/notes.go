@@ -119,7 +119,7 @@ func readWhole(disk Disk, path string, limit int64) ([]byte, error) {
 	return readRest(f, limit)
 }
 
-func readRest(f File, limit int64) ([]byte, error) {
+func readRest(f io.Reader, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = foreign("larger than %d MiB", limit>>20)

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // Record keeps elements of one type in a journal. It repairs a damaged file when
@@ -114,34 +115,64 @@ func (r *Record[T]) tellAll(notes []string) {
 	}
 }
 
+// Elements reads the elements that the file has now, also after Close. While the
+// file is open it is the one that the record writes, whatever has become of its
+// name. Damaged elements are left out, and a file that is gone has none.
+func (r *Record[T]) Elements() ([]T, error) {
+	data, err := r.journal.content()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := Scan(data, r.format)
+	if err != nil {
+		return nil, nil // something else has taken the place of all elements
+	}
+	return found.Elements, nil
+}
+
 // Append adds elements to the file. all returns every element, the added ones
 // included, in case the file must be written anew.
-func (r *Record[T]) Append(added []T, all func() []T) error {
+func (r *Record[T]) Append(added []T, all func() ([]T, error)) error {
 	return r.change(all, func() error { return r.journal.Append(r.encode(added)...) })
 }
 
 // Replace replaces the elements of the file by all.
 func (r *Record[T]) Replace(all []T) error {
-	return r.change(func() []T { return all }, func() error { return r.journal.Replace(r.encode(all)) })
+	return r.change(func() ([]T, error) { return all, nil }, func() error { return r.journal.Replace(r.encode(all)) })
+}
+
+// Leave goes on with all elements in a new file, and leaves the old one, whose
+// content something else has changed, as it is. why says what has changed.
+func (r *Record[T]) Leave(all []T, why error) error {
+	return r.change(func() ([]T, error) { return all, nil }, func() error { return fmt.Errorf("%w: %w", ErrChanged, why) })
 }
 
 // Sync writes the elements that could not be written before, and puts the file
 // on stable storage.
-func (r *Record[T]) Sync(all func() []T) error { return r.change(all, r.journal.Sync) }
+func (r *Record[T]) Sync(all func() ([]T, error)) error { return r.change(all, r.journal.Sync) }
 
 // Close syncs the file and releases it, even if it returns an error.
-func (r *Record[T]) Close(all func() []T) error { return errors.Join(r.Sync(all), r.journal.Close()) }
+func (r *Record[T]) Close(all func() ([]T, error)) error {
+	return errors.Join(r.Sync(all), r.journal.Close())
+}
 
 // change calls do, which changes the file. If something else has removed or
 // changed the file, it leaves that as it is and writes all elements to a new
 // one.
-func (r *Record[T]) change(all func() []T, do func() error) error {
+func (r *Record[T]) change(all func() ([]T, error), do func() error) error {
 	changed := do()
 	if !errors.Is(changed, ErrChanged) {
 		return changed
 	}
 	old := r.journal.Path()
-	path, err := r.journal.Move(r.encode(all()))
+	elements, err := all()
+	var path string
+	if err == nil {
+		path, err = r.journal.Move(r.encode(elements))
+	}
 	if err != nil {
 		return fmt.Errorf("%w; and a new one cannot be written: %w", changed, err)
 	}

@@ -294,6 +294,17 @@ func (f *file) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// ReadAt implements [io.ReaderAt].
+func (f *file) ReadAt(p []byte, at int64) (int, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	n := copy(p, f.node.data[min(int(at), len(f.node.data)):])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
 // WriteAt writes as much as there is room for. Overwriting bytes takes no room.
 func (f *file) WriteAt(p []byte, at int64) (int, error) {
 	f.disk.mu.Lock()

@@ -1,0 +1,187 @@
+package pygent_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+const (
+	awaySteps  = 150
+	awayResult = 30_000
+)
+
+func awayText(n int) string {
+	return fmt.Sprintf("part %d\n", n) + strings.Repeat(fmt.Sprintf("%08d é\n", n), awayResult/12)
+}
+
+// longHistory is the history in a file of a run whose results are 30 kB each, in a
+// small window. during is called at each step.
+func longHistory(t *testing.T, path string, during func(n int)) *pygent.History {
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	n := 0
+	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		if strings.HasPrefix(req.Messages[len(req.Messages)-1].Text(), "<record>") {
+			return &pygent.ChatResponse{Message: pygent.AssistantMessage("summed up")}, nil
+		}
+		if n++; n > awaySteps {
+			return &pygent.ChatResponse{Message: pygent.AssistantMessage("", pygent.ToolCall{ID: "s", Name: "stop", Arguments: "{}"})}, nil
+		}
+		during(n)
+		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "read", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("I go on.", call)}, nil
+	})
+	read := pygent.NewTool("read", "", func(_ context.Context, _ pygent.Runtime, in struct {
+		N int `json:"n"`
+	}) (string, error) {
+		return awayText(in.N), nil
+	})
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(h), pygent.WithTools(read), pygent.WithContextWindow(40_000))
+	result, err := agent.RunUntilStop(t.Context(), "go on", pygent.MaxSteps(awaySteps+1), pygent.MaxToolCalls(awaySteps+1))
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status)
+	return h
+}
+
+// requireWhole checks that every result is in the record as it was said.
+func requireWhole(t *testing.T, msgs []pygent.Message) {
+	t.Helper()
+	n := 0
+	for _, m := range msgs {
+		if m.Role == pygent.RoleTool && strings.HasPrefix(m.Content, "part ") {
+			n++
+			require.True(t, strings.HasPrefix(m.Content, awayText(n)), "result %d is whole", n) // a note on the limits may follow
+		}
+	}
+	require.Equal(t, awaySteps, n)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	return mem.HeapAlloc
+}
+
+// What the model needs no more is kept by the file alone, and the record is whole
+// nevertheless: while it is open, when it is closed, and when it is opened again.
+func TestALongRunKeepsOldTextsInItsFileAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	var early uint64
+	h := longHistory(t, path, func(n int) {
+		if n == awaySteps/3 {
+			early = heap()
+		}
+	})
+	late := heap()
+	require.Less(t, int64(late)-int64(early), int64(awaySteps*awayResult/4), "%d results of %d bytes came in between", awaySteps*2/3, awayResult)
+	requireWhole(t, h.Messages())
+	require.NoError(t, h.SetSystem("another"))
+	requireWhole(t, h.Messages())
+	require.NoError(t, h.Append(pygent.UserMessage("more")))
+	require.NoError(t, h.Close())
+	requireWhole(t, h.Messages())
+	require.Empty(t, h.Repairs())
+
+	again, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	defer again.Close()
+	require.Empty(t, again.Repairs())
+	require.True(t, jsonOf(t, h.Messages()) == jsonOf(t, again.Messages()))
+	require.True(t, jsonOf(t, h.Entries()) == jsonOf(t, again.Entries()))
+	require.True(t, jsonOf(t, h.Conversation()) == jsonOf(t, again.Conversation()))
+}
+
+// What another program does to the file loses nothing that is still in memory, and
+// of the rest, what the model was last sent stays.
+func TestOldTextsOfAFileThatOthersChange(t *testing.T) {
+	tests := map[string]struct {
+		change func(t *testing.T, path string)
+		lost   bool // what only the file had
+	}{
+		"removed":   {change: func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }},
+		"replaced":  {change: replaceFile},
+		"truncated": {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 10)) }, true},
+	}
+	if runtime.GOOS == "windows" {
+		delete(tests, "removed") // an open file cannot be
+		delete(tests, "replaced")
+	}
+	for name, test := range tests {
+		for _, then := range []string{"append", "system"} {
+			t.Run(name+", then "+then, func(t *testing.T) {
+				dir := t.TempDir()
+				path := filepath.Join(dir, "history.json")
+				h := longHistory(t, path, func(int) {})
+				count, sent := h.Len(), jsonOf(t, h.Conversation())
+				test.change(t, path)
+				msgs := h.Messages()
+				require.Len(t, msgs, count)
+				require.True(t, sent == jsonOf(t, h.Conversation()))
+				if then == "append" {
+					require.NoError(t, h.Append(pygent.UserMessage("more")))
+				} else {
+					require.NoError(t, h.SetSystem("another"))
+				}
+				check := func(h *pygent.History) {
+					msgs := h.Messages()
+					require.GreaterOrEqual(t, len(msgs), count)
+					if !test.lost {
+						requireWhole(t, msgs)
+						return
+					}
+					said := jsonOf(t, msgs)
+					require.True(t, strings.Contains(said, "left out to save room"))
+					require.True(t, strings.Contains(said, jsonOf(t, awayText(awaySteps))[1:1000]), "the end was in memory")
+				}
+				check(h)
+				require.NotEmpty(t, h.Repairs())
+				if test.lost {
+					require.Contains(t, strings.Join(h.Repairs(), "\n"), "old messages are not in the file any more")
+				}
+				require.NoError(t, h.Close())
+
+				files, err := filepath.Glob(path + ".continued-*[0-9]")
+				require.NoError(t, err)
+				if len(files) == 0 {
+					files = []string{path}
+				}
+				again, err := pygent.OpenHistory(files[0])
+				require.NoError(t, err)
+				defer again.Close()
+				require.Empty(t, again.Repairs())
+				require.True(t, jsonOf(t, h.Conversation()) == jsonOf(t, again.Conversation()), "the model is sent the same")
+				check(again)
+			})
+		}
+	}
+}
+
+func replaceFile(t *testing.T, path string) {
+	require.NoError(t, os.WriteFile(path+".other", []byte("[]\n"), 0o600))
+	require.NoError(t, os.Rename(path+".other", path))
+}
+
+// A history that is closed still answers when its file is gone.
+func TestOldTextsOfAClosedHistoryWithoutItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	h := longHistory(t, path, func(int) {})
+	n := h.Len()
+	require.NoError(t, h.Close())
+	require.NoError(t, os.Remove(path))
+	for range 2 {
+		require.Len(t, h.Messages(), n)
+		require.Len(t, h.Repairs(), 1)
+		require.Contains(t, h.Repairs()[0], "old messages are not in the file any more")
+	}
+}
