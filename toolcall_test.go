@@ -27,7 +27,9 @@ func (c *together) tool(name string, adjust ...func(*pygent.Tool)) pygent.Tool {
 	}
 	return pygent.NewTool(name, "", func(ctx context.Context, _ pygent.Runtime, in in) (*pygent.ToolResult, error) {
 		defer c.now.Add(-1)
-		c.most.Store(max(c.most.Load(), c.now.Add(1)))
+		now := c.now.Add(1)
+		for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+		}
 		select {
 		case <-time.After(time.Duration(10-in.N%10) * time.Second): // the later calls end first
 		case <-ctx.Done():
