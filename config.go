@@ -53,8 +53,8 @@ type Config struct {
 
 	// Files are the files that were read, in rising precedence.
 	Files []string `json:"files,omitempty"`
-	// Warnings report settings without effect: misspelt variables, and limits
-	// that a project's file tried to raise.
+	// Warnings report settings without effect: misspelt variables, directories of
+	// skills that do not exist, and limits that a project's file tried to raise.
 	Warnings []string `json:"warnings,omitempty"`
 
 	// loaded reports whether the environment has been read.
@@ -165,7 +165,7 @@ func (s ConfigSources) Load() (Config, error) {
 		}
 		c.Env[name] = Secret(value)
 	}
-	c.Files, c.Warnings = set.Files, set.Warnings
+	c.Files, c.Warnings = set.Files, append(set.Warnings, c.missingSkillDirs()...)
 	c.loaded, c.home = true, set.Home
 	return c, nil
 }

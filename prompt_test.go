@@ -20,14 +20,6 @@ import (
 // them whenever they are not in its cache.
 const maxPrefix = 10_000
 
-// prefixOf returns the system prompt and the tools of a request, and their size.
-func prefixOf(t *testing.T, req *pygent.ChatRequest) (prompt string, size int) {
-	t.Helper()
-	require.Equal(t, pygent.RoleSystem, req.Messages[0].Role)
-	prompt = req.Messages[0].Content
-	return prompt, len(prompt) + toolsSize(t, req.Tools)
-}
-
 func toolsSize(t *testing.T, specs []pygent.ToolSpec) (size int) {
 	t.Helper()
 	for _, spec := range specs {

@@ -68,6 +68,17 @@ func (c Config) skillOptions() []Option {
 	return []Option{WithSkills(dirs...)}
 }
 
+// missingSkillDirs reports the directories of skills that were named and do not
+// exist.
+func (c *Config) missingSkillDirs() (warnings []string) {
+	for _, dir := range c.SkillDirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			warnings = append(warnings, fmt.Sprintf("skill_dirs: %s is no directory, so it has no skills", dir))
+		}
+	}
+	return warnings
+}
+
 // WithProjectSkills says whether the model is told of the skills that the
 // workspace has in .pygent/skills and .agents/skills. They are data of the
 // project, as its AGENTS.md is. Default: true.

@@ -254,3 +254,11 @@ func TestSkillsOfTheHomeAreReadOnlyWithTheFilesThere(t *testing.T) {
 	_, err := pygent.ConfigSources{Home: home, Dir: project, Lookup: none}.Load()
 	require.ErrorContains(t, err, "skill_dirs")
 }
+
+func TestAMisspeltDirectoryOfSkillsIsWarnedOf(t *testing.T) {
+	home := t.TempDir()
+	writeFiles(t, home, map[string]string{".pygent.toml": `skill_dirs = ["~/shared", "~/shard"]`, "shared/x": ""})
+	c, err := pygent.ConfigSources{Home: home, Dir: t.TempDir(), Lookup: func(string) (string, bool) { return "", false }}.Load()
+	require.NoError(t, err)
+	require.Equal(t, []string{"skill_dirs: " + filepath.Join(home, "shard") + " is no directory, so it has no skills"}, c.Warnings)
+}
