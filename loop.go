@@ -208,7 +208,8 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if err := r.agent.history.answerOpenCalls(ctx); err != nil {
 		return r.fail(err)
 	}
-	if _, err := r.listenToUser(); err != nil || msg == "" && len(r.opts.parts) == 0 {
+	// What was sent to a task since is newer than the message, and is heard after it.
+	if _, err := r.listenToSaid(); err != nil || msg == "" && len(r.opts.parts) == 0 {
 		return err
 	}
 	return r.hear(UserMessage(msg, r.opts.parts...), SourceUser)

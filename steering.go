@@ -200,8 +200,8 @@ func (r *run) nudge() error {
 	return r.hear(UserMessage(nudge.OnALine(say, r.limitNote())), SourceNudge)
 }
 
-// listenToUser appends what was said since the model was asked, and what was sent
-// to the task, if anything.
+// listenToUser appends what was sent to the task, and what was said since the model
+// was asked, if anything.
 func (r *run) listenToUser() (heard bool, err error) {
 	if r.opts.inbox != nil {
 		for _, m := range r.opts.inbox() {
@@ -211,6 +211,12 @@ func (r *run) listenToUser() (heard bool, err error) {
 			heard = true
 		}
 	}
+	said, err := r.listenToSaid()
+	return heard || said, err
+}
+
+// listenToSaid appends what was said to the agent since the model was asked.
+func (r *run) listenToSaid() (heard bool, err error) {
 	for {
 		s, ok := r.agent.nextSaid()
 		if !ok {

@@ -262,6 +262,30 @@ type nothing struct{ Runtime }
 
 func (nothing) ReadFile(context.Context, string) ([]byte, error) { return nil, fs.ErrNotExist }
 
+// The answer to a task's question begins a run. An instruction that is sent before
+// that run has begun must not stand before the answer.
+func TestARunHearsItsMessageBeforeLaterOnes(t *testing.T) {
+	reply := ModelFunc(func(context.Context, *ChatRequest) (*ChatResponse, error) {
+		return &ChatResponse{Message: AssistantMessage("done")}, nil
+	})
+	agent, err := New(WithModel(reply), LendRuntime(nothing{}), WithEndOnReply())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	mail := []taskMessage{{text: "the instruction"}}
+	_, err = agent.RunUntilStop(t.Context(), "the answer", runOption(func(o *runOptions) {
+		o.inbox = func() []taskMessage {
+			defer func() { mail = nil }()
+			return mail
+		}
+	}))
+	require.NoError(t, err)
+	var said []string
+	for _, m := range agent.History().Messages()[1:] {
+		said = append(said, m.Text())
+	}
+	require.Equal(t, []string{"the answer", "the instruction", "done"}, said)
+}
+
 // A task that is taken away, or yields, goes on where it was: its steps, calls,
 // tokens and time count on, and what it did before leaves no second trace.
 func TestATaskGoesOnElsewhere(t *testing.T) {
