@@ -1,0 +1,154 @@
+package jobbook_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/jobbook"
+)
+
+// recalled returns the jobs that a conversation tells of.
+func recalled(tell func(r *jobbook.Recall)) *jobbook.Book {
+	var r jobbook.Recall
+	tell(&r)
+	b := &jobbook.Book{}
+	b.Recall(&r)
+	return b
+}
+
+func TestWhatAModelWasToldIsRecalled(t *testing.T) {
+	states := map[string]jobbook.State{
+		"runs":           {Running: true, Processes: 1, ExitCode: -1},
+		"runs in two":    {Running: true, Processes: 2, ExitCode: -1},
+		"ended":          {},
+		"was killed":     {Killed: true, ExitCode: 143},
+		"took too long":  {TimedOut: true, ExitCode: 143},
+		"lacked memory":  {ExitCode: 137},
+		"a long command": {Command: strings.Repeat("): ended with ", 20)},
+	}
+	for name, s := range states {
+		t.Run(name, func(t *testing.T) {
+			s.ID, s.Printed, s.Duration = "7", 1234, 90*time.Second
+			if s.Command == "" {
+				s.Command = "serve (fast): running for ever"
+			}
+			for how, tell := range map[string]func(r *jobbook.Recall){
+				"output": func(r *jobbook.Recall) {
+					r.Output("[job 7 (no): ended with 1\n[" + s.String() + "; waited 1s for its end]\n[2 steps left]")
+				},
+				"list": func(r *jobbook.Recall) {
+					r.List("job 6 (true): ended with exit code 0 after 1s, 0 bytes printed\n" + s.String())
+				},
+				"notice": func(r *jobbook.Recall) {
+					r.Notice("[task t1 finished]\n" + jobbook.Ended(s, "a\n[job 7 (x): running for 1s]"))
+				},
+				"met": func(r *jobbook.Recall) { r.Notice(jobbook.Met(s)) },
+			} {
+				for _, begun := range []bool{true, false} {
+					b := recalled(func(r *jobbook.Recall) {
+						if begun {
+							r.Bash(s.Command, jobbook.Started("7"), "", 0, true)
+						}
+						tell(r)
+					})
+					j, known := b.Job("7")
+					require.True(t, known, how)
+					require.Equal(t, !s.Running, j.Ended, how)
+					require.True(t, j.Is(s.Command), j.Command)
+					require.Equal(t, how != "met", j.Resumed)
+					require.EqualValues(t, map[bool]int{true: 1234}[how == "output"], j.Read, how)
+					require.EqualValues(t, 7, b.Highest())
+				}
+			}
+		})
+	}
+}
+
+func TestACommandThatBecameAJobIsRecalled(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text, job string
+		known     bool
+		want      string
+	}{
+		"started":               {jobbook.Started("3"), "", true, "3"},
+		"went on":               {"$ x\n" + jobbook.GoesOn("4", time.Minute) + "\n[5 steps left]", "", false, "4"},
+		"went on, as recorded":  {"$ x\n", "5", true, "5"},
+		"left behind":           {"$ x\n[that file is long; still running in the background: sleep (pid 1), as job 6]", "", false, "6"},
+		"nothing":               {"$ x\nok", "", false, ""},
+		"a printed text":        {"$ x\n" + jobbook.GoesOn("4", time.Minute), "", true, ""},
+		"a printed beginning":   {"$ x\n" + jobbook.Started("3"), "", false, ""},
+		"no id":                 {"started job ", "", false, ""},
+		"a number too high":     {jobbook.Started("2147483647"), "", true, "2147483647"},
+		"the id of another one": {jobbook.Started("a-b"), "", true, "a-b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := recalled(func(r *jobbook.Recall) { r.Bash("x", tt.text, tt.job, 9, tt.known) })
+			open := b.Open()
+			if tt.want == "" {
+				require.Empty(t, open)
+				return
+			}
+			require.Len(t, open, 1)
+			require.Equal(t, tt.want, open[0].ID)
+			require.LessOrEqual(t, b.Highest(), int64(1_000_000))
+		})
+	}
+}
+
+func TestALostJobIsToldOnce(t *testing.T) {
+	j := jobbook.Job{ID: "2", Command: "npm run dev (x) is lost"}
+	b := recalled(func(r *jobbook.Recall) {
+		r.Bash(j.Command, jobbook.Started("2"), "", 0, true)
+		r.Notice(j.Lost())
+	})
+	require.Empty(t, b.Open())
+}
+
+func TestABookIsBounded(t *testing.T) {
+	var b jobbook.Book
+	for i := range 2000 {
+		b.Begin(fmt.Sprint(i), strings.Repeat("é", 1000)+"\nmore", 0)
+		if i%2 == 0 {
+			b.End(fmt.Sprint(i))
+		}
+	}
+	open := b.Open()
+	require.Len(t, open, 1000, "ended jobs are forgotten first")
+	require.Less(t, len(open[0].Command), 100)
+	require.False(t, jobbook.Job{ID: "1", Command: "npm test", Resumed: true}.Is("npm run dev"))
+	require.True(t, jobbook.Job{ID: "1", Command: "npm test"}.Is("npm run dev"), "nobody else has the id")
+}
+
+func FuzzRecall(f *testing.F) {
+	f.Add("[job 1 (a): running for 1s, 5 bytes printed]")
+	f.Add("[job 1 (a) is lost, with the container or process that it ran in; x]")
+	f.Add("[still running after 1s; it goes on as job 1: see]")
+	f.Add("started job ")
+	f.Fuzz(func(t *testing.T, text string) {
+		b := recalled(func(r *jobbook.Recall) {
+			r.Bash(text, text, "", 0, false)
+			r.Output(text)
+			r.List(text)
+			r.Notice(text)
+		})
+		for _, j := range b.Open() {
+			require.True(t, j.ID != "" && len(j.ID) <= 64 && len(j.Command) <= 80)
+		}
+	})
+}
+
+func TestIDsAreUnderstoodAsResultsWriteThem(t *testing.T) {
+	b := &jobbook.Book{}
+	b.Begin("3", "make", 0)
+	b.Begin("job-4", "serve", 0)
+	for given, want := range map[string]string{
+		"3": "3", "job 3": "3", "Job_3": "3", "#3": "3", " 3 ": "3", "job-4": "job-4",
+		"9": "9", "job 9": "job 9", "": "", "job": "job",
+	} {
+		require.Equal(t, want, b.Meant(given), given)
+	}
+}

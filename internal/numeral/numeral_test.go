@@ -1,0 +1,27 @@
+package numeral_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/numeral"
+)
+
+func TestGrouped(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 1234567: "1,234,567",
+		-1: "-1", -999: "-999", -1000: "-1,000", -123456: "-123,456", math.MinInt64: "-9,223,372,036,854,775,808",
+	} {
+		require.Equal(t, want, numeral.Grouped(n))
+	}
+}
+
+func TestCount(t *testing.T) {
+	require.Equal(t, "1 line", numeral.Count(1, "line"))
+	require.Equal(t, "0 lines", numeral.Count(0, "line"))
+	require.Equal(t, "2,000 lines", numeral.Count(int64(2000), "line"))
+	require.Equal(t, "1 entry", numeral.Count(1, "entry"))
+	require.Equal(t, "3 entries", numeral.Count(3, "entry"))
+}
