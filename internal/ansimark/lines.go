@@ -1,0 +1,186 @@
+package ansimark
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// span is a piece of text in one style. It has nothing that drives a terminal, and no
+// line end but as a span of its own, which is a hard break.
+type span struct {
+	text  string
+	style style
+	exact bool // whether its spaces are kept
+}
+
+// width returns how many columns spans take.
+func width(spans []span) (columns int) {
+	for _, s := range spans {
+		columns += columnsOf(s.text)
+	}
+	return columns
+}
+
+// columnsOf returns how many columns a text takes.
+func columnsOf(s string) int {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] >= utf8.RuneSelf {
+			return ansi.StringWidth(s)
+		}
+	}
+	return len(s)
+}
+
+// line writes a line: the prefix of the containers around it, and spans.
+func (r *renderer) line(spans ...span) {
+	prefix := r.first
+	r.first = r.rest
+	r.write(prefix, spans)
+}
+
+// write writes a line: a prefix, without the spaces at its end if nothing follows it,
+// and spans.
+func (r *renderer) write(prefix, spans []span) {
+	if spell(spans) == "" {
+		prefix = trimRight(prefix)
+	}
+	var on style
+	for _, part := range [2][]span{prefix, spans} {
+		for _, s := range part {
+			if s.text == "" {
+				continue
+			}
+			if s.style != on && r.options.Profile != Plain {
+				if on != (style{}) {
+					r.out.WriteString(reset)
+				}
+				if s.style != (style{}) {
+					r.out.WriteString(r.sequence(s.style))
+				}
+				on = s.style
+			}
+			r.out.WriteString(s.text)
+		}
+	}
+	if on != (style{}) {
+		r.out.WriteString(reset)
+	}
+	r.out.WriteByte('\n')
+}
+
+// trimRight returns spans without the spaces at their end.
+func trimRight(spans []span) []span {
+	for n := len(spans); n > 0; n-- {
+		last := spans[n-1]
+		if last.text = strings.TrimRight(last.text, " "); last.text != "" {
+			return append(spans[:n-1:n-1], last)
+		}
+	}
+	return nil
+}
+
+// wrapper breaks spans into lines.
+type wrapper struct {
+	width int
+	lines [][]span
+
+	line      []span // the line so far
+	lineWidth int
+	gap       []span // the spaces after it
+	word      []span // the word after those
+	wordWidth int
+}
+
+// wrap breaks spans into lines of at most a number of columns, except for words that
+// are wider. Each line has at least one word.
+func wrap(spans []span, width int) [][]span {
+	w := &wrapper{width: width}
+	for _, s := range spans {
+		if s.text == "\n" {
+			w.endWord()
+			w.endLine()
+			continue
+		}
+		w.add(s)
+	}
+	w.endWord()
+	w.endLine()
+	return w.lines
+}
+
+// add adds a span, which may be a part of a word or have many.
+func (w *wrapper) add(s span) {
+	begin, last := 0, rune(0)
+	for i, c := range s.text {
+		switch {
+		case c == ' ' || c == '\t':
+			w.part(s, begin, i)
+			w.endWord()
+			begin = i + 1
+			if len(w.gap) == 0 || s.exact {
+				w.gap = append(w.gap, span{" ", s.style, true})
+			}
+		case mayBreak(last, c):
+			w.part(s, begin, i)
+			w.endWord()
+			begin = i
+		}
+		last = c
+	}
+	w.part(s, begin, len(s.text))
+}
+
+// part adds a part of a span to the word.
+func (w *wrapper) part(s span, begin, end int) {
+	if begin < end {
+		s.text = s.text[begin:end]
+		w.word = append(w.word, s)
+		w.wordWidth += columnsOf(s.text)
+	}
+}
+
+// endWord puts the word into the line, or into the next one.
+func (w *wrapper) endWord() {
+	if len(w.word) == 0 {
+		return
+	}
+	gap := width(w.gap)
+	if len(w.line) > 0 && w.lineWidth+gap+w.wordWidth > w.width {
+		w.lines = append(w.lines, w.line)
+		w.line, w.lineWidth = nil, 0
+	}
+	if len(w.line) > 0 {
+		w.line = append(w.line, w.gap...)
+		w.lineWidth += gap
+	}
+	w.line = append(w.line, w.word...)
+	w.lineWidth += w.wordWidth
+	w.gap, w.word, w.wordWidth = nil, nil, 0
+}
+
+// endLine ends the line, if there is something in it.
+func (w *wrapper) endLine() {
+	if len(w.line) > 0 {
+		w.lines = append(w.lines, w.line)
+	}
+	w.line, w.lineWidth, w.gap = nil, 0, nil
+}
+
+// mayBreak reports whether a line may be broken between two characters without a
+// space: next to a Chinese or Japanese one, unless punctuation would be torn from it.
+func mayBreak(last, next rune) bool {
+	if next < 0x2e80 && last < 0x2e80 {
+		return false
+	}
+	return (eastAsian(last) || eastAsian(next)) && last != 0 &&
+		!strings.ContainsRune("(（[［{｛<《〈「『【〔“‘$￥", last) &&
+		!strings.ContainsRune(")）]］}｝>》〉」』】〕”’、。，．・：；！？,.:;!?%…ーぁぃぅぇぉっゃゅょァィゥェォッャュョ々", next) &&
+		!unicode.In(next, unicode.Mn, unicode.Me, unicode.Variation_Selector, unicode.Join_Control) && !unicode.Is(unicode.Join_Control, last)
+}
+
+func eastAsian(r rune) bool {
+	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
+}

@@ -1,0 +1,115 @@
+package termtest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Screen is what a terminal shows at a moment.
+type Screen struct {
+	Lines     []string `json:"lines"` // its rows, without blanks at their ends
+	Cols      int      `json:"cols"`
+	Rows      int      `json:"rows"`
+	X         int      `json:"x"`         // the cursor's column, from 0
+	Y         int      `json:"y"`         // the cursor's row, from 0
+	Above     int      `json:"above"`     // how many rows have scrolled away
+	Alternate bool     `json:"alternate"` // the program uses the whole screen
+	Hidden    bool     `json:"hidden"`    // the cursor is not shown
+	Paste     bool     `json:"paste"`     // the program has pastes marked
+	Mouse     bool     `json:"mouse"`     // the program takes the mouse
+	Title     string   `json:"title"`     // of the window, if the program set one
+	Bells     int      `json:"bells"`     // how often the bell has rung
+
+	Replies []byte `json:"replies"` // what the terminal has answered to the program
+}
+
+// Text returns the rows of the screen, joined by line feeds.
+func (s Screen) Text() string { return strings.Join(s.Lines, "\n") }
+
+// String draws the screen.
+func (s Screen) String() string {
+	return fmt.Sprintf("┌ %d×%d, cursor at %d,%d\n│%s", s.Cols, s.Rows, s.X, s.Y, strings.Join(s.Lines, "\n│"))
+}
+
+// emulator is a process that draws a screen. It is safe for concurrent use.
+type emulator struct {
+	t  testing.TB
+	mu sync.Mutex // held from a request to its answer
+
+	requests *json.Encoder
+	answers  *json.Decoder
+}
+
+// request is one of the requests that emulator.mjs tells of.
+type request struct {
+	Write  *[]byte `json:"write,omitempty"`
+	Resize []int   `json:"resize,omitempty"`
+	All    bool    `json:"all,omitempty"`
+}
+
+// startEmulator starts an emulator that ends with the test.
+func startEmulator(t testing.TB, cols, rows int) *emulator {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	script := filepath.Join(filepath.Dir(file), "emulator", "emulator.mjs")
+	home := filepath.Join(filepath.Dir(file), "..", "..", ".build", "xterm")
+	_, err := os.Stat(filepath.Join(home, "node_modules", "@xterm", "headless"))
+	if err == nil {
+		_, err = exec.LookPath("node")
+	}
+	if err != nil && os.Getenv("PYGENT_TEST_REQUIRE_TOOLS") == "" {
+		t.Skip("scripts/xterm.sh has not installed the emulator here: ", err)
+	}
+	require.NoError(t, err)
+	cmd := exec.Command("node", script, home, strconv.Itoa(cols), strconv.Itoa(rows))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		in.Close()
+		require.NoError(t, cmd.Wait())
+	})
+	return &emulator{t: t, requests: json.NewEncoder(in), answers: json.NewDecoder(bufio.NewReader(out))}
+}
+
+func (e *emulator) write(printed []byte) (s Screen) {
+	e.do(request{Write: &printed}, &s)
+	return s
+}
+
+func (e *emulator) resize(cols, rows int) (s Screen) {
+	e.do(request{Resize: []int{cols, rows}}, &s)
+	return s
+}
+
+func (e *emulator) lines() []Line {
+	var answer struct{ All []Line }
+	e.do(request{All: true}, &answer)
+	return answer.All
+}
+
+func (e *emulator) do(r request, answer any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err := e.requests.Encode(r)
+	if err == nil {
+		err = e.answers.Decode(answer)
+	}
+	if err != nil {
+		e.t.Errorf("the emulator: %v", err)
+	}
+}
