@@ -17,6 +17,7 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/gitwatch"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/jobbook"
 	"github.com/x/pygent/internal/pause"
 )
 
@@ -41,6 +42,7 @@ type Agent struct {
 	listeners listeners  // guarded by emitMu, except always, which never changes
 	state     State      // guarded by emitMu; State fills in the rest
 	replay    *feed.Replay[Event]
+	changed   changeLog
 	unheard   unheard
 
 	handling callback.Guard // knows which goroutines run event handlers of the agent
@@ -72,13 +74,14 @@ type Agent struct {
 	git         *gitwatch.Watch
 	ranCommands atomic.Bool // a command may have run in the runtime and left processes behind
 	jobs        toldJobs
-	followed    followedJobs // by its model
+	followed    jobbook.Book // what its model knows of its jobs
+	recalled    bool         // the jobs of the conversation are among them; guarded by busy
 
-	memory memory // guarded by busy
-	skills agentSkills
-
-	refresh guard.Baton // held while the system message is rebuilt
-	system  systemState // guarded by refresh, except stale
+	memory   memory // guarded by busy
+	skills   agentSkills
+	findings findings
+	refresh  guard.Baton // held while the system message is rebuilt
+	system   systemState // guarded by refresh, except stale
 }
 
 // New creates an agent. It does not wait for a container: that starts in the
@@ -291,6 +294,7 @@ func (a *Agent) Close() error {
 		return nil
 	}
 	defer close(a.ended)
+	a.notices.present.Leave()
 	ctx, cancel := context.WithTimeout(context.Background(), runEndsWithin)
 	defer cancel()
 	if a.busy.LockContext(ctx) == nil {
@@ -404,20 +408,6 @@ func (a *Agent) tellGitChanges() {
 	if warning != "" {
 		a.emit(Event{Type: EventWarning, Text: warning})
 	}
-}
-
-// steersGit reports whether a file of the workspace is one that git obeys on
-// this machine. There is none in a temporary workspace, or in one that is not
-// of this package.
-func (a *Agent) steersGit(name string) bool {
-	r, ours := RuntimeAs[*workspaceRuntime](a.runtime)
-	switch {
-	case !ours || r.options.workspace == "":
-		return false
-	case r.Isolated():
-		return gitwatch.Steers(name)
-	}
-	return gitwatch.Leads(r.info.Workspace, name)
 }
 
 // enter notes that this goroutine runs foreign code for the agent, until it

@@ -10,10 +10,11 @@ import (
 
 // A session at a terminal sets who is asked, and takes it back at its end.
 func TestSettingsTellOfASessionsApproval(t *testing.T) {
-	var told []bool
+	type told struct{ asks, confirms bool }
+	var all []told
 	agent, err := New(WithModel(ModelFunc(nil)), WithRuntime(struct{ Runtime }{}), OnEvent(func(e Event) {
 		if e.Type == EventSettings {
-			told = append(told, e.Settings.Approval)
+			all = append(all, told{e.Settings.Approval, e.Settings.Confirm})
 		}
 	}))
 	require.NoError(t, err)
@@ -24,7 +25,7 @@ func TestSettingsTellOfASessionsApproval(t *testing.T) {
 	agent.SetApproval(ask)
 	end() // what SetApproval set stays
 	agent.eventsHandled(t.Context())
-	require.Equal(t, []bool{true, false, true, true}, told)
+	require.Equal(t, []told{{false, true}, {false, false}, {true, false}, {false, false}, {true, false}, {true, false}}, all)
 }
 
 // Whoever is asked about hosts is told of a call that goes on, also of one that

@@ -12,6 +12,7 @@ import (
 
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/slash"
+	"github.com/x/pygent/internal/spelling"
 )
 
 // Command is a command of an agent, for the person who talks with it: a line
@@ -36,6 +37,7 @@ var builtinCommands = []Command{
 	{Name: "compact", Summary: "make room: let a summary take the place of what was said so far"},
 	{Name: "exit", Summary: "end the session"},
 	{Name: "help", Summary: "list the commands, or tell more of one: /help NAME"},
+	{Name: "new", Summary: "begin a new conversation; the history keeps this one"},
 	{Name: "resume", Summary: "go on with a run that was interrupted"},
 }
 
@@ -51,7 +53,7 @@ var registeredCommands struct {
 
 // RegisterCommand adds a command to all agents that are created afterwards,
 // replacing an earlier one of the same name. The built-in /compact,
-// /help, /resume and /exit cannot be replaced. A command of one agent is added by [WithCommands].
+// /exit, /help, /new and /resume cannot be replaced. A command of one agent is added by [WithCommands].
 func RegisterCommand(c Command) error {
 	if err := c.check(); err != nil {
 		return err
@@ -110,7 +112,7 @@ func (o *options) commandSet() (map[string]Command, error) {
 }
 
 // Commands returns the agent's commands, sorted by name. Those that every agent
-// has, /compact, /help, /resume and /exit, have neither Run nor Message.
+// has, /compact, /exit, /help, /new and /resume, have neither Run nor Message.
 func (a *Agent) Commands() []Command {
 	all := slices.AppendSeq(slices.Clone(builtinCommands), maps.Values(a.commands))
 	slices.SortFunc(all, func(a, b Command) int { return cmp.Compare(a.Name, b.Name) })
@@ -142,7 +144,8 @@ const maxCommandOutput = 1 << 20
 // Errors are those of the command, and an unknown name. A command that panics is
 // an error, too. One that does not return although ctx ended is left behind, and
 // what it writes then is lost. RunCommand does not begin a run, and may be called
-// while one goes on; /compact, which calls [Agent.Compact], is an error then. Several
+// while one goes on; /compact and /new, which call [Agent.Compact] and
+// [Agent.NewConversation], are errors then. Several
 // may be called at the same time. It waits for a Write to out that goes on.
 func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (CommandResult, error) {
 	switch {
@@ -167,7 +170,7 @@ func (a *Agent) runCommand(ctx context.Context, name, args string, out io.Writer
 	}
 	c, ok := a.commands[name]
 	if !ok {
-		return CommandResult{}, slash.Unknown(name)
+		return CommandResult{}, slash.Unknown(name, a.commandLike(name))
 	}
 	result, err := guard.Outlive(ctx, func() (CommandResult, error) { return c.run(ctx, a, args, out) })
 	a.logPanic("command /"+name, err)
@@ -175,6 +178,15 @@ func (a *Agent) runCommand(ctx context.Context, name, args string, out io.Writer
 		return CommandResult{}, fmt.Errorf("/%s: %w", name, err)
 	}
 	return result, nil
+}
+
+// commandLike returns the name of the command that a misspelt one may mean.
+func (a *Agent) commandLike(name string) string {
+	var names []string
+	for _, c := range a.Commands() {
+		names = append(names, c.Name)
+	}
+	return spelling.Nearest(name, names)
 }
 
 // run carries out a command that is not built in.
@@ -201,6 +213,10 @@ func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io
 	case name == "compact":
 		if _, err := a.Compact(ctx); err != nil { // else the event tells
 			return CommandResult{}, fmt.Errorf("/compact: %w", err)
+		}
+	case name == "new":
+		if err := a.NewConversation(ctx); err != nil {
+			return CommandResult{}, fmt.Errorf("/new: %w", err)
 		}
 	}
 	return CommandResult{Resume: name == "resume", Leave: name == "exit"}, nil

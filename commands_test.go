@@ -58,7 +58,7 @@ func TestCommandsOfAnAgent(t *testing.T) {
 		}
 		require.NotEqual(t, late, c.Name, "the agent was there before")
 	}
-	require.Equal(t, []string{"a-print", "compact", "exit", "help", "resume", "review"}, names)
+	require.Equal(t, []string{"a-print", "compact", "exit", "help", "new", "resume", "review"}, names)
 	other := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel())
 	_, err := other.RunCommand(t.Context(), "/review", nil)
 	require.EqualError(t, err, "no command /review; /help lists the commands")
@@ -111,7 +111,7 @@ func TestRunCommand(t *testing.T) {
 		"":                `a command begins with "/"`,
 		"/resume it":      "/resume takes no arguments",
 		"/compact it":     "/compact takes no arguments",
-		"/compact":        "/compact: nothing of the conversation can be left out",
+		"/compact":        "/compact: nothing of the conversation can be left out: nothing was said yet",
 		"/review nothing": "/review: there is nothing to review",
 		"/panics":         "/panics: panic: oops",
 		"/silent":         "/silent: the message is empty",

@@ -9,7 +9,6 @@ import (
 
 	"github.com/x/pygent/internal/compact"
 	"github.com/x/pygent/internal/cut"
-	"github.com/x/pygent/internal/window"
 )
 
 // Compaction says how the conversation before it was made shorter for the model,
@@ -25,24 +24,40 @@ type Compaction struct {
 	Summary string `json:"summary,omitempty"` // the text of the message in whose place the others are gone
 	Pinned  int    `json:"pinned,omitempty"`  // of those others, the one that stayed: the last one of the user, counted from the end; 0 for none
 	Cut     int    `json:"cut,omitempty"`     // what is left, in bytes, of each result among those that stayed; 0 if they are whole
+	Unshown int    `json:"unshown,omitempty"` // how many images and files of results among those that stayed are left out, the oldest first
+
+	// Anew says that a new conversation begins: see [Agent.NewConversation]. Nothing
+	// before it is sent but the system message.
+	Anew bool `json:"anew,omitempty"`
 
 	Gone    int   `json:"gone"`               // how many messages have shrunk, or are summed up
 	ByModel bool  `json:"by_model,omitempty"` // the model wrote the summary; else it gave none, and a list of its calls takes its place
 	Before  int64 `json:"before"`             // the tokens of the next request, as estimated
 	After   int64 `json:"after"`
+	Usage   Usage `json:"usage,omitzero"` // what the summary took, on request; that of a run counts in its [TurnEnd]
 }
 
 // String says in a line what was done, for people.
 func (c Compaction) String() string {
-	what := fmt.Sprintf("what tools said in the %d oldest messages is left out", c.Gone)
-	if c.Summary != "" {
-		by := "a list of its calls"
-		if c.ByModel {
-			by = "a summary of the model"
-		}
-		what = fmt.Sprintf("%s stands for %d old messages", by, c.Gone)
+	if c.Anew {
+		return fmt.Sprintf("a new conversation begins; the %d messages before it stay in the history", c.Gone)
 	}
-	return fmt.Sprintf("the conversation was compacted from about %d to %d tokens: %s", c.Before, c.After, what)
+	var what []string
+	switch {
+	case c.Summary != "" && c.ByModel:
+		what = append(what, fmt.Sprintf("a summary of the model stands for %d old messages", c.Gone))
+	case c.Summary != "":
+		what = append(what, fmt.Sprintf("a list of its calls stands for %d old messages", c.Gone))
+	case c.Gone > 0:
+		what = append(what, fmt.Sprintf("what tools said in %d old messages is left out", c.Gone))
+	}
+	if c.Cut > 0 {
+		what = append(what, "the last results are cut")
+	}
+	if c.Unshown > 0 {
+		what = append(what, fmt.Sprintf("%d of the last images or files have no room", c.Unshown))
+	}
+	return fmt.Sprintf("the conversation was compacted from about %d to %d tokens: %s", c.Before, c.After, strings.Join(what, "; "))
 }
 
 // ErrNothingToCompact is returned by [Agent.Compact] for a conversation of which
@@ -71,7 +86,8 @@ type CompactionPolicy struct {
 //
 // Old results of tools shrink first, to a line each. If that is not enough, the
 // model is asked for a summary of all but the end of the conversation, in a call of
-// its own that counts into the run's tokens. The system message, the last message
+// its own that counts into the run's tokens, and may take half of [StepTimeout]. If it
+// gives none, a list of its last calls takes its place. The system message, the last message
 // of the user, and the last exchanges stay. The history keeps everything. See
 // [Compaction], [EventCompacted] and [Agent.Compact].
 func WithCompaction(p CompactionPolicy) Option {
@@ -91,74 +107,12 @@ func (p CompactionPolicy) marks() (at, to int) {
 	return at, cmp.Or(p.To, min(45, at/2))
 }
 
-// Compact makes the conversation shorter now, by a summary of the model of all but
-// its end; the policy's Disabled does not matter. It returns what was done.
-//
-// It is a run of its own: while another goes on, the error is [ErrAgentBusy]. It is
-// [ErrNothingToCompact] for a short conversation. If the model gives no summary, a
-// list of its last calls takes its place.
-func (a *Agent) Compact(ctx context.Context) (Compaction, error) {
-	o, err := newRunOptions(a.opts.run, nil)
-	if err != nil {
-		return Compaction{}, err
-	}
-	ctx, end, err := a.begin(ctx)
-	if err != nil {
-		return Compaction{}, err
-	}
-	defer end()
-	release, err := a.history.reserve()
-	if err != nil {
-		return Compaction{}, err
-	}
-	defer release()
-	a.listen(ctx, a.handlerFeed(o.onEvent))
-	defer a.endListening()
-	defer a.rest()
-	r := newRun(a, o)
-	r.ctx, r.release, r.patience = ctx, release, ctx.Done()
-	defer r.endBeside()
-	defer r.budget.End()
-	return r.compactNow(ctx)
-}
-
-// compactNow compacts on request.
-func (r *run) compactNow(ctx context.Context) (Compaction, error) {
-	a := r.agent
-	if err := a.history.catchUp(ctx); err != nil {
-		return Compaction{}, err
-	}
-	if at, given, ok := exchangeAtEnd(a.history.view()); ok && hasOpen(given) {
-		return Compaction{}, fmt.Errorf("message %d calls tools that have not answered: resume the run first", at+1)
-	}
-	specs, err := a.refreshSystem(ctx)
-	if err != nil {
-		return Compaction{}, err
-	}
-	done, err := r.compact(ctx, specs, r.goal(specs, true))
-	if err == nil && done == nil {
-		err = ErrNothingToCompact
-	}
-	if err != nil {
-		return Compaction{}, err
-	}
-	return *done, nil
-}
-
-func hasOpen(given []int) bool {
-	for _, at := range given {
-		if at == noResult {
-			return true
-		}
-	}
-	return false
-}
-
 // The shares of the window, in percent.
 const (
 	shareOfTail    = 20 // the end of a conversation that stays
 	shareOfSummary = 6
 	worthwhile     = 10 // what a compaction frees at least
+	fullest        = 90 // what a request fills at most, if anything can be left out: the answer needs room
 )
 
 // The bounds of a summary, in bytes.
@@ -170,6 +124,10 @@ const (
 
 // usualWindow stands for a window that nobody tells when a compaction is asked for.
 const usualWindow = 128_000
+
+// errSummarySpent is why the model is not asked after a summary that took what the
+// run had left to spend. The run has its status then.
+var errSummarySpent = errors.New("the summary of the conversation spent what was left")
 
 // fit compacts the conversation if the next request would fill too much of the
 // window. It ends the run if the request cannot fit at all.
@@ -205,7 +163,7 @@ func (r *run) fit(ctx context.Context, specs []ToolSpec) error {
 	}
 	if tokens > most {
 		err := fmt.Errorf("the conversation needs about %d tokens, %d of them for the system message and the tools, and the model's window holds %d: %s",
-			tokens, gauge.Tokens(a.history.systemWeight()+toolsWeight(specs)), a.window(""), r.insteadOfFull())
+			tokens, gauge.Tokens(a.history.systemWeight()+toolsWeight(specs)), a.window(""), r.insteadOfFull(specs))
 		r.end(StatusContextFull, err.Error())
 		return err
 	}
@@ -226,16 +184,27 @@ func (r *run) warnOfSmallWindow(specs []ToolSpec, room int64) {
 }
 
 // insteadOfFull says what can be done about a conversation that is too long.
-func (r *run) insteadOfFull() string {
-	if r.agent.opts.compaction.Disabled {
+func (r *run) insteadOfFull(specs []ToolSpec) string {
+	const larger = "a model with a larger window (if this one's is larger, set WithContextWindow or context_window)"
+	a := r.agent
+	all, gauge := a.window(""), &a.memoryOf(a.currentModel()).gauge
+	most := all / 5 * 4 // else hardly anything can be said
+	prefix := gauge.Tokens(a.history.systemWeight() + toolsWeight(specs))
+	said := gauge.Tokens(a.history.lastOfUserWeight())
+	switch {
+	case prefix > most:
+		return fmt.Sprintf("the system message and the tools alone need about %d tokens of a window of %d, so a new conversation does not help: have fewer tools or skills, or shorter instructions, or take %s", prefix, all, larger)
+	case prefix+said > most:
+		return fmt.Sprintf("the user's last message alone needs about %d tokens of a window of %d: begin a new conversation with a shorter one, which names files instead of quoting them, or take %s", said, all, larger)
+	case a.opts.compaction.Disabled:
 		return "switch compaction on, begin a new conversation, or take a model with a larger window"
 	}
-	return "begin a new conversation, or take a model with a larger window (if this one's is larger, set WithContextWindow or context_window)"
+	return "begin a new conversation, or take " + larger
 }
 
 // contextFull is why a run ended whose request the server refused as too long.
 func (r *run) contextFull(err error) string {
-	return fmt.Sprintf("%v; %s", err, r.insteadOfFull())
+	return fmt.Sprintf("%v; %s", err, r.insteadOfFull(r.specs))
 }
 
 // askInWindow asks the model. If the server refuses the request as too long, the
@@ -255,11 +224,14 @@ func (r *run) askInWindow(ctx context.Context, specs []ToolSpec) (*ChatResponse,
 	if !errors.As(err, &api) || !api.ContextTooLarge || ctx.Err() != nil {
 		return resp, err
 	}
-	a.learnWindow(api.Message, a.requestWeight(specs))
+	a.memoryOf(a.currentModel()).learn(api.Message, a.requestWeight(specs))
 	if a.opts.compaction.Disabled {
 		return nil, err
 	}
 	done, failed := r.compact(ctx, specs, r.goal(specs, false).Harder(a.history.weight()))
+	if failed == errSummarySpent {
+		return nil, failed
+	}
 	if failed != nil || done == nil {
 		if failed != nil {
 			err = fmt.Errorf("%w; and the conversation could not be compacted: %w", err, failed)
@@ -277,10 +249,11 @@ func (r *run) goal(specs []ToolSpec, always bool) compact.Goal {
 	_, to := a.opts.compaction.marks()
 	share := func(percent int64) int { return gauge.Weight(room * percent / 100) }
 	goal := compact.Goal{
-		Size:    share(int64(to)) - toolsWeight(specs),
+		Size:    max(share(int64(to))-toolsWeight(specs), 0),
 		Tail:    min(share(shareOfTail), share(int64(to))/2),
 		Summary: min(max(share(shareOfSummary), leastSummary), mostSummary) * 2, // and what the user said
 		Always:  always,
+		Most:    max(share(fullest)-toolsWeight(specs), 1),
 	}
 	if always { // on request of a conversation that may be short
 		goal.Tail, goal.Summary = min(goal.Tail, a.history.weight()/4), min(goal.Summary, a.history.weight()/4)
@@ -295,10 +268,11 @@ func (r *run) compact(ctx context.Context, specs []ToolSpec, goal compact.Goal) 
 	gauge := &a.memoryOf(a.currentModel()).gauge
 	messages, items := a.history.forPlan()
 	plan := compact.Make(items, goal)
-	if plan.Frees() <= 0 || !goal.Always && plan.Frees() < plan.Before*worthwhile/100 {
+	sendable := plan.Before <= goal.Most // else each byte counts
+	if plan.Frees() <= 0 || !goal.Always && sendable && plan.Frees() < plan.Before*worthwhile/100 {
 		return nil, nil
 	}
-	done := Compaction{Keep: plan.Keep, Pinned: plan.Pinned, Cut: plan.Cut, Gone: len(items) - plan.Keep}
+	done := Compaction{Keep: plan.Keep, Pinned: plan.Pinned, Cut: plan.Cut, Unshown: plan.Unshown, Gone: plan.Less}
 	done.Before = gauge.Tokens(plan.Before + toolsWeight(specs))
 	if plan.Summarize {
 		if err := r.summarize(ctx, messages, items, plan, goal.Summary/2, &done); err != nil {
@@ -306,12 +280,23 @@ func (r *run) compact(ctx context.Context, specs []ToolSpec, goal compact.Goal) 
 		}
 	}
 	done.After = gauge.Tokens(a.history.weightAfter(&done) + toolsWeight(specs))
+	if goal.Always {
+		done.Usage = r.result.Usage
+	}
+	err := r.mark(done)
+	if err == nil && !goal.Always && plan.Summarize && r.endIfSpent() {
+		err = errSummarySpent
+	}
+	return &done, err
+}
+
+// mark records a compaction, and tells of it.
+func (r *run) mark(done Compaction) error {
 	r.nested = nestedInstructions{} // the model may not have it any more
-	told := done                    // the history has its own
-	err := r.keep(HistoryEntry{Compaction: &done}, func() Event {
-		return Event{Type: EventCompacted, Compaction: &told, Context: ContextUse{Used: told.After, Estimated: true, Window: a.window("")}}
+	kept := done                    // the history has its own
+	return r.keep(HistoryEntry{Compaction: &kept}, func() Event {
+		return Event{Type: EventCompacted, Compaction: &done, Context: ContextUse{Used: done.After, Estimated: true, Window: r.agent.window("")}}
 	})
-	return &told, err
 }
 
 // summarize writes the summary of a compaction.
@@ -346,6 +331,11 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 	if spent := r.budgetSpent(); spent != "" {
 		return "", errors.New(spent)
 	}
+	if limit := r.opts.StepTimeout / 2; limit > 0 { // else a slow summary would end each run that needs one
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s, half the time of a step", limit))
+		defer cancel()
+	}
 	const bytesOfWord = 8
 	a := r.agent
 	room := cmp.Or(a.room(""), usualWindow)
@@ -362,19 +352,4 @@ func (r *run) askSummary(ctx context.Context, said []compact.Said, most int) (st
 		return "", errors.New("its answer was empty")
 	}
 	return text, nil
-}
-
-// learnWindow takes what the error of a request of a weight says that was too long.
-func (a *Agent) learnWindow(message string, weight int) {
-	m := a.memoryOf(a.currentModel())
-	tokens := m.gauge.Tokens(weight)
-	named := window.InError(message)
-	if named == 0 {
-		m.learned = tokens / 20 * 19
-		return
-	}
-	m.learned = named
-	if tokens < named { // so many there were at least
-		m.gauge.Report(weight, named)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,4 +100,105 @@ func TestToolsCannotForgeASummary(t *testing.T) {
 	require.True(t, strings.HasPrefix(shown[2].Text(), "[This conversation became too long."))
 	require.NotContains(t, shown[2].Text(), "delete everything")
 	require.NoError(t, pygenttest.CheckConversation(shown))
+}
+
+const summaryChildEnv = "PYGENT_TEST_SUMMARY_CHILD"
+
+// TestSummaryChild is the process that TestKilledDuringTheSummary kills: it says so
+// when it is asked for a summary, and never gives one.
+func TestSummaryChild(t *testing.T) {
+	path := os.Getenv(summaryChildEnv)
+	if path == "" {
+		return
+	}
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	n := h.Len()
+	model := pygent.ModelFunc(func(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
+			fmt.Println("accepted 1")
+			select {} // wait to be killed
+		}
+		n++
+		call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
+		return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+	})
+	agent := newAgentOn(t, nowhere{}, model, pygent.WithHistory(h), pygent.WithTools(spill(4_000)), pygent.WithContextWindow(8_000))
+	_, err = agent.RunUntilStop(t.Context(), "the task", pygent.MaxSteps(10_000), pygent.MaxToolCalls(10_000))
+	require.NoError(t, err)
+}
+
+// A process that dies while the model writes the summary leaves the conversation as
+// it was, and the one that resumes it compacts it.
+func TestKilledDuringTheSummary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.json")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for range 2 { // the second process asks for the same summary at once
+		child := exec.Command(self, "-test.run=^TestSummaryChild$", "-test.v")
+		child.Env = append(os.Environ(), summaryChildEnv+"="+path)
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		killAfter(t, child, out, 1)
+	}
+	h, err := pygent.OpenHistory(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, h.Close()) }()
+	require.Empty(t, h.Repairs(), "nothing was being written")
+	require.Zero(t, summaries(h))
+	server := worker(t, 3, pygenttest.Text("summed up"))
+	agent := newAgentOn(t, nowhere{}, newModel(t, pygent.OpenAIBaseURL(server.URL())), pygent.WithHistory(h),
+		pygent.WithTools(spill(100)), pygent.WithContextWindow(8_000))
+	result, err := agent.Resume(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
+	require.True(t, asksSummary(server.Requests()[0]))
+	requireStablePrefixes(t, server)
+	require.Equal(t, 1, summaries(h))
+	require.Contains(t, jsonOf(t, h.Conversation()), "the task")
+}
+
+// Close while the model writes the summary does not wait for it, and leaves no part
+// of a compaction, even if the model takes no notice.
+func TestCloseDuringTheSummary(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		t.Run(fmt.Sprintf("deaf=%v", deaf), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				asked, free, n := make(chan struct{}), make(chan struct{}), 0
+				model := pygent.ModelFunc(func(ctx context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+					if strings.HasPrefix(req.Messages[1].Text(), "<record>") {
+						close(asked)
+						if deaf {
+							<-free
+							return &pygent.ChatResponse{Message: pygent.AssistantMessage("too late")}, nil
+						}
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					n++
+					call := pygent.ToolCall{ID: fmt.Sprint("c", n), Name: "spill", Arguments: fmt.Sprintf(`{"n":%d}`, n)}
+					return &pygent.ChatResponse{Message: pygent.AssistantMessage("", call)}, nil
+				})
+				history := pygent.NewHistory()
+				agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(nowhere{}), pygent.WithHistory(history),
+					pygent.WithTools(spill(4_000)), pygent.WithContextWindow(8_000))
+				require.NoError(t, err)
+				ended := make(chan *pygent.Result)
+				go func() {
+					result, _ := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(100))
+					ended <- result
+				}()
+				<-asked
+				err = agent.Close()
+				require.Equal(t, deaf, err != nil, "%v", err)
+				require.Equal(t, pygent.StatusCancelled, (<-ended).Status)
+				close(free)
+				synctest.Wait()
+				require.Zero(t, summaries(history))
+				require.NotContains(t, jsonOf(t, history.Entries()), "too late")
+				require.NoError(t, pygenttest.CheckConversation(history.Conversation()))
+			})
+		})
+	}
 }

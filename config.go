@@ -4,9 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/docker/go-units"
+
+	"github.com/x/pygent/internal/openai"
 	"github.com/x/pygent/internal/sandbox"
 	"github.com/x/pygent/internal/settings"
 )
@@ -64,6 +68,8 @@ type Config struct {
 	// home is the path of the user's own file, whether it exists or not. It is
 	// empty where no such file is read.
 	home string
+	// given is what the sources gave.
+	given []settings.Given
 }
 
 // String is the configuration as JSON, without its secrets.
@@ -166,8 +172,76 @@ func (s ConfigSources) Load() (Config, error) {
 		c.Env[name] = Secret(value)
 	}
 	c.Files, c.Warnings = set.Files, append(set.Warnings, c.missingSkillDirs()...)
-	c.loaded, c.home = true, set.Home
+	c.loaded, c.home, c.given = true, set.Home, set.Given
 	return c, nil
+}
+
+// ConfigSetting is a value of a setting, and where it comes from.
+type ConfigSetting struct {
+	Key    string `json:"key,omitempty"`  // in a file, such as "limits.max_steps"; empty if only the environment can give it
+	Source string `json:"source"`         // the file's path, "environment", "-e" or "default"
+	Line   int    `json:"line,omitempty"` // in the file, from 1; 0 if there is none
+	Name   string `json:"name,omitempty"` // the key or the variable, as the source has it
+	Value  string `json:"value"`          // as the source has it, arrays and tables as JSON; secrets read "[redacted]"
+}
+
+// Sources returns the values of a loaded configuration, and where they come
+// from, in rising precedence. If a setting is there twice, the later value
+// replaces the earlier one, or adds to it, as [ConfigSources] says. Settings that
+// nothing gives come first, with their defaults; those that have none are not
+// there.
+func (c Config) Sources() []ConfigSetting {
+	var all []ConfigSetting
+	defaults := c.defaults()
+	for _, s := range c.settings(new(Config)) {
+		given := slices.ContainsFunc(c.given, func(g settings.Given) bool { return g.Key == s.Key })
+		if value, ok := defaults[s.Key]; ok && !given {
+			all = append(all, ConfigSetting{Key: s.Key, Source: fromDefault, Value: value})
+		}
+	}
+	for _, g := range c.given {
+		all = append(all, ConfigSetting(g))
+	}
+	for i, s := range slices.Backward(all) {
+		if s.Key == baseURLKey && s.Source != fromDefault { // the one in force; those before it stay redacted
+			all[i].Value = openai.RedactURL(c.OpenAI.BaseURL)
+			break
+		}
+	}
+	return all
+}
+
+const (
+	baseURLKey  = "openai.base_url"
+	fromDefault = "default" // as the source of a setting
+)
+
+// defaults returns the defaults by key, as a file would have them.
+func (c Config) defaults() map[string]string {
+	c = c.withDefaultLimits()
+	return map[string]string{
+		"model":                   defaultOpenAIModel,
+		"persona_name":            DefaultPersona().Name,
+		"instructions":            "true",
+		"survey":                  "true",
+		"skills":                  "true",
+		"compaction":              "true",
+		"container.use_docker":    "auto",
+		"container.image":         DefaultImage,
+		"container.network":       "none",
+		"container.allowed_hosts": "none",
+		"container.memory":        units.BytesSize(DefaultMemory),
+		"container.pids":          fmt.Sprint(DefaultMaxPids),
+		"limits.max_steps":        fmt.Sprint(c.Limits.MaxSteps),
+		"limits.max_tool_calls":   fmt.Sprint(c.Limits.MaxToolCalls),
+		"limits.max_time":         "none",
+		"limits.max_tokens":       "none",
+		"limits.max_cost":         "none",
+		"limits.max_tasks":        fmt.Sprint(c.MaxTasks),
+		"limits.task_timeout":     c.TaskLimits.MaxTime.String(),
+		baseURLKey:                openai.DefaultBaseURL,
+		"openai.api":              string(OpenAIAuto),
+	}
 }
 
 // environment returns the configuration that the environment alone gives.
@@ -224,7 +298,7 @@ func (c *Config) limitSettings(inForce *Config) []settings.Setting {
 func (c *OpenAIConfig) settings() []settings.Setting {
 	return []settings.Setting{
 		{Key: "openai.api_key", Also: []string{"openai_api_key"}, Env: "OPENAI_API_KEY", Secret: true, Value: settings.Secret(&c.APIKey)},
-		{Key: "openai.base_url", Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Value: settings.URL(&c.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
+		{Key: baseURLKey, Also: []string{"openai_base_url"}, Env: "OPENAI_BASE_URL", Secret: true, Value: settings.URL(&c.BaseURL, `such as "https://api.openai.com/v1", without user or password (the key goes into api_key)`)},
 		{Key: "openai.api", Env: "PYGENT_OPENAI_API", Value: settings.Choice(&c.API, `"auto", "chat" or "responses"`, OpenAIAuto, OpenAIChat, OpenAIResponses)},
 		{Key: "openai.organization", Env: "OPENAI_ORG_ID", Value: settings.String(&c.Organization)},
 		{Key: "openai.project", Env: "OPENAI_PROJECT_ID", Value: settings.String(&c.Project)},
@@ -344,4 +418,15 @@ func addIfSet[O, T any](opts []O, value *T, option func(T) O) []O {
 		return opts
 	}
 	return append(opts, option(*value))
+}
+
+// missingSkillDirs reports the directories of skills that were named and do not
+// exist.
+func (c *Config) missingSkillDirs() (warnings []string) {
+	for _, dir := range c.SkillDirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			warnings = append(warnings, fmt.Sprintf("skill_dirs: %s is no directory, so it has no skills", dir))
+		}
+	}
+	return warnings
 }

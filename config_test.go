@@ -522,6 +522,19 @@ func TestConfigHidesSecrets(t *testing.T) {
 	require.Contains(t, c.String(), `"DB_PASSWORD":"[redacted]"`)
 }
 
+func TestSourcesShowOnlyTheURLInForce(t *testing.T) {
+	s := newSources(t)
+	s.file(`openai_base_url = "https://one.example.org/v1?key=s3cret"`)
+	s.env["OPENAI_BASE_URL"] = "https://two.example.org/v1?key=s3cret"
+	var shown []string
+	for _, given := range s.load().Sources() {
+		if given.Key == "openai.base_url" {
+			shown = append(shown, given.Value)
+		}
+	}
+	require.Equal(t, []string{"[redacted]", "https://two.example.org/v1?key=redacted"}, shown)
+}
+
 func TestSampleConfigLoads(t *testing.T) {
 	data, err := os.ReadFile("examples/sample_config.toml")
 	require.NoError(t, err)

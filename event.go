@@ -96,8 +96,8 @@ const (
 	EventToolCall    EventType = "tool_call"    // the model calls a tool: Call, Tool
 	EventApproval    EventType = "approval"     // somebody is asked whether a call may run: Call, Approval
 	EventDecision    EventType = "decision"     // it was decided about a call that needs approval; also where nobody was asked, because a rule decides or nobody is there: Call, Decision
-	EventQuestion    EventType = "question"     // a tool asks the user: Call, Question
-	EventAnswer      EventType = "answer"       // the user has answered, or nobody did: Call, Answer
+	EventQuestion    EventType = "question"     // a tool asks the user, or the model of the agent that delegated the task: Call, Question
+	EventAnswer      EventType = "answer"       // somebody has answered, or nobody did: Call, Answer
 	EventToolStart   EventType = "tool_start"   // a tool begins to run, after the approval: Call
 	EventProgress    EventType = "progress"     // a tool tells how far it is, by [Progress]: Call without its arguments, Progress
 	EventOutput      EventType = "output"       // a command prints: Call without its arguments, Chunk; at most ten a second, some output may be left out
@@ -121,7 +121,7 @@ type Source string
 const (
 	SourceUser   Source = "user"   // the user, or the program that runs the agent
 	SourceNudge  Source = "nudge"  // the agent, to keep the model going: after an empty answer, say, or at a limit
-	SourceNotice Source = "notice" // the agent, about background tasks that ended
+	SourceNotice Source = "notice" // the agent, about background work that ended, or what it found where it works
 	SourceImages Source = "images" // the agent, to show the images and files of tools' results
 )
 

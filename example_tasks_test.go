@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/pygenttest"
@@ -48,4 +49,55 @@ func ExampleTaskManager() {
 	// Ada
 	// Grace
 	// <nil>
+}
+
+// A tool of a delegated task asks. No user is there, so the question comes to the
+// model that delegated the task, which answers it with the tool send_task.
+func ExampleAsk_task() {
+	ctx := context.Background()
+	release := pygent.NewTool("release", "Release the program", func(ctx context.Context, _ pygent.Runtime, _ struct{}) (string, error) {
+		answer, err := pygent.Ask(ctx, pygent.Question{Prompt: "Which channel?", Options: []string{"beta", "stable"}})
+		if err != nil {
+			return "", err // pygent.ErrNobodyToAsk, for example
+		}
+		return "released as " + answer.Text, nil
+	})
+	model := pygenttest.NewScriptedModel( // or any other Model
+		pygenttest.Call("delegate_task", map[string]any{"prompt": "Release it."}),
+		pygenttest.Call("task_status", map[string]any{"wait": 60}),
+		pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+			status := req.Messages[len(req.Messages)-1].Text()
+			id, _, _ := strings.Cut(status, ":")
+			fmt.Println(status[strings.Index(status, "Which"):])
+			return pygenttest.Call("send_task", map[string]any{"task_id": id, "message": "1"})
+		}),
+		pygenttest.Call("task_status", map[string]any{"wait": 60}),
+		pygenttest.Call("stop", nil),
+	).On("Release it.",
+		pygenttest.Call("release", nil),
+		pygenttest.Call("stop", map[string]any{"summary": "It is out."}))
+
+	rt, err := pygent.NewLocalRuntime(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent, err := pygent.New(pygent.WithModel(model), pygent.WithRuntime(rt), pygent.WithTools(release),
+		pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventToolDone && e.Call.Name == "release" {
+				fmt.Println(e.Output.Content)
+			}
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer agent.Close()
+	if _, err := agent.RunUntilStop(ctx, "Have it released."); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// Which channel?
+	//     1. beta
+	//     2. stable
+	//   (answer with send_task)
+	// released as beta
 }

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/tomlfile"
 )
 
 // Face is a way for a person to use an agent: it shows what the agent does, and
@@ -29,11 +32,82 @@ type FaceSession struct {
 	// Resume says that the session begins by resuming an interrupted run: see
 	// [WithResume].
 	Resume bool
+	// Interrupted says that the conversation ends with a run that was interrupted,
+	// so that there is something to resume.
+	Interrupted bool
+	// KeepHosts allows hosts for good, in the user's own configuration. It is nil
+	// where there is no such file, and returns the name of the file.
+	KeepHosts func(hosts []string) (file string, err error)
+	// First is what the user says first: see [WithFirstMessage]. It has no content
+	// if the user is waited for.
+	First Message
 	// Plain runs the session by lines that the agent has without any face. A
 	// face returns its result where it cannot do better, such as at a terminal
 	// that is none.
 	Plain func(ctx context.Context) error
 }
+
+// FaceUser decides and answers in the name of the person at a face. A field is nil
+// where the person cannot be asked.
+type FaceUser struct {
+	Approve ApprovalFunc
+	Hosts   HostApprovalFunc
+	Answer  AskFunc
+}
+
+// Answers has the person at the face be asked, until end is called: about calls,
+// hosts and the questions of tools. Whom the agent's options name for one of them
+// keeps it. On the local runtime, where commands are not contained, bash calls
+// then need approval, unless an option decided that. What the person allowed for
+// the session ends with it.
+func (s FaceSession) Answers(ctx context.Context, user FaceUser) (end func()) {
+	return s.Agent.answerBy(ctx, user)
+}
+
+// answerBy is [FaceSession.Answers]. The fields are nil if nobody is there.
+func (a *Agent) answerBy(ctx context.Context, user FaceUser) (end func()) {
+	approve, confirm := a.approval()
+	asked := approve
+	if confirm == nil && approve == nil {
+		confirm = new(!a.UseDocker() && (user.Approve != nil || a.describe(ctx).Fallback != ""))
+	}
+	if approve == nil {
+		asked = user.Approve
+	}
+	var ends []func() // the last one is called first
+	if approve == nil {
+		ends = append(ends, a.allowed.Clear) // what the user always allowed was for this session
+	}
+	ends = append(ends, a.setApprovalFor(asked, confirm))
+	if user.Hosts != nil && a.UseDocker() {
+		a.setHostApproval(user.Hosts)
+		ends = append(ends, func() { a.setHostApproval(nil) })
+	}
+	if user.Answer != nil && a.asker() == nil {
+		ends = append(ends, a.setAskFor(user.Answer))
+	}
+	return func() {
+		for _, end := range slices.Backward(ends) {
+			end()
+		}
+	}
+}
+
+// keepHosts allows hosts for good, in the user's configuration. It returns the
+// file's name as people write it.
+func (a *Agent) keepHosts(hosts []string) (file string, err error) {
+	err = tomlfile.AddToList(a.opts.homeFile, "container", "allowed_hosts", hosts...)
+	return "~/" + filepath.Base(a.opts.homeFile), err
+}
+
+// WithResume has [Agent.RunInteractive] begin by resuming the run that the
+// history ends with, as [Agent.Resume] does. In a session, /resume does the
+// same.
+func WithResume(resume bool) Option { return option(func(o *options) { o.resume = resume }) }
+
+// WithFirstMessage has [Agent.RunInteractive] begin with a message, as if the user
+// had typed it. A message without content is none.
+func WithFirstMessage(msg Message) Option { return option(func(o *options) { o.first = msg }) }
 
 // The faces that an agent's methods look for.
 const (
@@ -121,7 +195,11 @@ func (a *Agent) RunGUI(ctx context.Context) error {
 
 // show runs a face. Its panic becomes an error.
 func (a *Agent) show(ctx context.Context, f Face) error {
-	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, Plain: a.runPlain}
+	s := FaceSession{Agent: a, In: a.opts.in, Out: a.opts.out, Resume: a.opts.resume, First: a.opts.first, Plain: a.runPlain}
+	s.Interrupted = a.tools.interrupted(a.history.view())
+	if a.opts.homeFile != "" {
+		s.KeepHosts = a.keepHosts
+	}
 	if s.In == nil {
 		s.In = os.Stdin
 	}

@@ -61,6 +61,28 @@ func TestAFaceCanLeaveTheSessionToThePlainOne(t *testing.T) {
 	require.Contains(t, out.String(), "Hello.")
 }
 
+func TestThePersonAtAFaceIsAskedAsLongAsItGoesOn(t *testing.T) {
+	model := pygenttest.NewScriptedModel(callBash("echo 1"), callBash("echo 1"), pygenttest.Text("Done."), callBash("echo 1"), pygenttest.Text("Done."))
+	agent := newAgent(t, model)
+	var asked int
+	register(t, pygent.FaceTerminal, func(ctx context.Context, s pygent.FaceSession) error {
+		end := s.Answers(ctx, pygent.FaceUser{Approve: func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+			asked++
+			return pygent.Decision{Allow: true, Session: true}, nil
+		}})
+		_, err := s.Agent.RunUntilStop(ctx, "go", pygent.WithEndOnReply())
+		require.NoError(t, err)
+		require.Equal(t, 1, asked, "the first answer is for the session")
+		require.True(t, s.Agent.State().Settings.Approval)
+		end()
+		require.False(t, s.Agent.State().Settings.Approval)
+		_, err = s.Agent.RunUntilStop(ctx, "again", pygent.WithEndOnReply())
+		return err
+	})
+	require.NoError(t, agent.RunInteractive(t.Context()))
+	require.Equal(t, 1, asked)
+}
+
 func TestAPanicOfAFaceIsAnError(t *testing.T) {
 	agent := newAgent(t, pygenttest.NewScriptedModel())
 	register(t, pygent.FaceWeb, func(context.Context, pygent.FaceSession) error { panic("no browser") })

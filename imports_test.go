@@ -21,21 +21,24 @@ const module = "github.com/x/pygent"
 // for all packages below a directory, which may import each other.
 // ARCHITECTURE.md describes the layers.
 var layers = [][]string{
+	{ // What leaves share.
+		"internal/escape", "internal/numeral", "internal/sniff",
+	},
 	{ // Leaves: each does one thing.
 		"internal/ban", "internal/budget", "internal/callback", "internal/calltext", "internal/cmdtest",
 		"internal/cut", "internal/cycle", "internal/egress", "internal/eventlog",
 		"internal/feed", "internal/filetext", "internal/gallery", "internal/gitwatch", "internal/hostask", "internal/inside", "internal/inventory", "internal/jsonfix", "internal/jsonobj",
-		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/notices", "internal/nudge",
-		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/plain", "internal/repeat", "internal/rota",
+		"internal/jsonwalk", "internal/keyset", "internal/ledger", "internal/lineinput", "internal/markdown", "internal/notices", "internal/nudge",
+		"internal/offline", "internal/owner", "internal/pace", "internal/patherr", "internal/pause", "internal/plain", "internal/presence", "internal/repeat", "internal/rota",
 		"internal/screen", "internal/slash", "internal/skills", "internal/spelling", "internal/sse", "internal/standin",
-		"internal/strict", "internal/survey", "internal/telemetry", "internal/toolbox", "internal/tree", "internal/window",
+		"internal/strict", "internal/survey", "internal/telemetry", "internal/termtest", "internal/toolbox", "internal/tree", "internal/window",
 	},
 	{ // Packages built from leaves.
-		"internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/tomlfile",
+		"internal/ansimark", "internal/callwords", "internal/chatstream", "internal/compact", "internal/crew", "internal/dialect", "internal/edit", "internal/excerpt", "internal/guard", "internal/guest/...", "internal/jobbook", "internal/livearea", "internal/tomlfile",
 		"internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.
-		"internal/console", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings",
+		"internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings",
 		"internal/treestore",
 	},
 	{ // Packages built from those.
@@ -44,14 +47,18 @@ var layers = [][]string{
 	{ // The package that users import.
 		".",
 	},
+	{ // Faces, which programs import.
+		"terminal",
+	},
 	{ // Packages that use the root as a user would.
-		"bench/...", "cmd/...", "e2e/...", "examples/...", "pygenttest",
+		"bench/...", "cmd/...", "commands", "e2e/...", "examples/...", "pygenttest",
 	},
 }
 
 // withinLayer are the imports within a layer that are allowed nevertheless.
 var withinLayer = map[string][]string{
 	"bench/...":    {"pygenttest"},
+	"cmd/...":      {"commands"},
 	"examples/...": {"pygenttest"},
 }
 

@@ -17,23 +17,25 @@ import (
 
 // run is one run of an agent's loop. Only one goroutine uses it.
 type run struct {
-	agent   *Agent
-	ctx     context.Context // as the caller gave it; the history's store gets its values
-	opts    runOptions
-	specs   []ToolSpec // the tools as the model was last given them
-	result  *Result
-	started time.Time
-	cycles  cycle.Finder
-	budget  *taskBudget // shared with the tasks that the run delegates
-	used    *meter      // of the run itself
-	unknown string      // why the cost is not known, in words, if it is limited
-	message int         // the index in the history of the message whose calls run
-	release func()      // ends the exclusive right to append to the history
-	worker  guard.Worker
-	nested  nestedInstructions
-	jobs    repeat.Loop // asks the runtime about background jobs
+	agent    *Agent
+	ctx      context.Context // as the caller gave it; the history's store gets its values
+	opts     runOptions
+	specs    []ToolSpec // the tools as the model was last given them
+	result   *Result
+	started  time.Time
+	cycles   cycle.Finder
+	budget   *taskBudget    // shared with the tasks that the run delegates
+	used     *meter         // of the run itself
+	unpriced map[string]int // answers before the run whose cost is not known
+	unknown  string         // why the cost is not known, in words, if it is limited
+	message  int            // the index in the history of the message whose calls run
+	release  func()         // ends the exclusive right to append to the history
+	worker   guard.Worker
+	nested   nestedInstructions
+	jobs     repeat.Loop // asks the runtime about background jobs
 
 	asksWindow repeat.Loop // asks the model for its window, once
+	asksState  repeat.Loop // asks git for the state of the workspace, once
 
 	// The causes with which the contexts of the run end at its time limits. Each
 	// run has its own, so that a run inside a tool of another run cannot mistake
@@ -51,6 +53,7 @@ type run struct {
 	empty       bool   // the last answer was empty
 	toldLast    bool   // the model knows that it was asked to sum up
 	pace        callPace
+	asked       bool  // the model was asked, or is about to be
 	stopRefused bool  // a stop was refused; this happens once in a run
 	broken      error // why nothing can run in the runtime any more
 }
@@ -79,7 +82,22 @@ func (a *Agent) run(ctx context.Context, msg string, follower *feed.Feed[Event],
 	defer a.endListening()
 	r := newRun(a, o)
 	r.ctx, r.release = ctx, release
+	a.notices.present.Come()
+	defer r.leave()
 	return r.traced(ctx, msg)
+}
+
+// betweenSteps is how long the questions of tasks wait after a single step, whose
+// caller is likely to make the next one.
+const betweenSteps = time.Minute
+
+// leave notes that the model answers no questions of tasks any more.
+func (r *run) leave() {
+	if r.result.Status == StatusMaxSteps && !r.sumsUp() && !r.agent.isClosed() {
+		r.agent.notices.present.LeaveAfter(betweenSteps)
+		return
+	}
+	r.agent.notices.present.Leave()
 }
 
 // begin makes the caller the agent's only run. The returned context ends when
@@ -126,6 +144,7 @@ func newRun(a *Agent, o runOptions) *run {
 		opts:     o,
 		result:   &Result{Steps: before.Steps, ToolCalls: before.ToolCalls, Usage: before.Usage},
 		used:     newMeter(before),
+		unpriced: a.meter.unknown(),
 		started:  time.Now().Add(-before.Elapsed),
 		budget:   spends,
 		stepOver: errors.New("the step took too long"),
@@ -183,8 +202,7 @@ func (r *run) steps(ctx context.Context, msg string) error {
 			return errYield
 		case r.result.Steps >= r.opts.MaxSteps:
 			r.end(StatusMaxSteps, r.stepLimit())
-		case r.budgetSpent() != "":
-			r.end(StatusBudget, r.budgetSpent())
+		case r.endIfSpent():
 		default:
 			if err := r.step(ctx); err != nil {
 				return err
@@ -202,6 +220,7 @@ func (r *run) takeUp(ctx context.Context, msg string) error {
 	if err := r.agent.history.catchUp(ctx); err != nil {
 		return r.fail(err)
 	}
+	r.recallJobs()
 	if r.opts.resume {
 		return r.resume(ctx)
 	}
@@ -282,8 +301,11 @@ func (r *run) interrupted(ctx context.Context) error {
 
 // askFailed ends the run because the model could not be asked.
 func (r *run) askFailed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return r.interrupted(ctx)
+	case errors.Is(err, errSummarySpent):
+		return nil
 	}
 	if errors.As(err, &r.result.APIError) && r.result.APIError.ContextTooLarge {
 		r.end(StatusContextFull, r.contextFull(err))

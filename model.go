@@ -226,6 +226,7 @@ func (r *run) ask(ctx context.Context) (*ChatResponse, error) {
 		return nil, err
 	}
 	r.specs = specs
+	r.askState()
 	if err := r.fit(ctx, specs); err != nil {
 		return nil, err
 	}

@@ -78,35 +78,41 @@ type options struct {
 	ask          AskFunc
 	commands     []Command // besides the registered ones
 	askAbove     *Agent    // asked where ask is nil: the agent that delegates
-	disabled     []string
-	forbidden    []string // disabled too, by the rules of a task, and perhaps names of no tool
-	banned       []string
-	bannedApps   []string
-	approve      ApprovalFunc
-	approveAll   bool // approve decides about all calls, unless approvalFor names some
-	approvalFor  []string
-	inheritedFor []string      // names in approvalFor that the parent agent has checked already
-	confirmBash  *bool         // nil: the session decides
-	asksManager  bool          // approve asks the manager of the agent's task
-	allowed      *sessionRules // shared with the agent that delegates; nil for the agent's own
-	approveHosts HostApprovalFunc
-	homeFile     string // the user's configuration file, to which hosts allowed for good are written; may be empty
-	run          []RunOption
-	retry        RetryPolicy
-	window       int64 // of the model's context, in tokens; 0 if it is not given
-	compaction   CompactionPolicy
-	onEvent      func(Event)
-	id           string
-	manager      *TaskManager // closed by the caller who gave it
-	tasks        []TaskManagerOption
-	task         string    // id of the task that the agent works on
-	taskInfo     *TaskInfo // what it is told of it
-	depth        int       // of that task; 0 for an agent without one
-	rules        TaskRules // that it has to keep to
-	logger       *slog.Logger
-	in           io.Reader
-	out          io.Writer
-	resume       bool // a session begins by resuming the last run
+	gate         taskGate  // by which the agent of a task gets decisions and answers
+
+	// parentListens reports whether the model of the agent that delegates can be asked;
+	// the channel is closed when that ends. Nil for an agent without a task.
+	parentListens func() (gone <-chan struct{}, listens bool)
+	disabled      []string
+	forbidden     []string // disabled too, by the rules of a task, and perhaps names of no tool
+	banned        []string
+	bannedApps    []string
+	approve       ApprovalFunc
+	approveAll    bool // approve decides about all calls, unless approvalFor names some
+	approvalFor   []string
+	inheritedFor  []string      // names in approvalFor that the parent agent has checked already
+	confirmBash   *bool         // nil: the session decides
+	asksManager   bool          // approve asks the manager of the agent's task
+	allowed       *sessionRules // shared with the agent that delegates; nil for the agent's own
+	approveHosts  HostApprovalFunc
+	homeFile      string // the user's configuration file, to which hosts allowed for good are written; may be empty
+	run           []RunOption
+	retry         RetryPolicy
+	window        int64 // of the model's context, in tokens; 0 if it is not given
+	compaction    CompactionPolicy
+	onEvent       func(Event)
+	id            string
+	manager       *TaskManager // closed by the caller who gave it
+	tasks         []TaskManagerOption
+	task          string    // id of the task that the agent works on
+	taskInfo      *TaskInfo // what it is told of it
+	depth         int       // of that task; 0 for an agent without one
+	rules         TaskRules // that it has to keep to
+	logger        *slog.Logger
+	in            io.Reader
+	out           io.Writer
+	resume        bool    // a session begins by resuming the last run
+	first         Message // what a session begins with
 }
 
 func defaultOptions() options {
@@ -166,7 +172,7 @@ var contradictions = [][2]string{
 // other.
 func (o *options) check() error {
 	_, err := newRunOptions(o.run, nil)
-	return cmp.Or(err, o.contradiction(), checkPrices(o.prices), o.compaction.check(), checkWindow(o.window))
+	return cmp.Or(err, o.contradiction(), checkPrices(o.prices), o.compaction.check(), checkWindow(o.window), o.skills.check())
 }
 
 // contradiction returns an error that names two options which contradict each

@@ -74,7 +74,6 @@ type systemState struct {
 	version int64 // of the registry
 	specs   []ToolSpec
 	from    systemMessage // read again only when stale: other tools alone do not change what is known of the workspace
-	found   *found        // nil before the agent has looked
 	again   atomic.Bool   // look anew
 	warned  []string      // the last warnings about the sources of the message
 }
@@ -125,6 +124,7 @@ func (a *Agent) refreshSystem(ctx context.Context) (_ []ToolSpec, err error) {
 		return nil, err
 	}
 	s.specs, s.version, s.built, s.from = message.specs, message.version, true, message
+	a.findings.wrote(message.info)
 	return s.specs, nil
 }
 
@@ -176,37 +176,6 @@ func (a *Agent) promptSources(ctx context.Context) (m systemMessage, err error) 
 	a.tools.offerSkills(found.skills.names())
 	m.info = info
 	return m, nil
-}
-
-// found is what an agent finds at its start.
-type found struct {
-	survey   Survey
-	skills   *skillSet
-	warnings []string // about the skills
-}
-
-// lookOnce returns what was found at the start, or after the last
-// RefreshSystemMessage. The agent does not look more often, so that what the
-// model does itself changes no message.
-func (a *Agent) lookOnce(ctx context.Context, info RuntimeInfo, described bool) (found, error) {
-	s := &a.system
-	if again := s.again.Swap(false); s.found != nil && !again {
-		return *s.found, nil
-	}
-	var f found
-	f.skills, f.warnings = a.findSkills(ctx)
-	if a.opts.survey && described {
-		f.survey = a.look(ctx, info)
-	}
-	if err := ctx.Err(); err != nil {
-		s.again.Store(true)
-		return f, err
-	}
-	s.found = &f
-	a.skills.mu.Lock()
-	a.skills.set = f.skills
-	a.skills.mu.Unlock()
-	return f, nil
 }
 
 // usualSteps is how many steps a run of the agent has unless its caller says

@@ -1,22 +1,19 @@
 package pygent
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/form"
 	"github.com/x/pygent/internal/guard"
-	"github.com/x/pygent/internal/toolschema"
 )
 
 // Question is what a model asks the user with the tool "continue", or a tool by
@@ -36,14 +33,29 @@ type Question struct {
 	// Schema whose format is "password". What the tool does with the answer is up to
 	// the tool: its result goes into the history.
 	Secret bool `json:"secret,omitempty"`
+
+	// UserOnly says that only the user may answer, as where the answer permits
+	// something: a model that delegated the task is not asked.
+	UserOnly bool `json:"user_only,omitempty"`
+
+	// AsksParent says that the model of the agent that delegated the task is asked,
+	// because there is no user. [Ask] sets it.
+	AsksParent bool `json:"asks_parent,omitempty"`
 }
 
-// Answer is what the user says to a [Question].
+// Answer is what is said to a [Question].
 type Answer struct {
 	Text     string          `json:"text,omitempty"`     // one of the options, or any other text
 	Values   json.RawMessage `json:"values,omitempty"`   // an object that fits the question's Schema
-	Declined bool            `json:"declined,omitempty"` // the user does not answer
+	Declined bool            `json:"declined,omitempty"` // there is no answer
+
+	// By says who answered, for people. A terminal session says "user", and the model
+	// of the agent that delegated a task "parent".
+	By string `json:"by,omitempty"`
 }
+
+// byParent is who answered if it was the model of the agent that delegated a task.
+const byParent = "parent"
 
 // AskRequest is a question to the user.
 type AskRequest struct {
@@ -61,7 +73,8 @@ var ErrNobodyToAsk = errors.New("there is nobody to ask")
 
 // WithAsk sets who answers the questions of tools; see [Ask]. The questions of
 // the agent's tasks come there, too. Default: the user at the terminal, while a
-// session goes on.
+// session goes on. Given to the agents of tasks, nil keeps their questions from
+// everybody, also from the model of the agent that delegated them.
 func WithAsk(f AskFunc) Option { return option(func(o *options) { o.ask, o.askAbove = f, nil }) }
 
 // Ask asks the user in the middle of a tool call, and waits for the answer. ctx
@@ -70,35 +83,73 @@ func WithAsk(f AskFunc) Option { return option(func(o *options) { o.ask, o.askAb
 // not fit the schema. Without anybody to ask, the error is [ErrNobodyToAsk]: a
 // program answers by [WithAsk] or [Agent.SetAsk], and so does the user of a terminal
 // session.
+//
+// In a task whose user nobody can ask, the model of the agent that delegated it is
+// asked, while a run of that agent goes on. It hears of the question as of the end
+// of a task, and answers with the tool send_task; see also [TaskManager.Answer]. The
+// error is ErrNobodyToAsk once that run is over, and after ten minutes without an
+// answer. A model is never asked for what is Secret, nor what is UserOnly.
 func Ask(ctx context.Context, q Question) (Answer, error) {
 	c := toolCallOf(ctx)
 	if c == nil {
 		return Answer{}, ErrNobodyToAsk
 	}
-	form, err := parseForm(q.Schema)
+	f, err := form.Parse(q.Schema)
 	if err != nil {
 		return Answer{}, fmt.Errorf("question: %w", err)
 	}
-	if c.agent.asker() == nil {
+	a := c.agent
+	if err := a.question.LockContext(ctx); err != nil {
+		return Answer{}, err
+	}
+	defer a.question.Unlock()
+	ask := a.asker()
+	q.AsksParent = ask == nil
+	if q.AsksParent {
+		ask = a.parentAnswers(f, q)
+	}
+	if ask == nil {
 		return Answer{}, ErrNobodyToAsk
 	}
 	about := Event{Type: EventQuestion, Step: c.info.Step, Call: &c.info.Call, Question: &q}
-	c.agent.emit(about)
-	answer, err := c.agent.askUser(ctx, AskRequest{Question: q, From: c.info})
+	if told := a.emit(about); a.opts.gate.ask != nil {
+		feed.Await(told, ctx.Done()) // from then on the task takes answers
+	}
+	answer, err := a.put(ctx, AskRequest{Question: q, From: c.info}, ask)
 	if err == nil {
-		answer, err = form.check(answer, q.Secret)
+		answer, err = check(f, answer, q.Secret)
 	}
 	if err != nil {
 		answer = Answer{Declined: true}
 	}
-	told := form.withoutSecrets(answer, q.Secret)
+	told := withoutSecrets(f, answer, q.Secret)
 	about.Type, about.Question, about.Answer = EventAnswer, nil, &told
-	c.agent.emit(about)
+	a.emit(about)
 	return answer, err
 }
 
-// askUser passes a question of the agent, or of one of its tasks, on to whoever
-// answers.
+// put asks a question of the agent. An answer that is sent to the agent's task
+// counts too.
+func (a *Agent) put(ctx context.Context, r AskRequest, ask AskFunc) (Answer, error) {
+	defer a.asking.Close()()
+	call := func(ctx context.Context, r AskRequest) (Answer, error) {
+		answer, err := guard.Outlive(ctx, func() (Answer, error) {
+			defer a.enter(&a.calling, "the answer to a question")()
+			return ask(ctx, r)
+		})
+		a.logPanic("answer to a question", err)
+		if err == nil && ctx.Err() != nil {
+			err = guard.ContextError(ctx)
+		}
+		return answer, err
+	}
+	if gate := a.opts.gate.ask; gate != nil {
+		return gate(ctx, r, call)
+	}
+	return call(ctx, r)
+}
+
+// askUser passes a question of one of the agent's tasks on to whoever answers.
 func (a *Agent) askUser(ctx context.Context, r AskRequest) (Answer, error) {
 	if err := a.question.LockContext(ctx); err != nil {
 		return Answer{}, err
@@ -108,16 +159,7 @@ func (a *Agent) askUser(ctx context.Context, r AskRequest) (Answer, error) {
 	if ask == nil {
 		return Answer{}, ErrNobodyToAsk
 	}
-	defer a.asking.Close()()
-	answer, err := guard.Outlive(ctx, func() (Answer, error) {
-		defer a.enter(&a.calling, "the answer to a question")()
-		return ask(ctx, r)
-	})
-	a.logPanic("answer to a question", err)
-	if err == nil && ctx.Err() != nil {
-		err = guard.ContextError(ctx)
-	}
-	return answer, err
+	return a.put(ctx, r, ask)
 }
 
 // SetAsk changes who answers the questions of tools, as [WithAsk] sets it, from
@@ -157,262 +199,190 @@ func (a *Agent) asker() AskFunc {
 	return ask
 }
 
-// form is the schema of a question. A nil form asks for text.
-type form struct {
-	schema   *toolschema.Schema
-	fields   map[string]formField
-	required []string
-}
-
-// formField is a field of a form, as JSON Schema describes it.
-type formField struct {
-	Type        string
-	Title       string
-	Description string
-	Format      string
-	Enum        []any
-	EnumNames   []string
-	OneOf       []formChoice
-	AnyOf       []formChoice
-}
-
-// formChoice is a value to choose.
-type formChoice struct {
-	Const any
-	Title string
-}
-
-// choices returns the values to choose from, or none if any value will do.
-func (f formField) choices() []formChoice {
-	choices := append(f.OneOf[:len(f.OneOf):len(f.OneOf)], f.AnyOf...)
-	for i, value := range f.Enum {
-		c := formChoice{Const: value}
-		if i < len(f.EnumNames) {
-			c.Title = f.EnumNames[i]
-		}
-		choices = append(choices, c)
-	}
-	return slices.DeleteFunc(choices, func(c formChoice) bool { return c.Const == nil })
-}
-
-// typed is what a person types to choose the value.
-func (c formChoice) typed() string {
-	if text, ok := c.Const.(string); ok {
-		return text
-	}
-	text, _ := json.Marshal(c.Const) // it came from JSON
-	return string(text)
-}
-
-// String shows the choice on a line.
-func (c formChoice) String() string {
-	if c.Title == "" || c.Title == c.typed() {
-		return onOneLine(c.typed())
-	}
-	return fmt.Sprintf("%s (%s)", onOneLine(c.typed()), onOneLine(c.Title))
-}
-
-// secret reports whether what is typed for the field must not be shown.
-func (f formField) secret() bool { return f.Format == "password" }
-
-// onOneLine returns text without line breaks, so that it cannot pass for a line of
-// the program's.
-func onOneLine(text string) string { return cut.Head(strings.Join(strings.Fields(text), " "), 200) }
-
-func parseForm(schema json.RawMessage) (*form, error) {
-	if len(schema) == 0 {
-		return nil, nil
-	}
-	parsed, err := toolschema.Parse(schema)
-	if err != nil {
-		return nil, err
-	}
-	var in struct {
-		Properties map[string]formField
-		Required   []string
-	}
-	d := json.NewDecoder(bytes.NewReader(schema))
-	d.UseNumber() // large integers stay what they are
-	if err := d.Decode(&in); err != nil {
-		return nil, fmt.Errorf("the schema of the form: %w", err)
-	}
-	for name, field := range in.Properties {
-		if !slices.Contains([]string{"string", "number", "integer", "boolean"}, field.Type) {
-			return nil, fmt.Errorf("the field %s of the form: want a string, a number, an integer or a boolean", name)
-		}
-	}
-	return &form{parsed, in.Properties, in.Required}, nil
-}
-
-// check returns an answer with values that fit the form. The error does not
-// repeat what is secret.
-func (f *form) check(answer Answer, secret bool) (Answer, error) {
+// check returns an answer that fits a form, or a text if there is none.
+func check(f *form.Form, answer Answer, secret bool) (_ Answer, err error) {
 	if f == nil || answer.Declined {
 		answer.Values = nil // nobody asked for them, and they may be no JSON
 		return answer, nil
 	}
-	values, err := f.schema.Arguments(string(answer.Values))
-	switch {
-	case err != nil && (secret || len(f.secrets()) > 0):
-		return Answer{}, errors.New("the answer cannot be used: it does not fit the form")
-	case err != nil:
-		return Answer{}, fmt.Errorf("the answer cannot be used: %w", err)
+	if answer.Values, err = f.Check(answer.Values, secret); err != nil {
+		return Answer{}, err
 	}
-	answer.Values = values
 	return answer, nil
 }
 
-// secrets returns the names of the fields that are secret.
-func (f *form) secrets() []string {
-	return slices.DeleteFunc(slices.Collect(maps.Keys(f.fields)), func(name string) bool { return !f.fields[name].secret() })
-}
-
 // withoutSecrets returns an answer as events may tell it.
-func (f *form) withoutSecrets(a Answer, secret bool) Answer {
-	if secret {
-		return Answer{Declined: a.Declined}
-	}
-	if f == nil || len(f.secrets()) == 0 {
+func withoutSecrets(f *form.Form, a Answer, secret bool) Answer {
+	switch {
+	case secret:
+		return Answer{Declined: a.Declined, By: a.By}
+	case f == nil || len(f.Secrets()) == 0:
 		return a
+	case len(a.Values) == 0: // the text is no answer to a form, and may be what was typed into a field
+		return Answer{Declined: a.Declined, By: a.By}
 	}
-	if len(a.Values) == 0 { // the text is no answer to a form, and may be what was typed into a field
-		return Answer{Declined: a.Declined}
-	}
-	var values map[string]json.RawMessage
-	_ = json.Unmarshal(a.Values, &values) // they fit the form
-	for _, name := range f.secrets() {
-		delete(values, name)
-	}
-	told, _ := json.Marshal(values)
-	return Answer{Values: told, Declined: a.Declined}
+	return Answer{Values: f.WithoutSecrets(a.Values), Declined: a.Declined, By: a.By}
 }
 
-// names returns the names of the fields, those first that have to be filled in.
-func (f *form) names() []string {
-	names := slices.Sorted(maps.Keys(f.fields))
-	slices.SortStableFunc(names, func(a, b string) int {
-		return strings.Compare(strconv.FormatBool(!slices.Contains(f.required, a)), strconv.FormatBool(!slices.Contains(f.required, b)))
-	})
-	return names
-}
+// parentAnswersWithin is how long the model of a parent has for an answer. It may be
+// in a call that takes long, and has to hear of the question first.
+const parentAnswersWithin = 10 * time.Minute
 
-// answerQuestions has the user of a session answer questions, if a person is at
-// the terminal and the options name nobody.
-func (s *session) answerQuestions() (end func()) {
-	if !s.talk.Person() || s.agent.asker() != nil {
-		return func() {}
+// parentAnswers returns how the model of the agent that delegated the task answers,
+// or nil if it cannot be asked.
+func (a *Agent) parentAnswers(f *form.Form, q Question) AskFunc {
+	if a.opts.askAbove == nil || a.opts.parentListens == nil || q.Secret || q.UserOnly || f != nil && len(f.Secrets()) > 0 {
+		return nil
 	}
-	return s.agent.setAskFor(s.answer)
+	gone, listens := a.opts.parentListens()
+	if !listens {
+		return nil
+	}
+	return func(ctx context.Context, _ AskRequest) (Answer, error) {
+		late := time.NewTimer(parentAnswersWithin)
+		defer late.Stop()
+		select {
+		case <-gone:
+			return Answer{}, fmt.Errorf("%w: the run of the agent that delegated the task ended without an answer", ErrNobodyToAsk)
+		case <-late.C:
+			return Answer{}, fmt.Errorf("%w: the agent that delegated the task did not answer within %s", ErrNobodyToAsk, parentAnswersWithin)
+		case <-ctx.Done():
+			return Answer{}, guard.ContextError(ctx)
+		}
+	}
 }
 
-// answer asks the user a question. An empty answer declines.
-func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
-	ctx, end, err := s.whileAsked(ctx, r.From.Task)
+// ParseAnswer reads what a person or a model wrote as the answer to the question:
+// one of the options, in words or by its number from 1, or any other text; for a
+// Schema a JSON object that fits it, or the value alone where it has one field.
+// Nothing at all declines, and for a Schema so does the word "decline". The error
+// says what is wrong and what is expected.
+func (q Question) ParseAnswer(text string) (Answer, error) {
+	f, err := form.Parse(q.Schema)
 	if err != nil {
 		return Answer{}, err
 	}
-	defer end()
-	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer, or nothing: ", Hidden: r.Question.Secret}
-	if r.From.Task != "" {
-		q.Head = fmt.Sprintf("%s of %s asks:", r.From.Call.Name, s.taskLabel(ctx, r.From.Task))
+	word := strings.TrimSpace(text)
+	if word == "" || f != nil && strings.EqualFold(word, "decline") {
+		return Answer{Declined: true}, nil
 	}
-	form, err := parseForm(r.Question.Schema)
+	if f == nil {
+		text, _ := q.chosen(text)
+		return Answer{Text: text}, nil
+	}
+	values, err := f.Read(text, q.Secret)
+	return Answer{Values: values}, err
+}
+
+// chosen returns the option of a question that an answer means, by its text or
+// its number, or else the answer itself, and what to say about it.
+func (q *Question) chosen(answer string) (text, note string) {
+	trimmed := strings.TrimSpace(answer)
+	if len(q.Options) == 0 {
+		return answer, ""
+	}
+	for _, option := range q.Options {
+		if trimmed == option || strings.EqualFold(trimmed, strings.TrimSpace(option)) {
+			return option, ": " + cut.Line(option, shownPrompt)
+		}
+	}
+	if n, err := strconv.Atoi(trimmed); err == nil && n >= 1 && n <= len(q.Options) {
+		return q.Options[n-1], ": " + cut.Line(q.Options[n-1], shownPrompt)
+	}
+	return answer, ", with none of its options"
+}
+
+// onOneLine returns the beginning of a text in one line.
+func onOneLine(text string) string { return cut.Line(text, 200) }
+
+// PendingQuestion is a question of a task's tool that waits for an answer; see
+// [Ask]. It comes from the user, from the model of the agent that delegated the task
+// if the question AsksParent, or from whoever calls [TaskManager.Answer].
+type PendingQuestion struct {
+	Request AskRequest `json:"request"`
+	Seq     int64      `json:"seq"`   // the number of the event that asked
+	Since   time.Time  `json:"since"` // when it asked
+}
+
+// PendingApproval is a call of a task that waits until somebody decides about
+// it: the manager's [ApprovalFunc], or whoever calls [TaskManager.Decide].
+type PendingApproval struct {
+	Request ApprovalRequest `json:"request"`
+	Seq     int64           `json:"seq"`   // the number of the event that asked
+	Since   time.Time       `json:"since"` // when it asked
+}
+
+// Answer answers the question of a task's tool: the one in the Asked of its
+// [TaskStatus], whose call has the id. The first answer counts: it ends the context
+// of an [AskFunc] that is still asked, and the error of a later one matches
+// [ErrNotAsked]. An answer that does not fit the question is an error, and the
+// question stays. [Question.ParseAnswer] reads what somebody wrote. To have all
+// questions answered here, give [WithAsk] a function that waits until its context
+// ends. A task that rests with a question is answered by Send.
+func (m *TaskManager) Answer(ctx context.Context, id, call string, a Answer) error {
+	s, err := m.exec.status(ctx, id)
+	if err == nil && (s.Asked == nil || s.Asked.Request.From.Call.ID != call) {
+		err = ErrNotAsked
+	}
+	if err == nil {
+		err = m.answer(ctx, id, newID(), *s.Asked, a)
+	}
+	return taskError(id, err)
+}
+
+// answer sends an answer with an input of the given id.
+func (m *TaskManager) answer(ctx context.Context, id, input string, p PendingQuestion, a Answer) error {
+	q := p.Request.Question
+	f, err := form.Parse(q.Schema)
 	if err != nil {
-		return Answer{}, err
+		return err
 	}
-	if form != nil {
-		return s.fillIn(ctx, q, form, r.Question.Secret)
+	if n := len(a.Text) + len(a.Values); n > crew.MaxMailBytes {
+		return fmt.Errorf("the answer has %d bytes, more than %d", n, crew.MaxMailBytes)
 	}
-	for i, option := range r.Question.Options {
-		q.Text += fmt.Sprintf("\n%d. %s", i+1, onOneLine(option))
+	if a, err = check(f, a, q.Secret); err != nil {
+		return err
 	}
-	text, err := s.console.Question(ctx, q)
-	if n, notNumber := strconv.Atoi(text); notNumber == nil && n >= 1 && n <= len(r.Question.Options) {
-		text = r.Question.Options[n-1]
-	}
-	return Answer{Text: text, Declined: text == ""}, err
+	_, err = m.exec.send(ctx, id, taskInput{ID: "answer-" + input, Kind: inputAnswer, Request: p.Seq, Answer: a})
+	return err
 }
 
-// fillIn asks for the fields of a form one by one. An empty answer leaves a field
-// out, or declines where there has to be one.
-func (s *session) fillIn(ctx context.Context, q console.Question, f *form, secret bool) (Answer, error) {
-	values := map[string]any{}
-	for _, name := range f.names() {
-		field, required := f.fields[name], slices.Contains(f.required, name)
-		q.Prompt, q.Hidden = field.prompt(name, required), secret || field.secret()
-		q.Text = strings.Trim(q.Text+"\n"+onOneLine(field.Description), "\n")
-		for {
-			text, err := s.console.Question(ctx, q)
-			if err != nil {
-				return Answer{}, err
-			}
-			if text == "" && required {
-				return Answer{Declined: true}, nil
-			}
-			value, ok := field.read(text)
-			if ok && text != "" {
-				values[name] = value
-			}
-			if ok || text == "" {
-				break
-			}
-			q.Head, q.Text = "That is no "+field.Type+" that fits here.", ""
-		}
-		q.Head, q.Text = "", ""
-	}
-	encoded, err := json.Marshal(values)
-	return Answer{Values: encoded}, err
-}
-
-func (f formField) prompt(name string, required bool) string {
-	words := []string{f.Type}
-	if f.Type == "boolean" {
-		words = []string{"yes or no"}
-	}
-	if choices := f.choices(); len(choices) > 0 {
-		var shown []string
-		for _, c := range choices {
-			shown = append(shown, c.String())
-		}
-		words = []string{"one of " + cut.Head(strings.Join(shown, ", "), maxChoices)}
-	}
-	if !required {
-		words = append(words, "or nothing")
-	}
-	return fmt.Sprintf("%s (%s): ", onOneLine(cmp.Or(f.Title, name)), strings.Join(words, ", "))
-}
-
-// maxChoices is how much of the values to choose from is shown, in bytes.
-const maxChoices = 2 << 10
-
-// read reads what a person typed for a field: of values to choose from, the value
-// or its title.
-func (f formField) read(text string) (value any, ok bool) {
-	if choices := f.choices(); len(choices) > 0 {
-		at := slices.IndexFunc(choices, func(c formChoice) bool { return c.typed() == text })
-		if at < 0 {
-			at = slices.IndexFunc(choices, func(c formChoice) bool { return c.Title == text })
-		}
-		if at < 0 {
-			return nil, false
-		}
-		return choices[at].Const, true
-	}
-	switch f.Type {
-	case "string":
-		return text, true
-	case "boolean":
-		switch strings.ToLower(text) {
-		case "y", "yes", "true":
-			return true, true
-		case "n", "no", "false":
-			return false, true
-		}
+// parentListens reports whether the model of the agent that delegated a task can be
+// asked, and when that ends: a run of the agent goes on, it may use send_task, and it
+// is not in a call of a tool of its own, which may wait for the task that it started.
+func (m *TaskManager) parentListens(id string) (gone <-chan struct{}, listens bool) {
+	r := m.tasks.Record(id)
+	if r == nil || r.Value.agent == nil || r.Value.inCall() {
 		return nil, false
-	case "integer":
-		n, err := strconv.ParseInt(text, 10, 64)
-		return n, err == nil
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+	by := r.Value.agent
+	if tool, err := by.tools.lookup("send_task", by.runtime); err != nil || !tool.isBuiltin() {
+		return nil, false
+	}
+	return by.notices.present.Here()
+}
+
+// inCall reports whether the tool call that delegated the task goes on, unless it is
+// one of the delegation tools, which wait for no task.
+func (r *taskLinks) inCall() bool {
+	return r.by != nil && !r.by.isOver() && delegationOf(r.by.info.Call.Name) == ofStarted
+}
+
+// isOver reports whether the call has returned.
+func (c *callContext) isOver() bool { return c.progress.Load() == progressOver }
+
+// awaitNews waits until a task rests, or asks its parent, after the status.
+func (m *TaskManager) awaitNews(ctx context.Context, s TaskStatus) {
+	if m.waitsForItself(ctx, s.ID) {
+		return
+	}
+	for e, err := range m.exec.events(ctx, s.ID, s.Seq) {
+		switch {
+		case err != nil, e.Type == EventQuestion && e.Question.AsksParent:
+			return
+		case e.TaskStatus != nil && e.TaskStatus.State.AtRest():
+			_, _ = m.Wait(ctx, s.ID) // until its events have been handled
+			return
+		}
+	}
 }

@@ -23,6 +23,10 @@ type Result struct {
 	// Models is Usage by the model that answered, as its server names it, if several
 	// did.
 	Models map[string]Usage `json:"models,omitempty"`
+	// Unpriced are the models, of the agent and its tasks, with answers in the time
+	// of the run whose cost is not known, and not in Cost, sorted. It is empty as
+	// long as nothing has a price.
+	Unpriced []string `json:"unpriced,omitempty"`
 
 	Elapsed time.Duration `json:"-"` // elapsed_seconds in JSON
 

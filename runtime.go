@@ -284,8 +284,8 @@ type treeRuntime interface {
 	workspacePath() string
 	PackTree(ctx context.Context, path string, take func(io.Reader) error) error
 	// UnpackTree writes a file to dest, or into it if dest is a directory. The
-	// content of a directory goes below dest.
-	UnpackTree(ctx context.Context, dest string, in *tree.Reader) error
+	// content of a directory goes below dest. It returns where that is.
+	UnpackTree(ctx context.Context, dest string, in *tree.Reader) (at string, placed tree.Placed, err error)
 }
 
 // Limits of a command.
@@ -391,7 +391,10 @@ func jobsOf(list []guest.Job, err error) (jobs []Job, _ error) {
 
 // JobOutput implements [JobRunner].
 func (r *workspaceRuntime) JobOutput(ctx context.Context, id string, offset int64, wait time.Duration) (JobOutput, error) {
-	out, err := r.Sandbox.JobOutput(ctx, id, offset, wait)
+	return jobOutputOf(r.Sandbox.JobOutput(ctx, id, offset, wait))
+}
+
+func jobOutputOf(out sandbox.JobOutput, err error) (JobOutput, error) {
 	return JobOutput{Text: out.Text, Next: out.Next, Skipped: out.Skipped, Job: jobOf(out.Job)}, err
 }
 

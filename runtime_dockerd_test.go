@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/x/pygent"
+	"github.com/x/pygent/pygenttest"
 )
 
 // ownEngine is a dockerd for one test, which may do anything to it. It has its
@@ -165,4 +166,23 @@ func TestGuestOutlivesItsEngineForAMoment(t *testing.T) {
 	requireStill(t, dir)
 	e.start(t)
 	require.Equal(t, "kept\n", bash(t, r, "cat f").Output)
+}
+
+// The jobs of an engine that is killed are lost: the next run says so, and goes on as
+// soon as there is an engine again.
+func TestJobsOfAnEngineThatIsKilledAreLost(t *testing.T) {
+	e := newOwnEngine(t)
+	r, _ := e.newRuntime(t)
+	defer r.Cleanup()
+	agent := newAgentOn(t, r, pygenttest.NewScriptedModel(background("echo up; sleep 1000"), pygenttest.Text("It runs."), pygenttest.Text("I see."),
+		background("echo again; sleep 1000"), pygenttest.Call("job_output", map[string]any{"id": "2", "until": "again"}), pygenttest.Text("It runs again.")), pygent.LendRuntime(r))
+	goOn(t, agent)
+	e.kill(t)
+	goOn(t, agent)
+	e.start(t)
+	goOn(t, agent)
+	require.Equal(t, []string{"[job 1 (echo up; sleep 1000) is lost, with the container or process that it ran in; if it is still needed, start it again with bash and background]"}, noticesOfJobs(agent))
+	got := results(agent)
+	require.Contains(t, got[1], "started job 2 ")
+	require.Regexp(t, `^again\n\[job 2 .*; the text was printed\]$`, got[2])
 }

@@ -79,7 +79,7 @@ func TestModelsRunJobs(t *testing.T) {
 	call := func(tool string, args map[string]any) pygenttest.Reply { return pygenttest.Call(tool, args) }
 	agent := newAgent(t, pygenttest.NewScriptedModel(
 		call("bash", map[string]any{"cmd": "echo up; sleep 600", "background": true}),
-		call("job_output", map[string]any{"id": "1", "until": "up", "wait": 10}),
+		call("job_output", map[string]any{"id": "job 1", "until": "up", "wait": 10}),
 		call("job_list", nil),
 		call("job_kill", map[string]any{"id": "1"}),
 		call("job_output", map[string]any{"id": "9"}),
@@ -93,7 +93,7 @@ func TestModelsRunJobs(t *testing.T) {
 	require.Contains(t, got[1], "; the text was printed]")
 	require.Contains(t, got[2], "job 1 (echo up; sleep 600): running")
 	require.Contains(t, got[3], "killed by job_kill after ")
-	require.Contains(t, got[4], "no such job: \"9\"; there are the jobs 1")
+	require.Contains(t, got[4], "no such job: \"9\"; the jobs are: 1")
 	for _, m := range agent.History().Messages() {
 		require.NotContains(t, m.Content, "[job 1 (echo up; sleep 600): killed", "the model has seen the end")
 	}
@@ -385,7 +385,7 @@ func TestModelsAreToldOnceOfTheEndOfAJob(t *testing.T) {
 		for _, msg := range agent.History().Messages() {
 			if msg.Role == pygent.RoleUser && strings.Contains(msg.Content, "[job 1 (") {
 				told++
-				require.Regexp(t, `^\[job 1 \(echo one; echo two; exit 4\): ended with exit code 4 after .*\] its last lines:\none\ntwo$`, msg.Content)
+				require.Regexp(t, `^\[job 1 \(echo one; echo two; exit 4\): ended with exit code 4 after .*\] its last lines:\n  one\n  two$`, msg.Content)
 			}
 		}
 		require.Equal(t, 1, told)

@@ -2,8 +2,11 @@ package pygent_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -106,10 +109,10 @@ func TestJobsOfAContainerThatWasReplacedAreLost(t *testing.T) {
 	}
 	got := results(agent)
 	require.Contains(t, got[1], "started job 2 ")
-	require.Contains(t, got[2], "job 1 (echo one; sleep 1000) was lost with the container")
+	require.Contains(t, got[2], "no such job: job 1 (echo one; sleep 1000) is lost, with the container")
 	require.Regexp(t, `^two\n\[job 2 .*; the text was printed\]$`, got[3])
 	told := noticesOfJobs(agent)
-	require.Equal(t, []string{"[job 1 (echo one; sleep 1000) is lost, with the container or process that it ran in]"}, told)
+	require.Equal(t, []string{"[job 1 (echo one; sleep 1000) is lost, with the container or process that it ran in; if it is still needed, start it again with bash and background]"}, told)
 	jobs, err := r.(pygent.JobRunner).Jobs(t.Context())
 	require.NoError(t, err)
 	require.Len(t, jobs, 1)
@@ -131,7 +134,7 @@ func TestTheNextRunTellsOfAJobThatEndedMeanwhile(t *testing.T) {
 		told := noticesOfJobs(agent)
 		require.Len(t, told, 1)
 		require.Contains(t, told[0], "ended with exit code 3 after ")
-		require.Contains(t, told[0], "its last lines:\ndone")
+		require.Contains(t, told[0], "its last lines:\n  done")
 	})
 }
 
@@ -143,4 +146,164 @@ func noticesOfJobs(agent *pygent.Agent) (told []string) {
 		}
 	}
 	return told
+}
+
+// resumed returns an agent that goes on with a conversation.
+func resumed(t *testing.T, r pygent.Runtime, h *pygent.History, replies ...pygenttest.Reply) *pygent.Agent {
+	t.Helper()
+	return newAgentOn(t, r, pygenttest.NewScriptedModel(replies...).RepeatLast(), pygent.LendRuntime(r), pygent.WithHistory(h))
+}
+
+func goOn(t *testing.T, agent *pygent.Agent) {
+	t.Helper()
+	_, err := agent.RunUntilStop(t.Context(), "go on", pygent.WithEndOnReply())
+	require.NoError(t, err)
+}
+
+func TestAResumedModelIsToldWhatBecameOfItsJobs(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, r pygent.Runtime) {
+		file := filepath.Join(t.TempDir(), "history.json")
+		open := func() *pygent.History {
+			h, err := pygent.OpenHistory(file)
+			require.NoError(t, err)
+			return h
+		}
+		h := open()
+		goOn(t, resumed(t, r, h, background("echo up; sleep 1000"), background("while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"),
+			background("sleep 1001"), pygenttest.Call("job_kill", map[string]any{"id": "3"}),
+			pygenttest.Call("job_output", map[string]any{"id": "1", "until": "up"}), pygenttest.Text("They run.")))
+		require.NoError(t, h.Close())
+		require.NoError(t, r.WriteFile(t.Context(), "go", nil))
+		collect(t, r.(pygent.JobRunner), "2")
+
+		for range 2 { // the second one has nothing to tell
+			h = open()
+			agent := resumed(t, r, h, pygenttest.Text("I see."))
+			goOn(t, agent)
+			told := noticesOfJobs(agent)
+			require.Len(t, told, 1)
+			require.Regexp(t, `^\[job 1 \(echo up; sleep 1000\): running for .*; it still runs, although the run that began it is over\]
+\[job 2 \(.*\): ended with exit code 3 after .*\] its last lines:
+  done$`, told[0])
+			require.NoError(t, h.Close())
+		}
+
+		h = open()
+		defer h.Close()
+		other, err := pygent.NewLocalRuntime(t.Context())
+		require.NoError(t, err)
+		defer other.Cleanup()
+		agent := resumed(t, other, h, pygenttest.Call("job_output", map[string]any{"id": "1"}), background("echo new"), pygenttest.Text("I see."))
+		goOn(t, agent)
+		agent = resumed(t, other, h, pygenttest.Text("I see."))
+		goOn(t, agent)
+		told := noticesOfJobs(agent)
+		require.Equal(t, "[job 1 (echo up; sleep 1000) is lost, with the container or process that it ran in; if it is still needed, start it again with bash and background]", told[1])
+		got := results(agent)
+		require.Contains(t, got[len(got)-2], "no such job: job 1 (echo up; sleep 1000) is lost, with")
+		require.Contains(t, got[len(got)-1], "started job 4 ", "no id means two jobs")
+	})
+}
+
+func TestAResumedModelHearsOfJobsWhoseCallsWereSummedUp(t *testing.T) {
+	r, err := pygent.NewLocalRuntime(t.Context())
+	require.NoError(t, err)
+	defer r.Cleanup()
+	file := filepath.Join(t.TempDir(), "history.json")
+	h, err := pygent.OpenHistory(file)
+	require.NoError(t, err)
+	agent := resumed(t, r, h, callBash("sleep 1000 & echo begun"), background("sleep 1001"), callBash("seq 500"), callBash("seq 501"), callBash("seq 502"), pygenttest.Text("They run."))
+	goOn(t, agent)
+	_, err = agent.Compact(t.Context())
+	require.NoError(t, err)
+	require.NotContains(t, fmt.Sprint(h.Conversation()), "started job 2 ")
+	require.NoError(t, h.Close())
+	h, err = pygent.OpenHistory(file)
+	require.NoError(t, err)
+	defer h.Close()
+	agent = resumed(t, r, h, pygenttest.Text("I see."))
+	goOn(t, agent)
+	told := noticesOfJobs(agent)
+	require.Len(t, told, 1)
+	require.Regexp(t, `^\[job 1 \(sleep 1000 & echo begun\): running .*\]\n\[job 2 \(sleep 1001\): running .*\]$`, told[0])
+}
+
+func TestAResumedModelIsToldOfJobsOfACallersOwnRuntime(t *testing.T) {
+	running, asked := true, 0
+	rt := hasJobs{jobs: func() ([]pygent.Job, error) {
+		if asked++; asked == 3 {
+			return nil, errors.New("not now")
+		}
+		return []pygent.Job{{ID: "a", Running: running, Command: "serve"}}, nil
+	}}
+	h := pygent.NewHistory()
+	goOn(t, resumed(t, rt, h, background("serve\nmore"), pygenttest.Text("It runs.")))
+	agent := resumed(t, rt, h, callBash("true"), pygenttest.Text("I see."))
+	goOn(t, agent)
+	require.Len(t, noticesOfJobs(agent), 1)
+	require.Contains(t, noticesOfJobs(agent)[0], "[job a (serve): running for 0s")
+	running = false
+	agent = resumed(t, rt, h, pygenttest.Text("I see."))
+	goOn(t, agent)
+	require.Contains(t, noticesOfJobs(agent)[1], "[job a (serve): ended with exit code 0 ")
+}
+
+func TestTwoReadsOfAJobInOneAnswerShowItsOutputOnce(t *testing.T) {
+	out := func(args map[string]any) pygenttest.Reply {
+		args["id"] = "1"
+		return pygenttest.Call("job_output", args)
+	}
+	agent := newAgent(t, pygenttest.NewScriptedModel(background("echo one; sleep 1000"),
+		pygenttest.Calls(out(map[string]any{"until": "one"}), out(map[string]any{}), out(map[string]any{"tail": 1})),
+		pygenttest.Call("job_kill", map[string]any{"id": "1"}), stop))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	got := results(agent)
+	require.Regexp(t, `^one\n\[job 1 .*; the text was printed\]$`, got[1])
+	require.Regexp(t, `^\(no new output\)\n\[job 1 `, got[2])
+	require.Regexp(t, `^one\n\[job 1 `, got[3])
+}
+
+// forgets is a runtime with many jobs that have ended, of which it lists the last.
+type forgets struct {
+	hasJobs
+	asked *int
+	begun *int
+}
+
+func (e forgets) StartJob(context.Context, string, ...pygent.BashOption) (pygent.Job, error) {
+	*e.begun++
+	return pygent.Job{ID: fmt.Sprint(*e.begun), Running: true}, nil
+}
+
+func (e forgets) JobOutput(ctx context.Context, id string, _ int64, _ time.Duration) (pygent.JobOutput, error) {
+	*e.asked++
+	if id != "1" {
+		<-ctx.Done()
+		return pygent.JobOutput{}, ctx.Err()
+	}
+	return pygent.JobOutput{Job: pygent.Job{ID: id, Command: "exit 7", ExitCode: 7}}, nil
+}
+
+func TestOldJobsAreNotLostAndASilentRuntimeIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, begun := 0, 0
+		rt := forgets{asked: &asked, begun: &begun}
+		rt.jobs = func() (jobs []pygent.Job, err error) {
+			for i := 2; i <= begun; i++ {
+				jobs = append(jobs, pygent.Job{ID: fmt.Sprint(i), ExitCode: 1, Printed: 100})
+			}
+			return jobs, nil
+		}
+		calls := slices.Repeat([]pygenttest.Reply{background("exit 7")}, 70)
+		agent := newAgentOn(t, rt, pygenttest.NewScriptedModel(pygenttest.Calls(calls...), pygenttest.Text("I see.")))
+		began := time.Now()
+		goOn(t, agent)
+		require.Less(t, time.Since(began), 5*time.Second)
+		require.Equal(t, 2, asked)
+		told := noticesOfJobs(agent)
+		require.Len(t, told, 1)
+		require.Regexp(t, `^\[job 1 \(exit 7\): ended with exit code 7 .*\]\n\[job 2 `, told[0])
+		require.Contains(t, told[0], "\n[and of 20 more jobs there is news: see job_list]")
+	})
 }

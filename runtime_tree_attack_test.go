@@ -149,8 +149,9 @@ func TestAnOddInstructionsFileEndsNothing(t *testing.T) {
 				"ln -s AGENTS.md AGENTS.md":                        "AGENTS.md",
 				"mkfifo AGENTS.md":                                 "not a regular file",
 				"mkdir AGENTS.md":                                  "the model is not told",
-				"truncate -s 1G AGENTS.md":                         "the first 32768 of the 1073741824 bytes of AGENTS.md",
-				`printf 'use \377tabs' >AGENTS.md`:                 "AGENTS.md is not UTF-8",
+				"truncate -s 1G AGENTS.md":                         "it is binary data",
+				"yes | head -c 40000 >AGENTS.md":                   "the first 32768 of the 40000 bytes of AGENTS.md",
+				`printf 'use \377tabs' >AGENTS.md`:                 "AGENTS.md: some of it is not UTF-8",
 			} {
 				require.Zero(t, bash(t, rt, "rm -rf AGENTS.md; "+script).ExitCode)
 				model := pygenttest.NewScriptedModel(stop)

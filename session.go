@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/screen"
-	"github.com/x/pygent/internal/tomlfile"
 )
 
 // runPlain is the session of [Agent.RunInteractive] without a registered face.
@@ -29,9 +27,7 @@ func (a *Agent) runPlain(ctx context.Context) error {
 	defer watchers.Wait()
 	defer cancel()
 	defer s.talk.Open(ctx)()
-	defer s.askForCommands(ctx)()
-	defer s.askForHosts()()
-	defer s.answerQuestions()()
+	defer a.answerBy(ctx, s.user())()
 	defer s.showEvents()()
 	defer s.talk.End()
 	defer a.tellGitChanges()
@@ -40,13 +36,11 @@ func (a *Agent) runPlain(ctx context.Context) error {
 	if a.opts.resume {
 		s.talk.Do(ctx, func(ctx context.Context) error { return s.act(ctx, "/resume") })
 	}
+	if first := a.opts.first; first.Text() != "" || len(first.Parts) > 0 {
+		s.talk.Do(ctx, func(ctx context.Context) error { return s.say(ctx, first) })
+	}
 	return s.talk.Hold(ctx, s.act)
 }
-
-// WithResume has [Agent.RunInteractive] begin by resuming the run that the
-// history ends with, as [Agent.Resume] does. In a session, /resume does the
-// same.
-func WithResume(resume bool) Option { return option(func(o *options) { o.resume = resume }) }
 
 // session is a conversation in plain text.
 type session struct {
@@ -165,7 +159,8 @@ func (s *session) outcome(r *Result) {
 func (s *session) event(e Event) {
 	said := e.Type == EventWarning && slices.ContainsFunc(s.repairs, func(r string) bool { return strings.Contains(e.Text, r) })
 	pulls := e.Type == EventRuntime && e.Runtime.Kind == RuntimePull
-	if !said && (s.inTurn.Load() != nil || pulls || e.Type == EventTask || e.Type == EventWarning) {
+	asked := e.Type == EventCompacting || e.Type == EventCompacted // by /compact
+	if !said && (s.inTurn.Load() != nil || pulls || asked || e.Type == EventTask || e.Type == EventWarning) {
 		s.show(e)
 	}
 }
@@ -219,7 +214,7 @@ func (s *session) banner(ctx context.Context) {
 	for _, repair := range s.repairs {
 		s.talk.Say("! history: %s", repair)
 	}
-	if s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
+	if s.agent.history.spokenAnew() > 0 && s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
 	if s.talk.Person() {
@@ -227,25 +222,12 @@ func (s *session) banner(ctx context.Context) {
 	}
 }
 
-// askForCommands has the user approve calls. On the local runtime, where
-// commands are not contained, it also makes bash calls need approval, unless an
-// option decided that. It returns a function that restores the earlier state.
-func (s *session) askForCommands(ctx context.Context) (restore func()) {
-	approve, confirm := s.agent.approval()
-	asked, ask := approve, confirm
-	if confirm == nil && approve == nil {
-		ask = new(!s.agent.UseDocker() && (s.talk.Person() || s.agent.describe(ctx).Fallback != ""))
+// user has the person at the terminal asked, if there is one.
+func (s *session) user() FaceUser {
+	if !s.talk.Person() {
+		return FaceUser{}
 	}
-	if s.talk.Person() && approve == nil {
-		asked = s.approve
-	}
-	end := s.agent.setApprovalFor(asked, ask)
-	return func() {
-		end()
-		if approve == nil {
-			s.agent.allowed.Clear() // what the user always allowed was for this session
-		}
-	}
+	return FaceUser{Approve: s.approve, Hosts: s.approveHosts, Answer: s.answer}
 }
 
 // approve asks the user about a call. Only a yes allows it. Other words are the
@@ -283,17 +265,6 @@ func (s *session) question(r ApprovalRequest) console.Request {
 	return q
 }
 
-// askForHosts has the user decide about hosts that commands want to reach, if a
-// person can be asked and commands have no network of their own. It returns a
-// function that ends this.
-func (s *session) askForHosts() (end func()) {
-	if !s.talk.Person() || !s.agent.UseDocker() {
-		return func() {}
-	}
-	s.agent.setHostApproval(s.approveHosts)
-	return func() { s.agent.setHostApproval(nil) }
-}
-
 // errBetweenTurns is the reason for refusing the hosts of a background job
 // while the user writes the next message.
 var errBetweenTurns = errors.New("the user is asked during a turn only")
@@ -317,16 +288,16 @@ func (s *session) approveHosts(ctx context.Context, r HostRequest) (HostDecision
 // keepHosts allows hosts permanently in the user's own configuration. If that
 // file cannot be written, they are allowed for the session.
 func (s *session) keepHosts(hosts []string) {
-	path := s.agent.opts.homeFile
-	if path == "" {
+	if s.agent.opts.homeFile == "" {
 		s.talk.Say("! there is no configuration file to keep that in; it holds for this session")
 		return
 	}
-	if err := tomlfile.AddToList(path, "container", "allowed_hosts", hosts...); err != nil {
+	file, err := s.agent.keepHosts(hosts)
+	if err != nil {
 		s.talk.Say("! not kept, so it holds for this session: %v", err)
 		return
 	}
-	s.talk.Say("(kept in ~/%s)", filepath.Base(path))
+	s.talk.Say("(kept in %s)", file)
 }
 
 // EventPrinter returns an event handler that writes what happens to w as plain
@@ -393,7 +364,7 @@ func printEvent(t *console.Text, e Event) {
 	case EventRetry:
 		t.Retry(e.Retry.Error, e.Retry.Wait)
 	case EventCompacting:
-		t.Warn("the conversation becomes too long: the model sums it up")
+		t.Warn("the model sums up the conversation")
 	case EventCompacted:
 		t.Warn("%s", e.Compaction)
 	case EventNotice, EventWarning:

@@ -80,3 +80,10 @@ func TestRegisterCommandRefuses(t *testing.T) {
 	shown, _ := converse(t, "/test-twice\n", pygenttest.NewScriptedModel())
 	require.Equal(t, "the second\n", shown)
 }
+
+func TestSessionShowsTheCompactionThatTheUserAsksFor(t *testing.T) {
+	long := pygenttest.Text(strings.Repeat("A long answer. ", 2000))
+	shown, _ := converse(t, "one\ntwo\n/compact\n", pygenttest.NewScriptedModel(long, pygenttest.Text("short"), pygenttest.Text("Task: talk.")))
+	require.Contains(t, shown, "! the model sums up the conversation\n")
+	require.Regexp(t, `(?m)^! the conversation was compacted from about \d+ to \d+ tokens`, shown)
+}

@@ -2,12 +2,14 @@ package pygent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/x/pygent/internal/console"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/form"
 )
 
 // errSessionOver is the reason why nobody answers a task any more.
@@ -74,7 +76,7 @@ func (s *session) taskLabel(ctx context.Context, id string) string {
 // label is the task's id, who works on it and the beginning of its prompt, in a
 // line.
 func (s TaskStatus) label() string {
-	about := cut.Head(onOneLine(s.Prompt), shownTask)
+	about := cut.Line(s.Prompt, shownTask)
 	if s.Persona.Name != "" {
 		about = onOneLine(s.Persona.Name) + ": " + about
 	}
@@ -96,4 +98,65 @@ func printTask(t *console.Text, e Event) {
 	default:
 		t.Tell("task %s: %s", e.Task, e.Text)
 	}
+}
+
+// answer asks the user a question. An empty answer declines.
+func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
+	ctx, end, err := s.whileAsked(ctx, r.From.Task)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer end()
+	q := console.Question{Head: r.From.Call.Name + " asks:", Text: r.Question.Prompt, Prompt: "answer, or nothing: ", Hidden: r.Question.Secret}
+	if r.From.Task != "" {
+		q.Head = fmt.Sprintf("%s of %s asks:", r.From.Call.Name, s.taskLabel(ctx, r.From.Task))
+	}
+	f, err := form.Parse(r.Question.Schema)
+	if err != nil {
+		return Answer{}, err
+	}
+	if f != nil {
+		return s.fillIn(ctx, q, f, r.Question.Secret)
+	}
+	for i, option := range r.Question.Options {
+		q.Text += fmt.Sprintf("\n%d. %s", i+1, onOneLine(option))
+	}
+	text, err := s.console.Question(ctx, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	answer, err := r.Question.ParseAnswer(text)
+	answer.By = byUser
+	return answer, err
+}
+
+// fillIn asks for the fields of a form one by one. An empty answer leaves a field
+// out, or declines where there has to be one.
+func (s *session) fillIn(ctx context.Context, q console.Question, f *form.Form, secret bool) (Answer, error) {
+	values := map[string]any{}
+	for _, name := range f.Names() {
+		field, required := f.Fields[name], f.Requires(name)
+		q.Prompt, q.Hidden = field.Prompt(name, required), secret || field.Secret()
+		q.Text = strings.Trim(q.Text+"\n"+field.About(), "\n")
+		for {
+			text, err := s.console.Question(ctx, q)
+			if err != nil {
+				return Answer{}, err
+			}
+			if text == "" && required {
+				return Answer{Declined: true, By: byUser}, nil
+			}
+			value, ok := field.Read(text)
+			if ok && text != "" {
+				values[name] = value
+			}
+			if ok || text == "" {
+				break
+			}
+			q.Head, q.Text = "That is no "+field.Type+" that fits here.", ""
+		}
+		q.Head, q.Text = "", ""
+	}
+	encoded, err := json.Marshal(values)
+	return Answer{Values: encoded, By: byUser}, err
 }

@@ -181,6 +181,10 @@ func (r *run) nudge() error {
 	if jobs := r.agent.endedJobs(r.ctx); jobs != "" {
 		ended = strings.TrimPrefix(nudge.OnALine(ended, jobs), "\n")
 	}
+	if !r.asked { // later, it is told with results
+		r.asked = true
+		ended = strings.TrimPrefix(nudge.OnALine(ended, r.agent.surveyNews()), "\n")
+	}
 	if ended != "" {
 		if err := r.hear(UserMessage(ended), SourceNotice); err != nil {
 			return err
@@ -286,18 +290,39 @@ func (p *callPace) passes(d CallDelta) bool {
 // Settings is what can be changed in an agent at work. An [EventSettings] tells
 // each change, and [State] what is set now.
 type Settings struct {
-	Model    string   `json:"model,omitempty"` // the model that is asked for, as [Agent.SetModel] set it; empty for the model's own default
-	Persona  Persona  `json:"persona"`
-	Approval bool     `json:"approval"`                 // somebody can be asked whether calls may run
-	Tools    []string `json:"tools,omitempty"`          // the names of the agent's tools that are not disabled, those of its sources too; sorted
-	Disabled []string `json:"disabled_tools,omitempty"` // sorted
+	Model string `json:"model,omitempty"` // the model that is asked for, as [Agent.SetModel] set it; empty for the model's own default
+	// DefaultModel is the name of that default, if no other is set and the model tells it.
+	DefaultModel string   `json:"default_model,omitempty"`
+	Persona      Persona  `json:"persona"`
+	Approval     bool     `json:"approval"`                 // somebody can be asked whether calls may run
+	Confirm      bool     `json:"confirm_bash"`             // bash calls need approval, as [Agent.SetConfirmBash] sets it
+	Tools        []string `json:"tools,omitempty"`          // the names of the agent's tools that are not disabled, those of its sources too; sorted
+	Disabled     []string `json:"disabled_tools,omitempty"` // sorted
 }
 
 func (a *Agent) settings() Settings {
 	enabled, disabled := a.tools.names()
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return Settings{Model: a.model.name, Persona: a.persona, Approval: a.opts.approve != nil, Tools: enabled, Disabled: disabled}
+	model := a.model
+	settings := Settings{
+		Model:    model.name,
+		Persona:  a.persona,
+		Approval: a.opts.approve != nil,
+		Confirm:  a.opts.needsApproval(Tool{Name: "bash"}, a.opts.confirmBash),
+		Tools:    enabled,
+		Disabled: disabled,
+	}
+	a.mu.Unlock()
+	if settings.Model == "" {
+		settings.DefaultModel = model.asked()
+	}
+	return settings
+}
+
+// SetConfirmBash changes whether bash calls need approval, as [WithConfirmBash]
+// sets it, from the next call on. What is set while a [Face] goes on ends with it.
+func (a *Agent) SetConfirmBash(on bool) {
+	a.changeApproval(func() { a.opts.confirmBash = &on })
 }
 
 // tellSettings emits the event about a changed setting.
@@ -337,13 +362,15 @@ func (a *Agent) SetApproval(f ApprovalFunc) {
 	a.tellSettings()
 }
 
-// changeApproval calls set, and tells if somebody can be asked only now, or no
-// longer.
+// changeApproval calls set, and tells if what [Settings] has of it has changed.
 func (a *Agent) changeApproval(set func()) {
+	state := func() [2]bool {
+		return [2]bool{a.opts.approve != nil, a.opts.needsApproval(Tool{Name: "bash"}, a.opts.confirmBash)}
+	}
 	a.mu.Lock()
-	before := a.opts.approve != nil
+	before := state()
 	set()
-	after := a.opts.approve != nil
+	after := state()
 	a.mu.Unlock()
 	if before != after {
 		a.tellSettings()

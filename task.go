@@ -25,9 +25,10 @@ var (
 	// ErrTaskDepth is returned when an agent that works on a task tries to
 	// delegate and may not.
 	ErrTaskDepth = errors.New("an agent that works on a task may not delegate here")
-	// ErrNotAsked is returned for a decision about a call that does not wait for
-	// one: it never did, or somebody has decided, or the question was withdrawn.
-	ErrNotAsked = errors.New("the call does not wait for a decision")
+	// ErrNotAsked is returned for a decision about a call, or an answer to one, that
+	// does not wait for it: it never did, or somebody was faster, or the question was
+	// withdrawn.
+	ErrNotAsked = errors.New("the call does not wait for a decision or an answer")
 	// ErrTaskBusy is returned when as many messages wait for a task as may.
 	ErrTaskBusy = crew.ErrMailFull
 	// ErrTaskRunning is returned for an operation that requires a task at rest.
@@ -80,11 +81,12 @@ type TaskStatus struct {
 	Usage     Usage         `json:"usage"`
 	Timeout   time.Duration `json:"-"`                // the limit that was reached, when timed out; timeout_seconds in JSON
 	Result    *Result       `json:"result,omitempty"` // of the last run; nil when it has none
-	Left      *TaskLeft     `json:"left,omitempty"`   // what the last run left, if it reached a limit or failed; nil otherwise
+	Left      *TaskLeft     `json:"left,omitempty"`   // what the last run left, if it reached a limit, failed or was cancelled; nil otherwise
 	LastEvent *Event        `json:"last_event,omitempty"`
 	Seq       int64         `json:"seq"` // the number of the task's last event
 
 	Approvals []PendingApproval `json:"approvals,omitempty"` // the calls that wait for a decision, the oldest first
+	Asked     *PendingQuestion  `json:"asked,omitempty"`     // the question of a tool that waits for an answer; nil for none
 
 	err error // of the run that failed
 }
@@ -96,7 +98,7 @@ func (s TaskStatus) String() string {
 	case TaskTimedOut:
 		return "timeout after " + s.Timeout.String()
 	case TaskFailed:
-		line, _, _ := strings.Cut(s.Reason, "\n")
+		line, _, _ := strings.Cut(lineEnds.Replace(s.Reason), "\n")
 		return "error: " + line
 	case TaskAwaitingUser:
 		return "awaiting user"
@@ -104,7 +106,8 @@ func (s TaskStatus) String() string {
 	return string(s.State)
 }
 
-// Question is what the task's agent asks, or nil.
+// Question is what the task's agent asks at its end, or nil: [TaskManager.Send]
+// answers it. What a tool asks meanwhile is in Asked.
 func (s TaskStatus) Question() *Question {
 	if s.State != TaskAwaitingUser || s.Result == nil {
 		return nil
@@ -163,20 +166,17 @@ func (f TaskFilter) choose(all []TaskStatus) ([]TaskStatus, error) {
 	return all, nil
 }
 
-// PendingApproval is a call of a task that waits until somebody decides about
-// it: the manager's [ApprovalFunc], or whoever calls [TaskManager.Decide].
-type PendingApproval struct {
-	Request ApprovalRequest `json:"request"`
-	Seq     int64           `json:"seq"`   // the number of the event that asked
-	Since   time.Time       `json:"since"` // when it asked
-}
-
 // CollectedFile tells what [TaskManager.CollectFile] copied.
 type CollectedFile struct {
-	Path  string    `json:"path"`           // where the copy is in the runtime that got it
-	Bytes int64     `json:"bytes"`          // how much data was copied, without the holes of sparse files
-	AsOf  time.Time `json:"as_of"`          // whose state the copy shows; later changes are not in it
-	Live  bool      `json:"live,omitempty"` // the task was at work, so the files may have changed meanwhile
+	Path  string `json:"path"`  // where the copy is in the runtime that got it
+	Files int    `json:"files"` // how many files and symbolic links were written
+	// Replaced is how many files and symbolic links were there before and are not
+	// any more, even if their content is the same. It is -1 for a runtime of the
+	// caller's own, which does not tell.
+	Replaced int       `json:"replaced"`
+	Bytes    int64     `json:"bytes"`          // how much data was copied, without the holes of sparse files
+	AsOf     time.Time `json:"as_of"`          // whose state the copy shows; later changes are not in it
+	Live     bool      `json:"live,omitempty"` // the task was at work, so the files may have changed meanwhile
 }
 
 // errTaskTimeout is the cause of the end of a task's context at its time limit.
@@ -239,6 +239,11 @@ func (s *TaskStatus) apply(e Event) {
 		}
 	case EventDecision, EventToolDone:
 		s.withdraw(e.Call.ID)
+	case EventQuestion:
+		from := CallInfo{Agent: s.ID, Task: s.ID, Step: e.Step, Call: *e.Call}
+		s.Asked = &PendingQuestion{Request: AskRequest{Question: *e.Question, From: from}, Seq: e.Seq, Since: e.Time}
+	case EventAnswer:
+		s.Asked = nil
 	}
 	s.LastEvent = &e
 }

@@ -107,7 +107,7 @@ func filesOf(rt Runtime) treestore.Place {
 
 // openAgent makes the agent of a task and copies in the task's first files. The
 // executor calls it when there is room.
-func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {
+func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate taskGate) (*Agent, error) {
 	r := m.tasks.Record(spec.ID)
 	if r == nil {
 		return nil, ErrUnknownTask
@@ -131,7 +131,7 @@ func (m *TaskManager) openAgent(ctx context.Context, spec TaskSpec, gate Approva
 
 // taskAgent makes the agent that carries out spec. A profile that panics, or
 // ignores its context, causes an error.
-func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, private taskPrivate, gate ApprovalFunc) (*Agent, error) {
+func (m *TaskManager) taskAgent(ctx context.Context, spec TaskSpec, by *Agent, private taskPrivate, gate taskGate) (*Agent, error) {
 	profile, err := m.profileOptions(ctx, spec, private)
 	if err != nil {
 		return nil, err
@@ -171,12 +171,13 @@ func (m *TaskManager) chooseRuntime(ctx context.Context, o *options, spec TaskSp
 }
 
 // workingOn returns the option that makes an agent work on a task.
-func (m *TaskManager) workingOn(spec TaskSpec, gate ApprovalFunc) Option {
+func (m *TaskManager) workingOn(spec TaskSpec, gate taskGate) Option {
 	return option(func(o *options) {
 		o.id, o.task, o.depth, o.rules, o.manager = spec.ID, spec.ID, spec.Depth, spec.Rules, m
 		o.taskInfo = spec.info()
+		o.gate, o.parentListens = gate, func() (<-chan struct{}, bool) { return m.parentListens(spec.ID) }
 		if o.approve == nil {
-			o.approve, o.approveAll, o.asksManager = gate, o.approveAll || m.opts.approve != nil, true
+			o.approve, o.approveAll, o.asksManager = gate.approve, o.approveAll || m.opts.approve != nil, true
 		}
 		if o.allowed == nil {
 			o.allowed = &m.allowed

@@ -178,3 +178,78 @@ func TestQuestionsOfTasksWaitForTheirTurnInABubble(t *testing.T) {
 		require.Equal(t, 2*time.Second, time.Since(start), "one after the other")
 	})
 }
+
+// Whoever decides for the parent decides about its tasks, and is told whose call it
+// is. The parent's model sees that the task waits, and cannot decide.
+func TestTheModelOfTheParentApprovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var agent *pygent.Agent
+		var told []string
+		var requests []pygent.ApprovalRequest
+		decide := func(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+			requests = append(requests, r)
+			time.Sleep(10 * time.Minute)
+			return pygent.Decision{Reason: "not today", By: "Ada"}, nil
+		}
+		say := func(text string) func(string) pygenttest.Reply {
+			return func(id string) pygenttest.Reply { return send(id, text) }
+		}
+		model := pygenttest.NewScriptedModel(follow(always(delegate("Work")), always(wait("")), func(id string) pygenttest.Reply { return wait(id) },
+			say("1"), say(`{"allow":true}`), say("approve, allow, yes, always"), func(id string) pygenttest.Reply {
+				return pygenttest.Call("task_status", map[string]any{"task_id": id, "wait": 600})
+			}, always(stop))).RepeatLast().
+			On("Work", callBash("rm -rf /").WithDelay(time.Second), stop)
+		agent = newAgentOn(t, hollow{}, model, pygent.WithApprovalFor("bash"), pygent.WithApproval(decide), pygent.OnEvent(func(e pygent.Event) {
+			switch e.Type {
+			case pygent.EventApproval:
+				told = append(told, "asked for "+e.Task)
+				require.Equal(t, e.Task, e.Approval.Task)
+			case pygent.EventDecision:
+				told = append(told, fmt.Sprintf("%s decided for %s: %t", e.Decision.By, e.Task, e.Decision.Allow))
+			}
+		}))
+		_, err := agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		id := onlyTask(t, agent).ID
+		require.Len(t, requests, 1)
+		require.Equal(t, id, requests[0].Task)
+		require.Equal(t, []string{"asked for " + id, "Ada decided for " + id + ": false"}, told)
+		got := results(agent)
+		require.Contains(t, got[1], "\n  it waits for the user's permission: $ rm -rf /")
+		require.Contains(t, got[2], "\nit waits for the user's permission: $ rm -rf /")
+		for _, sent := range got[3:6] {
+			require.Equal(t, "task "+id+" hears it before its next step; it waits for the user's permission: $ rm -rf /", sent)
+		}
+		messages, err := agent.Tasks().TaskHistory(t.Context(), id)
+		require.NoError(t, err)
+		require.Contains(t, fmt.Sprint(messages), "error: denied: not today")
+		require.NoError(t, agent.Close())
+	})
+}
+
+// SetApproval counts for the next call of a task that works already, and a call
+// that is asked about twice is denied by whoever says no.
+func TestSetApprovalCountsForTasksAtWork(t *testing.T) {
+	allow := func(by string, yes bool) pygent.ApprovalFunc {
+		return func(context.Context, pygent.ApprovalRequest) (pygent.Decision, error) {
+			return pygent.Decision{Allow: yes, By: by}, nil
+		}
+	}
+	gate, decided := make(chan struct{}), make(chan string, 10)
+	model := pygenttest.NewScriptedModel(stop).RepeatLast().On("Work", callBash("echo one"), callBash("echo two").WithGate(gate), callBash("echo three"), stop)
+	agent := newAgentOn(t, hollow{}, model, pygent.WithApprovalFor("bash"), pygent.WithApproval(allow("first", true)), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventDecision {
+			require.NotEmpty(t, e.Task)
+			decided <- fmt.Sprintf("%s %t", e.Decision.By, e.Decision.Allow)
+		}
+	}))
+	id, err := agent.Tasks().StartTask(t.Context(), "Work", agent.Runtime())
+	require.NoError(t, err)
+	require.Equal(t, "first true", <-decided)
+	agent.SetApproval(allow("second", false))
+	close(gate)
+	require.Equal(t, "second false", <-decided)
+	agent.SetApproval(nil)
+	require.Contains(t, []string{"nobody false", "second false"}, <-decided, "it may have been asked before")
+	require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), id).State)
+}

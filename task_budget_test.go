@@ -3,6 +3,8 @@ package pygent_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -205,6 +207,80 @@ func TestTasksHaveTheLimitsOfTheirAgentsRuns(t *testing.T) {
 			}))
 			require.Equal(t, pygent.TaskFinished, waitTask(t, agent.Tasks(), id).State)
 			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// Twenty tasks at once, or twenty tasks of two tasks, spend no more than the limit
+// and one last call each.
+func TestManyTasksAtOnceShareALimit(t *testing.T) {
+	const each = 100
+	for name, tt := range map[string]struct {
+		depth int
+		limit pygent.RunOption
+		task  pygent.Limits // each of them
+	}{
+		"tokens, depth 1": {1, pygent.MaxTokens(6_000), pygent.Limits{MaxTokens: 250}}, "tokens, depth 2": {2, pygent.MaxTokens(6_000), pygent.Limits{}},
+		"money, depth 1": {1, pygent.MaxCost(6), pygent.Limits{MaxCost: 0.25}}, "money, depth 2": {2, pygent.MaxCost(6), pygent.Limits{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			n, started := 0, map[int]int{}
+			depthOf := func(text string) int {
+				switch {
+				case strings.Contains(text, "Work hard"):
+					return 2
+				case strings.Contains(text, "Lead them"):
+					return 1
+				}
+				return 0
+			}
+			answers := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+				mu.Lock()
+				defer mu.Unlock()
+				n++
+				depth := depthOf(req.Messages[1].Text())
+				if depth == 2 || started[depth] >= 20 {
+					return priced(pygenttest.Call("bash", map[string]any{"cmd": fmt.Sprint("echo ", n)}))
+				}
+				prompt := "Work hard"
+				if tt.depth == 2 && depth == 0 {
+					prompt = "Lead them"
+				}
+				var calls []pygenttest.Reply
+				for range 10 {
+					started[depth]++
+					calls = append(calls, delegate(prompt))
+				}
+				return priced(pygenttest.Calls(calls...))
+			})
+			model := pygenttest.NewScriptedModel(answers).RepeatLast()
+			agent := newAgentOn(t, hollow{}, model, pygent.WithPrices(dollars), pygent.WithModelName("m"), pygent.MaxTaskDepth(tt.depth),
+				pygent.TaskDefaults(tt.task), pygent.TaskDefaults(pygent.Limits{MaxSteps: 1_000, MaxToolCalls: pygent.NoLimit}), pygent.MaxTasks(20))
+			_, err := agent.RunUntilStop(t.Context(), "go", tt.limit, pygent.MaxSteps(1_000), pygent.MaxToolCalls(pygent.NoLimit))
+			require.NoError(t, err)
+			var all []pygent.TaskStatus
+			for rested := -1; rested < len(all); { // those of tasks begin meanwhile
+				rested = len(all)
+				all, err = agent.Tasks().Tasks(t.Context(), pygent.TaskFilter{})
+				require.NoError(t, err)
+				for _, task := range all {
+					waitTask(t, agent.Tasks(), task.ID)
+				}
+			}
+			t.Logf("%d tasks", len(all))
+			cancelled := 0 // with the task above, and so perhaps in a call that is not counted
+			for _, task := range all {
+				if task.State == pygent.TaskCancelled {
+					cancelled++
+				}
+			}
+			require.GreaterOrEqual(t, len(all), 12)
+			used := agent.Usage()
+			require.InDelta(t, each*len(model.Requests()), used.Total().Total(), float64(each*cancelled))
+			require.LessOrEqual(t, used.Total().Total(), int64(6_000+each*(len(all)+1)))
+			require.GreaterOrEqual(t, used.Total().Total(), int64(4_000), "the limit is used")
+			require.InDelta(t, float64(used.Total().Total())/1000, used.Cost, 1e-9)
 		})
 	}
 }

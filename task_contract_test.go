@@ -32,8 +32,8 @@ func (h contractHost) grant(TaskSpec, bool) (taskGrant, error) {
 	return taskGrant{tokens: budget.New[spending](budget.Sums{}), timeout: time.Hour}, nil
 }
 
-func (h contractHost) openAgent(_ context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error) {
-	return New(WithDocker(DockerNever), WithModel(ModelFunc(obey)), WithID(spec.ID), WithApproval(gate), WithApprovalFor("bash"),
+func (h contractHost) openAgent(_ context.Context, spec TaskSpec, gate taskGate) (*Agent, error) {
+	return New(WithDocker(DockerNever), WithModel(ModelFunc(obey)), WithID(spec.ID), WithApproval(gate.approve), WithApprovalFor("bash"),
 		option(func(o *options) { o.task, o.asksManager = spec.ID, true }))
 }
 

@@ -4,19 +4,22 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/inventory"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/plain"
 	"github.com/x/pygent/internal/survey"
 )
 
-// TaskLeft is what a run of a task left that reached a limit or failed, and so
-// could not tell itself. The files are still there: [TaskManager.CollectFile] copies
-// them. Texts are bounded, but may be those of a stranger.
+// TaskLeft is what a run of a task left that reached a limit, failed or was
+// cancelled, and so could not tell itself. The files are still there:
+// [TaskManager.CollectFile] copies them. Texts are bounded, but may be those of a
+// stranger.
 type TaskLeft struct {
 	// Call is what its agent did last, in a line: "$ go test ./..." or "write
 	// main.go". It is empty if it called no tool.
@@ -58,20 +61,24 @@ const (
 	maxLeftFiles = 30
 	maxLeftBytes = 1500 // of the files' names and sizes, for a model
 	maxLeftCall  = 300
-	lookWithin   = 2 * time.Second
+	// lookWithin is how long a look at the workspace may take, and
+	// lookAtCancelled how long the end of a cancelled task may wait for it.
+	lookWithin      = 2 * time.Second
+	lookAtCancelled = time.Second / 2
 )
 
-// takeInventory looks at the workspace of a task. It takes little time even if the
-// runtime does not answer: then the inventory knows of nothing.
-func takeInventory(rt Runtime) (inv inventory.Inventory) {
+// takeInventory looks at the workspace of a task, for a limited time. If the
+// runtime does not answer, it gives up after twice that time, and the inventory knows
+// of nothing.
+func takeInventory(rt Runtime, within time.Duration) (inv inventory.Inventory) {
 	lister, ok := RuntimeAs[FileLister](rt)
 	if !ok {
 		return inv
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	found := inv
-	err := guard.Within(lookWithin+time.Second, func() error {
+	err := guard.Within(2*within, func() error {
 		found = inventory.Take(ctx, func(ctx context.Context, dir string, limit int) ([]inventory.File, bool, error) {
 			infos, more, err := lister.ListFiles(ctx, dir, 1, limit)
 			files := make([]inventory.File, len(infos))
@@ -88,19 +95,24 @@ func takeInventory(rt Runtime) (inv inventory.Inventory) {
 	return found
 }
 
-// left tells what a run leaves, if it ended by a limit or an error.
-func (t *localTask) left(result *Result, outcome func(*TaskStatus)) *TaskLeft {
+// left tells what a run leaves, if it was cancelled or ended by a limit or an
+// error. It tells nothing if the manager is being closed, which then need not wait.
+func (t *localTask) left(result *Result, cause error, outcome func(*TaskStatus)) *TaskLeft {
 	end := TaskStatus{Result: result}
 	outcome(&end)
+	within := lookWithin
+	if end.State == TaskCancelled {
+		within = lookAtCancelled
+	}
 	agent := t.worker()
-	if agent == nil || end.State != TaskTimedOut && end.State != TaskFailed {
+	if agent == nil || cause == errManagerClosing || !slices.Contains([]TaskState{TaskTimedOut, TaskFailed, TaskCancelled}, end.State) {
 		return nil
 	}
 	t.mu.Lock()
 	did, began := t.did, t.began
 	t.mu.Unlock()
 	left := &TaskLeft{Call: did.title, Outcome: did.outcome}
-	changes, more, whole := takeInventory(agent.Runtime()).Since(began, maxLeftFiles)
+	changes, more, whole := takeInventory(agent.Runtime(), within).Since(began, maxLeftFiles)
 	left.More, left.Partial = more, !whole
 	for _, c := range changes {
 		left.Files = append(left.Files, TaskFile{Path: c.Path, Size: c.Size, Change: TaskFileChange(c.Kind)})
@@ -153,7 +165,7 @@ func outcomeInWords(r *ToolResult) string {
 // plainLine returns the beginning of a text without anything that is no character.
 func plainLine(text string) string {
 	text = plain.Clean(cut.Head(text, 4*maxLeftCall))
-	return cut.Head(strings.Join(strings.Fields(text), " "), maxLeftCall)
+	return cut.Line(text, maxLeftCall)
 }
 
 // words tells a model what a task left.
@@ -179,14 +191,14 @@ func (l *TaskLeft) words() string {
 	case l.Partial:
 		b.WriteString("- and perhaps more, not all was looked through\n")
 	case more > 0:
-		fmt.Fprintf(&b, "- and %s\n", count(more, "other file"))
+		fmt.Fprintf(&b, "- and %s\n", numeral.Count(more, "other file"))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // line is a file in words.
 func (f TaskFile) line() string {
-	about := count(int(f.Size), "byte")
+	about := numeral.Count(f.Size, "byte")
 	switch f.Change {
 	case FileRemoved:
 		about = string(FileRemoved)

@@ -52,8 +52,8 @@ func TestTheParentIsToldWhatATaskLeft(t *testing.T) {
 	agent := newAgent(t, model)
 	_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(10))
 	require.NoError(t, err)
-	require.Contains(t, heard(agent), "\nIt did last: $ "+writes+" (exit 0)\n")
-	require.Contains(t, heard(agent), "Its workspace has, for collect_file:\n- \"a\\nb\" (new, 3 bytes)\n- plain (new, 2 bytes)")
+	require.Contains(t, heard(agent), "\n  It did last: $ "+writes+" (exit 0)\n")
+	require.Contains(t, heard(agent), "Its workspace has, for collect_file:\n  - \"a\\nb\" (new, 3 bytes)\n  - plain (new, 2 bytes)")
 	data, err := agent.Runtime().ReadFile(t.Context(), "plain")
 	require.NoError(t, err)
 	require.Equal(t, "x\n", string(data))
@@ -68,6 +68,21 @@ func heard(agent *pygent.Agent) string {
 		}
 	}
 	return b.String()
+}
+
+func TestACancelledTaskTellsWhatItLeft(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		model := pygenttest.NewScriptedModel(callBash("echo x > f"), pygenttest.Text("").WithGate(nil))
+		m := newTasks(t, model)
+		id := startTask(t, m, "go", rt)
+		require.NoError(t, model.WaitRequests(t.Context(), 2))
+		require.NoError(t, m.Cancel(t.Context(), id))
+		status := waitTask(t, m, id)
+		require.Equal(t, pygent.TaskCancelled, status.State)
+		require.Equal(t, &pygent.TaskLeft{
+			Call: "$ echo x > f", Outcome: "exit 0", Files: []pygent.TaskFile{{Path: "f", Size: 2, Change: pygent.FileNew}},
+		}, status.Left)
+	})
 }
 
 func TestATaskThatFinishedOrGoesOnTellsNothingOfItsFiles(t *testing.T) {
@@ -135,11 +150,35 @@ func (d deafFiles) ListFiles(context.Context, string, int, int) ([]pygent.FileIn
 func TestARuntimeThatDoesNotAnswerDoesNotHoldUpTheEnd(t *testing.T) {
 	d := deafFiles{deaf: new(atomic.Bool), gate: make(chan struct{})}
 	defer close(d.gate)
-	m := newTasks(t, pygenttest.NewScriptedModel(pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+	model := pygenttest.NewScriptedModel(pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
 		d.deaf.Store(true)
 		return pygenttest.Status(400, "bad", "No such model")
-	})))
+	})).On("Hang", pygenttest.Text("").WithGate(nil))
+	m := newTasks(t, model)
 	status := waitTask(t, m, startTask(t, m, "go", d))
 	require.Equal(t, pygent.TaskFailed, status.State)
 	require.Nil(t, status.Left)
+
+	d.deaf.Store(false)
+	id := startTask(t, m, "Hang", d)
+	require.NoError(t, model.WaitRequests(t.Context(), 2))
+	d.deaf.Store(true)
+	require.NoError(t, m.Cancel(t.Context(), id))
+	require.Equal(t, pygent.TaskCancelled, waitTask(t, m, id).State)
+}
+
+// TestNobodyLooksAtTheFilesOfTasksOfAClosedManager closes a manager while a task
+// is at work.
+func TestNobodyLooksAtTheFilesOfTasksOfAClosedManager(t *testing.T) {
+	d := deafFiles{deaf: new(atomic.Bool), gate: make(chan struct{})}
+	defer close(d.gate)
+	model := pygenttest.NewScriptedModel(callBash("true"), pygenttest.Text("").WithGate(nil))
+	m := newTasks(t, model)
+	id := startTask(t, m, "go", d)
+	require.NoError(t, model.WaitRequests(t.Context(), 2))
+	require.NoError(t, m.Close())
+	status, err := m.Status(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, pygent.TaskCancelled, status.State)
+	require.Nil(t, status.Left, "it would tell the call")
 }

@@ -27,10 +27,10 @@ type taskRecord = ledger.Record[*taskLinks]
 // works on it.
 type taskLinks struct {
 	request taskRequest
-	agent   *Agent      // the agent that delegated it; nil for none
-	call    string      // the id of its call
-	depth   int         // of the task's own agent
-	budget  *taskBudget // of the run that delegated it; nil outside of a run
+	agent   *Agent       // the agent that delegated it; nil for none
+	by      *callContext // the tool call by which it did; nil for none
+	depth   int          // of the task's own agent
+	budget  *taskBudget  // of the run that delegated it; nil outside of a run
 
 	// Guarded by the manager's mu.
 	private taskPrivate
@@ -44,7 +44,7 @@ func (m *TaskManager) newRecord(prompt string, o taskOptions) *taskRecord {
 	links := &taskLinks{request: o.taskRequest, agent: m.opts.owner, depth: 1}
 	links.request.prompt = prompt
 	if o.call != nil {
-		links.agent, links.budget, links.call = o.call.agent, o.call.budget, o.call.id()
+		links.agent, links.budget, links.by = o.call.agent, o.call.budget, o.call
 	}
 	if links.agent == nil {
 		return ledger.NewRecord(o.id, nil, links)
@@ -202,6 +202,10 @@ func (m *TaskManager) handle(r *taskRecord, e Event) {
 		}
 	case EventDecision:
 		m.decided(r, e.Call.ID)
+	case EventQuestion, EventAnswer:
+		if r.Value.agent != nil {
+			r.Value.agent.notices.noteQuestion(r.ID, e)
+		}
 	case EventTask:
 		m.changed(r, *e.TaskStatus)
 	}

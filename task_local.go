@@ -31,6 +31,7 @@ type localTask struct {
 	agent     *Agent                   // nil until the first run has made it
 	answers   map[string]chan Decision // for calls that wait for a decision, by their ids
 	began     inventory.Inventory      // what the workspace held before the first run
+	sent      chan Answer              // gets the answer that is sent to the question of a tool; nil where none is asked
 	did       lastCall                 // of the run that goes on
 }
 
@@ -138,7 +139,7 @@ func (t *localTask) Run(ctx context.Context, msg taskMessage, grant taskGrant, e
 		limits.MaxTime = grant.timeout
 		cause := context.Cause(ctx)
 		outcome := func(s *TaskStatus) { s.end(limits, cause, err) }
-		left := t.left(result, outcome) // a container must run to tell
+		left := t.left(result, cause, outcome) // a container must run to tell
 		if result == nil || result.Status != StatusAwaitingUser {
 			t.Park()
 		}
@@ -162,7 +163,8 @@ func (t *localTask) finish(before TaskStatus, result *Result, more bool, outcome
 		return // Close has reported it already
 	}
 	after := t.status
-	after.Ended, after.Result, after.Approvals = time.Now(), result, nil
+	after.Ended, after.Result, after.Approvals, after.Asked = time.Now(), result, nil, nil
+	t.sent = nil
 	if result != nil {
 		after.Steps = before.Steps + result.Steps
 		after.ToolCalls = before.ToolCalls + result.ToolCalls
@@ -184,11 +186,11 @@ func (t *localTask) work(ctx context.Context, msg taskMessage, grant taskGrant) 
 	}
 	agent := t.worker()
 	if agent == nil {
-		if agent, err = t.host.openAgent(ctx, t.spec, t.approve); err != nil {
+		if agent, err = t.host.openAgent(ctx, t.spec, taskGate{approve: t.approve, ask: t.ask}); err != nil {
 			logPanic(t.host.logger(), "task "+t.spec.ID, err)
 			return nil, err
 		}
-		began := takeInventory(agent.Runtime())
+		began := takeInventory(agent.Runtime(), lookWithin)
 		if !t.employ(agent, began) {
 			return nil, agent.Close()
 		}
@@ -207,8 +209,66 @@ func (t *localTask) hear() []taskMessage {
 	return early
 }
 
-// employ keeps the agent for the task, and what is in its workspace as it begins. It returns false if the task was
-// abandoned while the agent was made.
+// ask has somebody answer a question of which an event has told the task's
+// followers. An answer that is sent to the task before counts instead.
+func (t *localTask) ask(ctx context.Context, r AskRequest, asked AskFunc) (Answer, error) {
+	t.mu.Lock()
+	sent := t.sent
+	t.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	var answer Answer
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		answer, err = asked(ctx, r)
+	}()
+	select {
+	case answer := <-sent:
+		cancel()
+		<-done
+		return answer, nil
+	case <-done:
+		cancel()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sent == sent {
+		t.status.Asked = nil // nobody can send one from now on
+	}
+	select {
+	case answer := <-sent:
+		return answer, nil // whoever sent it was told that it counts
+	default:
+		return answer, err
+	}
+}
+
+// noteQuestion makes room for the answer to the question of an event, or notes that
+// none is wanted any more. The caller holds t.mu.
+func (t *localTask) noteQuestion(e Event) {
+	switch e.Type {
+	case EventQuestion:
+		t.sent = make(chan Answer, 1)
+	case EventAnswer:
+		t.sent = nil
+	}
+}
+
+// answer answers the question of the event with the number request.
+func (t *localTask) answer(request int64, a Answer) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if q := t.status.Asked; q == nil || t.sent == nil || q.Seq != request {
+		return ErrNotAsked
+	}
+	t.sent <- a // has room, since nobody answered before
+	t.status.Asked = nil
+	return nil
+}
+
+// employ keeps the agent for the task, and what is in its workspace as it begins. It
+// returns false if the task was abandoned while the agent was made.
 func (t *localTask) employ(agent *Agent, began inventory.Inventory) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,6 +315,7 @@ func (t *localTask) record(e Event) {
 	t.status.apply(e)
 	t.did.note(e)
 	t.noteRequest(e)
+	t.noteQuestion(e)
 }
 
 // closeAgent is how long closing an agent and its runtime may take. An agent
@@ -293,7 +354,8 @@ type SendOption func(*taskInput)
 func WithMessageID(id string) SendOption { return func(in *taskInput) { in.ID = "message-" + id } }
 
 // WithNextStep has a task at work hear the message before its model is asked the
-// next time, as [Agent.Say] has an agent.
+// next time, as [Agent.Say] has an agent. It is an error if the task was cancelled and
+// has not ended yet.
 func WithNextStep() SendOption { return func(in *taskInput) { in.Early = true } }
 
 // message is the message that a task begins with.
@@ -344,6 +406,7 @@ type taskInput struct {
 	Request  int64    `json:"request,omitempty"` // number of the event that asked for the decision; 0 if Call names the call
 	Call     string   `json:"call,omitempty"`    // id of the call that is decided about
 	Decision Decision `json:"decision,omitzero"`
+	Answer   Answer   `json:"answer,omitzero"` // to the question of the event with the number Request
 }
 
 type taskInputKind string
@@ -351,5 +414,6 @@ type taskInputKind string
 const (
 	inputMessage  taskInputKind = "message"  // of the user; a task at work takes it up when it rests, or before its next step
 	inputDecision taskInputKind = "decision" // about a call that needs approval
+	inputAnswer   taskInputKind = "answer"   // to the question of a tool
 	inputCancel   taskInputKind = "cancel"   // a request to end; the status tells when that is done
 )

@@ -18,13 +18,22 @@ import (
 // taskHost is what an executor in this process needs from the manager.
 type taskHost interface {
 	// openAgent makes the agent of a task, with the files that it begins with.
-	openAgent(ctx context.Context, spec TaskSpec, gate ApprovalFunc) (*Agent, error)
+	openAgent(ctx context.Context, spec TaskSpec, gate taskGate) (*Agent, error)
 	// grant sets aside what a run of the task may spend; first tells whether it
 	// is the task's first run. It does not call back.
 	grant(spec TaskSpec, first bool) (taskGrant, error)
 	// logger logs what is not for models and people, such as the stacks of
 	// panics.
 	logger() *slog.Logger
+}
+
+// taskGate is how the agent of a task waits for what is sent to the task: a decision
+// about a call, or an answer.
+type taskGate struct {
+	approve ApprovalFunc
+	// ask calls asked, which asks whoever is there, and returns its answer or one that
+	// is sent before.
+	ask func(ctx context.Context, r AskRequest, asked AskFunc) (Answer, error)
 }
 
 // localExecutor carries out tasks in this process, one goroutine each.
@@ -128,6 +137,8 @@ func (x *localExecutor) send(ctx context.Context, id string, in taskInput) (numb
 		return 0, x.crew.Tell(id, in.ID, func(t *localTask) error {
 			return t.decide(in.Request, in.Call, in.Decision)
 		})
+	case inputAnswer:
+		return 0, x.crew.Tell(id, in.ID, func(t *localTask) error { return t.answer(in.Request, in.Answer) })
 	case inputCancel:
 		parked, err := x.crew.Cancel(id, in.ID, &taskCancelled{reason: in.Text})
 		select {
@@ -188,8 +199,11 @@ func (x *localExecutor) remove(ctx context.Context, id string) error {
 	}
 }
 
+// errManagerClosing cancels the tasks of a manager that is closed.
+var errManagerClosing error = &taskCancelled{reason: ErrTaskManagerClosed.Error()}
+
 func (x *localExecutor) close() error {
-	left, err := x.crew.Close(&taskCancelled{reason: ErrTaskManagerClosed.Error()}, taskError)
+	left, err := x.crew.Close(errManagerClosing, taskError)
 	for _, id := range left.Runs {
 		err = errors.Join(err, taskError(id, fmt.Errorf("its run %w", ErrLeftBehind)))
 	}

@@ -273,7 +273,7 @@ func (m *TaskManager) spec(r *taskRecord) TaskSpec {
 		Prompt:  r.Value.request.prompt,
 		Parts:   r.Value.request.parts,
 		Model:   r.Value.request.model,
-		Call:    r.Value.call,
+		Call:    r.Value.by.id(),
 		Depth:   r.Value.depth,
 		Rules:   m.rules(r),
 		Limits: r.Value.request.limits.or(m.opts.limits).or(Limits{

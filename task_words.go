@@ -1,31 +1,90 @@
 package pygent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/form"
 	"github.com/x/pygent/internal/notices"
+	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/plain"
+	"github.com/x/pygent/internal/presence"
 )
 
-// sayHowToAnswer tells a model what to do about a task's question.
-const sayHowToAnswer = "answer with send_task"
+// Bounds of a task's question for a model, in bytes.
+const (
+	maxAskedPrompt  = 2000
+	maxAskedOptions = 2000
+)
+
+// asks returns the question that waits for an answer of the agent that delegated the
+// task, or nil: its agent asked it at its end, or one of its tools.
+func (s TaskStatus) asks() *Question {
+	if s.asksParent() {
+		return &s.Asked.Request.Question
+	}
+	return s.Question()
+}
+
+// asksParent reports whether a tool of a task at work asks the model of the agent
+// that delegated the task.
+func (s TaskStatus) asksParent() bool { return s.Asked != nil && s.Asked.Request.Question.AsksParent }
+
+// words is a question for a model that answers it by send_task: what is asked and
+// what there is to choose, each further line indented, and how to answer.
+func (q *Question) words() string {
+	text, how := plain.Clean(lineEnds.Replace(cut.Middle(q.Prompt, maxAskedPrompt))), "(answer with send_task"
+	size := 0
+	for i, option := range q.Options {
+		line := fmt.Sprintf("\n%d. %s", i+1, onOneLine(plain.Clean(cut.Head(option, maxAskedOptions))))
+		if size += len(line); size > maxAskedOptions {
+			text += fmt.Sprintf("\nand %d more options", len(q.Options)-i)
+			break
+		}
+		text += line
+	}
+	if f, err := form.Parse(q.Schema); err == nil && f != nil {
+		for _, line := range f.Lines() {
+			text += "\n- " + plain.Clean(line)
+		}
+		how += `: as message a JSON object of these fields, or "decline"`
+	}
+	if text = indented(text); strings.Contains(text, "\n") {
+		return text + "\n" + how + ")"
+	}
+	return text + " " + how + ")"
+}
+
+// waitsForUser says what of the task the user decides or answers, or is empty.
+func (s TaskStatus) waitsForUser() string {
+	switch {
+	case len(s.Approvals) > 0:
+		return "it waits for the user's permission: " + plainLine(cmp.Or(s.Approvals[0].Request.Tool.Summary, s.Approvals[0].Request.Call.Name))
+	case s.Asked != nil && !s.asksParent():
+		return "it waits for the user's answer: " + plainLine(s.Asked.Request.Question.Prompt)
+	}
+	return ""
+}
 
 // describeTask returns the details of a task for a model, beginning with the
 // state.
 func describeTask(s TaskStatus) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n[%s]", s, taskFigures(s))
-	if q := s.Question(); q != nil {
-		fmt.Fprintf(&b, "\nIt asks: %s\n(%s)", strings.Join(append([]string{q.Prompt}, q.Options...), "\n- "), sayHowToAnswer)
+	if q := s.asks(); q != nil {
+		b.WriteString("\nIt asks: " + q.words())
+	} else if waits := s.waitsForUser(); waits != "" {
+		b.WriteString("\n" + waits)
 	}
 	if text := s.Summary(); text != "" {
-		b.WriteString("\n" + text)
+		b.WriteString("\n  " + indented(text))
 	}
 	if s.Left != nil {
-		b.WriteString("\n" + s.Left.words())
+		b.WriteString("\n  " + indented(s.Left.words()))
 	}
 	return b.String()
 }
@@ -36,7 +95,7 @@ func listedTask(s TaskStatus, news bool) string {
 	prompt, _, _ := strings.Cut(s.Prompt, "\n")
 	line := fmt.Sprintf("%s: %s [%s] %s", s.ID, s, taskFigures(s), cut.Head(prompt, shownPrompt))
 	words := lastWords(s)
-	if words == "" || !news && s.Question() == nil {
+	if words == "" || !news && s.asks() == nil && s.waitsForUser() == "" {
 		return line
 	}
 	return line + "\n  " + indented(words)
@@ -44,54 +103,96 @@ func listedTask(s TaskStatus, news bool) string {
 
 // openTask says in a line that a task is still at work, or what it asks.
 func openTask(s TaskStatus) string {
-	if q := s.Question(); q != nil {
-		return fmt.Sprintf("task %s asks: %s (%s, or end it with cancel_task)", s.ID, onOneLine(q.Prompt), sayHowToAnswer)
+	if q := s.asks(); q != nil {
+		return fmt.Sprintf("task %s asks: %s (answer with send_task, or end it with cancel_task)", s.ID, plainLine(q.Prompt))
 	}
 	return fmt.Sprintf("task %s is %s", s.ID, s.State)
 }
 
+// lineEnds are all that some program takes for the end of a line.
+var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
 // indented has each further line of a text begin with blanks, so that none can
 // pass for a task or a notice of its own.
 func indented(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", r) }), "\n  ")
+	lines := strings.Split(strings.Trim(lineEnds.Replace(text), "\n"), "\n")
+	for i, line := range lines {
+		if i > 0 && line != "" {
+			lines[i] = "  " + line
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func taskFigures(s TaskStatus) string {
-	figures := fmt.Sprintf("%s, %s, %s", count(s.Steps, "step"), count(s.ToolCalls, "tool call"), s.Elapsed(time.Now()).Round(time.Second))
+	figures := fmt.Sprintf("%s, %s, %s", numeral.Count(s.Steps, "step"), numeral.Count(s.ToolCalls, "tool call"), s.Elapsed(time.Now()).Round(time.Second))
 	if s.Persona.Name != "" {
 		figures = s.Persona.Name + ", " + figures
 	}
 	return figures
 }
 
-// count is a number of things in words.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// words says how much was copied.
+func (c CollectedFile) words() string {
+	said := fmt.Sprintf("%s (%s)", numeral.Count(c.Files, "file"), numeral.Count(c.Bytes, "byte"))
+	if c.Replaced >= 0 {
+		said += fmt.Sprintf(", %s existing ones replaced", numeral.Grouped(c.Replaced))
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return said
 }
 
-// taskNotices are the ended tasks that an agent's model has not been told about
-// yet.
-type taskNotices struct{ list notices.List }
+// taskNotices are the ended tasks and their questions that an agent's model has not
+// been told about yet, and whether it is there to answer.
+type taskNotices struct {
+	list    notices.List
+	present presence.Presence
+}
 
 // nthEnd counts the ends of a task. It adds 1 because a task that was cancelled
 // before its first run has ended as well.
 func nthEnd(s TaskStatus) int { return s.Runs + 1 }
 
 // add records the end of a task, unless the model knows of it.
-func (n *taskNotices) add(s TaskStatus) { n.list.Add(s.ID, nthEnd(s), noticeOf(s)) }
-
-// known records that the model learns the status now, other than by a notice,
-// and reports whether the end of the task is news to it.
-func (n *taskNotices) known(s TaskStatus) (news bool) {
-	return s.State.AtRest() && n.list.Known(s.ID, nthEnd(s))
+func (n *taskNotices) add(s TaskStatus) {
+	n.list.Known(questionsOf(s.ID), int(s.Seq)) // what a tool asked before has no answer any more
+	n.list.Add(s.ID, nthEnd(s), noticeOf(s))
 }
 
-// news reports whether a task rests without the model knowing of it.
+// questionsOf is the name under which the questions of a task's tools are counted. No
+// task has it.
+func questionsOf(task string) string { return task + "?" }
+
+// noteQuestion records a question of a task's tool, or that it is answered.
+func (n *taskNotices) noteQuestion(task string, e Event) {
+	switch {
+	case e.Type == EventAnswer:
+		n.list.Known(questionsOf(task), int(e.Seq))
+	case e.Question.AsksParent:
+		n.list.Add(questionsOf(task), int(e.Seq), fmt.Sprintf("[task %s asks: %s]", task, indented(e.Question.words())))
+	}
+}
+
+// known records that the model learns the status now, other than by a notice,
+// and reports whether the end of the task, or its question, is news to it.
+func (n *taskNotices) known(s TaskStatus) (news bool) {
+	switch {
+	case s.asksParent():
+		return n.list.Known(questionsOf(s.ID), int(s.Asked.Seq))
+	case s.State.AtRest():
+		return n.list.Known(s.ID, nthEnd(s))
+	}
+	return false
+}
+
+// news reports whether a task rests, or asks, without the model knowing of it.
 func (n *taskNotices) news(s TaskStatus) bool {
-	return s.State.AtRest() && n.list.News(s.ID, nthEnd(s))
+	switch {
+	case s.asksParent():
+		return n.list.News(questionsOf(s.ID), int(s.Asked.Seq))
+	case s.State.AtRest():
+		return n.list.News(s.ID, nthEnd(s))
+	}
+	return false
 }
 
 // take returns the notices for the model and forgets them; the text may be
@@ -110,8 +211,11 @@ func noticeOf(s TaskStatus) string {
 // lastWords is the final text of a task at rest: its answer, its question, or what
 // it left.
 func lastWords(s TaskStatus) string {
-	if q := s.Question(); q != nil {
-		return cut.Middle(strings.Join(append([]string{q.Prompt}, q.Options...), " | "), noticedSummary) + " (" + sayHowToAnswer + ")"
+	if q := s.asks(); q != nil {
+		return q.words()
+	}
+	if waits := s.waitsForUser(); waits != "" {
+		return waits
 	}
 	words := cut.Middle(s.Summary(), noticedSummary)
 	if s.Left != nil {

@@ -295,14 +295,14 @@ func (m *TaskManager) collect(ctx context.Context, rt Runtime, id, path, dest st
 	if err != nil {
 		return c, err
 	}
-	n, err := filesOf(rt).Receive(ctx, func(w io.Writer) (err error) {
+	copied, err := filesOf(rt).Receive(ctx, func(w io.Writer) (err error) {
 		c.AsOf, c.Live, err = m.exec.export(ctx, id, path, w)
 		return err
 	}, dest)
 	if err != nil {
 		return CollectedFile{}, err
 	}
-	c.Path, c.Bytes = dest, n
+	c.Path, c.Files, c.Replaced, c.Bytes = copied.At, copied.Files, copied.Replaced, copied.Bytes
 	return c, nil
 }
 

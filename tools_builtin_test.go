@@ -152,8 +152,8 @@ func TestBashShowsAModelWhatATerminalWould(t *testing.T) {
 		result pygent.BashResult
 		want   string
 	}{
-		"bytes that are not UTF-8": {pygent.BashResult{Output: "a\xff\xfeb\n"}, "$ x\na\\xff\\xfeb\n"},
-		"binary output":            {pygent.BashResult{Output: "ok\n" + gzip + "\n"}, "$ x\nok\n[binary output, 205 bytes, looks like gzip]\n"},
+		"bytes that are not UTF-8": {pygent.BashResult{Output: "a\xff\xfeb\n"}, "$ x\na<0xFF><0xFE>b\n"},
+		"binary output":            {pygent.BashResult{Output: "ok\n" + gzip + "\n"}, "$ x\nok\n[binary output, 205 bytes, looks like gzip data]\n"},
 		"a long time":              {pygent.BashResult{Output: "ok\n", Duration: 12345 * time.Millisecond}, "$ x\nok\n[took 12.3s]"},
 		"a failure after long":     {pygent.BashResult{Output: "no\n", ExitCode: 2, Duration: 5 * time.Second}, "$ x\nno\n[exit code 2 after 5s]"},
 		"a short time":             {pygent.BashResult{Output: "ok\n", Duration: 4999 * time.Millisecond}, "$ x\nok\n"},
@@ -240,7 +240,7 @@ func TestWriteFile(t *testing.T) {
 	require.Equal(t, "new\r\n", b.read("run.sh"))
 	require.Equal(t, fs.FileMode(0o750), fileMode(t, filepath.Join(b.dir, "run.sh")))
 
-	for path, want := range map[string]string{"../x": "outside the workspace", "/etc/passwd": "outside the workspace", "a": "is a directory", "": "is a directory", "run.sh/x": "run.sh/x"} {
+	for path, want := range map[string]string{"../x": "outside the workspace", "/etc/passwd": "outside the workspace", "a": "is a directory", "": "path is empty", "run.sh/x": "run.sh/x"} {
 		for _, add := range []bool{false, true} {
 			_, err := b.try("write_file", map[string]any{"path": path, "content": "x", "append": add})
 			require.ErrorContains(t, err, want, path)
@@ -418,5 +418,131 @@ func TestACommandEndsBeforeItsStep(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, pygent.StatusStopped, result.Status, "the run goes on")
 		require.Regexp(t, `^\$ echo begun; sleep 600\nbegun\n(.*\n)?\[did not finish: it was ended because the time of its step, or of the run, is almost over; run what takes long with background\]`, results(agent)[0])
+	})
+}
+
+// changing is a runtime in which something else changes a file after it was read,
+// some times.
+type changing struct {
+	pygent.Runtime
+	times int
+}
+
+func (c *changing) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	data, err := c.Runtime.ReadFile(ctx, path)
+	if c.times > 0 {
+		c.times--
+		err = errors.Join(err, c.Runtime.WriteFile(ctx, path, append([]byte("new\n"), data...)))
+	}
+	return data, err
+}
+
+func TestChangesOfOthersAreNotOverwritten(t *testing.T) {
+	for name, tt := range map[string]struct {
+		tool, want string
+		args       map[string]any
+	}{
+		"an edit":     {"edit_file", "new\none\nTWO\n", map[string]any{"path": "f", "old_text": "two", "new_text": "TWO"}},
+		"an addition": {"write_file", "new\none\ntwo\nthree\n", map[string]any{"path": "f", "content": "three\n", "append": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newToolBench(t)
+			b.write("f", "one\ntwo\n")
+			result, err := callOn(t, &changing{b.rt, 1}, tt.tool, tt.args)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, b.read("f"))
+			require.Equal(t, "new\none\ntwo\n", result.Changes[0].Before)
+			require.Contains(t, result.Content, "; something else changed it at the same moment, which is kept")
+			b.write("f", "one\ntwo\n")
+			_, err = callOn(t, &changing{b.rt, 1 << 20}, tt.tool, tt.args)
+			require.ErrorContains(t, err, "f is changed by something else at this moment, again and again; nothing was written")
+			require.Equal(t, "new\nnew\nnew\nnew\none\ntwo\n", b.read("f"))
+		})
+	}
+}
+
+func TestReadOnlyFilesAreNotReplaced(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		bash(t, rt, "mkdir sub; echo one >sub/f; chmod 444 sub/f; ln -s sub/f link; ln -s loop loop")
+		for _, args := range []map[string]any{
+			{"path": "sub/f", "content": "two\n"},
+			{"path": "link", "content": "two\n"},
+			{"path": "sub/f", "content": "two\n", "append": true},
+			{"path": "link", "old_text": "one", "new_text": "two"},
+		} {
+			tool := "write_file"
+			if args["old_text"] != nil {
+				tool = "edit_file"
+			}
+			_, err := callOn(t, rt, tool, args)
+			require.ErrorContains(t, err, args["path"].(string)+" is read-only (mode 0444), and was left as it is; if it may be changed, make it writable with chmod u+w in bash first")
+		}
+		require.Contains(t, bash(t, rt, "cat sub/f").Output, "one\n")
+		bash(t, rt, "chmod u+w sub/f")
+		_, err := callOn(t, rt, "write_file", map[string]any{"path": "link", "content": "two\n"})
+		require.NoError(t, err)
+		require.Equal(t, "two\n", bash(t, rt, "cat sub/f").Output)
+	})
+}
+
+func TestErrorsAboutPathsSayWhatIsThere(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		bash(t, rt, "ln -s /etc/passwd pw; ln -s loop loop; echo x >f; mkdir -p src; echo y >src/main.go; printf z >'at 3\u202fPM.png'")
+		for _, tt := range []struct {
+			tool, path, want string
+		}{
+			{"download_file", "pw", "read pw: path is outside the workspace: it is a symbolic link to /etc/passwd; paths begin at the workspace, which is ., and bash can read others"},
+			{"download_file", "/etc/passwd", "read /etc/passwd: path is outside the workspace; paths begin at the workspace, which is ., and bash can read others"},
+			{"download_file", "/repo/src/main.go", "path is outside the workspace; there is src/main.go"},
+			{"download_file", "~/f", "read ~/f: no such file or directory; ~ is a name like any other in paths here"},
+			{"download_file", "at 3 PM.png", `read at 3 PM.png: no such file or directory; there is "at 3\u202fPM.png"`},
+			{"download_file", "loop", "read loop: too many levels of symbolic links"},
+			{"download_file", "f/x", "read f/x: not a directory"},
+			{"write_file", "f/x", "write f/x: not a directory"},
+			{"write_file", "f/x/y", "write f/x/y: not a directory"},
+			{"write_file", "/src/main.go", "path is outside the workspace; there is src/main.go"},
+			{"write_file", "pw", "write pw: path is outside the workspace: it is a symbolic link to /etc/passwd"},
+			{"write_file", "", "path is empty; name the file"},
+			{"edit_file", "", "path is empty; name the file"},
+			{"edit_file", "mian.go", "mian.go: no such file or directory"},
+		} {
+			args := map[string]any{"path": tt.path}
+			switch tt.tool {
+			case "write_file":
+				args["content"] = "new"
+			case "edit_file":
+				args["old_text"], args["new_text"] = "a", "b"
+			}
+			_, err := callOn(t, rt, tt.tool, args)
+			require.Error(t, err, tt)
+			require.True(t, strings.HasSuffix(err.Error(), tt.want), "%s %s: %v", tt.tool, tt.path, err)
+		}
+	})
+}
+
+func TestEditsKeepWhatAFileIs(t *testing.T) {
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		bash(t, rt, `mkdir d; printf 'one\n' >d/f; chmod 750 d/f; chown 1234:1235 d/f 2>/dev/null; ln -s d/f link; ln -s d dir; printf 'one\r\ntwo' >crlf`)
+		owner := bash(t, rt, "ls -ln d/f | cut -d' ' -f3-4").Output
+		for i, args := range []map[string]any{
+			{"path": "link", "old_text": "one", "new_text": "$1 \\n %s & \\1"},
+			{"path": "dir/f", "content": "two\n", "append": true},
+			{"path": "dir/../d/f", "old_text": "two", "new_text": "three"},
+			{"path": "crlf", "old_text": "one\ntwo", "new_text": "1\n2\n3"},
+		} {
+			tool := "edit_file"
+			if i == 1 {
+				tool = "write_file"
+			}
+			_, err := callOn(t, rt, tool, args)
+			require.NoError(t, err)
+		}
+		require.Equal(t, "$1 \\n %s & \\1\nthree\n", bash(t, rt, "cat d/f").Output)
+		require.Equal(t, owner, bash(t, rt, "ls -ln d/f | cut -d' ' -f3-4").Output)
+		require.Equal(t, "-rwxr-x---\nd/f\n", bash(t, rt, "ls -l d/f | cut -c1-10; readlink link").Output)
+		data, err := rt.ReadFile(t.Context(), "crlf")
+		require.NoError(t, err)
+		require.Equal(t, "1\r\n2\r\n3", string(data))
+		require.Equal(t, "crlf\nd\ndir\nlink\n", bash(t, rt, "ls -A").Output, "nothing is left behind")
 	})
 }

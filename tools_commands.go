@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/jobbook"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/pause"
 	"github.com/x/pygent/internal/plain"
 )
@@ -155,7 +157,7 @@ func startJob(ctx context.Context, rt Runtime, cmd string, opts ...BashOption) (
 		return nil, err
 	}
 	followJob(ctx, job.ID, cmd, 0)
-	return &ToolResult{Content: fmt.Sprintf("started job %s in the background; you are told of its end; read what it prints with job_output, end it with job_kill", job.ID)}, nil
+	return &ToolResult{Content: jobbook.Started(job.ID)}, nil
 }
 
 type jobOutputInput struct {
@@ -164,6 +166,13 @@ type jobOutputInput struct {
 	Wait   float64 `json:"wait,omitempty" jsonschema:"seconds to wait for until or the job's end, at most 600; default 0, or 60 with until"`
 	Tail   int     `json:"tail,omitempty" jsonschema:"show only so many last lines, older ones too"`
 	Offset *int64  `json:"offset,omitempty" jsonschema:"begin at this byte instead"`
+}
+
+// jobIn returns the job that a call of job_output reads.
+func jobIn(call readCall) (id string, reads bool) {
+	var in jobOutputInput
+	reads = call.Name == "job_output" && json.Unmarshal([]byte(call.Arguments), &in) == nil
+	return in.ID, reads
 }
 
 // Bounds of what job_output reads.
@@ -192,7 +201,9 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 	case len(in.Until) > maxUntil:
 		return nil, fmt.Errorf("until is longer than %d bytes", maxUntil)
 	}
-	read := jobReader{runner: runner, id: in.ID, until: in.Until, at: readUpTo(ctx, in.ID)}
+	in.ID = followed(ctx).Meant(in.ID)
+	known, _ := followed(ctx).Job(in.ID)
+	read := jobReader{runner: runner, id: in.ID, until: in.Until, at: known.Read}
 	if in.Offset != nil {
 		read.at = *in.Offset
 	}
@@ -203,14 +214,14 @@ func jobOutput(ctx context.Context, rt Runtime, in jobOutputInput) (*ToolResult,
 	limited, cancel := pause.Before(ctx, endsBefore, errStepEnds)
 	defer cancel()
 	if err := read.begin(limited, in.Tail > 0); err != nil {
-		return nil, nameJobs(ctx, runner, err)
+		return nil, nameJobs(ctx, runner, in.ID, err)
 	}
 	err = read.follow(limited, wait)
 	read.early = err != nil && ctx.Err() == nil && errors.Is(context.Cause(limited), errStepEnds)
 	if err != nil && !read.early {
-		return nil, nameJobs(ctx, runner, err)
+		return nil, nameJobs(ctx, runner, in.ID, err)
 	}
-	sawOutput(ctx, in.ID, read.at)
+	followed(ctx).Read(in.ID, read.at)
 	sawJob(ctx, read.job)
 	return &ToolResult{Content: read.describe(in.Tail, wait)}, nil
 }
@@ -335,7 +346,7 @@ func (r *jobReader) describe(tail int, wait time.Duration) string {
 	case tail > 0:
 		text = lastLines(text, tail)
 	case r.skipped > 0:
-		fmt.Fprintf(&b, "[%s bytes before this are not shown]\n", plain.Grouped(r.skipped))
+		fmt.Fprintf(&b, "[%s bytes before this are not shown]\n", numeral.Grouped(r.skipped))
 	}
 	if strings.TrimSpace(text) == "" {
 		text = "(no new output)"
@@ -349,7 +360,7 @@ func (r *jobReader) describe(tail int, wait time.Duration) string {
 func (r *jobReader) outcome(wait time.Duration) string {
 	switch {
 	case r.until != "" && r.found:
-		return "; the text was printed"
+		return jobbook.TextFound
 	case r.until != "" && !r.job.Running:
 		return "; the text was not printed"
 	case r.early:
@@ -373,9 +384,12 @@ func lastLines(text string, n int) string {
 }
 
 // nameJobs adds to the error about an unknown job which ones there are.
-func nameJobs(ctx context.Context, runner JobRunner, err error) error {
+func nameJobs(ctx context.Context, runner JobRunner, id string, err error) error {
 	if !errors.Is(err, ErrUnknownJob) {
 		return err
+	}
+	if known, ok := followed(ctx).Job(id); ok && known.Gone {
+		err = fmt.Errorf("%w: %s", ErrUnknownJob, strings.Trim(known.Lost(), "[]"))
 	}
 	jobs, listErr := runner.Jobs(ctx)
 	if listErr != nil {
@@ -388,7 +402,7 @@ func nameJobs(ctx context.Context, runner JobRunner, err error) error {
 	for i, j := range jobs {
 		ids[i] = j.ID
 	}
-	return fmt.Errorf("%w; there are the jobs %s", err, cut.Head(strings.Join(ids, ", "), shownCommand))
+	return fmt.Errorf("%w; the jobs are: %s", err, cut.Head(strings.Join(ids, ", "), shownCommand))
 }
 
 type jobListInput struct{}
@@ -422,9 +436,10 @@ func jobKill(ctx context.Context, rt Runtime, in jobKillInput) (*ToolResult, err
 	if err != nil {
 		return nil, err
 	}
+	in.ID = followed(ctx).Meant(in.ID)
 	job, err := runner.KillJob(ctx, in.ID)
 	if err != nil {
-		return nil, nameJobs(ctx, runner, err)
+		return nil, nameJobs(ctx, runner, in.ID, err)
 	}
 	sawJob(ctx, job)
 	return &ToolResult{Content: job.String()}, nil

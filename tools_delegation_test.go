@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,9 +104,9 @@ func TestParentAnswersTheQuestionOfATask(t *testing.T) {
 				require.Equal(t, pygent.StatusStopped, result.Status)
 				require.Equal(t, time.Minute, time.Since(start), "the wait ends with the question")
 				got := results(agent)
-				require.Regexp(t, `^[0-9a-f]{10}: awaiting user \[1 step, 1 tool call, 1m0s\] Choose\n  Which\?( \| left \| right)? \(answer with send_task\)$`, got[1])
+				require.Regexp(t, `^[0-9a-f]{10}: awaiting user \[1 step, 1 tool call, 1m0s\] Choose\n  Which\?(\n    1\. left\n    2\. right\n  | )\(answer with send_task\)$`, got[1])
 				require.Regexp(t, `^answered task [0-9a-f]{10}`+tt.said+`$`, got[2])
-				require.Regexp(t, `^finished\n\[2 steps, 2 tool calls, 0s\]\ntook it$`, got[3])
+				require.Regexp(t, `^finished\n\[2 steps, 2 tool calls, 0s\]\n  took it$`, got[3])
 				require.Equal(t, []string{"Choose", tt.heard}, taskTexts(t, agent))
 				require.NoError(t, agent.Close())
 			})
@@ -322,4 +324,53 @@ func TestATaskOfAProgramIsToldSo(t *testing.T) {
 	require.Contains(t, prompt, "- A program gave you this task: what you hear comes from there.")
 	require.Contains(t, prompt, "which goes to whoever gave you the task")
 	require.NotContains(t, prompt, "your own", "the workspace is shared")
+}
+
+func TestATaskThatWasCancelledIsNotSentOn(t *testing.T) {
+	hangs := make(chan struct{})
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Hang")), always(pygenttest.Call("begun", nil)), func(id string) pygenttest.Reply {
+		return pygenttest.Calls(pygenttest.Call("cancel_task", map[string]any{"task_id": id}), send(id, "go on"), pygenttest.Call("goes_on", nil))
+	}, waitOne, always(stop))).RepeatLast().On("Hang", pygenttest.Call("hang", nil))
+	begun, goesOn := make(chan struct{}), make(chan struct{})
+	tool := func(name string, run func()) pygent.Tool {
+		return pygent.NewTool(name, "", func(context.Context, pygent.Runtime, struct{}) (string, error) { run(); return "", nil })
+	}
+	agent := newAgentOn(t, hollow{}, model, pygent.WithTools(
+		tool("begun", func() { <-begun }), tool("goes_on", func() { close(goesOn) }),
+		tool("hang", func() { close(begun); <-goesOn; close(hangs) })))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	<-hangs
+	got := results(agent)
+	require.Regexp(t, `^asked task [0-9a-f]{10} to end$`, got[2])
+	require.Regexp(t, `^error: task [0-9a-f]{10}: the task was asked to end and hears nothing any more; delegate anew what is still needed$`, got[3])
+	require.Regexp(t, `^cancelled`, got[5])
+	require.Equal(t, 1, onlyTask(t, agent).Runs)
+}
+
+// A process that was killed while a task asked leaves a conversation that goes on.
+func TestAResumedModelIsToldThatItsTasksAreGone(t *testing.T) {
+	path, copied := filepath.Join(t.TempDir(), "h.json"), filepath.Join(t.TempDir(), "h.json")
+	ask := pygent.WithTools(asking(pygent.Question{Prompt: "Where?"}))
+	model := pygenttest.NewScriptedModel(follow(always(delegate("Deploy.")), always(waitAll), answering("there"), waitOne, always(stop), always(stop))).RepeatLast().
+		On("Deploy.", pygenttest.Call("deploy", nil), stop)
+	agent := newAgentOn(t, hollow{}, model, ask, pygent.WithHistoryFile(path), pygent.OnEvent(func(e pygent.Event) {
+		if e.Type == pygent.EventQuestion { // what a kill at this moment leaves
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(copied, data, 0o600))
+		}
+	}))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	model = pygenttest.NewScriptedModel(follow(answering("there"), always(waitAll), always(delegate("Deploy.")), always(waitAll), always(pygenttest.Text("On it.")))).RepeatLast().
+		On("Deploy.", pygenttest.Call("deploy", nil), stop)
+	again := newAgentOn(t, hollow{}, model, ask, pygent.WithHistoryFile(copied), pygent.WithID(agent.ID()))
+	_, err = again.Resume(t.Context(), pygent.WithEndOnReply())
+	require.NoError(t, err)
+	said := fmt.Sprint(results(again))
+	require.Regexp(t, `task [0-9a-f]{10}: no such task; what you delegated is gone with its files, because`, said)
+	require.Contains(t, said, " what you delegated is gone with its files")
+	require.NotContains(t, said, "you have delegated no tasks")
+	require.Contains(t, said, "Where? (answer with send_task)", "the task that is delegated again asks again")
 }

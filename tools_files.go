@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/filetext"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/spelling"
 )
 
@@ -24,13 +26,22 @@ type writeInput struct {
 	Append  bool   `json:"append,omitempty" jsonschema:"add content to the end"`
 }
 
+// errNoPath is the error of tools that change a file, and were given none.
+var errNoPath = errors.New("path is empty; name the file")
+
 func writeFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, error) {
+	if in.Path == "" {
+		return nil, errNoPath
+	}
+	if err := checkWritable(ctx, rt, in.Path); err != nil {
+		return nil, err
+	}
 	if in.Append {
 		return appendFile(ctx, rt, in)
 	}
 	former := readFormer(ctx, rt, in.Path)
 	if err := rt.WriteFile(ctx, in.Path, []byte(in.Content)); err != nil {
-		return nil, err
+		return nil, withOtherPath(ctx, rt, in.Path, err)
 	}
 	return written(ctx, in.Path, former, in.Content, former.replacedBy(in.Path, in.Content)), nil
 }
@@ -38,20 +49,16 @@ func writeFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, err
 // appendFile writes the file anew with more at its end, since that is what every
 // runtime can do.
 func appendFile(ctx context.Context, rt Runtime, in writeInput) (*ToolResult, error) {
-	data, err := rt.ReadFile(ctx, in.Path)
-	former := formerText{data: data, size: int64(len(data)), missing: errors.Is(err, fs.ErrNotExist)}
+	var said string
+	former, after, err := rewrite(ctx, rt, in.Path, func(former formerText) (after string, err error) {
+		after, said, err = in.appended(former)
+		return after, err
+	})
 	if errors.Is(err, ErrFileTooLarge) {
 		return nil, fmt.Errorf("%s is too long to be written anew; append with cat >> in bash", in.Path)
 	}
-	if err != nil && !former.missing {
-		return nil, fmt.Errorf("%w; append with cat >> in bash", err)
-	}
-	after, said, err := in.appended(former)
 	if err != nil {
-		return nil, err
-	}
-	if err := rt.WriteFile(ctx, in.Path, []byte(after)); err != nil {
-		return nil, err
+		return nil, withOtherPath(ctx, rt, in.Path, err)
 	}
 	return written(ctx, in.Path, former, after, said), nil
 }
@@ -67,7 +74,7 @@ func (in writeInput) appended(former formerText) (after, said string, err error)
 	if former.missing {
 		return after, fmt.Sprintf("created %s with %s", in.Path, extent(after)), nil
 	}
-	said = fmt.Sprintf("appended %s to %s, which now has %s", filetext.Count(len(added), "byte"), in.Path, extent(after))
+	said = fmt.Sprintf("appended %s to %s, which now has %s", numeral.Count(len(added), "byte"), in.Path, extent(after))
 	if n := len(former.data); n > 0 && former.data[n-1] != '\n' {
 		said += "; it had no newline at its end, so that the text goes on in the last line"
 	}
@@ -76,15 +83,18 @@ func (in writeInput) appended(former formerText) (after, said string, err error)
 
 // extent tells how long a text is.
 func extent(text string) string {
-	return fmt.Sprintf("%s (%s)", filetext.Count(len(text), "byte"), filetext.Count(filetext.LineCount(text), "line"))
+	return fmt.Sprintf("%s (%s)", numeral.Count(len(text), "byte"), numeral.Count(filetext.LineCount(text), "line"))
 }
 
 // written is the result of a call that has changed a file.
 func written(ctx context.Context, path string, former formerText, after, said string) *ToolResult {
-	result := &ToolResult{Content: said, Locations: []Location{{Path: path}}}
-	if tellsChanges(ctx) {
-		result.Changes = []FileChange{former.becomes(path, after)}
-		result.Display = withDiff(said, result.Changes[0])
+	if former.again {
+		said += "; something else changed it at the same moment, which is kept"
+	}
+	change := former.becomes(path, after)
+	result := &ToolResult{Content: said, Locations: []Location{{Path: path}}, Changes: []FileChange{change}}
+	if isShown(ctx) {
+		result.Display = withDiff(said, change)
 	}
 	return result
 }
@@ -136,6 +146,9 @@ func (in editInput) edits() []edit.Edit {
 // check refuses edits that cannot be meant. A new text that was forgotten would
 // delete the old one.
 func (in editInput) check() error {
+	if in.Path == "" {
+		return errNoPath
+	}
 	if err := edit.Check(in.edits()); err != nil {
 		return err
 	}
@@ -151,30 +164,31 @@ func editFile(ctx context.Context, rt Runtime, in editInput) (*ToolResult, error
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	data, err := rt.ReadFile(ctx, in.Path)
+	if err := checkWritable(ctx, rt, in.Path); err != nil {
+		return nil, err
+	}
+	var edited edit.Applied
+	former, _, err := rewrite(ctx, rt, in.Path, func(former formerText) (after string, err error) {
+		if former.missing {
+			return "", former.absent
+		}
+		edited, err = in.apply(former.data)
+		return edited.Text, err
+	})
 	if errors.Is(err, ErrFileTooLarge) {
 		return nil, fmt.Errorf("%s is too long for edit_file; change it with sed or a script in bash", in.Path)
 	}
 	if err != nil {
-		return nil, withNearName(ctx, rt, in.Path, err)
-	}
-	edited, err := in.apply(data)
-	if err != nil {
-		return nil, err
-	}
-	// A runtime cannot replace a file only if it is still the same: a change that
-	// somebody else makes between reading and writing is lost.
-	if err := rt.WriteFile(ctx, in.Path, []byte(edited.Text)); err != nil {
-		return nil, err
+		return nil, withOtherPath(ctx, rt, in.Path, err)
 	}
 	said := fmt.Sprintf("edited %s %s", in.Path, edited.Where)
 	if edited.Count > 1 {
-		said = fmt.Sprintf("edited %s: %s, %s", in.Path, filetext.Count(edited.Count, "replacement"), edited.Where)
+		said = fmt.Sprintf("edited %s: %s, %s", in.Path, numeral.Count(edited.Count, "replacement"), edited.Where)
 	}
 	for _, note := range edited.Notes {
 		said += "; " + note
 	}
-	result := written(ctx, in.Path, formerText{data: data}, edited.Text, said)
+	result := written(ctx, in.Path, former, edited.Text, said)
 	result.Content += "\n" + edited.Shown
 	result.Locations[0].Line = edited.Line
 	return result, nil
@@ -229,7 +243,7 @@ func downloadFile(ctx context.Context, rt Runtime, in downloadInput) (*ToolResul
 	if err != nil {
 		var listed bool
 		if piece, listed = listing(ctx, rt, in.Path, err); !listed {
-			return nil, withNearName(ctx, rt, in.Path, err)
+			return nil, withOtherWay(withOtherPath(ctx, rt, in.Path, err), in.Path)
 		}
 	}
 	return &ToolResult{Content: piece.Text, Display: "read " + piece.Title, Locations: []Location{{Path: in.Path, Line: piece.Line}}}, nil
@@ -308,23 +322,56 @@ func bareListing(ctx context.Context, rt Runtime, name string) (piece filetext.P
 	return filetext.Listing(name, entries, res.Truncated, maxToolResult), true
 }
 
-// withNearName adds to the error for a file that does not exist which one may have
-// been meant.
-func withNearName(ctx context.Context, rt Runtime, name string, err error) error {
+// withOtherPath adds to the error for a file that does not exist, or that lies
+// outside the workspace, which one may have been meant.
+func withOtherPath(ctx context.Context, rt Runtime, name string, err error) error {
 	lister, ok := RuntimeAs[FileLister](rt)
-	if !ok || !errors.Is(err, fs.ErrNotExist) {
+	missing := errors.Is(err, fs.ErrNotExist)
+	if !ok || !missing && !errors.Is(err, ErrOutsideWorkspace) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
+	info, statErr := lister.StatFile(ctx, name)
+	var others []string
+	switch {
+	case missing && strings.HasPrefix(name, "~"):
+		return fmt.Errorf("%w; ~ is a name like any other in paths here", err)
+	case missing:
+		others = nearPaths(ctx, lister, name)
+	case statErr == nil && info.Mode&fs.ModeSymlink != 0:
+		return fmt.Errorf("%w: it is a symbolic link to %s", err, escape.Name(info.Target))
+	default:
+		if other := filetext.WithoutRoot(name, func(p string) bool {
+			info, err := lister.StatFile(ctx, p)
+			return err == nil && info.Mode&fs.ModeSymlink == 0
+		}); other != "" {
+			others = []string{other}
+		}
+	}
+	for i, other := range others {
+		others[i] = escape.Name(other)
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("%w; there is %s", err, strings.Join(others, ", "))
+	}
+	return err
+}
+
+// nearPaths returns the paths of files that may be meant by one of which there is
+// none: one of nearly the same name beside it, or some of the same name elsewhere.
+func nearPaths(ctx context.Context, lister FileLister, name string) []string {
 	dir, base := path.Split(path.Clean(filepath.ToSlash(name)))
 	files, _, _ := lister.ListFiles(ctx, cmp.Or(dir, "."), 1, maxListed)
 	names := make([]string, len(files))
 	for i, f := range files {
 		names[i] = path.Base(f.Path)
+		if escape.Seen(names[i]) == escape.Seen(base) {
+			return []string{path.Join(dir, names[i])}
+		}
 	}
 	if near := spelling.Nearest(base, names); near != "" {
-		return fmt.Errorf("%w; there is %s", err, path.Join(dir, near))
+		return []string{path.Join(dir, near)}
 	}
 	files, _, _ = lister.ListFiles(ctx, ".", searchDepth, searched)
 	var same []string
@@ -333,8 +380,14 @@ func withNearName(ctx context.Context, rt Runtime, name string, err error) error
 			same = append(same, f.Path)
 		}
 	}
-	if len(same) > 0 {
-		return fmt.Errorf("%w; there is %s", err, strings.Join(same, ", "))
+	return same
+}
+
+// withOtherWay adds to the error for a file outside the workspace how it can be
+// read, if nothing better is known.
+func withOtherWay(err error, name string) error {
+	if errors.Is(err, ErrOutsideWorkspace) && !strings.Contains(err.Error(), "; there is ") {
+		return fmt.Errorf("%w; paths begin at the workspace, which is ., and bash can read others", err)
 	}
 	return err
 }

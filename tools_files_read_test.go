@@ -39,7 +39,7 @@ func TestDownloadFile(t *testing.T) {
 		{"an empty file", map[string]any{"path": "empty"}, "empty: the file is empty", ""},
 		{"past the end", map[string]any{"path": "f", "line": 3}, "", "line 3 is past the end of f, which has 2 lines"},
 		{"before the start", map[string]any{"path": "f", "offset": -1}, "", "must not be negative"},
-		{"NUL", map[string]any{"path": "nul"}, "", "nul is no text file: it is not text (3 bytes)"},
+		{"NUL", map[string]any{"path": "nul"}, "", "nul is no text file: it is binary data (3 bytes)"},
 		{"missing", map[string]any{"path": "nothing"}, "", "nothing: no such file"},
 		{"misspelt", map[string]any{"path": "src/mian.go"}, "", "src/mian.go: no such file or directory; there is src/main.go"},
 		{"elsewhere", map[string]any{"path": "util.go"}, "", "util.go: no such file or directory; there is src/pkg/util.go"},
@@ -47,8 +47,10 @@ func TestDownloadFile(t *testing.T) {
 		{"a directory", map[string]any{"path": "src"}, "src: a directory with 2 entries\npkg/\nmain.go  13 bytes", ""},
 		{"with a slash", map[string]any{"path": "src/pkg/"}, "src/pkg/: a directory with 2 entries\n.git/\nutil.go  12 bytes", ""},
 		{"the workspace", map[string]any{"path": ""}, ".: a directory with 5 entries\nsrc/\nbig.txt  1,100,000 bytes\nempty  0 bytes\nf  13 bytes\nnul  3 bytes", ""},
-		{"outside", map[string]any{"path": "../f"}, "", "outside the workspace"},
-		{"a directory outside", map[string]any{"path": ".."}, "", "outside the workspace"},
+		{"outside", map[string]any{"path": "/etc/passwd"}, "", "read /etc/passwd: path is outside the workspace; paths begin at the workspace, which is ., and bash can read others"},
+		{"another root", map[string]any{"path": "/repo/src/main.go"}, "", "path is outside the workspace; there is src/main.go"},
+		{"above", map[string]any{"path": "../f"}, "", "path is outside the workspace; there is f"},
+		{"a directory outside", map[string]any{"path": ".."}, "", "outside the workspace; paths begin at"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,8 +1,13 @@
 package pygent_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"slices"
 	"strings"
 	"testing"
@@ -195,4 +200,45 @@ func TestRequestsDoNotGrowWithTheFilesOfTools(t *testing.T) {
 	}
 	require.LessOrEqual(t, size, 9<<20)
 	require.Positive(t, gone)
+}
+
+// largeImage is an image that takes many tokens and few bytes.
+func largeImage(t *testing.T, side int) string {
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, image.NewPaletted(image.Rect(0, 0, side, side), color.Palette{color.Black})))
+	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+// Images that a tool gave last must not fill a small window for ever.
+func TestImagesForWhichTheWindowHasNoRoomAreLeftOut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		side, window, shown int
+	}{
+		"two large ones in a small window":  {1024, 4_200, 1},
+		"two small ones in a small window":  {400, 4_200, 2},
+		"two large ones in a larger window": {1024, 9_000, 2},
+		"no room for any":                   {1024, 2_600, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := largeImage(t, tt.side)
+			look := pygent.NewTool("look", "", func(context.Context, pygent.Runtime, struct{}) (*pygent.ToolResult, error) {
+				return &pygent.ToolResult{Content: "see", Images: []string{url, url}}, nil
+			})
+			model := pygenttest.NewScriptedModel(pygenttest.Call("look", map[string]any{}), callBash("true"), stop, stop)
+			history, err := pygent.LoadHistory(t.Context(), &pygenttest.MemoryStore{})
+			require.NoError(t, err)
+			agent := newAgentOn(t, nowhere{}, model, pygent.WithTools(look), pygent.WithContextWindow(int64(tt.window)), pygent.WithHistory(history))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.StatusStopped, result.Status)
+			sent := model.Requests()[1].Messages
+			require.NoError(t, pygenttest.CheckConversation(sent))
+			require.Equal(t, tt.shown, strings.Count(jsonOf(t, sent), url))
+			require.Equal(t, 2-tt.shown, strings.Count(jsonOf(t, sent), "is not shown: the context window has no room for it"))
+			require.Equal(t, "see", sent[len(sent)-2].Text(), "the exchange stays whole")
+			_, err = agent.RunUntilStop(t.Context(), "go on")
+			require.NoError(t, err)
+			require.Equal(t, 2, strings.Count(jsonOf(t, history.Messages()), url), "the history keeps them")
+		})
+	}
 }

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/x/pygent/internal/crew"
 	"github.com/x/pygent/internal/cut"
 )
 
@@ -19,6 +20,8 @@ const (
 	maxTaskWait = 10 * time.Minute
 	// shownPrompt is how much of its prompt a list of tasks repeats.
 	shownPrompt = 80
+	// delegated begins the result of a call that delegates; the task's id follows.
+	delegated = "started task "
 	// noticedSummary is how many bytes of a task's summary a notice repeats.
 	noticedSummary = 2000
 )
@@ -117,7 +120,7 @@ func delegateTask(ctx context.Context, rt Runtime, in delegateInput) (*ToolResul
 	if status.Persona.Name != "" {
 		who = " with " + status.Persona.Name
 	}
-	return &ToolResult{Content: fmt.Sprintf("started task %s%s%s", id, who, shorterTime(call, tasks, in))}, nil
+	return &ToolResult{Content: fmt.Sprintf(delegated+"%s%s%s", id, who, shorterTime(call, tasks, in))}, nil
 }
 
 // shorterTime says that a task has less time than it was meant to have, because
@@ -178,7 +181,7 @@ func tellTaskStatus(ctx context.Context, _ Runtime, in taskStatusInput) (*ToolRe
 		return nil, err
 	}
 	if len(mine) == 0 {
-		return &ToolResult{Content: "you have delegated no tasks"}, nil
+		return &ToolResult{Content: cmp.Or(call.agent.lostTask(""), "you have delegated no tasks")}, nil
 	}
 	// A model that has not heard yet that a task rests waits for nothing more.
 	if wait := min(secondsOf(in.Wait), maxTaskWait); wait > 0 && !slices.ContainsFunc(mine, call.agent.notices.news) {
@@ -208,29 +211,49 @@ func tasksOf(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 			err = taskError(id, ErrUnknownTask)
 		}
 		if errors.Is(err, ErrUnknownTask) {
-			err = fmt.Errorf("%w; task_status without task_id lists those there are", err)
+			err = fmt.Errorf("%w; %s", err, cmp.Or(agent.lostTask(id), "task_status without task_id lists those there are"))
 		}
 		return []TaskStatus{s}, err
 	}
 	return tasks.Tasks(ctx, TaskFilter{Parent: agent.id})
 }
 
-// waitForNext waits until one of the tasks at work rests, but not longer than
-// wait.
-func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait time.Duration) {
-	var open []string
-	for _, s := range of {
-		if !s.State.AtRest() {
-			open = append(open, s.ID)
+// lostTask says that a task which the conversation began is gone, or that all are if
+// id is empty: tasks end with their process. It is empty if there was none.
+func (a *Agent) lostTask(id string) string {
+	for _, m := range a.history.view() {
+		if m.Role != RoleTool {
+			continue
+		}
+		began, ok := strings.CutPrefix(m.Text(), delegated)
+		if words := strings.Fields(cut.Head(began, shownPrompt)); ok && len(words) > 0 && (id == "" || words[0] == id) {
+			return "what you delegated is gone with its files, because the program was started anew or removed it; delegate again what is still needed"
 		}
 	}
-	if len(open) == 0 {
-		return
-	}
+	return ""
+}
+
+// waitForNext waits until one of the tasks at work rests or asks its parent, but not
+// longer than wait.
+func waitForNext(ctx context.Context, tasks *TaskManager, of []TaskStatus, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	defer cancel()
-	// An error does not matter here: the caller asks for the status next.
-	_, _ = tasks.WaitAny(ctx, open...)
+	next := make(chan struct{}, len(of))
+	open := 0
+	for _, s := range of {
+		if !s.State.AtRest() && !s.asksParent() {
+			open++
+			wg.Go(func() {
+				tasks.awaitNews(ctx, s)
+				next <- struct{}{}
+			})
+		}
+	}
+	if open > 0 {
+		<-next
+	}
 }
 
 type sendInput struct {
@@ -252,14 +275,24 @@ func sendTask(ctx context.Context, _ Runtime, in sendInput) (*ToolResult, error)
 	case s.State.AtRest() && s.State != TaskAwaitingUser:
 		return nil, fmt.Errorf("task %s has ended (%s) and hears nothing any more: fetch what it made with collect_file, and delegate the rest anew", s.ID, s)
 	}
+	if q := s.asks(); q != nil && call.agent.notices.known(s) {
+		return nil, fmt.Errorf("nothing was sent: task %s asks meanwhile: %s", s.ID, indented(q.words()))
+	}
+	if s.asksParent() {
+		return answerTask(ctx, call, tasks, s, in.Message)
+	}
 	text, said := in.Message, "before its next step"
 	if q := s.Question(); q != nil {
 		text, said = q.chosen(in.Message)
+	} else if waits := s.waitsForUser(); waits != "" {
+		said += "; " + waits
 	}
 	_, err = tasks.Send(ctx, s.ID, text, WithMessageID(call.sendID()), WithNextStep())
 	switch {
 	case errors.Is(err, ErrTooManyTasks):
 		return nil, fmt.Errorf("%w; wait for another one with task_status, then send it again", err)
+	case errors.Is(err, crew.ErrStopping):
+		return nil, fmt.Errorf("%w and hears nothing any more; delegate anew what is still needed", err)
 	case err != nil:
 		return nil, err
 	case s.State == TaskAwaitingUser:
@@ -270,19 +303,25 @@ func sendTask(ctx context.Context, _ Runtime, in sendInput) (*ToolResult, error)
 	return &ToolResult{Content: fmt.Sprintf("task %s hears it %s", s.ID, said)}, nil
 }
 
-// chosen returns the option of a question that an answer means, by its text or
-// its number, or else the answer itself, and what to say about it.
-func (q *Question) chosen(answer string) (text, note string) {
-	trimmed := strings.TrimSpace(answer)
-	if len(q.Options) == 0 {
-		return answer, ""
+// answerTask answers the question of a task's tool.
+func answerTask(ctx context.Context, call *callContext, tasks *TaskManager, s TaskStatus, message string) (*ToolResult, error) {
+	q := s.Asked.Request.Question
+	answer, err := q.ParseAnswer(message)
+	if err != nil {
+		return nil, fmt.Errorf("%w; task %s still asks", err, s.ID)
 	}
-	for i, option := range q.Options {
-		if trimmed == option || strings.EqualFold(trimmed, strings.TrimSpace(option)) || trimmed == strconv.Itoa(i+1) {
-			return option, ": " + cut.Head(option, shownPrompt)
-		}
+	answer.By = byParent
+	switch err = tasks.answer(ctx, s.ID, call.sendID(), *s.Asked, answer); {
+	case errors.Is(err, ErrNotAsked):
+		return nil, fmt.Errorf("task %s does not wait for this answer any more: see task_status", s.ID)
+	case err != nil:
+		return nil, err
 	}
-	return answer, ", with none of its options"
+	_, said := q.chosen(message)
+	if answer.Declined {
+		said = ": declined"
+	}
+	return &ToolResult{Content: fmt.Sprintf("answered task %s%s; it goes on", s.ID, said)}, nil
 }
 
 type collectInput struct {
@@ -306,7 +345,7 @@ func collectFile(ctx context.Context, rt Runtime, in collectInput) (*ToolResult,
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("copied %s of task %s to %s", in.Path, in.TaskID, c.Path)
+	text := fmt.Sprintf("copied %s of task %s to %s: %s", in.Path, in.TaskID, c.Path, c.words())
 	if s, err := tasks.Status(ctx, in.TaskID); err == nil && !s.State.AtRest() {
 		text += "; the task is still " + s.String() + ", so this may not be its last state"
 	}
@@ -353,8 +392,13 @@ func ownTask(ctx context.Context, tasks *TaskManager, agent *Agent, id string) (
 	return mine[0], nil
 }
 
-// id is the id of the call, as its model chose it.
-func (c *callContext) id() string { return c.info.Call.ID }
+// id is the id of the call, as its model chose it; empty for no call.
+func (c *callContext) id() string {
+	if c == nil {
+		return ""
+	}
+	return c.info.Call.ID
+}
 
 // taskID derives the id of the task that the call delegates, such that a
 // resumed run derives the same id again. It counts only the model's messages,

@@ -85,8 +85,8 @@ func TestAgentDelegatesWaitsAndCollects(t *testing.T) {
 			require.Equal(t, pygent.StatusStopped, result.Status, result.Reason)
 			got := results(agent)
 			require.Regexp(t, `^started task [0-9a-f]{10}$`, got[1])
-			require.Regexp(t, `^finished\n\[2 steps, 2 tool calls, \d+s\]\none test$`, got[2])
-			require.Contains(t, got[3], "copied add_test.go")
+			require.Regexp(t, `^finished\n\[2 steps, 2 tool calls, \d+s\]\n  one test$`, got[2])
+			require.Regexp(t, `^copied add_test.go of task \w+ to add_test.go: 1 file \(11 bytes\), 0 existing ones replaced$`, got[3])
 			require.Equal(t, "$ cat add_test.go\ntest Add()\n", got[4])
 			require.Empty(t, notices(agent.History().Messages()), "task_status told it already")
 		})
@@ -125,6 +125,8 @@ func TestDelegationToolsAnswerWithWhatIsWrong(t *testing.T) {
 		{"missing file", delegate("go", "nope.txt"), "nope.txt"},
 		{"file outside", delegate("go", "/etc/passwd"), "outside the workspace"},
 		{"unknown persona", call("delegate_persona_task", map[string]any{"persona": "Nobody", "prompt": "go"}), `no persona "Nobody"; the personas are: Tester, Writer`},
+		{"misspelt persona", call("delegate_persona_task", map[string]any{"persona": "Tetser", "prompt": "go"}), `no persona "Tetser", did you mean Tester?`},
+		{"misspelt persona of a task", call("delegate_task", map[string]any{"persona": "writers", "prompt": "go"}), `no persona "writers", did you mean Writer?`},
 		{"no persona", call("delegate_persona_task", map[string]any{"persona": "", "prompt": "go"}), "list_personas"},
 		{"personas", call("list_personas", nil), "- Tester: tests\n- Writer"},
 		{"no tasks", call("task_status", nil), "you have delegated no tasks"},

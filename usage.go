@@ -135,8 +135,10 @@ func (p Price) of(u Usage) float64 {
 // [MaxCost]. A model is named as its server names it in the answer, or by that
 // name without the date at its end: "gpt-4.1-mini" stands for
 // "gpt-4.1-mini-2025-04-14" too. Where answers name no model, it is the name that
-// is asked for. The cost of a model without a price is what its provider says
-// that an answer costs, if it says it: OpenRouter does, in US dollars.
+// is asked for. So it is where the name that the server gives has no price, if the one
+// asked for ends in "-latest" or is that of a deployment of Azure. The cost of a model
+// without a price is what its provider says that an answer costs, if it says it:
+// OpenRouter does, in US dollars.
 func WithPrices(prices map[string]Price) Option {
 	prices = maps.Clone(prices)
 	return option(func(o *options) { o.prices = prices })
@@ -171,15 +173,34 @@ func checkPrices(prices map[string]Price) error {
 }
 
 // dated is the date, or the number of the version, at the end of a model's name.
-var dated = regexp.MustCompile(`[-@:]\d{3,}(-\d\d)*$`)
+var dated = regexp.MustCompile(`[-@:](\d{3,}(-\d\d)*|(0\d|1[0-2])-([0-3]\d|\d{4}))$`)
 
-// priceOf finds the price of a model.
+// priceOf finds the price of a model. A price is never taken for that of a model
+// whose name only begins like its own: gpt-4.1 and gpt-4.1-mini differ much.
 func priceOf(prices map[string]Price, model string) (Price, bool) {
 	if p, ok := prices[model]; ok {
 		return p, true
 	}
 	p, ok := prices[dated.ReplaceAllString(model, "")]
 	return p, ok
+}
+
+// priceOf finds the price of an answer. That of the name that was asked for counts
+// where it names what answers: a deployment, or the latest version of a model.
+func (a *Agent) priceOf(answered string) (Price, bool) {
+	p, ok := priceOf(a.opts.prices, answered)
+	model := a.currentModel()
+	if asked := model.asked(); !ok && (a.isDeployment(model) || dated.ReplaceAllString(answered, "-latest") == asked) {
+		return priceOf(a.opts.prices, asked)
+	}
+	return p, ok
+}
+
+// isDeployment reports whether all answers of a model come from one deployment of
+// Azure's, whatever they name.
+func (a *Agent) isDeployment(m agentModel) bool {
+	of, ok := m.given.(*OpenAIModel)
+	return ok && len(a.opts.modelMiddleware) == 0 && of.client.Azure()
 }
 
 // checkCost refuses a run whose cost is limited if that of the model is not known.
@@ -223,7 +244,7 @@ func (m *OpenAIModel) ReportsCost() bool { return m.client.ReportsCost() }
 // spend counts what an answer has used, and sets what it costs.
 func (r *run) spend(resp *ChatResponse) {
 	u := resp.Usage.plausible()
-	price, known := priceOf(r.agent.opts.prices, resp.Model)
+	price, known := r.agent.priceOf(resp.Model)
 	switch {
 	case known:
 		u.Cost = price.of(u)
@@ -252,12 +273,26 @@ func (r *run) budgetSpent() string {
 	return r.unknown
 }
 
+// endIfSpent ends the run if it may spend no more, and reports whether it did.
+func (r *run) endIfSpent() bool {
+	spent := r.budgetSpent()
+	if spent != "" {
+		r.end(StatusBudget, spent)
+	}
+	return spent != ""
+}
+
 // addUp sets in the result what the run and its tasks have used.
 func (r *run) addUp() {
 	r.result.TaskUsage = Usage(r.budget.Below())
 	r.result.Cost = r.result.Usage.Cost + r.result.TaskUsage.Cost
 	if used := r.used.report(); len(used.Models) > 1 {
 		r.result.Models = used.Models
+	}
+	if len(r.agent.opts.prices) > 0 || r.result.Cost > 0 {
+		unpriced := append(r.agent.meter.unpricedSince(r.unpriced), cmp.Or(r.opts.before, &Result{}).Unpriced...)
+		slices.Sort(unpriced)
+		r.result.Unpriced = slices.Compact(unpriced)
 	}
 }
 
@@ -272,7 +307,7 @@ type meter struct {
 
 	mu       sync.Mutex // guards what follows; no other lock is acquired while it is held
 	used     UsageReport
-	unpriced map[string]bool // the models with answers whose cost is not known
+	unpriced map[string]int // by model, how many answers have a cost that is not known
 }
 
 // newMeter returns the meter of a run that was carried out elsewhere before.
@@ -315,9 +350,9 @@ func (m *meter) count(model string, own, tasks Usage, known bool) {
 	m.used.Models[model] = m.used.Models[model].Add(used)
 	if !known && used != (Usage{}) {
 		if m.unpriced == nil {
-			m.unpriced = map[string]bool{}
+			m.unpriced = map[string]int{}
 		}
-		m.unpriced[model] = true
+		m.unpriced[model]++
 	}
 }
 
@@ -329,4 +364,18 @@ func (m *meter) report() UsageReport {
 	u.Cost = u.Own.Cost + u.Tasks.Cost
 	u.Unpriced = slices.Sorted(maps.Keys(m.unpriced))
 	return u
+}
+
+// unknown returns how many answers have a cost that is not known, by model.
+func (m *meter) unknown() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.unpriced)
+}
+
+// unpricedSince returns the models with more such answers than before, sorted.
+func (m *meter) unpricedSince(before map[string]int) []string {
+	now := m.unknown()
+	maps.DeleteFunc(now, func(model string, n int) bool { return n <= before[model] })
+	return slices.Sorted(maps.Keys(now))
 }

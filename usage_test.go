@@ -1,10 +1,14 @@
 package pygent_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
+	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -278,5 +282,74 @@ func TestSpansTellWhatCachesReadAndWrote(t *testing.T) {
 	} {
 		require.Equal(t, want, r.spans[0].attrs[name].AsInt64(), name)
 		require.Equal(t, want, r.spans[1].attrs[name].AsInt64(), name)
+	}
+}
+
+func TestAResultNamesTheModelsWithoutAPrice(t *testing.T) {
+	model := pygenttest.NewScriptedModel(
+		priced(delegate("Spend")), priced(callBash("true")).WithModel("silent"), priced(stop), priced(stop), priced(stop)).
+		On("Spend", stop.WithUsage(hundred).WithModel("of the task"))
+	agent := pricedAgent(t, model)
+	result, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	byPrompt(t, agent) // waits for the task
+	require.Contains(t, result.Unpriced, "silent")
+	require.Equal(t, []string{"of the task", "silent"}, agent.Usage().Unpriced)
+	result, err = agent.RunUntilStop(t.Context(), "again")
+	require.NoError(t, err)
+	require.Empty(t, result.Unpriced, "only those of the run")
+
+	result, err = newAgent(t, pygenttest.NewScriptedModel(stop.WithUsage(hundred))).RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Empty(t, result.Unpriced, "nobody asks for the cost")
+}
+
+func TestNamesThatHaveAPrice(t *testing.T) {
+	for _, tt := range []struct {
+		price, asked, answered, host string
+		known                        bool
+	}{
+		{"m", "m", "m", "", true},
+		{"m", "m", "m-2025-04-14", "", true},
+		{"m-preview", "m-preview", "m-preview-05-06", "", true},
+		{"command-r", "command-r", "command-r-08-2024", "", true},
+		{"m-latest", "m-latest", "m-20241022", "", true},
+		{"m", "m", "m-mini", "", false},
+		{"m", "m", "m-32-64", "", false},
+		{"m", "m", "other", "", false},
+		{"prod", "prod", "gpt-4.1-2025-04-14", "", false},
+		{"prod", "prod", "gpt-4.1-2025-04-14", "x.openai.azure.com", true},
+	} {
+		t.Run(tt.answered+tt.host, func(t *testing.T) {
+			server := pygenttest.NewServer(t, stop.WithUsage(hundred).WithModel(tt.answered))
+			there, err := url.Parse(server.URL())
+			require.NoError(t, err)
+			client := &http.Client{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+				r.URL.Scheme, r.URL.Host = there.Scheme, there.Host
+				return http.DefaultTransport.RoundTrip(r)
+			})}
+			model := newModel(t, pygent.OpenAIBaseURL("https://"+cmp.Or(tt.host, "example.com")+"/v1"), pygent.OpenAIKey("k"), pygent.OpenAIHTTPClient(client))
+			agent := newAgent(t, model, pygent.WithPrices(map[string]pygent.Price{tt.price: dollars["m"]}), pygent.WithModelName(tt.asked))
+			result, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, tt.known, result.Cost > 0)
+			require.Equal(t, tt.known, len(result.Unpriced) == 0)
+		})
+	}
+}
+
+// Sums of money are right to more digits than anybody is shown, however many calls
+// there were.
+func TestMoneyDoesNotDrift(t *testing.T) {
+	for _, price := range []float64{0.1, 0.000_037, 123.456_789} {
+		var sum pygent.Usage
+		exact := new(big.Rat)
+		for i := range 10_000 {
+			cost := price * float64(i%13+1) / 7
+			sum = sum.Add(pygent.Usage{Cost: cost})
+			exact.Add(exact, new(big.Rat).SetFloat64(cost))
+		}
+		want, _ := exact.Float64()
+		require.InEpsilon(t, want, sum.Cost, 1e-10)
 	}
 }

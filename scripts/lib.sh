@@ -61,3 +61,17 @@ need() {
 	shift
 	command -v "$name" >/dev/null || apt_install "$@"
 }
+
+# npm_install NAME DIR installs the npm packages that are pinned in a directory into
+# .build/NAME, unless they are there.
+npm_install() {
+	local home=.build/$1 dir=$2 pins
+	pins=$(cat "$dir/package.json" "$dir/package-lock.json" | sha256sum)
+	[ "$(cat "$home/pins" 2>/dev/null)" != "$pins" ] || return 0
+	rm -rf "$home"
+	mkdir -p "$home"
+	cp "$dir/package.json" "$dir/package-lock.json" "$home"
+	say "installing $1"
+	npm ci --prefix "$home" --no-audit --no-fund --ignore-scripts --loglevel=error >&2
+	printf '%s\n' "$pins" >"$home/pins"
+}

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 
 scripts/tools.sh
 scripts/aimock.sh
+scripts/xterm.sh
 scripts/engine.sh start
 scripts/images.sh clients
 scripts/remote.sh status || trap 'scripts/remote.sh stop' EXIT

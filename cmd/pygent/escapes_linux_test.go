@@ -65,20 +65,33 @@ func TestNoEscapeReachesTheTerminal(t *testing.T) {
 		{"a server's error", hostileServer, []string{"run", "--no-docker", "go"}},
 		{"a server's error in events", hostileServer, []string{"run", "--no-docker", "--json", "go"}},
 		{"an unknown flag", none, []string{"--" + evil}},
-		{"an unknown argument", none, []string{evil}},
+		{"an unknown argument", none, []string{"version", evil}},
+		{"an unknown topic", none, []string{"help", evil}},
 		{"a value", none, []string{"run", "--docker", "--memory", evil, "go"}},
 		{"a variable", func(*testing.T) []string { return []string{"PYGENT_MAX_STEPS=" + evil} }, []string{"run", "--no-docker", "go"}},
 		{"a file's name", none, []string{"--config", evil, "--no-docker"}},
-		{"an image's name", model(say), []string{"run", "--docker", "--image", evil, "go"}},
 		{"an engine's address", func(*testing.T) []string { return []string{"DOCKER_HOST=tcp://" + evil, "PYGENT_USE_DOCKER=1"} }, []string{"prune"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			term := startTerminal(t, command(t, tt.env(t), tt.args...))
-			<-term.done
-			_ = term.cmd.Wait()
-			term.requireTame(t)
+			requireTameRun(t, tt.env(t), tt.args...)
 		})
 	}
+}
+
+func TestNoEscapeOfAnImagesNameReachesTheTerminal(t *testing.T) {
+	dockerImage(t) // only an engine tells that there is no such image
+	env := pygenttest.NewServer(t, pygenttest.Text(evil)).Env()
+	requireTameRun(t, env, "run", "--docker", "--image", evil, "go")
+}
+
+// requireTameRun runs the command at a terminal, which must get nothing that
+// drives it.
+func requireTameRun(t *testing.T, env []string, args ...string) {
+	t.Helper()
+	term := startTerminal(t, command(t, env, args...))
+	<-term.done
+	_ = term.cmd.Wait()
+	term.requireTame(t)
 }
 
 func TestNoEscapeReachesTheTerminalInASession(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/x/pygent"
 )
@@ -30,6 +31,8 @@ func hint(err error) string {
 	switch {
 	case errors.Is(err, pygent.ErrNoModel):
 		return howToSetAModel
+	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, new(*pygent.APIError)):
+		return "OPENAI_BASE_URL says where the server of the model is"
 	case errors.Is(err, pygent.ErrDockerUnavailable):
 		return "--no-docker runs commands on this machine"
 	case errors.Is(err, pygent.ErrRuntimeStart) && strings.Contains(err.Error(), "pull image"):

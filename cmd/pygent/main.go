@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -19,7 +20,9 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/commands"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/spelling"
 )
 
 // The exit codes of pygent.
@@ -30,22 +33,24 @@ const (
 	exitAwaiting = 3   // the model asks the user something
 	exitLimit    = 4   // a limit ended the run: steps, tool calls, time, tokens, cost
 	exitStuck    = 5   // the model made no progress: stuck, truncated, empty answers
-	exitCancel   = 130 // interrupted, by Ctrl-C or a signal
+	exitCancel   = 130 // interrupted by Ctrl-C; 128 and the number of another signal
 )
 
-const description = `A coding agent whose commands run in an isolated container.
-
-Exit codes of run: 0 done, 1 failed, 2 wrong usage or set-up, 3 the model asks something, 4 a limit was reached, 5 no progress, 130 interrupted.`
+const description = "pygent: a coding agent whose commands run in an isolated container."
 
 type cli struct {
 	settings
 
-	Stamp   kong.VersionFlag `name:"version" help:"Print the version." hidden:""`
-	Session sessionCmd       `cmd:"" default:"withargs" help:"Talk with the agent (the default)."`
-	Run     runCmd           `cmd:"" help:"Work on PROMPT without asking until it is done; the answer goes to standard output."`
-	Demo    demoCmd          `cmd:"" help:"Watch a scripted session: no key, no network."`
-	Prune   pruneCmd         `cmd:"" help:"Show what a crash left behind, and remove it."`
-	Version versionCmd       `cmd:"" help:"Print the version."`
+	Stamp      kong.VersionFlag `name:"version" help:"Print the version." hidden:""`
+	Session    sessionCmd       `cmd:"" default:"withargs" help:"Talk with the agent, beginning with MESSAGE."`
+	Run        runCmd           `cmd:"" help:"Work on PROMPT without asking until it is done."`
+	Demo       demoCmd          `cmd:"" help:"Watch a scripted session: no key, no network."`
+	Settings   configCmd        `cmd:"" name:"config" help:"Show what is set, and where."`
+	Prune      pruneCmd         `cmd:"" help:"Show what a crash left behind, and remove it."`
+	Completion completionCmd    `cmd:"" help:"Print what makes bash, zsh or fish complete."`
+	Complete   completeCmd      `cmd:"" name:"complete-words" hidden:"" passthrough:""`
+	Version    versionCmd       `cmd:"" help:"Print the version."`
+	Help       helpCmd          `cmd:"" help:"Tell more."`
 }
 
 func main() {
@@ -71,7 +76,7 @@ func run(args []string) (code int) {
 		kong.Name("pygent"),
 		kong.Description(description),
 		kong.Vars{"version": "pygent " + version()},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(printHelp),
 		kong.Writers(out, screen.Stderr()),
 		kong.Exit(func(code int) { os.Exit(report(&exitError{code: code}, out)) }), // after --help
 	)
@@ -83,20 +88,29 @@ func run(args []string) (code int) {
 		return report(nil, out)
 	}
 	if err != nil {
-		return report(&exitError{exitUsage, fmt.Errorf("%w; %s", err, remedy(err))}, out)
+		return report(&exitError{exitUsage, misunderstood(err)}, out)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilSignal(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	return report(parsed.Run(&c.settings, out), out)
+	parsed.Bind(parsed)
+	return exitBySignal(ctx, report(parsed.Run(&c.settings, out), out))
 }
 
-// remedy says what to do about arguments that were not understood.
-func remedy(err error) string {
-	if strings.HasPrefix(err.Error(), "unexpected argument") {
-		return `pygent --help lists the commands, and pygent run "PROMPT" works on a prompt`
+// misunderstood adds what to do to an error of the parser about the arguments, and
+// puts those that talk of tokens in words for people.
+func misunderstood(err error) error {
+	text := err.Error()
+	flag, _, noValue := strings.Cut(text, ": expected ")
+	switch {
+	case strings.HasPrefix(text, "unexpected argument"):
+		return fmt.Errorf("%w; pygent help lists the commands", err)
+	case text == `expected "<shell>"`:
+		return errors.New("for which shell? pygent completion bash, zsh or fish")
+	case noValue && strings.Contains(text, "EOL"):
+		return fmt.Errorf("%s needs a value; pygent help flags lists the flags", flag)
 	}
-	return "pygent --help lists the flags"
+	return fmt.Errorf("%w; pygent help flags lists the flags", err)
 }
 
 // interruptible returns a context that Ctrl-C ends. A second Ctrl-C ends the
@@ -140,34 +154,44 @@ func report(err error, out *output) int {
 
 // sessionCmd has an interactive session.
 type sessionCmd struct {
-	Resume bool     `help:"Go on with the interrupted run of the history."`
-	Attach []string `help:"Send a file of this machine with the first message: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
+	Message []string `arg:"" optional:"" help:"What to say first. What is piped in is added to it."`
+	Attach  []string `help:"Send a file of this machine with the first message: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
+	Resume  bool     `help:"Go on with the interrupted run of the history."`
 }
 
 // Run talks with the user until the session ends.
-func (c sessionCmd) Run(ctx context.Context, s *settings) error {
+func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context) error {
 	cfg, opts, err := s.options()
 	if err == nil && c.Resume {
 		err = checkResumable(cfg)
+	}
+	if err == nil {
+		err = c.check(parsed)
 	}
 	parts, attachErr := attached(c.Attach)
 	if err = cmp.Or(err, attachErr); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	var over atomic.Bool // whether the session has ended; until then it shows its events itself
-	show := warnings(pygent.EventPrinter(screen.Stderr()))
-	agent, err := pygent.New(append(opts, pygent.WithResume(c.Resume), pygent.OnEvent(func(e pygent.Event) {
-		if over.Load() {
-			show(e)
-		}
-	}))...)
+	first, err := c.first(ctx, parts)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	if len(parts) > 0 {
+	var over atomic.Bool // whether the session has ended; until then it shows its events itself
+	show := warnings(pygent.EventPrinter(screen.Stderr()))
+	opts = append(opts, first, pygent.WithCommands(commands.All()...), pygent.WithResume(c.Resume), pygent.OnEvent(func(e pygent.Event) {
+		if over.Load() {
+			show(e)
+		}
+	}))
+	agent, err := pygent.New(opts...)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if len(parts) > 0 && len(c.Message) == 0 {
 		_, err = agent.Say(pygent.UserMessage("", parts...)) // the first run hears it before the first message
 	}
 	if err == nil {
+		tellHistory(cfg, agent)
 		err = agent.RunInteractive(ctx)
 	}
 	over.Store(true)
@@ -177,6 +201,38 @@ func (c sessionCmd) Run(ctx context.Context, s *settings) error {
 		err = &exitError{exitCancel, context.Cause(ctx)}
 	}
 	return err
+}
+
+// check refuses a message that is a misspelt command, and one that an
+// interrupted run would not hear.
+func (c sessionCmd) check(parsed *kong.Context) error {
+	if len(c.Message) == 0 {
+		return nil
+	}
+	if c.Resume {
+		return errors.New("--resume goes on with the interrupted run, and takes no message: leave one of them out")
+	}
+	var names []string
+	for _, command := range shownCommands(parsed.Model.Node) {
+		names = append(names, command.Name)
+	}
+	word := c.Message[0]
+	if like := spelling.Nearest(word, names); like != "" && !slices.Contains(parsed.Args, "session") {
+		return fmt.Errorf("there is no command %s, did you mean %s? To say it to the agent: pygent session %s", word, like, word)
+	}
+	return nil
+}
+
+// first returns the option for the first message.
+func (c sessionCmd) first(ctx context.Context, parts []pygent.Part) (pygent.Option, error) {
+	if len(c.Message) == 0 {
+		return pygent.WithFirstMessage(pygent.Message{}), nil
+	}
+	text, err := promptFrom(ctx, c.Message, os.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	return pygent.WithFirstMessage(pygent.UserMessage(text, parts...)), nil
 }
 
 // versionCmd prints the version.

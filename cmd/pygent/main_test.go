@@ -89,6 +89,7 @@ func program(t *testing.T) *pygenttest.Server {
 		pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 			last := req.Messages[len(req.Messages)-1].Text()
 			_, output, _ := strings.Cut(last, "\n")
+			output, _, _ = strings.Cut(output, "\n\n[") // what the agent tells besides
 			return pygenttest.Call("stop", map[string]any{"summary": "It printed: " + strings.TrimSpace(output)})
 		}))
 }
@@ -196,7 +197,14 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"nothing to resume from", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume"}, []string{"--history", "PYGENT_HISTORY_FILE"}},
 		{"no history to resume", []string{"OPENAI_API_KEY=k"}, []string{"run", "--no-docker", "--resume", "--history", "none.json"}, []string{"there is no run to resume", "none.json"}},
 		{"a session without one", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume"}, []string{"--history"}},
-		{"a prompt without run", nil, []string{"Make the tests pass"}, []string{"unexpected argument Make the tests pass", `pygent run "PROMPT"`}},
+		{"a misspelt command", []string{"OPENAI_API_KEY=k"}, []string{"runn", "go"}, []string{"no command runn", "did you mean run?", "pygent session runn"}},
+		{"an argument too many", nil, []string{"version", "go"}, []string{"unexpected argument go", "pygent help"}},
+		{"a misspelt flag", nil, []string{"run", "--modle", "m", "go"}, []string{"--modle", `did you mean "--model"?`, "pygent help flags"}},
+		{"a flag without its value", nil, []string{"run", "--image"}, []string{"pygent: --image needs a value; pygent help flags"}},
+		{"completion for no shell", nil, []string{"completion"}, []string{"for which shell? pygent completion bash"}},
+		{"an unknown topic", nil, []string{"help", "cofig"}, []string{"no help about cofig", "did you mean config?"}},
+		{"an unknown shell", nil, []string{"completion", "tcsh"}, []string{`"bash","zsh","fish"`, "tcsh"}},
+		{"a message to what is resumed", []string{"OPENAI_API_KEY=k"}, []string{"--no-docker", "--resume", "--history", inFile(t, "h.json", "[]"), "go"}, []string{"--resume", "leave one of them out"}},
 		{"a limit without a container", nil, []string{"run", "--no-docker", "--memory", "1g", "go"}, []string{"--memory has no effect without a container"}},
 		{"a port without a container", []string{"PYGENT_USE_DOCKER=0"}, []string{"--publish", "8080"}, []string{"--publish has no effect without a container"}},
 		{"bad memory", nil, []string{"--memory", "lots", "run", "go"}, []string{"--memory: want a size", "lots"}},
@@ -484,7 +492,7 @@ func TestSessionThatIsTerminatedDoesNotLookDone(t *testing.T) {
 	require.NoError(t, server.WaitRequests(t.Context(), 1))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Error(t, cmd.Wait())
-	require.Equal(t, exitCancel, cmd.ProcessState.ExitCode())
+	require.Equal(t, 128+int(syscall.SIGTERM), cmd.ProcessState.ExitCode())
 }
 
 func TestWorkspaceIsKept(t *testing.T) {
@@ -538,11 +546,11 @@ func TestTerminationLeavesNothingRunning(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	waitForCall(t, t.Context(), stdout)
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 	_, err = io.Copy(io.Discard, stdout)
 	require.NoError(t, err)
 	require.Error(t, cmd.Wait())
-	require.Equal(t, exitCancel, cmd.ProcessState.ExitCode(), "died of the signal instead of cleaning up")
+	require.Equal(t, 128+int(syscall.SIGHUP), cmd.ProcessState.ExitCode(), "died of the signal instead of cleaning up")
 }
 
 // waitForCall reads JSON events until a tool is about to run.

@@ -12,23 +12,25 @@ import (
 	"strings"
 	"sync"
 
-	"golang.org/x/term"
-
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/screen"
 )
 
 // runCmd works on one prompt, without a person.
 type runCmd struct {
-	Prompt []string `arg:"" optional:"" help:"What to do; - or nothing reads it from standard input."`
+	Prompt []string `arg:"" optional:"" help:"What to do. What is piped in is added to it, and - waits for that."`
 	Attach []string `help:"Send a file of this machine with the prompt: text, a PNG, JPEG, GIF or WebP image, a PDF, or a WAV or MP3 recording." placeholder:"FILE" sep:"none"`
 	JSON   bool     `help:"Print events as JSON lines on standard output."`
 	Quiet  bool     `help:"Show no progress, only warnings." short:"q"`
 	Resume bool     `help:"Go on with the interrupted run of the history; a PROMPT is added to it."`
 }
 
-// maxPrompt is the longest prompt that is read from standard input, in bytes.
-const maxPrompt = 1 << 20
+// Help lists the exit codes.
+func (*runCmd) Help() string {
+	return `The answer goes to standard output, and progress to standard error. Exit codes:
+0 done, 1 failed, 2 wrong usage or set-up, 3 the model asks something, 4 a limit
+was reached, 5 no progress, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.`
+}
 
 // Run makes the run and ends with the exit code of its status.
 func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
@@ -36,7 +38,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	prompt, err := r.task(cfg)
+	prompt, err := r.task(ctx, cfg)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -58,10 +60,17 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	ctx, stop := interruptible(ctx)
 	defer stop()
-	r.tellProtection(ctx, agent)
+	talks := !r.Quiet && !r.JSON
+	if talks {
+		tellHistory(cfg, agent)
+		tellProtection(ctx, agent)
+	}
 	result, err := r.work(ctx, agent, prompt, parts)
-	if !r.Quiet && !r.JSON {
+	if talks {
 		tellCost(cfg, agent)
+	}
+	if talks && seen.hasWorked() {
+		tellFiles(ctx, agent)
 	}
 	if refused := seen.refusedHosts(); refused != "" {
 		warn(refused)
@@ -71,18 +80,6 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	}
 	shown := !r.Quiet && oneTerminal() && result.Question == nil && seen.lastWords() == result.Summary
 	return join(r.finish(result, err, out, shown), cleanUp(agent))
-}
-
-// tellProtection prints how commands are confined if they run on this machine. A
-// container is reported by an event when it starts.
-func (r *runCmd) tellProtection(ctx context.Context, agent *pygent.Agent) {
-	d, ok := agent.Runtime().(pygent.Describer)
-	if !ok || r.Quiet || r.JSON {
-		return
-	}
-	if info := d.Describe(ctx); info.Protection != "" {
-		fmt.Fprintf(screen.Stderr(), "· commands run on this machine; protection: %s (%s)\n", info.Protection, info.ProtectionNote)
-	}
 }
 
 // oneTerminal reports whether standard output and standard error are both
@@ -98,6 +95,7 @@ type follower struct {
 
 	mu     sync.Mutex // guards what follows, since the runtime's events come from other goroutines
 	words  string     // what the model has said since its last tool call
+	worked bool       // whether a tool has run
 	failed string     // why the container cannot start
 	hosts  hostLog    // the hosts that commands were refused
 }
@@ -108,6 +106,8 @@ func (f *follower) event(e pygent.Event) {
 	case e.Type == pygent.EventRuntime && e.Runtime.Host != nil:
 		f.hosts.note(*e.Runtime.Host)
 	case e.Task != "": // the agent that delegated the task hears of it
+	case e.Type == pygent.EventToolStart:
+		f.worked = true
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
 		f.failed = e.Text
 	case e.Type == pygent.EventMessage && e.Message.Text() != "":
@@ -123,6 +123,12 @@ func (f *follower) lastWords() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.words
+}
+
+func (f *follower) hasWorked() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.worked
 }
 
 func (f *follower) startFailure() string {
@@ -147,7 +153,7 @@ func (r *runCmd) work(ctx context.Context, agent *pygent.Agent, prompt string, p
 }
 
 // task returns the prompt. A run that is resumed does not need one.
-func (r *runCmd) task(cfg pygent.Config) (string, error) {
+func (r *runCmd) task(ctx context.Context, cfg pygent.Config) (string, error) {
 	if r.Resume {
 		err := checkResumable(cfg)
 		if err == nil && len(r.Prompt) == 0 && len(r.Attach) > 0 {
@@ -157,7 +163,11 @@ func (r *runCmd) task(cfg pygent.Config) (string, error) {
 			return "", err
 		}
 	}
-	return r.prompt(os.Stdin)
+	prompt, err := promptFrom(ctx, r.Prompt, os.Stdin)
+	if err == nil && strings.TrimSpace(prompt) == "" {
+		err = errors.New(`the prompt is empty; say what to do: pygent run "PROMPT"`)
+	}
+	return prompt, err
 }
 
 // checkResumable returns an error if there is no conversation to resume. Opening
@@ -170,26 +180,6 @@ func checkResumable(cfg pygent.Config) error {
 		return fmt.Errorf("--resume: %w: %w", pygent.ErrNothingToResume, err)
 	}
 	return nil
-}
-
-// prompt joins the arguments, or reads standard input.
-func (r *runCmd) prompt(stdin *os.File) (string, error) {
-	text := strings.Join(r.Prompt, " ")
-	piped := len(r.Prompt) == 0 && !term.IsTerminal(int(stdin.Fd()))
-	if text == "-" || piped {
-		data, err := io.ReadAll(io.LimitReader(stdin, maxPrompt+1))
-		if err == nil && len(data) > maxPrompt {
-			err = fmt.Errorf("it is longer than %d bytes; put the text in a file of the workspace", maxPrompt)
-		}
-		if err != nil {
-			return "", fmt.Errorf("read the prompt from standard input: %w", err)
-		}
-		text = string(data)
-	}
-	if strings.TrimSpace(text) == "" {
-		return "", errors.New(`the prompt is empty; say what to do: pygent run "PROMPT"`)
-	}
-	return text, nil
 }
 
 // handler returns a function that shows the events: as JSON on standard output,

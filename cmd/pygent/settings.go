@@ -17,30 +17,30 @@ import (
 // (see the method variables) and takes precedence over the environment and the
 // configuration files. A nil flag was not given.
 type settings struct {
-	Docker    *bool             `help:"Run commands in Docker, or not at all." xor:"docker"`
-	NoDocker  *bool             `help:"Run commands on this machine, without a container." xor:"docker"`
-	Image     *string           `help:"Docker image (default python:3.12-slim)." placeholder:"NAME"`
-	Network   *string           `help:"Network of the container (default none)." placeholder:"NAME"`
-	AllowHost []string          `help:"Host that commands may reach by HTTP and HTTPS, such as pypi.org or *.example.net (default none)." placeholder:"HOST" sep:"none"`
-	Memory    *string           `help:"Memory of the container (default 512m)." placeholder:"SIZE"`
-	CPUs      *string           `help:"CPUs of the container (default all)." name:"cpus" placeholder:"N"`
-	Pids      *string           `help:"Processes in the container (default 256)." placeholder:"N"`
-	User      *string           `help:"User in the container (default the image's)." placeholder:"NAME"`
-	ReadOnly  *bool             `help:"Make the container's root file system read-only."`
-	GPUs      *string           `help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
-	Cap       []string          `help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME" sep:"none"`
-	Mount     []string          `help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
-	Publish   []string          `help:"Make a port of the container reachable here; it needs no network." placeholder:"[HOST:]PORT" sep:"none"`
-	Workspace *string           `help:"Directory to work in, kept afterwards (default a temporary one)." placeholder:"DIR" xor:"workspace"`
-	Cwd       bool              `help:"Work in the current directory." xor:"workspace"`
-	History   *string           `help:"Keep the conversation in FILE, and continue the one that is there." placeholder:"FILE"`
-	Model     *string           `help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME"`
-	Config    []string          `help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
-	Env       map[string]string `help:"Set a variable: one of pygent's own, or of the commands' environment." short:"e" placeholder:"NAME=VALUE" mapsep:"none"`
-	MaxSteps  *string           `help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
-	MaxCost   *string           `help:"What a run, or a turn of a session, may cost with its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
-	Timeout   *string           `help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
-	OmitTool  []string          `help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
+	Docker    *bool             `group:"Where commands run" help:"Run commands in Docker, or not at all." xor:"docker"`
+	NoDocker  *bool             `group:"Where commands run" help:"Run commands on this machine, without a container." xor:"docker" often:""`
+	Image     *string           `group:"Where commands run" help:"Docker image (default python:3.12-slim)." placeholder:"NAME" often:""`
+	AllowHost []string          `group:"Where commands run" help:"Host that commands may reach by HTTP and HTTPS, such as pypi.org or *.example.net (default none)." placeholder:"HOST" sep:"none" often:""`
+	Network   *string           `group:"Where commands run" help:"Network of the container (default none)." placeholder:"NAME"`
+	Memory    *string           `group:"Where commands run" help:"Memory of the container (default 512m)." placeholder:"SIZE"`
+	CPUs      *string           `group:"Where commands run" help:"CPUs of the container (default all)." name:"cpus" placeholder:"N"`
+	Pids      *string           `group:"Where commands run" help:"Processes in the container (default 256)." placeholder:"N"`
+	User      *string           `group:"Where commands run" help:"User in the container (default the image's)." placeholder:"NAME"`
+	ReadOnly  *bool             `group:"Where commands run" help:"Make the container's root file system read-only."`
+	GPUs      *string           `group:"Where commands run" help:"GPUs to pass through: all, a number, or ids." name:"gpus" placeholder:"WHICH"`
+	Cap       []string          `group:"Where commands run" help:"Capability to keep, instead of the default few; none keeps none." placeholder:"NAME" sep:"none"`
+	Mount     []string          `group:"Where commands run" help:"Show a file or directory to the container." placeholder:"SOURCE:TARGET[:ro]" sep:"none"`
+	Publish   []string          `group:"Where commands run" help:"Make a port of the container reachable here; it needs no network." placeholder:"[HOST:]PORT" sep:"none"`
+	Cwd       bool              `group:"Files" help:"Work in the current directory." xor:"workspace" often:""`
+	Workspace *string           `group:"Files" help:"Work in DIR, which is kept (default a temporary one)." placeholder:"DIR" xor:"workspace" often:""`
+	History   *string           `group:"Files" help:"Keep the conversation in FILE, and go on with it." placeholder:"FILE" often:""`
+	Model     *string           `group:"The model and its limits" help:"Model to use (default gpt-4.1-mini)." placeholder:"NAME" often:""`
+	OmitTool  []string          `group:"The model and its limits" help:"Hide a tool from the model, and refuse it." placeholder:"NAME" sep:"none"`
+	MaxSteps  *string           `group:"The model and its limits" help:"Model calls a run, or a turn of a session, may make (default 100)." placeholder:"N"`
+	MaxCost   *string           `group:"The model and its limits" help:"What a run, or a turn of a session, may cost with its tasks, in the currency of [prices] (default no limit)." placeholder:"AMOUNT"`
+	Timeout   *string           `group:"The model and its limits" help:"Time a run, or a turn of a session, may take, such as 10m (default no limit)." placeholder:"TIME"`
+	Config    []string          `name:"config" group:"Settings" help:"Read settings from FILE." placeholder:"FILE" sep:"none"`
+	Env       map[string]string `group:"Settings" help:"Set a variable: one of pygent's own, or of the commands' environment." short:"e" placeholder:"NAME=VALUE" mapsep:"none"`
 }
 
 // maxSteps is the command's default. It is higher than the library's, because

@@ -19,6 +19,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -57,7 +58,7 @@ func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *term
 // startTerminal starts a command at a pseudo-terminal.
 func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
-	pty, tty := openPTY(t)
+	pty, tty := termtest.OpenPTY(t)
 	cmd.Stdin, cmd.Stderr = tty, tty
 	if cmd.Stdout == nil {
 		cmd.Stdout = tty
@@ -75,26 +76,6 @@ func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 		<-term.done
 	})
 	return term
-}
-
-// openPTY opens both ends of a new pseudo-terminal.
-func openPTY(t *testing.T) (pty, tty *os.File) {
-	t.Helper()
-	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
-	require.NoError(t, err)
-	conn, err := pty.SyscallConn()
-	require.NoError(t, err)
-	var number int
-	var failed error
-	require.NoError(t, conn.Control(func(fd uintptr) {
-		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
-			number, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		}
-	}))
-	require.NoError(t, failed)
-	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	return pty, tty
 }
 
 // watch collects what is shown until the terminal hangs up.
@@ -379,7 +360,7 @@ func TestTerminalIsPutBack(t *testing.T) {
 			if leave == "" {
 				require.NoError(t, term.cmd.Process.Signal(syscall.SIGTERM))
 				require.Error(t, term.cmd.Wait())
-				require.Equal(t, exitCancel, term.cmd.ProcessState.ExitCode())
+				require.Equal(t, 128+int(syscall.SIGTERM), term.cmd.ProcessState.ExitCode())
 			} else {
 				term.send(leave)
 				term.leaves()

@@ -27,8 +27,8 @@ func (boss) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatRespon
 	case strings.HasPrefix(last, "started task "):
 		return call("task_status", map[string]any{"task_id": strings.Fields(last)[2], "wait": 60})
 	}
-	lines := strings.Split(last, "\n") // the state, some numbers, the worker's summary
-	return call("stop", map[string]any{"summary": lines[len(lines)-1]})
+	lines := strings.Split(last, "\n") // the state, some numbers, the worker's summary, indented
+	return call("stop", map[string]any{"summary": strings.TrimSpace(lines[len(lines)-1])})
 }
 
 // worker is what the model says to the background agent.

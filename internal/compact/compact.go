@@ -12,6 +12,8 @@
 // the same again, byte by byte.
 package compact
 
+import "cmp"
+
 // Kind is what a message is.
 type Kind int
 
@@ -22,13 +24,15 @@ const (
 	User                // what the user said
 	Result              // of a tool
 	Summary             // of an earlier compaction
+	Shown               // the images and files of the results before it
 )
 
 // Item is a message of a conversation.
 type Item struct {
 	Kind   Kind
-	Weight int // in bytes: see [Gauge]
-	Shrunk int // its weight when it has shrunk
+	Weight int   // in bytes: see [Gauge]
+	Shrunk int   // its weight when it has shrunk
+	Media  []int // what becomes less when each of its images and files is left out; for Shown only
 }
 
 // Goal says how short a conversation is to become.
@@ -37,14 +41,17 @@ type Goal struct {
 	Tail    int  // what its end weighs that stays as it is; the last exchange stays in any case
 	Summary int  // what a summary weighs, at most
 	Always  bool // summarise even if shrinking is enough
+	Most    int  // what it cannot weigh more than to be sent at all; 0 if that is not known
 }
 
 // Harder is the goal for a conversation of a weight that was refused as too long,
 // whatever had been estimated.
 func (g Goal) Harder(weight int) Goal {
-	g.Size = min(g.Size, weight/2)
+	const leastSummary = 1 << 10
+	g.Size = max(min(g.Size, weight/2), 0) // less than nothing is left in a window smaller than the tools
 	g.Tail = min(g.Tail, g.Size/3)
-	g.Summary = min(g.Summary, g.Size/3)
+	g.Summary = min(g.Summary, max(g.Size/3, leastSummary))
+	g.Most = min(cmp.Or(g.Most, weight), weight/4*3)
 	return g
 }
 
@@ -55,6 +62,8 @@ type Plan struct {
 	Summarize bool // a summary takes the place of those before
 	Pinned    int  // of these, the one that stays beside the summary: the last one of the user; 0 for none
 	Cut       int  // what is left of the results among those that stay, in bytes; 0 if they stay whole
+	Unshown   int  // how many images and files of results among those that stay are left out, the oldest first
+	Less      int  // how many messages shrink, without a summary
 	Weight    int  // what the conversation weighs then, at most
 	Before    int  // what it weighs now
 }
@@ -80,6 +89,9 @@ func Make(items []Item, goal Goal) Plan {
 	if over := p.Weight - goal.Size; over > 0 {
 		c.cut(&p, over)
 	}
+	if over := p.Weight - goal.Most; over > 0 && goal.Most > 0 {
+		c.unshow(&p, over)
+	}
 	return p
 }
 
@@ -90,12 +102,12 @@ type conversation struct {
 }
 
 // tail returns where the end begins that stays: at the beginning of an exchange,
-// a message that is no result.
+// a message that is no result and shows none.
 func (c *conversation) tail(most int) int {
 	start, weight := len(c.items), 0
 	for i := len(c.items) - 1; i >= c.head; i-- {
 		weight += c.items[i].Weight
-		if c.items[i].Kind == Result {
+		if c.items[i].Kind == Result || c.items[i].Kind == Shown {
 			continue
 		}
 		if weight > most && start < len(c.items) {
@@ -121,6 +133,9 @@ func (c *conversation) shrunk() Plan {
 	p := c.plan()
 	for _, item := range c.items[c.head:c.start] {
 		p.Weight += min(item.Shrunk, item.Weight)
+		if item.Shrunk < item.Weight {
+			p.Less++
+		}
 	}
 	return p
 }
@@ -170,6 +185,21 @@ func (c *conversation) cut(p *Plan, over int) {
 			p.Cut = limit
 			p.Weight -= saved
 			return
+		}
+	}
+}
+
+// unshow leaves out of the images and files that stay as many as are too much, if
+// they can be.
+func (c *conversation) unshow(p *Plan, over int) {
+	for _, item := range c.items[c.start:] {
+		for _, less := range item.Media {
+			if over <= 0 {
+				return
+			}
+			p.Unshown++
+			p.Weight -= less
+			over -= less
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestPlans(t *testing.T) {
 		want  compact.Plan
 	}{
 		"shrinking is enough": {run(10, 5000), compact.Goal{Size: 25_000, Tail: 11_000, Summary: 2000},
-			compact.Plan{Keep: 4, Weight: 1100 + 8*300 + 2*5100, Before: 1100 + 10*5100}},
+			compact.Plan{Keep: 4, Less: 8, Weight: 1100 + 8*300 + 2*5100, Before: 1100 + 10*5100}},
 		"a summary is needed": {run(100, 5000), compact.Goal{Size: 25_000, Tail: 11_000, Summary: 2000},
 			compact.Plan{Keep: 4, Summarize: true, Pinned: 201, Weight: 1100 + 2*5100 + 2000, Before: 1100 + 100*5100}},
 		"a summary is asked for": {run(10, 50), compact.Goal{Size: 25_000, Tail: 300, Summary: 200, Always: true},
@@ -36,6 +36,9 @@ func TestPlans(t *testing.T) {
 			compact.Plan{Keep: 2, Cut: 8 << 10, Weight: 1200 + compact.CutWeight(8<<10), Before: 51_200}},
 		"nothing to gain": {run(1, 50), compact.Goal{Size: 100, Tail: 50, Summary: 2000},
 			compact.Plan{Keep: 2, Weight: 1250, Before: 1250}},
+		"images without room": {append(run(1, 50), compact.Item{Kind: compact.Shown, Weight: 9000, Shrunk: 300, Media: []int{2800, 2900, 3000}}),
+			compact.Goal{Size: 100, Tail: 50, Summary: 200, Most: 5000},
+			compact.Plan{Keep: 3, Unshown: 2, Weight: 10_250 - 5700, Before: 10_250}},
 		"nothing": {nil, compact.Goal{}, compact.Plan{}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tt.want, compact.Make(tt.items, tt.goal)) })
@@ -47,9 +50,9 @@ func FuzzMake(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kinds []byte, size, tail int, always bool) {
 		var items []compact.Item
 		for i, k := range kinds {
-			items = append(items, compact.Item{Kind: compact.Kind(k % 5), Weight: i * int(k), Shrunk: i})
+			items = append(items, compact.Item{Kind: compact.Kind(k % 6), Weight: i * int(k), Shrunk: i, Media: []int{i}})
 		}
-		p := compact.Make(items, compact.Goal{Size: size, Tail: tail, Summary: 100, Always: always})
+		p := compact.Make(items, compact.Goal{Size: size, Tail: tail, Summary: 100, Always: always, Most: size * 2})
 		require.LessOrEqual(t, p.Keep, len(items))
 		require.LessOrEqual(t, p.Pinned, len(items))
 		if p.Pinned > 0 {
@@ -57,6 +60,16 @@ func FuzzMake(f *testing.F) {
 			require.Greater(t, p.Pinned, p.Keep)
 		}
 	})
+}
+
+func TestAHarderGoalIsNeverBelowNothing(t *testing.T) {
+	for _, size := range []int{-5000, 0, 10, 1 << 20} {
+		g := compact.Goal{Size: size, Tail: 100, Summary: 4096}.Harder(1000)
+		require.GreaterOrEqual(t, g.Size, 0)
+		require.GreaterOrEqual(t, g.Tail, 0)
+		require.Equal(t, 1<<10, g.Summary)
+		require.Equal(t, 750, g.Most)
+	}
 }
 
 func TestShrunkResultsSayWhatTheyWere(t *testing.T) {
@@ -120,7 +133,11 @@ func TestTheGaugeIsCalibrated(t *testing.T) {
 	require.False(t, g.Report(3000, 7), "a short conversation tells nothing")
 	require.True(t, g.Report(100_000, 4096), "the server has cut it")
 	require.Equal(t, int64(1000), g.Tokens(3000))
-	require.Less(t, compact.Media("image", 7<<20), 10_000)
+	require.Equal(t, 260*4, compact.Image(1, 1))
+	require.Equal(t, 1398*4, compact.Image(1024, 1024))
+	for _, large := range [][2]int{{0, 0}, {-1, 5}, {8000, 8000}, {1 << 40, 1 << 40}} {
+		require.Equal(t, 1_600*4, compact.Image(large[0], large[1]))
+	}
 	require.Less(t, compact.Media("file", 1<<20), 1<<20)
 	require.Less(t, compact.Media("audio", 1<<20), 1<<20)
 }

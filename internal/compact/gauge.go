@@ -61,20 +61,29 @@ func (g Gauge) Weight(tokens int64) int {
 	return int(float64(tokens) * float64(g.weight) / float64(g.tokens))
 }
 
-// Media estimates the weight of an image or a file by its URL: providers count
-// tokens by the pixels, pages and seconds, and not by the bytes.
+// Image estimates the weight of an image by its pixels, as providers count its
+// tokens. Without pixels it is taken for a large one.
+func Image(width, height int) int {
+	const (
+		pixelsOfToken = 750        // Anthropic's; OpenAI counts fewer tokens
+		fewest, most  = 260, 1_600 // Gemini and OpenAI count 258 and 255 for a small one
+	)
+	if width <= 0 || height <= 0 || width > 1<<16 || height > 1<<16 {
+		return most * bytesOfToken
+	}
+	return min(max(width*height/pixelsOfToken, fewest), most) * bytesOfToken
+}
+
+// Media estimates the weight of a file or a recording by its URL: providers count
+// tokens by the pages and seconds, and not by the bytes.
 func Media(kind string, url int) int {
 	const (
-		image        = 1_500 // tokens of a large image, as OpenAI and Anthropic count
 		bytesOfPage  = 40 << 10
 		tokensOfPage = 2_000
 		bytesOfSound = 1_000 // of a token: 10 to 32 tokens are a second
 	)
 	bytes := url / 4 * 3
-	switch kind {
-	case "image":
-		return image * bytesOfToken
-	case "audio":
+	if kind == "audio" {
 		return (bytes/bytesOfSound + 1) * bytesOfToken
 	}
 	return (bytes/bytesOfPage + 1) * tokensOfPage * bytesOfToken

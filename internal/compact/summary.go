@@ -144,6 +144,10 @@ func Digest(said []Said, max int) string {
 // labelled begins the message of every summary.
 const labelled = "[This conversation became too long. "
 
+// IsMessage reports whether a text is one of Message, in a conversation whose record
+// tells no sources.
+func IsMessage(text string) bool { return strings.HasPrefix(text, labelled) }
+
 // Message is the message that takes the place of so many others. words are what
 // the user said in them.
 func Message(messages int, words []string, summary string, byModel bool) string {

@@ -28,6 +28,9 @@ var (
 	ErrClosed = errors.New("the task manager is closed")
 	// ErrMailFull is returned when as many messages wait for a task as may.
 	ErrMailFull = errors.New("too many messages wait for the task already")
+	// ErrStopping is returned for an early message to a task whose run was asked to
+	// end, and so hears nothing any more.
+	ErrStopping = errors.New("the task was asked to end")
 )
 
 // Task is what a crew carries out. G is what one run of it may spend.
@@ -100,6 +103,7 @@ type Crew[T Task[G, M], G any, M Message] struct {
 type member[T any, M Message] struct {
 	task   T
 	queues bool                    // waits when there is no room
+	stops  bool                    // its run was asked to end
 	runs   int                     // that have begun
 	cancel context.CancelCauseFunc // ends its last run; nil before the first
 	turn   *turn[T, M]             // that it waits for; else nil
@@ -201,6 +205,7 @@ func (c *Crew[T, G, M]) newRun(m *member[T, M]) context.Context {
 // begin notes that a run begins. The caller holds c.mu.
 func (c *Crew[T, G, M]) begin(m *member[T, M], message letter[M]) {
 	m.runs++
+	m.stops = false
 	m.task.Begin(message.number)
 }
 
@@ -315,6 +320,8 @@ func (c *Crew[T, G, M]) Message(sender context.Context, id, input string, messag
 			if err := c.goOn(m, next); err != nil {
 				return 0, err
 			}
+		case m.stops && message.Early():
+			return 0, ErrStopping
 		default:
 			m.mail = append(m.mail, next)
 			m.task.Waiting(len(m.mail))
@@ -398,6 +405,7 @@ func (c *Crew[T, G, M]) Cancel(id, input string, cause error) (parked <-chan str
 // stop ends the run that goes on or waits, and reports whether a question is
 // withdrawn. The caller holds the crew's mu.
 func (c *Crew[T, G, M]) stop(m *member[T, M], cause error) (asked bool) {
+	m.stops = true
 	if m.cancel != nil {
 		m.cancel(cause)
 	}

@@ -329,6 +329,23 @@ func TestCancelDropsTheMessagesThatWait(t *testing.T) {
 	})
 }
 
+func TestARunThatWasAskedToEndHearsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := crew.New[*task](1)
+		one := newTask()
+		one.ignores = true // so that it still runs when the message comes
+		require.NoError(t, c.Start(context.Background(), "1", one, true, "go", known))
+		require.NoError(t, errOf(c.Cancel("1", "a", errOver)))
+		require.ErrorIs(t, errOf(c.Message(context.Background(), "1", "b", "early")), crew.ErrStopping)
+		close(one.goOn)
+		synctest.Wait()
+		require.NoError(t, errOf(c.Message(context.Background(), "1", "c", "early")), "it rests, and begins anew")
+		synctest.Wait()
+		require.Equal(t, "ran early", one.notes()[len(one.notes())-1])
+		closeCrew(t, c)
+	})
+}
+
 func TestMessagesThatWaitAreLimited(t *testing.T) {
 	for text, most := range map[message]int{"more": 100, message(make([]byte, crew.MaxMailBytes/4)): 4} {
 		synctest.Test(t, func(t *testing.T) {

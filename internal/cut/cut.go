@@ -5,6 +5,7 @@ package cut
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -21,6 +22,21 @@ func Head(s string, n int) string {
 		end = n // not UTF-8: there is no character to keep whole
 	}
 	return s[:end]
+}
+
+// Line returns the beginning of a text in one line, with single blanks between its
+// words, so that no part of it can pass for another line.
+func Line(s string, n int) string {
+	var b strings.Builder
+	for word := range strings.FieldsSeq(s) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		if b.WriteString(word); b.Len() > n {
+			break
+		}
+	}
+	return Head(b.String(), n)
 }
 
 // Tail returns at most n bytes from the end of s.

@@ -57,3 +57,10 @@ func TestPiecesKeepWholeCharacters(t *testing.T) {
 		})
 	}
 }
+
+func TestLineIsTheBeginningInOneLine(t *testing.T) {
+	require.Equal(t, "a b c", cut.Line(" a\n\tb \u2028c\r\n", 10))
+	require.Equal(t, "a b", cut.Line("a b\nc", 3))
+	require.Equal(t, "ab", cut.Line("abäc", 3), "no character is split")
+	require.Empty(t, cut.Line(" \n", 3))
+}

@@ -73,6 +73,7 @@ var remarks = map[string]bool{
 	"rationale": true, "purpose": true, "intent": true, "toolsummary": true, "instructions": true, "subagenttype": true, "securityrisk": true,
 	"requiresapproval": true, "requireuserapproval": true, "withescalatedpermissions": true, "linecount": true,
 	"shouldreadentirefile": true, "readentirefile": true, "modeltype": true, "risklevel": true, "showlinenumbers": true,
+	"yieldtimems": true, "maxoutputtokens": true, "maxoutputchars": true, "encoding": true,
 }
 
 // Of returns what puts the arguments of a call into our words. tool is one of our
@@ -80,7 +81,7 @@ var remarks = map[string]bool{
 func Of(tool, name string) func(given map[string]any, has func(string) bool) error {
 	asked := Fold(Bare(name))
 	return func(given map[string]any, has func(string) bool) error {
-		a := arguments{tool: tool, name: asked, foreign: asked != Fold(tool), given: given, has: has}
+		a := arguments{tool: tool, name: asked, foreign: asked != Fold(tool), inWords: Bare(name) != tool, given: given, has: has}
 		return a.translate()
 	}
 }
@@ -118,6 +119,7 @@ type arguments struct {
 	tool    string // ours
 	name    string // by which it was called, folded
 	foreign bool   // the name is one of another agent's tools
+	inWords bool   // the name is spelled as another agent's may be
 	given   map[string]any
 	has     func(string) bool
 }
@@ -148,11 +150,19 @@ func (a arguments) special() error {
 	case a.tool == "bash" && isFind[a.name]:
 		return a.find()
 	case a.tool == "download_file" && isList[a.name]:
+		if recursive, ok := a.flag("recursive"); recursive || !ok {
+			return errors.New("one directory is listed at a time: for all below it, use bash with find . -not -path '*/.git/*'")
+		}
 		if a.find1("path", pathWords) == "" {
 			a.given["path"] = "."
 		}
 	case a.tool == "bash":
 		a.commandList()
+		return a.code()
+	case a.tool == "stop":
+		a.dropIf("success succeeded completed taskcompleted status", "success", "succeeded", "completed", "complete", "done", "true", true)
+	case a.tool == "write_file":
+		a.dropIf("overwrite createdirectories createdirs makedirs mkdir", "true", true)
 	case a.tool == "edit_file" && a.take("diff") != nil:
 		return errors.New("there are no diffs here: give edit_file path, old_text and new_text")
 	case a.tool == "edit_file" && a.name == "replace":
@@ -161,6 +171,27 @@ func (a arguments) special() error {
 		}
 	}
 	return nil
+}
+
+// dropIf drops parameters that the tool does not have if they say what it does
+// anyway.
+func (a arguments) dropIf(names string, values ...any) {
+	for name, v := range a.given {
+		if !a.has(name) && hasWord(names, Fold(name)) && isOneOf(v, values) {
+			delete(a.given, name)
+		}
+	}
+}
+
+func isOneOf(v any, values []any) bool {
+	if text, ok := v.(string); ok {
+		v = strings.ToLower(text)
+	}
+	switch v.(type) {
+	case string, bool:
+		return slices.Contains(values, v)
+	}
+	return false
 }
 
 // find1 returns the one given name for a parameter: its own, or another word for
@@ -288,7 +319,7 @@ func (a arguments) milliseconds() {
 		return
 	}
 	if v, ok := a.given["timeout"]; ok {
-		if ms, ok := number(v); ok && a.foreign && a.tool == "bash" && ms >= 3600 {
+		if ms, ok := number(v); ok && a.tool == "bash" && ms >= 3600 && (a.inWords || a.find1("", "command") != "") {
 			a.given["timeout"] = seconds(ms)
 		}
 		return
@@ -354,6 +385,10 @@ func (a arguments) lines() {
 func (a arguments) listedRange() (first, last int64) {
 	name := a.find1("", "viewrange linerange range lines")
 	list, ok := a.given[name].([]any)
+	if text, isText := a.given[name].(string); isText { // "3-5"
+		from, to, _ := strings.Cut(text, "-")
+		list, ok = []any{from, to}, true
+	}
 	if !ok || len(list) != 2 {
 		return 0, 0
 	}

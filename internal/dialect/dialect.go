@@ -90,12 +90,32 @@ func Ends(name string) bool { return Tool(name, "") == "stop" }
 // Hint says what to use instead of a tool of another agent that has no
 // counterpart. It is empty for other names.
 func Hint(name string) string {
-	switch Fold(Bare(name)) {
-	case "applypatch", "applydiff", "patch":
-		return "there are no patches here: use edit_file with path, old_text and new_text, and write_file for a new file"
-	}
-	return ""
+	return hints()[Fold(Bare(name))]
 }
+
+// hints are what to do instead of a tool, by its name, folded.
+var hints = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	for names, hint := range map[string]string{
+		"applypatch applydiff patch": "there are no patches here: use edit_file with path, old_text and new_text, and write_file for a new file",
+		"python ipython executepython runpython executeipythoncell jupyter codeinterpreter executecode runcode pythonexec": "code is run with bash: give cmd, such as python3 - <<'EOF', the code, and EOF on a line of its own",
+		"readmanyfiles readfiles readmultiplefiles":                             "call download_file for each file, in one answer",
+		"insert insertcontent insertline insertlines":                           "insert with edit_file: old_text is the line there, new_text that line with the new ones",
+		"deletefile removefile rm":                                              "use rm in bash",
+		"movefile renamefile mv copyfile cp":                                    "use mv or cp in bash",
+		"createdirectory createfolder mkdir makedirectory createdir":            "write_file makes the directories of a file; else use mkdir -p in bash",
+		"todowrite todoread todo updateplan updatetodolist managetodolist plan": "no list of what to do is kept here: go on with the work",
+		"think sequentialthinking reflect":                                      "think without a tool, and go on with the work",
+		"webfetch fetch fetchurl httprequest openurl websearch browser":         "what can be reached is reached with curl in bash",
+		"codebasesearch semanticsearch searchcodebase searchcode":               "search with grep -rn in bash",
+		"writestdin sendinput":                                                  "commands get no input: give it in cmd, by a pipe or a here-document",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			all[name] = hint
+		}
+	}
+	return all
+})
 
 // editor stands for the tools that view, create and edit files.
 const editor = "an editor"

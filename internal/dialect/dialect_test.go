@@ -54,6 +54,21 @@ func TestCallsOfOtherAgentsToolsAreUnderstood(t *testing.T) {
 		{"grep", `{"pattern":"it's x"}`, "bash", `{"cmd":"find . -name .git -prune -o -type f -exec grep -nHE -e 'it'\\''s x' {} +"}`},
 		{"grep", `{"pattern":"x","case_sensitive":false,"path":"-d"}`, "bash", `{"cmd":"find ./-d -name .git -prune -o -type f -exec grep -nHEi -e x {} +"}`},
 		{"Glob", `{"pattern":"**/*_test.go"}`, "bash", `{"cmd":"find . -name '*_test.go' ! -path '*/.git/*'"}`},
+		{"Glob", `{"pattern":"src/**/*.{ts,tsx}"}`, "bash", `{"cmd":"find src \\( -name '*.ts' -o -name '*.tsx' \\) ! -path '*/.git/*'"}`},
+		{"Glob", `{"pattern":"./src/*.go","path":"x y"}`, "bash", `{"cmd":"find 'x y/src' -maxdepth 1 -name '*.go' ! -path '*/.git/*'"}`},
+		{"Glob", `{"pattern":"src/**"}`, "bash", `{"cmd":"find src -name '**' ! -path '*/.git/*'"}`},
+		{"Glob", `{"pattern":"/repo/**/a.go"}`, "bash", `{"cmd":"find /repo -name a.go ! -path '*/.git/*'"}`},
+		{"Grep", `{"pattern":"x","output_mode":"files_with_matches","head_limit":20}`, "bash", `{"cmd":"find . -name .git -prune -o -type f -exec grep -lE -e x {} +"}`},
+		{"Grep", `{"pattern":"x","output_mode":"content","-C":2,"-B":"1","glob":"*.{a,b}"}`, "bash", `{"cmd":"find . -name .git -prune -o -type f \\( -name '*.a' -o -name '*.b' \\) -exec grep -B 1 -C 2 -nHE -e x {} +"}`},
+		{"Grep", `{"pattern":"x","output_mode":"count","-i":true}`, "bash", `{"cmd":"find . -name .git -prune -o -type f -exec grep -cHEi -e x {} +"}`},
+		{"Bash", `{"command":"ls","timeout":120000}`, "bash", `{"cmd":"ls","timeout":120}`},
+		{"bash", `{"command":"ls","timeout":120000}`, "bash", `{"cmd":"ls","timeout":120}`},
+		{"exec_command", `{"cmd":"ls","yield_time_ms":1000,"max_output_tokens":100}`, "bash", `{"cmd":"ls"}`},
+		{"list_files", `{"path":"src","recursive":false}`, "download_file", `{"path":"src"}`},
+		{"download_file", `{"path":"a","lines":"2-4"}`, "download_file", `{"count":3,"line":2,"path":"a"}`},
+		{"create_file", `{"path":"a","content":"x","overwrite":true,"encoding":"utf-8"}`, "write_file", `{"content":"x","path":"a"}`},
+		{"finish", `{"message":"Done.","task_completed":"true"}`, "stop", `{"summary":"Done."}`},
+		{"stop", `{"summary":"Done.","status":"Success"}`, "stop", `{"summary":"Done."}`},
 		{"glob", `{"pattern":"*.c","path":"-odd dir"}`, "bash", `{"cmd":"find './-odd dir' -name '*.c' ! -path '*/.git/*'"}`},
 		{"Read", `{"file_path":"a","offset":20,"limit":"5"}`, "download_file", `{"count":5,"line":20,"path":"a"}`},
 		{"read_file", `{"target_file":"a","start_line_one_indexed":3,"end_line_one_indexed_inclusive":7,"should_read_entire_file":false}`, "download_file", `{"count":5,"line":3,"path":"a"}`},
@@ -80,6 +95,12 @@ func TestCallsOfOtherAgentsToolsAreUnderstood(t *testing.T) {
 		{"finish", `{"message":"Done.","reason":"all went well"}`, "stop", `{"summary":"Done."}`},
 		{"done", ``, "stop", `{}`},
 		{"Write", `{"file_path":"a","content":"x","replace_all":false}`, "write_file", `{"content":"x","path":"a"}`},
+		{"execute", `{"code":"git status"}`, "bash", `{"cmd":"git status"}`},
+		{"execute", `{"code":"#!/bin/bash\nx=1"}`, "bash", `{"cmd":"#!/bin/bash\nx=1"}`},
+		{"execute", `{"code":"./run.sh"}`, "bash", `{"cmd":"./run.sh"}`},
+		{"execute", `{"language":"bash","code":"x=1"}`, "bash", `{"cmd":"x=1"}`},
+		{"shell", `{"code":"x=1"}`, "bash", `{"cmd":"x=1"}`},
+		{"execute", `{"command":"x=1"}`, "bash", `{"cmd":"x=1"}`},
 		{"BashOutput", `{"bash_id":"j1"}`, "job_output", `{"id":"j1"}`},
 		{"KillShell", `{"shell_id":7}`, "job_kill", `{"id":"7"}`},
 		{"Task", `{"description":"Search","prompt":"Look for it.","subagent_type":"general-purpose"}`, "delegate_task", `{"prompt":"Look for it."}`},
@@ -87,7 +108,7 @@ func TestCallsOfOtherAgentsToolsAreUnderstood(t *testing.T) {
 		{"task_status", `{"id":"t1"}`, "task_status", `{"task_id":"t1"}`},
 	} {
 		t.Run(c.name+" "+c.given, func(t *testing.T) {
-			if c.name != c.tool {
+			if dialect.Fold(c.name) != dialect.Fold(c.tool) {
 				require.Equal(t, c.tool, dialect.Tool(c.name, c.given))
 			}
 			got, err := read(t, c.tool, c.name, c.given)
@@ -103,18 +124,32 @@ func TestWhatHasNoCounterpartIsRefusedWithAdvice(t *testing.T) {
 		{"str_replace_editor", `{"command":"undo_edit","path":"a"}`, "edit_file", "cannot undo"},
 		{"str_replace_editor", `{"command":"fly","path":"a"}`, "edit_file", `there is no command "fly"`},
 		{"replace_in_file", `{"path":"a","diff":"<<<<<<< SEARCH"}`, "edit_file", "there are no diffs here"},
-		{"Grep", `{"pattern":"x","output_mode":"count"}`, "bash", "use bash with grep or find"},
+		{"Grep", `{"pattern":"x","output_mode":"other"}`, "bash", "use bash with grep or find"},
 		{"Grep", `{"pattern":"\\d+"}`, "bash", "use bash with grep or find"},
-		{"Grep", `{"pattern":"x","glob":"*.{a,b}"}`, "bash", "use bash with grep or find"},
-		{"Grep", `{"pattern":"x","-A":3}`, "bash", "use bash with grep or find"},
+		{"Grep", `{"pattern":"x","glob":"*.{a,b}{c,d}"}`, "bash", "use bash with grep or find"},
+		{"Grep", `{"pattern":"x","glob":"src/*.go"}`, "bash", "use bash with grep or find"},
+		{"Grep", `{"pattern":"x","-A":"3;ls"}`, "bash", "use bash with grep or find"},
+		{"Grep", `{"pattern":"x","type":"py"}`, "bash", "use bash with grep or find"},
 		{"Grep", `{"pattern":"x\n; rm -rf /"}`, "bash", "use bash with grep or find"},
-		{"Glob", `{"pattern":"src/**/*.go"}`, "bash", "use bash with grep or find"},
+		{"Glob", `{"pattern":"src/*/a/**/*.go"}`, "bash", "use bash with grep or find"},
+		{"Glob", `{"pattern":"/src/*.go","path":"x"}`, "bash", "use bash with grep or find"},
+		{"Glob", `{"pattern":"` + strings.Repeat("x", 1000) + `{` + strings.Repeat(",", 1000) + `}"}`, "bash", "use bash with grep or find"},
+		{"Glob", `{"pattern":"src/"}`, "bash", "use bash with grep or find"},
+		{"list_files", `{"path":".","recursive":true}`, "download_file", "use bash with find . -not -path '*/.git/*'"},
+		{"create_file", `{"path":"a","content":"x","overwrite":false}`, "write_file", "there is no parameter overwrite"},
+		{"stop", `{"summary":"x","success":false}`, "stop", "there is no parameter success"},
 		{"bash", `{"command":"ls","script":"pwd"}`, "bash", "cmd is missing; you gave command, script"},
 		{"bash", `{"cmd":"ls","command":"pwd"}`, "bash", "there is no parameter command"},
 		{"bash", `{"foo":"ls"}`, "bash", "cmd is missing; you gave foo"},
 		{"shell", `{"command":["cd x","make"]}`, "bash", `cmd: expected string, given array ["cd x","make"]`},
 		{"bash", `{"commands":["cd x","make"]}`, "bash", `cmd: expected string, given array`},
 		{"write_file", `{"directory":"d","filename":"a","content":"x"}`, "write_file", "path is missing; you gave directory, filename"},
+		{"execute", `{"code":"import os\nprint(1)"}`, "bash", "If it is Python, give cmd: python3 <<'EOF'"},
+		{"execute", `{"code":"ls = [1]"}`, "bash", "If it is Python"},
+		{"execute", `{"code":"#!/usr/bin/env python3\n1"}`, "bash", "If it is Python"},
+		{"execute", `{"language":"python","code":"print(1)"}`, "bash", "If it is python, give cmd: python3 <<'EOF'"},
+		{"bash", `{"language":"JavaScript","code":"1"}`, "bash", "If it is javascript, give cmd: node <<'EOF'"},
+		{"run", `{"lang":"","code":"1"}`, "bash", "If it is another language, give cmd: the interpreter"},
 		{"read_file", `{"path":"a","limit":5,"count":2}`, "download_file", "there is no parameter limit"},
 	} {
 		t.Run(c.name+" "+c.given, func(t *testing.T) {
@@ -123,6 +158,9 @@ func TestWhatHasNoCounterpartIsRefusedWithAdvice(t *testing.T) {
 		})
 	}
 	require.Contains(t, dialect.Hint("functions.apply_patch"), "use edit_file")
+	require.Contains(t, dialect.Hint("functions.python"), "python3 - <<'EOF'")
+	require.Contains(t, dialect.Hint("TodoWrite"), "go on with the work")
+	require.Contains(t, dialect.Hint("delete_file"), "rm in bash")
 	require.Empty(t, dialect.Hint("bash"))
 }
 

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,6 +73,56 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
+// The languages of the shell by the names that other agents give them, and how a
+// command runs code in some others.
+var (
+	isShell = wordSet("bash sh shell zsh console terminal posix")
+	runners = map[string]string{
+		"python": "python3", "python3": "python3", "py": "python3", "ipython": "python3", "javascript": "node", "js": "node", "node": "node",
+		"ruby": "ruby", "perl": "perl", "r": "Rscript -", "php": "php",
+	}
+)
+
+// code treats what other agents run in an interpreter that is named beside the
+// code, or in Python where none is: Open Interpreter's execute, for example. Only
+// what is for the shell becomes a command.
+func (a arguments) code() error {
+	language, named := a.take("language lang interpreter").(string)
+	language = strings.ToLower(strings.TrimSpace(language))
+	if named && !isShell[language] {
+		return codeError(cmp.Or(language, "another language"), cmp.Or(runners[language], "the interpreter"))
+	}
+	code, _ := a.given[a.find1("", "code")].(string)
+	if named || code == "" || a.has("code") || a.find1("cmd", "command") != "" || a.name != "execute" && a.name != "run" && a.name != "exec" || forShell(code) {
+		return nil
+	}
+	return codeError("Python", "python3")
+}
+
+func codeError(language, runner string) error {
+	return fmt.Errorf("the code is run by a shell here. If it is %.40s, give cmd: %s <<'EOF', the code, and EOF on a line of its own. If it is for the shell, give it as cmd", language, runner)
+}
+
+// commands are words with which lines for the shell begin, and code in other
+// languages does not.
+var commands = wordSet("ls cd pwd cat echo git grep rg find mkdir rm cp mv touch head tail wc sort sed awk npm npx yarn pnpm pip pip3 python python3 node go cargo make cmake " +
+	"pytest bash sh docker curl wget tar unzip apt apt-get apk sudo chmod chown which ps kill source tree diff du df stat file uname whoami date")
+
+// forShell reports whether code is plainly for the shell: it says so in its first
+// line, or begins with a command.
+func forShell(code string) bool {
+	code = strings.TrimSpace(code)
+	first, _, _ := strings.Cut(code, "\n")
+	if strings.HasPrefix(first, "#!") {
+		return strings.HasSuffix(strings.TrimSpace(first), "sh")
+	}
+	words := strings.Fields(first)
+	if len(words) == 0 || len(words) > 1 && strings.HasPrefix(words[1], "=") {
+		return false
+	}
+	return commands[words[0]] || strings.HasPrefix(words[0], "./")
+}
+
 // errSearch is the error for a search that has no simple command.
 var errSearch = errors.New("there is no tool for searching: use bash with grep or find")
 
@@ -93,24 +144,52 @@ func (a arguments) grep() error {
 		sensitive, ok := a.flag("casesensitive")
 		insensitive, ok3 = insensitive || !sensitive, ok3 && ok
 	}
+	flags, ok5 := a.grepFlags()
+	named, ok6 := alternatives(files)
 	a.dropRemarks()
-	if mode := a.take("outputmode"); !ok1 || !ok2 || !ok3 || !ok4 || len(a.given) > 0 || mode != nil && mode != "content" {
-		return errSearch
-	}
-	if strings.ContainsAny(files, "/{}") {
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 || len(a.given) > 0 {
 		return errSearch
 	}
 	// Not every grep can leave directories out, but every find can.
-	named, flags := "", "-nHE"
-	if files != "" {
-		named = " -name " + quote(files)
-	}
 	if insensitive {
 		flags += "i"
 	}
 	a.given["cmd"] = fmt.Sprintf("find %s -name .git -prune -o -type f%s -exec grep %s -e %s {} +",
 		quote(beside(orHere(dir))), named, flags, quote(pattern))
 	return nil
+}
+
+// maxContext is how many lines around a match can be asked for.
+const maxContext = 1000
+
+// grepFlags takes what a search shows of its matches: the lines, with some around
+// them, or only the names of files, or how many lines match.
+func (a arguments) grepFlags() (flags string, ok bool) {
+	mode := a.take("outputmode")
+	if _, ok := whole(a.given[a.find1("", "headlimit")]); ok {
+		a.take("headlimit") // what is long is cut in any case
+	}
+	for _, c := range []struct{ flag, words string }{{"A", "a aftercontext"}, {"B", "b beforecontext"}, {"C", "c context contextlines"}} {
+		name := a.find1("", c.words)
+		if name == "" {
+			continue
+		}
+		n, isNumber := whole(a.given[name])
+		if !isNumber || n < 0 || n > maxContext {
+			return "", false
+		}
+		delete(a.given, name)
+		flags += fmt.Sprintf("-%s %d ", c.flag, n)
+	}
+	switch mode {
+	case nil, "content":
+		return flags + "-nHE", true
+	case "files_with_matches":
+		return "-lE", true
+	case "count":
+		return "-cHE", true
+	}
+	return "", false
 }
 
 // find makes a command of a search for files by name.
@@ -121,12 +200,66 @@ func (a arguments) find() error {
 	pattern, ok1 := a.string("pattern globpattern query name")
 	dir, ok2 := a.string(pathWords + " path")
 	a.dropRemarks()
-	name := strings.TrimPrefix(pattern, "**/")
-	if !ok1 || !ok2 || len(a.given) > 0 || name == "" || strings.ContainsAny(name, "/{}") {
+	below, name, deep := splitGlob(pattern)
+	named, ok3 := alternatives(name)
+	if !ok1 || !ok2 || !ok3 || len(a.given) > 0 || name == "" || strings.ContainsAny(below, "*?[{}") {
 		return errSearch
 	}
-	a.given["cmd"] = fmt.Sprintf("find %s -name %s ! -path '*/.git/*'", quote(beside(orHere(dir))), quote(name))
+	switch {
+	case !path.IsAbs(pattern):
+		dir = path.Join(orHere(dir), below)
+	case dir == "" && below != "":
+		dir = below
+	default:
+		return errSearch
+	}
+	depth := ""
+	if !deep {
+		depth = " -maxdepth 1"
+	}
+	a.given["cmd"] = fmt.Sprintf("find %s%s%s ! -path '*/.git/*'", quote(beside(dir)), depth, named)
 	return nil
+}
+
+// splitGlob divides a pattern into the directory where it begins and the pattern of
+// a name. deep says that the directories below are searched as well, as they are for
+// a name alone, and for all that is below a directory.
+func splitGlob(pattern string) (below, name string, deep bool) {
+	pattern = strings.TrimPrefix(pattern, "./")
+	at := strings.LastIndexByte(pattern, '/')
+	if at < 0 {
+		return "", pattern, true
+	}
+	below, name = pattern[:at], pattern[at+1:]
+	if below == "**" {
+		return "", name, true
+	}
+	below, deep = strings.CutSuffix(below, "/**")
+	return below, name, deep || name == "**"
+}
+
+// maxName is how long the pattern of a name can be, in bytes. With its alternatives
+// written out, the condition is much longer.
+const maxName = 1000
+
+// alternatives is the condition of find for a name such as *.{js,ts}. No name is
+// any.
+func alternatives(name string) (condition string, ok bool) {
+	if name == "" || len(name) > maxName {
+		return "", name == ""
+	}
+	begin, end := strings.IndexByte(name, '{'), strings.IndexByte(name, '}')
+	if begin < 0 && end < 0 {
+		return " -name " + quote(name), !strings.Contains(name, "/")
+	}
+	if end < begin || begin < 0 || strings.Contains(name, "/") || strings.Count(name, "{")+strings.Count(name, "}") > 2 {
+		return "", false
+	}
+	var names []string
+	for _, choice := range strings.Split(name[begin+1:end], ",") {
+		names = append(names, "-name "+quote(name[:begin]+choice+name[end+1:]))
+	}
+	return " \\( " + strings.Join(names, " -o ") + " \\)", true
 }
 
 // beside returns a path that find does not take for an option.

@@ -14,6 +14,7 @@ import (
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/owner"
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/survey"
 )
 
 // commander is a [sandbox.Commander] that keeps one container at a time, starting
@@ -46,6 +47,9 @@ type commander struct {
 	proved bool       // it is known whether it does
 	volume string     // of the workspace, where it does not
 	place  place      // of the last container that was made
+
+	image     imageKey // of the last container that was begun
+	unchanged bool     // nothing is mounted over it
 }
 
 func newCommander(config Config, engine *client.Client, w sandbox.Workspace, way *egress.Proxy) *commander {
@@ -98,6 +102,46 @@ func (c *commander) Shell(ctx context.Context) string {
 	case <-ctx.Done():
 		return ""
 	}
+}
+
+// Machine implements [sandbox.Surveyor].
+func (c *commander) Machine() (m survey.Machine, known bool) {
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if s == nil {
+		return m, false
+	}
+	if s.over() && s.looked {
+		return s.machine, true
+	}
+	select {
+	case <-s.known:
+		facts := images.of(s.image)
+		return facts.machine, s.shared && facts.looked
+	default:
+		return m, false
+	}
+}
+
+// Aside implements [sandbox.Surveyor].
+func (c *commander) Aside(ctx context.Context, cmd sandbox.Command) (sandbox.Result, error) {
+	none := sandbox.Result{ExitCode: -1}
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if s == nil {
+		return none, errContainerGone
+	}
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+	if s.err != nil {
+		return none, s.err
+	}
+	return s.container.commands.Run(ctx, cmd)
 }
 
 // drop gives up a container in which no command can be started. The next start

@@ -53,6 +53,7 @@ type containerSpec struct {
 	host   container.HostConfig
 	giveUp bool // files may have to be given to the workspace's owner at the end
 	pace   sandbox.Pace
+	shell  string // its path in the container; empty while it is not known
 
 	// hostOwner is whom the workspace belongs to, as this machine numbers users.
 	hostOwner guest.HostOwner
@@ -181,8 +182,10 @@ func startContainer(ctx context.Context, engine *client.Client, spec containerSp
 		err = p.deliver(ctx, b)
 	}
 	if err == nil {
-		b.shell = b.findShell(ctx)
-		know(path.Base(b.shell))
+		if b.shell = spec.shell; b.shell == "" {
+			b.shell = b.findShell(ctx)
+		}
+		know(b.shell)
 		err = b.start(ctx)
 	}
 	if err == nil {

@@ -67,7 +67,7 @@ func (d *files) moveInside(ctx context.Context, client *guest.Client, volume boo
 		if d.seeded, err = namesIn(root); err != nil {
 			return fmt.Errorf("look through the workspace: %w", err)
 		}
-		err = client.Unpack(ctx, ".", func(w io.Writer) error { return tree.Pack(w, root, ".", tree.PackOptions{}) })
+		_, err = client.Unpack(ctx, ".", func(w io.Writer) error { return tree.Pack(w, root, ".", tree.PackOptions{}) })
 		if err != nil {
 			return fmt.Errorf("copy the workspace to the engine: %w", err)
 		}
@@ -104,7 +104,8 @@ func (d *files) bringBack(ctx context.Context, client *guest.Client) error {
 	}
 	switch {
 	case err == nil:
-		return staged.Commit()
+		_, err = staged.Commit()
+		return err
 	case staged != nil:
 		return errors.Join(err, staged.Discard())
 	default:
@@ -218,8 +219,12 @@ func (d *files) Pack(ctx context.Context, name string, take func(io.Reader) erro
 	return d.at(ctx, func(f sandbox.Files) error { return f.Pack(ctx, name, take) })
 }
 
-func (d *files) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
-	return d.at(ctx, func(f sandbox.Files) error { return f.Unpack(ctx, dir, fill) })
+func (d *files) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) (placed tree.Placed, err error) {
+	err = d.at(ctx, func(f sandbox.Files) error {
+		placed, err = f.Unpack(ctx, dir, fill)
+		return err
+	})
+	return placed, err
 }
 
 func (d *files) Directory(ctx context.Context, name string) (dir string, err error) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/x/pygent/internal/sandbox"
+	"github.com/x/pygent/internal/survey"
 )
 
 // containerStart is an attempt at a container. It is made in a goroutine of
@@ -17,14 +19,18 @@ import (
 type containerStart struct {
 	mounts bool // an earlier container has shown that the engine sees the workspace's directory
 
-	known chan struct{} // the shell is known, or the start is over
-	shell string
+	known  chan struct{} // the shell is known, or the start is over
+	shell  string
+	image  imageKey // what is known of it is in images
+	shared bool     // the container has what its image has
 
 	cleared chan struct{}         // no container from before is left, or the start is over
 	doubt   atomic.Pointer[error] // why it is not known whether one is left
 
 	done      chan struct{} // the start is over
 	container *Container
+	machine   survey.Machine // what the container has, if that is not known of its image
+	looked    bool           // machine is known
 	err       error
 }
 
@@ -102,7 +108,11 @@ func (c *commander) begin() *containerStart {
 		var once sync.Once
 		know := func(shell string) {
 			once.Do(func() {
-				s.shell = shell
+				s.image, s.shared = c.image, c.unchanged
+				if shell != "" {
+					s.shell = path.Base(shell)
+					c.learnShell(shell)
+				}
 				close(s.known)
 			})
 		}
@@ -113,6 +123,9 @@ func (c *commander) begin() *containerStart {
 			return
 		}
 		s.container, s.err = c.launchAgain(c.life, name, know)
+		if s.err == nil {
+			s.machine, s.looked = c.look(s.container, s.image, s.shared)
+		}
 		// Commands go through the guest: an idle connection to the engine would
 		// cost memory and a descriptor for nothing. The client opens a new one
 		// when it needs it.
@@ -186,6 +199,10 @@ func (c *commander) launch(ctx context.Context, name string, know func(shell str
 	info, err := c.findImage(ctx)
 	if err != nil {
 		return nil, err
+	}
+	c.image, c.unchanged = c.keyOf(info.ID)
+	if c.spec.shell = c.knownShell(); c.spec.shell != "" {
+		know(c.spec.shell)
 	}
 	p := place{dir: c.files.tree.Dir()}
 	if p.program, err = c.config.program(info); err != nil {

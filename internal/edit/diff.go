@@ -37,6 +37,32 @@ func Diff(before, after string, line int) string {
 	return d.text(head)
 }
 
+// Count counts the lines that are new in a text and those that are removed from
+// it, as [Diff] compares them.
+func Count(before, after string) (added, removed int) {
+	a, b := splitLines(before), splitLines(after)
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	if len(a) > diffLines || len(b) > diffLines {
+		return len(b), len(a)
+	}
+	d := differ{}
+	d.changed(a, b)
+	for _, row := range d.rows {
+		switch row[0] {
+		case '+':
+			added++
+		case '-':
+			removed++
+		}
+	}
+	return added, removed
+}
+
 // differ collects the lines of a difference.
 type differ struct {
 	line int

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/x/pygent/internal/filetext"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Edit is a text to be replaced. It must occur exactly once, or with All at least
@@ -149,13 +149,14 @@ func (w *work) apply(e Edit) error {
 // replace puts the new text in the place of what was found.
 func (w *work) replace(found *matches) error {
 	if size := len(w.text) + len(found.at)*len(found.new); size > MaxText {
-		return fmt.Errorf("the file would become too long: up to %s bytes", filetext.Number(int64(size)))
+		return fmt.Errorf("the file would become too long: up to %s bytes", numeral.Grouped(size))
 	}
 	var b strings.Builder
 	after := make([]span, 0, len(found.at))
 	last := 0
 	for i, at := range found.at {
 		from, new := found.place(at)
+		from = max(from, last) // the piece before may end between CR and LF
 		b.WriteString(w.text[last:from])
 		begin := b.Len()
 		b.WriteString(new)
@@ -231,7 +232,7 @@ func listOf(lines []int, total int) string {
 	}
 	if more := total - len(lines); more > 0 || len(names) > shownNumbers {
 		shown := names[:min(len(names), shownNumbers)]
-		return fmt.Sprintf("%s%s and %s more", word, strings.Join(shown, ", "), filetext.Number(int64(total-len(shown))))
+		return fmt.Sprintf("%s%s and %s more", word, strings.Join(shown, ", "), numeral.Grouped(total-len(shown)))
 	}
 	if n := len(names); n > 1 {
 		names = []string{strings.Join(names[:n-1], ", ") + " and " + names[n-1]}
@@ -243,5 +244,5 @@ func listOf(lines []int, total int) string {
 func ambiguous(text string, at []span) error {
 	shown := at[:min(len(at), shownNumbers)]
 	return fmt.Errorf("old_text occurs %s times, on %s; add lines around it to make it unique, or set replace_all",
-		filetext.Number(int64(len(at))), listOf(numbersOf(text, shown), len(at)))
+		numeral.Grouped(len(at)), listOf(numbersOf(text, shown), len(at)))
 }

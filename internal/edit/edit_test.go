@@ -240,6 +240,8 @@ func FuzzApply(f *testing.F) {
 	f.Add("aaa", "aa", "b", "b", "", true)
 	f.Add("a \r\nb\n", "a\r\nb", "c", "1\tc", "d", false)
 	f.Add("\r\r\n\r", "\n", "\r", "\r", "\n", true)
+	f.Add("a\r\nb\r\n", "a\nb\n", "a\nb\nc\n", "\n\r", "x", true)
+	f.Add("\n\r\n\r\n", "\n\r", "x", "  \nb", "c", true)
 	f.Add("\ufeffa  \nb\t\n", "a\nb \n", "1\tq", "q", "\u201c", false)
 	f.Fuzz(func(t *testing.T, text, old, new, old2, new2 string, all bool) {
 		one := []edit.Edit{{Old: old, New: new, All: all}}

@@ -81,6 +81,8 @@ func findLoose(text string, e Edit) (at []span, note string, err error) {
 	if strings.TrimSpace(needle) == "" {
 		return nil, "", nil
 	}
+	first, _, _ := strings.Cut(e.Old, "\n")
+	alsoBlanks := first != "" && strings.Trim(first, blanks) == "" // those before the first line end are in old
 	in := newPlain(text, end)
 	found, err := occurrences(in.text, needle, e.All)
 	for i, f := range found {
@@ -89,6 +91,9 @@ func findLoose(text string, e Edit) (at []span, note string, err error) {
 			to-- // old has no line end
 		}
 		found[i] = span{in.from(f.from), in.to(to)}
+		if alsoBlanks {
+			found[i].from = len(strings.TrimRight(text[:found[i].from], " \t"))
+		}
 	}
 	if len(found) > 0 {
 		was := text[found[0].from:found[0].to]

@@ -165,7 +165,7 @@ func (m *matches) place(at span) (from int, new string) {
 	}
 	switch m.ends.of(at.from) {
 	case "\r\n":
-		if text[at.from] == '\n' && at.from > 0 && text[at.from-1] == '\r' {
+		if at.from > 0 && at.from < len(text) && text[at.from] == '\n' && text[at.from-1] == '\r' {
 			at.from-- // the CR before it belongs to the line end
 		}
 		new = toCRLF(new)

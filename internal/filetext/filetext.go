@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Source reads at most limit bytes of a file from offset on, and tells the size
@@ -78,8 +80,8 @@ func Read(ctx context.Context, src Source, r Request, limit int) (Piece, error) 
 	if first, err = f.decode(ctx, first); err != nil {
 		return Piece{}, err
 	}
-	if kind := kindOf(first); kind.words != "" {
-		return Piece{}, kind.refuse(f.name, f.size)
+	if kind := kindOf(first); kind.Name != "" {
+		return Piece{}, refuse(kind, f.name, f.size)
 	}
 	if f.end = '\n'; hasLoneCR(first, f.size) {
 		f.end = '\r'
@@ -117,7 +119,7 @@ func (f *file) decode(ctx context.Context, first []byte) ([]byte, error) {
 		return first, nil
 	}
 	if f.size > maxUTF16 {
-		return nil, fmt.Errorf("%s is text in %s (%s bytes), too long to be converted here; convert it with iconv in bash", f.name, name, Number(f.size))
+		return nil, fmt.Errorf("%s is text in %s (%s bytes), too long to be converted here; convert it with iconv in bash", f.name, name, numeral.Grouped(f.size))
 	}
 	all, _, err := f.src(ctx, 0, maxUTF16)
 	if err != nil {
@@ -160,7 +162,7 @@ func (f *file) bytesFrom(ctx context.Context, r Request, limit int) (Piece, erro
 		return Piece{}, err
 	}
 	if len(data) == 0 {
-		return Piece{}, fmt.Errorf("offset %d is at or past the end of %s, which has %s bytes", r.Offset, f.name, Number(max(size, 0)))
+		return Piece{}, fmt.Errorf("offset %d is at or past the end of %s, which has %s bytes", r.Offset, f.name, numeral.Grouped(max(size, 0)))
 	}
 	begin := r.Offset
 	for i := 0; i < utf8.UTFMax-1 && len(data) > 1 && !utf8.RuneStart(data[0]); i++ { // the rest of a character
@@ -173,7 +175,7 @@ func (f *file) bytesFrom(ctx context.Context, r Request, limit int) (Piece, erro
 	text, used, odd := visible(data, limit-forTitle, atEnd)
 	f.noteBytes(odd)
 	end := begin + int64(used)
-	title := f.title(fmt.Sprintf("bytes %s–%s of %s, without line numbers", Number(begin), Number(end-1), Number(size)))
+	title := f.title(fmt.Sprintf("bytes %s–%s of %s, without line numbers", numeral.Grouped(begin), numeral.Grouped(end-1), numeral.Grouped(size)))
 	shown := title + "\n" + text
 	if end < size {
 		shown += fmt.Sprintf("\n[read on with offset %d]", end)
@@ -210,7 +212,7 @@ func (f *file) lines(ctx context.Context, r Request, limit int) (Piece, error) {
 		return Piece{}, err
 	}
 	if c.last < from {
-		return Piece{}, fmt.Errorf("line %s is past the end of %s, which has %s", Number(int64(from)), f.name, Count(s.total(), "line"))
+		return Piece{}, fmt.Errorf("line %s is past the end of %s, which has %s", numeral.Grouped(from), f.name, numeral.Count(s.total(), "line"))
 	}
 	if known == nil {
 		known = s
@@ -228,7 +230,7 @@ var errTooFar = errors.New("too far")
 func (f *file) count(ctx context.Context, s *scan) error {
 	err := s.run(ctx, lookTime, maxScan, nil)
 	if errors.Is(err, errTooFar) {
-		err = fmt.Errorf("%s has %s bytes, too many to count its lines from the end; read it with tail in bash", f.name, Number(f.size))
+		err = fmt.Errorf("%s has %s bytes, too many to count its lines from the end; read it with tail in bash", f.name, numeral.Grouped(f.size))
 	}
 	return err
 }
@@ -243,20 +245,20 @@ func (f *file) find(ctx context.Context, s *scan, c *collected) error {
 		return nil
 	}
 	return fmt.Errorf("line %s of %s is further than can be read here: the first %s of its %s bytes have %s; read it in bash with sed -n '%d,%dp'",
-		Number(int64(c.from)), f.name, Number(s.at), Number(f.size), Count(s.line-1, "line"), c.from, c.from+99)
+		numeral.Grouped(c.from), f.name, numeral.Grouped(s.at), numeral.Grouped(f.size), numeral.Count(s.line-1, "line"), c.from, c.from+99)
 }
 
 func (f *file) show(s *scan, c *collected) Piece {
-	part := fmt.Sprintf("lines %s–%s", Number(int64(c.from)), Number(int64(c.last)))
+	part := fmt.Sprintf("lines %s–%s", numeral.Grouped(c.from), numeral.Grouped(c.last))
 	if c.from == c.last {
-		part = "line " + Number(int64(c.from))
+		part = "line " + numeral.Grouped(c.from)
 	}
 	more := true
 	if s.ended {
-		part += " of " + Number(int64(s.total()))
+		part += " of " + numeral.Grouped(s.total())
 		more = c.last < s.total()
 	} else {
-		part += fmt.Sprintf(", more follow (the file has %s bytes)", Number(f.size))
+		part += fmt.Sprintf(", more follow (the file has %s bytes)", numeral.Grouped(f.size))
 	}
 	f.noteEnds(s)
 	f.noteBytes(c.odd)
@@ -279,13 +281,13 @@ func (f *file) noteEnds(s *scan) {
 	case s.crlf > 0 && s.crlf == s.ends:
 		f.note("CRLF line ends")
 	case s.crlf > 0:
-		f.note(fmt.Sprintf("%s of %s end in CRLF, the others in LF", Number(int64(s.crlf)), Count(s.ends, "line")))
+		f.note(fmt.Sprintf("%s of %s end in CRLF, the others in LF", numeral.Grouped(s.crlf), numeral.Count(s.ends, "line")))
 	}
 }
 
 func (f *file) noteBytes(odd int) {
 	if odd > 0 {
-		f.note("not all UTF-8, " + Count(odd, "byte") + ` shown as \xNN`)
+		f.note("not all UTF-8, " + numeral.Count(odd, "byte") + " shown as <0xNN>")
 	}
 }
 
@@ -316,7 +318,7 @@ func newCollected(from, count, room int) *collected {
 func (c *collected) add(number int, kept []byte, length, offset int64) {
 	text, used, odd := visible(kept, c.most, int64(len(kept)) == length)
 	if left := length - int64(used); left > 0 {
-		text += fmt.Sprintf(" [… %s more bytes of this line: offset %d]", Number(left), offset+int64(used))
+		text += fmt.Sprintf(" [… %s more bytes of this line: offset %d]", numeral.Grouped(left), offset+int64(used))
 	}
 	text = strconv.Itoa(number) + "\t" + text + "\n"
 	if len(text) > c.room {
@@ -328,23 +330,6 @@ func (c *collected) add(number int, kept []byte, length, offset int64) {
 	c.last = number
 	c.odd += odd
 	c.done = c.count > 0 && c.last-c.from+1 >= c.count
-}
-
-// Number writes a number with commas, as people read it.
-func Number(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
-}
-
-// Count writes how many there are of a thing.
-func Count[N int | int64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return Number(int64(n)) + " " + thing + "s"
 }
 
 // LineCount returns how many lines a text has. What follows the last newline is a

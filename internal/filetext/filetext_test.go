@@ -70,7 +70,7 @@ func TestLinesAreNumbered(t *testing.T) {
 		"mixed":               {"a\r\nb\nc\n", filetext.Request{}, "f: lines 1–3 of 3; 1 of 3 lines end in CRLF, the others in LF\n1\ta\n2\tb\n3\tc\n"},
 		"CR":                  {"a\rb\r", filetext.Request{}, "f: lines 1–2 of 2; lines end in CR alone\n1\ta\n2\tb\n"},
 		"a byte order mark":   {"\ufeffa\nb\n", filetext.Request{Line: 2}, "f: line 2 of 2; begins with a byte order mark, not shown\n2\tb\n"},
-		"latin1":              {"h\xe4user, die\n", filetext.Request{}, "f: line 1 of 1; not all UTF-8, 1 byte shown as \\xNN\n1\th\\xE4user, die\n"},
+		"latin1":              {"h\xe4user, die\n", filetext.Request{}, "f: line 1 of 1; not all UTF-8, 1 byte shown as <0xNN>\n1\th<0xE4>user, die\n"},
 		"from a byte":         {"häuser\nb\n", filetext.Request{Offset: 3}, "f: bytes 3–9 of 10, without line numbers\nuser\nb\n"},
 		"from in a character": {"häuser\n", filetext.Request{Offset: 2}, "f: bytes 3–7 of 8, without line numbers\nuser\n"},
 		"lines from a byte":   {numbered(5), filetext.Request{Offset: 2, Count: 2}, "f: bytes 2–13 of 35, without line numbers\nne 1\nline 2\n\n[read on with offset 14]"},
@@ -103,8 +103,8 @@ func TestWhatCannotBeShownIsSaid(t *testing.T) {
 		"a tar archive":         {strings.Repeat("\x00", 257) + "ustar", filetext.Request{}, "a tar archive"},
 		"a database":            {"SQLite format 3\x00", filetext.Request{}, "an SQLite database"},
 		"zeros":                 {"\x00\x00\x00\x00\x00\x00\x00", filetext.Request{}, "nothing but NUL bytes"},
-		"another":               {"a\x00b", filetext.Request{}, "f is no text file: it is not text (3 bytes)"},
-		"random":                {"\x80\x81\x82\x83abc", filetext.Request{}, "not text"},
+		"another":               {"a\x00b", filetext.Request{}, "f is no text file: it is binary data (3 bytes)"},
+		"random":                {"\x80\x81\x82\x83abc", filetext.Request{}, "binary data"},
 		"UTF-32":                {"\xff\xfe\x00\x00a\x00\x00\x00", filetext.Request{}, "text in UTF-32LE"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -336,4 +336,33 @@ func FuzzRead(f *testing.F) {
 			require.Contains(t, piece.Text, piece.Title+"\n"+lines.String())
 		}
 	})
+}
+
+func TestWithoutRoot(t *testing.T) {
+	exists := func(p string) bool { return p == "src/main.go" || p == "go.mod" || p == "main.go" }
+	for name, want := range map[string]string{
+		"/src/main.go":            "src/main.go",
+		"/workspace/src/main.go":  "src/main.go",
+		"../src/main.go":          "src/main.go",
+		`C:\repo\src\main.go`:     "src/main.go",
+		"/go.mod":                 "go.mod",
+		"/repo/go.mod":            "go.mod",
+		"/usr/lib/go/src/main.go": "src/main.go",
+		"/usr/lib/main.go":        "",
+		"/etc/passwd":             "",
+		"/":                       "",
+		"..":                      "",
+		"":                        "",
+		strings.Repeat("/x", 100) + "/src/main.go": "",
+	} {
+		require.Equal(t, want, filetext.WithoutRoot(name, exists), name)
+	}
+}
+
+func TestListingQuotesOddNames(t *testing.T) {
+	piece := filetext.Listing("d", []filetext.Entry{
+		{Name: "photo\u202egpj.exe"}, {Name: "a\nb"}, {Name: "\x1b[2K"}, {Name: strings.Repeat("\xff", 1000)},
+	}, false, limit)
+	require.Equal(t, "d: a directory with 4 entries\n"+`"\x1b[2K"  0 bytes`+"\n"+`"a\nb"  0 bytes`+"\n"+`"photo\u202egpj.exe"  0 bytes`+"\n"+
+		`"`+strings.Repeat(`\xff`, 200)+`"…  0 bytes`, piece.Text)
 }

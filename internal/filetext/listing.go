@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/x/pygent/internal/escape"
+	"github.com/x/pygent/internal/numeral"
 )
 
 // Entry is a file in a directory.
@@ -19,13 +22,12 @@ type Entry struct {
 // files with their sizes. more says that there are others than the entries.
 func Listing(dir string, entries []Entry, more bool, limit int) Piece {
 	limit = max(limit, minLimit)
-	title := short(dir) + ": a directory with " + Count(len(entries), "entry")
-	title = strings.Replace(title, "entrys", "entries", 1)
+	title := short(dir) + ": a directory with " + numeral.Count(len(entries), "entry")
 	switch {
 	case len(entries) == 0:
 		title = short(dir) + ": an empty directory"
 	case more:
-		title = fmt.Sprintf("%s: a directory with more than %s entries", short(dir), Number(int64(len(entries))))
+		title = fmt.Sprintf("%s: a directory with more than %s entries", short(dir), numeral.Grouped(len(entries)))
 	}
 	entries = slices.Clone(entries)
 	slices.SortStableFunc(entries, func(a, b Entry) int {
@@ -48,7 +50,7 @@ func Listing(dir string, entries []Entry, more bool, limit int) Piece {
 	if left := len(entries) - shown; left > 0 || more {
 		words := "others"
 		if !more {
-			words = Number(int64(left)) + " more"
+			words = numeral.Grouped(left) + " more"
 		}
 		fmt.Fprintf(&b, "\n[… and %s; list them with ls or find in bash]", words)
 	}
@@ -62,11 +64,15 @@ func b2i(b bool) int {
 	return 0
 }
 
+// longestName is how long the name of an entry can be, in bytes. A file system
+// allows 255, each of which takes four if it is quoted.
+const longestName = 1024
+
 // line shows an entry. A name with odd characters is quoted.
 func (e Entry) line() string {
-	name := short(e.Name)
-	if name != e.Name {
-		name = fmt.Sprintf("%.200q", e.Name)
+	name := escape.Name(e.Name)
+	if len(name) > longestName {
+		name = fmt.Sprintf("%.200q…", e.Name)
 	}
 	switch {
 	case e.Mode.IsDir():
@@ -78,7 +84,7 @@ func (e Entry) line() string {
 	case e.Size < 0:
 		return name
 	case e.Mode.Perm()&0o111 != 0:
-		return fmt.Sprintf("%s  %s, executable", name, Count(e.Size, "byte"))
+		return fmt.Sprintf("%s  %s, executable", name, numeral.Count(e.Size, "byte"))
 	}
-	return fmt.Sprintf("%s  %s", name, Count(e.Size, "byte"))
+	return fmt.Sprintf("%s  %s", name, numeral.Count(e.Size, "byte"))
 }

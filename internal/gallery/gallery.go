@@ -97,6 +97,16 @@ func Instead(url string) string {
 	return fmt.Sprintf("[the image %s was here; it is left out now]", url[:min(len(url), 1000)])
 }
 
+// NoRoom returns what a model is told instead of an image or a file that it asked
+// to see, when its window has no room for it.
+func NoRoom(url string) string {
+	what := "the image " + url[:min(len(url), 1000)]
+	if kind, _, isData := dataURL(url); isData {
+		what = fmt.Sprintf("%s, %s", kind, size(url))
+	}
+	return "[" + what + ", is not shown: the context window has no room for it; look at fewer at a time, or at a smaller copy]"
+}
+
 // size says how large an image is.
 func size(url string) string {
 	n := len(url)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/guest/wire"
+	"github.com/x/pygent/internal/tree"
 )
 
 // FileInfo describes a file of the workspace.
@@ -52,7 +53,7 @@ func (c *Client) ReadFile(ctx context.Context, name string, w io.Writer, offset,
 // or not at all. Missing parent directories are made. An existing file keeps its
 // mode; a new one gets mode, or 0644 if mode is 0.
 func (c *Client) WriteFile(ctx context.Context, name string, r io.Reader, mode fs.FileMode) error {
-	err := c.upload(ctx, wire.KindWrite, &wire.Write{Name: name, Mode: mode}, func(w io.Writer) error {
+	err := c.upload(ctx, wire.KindWrite, &wire.Write{Name: name, Mode: mode}, nil, func(w io.Writer) error {
 		_, err := io.Copy(w, r)
 		return err
 	})
@@ -63,7 +64,7 @@ func (c *Client) WriteFile(ctx context.Context, name string, r io.Reader, mode f
 }
 
 // upload makes a request with a body that fill writes.
-func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Message, fill func(io.Writer) error) error {
+func (c *Client) upload(ctx context.Context, kind wire.Kind, request, reply wire.Message, fill func(io.Writer) error) error {
 	x, err := c.open(ctx, kind, request)
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func (c *Client) upload(ctx context.Context, kind wire.Kind, request wire.Messag
 	// more. Its answer says why, and ends the sending.
 	answer := make(chan error, 1)
 	if !c.spawn(func() {
-		err := wire.ReadReply(x.stream, nil)
+		err := wire.ReadReply(x.stream, reply)
 		_ = x.stream.SetWriteDeadline(time.Unix(1, 0))
 		answer <- err
 	}) {
@@ -149,13 +150,15 @@ func (c *Client) onPath(ctx context.Context, what string, kind wire.Kind, reques
 	return nil
 }
 
-// Unpack unpacks the archive that fill writes into a directory of the workspace,
-// and makes the directory if need be. See package tree for the format.
-func (c *Client) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
-	if err := c.upload(ctx, wire.KindTarIn, &wire.Path{Name: dir}, fill); err != nil {
-		return fmt.Errorf("unpack into %s: %w", dir, err)
+// Unpack unpacks the archive that fill writes into a directory of the workspace.
+// If there is no such directory, it appears with the tree. See package tree for
+// the format. What Unpack returns is the guest's word.
+func (c *Client) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) (tree.Placed, error) {
+	m := &wire.Placed{}
+	if err := c.upload(ctx, wire.KindTarIn, &wire.Path{Name: dir}, m, fill); err != nil {
+		return tree.Placed{}, fmt.Errorf("unpack into %s: %w", dir, err)
 	}
-	return nil
+	return tree.Placed{Files: int(m.Files), Replaced: int(m.Replaced)}, nil
 }
 
 // Pack calls take with the archive of a file or directory of the workspace. The

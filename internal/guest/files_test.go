@@ -103,15 +103,17 @@ func TestFilesOutsideTheWorkspaceAreRefused(t *testing.T) {
 
 // put copies a file or directory below from into a directory of the workspace.
 func put(t *testing.T, c *guest.Client, from, name, dir string) error {
-	return c.Unpack(context.Background(), dir, func(w io.Writer) error {
+	_, err := c.Unpack(context.Background(), dir, func(w io.Writer) error {
 		return tree.Pack(w, openRoot(t, from), name, tree.PackOptions{})
 	})
+	return err
 }
 
 // get copies a file or directory of the workspace into the directory to.
 func get(t *testing.T, c *guest.Client, name, to string, limits tree.Limits) error {
 	return c.Pack(context.Background(), name, func(r io.Reader) error {
-		return tree.Extract(r, openRoot(t, to), tree.ExtractOptions{Limits: limits})
+		_, err := tree.Extract(r, openRoot(t, to), tree.ExtractOptions{Limits: limits})
+		return err
 	})
 }
 
@@ -146,7 +148,7 @@ func TestDirectoriesAreUploadedAndExported(t *testing.T) {
 
 func TestUnpackRefusesHostileArchives(t *testing.T) {
 	c := local(t)
-	err := c.Unpack(context.Background(), "d", func(w io.Writer) error {
+	_, err := c.Unpack(context.Background(), "d", func(w io.Writer) error {
 		_, err := io.WriteString(w, strings.Repeat("not a tar archive ", 1_000_000))
 		return err
 	})

@@ -76,7 +76,7 @@ func (c *call) roundTrip(watch *stallWatch, body []byte) (*chatstream.Answer, er
 	var res *http.Response
 	err := client.Post(watch.ctx, c.path(), nil, &res,
 		option.WithRequestBody("application/json", body),
-		option.WithMiddleware(sendSeldom, refuseErrorStatus, decodeBody))
+		option.WithMiddleware(c.client.noteAnswer, sendSeldom, refuseErrorStatus, decodeBody))
 	if err != nil {
 		return nil, err
 	}

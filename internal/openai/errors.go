@@ -181,7 +181,8 @@ func (c *call) hint(api *Error) string {
 	case !c.inResponses() && wantsResponses(api):
 		return " (choose the Responses API for this model: OpenAIAPI, or openai.api of the configuration)"
 	case api.Status == http.StatusNotFound:
-		return fmt.Sprintf(" (does %s serve a model called %q?%s)", c.client.baseURL, c.name, c.client.baseURLHint())
+		return fmt.Sprintf(" (asked %s/%s: is that the server, and does it serve a model called %q?%s)",
+			strings.TrimSuffix(c.client.baseURL.String(), "/"), c.path(), c.name, c.client.baseURLHint())
 	}
 	return ""
 }
@@ -226,8 +227,12 @@ func (c *Client) connectionError(err error) *Error {
 		e.Retryable = false
 		hint = hintForHTTP2(cause)
 	case errors.Is(cause, syscall.ECONNREFUSED):
+		// A server that has answered before is being restarted, perhaps. One that
+		// never has is not there, and whoever waits should know at once.
+		e.Retryable = c.answered.Load()
 		hint = "is the server running there?"
 	case errors.As(cause, &dns):
+		e.Retryable = !dns.IsNotFound || c.answered.Load()
 		hint = "is the name right, and the network up?"
 	default:
 		hint = "the connection broke before an answer came"

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -72,6 +73,8 @@ type Client struct {
 	firstByte     time.Duration
 	betweenChunks time.Duration
 	answerTime    time.Duration
+
+	answered atomic.Bool // whether the server has ever answered, be it with an error
 
 	mu      sync.Mutex
 	learned map[string]adaptation // by model name; the values are never modified
@@ -153,6 +156,11 @@ func (c *Client) BaseURL() string { return c.baseURL.String() }
 // ReportsCost reports whether the server is known to say what each answer costs.
 func (c *Client) ReportsCost() bool {
 	return isIn(strings.ToLower(c.baseURL.Hostname()), "openrouter.ai", "perplexity.ai")
+}
+
+// Azure reports whether the server is Azure's, where a name is that of a deployment.
+func (c *Client) Azure() bool {
+	return isIn(strings.ToLower(c.baseURL.Hostname()), "azure.com")
 }
 
 // Model returns the model of requests that name none.

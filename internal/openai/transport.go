@@ -81,6 +81,15 @@ func guarded(client *http.Client) *http.Client {
 // connection.
 var errTurnedAway = errors.New("the server turns requests away, one connection after another")
 
+// noteAnswer is a middleware that remembers that the server is there.
+func (c *Client) noteAnswer(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	res, err := next(req)
+	if _, refused := err.(*Error); err == nil || refused { // of refuseErrorStatus
+		c.answered.Store(true)
+	}
+	return res, err
+}
+
 // sendSeldom is a middleware that bounds how often the transport itself resends
 // a request. Without it, the transport resends for ever to an HTTP/2 server
 // that asks on each connection for another one.

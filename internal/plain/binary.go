@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/sniff"
 )
 
 // Bounds of what counts as binary data.
@@ -38,7 +41,7 @@ func findBinary(s string) (before, binary, after string) {
 		return s, "", ""
 	}
 	binary = s[begin:end]
-	if kindOf(binary) == "" && (len(binary) < minBinary || !isBinary(binary)) {
+	if sniff.Of(binary).Name == "" && (len(binary) < minBinary || !isBinary(binary)) {
 		return s, "", ""
 	}
 	return s[:begin], binary, s[end:]
@@ -60,58 +63,10 @@ func isBinary(s string) bool {
 	return bad*100 > binaryShare*len(s) || zeros*100 > zeroShare*len(s)
 }
 
-// kinds are the beginnings by which kinds of data are known.
-var kinds = []struct{ magic, name string }{
-	{"\x1f\x8b", "gzip"},
-	{"\x89PNG\r\n", "a PNG image"},
-	{"\xff\xd8\xff", "a JPEG image"},
-	{"GIF8", "a GIF image"},
-	{"\x7fELF", "an ELF program"},
-	{"PK\x03\x04", "zip"},
-	{"%PDF-", "PDF"},
-	{"\xfd7zXZ\x00", "xz"},
-	{"BZh", "bzip2"},
-	{"\x28\xb5\x2f\xfd", "zstd"},
-	{"7z\xbc\xaf\x27\x1c", "7-Zip"},
-	{"SQLite format 3\x00", "an SQLite database"},
-	{"\x00asm", "WebAssembly"},
-	{"\xcf\xfa\xed\xfe", "a Mach-O program"},
-	{"MZ", "a Windows program"},
-	{"\xff\xfe", "UTF-16 text"},
-	{"\xfe\xff", "UTF-16 text"},
-}
-
-// kindOf returns what data looks like by its beginning, or "".
-func kindOf(data string) string {
-	for _, k := range kinds {
-		if strings.HasPrefix(data, k.magic) {
-			return k.name
-		}
-	}
-	return ""
-}
-
 func describeBinary(data string) string {
 	looks := ""
-	if kind := kindOf(data); kind != "" {
+	if kind := sniff.Of(data).Name; kind != "" {
 		looks = ", looks like " + kind
 	}
-	return fmt.Sprintf("[binary output, %s bytes%s]", Grouped(int64(len(data))), looks)
-}
-
-// Grouped formats a number with commas between thousands.
-func Grouped(n int64) string {
-	digits := fmt.Sprint(n)
-	sign := ""
-	if n < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return sign + b.String()
+	return fmt.Sprintf("[binary output, %s bytes%s]", numeral.Grouped(len(data)), looks)
 }

@@ -6,18 +6,18 @@
 package plain
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/escape"
 )
 
-// Clean returns the text that a command's output leaves behind: of a line that
-// carriage returns overwrote, the last state; no escape sequences; the characters
-// before backspaces gone. Other control characters, and each byte that is not
-// UTF-8, become escapes such as \x07, and binary data becomes a line that says
-// how much it was. The time that Clean takes grows linearly with the output, and
-// the result is at most six times as long.
+// Clean returns the text that a command's output leaves behind. Of progress that
+// carriage returns overwrote, that is the last state; other carriage returns are line
+// ends. Escape sequences are gone, and so are the characters before backspaces. Other
+// control characters, and each byte that is not UTF-8, become escapes such as <0x07>,
+// and binary data becomes a line that says how much it was. The time that Clean takes
+// grows linearly with the output, and the result is at most six times as long.
 func Clean(output string) string {
 	if isPlain(output) {
 		return output
@@ -35,24 +35,6 @@ func Clean(output string) string {
 	return c.finish()
 }
 
-// Valid returns s with each byte that is not UTF-8 as an escape such as \xff.
-func Valid(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 {
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		} else {
-			b.WriteString(s[i : i+size])
-		}
-		i += size
-	}
-	return b.String()
-}
-
 // isPlain reports whether there is nothing to clean.
 func isPlain(s string) bool {
 	for i := 0; i < len(s); {
@@ -64,7 +46,7 @@ func isPlain(s string) bool {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 || isControl(r) {
+		if r == utf8.RuneError && size == 1 || escape.IsControl(r) {
 			return false
 		}
 		i += size
@@ -72,19 +54,14 @@ func isPlain(s string) bool {
 	return true
 }
 
-// isControl reports whether a character controls how text is shown. Besides the
-// control characters these are the ones that reorder the text around them, and
-// separators that only some programs take for line ends.
-func isControl(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp) && r != '\n' && r != '\t'
-}
-
 // cleaner cleans text line by line. Between two carriage returns is a state of
 // the line.
 type cleaner struct {
 	out   strings.Builder
 	line  []byte // the current state
+	drawn bool   // escape sequences of it move the cursor, or erase
 	state string // the last one before it that was not blank
+	gone  bool   // something erases that
 	over  bool   // there were states before the current one
 }
 
@@ -105,7 +82,12 @@ func (c *cleaner) text(s string) {
 			n := escapeLength(s[i:])
 			if n == 0 {
 				n = 1
-				c.line = fmt.Appendf(c.line, `\x%02x`, b)
+				c.line = append(c.line, escape.Byte(b)...)
+			}
+			sequence := s[i : i+n]
+			c.drawn = c.drawn || draws(sequence)
+			if sequence == "\x1b[G" || sequence == "\x1b[1G" { // the first column
+				c.endState()
 			}
 			i += n
 		default:
@@ -118,10 +100,10 @@ func (c *cleaner) text(s string) {
 func (c *cleaner) character(s string) (size int) {
 	r, size := utf8.DecodeRuneInString(s)
 	switch {
-	case r == utf8.RuneError && size == 1, r < utf8.RuneSelf && isControl(r):
-		c.line = fmt.Appendf(c.line, `\x%02x`, s[0])
-	case isControl(r):
-		c.line = fmt.Appendf(c.line, `\u%04x`, r)
+	case r == utf8.RuneError && size == 1:
+		c.line = append(c.line, escape.Byte(s[0])...)
+	case escape.IsControl(r):
+		c.line = append(c.line, escape.Rune(r)...)
 	default:
 		c.line = append(c.line, s[:size]...)
 	}
@@ -137,23 +119,38 @@ func (c *cleaner) back() {
 // endState takes what stands in the line when the cursor returns to its
 // beginning.
 func (c *cleaner) endState() {
-	if !blank(c.line) {
-		c.state = string(c.line)
+	switch {
+	case !blank(c.line):
+		c.take()
+	case len(c.line) > 0:
+		c.gone = true
 	}
-	c.line, c.over = c.line[:0], true
+	c.gone = c.gone || c.drawn
+	c.line, c.drawn, c.over = c.line[:0], false, true
+}
+
+// take makes the current state the last one. The one before becomes a line of its
+// own unless it was overwritten.
+func (c *cleaner) take() {
+	state := string(c.line)
+	if c.state != "" && !c.gone && !c.drawn && !replaces(c.state, state) {
+		c.out.WriteString(strings.TrimRight(c.state, " \t"))
+		c.out.WriteByte('\n')
+	}
+	c.state, c.gone = state, false
 }
 
 // endLine writes the last state of the line.
 func (c *cleaner) endLine() {
-	switch {
-	case !c.over:
+	if !c.over {
 		c.out.Write(c.line)
-	case blank(c.line):
+	} else {
+		if !blank(c.line) {
+			c.take()
+		}
 		c.out.WriteString(strings.TrimRight(c.state, " \t"))
-	default:
-		c.out.WriteString(strings.TrimRight(string(c.line), " \t"))
 	}
-	c.line, c.state, c.over = c.line[:0], "", false
+	c.line, c.drawn, c.state, c.gone, c.over = c.line[:0], false, "", false, false
 }
 
 func (c *cleaner) finish() string {

@@ -5,14 +5,15 @@ import (
 	"io"
 )
 
-// Progress passes output on, without the states of lines that carriage returns
-// overwrite, as those of a progress bar. All else stays as it was printed. Close
-// passes on the end of the last line. It keeps a few KiB in memory, and takes time
-// that grows linearly with the output. It is not safe for concurrent use.
+// Progress passes output on, without the states of progress that carriage returns
+// overwrite. All else stays as it was printed. Close passes on the end of the last
+// line. Progress keeps a few KiB in memory, and takes time that grows linearly with the
+// output. It is not safe for concurrent use.
 type Progress struct {
 	to     io.Writer
 	line   []byte // the current state of the line
 	state  []byte // the one before, if any, with its carriage return
+	erased bool   // blanks have overwritten the state before
 	passed bool   // the current state is too long to wait for its end
 	gone   int64  // bytes left out
 }
@@ -27,7 +28,7 @@ func NewProgress(to io.Writer) *Progress { return &Progress{to: to} }
 // Clone returns a filter that stands where this one does, and passes output on to
 // another writer.
 func (p *Progress) Clone(to io.Writer) *Progress {
-	return &Progress{to: to, line: bytes.Clone(p.line), state: bytes.Clone(p.state), passed: p.passed, gone: p.gone}
+	return &Progress{to: to, line: bytes.Clone(p.line), state: bytes.Clone(p.state), erased: p.erased, passed: p.passed, gone: p.gone}
 }
 
 // Overwritten returns how many bytes have been left out.
@@ -70,9 +71,9 @@ func (p *Progress) wholeLines(data []byte) int {
 // add adds to the current state.
 func (p *Progress) add(piece []byte) {
 	if !p.passed && len(p.line)+len(piece) > maxState {
-		p.drop(p.state)
+		p.pass(p.state)
 		p.pass(p.line)
-		p.line, p.state, p.passed = p.line[:0], p.state[:0], true
+		p.line, p.state, p.erased, p.passed = p.line[:0], p.state[:0], false, true
 	}
 	if p.passed {
 		p.pass(piece)
@@ -95,11 +96,22 @@ func (p *Progress) end(with byte) {
 	case len(p.state) > 0 && showsNothing(p.line):
 		p.drop(p.line)
 		p.gone++
+		p.erased = p.erased || len(p.line) > 0
 	default:
-		p.drop(p.state)
+		p.letGo()
 		p.state = append(append(p.state[:0], p.line...), with)
 	}
 	p.line = p.line[:0]
+}
+
+// letGo passes the state before the current one on, unless that overwrites it.
+func (p *Progress) letGo() {
+	if len(p.state) > 0 && !p.erased && !showsNothing(p.state[:len(p.state)-1]) && !replaces(string(p.state[:len(p.state)-1]), string(p.line)) {
+		p.pass(p.state)
+	} else {
+		p.drop(p.state)
+	}
+	p.state, p.erased = p.state[:0], false
 }
 
 // flush passes the last state of the line on.
@@ -108,10 +120,10 @@ func (p *Progress) flush() {
 		p.drop(p.line)
 		p.pass(p.state)
 	} else {
-		p.drop(p.state)
+		p.letGo()
 		p.pass(p.line)
 	}
-	p.line, p.state = p.line[:0], p.state[:0]
+	p.line, p.state, p.erased = p.line[:0], p.state[:0], false
 }
 
 // Close passes the end of the output on.

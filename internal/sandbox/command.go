@@ -11,6 +11,7 @@ import (
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/egress"
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/survey"
 )
 
 // Commander runs commands in a workspace. It is the seam between a sandbox,
@@ -37,6 +38,17 @@ type Commander interface {
 	// Close stops what runs and releases everything. No run is in progress and
 	// none follows. It is called once.
 	Close() error
+}
+
+// Surveyor is a [Commander] that can tell what commands find where they run.
+type Surveyor interface {
+	// Machine returns what is known by now. It waits for nothing and starts nothing.
+	Machine() (m survey.Machine, known bool)
+
+	// Aside runs a command that is not the user's or the model's: what they are to
+	// be told of, as that a container is new, stays for their own commands. It waits
+	// for a container that is being started, but starts none.
+	Aside(ctx context.Context, cmd Command) (Result, error)
 }
 
 // Command is a command. A [Commander] gets it checked and complete.

@@ -25,26 +25,28 @@ func (r *Sandbox) PackTree(ctx context.Context, path string, take func(io.Reader
 	return r.errorOf(ctx, r.files.Pack(ctx, path, take))
 }
 
-// UnpackTree unpacks an archive. A file goes to dest, or into the directory dest;
-// the content of a directory goes below dest. The reader limits the archive.
-func (r *Sandbox) UnpackTree(ctx context.Context, dest string, in *tree.Reader) error {
+// UnpackTree unpacks an archive, and returns where it is now. A file goes to
+// dest, or into the directory dest; the content of a directory goes below dest.
+// The reader limits the archive.
+func (r *Sandbox) UnpackTree(ctx context.Context, dest string, in *tree.Reader) (at string, placed tree.Placed, err error) {
 	ctx, done, err := r.begin(ctx)
 	if err != nil {
-		return err
+		return "", placed, err
 	}
 	defer done()
-	return r.errorOf(ctx, unpackFiles(ctx, r.files, dest, in))
+	at, placed, err = unpackFiles(ctx, r.files, dest, in)
+	return at, placed, r.errorOf(ctx, err)
 }
 
-func unpackFiles(ctx context.Context, f Files, dest string, in *tree.Reader) error {
+func unpackFiles(ctx context.Context, f Files, dest string, in *tree.Reader) (at string, placed tree.Placed, err error) {
 	dir, as := cmp.Or(dest, "."), ""
 	if !in.IsDir() {
-		var err error
 		if dir, as, err = placeOf(ctx, f, dest, in.Name()); err != nil {
-			return err
+			return "", placed, err
 		}
 	}
-	return f.Unpack(ctx, dir, func(w io.Writer) error { return tree.Copy(w, in, as) })
+	placed, err = f.Unpack(ctx, dir, func(w io.Writer) error { return tree.Copy(w, in, as) })
+	return path.Join(filepath.ToSlash(dir), as), placed, err
 }
 
 // placeOf returns the directory and the name under which a file is copied to dest.
@@ -70,7 +72,8 @@ func upload(ctx context.Context, f Files, src *workspace.Source, dest string) er
 			return err
 		}
 	}
-	return f.Unpack(ctx, dir, func(w io.Writer) error { return src.Pack(w, as, tree.Limits{}) })
+	_, err := f.Unpack(ctx, dir, func(w io.Writer) error { return src.Pack(w, as, tree.Limits{}) })
+	return err
 }
 
 // export copies a file or directory of a workspace to dest on this machine. The

@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
 
@@ -34,10 +36,10 @@ type Files interface {
 	// isDir reports whether name is a directory; links are followed inside the
 	// workspace.
 	IsDir(ctx context.Context, name string) (bool, error)
-	// pack calls take with an archive of a file or directory to read. unpack calls
+	// Pack calls take with an archive of a file or directory to read. Unpack calls
 	// fill to write an archive, and unpacks it below a directory. See package tree.
 	Pack(ctx context.Context, name string, take func(io.Reader) error) error
-	Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error
+	Unpack(ctx context.Context, dir string, fill func(io.Writer) error) (tree.Placed, error)
 	// directory returns a directory's path relative to the workspace.
 	Directory(ctx context.Context, name string) (string, error)
 }
@@ -100,7 +102,7 @@ func (h HostFiles) Pack(ctx context.Context, name string, take func(io.Reader) e
 	return h.Tree.Pack(ctx, name, take)
 }
 
-func (h HostFiles) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+func (h HostFiles) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) (tree.Placed, error) {
 	return h.Tree.Unpack(ctx, dir, fill)
 }
 
@@ -152,7 +154,29 @@ func (g GuestFiles) errorAt(name string, err error) error {
 			return fmt.Errorf("%s: %w", name, known.say)
 		}
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	rel, _ := g.rel(name)
+	return fmt.Errorf("%s: %w", name, &shortError{text: withoutPath(err.Error(), rel), err: err})
+}
+
+// shortError is an error whose text does not name its file.
+type shortError struct {
+	text string
+	err  error
+}
+
+func (e *shortError) Error() string { return e.text }
+func (e *shortError) Unwrap() error { return e.err }
+
+// withoutPath removes what was being done, such as "openat name: ", from the
+// beginning of an error's text.
+func withoutPath(text, name string) string {
+	for {
+		doing, rest, found := strings.Cut(text, " "+name+": ")
+		if !found || strings.ContainsAny(doing, " :") {
+			return text
+		}
+		text = rest
+	}
 }
 
 // filesWith returns the files that have a path: those of the workspace, or those
@@ -283,10 +307,11 @@ func (g GuestFiles) Pack(ctx context.Context, name string, take func(io.Reader) 
 	return g.errorAt(name, g.Client.Pack(ctx, rel, take))
 }
 
-func (g GuestFiles) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+func (g GuestFiles) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) (tree.Placed, error) {
 	rel, err := g.rel(dir)
 	if err != nil {
-		return err
+		return tree.Placed{}, err
 	}
-	return g.errorAt(dir, g.Client.Unpack(ctx, rel, fill))
+	placed, err := g.Client.Unpack(ctx, rel, fill)
+	return placed, g.errorAt(dir, err)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/plain"
 )
@@ -71,10 +72,15 @@ type begunJob struct {
 	guest      *guest.Client
 }
 
+// skip has later jobs get higher numbers.
+func (b *begunJobs) skip(n int64) {
+	for last := b.last.Load(); n > last && !b.last.CompareAndSwap(last, n); last = b.last.Load() {
+	}
+}
+
 func (b *begunJobs) note(id, script string, g *guest.Client) {
 	if n, err := strconv.ParseInt(id, 10, 32); err == nil { // a guest is not trusted to count
-		for last := b.last.Load(); n > last && !b.last.CompareAndSwap(last, n); last = b.last.Load() {
-		}
+		b.skip(n)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,6 +122,9 @@ func (r *Sandbox) Jobs(ctx context.Context) (jobs []guest.Job, err error) {
 	return jobs, err
 }
 
+// SkipJobs has later jobs get numbers above last as their ids.
+func (r *Sandbox) SkipJobs(last int64) { r.begun.skip(last) }
+
 // HadJobs reports whether there can be jobs, also such that have ended.
 func (r *Sandbox) HadJobs() bool { return r.jobsOn.Load() != nil }
 
@@ -143,13 +152,35 @@ func (r *Sandbox) KnownJobs(ctx context.Context) ([]guest.Job, error) {
 // for something new.
 func (r *Sandbox) JobOutput(ctx context.Context, id string, offset int64, wait time.Duration) (JobOutput, error) {
 	var out JobOutput
-	err := r.withGuest(ctx, func(ctx context.Context, g *guest.Client) error {
-		o, err := wholeOutput(ctx, g, id, offset, wait)
-		err = r.begun.explain(err, id, g)
-		out = JobOutput{Text: plain.Valid(string(o.Data)), Next: o.Next, Skipped: o.Skipped, Job: o.Job}
+	err := r.withGuest(ctx, func(ctx context.Context, g *guest.Client) (err error) {
+		out, err = r.outputFrom(ctx, g, id, offset, wait)
 		return err
 	})
 	return out, err
+}
+
+func (r *Sandbox) outputFrom(ctx context.Context, g *guest.Client, id string, offset int64, wait time.Duration) (JobOutput, error) {
+	o, err := wholeOutput(ctx, g, id, offset, wait)
+	return JobOutput{Text: escape.Valid(string(o.Data)), Next: o.Next, Skipped: o.Skipped, Job: o.Job}, r.begun.explain(err, id, g)
+}
+
+// KnownJobOutput is JobOutput without a wait, but starts nothing. The jobs of a guest
+// that has ended are unknown.
+func (r *Sandbox) KnownJobOutput(ctx context.Context, id string, offset int64) (JobOutput, error) {
+	ctx, done, err := r.begin(ctx)
+	if err != nil {
+		return JobOutput{}, err
+	}
+	defer done()
+	client := r.jobsOn.Load()
+	if client == nil {
+		return JobOutput{}, guest.ErrNoJob
+	}
+	out, err := r.outputFrom(ctx, client, id, offset, 0)
+	if errors.Is(err, guest.ErrClosed) {
+		err = guest.ErrNoJob
+	}
+	return out, r.errorOf(ctx, err)
 }
 
 // wholeOutput returns a piece of a job's output that does not end within a character

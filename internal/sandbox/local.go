@@ -62,7 +62,7 @@ func NewLocal(ctx context.Context, c Config, l LocalConfig) (*Sandbox, Protectio
 		l.tellMissingPaths(c.Events)
 	}
 	commands := &localCommander{
-		path: path, dir: dir, was: was, env: env, pace: c.Pace, emit: c.Events.Send, turn: make(chan struct{}, 1),
+		path: path, dir: dir, was: was, env: env, given: c.Env, pace: c.Pace, emit: c.Events.Send, turn: make(chan struct{}, 1),
 		level: support.Level, sure: support.Sure(), readable: l.Readable, writable: l.Writable,
 	}
 	r, err := New(Parts{Workspace: w, Files: HostFiles{w.Tree}, Commands: commands, GitTrust: dir, OnHost: true}, c)
@@ -78,9 +78,11 @@ type localCommander struct {
 	path string      // the shell
 	dir  string      // the workspace
 	was  fs.FileInfo // of it, at the start
-	env  []string    // inherited by commands
 	pace Pace
 	emit func(Event)
+
+	env   []string // inherited by commands
+	given []string // variables that they get besides
 
 	level    confine.Level // how far commands are confined
 	sure     bool          // they cannot kill what ends them
@@ -103,14 +105,29 @@ func (c *localCommander) Guest(ctx context.Context) (*guest.Client, error) {
 	return g.Client, nil
 }
 
-// ready returns a guest that runs, starting one when there is none.
-func (c *localCommander) ready(ctx context.Context) (*GuestCommander, error) {
+// lock takes the turn.
+func (c *localCommander) lock(ctx context.Context) error {
 	select {
 	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+		return nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
+}
+
+func (c *localCommander) unlock() { <-c.turn }
+
+// ready returns a guest that runs, starting one when there is none.
+func (c *localCommander) ready(ctx context.Context) (*GuestCommander, error) {
+	if err := c.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	return c.live(ctx)
+}
+
+// live is ready for a caller who has the turn.
+func (c *localCommander) live(ctx context.Context) (*GuestCommander, error) {
 	if c.current != nil && c.current.Client.Alive() {
 		return c.current, nil
 	}

@@ -385,10 +385,14 @@ func (r *Sandbox) begin(ctx context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// errorOf turns an error that came of Cleanup into [ErrClosed].
+// errorOf turns an error that came of Cleanup into [ErrClosed], and says what can be
+// done when no more processes can be started.
 func (r *Sandbox) errorOf(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), ErrClosed) {
+	switch {
+	case err != nil && errors.Is(context.Cause(ctx), ErrClosed):
 		return ErrClosed
+	case errors.Is(err, guest.ErrProcesses):
+		return fmt.Errorf("%w; the limit on processes and threads is reached: wait for what runs, or end jobs", err)
 	}
 	return err
 }

@@ -85,6 +85,16 @@ func (s *Screen) Control(c Control) error {
 	return err
 }
 
+// Draw writes what a face has drawn for a terminal: text in which control
+// characters are visible already, and control sequences of the face's own. Only
+// package terminal calls it, which has every text pass livearea.Clean.
+func (s *Screen) Draw(frame string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := io.WriteString(s.w, frame)
+	return err
+}
+
 // Terminal reports whether the screen writes to a terminal, where a person sees
 // the text.
 func (s *Screen) Terminal() bool {

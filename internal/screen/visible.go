@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/escape"
 )
 
 // Visible returns a text that cannot control a terminal. It replaces control
@@ -41,7 +43,7 @@ func Exact(s string) string {
 		}
 		switch {
 		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, "<0x%02X>", s[0])
+			b.WriteString(escape.Byte(s[0]))
 		case r == '\n', r == ' ':
 			b.WriteRune(r)
 		case drives(r), hides(r), marks > mostMarks:
@@ -102,5 +104,5 @@ func picture(r rune) string {
 	case r == 0x7f:
 		return "\u2421"
 	}
-	return fmt.Sprintf("<U+%04X>", r)
+	return escape.Rune(r)
 }

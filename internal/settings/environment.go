@@ -79,7 +79,9 @@ func (s *Set) setVariable(source string, one *Setting, value string) {
 	s.userSet(one)
 	if err := one.set(Text(value), ""); err != nil {
 		s.Faults = append(s.Faults, &Fault{Source: source, Key: one.Env, Err: one.hide(err)})
+		return
 	}
+	s.took(one, source, 0, one.Env, Text(value))
 }
 
 // checkEnvName refuses names that a command's variable cannot have: those that a

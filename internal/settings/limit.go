@@ -50,6 +50,7 @@ type askedLimit struct {
 	asked
 	setting *Setting
 	where   string // the file, the line, and the key as it is written there
+	took    func() // records that it took effect
 }
 
 func (l *limited[T]) ask(given any) (asked, error) {
@@ -83,6 +84,7 @@ func (s *Set) Lower() {
 			s.Warnings = append(s.Warnings, warning)
 		} else if !s.users[one.setting] {
 			one.apply()
+			one.took()
 		}
 	}
 	s.asked = nil

@@ -39,7 +39,7 @@ type paths struct{ *Var[[]string] }
 
 func (p *paths) expandHome(home string) {
 	for i, one := range *p.at {
-		(*p.at)[i] = expandHome(one, home)
+		(*p.at)[i] = ExpandHome(one, home)
 	}
 }
 

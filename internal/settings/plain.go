@@ -257,7 +257,7 @@ func Path(at *string) Value { return &homePath{Var: String(at)} }
 
 type homePath struct{ *Var[string] }
 
-func (p *homePath) expandHome(home string) { *p.at = expandHome(*p.at, home) }
+func (p *homePath) expandHome(home string) { *p.at = ExpandHome(*p.at, home) }
 
 // separator separates the paths of a list in a variable, as in PATH.
 const separator = os.PathListSeparator

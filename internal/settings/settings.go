@@ -9,7 +9,9 @@
 package settings
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -90,6 +92,15 @@ type Fault struct {
 	Err    error  // what is wrong
 }
 
+// Given is a value that a source gave to a setting.
+type Given struct {
+	Key    string // of the setting; empty if no file can set it
+	Source string // as in [Fault]
+	Line   int    // in the file, from 1; 0 if there is none
+	Name   string // what the source calls the setting: a key or a variable
+	Value  string // as the environment has it, or as JSON; "[redacted]" for a secret
+}
+
 // Set is a set of settings, with what was found when they were read. If two
 // settings with different variables are bound to the same field, the later one
 // of the set wins. Only one goroutine may use a Set.
@@ -99,6 +110,7 @@ type Set struct {
 	Files    []string          // the files that were read, the strongest last
 	Home     string            // the user's own file, even if it does not exist; empty if it is not read
 	Env      map[string]string // the overrides that are not settings, for commands
+	Given    []Given           // what took effect, or added to it; of one setting, the strongest is last
 
 	settings []Setting
 	sources  Sources
@@ -140,7 +152,7 @@ func (s *Set) readFiles() {
 		}
 	}
 	for _, path := range s.sources.Files {
-		seen := s.readFile(expandHome(path, s.sources.Home), trusted)
+		seen := s.readFile(ExpandHome(path, s.sources.Home), trusted)
 		s.userSet(slices.Collect(maps.Keys(seen))...)
 	}
 }
@@ -152,7 +164,7 @@ func (s *Set) isNamed(path string) bool {
 		return false
 	}
 	return slices.ContainsFunc(s.sources.Files, func(name string) bool {
-		named, err := os.Stat(expandHome(name, s.sources.Home))
+		named, err := os.Stat(ExpandHome(name, s.sources.Home))
 		return err == nil && os.SameFile(info, named)
 	})
 }
@@ -188,6 +200,27 @@ func (s *Setting) set(value any, project string) error {
 	return s.After(project)
 }
 
+// took records that a setting has a value of a source.
+func (s *Set) took(one *Setting, source string, line int, name string, value any) {
+	shown := "[redacted]"
+	if !one.Secret {
+		shown = written(value)
+	}
+	s.Given = append(s.Given, Given{Key: one.Key, Source: source, Line: line, Name: name, Value: shown})
+}
+
+// written is a value as a person would write it.
+func written(value any) string {
+	if text, ok := value.(Text); ok {
+		return string(text)
+	}
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value) // such as a number that JSON does not have
+	}
+	return string(data)
+}
+
 // hide removes the value of a secret from an error about it.
 func (s *Setting) hide(err error) error {
 	if bad := (*valueError)(nil); s.Secret && errors.As(err, &bad) {
@@ -201,8 +234,8 @@ func (s *Setting) hide(err error) error {
 // homeExpander is a [Value] of paths, which may begin with "~/".
 type homeExpander interface{ expandHome(home string) }
 
-// expandHome replaces "~" at the beginning of a path by the user's home.
-func expandHome(path, home string) string {
+// ExpandHome replaces "~" at the beginning of a path by the user's home.
+func ExpandHome(path, home string) string {
 	rest, ok := strings.CutPrefix(path, "~")
 	if !ok || home == "" || rest != "" && !os.IsPathSeparator(rest[0]) {
 		return path

@@ -72,7 +72,7 @@ func (m *mounts[M]) expandHome(home string) {
 		return
 	}
 	for i := range m.list {
-		m.list[i].source = expandHome(m.list[i].source, home)
+		m.list[i].source = ExpandHome(m.list[i].source, home)
 	}
 	m.put(m.list)
 }

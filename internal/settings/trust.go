@@ -24,23 +24,28 @@ func (f *file) maySet(s *Setting) bool {
 // give sets a setting to the file's value. A limit of a project's file waits
 // until all that the user set is known.
 func (f *file) give(s *Setting, key string, value any) error {
+	line, column := f.at.of(key)
 	if l, isLimit := s.Value.(limit); isLimit && f.trust == untrusted {
 		lower, err := l.ask(value)
 		if err == nil {
-			line, column := f.at.of(key)
 			where := fmt.Sprintf("%s:%d:%d: %s", f.path, line, column, key)
-			f.set.asked = append(f.set.asked, askedLimit{setting: s, where: where, asked: lower})
+			f.set.asked = append(f.set.asked, askedLimit{setting: s, where: where, asked: lower,
+				took: func() { f.set.took(s, f.path, line, key, value) }})
 		}
 		return err
 	}
-	if f.trust == trusted {
-		return s.set(value, "")
+	project := ""
+	if f.trust == untrusted {
+		var err error
+		if project, err = filepath.Abs(f.set.sources.Dir); err != nil {
+			return fmt.Errorf("find the project's directory: %w", err)
+		}
 	}
-	project, err := filepath.Abs(f.set.sources.Dir)
-	if err != nil {
-		return fmt.Errorf("find the project's directory: %w", err)
+	err := s.set(value, project)
+	if err == nil {
+		f.set.took(s, f.path, line, key, value)
 	}
-	return s.set(value, project)
+	return err
 }
 
 // tellRefused adds a fault for the keys that a project's file may not set.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Bounds of a folder that is copied.
@@ -61,21 +62,21 @@ func openFolder(folder string) (*os.Root, error) {
 	return os.OpenRoot(folder)
 }
 
-// readRegular returns the first bytes of a regular file. It does not open anything
-// else, since a pipe would wait for a writer.
+// readRegular returns the first bytes of a regular file. It does not wait for the
+// writer of a pipe, which a file may become at any time.
 func readRegular(root *os.Root, name string, limit int) ([]byte, error) {
-	info, err := root.Stat(name)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("no regular file")
 	}
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, int64(limit)))
 }
 

@@ -6,6 +6,7 @@
 package skills
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/x/pygent/internal/escape"
 )
 
 // File is the name of the file that makes a folder a skill.
@@ -25,6 +28,7 @@ const File = "SKILL.md"
 const (
 	MaxFile          = 256 << 10 // bytes of SKILL.md that are read
 	MaxFolders       = 200       // folders of one directory that are looked into
+	MaxEntries       = 4000      // entries of one directory that are listed
 	maxFrontMatter   = 16 << 10  // bytes
 	maxName          = 64        // characters
 	maxDescription   = 1024      // characters
@@ -52,6 +56,10 @@ func (p Problem) at(path string) string {
 	}
 	return fmt.Sprintf("%s:%d: %s", path, p.Line, p.Text)
 }
+
+// ErrManyEntries is returned with the first folders of a directory that has too many
+// entries.
+var ErrManyEntries = fmt.Errorf("there are more than %d entries: skills in the others are left out", MaxEntries)
 
 // errFrontMatter is the error of a file without front matter.
 var errFrontMatter = errors.New(`it does not begin with front matter between two lines "---"`)
@@ -98,13 +106,17 @@ var namePattern = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // IsName reports whether a skill can have a name.
 func IsName(name string) bool { return len(name) <= maxName && namePattern.MatchString(name) }
 
-// Body returns the instructions in a SKILL.md.
+// Body returns the instructions in a SKILL.md, without what no reader of the file
+// sees.
 func Body(data []byte) (string, error) {
 	_, body, err := split(data)
 	if err != nil {
 		return "", err
 	}
-	return strings.TrimSpace(strings.ToValidUTF8(string(body), "\ufffd")), nil
+	if bytes.IndexByte(body, 0) >= 0 {
+		return "", errors.New("it is no text")
+	}
+	return strings.TrimSpace(escape.Readable(string(body))), nil
 }
 
 // split returns the front matter and the body of a SKILL.md.
@@ -264,7 +276,9 @@ func (p Place) find(index int) (found []Found, warnings []string) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			warnings = append(warnings, fmt.Sprintf("skills of %s: %v", p.Path, err))
 		}
-		return nil, warnings
+		if !errors.Is(err, ErrManyEntries) {
+			return nil, warnings
+		}
 	}
 	slices.Sort(folders)
 	if len(folders) > MaxFolders {

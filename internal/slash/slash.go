@@ -42,7 +42,7 @@ func Help(commands []Entry, name string, out io.Writer) error {
 	name = strings.TrimPrefix(name, "/")
 	at := slices.IndexFunc(commands, func(e Entry) bool { return e.Name == name })
 	if at < 0 {
-		return Unknown(name)
+		return Unknown(name, "")
 	}
 	c := commands[at]
 	text := "/" + c.label() + ": " + c.Summary + "\n"
@@ -73,8 +73,14 @@ func list(commands []Entry, out io.Writer) error {
 
 func (e Entry) label() string { return strings.TrimSpace(e.Name + " " + e.Usage) }
 
-// Unknown returns the error for a name that no command has.
-func Unknown(name string) error { return fmt.Errorf("no command /%s; /help lists the commands", name) }
+// Unknown returns the error for a name that no command has. like is the name that
+// was meant, perhaps; it may be empty.
+func Unknown(name, like string) error {
+	if like != "" {
+		return fmt.Errorf("no command /%s, did you mean /%s? /help lists the commands", name, like)
+	}
+	return fmt.Errorf("no command /%s; /help lists the commands", name)
+}
 
 // Output passes on what a command writes, until End is called. Without a writer
 // it keeps the text, up to a limit. It is safe for concurrent use.

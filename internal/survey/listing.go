@@ -24,6 +24,10 @@ const (
 // little about a project.
 var closed = []string{"node_modules", "vendor", "__pycache__", "venv", "target", "dist", "build"}
 
+// ours begins the names of the files that this module puts into a workspace for a
+// moment, such as the one by which a container shows that it sees the workspace.
+const ours = ".pygent-"
+
 // Entry is a file or directory.
 type Entry struct {
 	Name string
@@ -87,7 +91,7 @@ func (l *lister) entries(ctx context.Context, dir string) ([]Entry, bool, error)
 	if err != nil {
 		return nil, false, err
 	}
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Name == ".git" })
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Name == ".git" || strings.HasPrefix(e.Name, ours) })
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return entries, more, nil
 }

@@ -23,6 +23,30 @@ type Machine struct {
 	Missing []string // and those that are not; both are empty if nothing is known
 }
 
+// Find makes a Machine of a system's name and a function that reports whether
+// commands can run a program.
+func Find(system string, runs func(program string) bool) Machine {
+	m := Machine{System: systemName(system)}
+	for _, name := range programs {
+		if runs(name) {
+			m.Found = append(m.Found, name)
+		} else {
+			m.Missing = append(m.Missing, name)
+		}
+	}
+	return m
+}
+
+// PrettyName returns the name of a system that an os-release file tells, or "".
+func PrettyName(release string) string {
+	for line := range strings.Lines(release) {
+		if name, ok := strings.CutPrefix(line, "PRETTY_NAME="); ok {
+			return systemName(name)
+		}
+	}
+	return ""
+}
+
 // MachineScript is the script whose output [ReadMachine] understands. It needs
 // nothing but a POSIX shell.
 func MachineScript() string {
@@ -41,18 +65,11 @@ func ReadMachine(output string) (m Machine, ok bool) {
 	if len(lines) < 2 || lines[len(lines)-1] != "end" {
 		return Machine{}, false
 	}
-	there := strings.Fields(lines[0])
-	for _, name := range programs {
-		if slices.Contains(there, name) {
-			m.Found = append(m.Found, name)
-		} else {
-			m.Missing = append(m.Missing, name)
-		}
-	}
+	there, system := strings.Fields(lines[0]), ""
 	if len(lines) > 2 {
-		m.System = systemName(lines[1])
+		system = lines[1]
 	}
-	return m, true
+	return Find(system, func(name string) bool { return slices.Contains(there, name) }), true
 }
 
 // longestSystem bounds the name of a system, in bytes.

@@ -26,25 +26,43 @@ type ExtractOptions struct {
 	// Open keeps the permissions to write for the group and others, which the
 	// umask of this process would remove from new files.
 	Open bool
+	// Into is the directory below the root into which the tree goes. If it does
+	// not exist, it appears together with the tree. Empty means the root itself.
+	Into string
 	// Chown, if set, is called for every file, directory and link that is made.
 	Chown func(root *os.Root, name string)
+}
+
+// Placed says what was put in its place.
+type Placed struct {
+	Files    int // files and links of the tree
+	Replaced int // files and links that were there, and in whose place something else is now
 }
 
 // maxModes limits the memory for directories whose modes are still to be set:
 // it is the total size of their names, in bytes.
 const maxModes = 64 << 20
 
+// maxPadding is how many bytes may follow an archive.
+const maxPadding = 1 << 20
+
 // Extract unpacks an archive below root. The tree is first built in a temporary
-// directory, and moved to its place when it is complete. After an error nothing
-// of it is left, unless moving it has failed. Extract keeps permission bits
-// (except write permissions that the umask forbids), the modification times of
-// files, and symbolic links. A link may lead anywhere; nothing is written
-// through it. Existing files and links with the same names are replaced, and
-// directories are merged.
-func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
+// directory, and moved to its place when it is complete and r has ended without
+// an error. After an error nothing of it is left, unless moving it has failed,
+// which the error says then. Extract keeps permission bits (except write permissions
+// that the umask forbids), the modification times of files, and symbolic links. A
+// link may lead anywhere; nothing is written through it. Existing files and links with the same names are replaced, and
+// directories are merged. A directory is not replaced by a file.
+func Extract(r io.Reader, root *os.Root, o ExtractOptions) (Placed, error) {
 	s, err := Stage(r, root, o)
 	if err != nil {
-		return err
+		return Placed{}, err
+	}
+	switch n, err := io.Copy(io.Discard, io.LimitReader(r, maxPadding+1)); {
+	case err != nil:
+		return Placed{}, errors.Join(brokenArchive(err), s.Discard())
+	case n > maxPadding:
+		return Placed{}, errors.Join(fmt.Errorf("%w: it goes on after its end", ErrHostile), s.Discard())
 	}
 	return s.Commit()
 }
@@ -52,8 +70,8 @@ func Extract(r io.Reader, root *os.Root, o ExtractOptions) error {
 // Staged is a tree that is complete but not in its place yet.
 type Staged struct {
 	x    *extractor
-	root *os.Root
-	name string // the temporary directory that holds it
+	root *os.Root // the directory that holds the stage, and where the tree goes
+	name string   // the temporary directory that holds it
 	lock *os.File
 }
 
@@ -73,33 +91,74 @@ func (t *Reader) Stage(root *os.Root, o ExtractOptions) (*Staged, error) {
 	if o.As != "" && t.IsDir() {
 		return nil, fmt.Errorf("%s: a directory now, and no file", o.As)
 	}
-	name, lock, err := newStage(root)
+	base, missing, err := openInto(root, o.Into)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := root.OpenRoot(filepath.Join(name, stageTree))
+	// A process that was killed may have left a stage here. When a workspace is
+	// opened, nobody looks for them in its subdirectories.
+	_ = RemoveStages(base)
+	s, err := t.stage(base, missing, o)
 	if err != nil {
-		return nil, errors.Join(err, Remove(root, name), closeLock(lock))
-	}
-	x := &extractor{root: dir, in: t, options: o, modes: make(map[string]fs.FileMode), buf: make([]byte, 64<<10)}
-	s := &Staged{x: x, root: root, name: name, lock: lock}
-	if err := errors.Join(x.unpack(), dir.Close()); err != nil {
-		return nil, errors.Join(err, s.Discard())
+		_ = base.Close()
+		return nil, err
 	}
 	return s, nil
 }
 
-// Commit moves the tree to its place.
-func (s *Staged) Commit() error {
-	err := merge(s.root, filepath.Join(s.name, stageTree), ".")
-	if err = errors.Join(err, s.Discard()); err != nil {
-		return err
+// openInto opens the directory into which a tree goes, or the nearest one above
+// it that exists, and returns what is missing below that. Links are followed.
+func openInto(root *os.Root, dir string) (base *os.Root, missing string, err error) {
+	at := filepath.Clean(filepath.FromSlash(dir))
+	for {
+		base, err = openRoot(root, at)
+		if err == nil || at == "." || !errors.Is(err, fs.ErrNotExist) {
+			return base, missing, err
+		}
+		if _, there := root.Lstat(at); there == nil {
+			return nil, "", err // a link that leads nowhere
+		}
+		at, missing = filepath.Dir(at), filepath.Join(filepath.Base(at), missing)
 	}
-	return s.x.setModes(s.root)
+}
+
+// stage unpacks the archive in a new stage in base.
+func (t *Reader) stage(base *os.Root, missing string, o ExtractOptions) (*Staged, error) {
+	name, lock, err := newStage(base)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := openRoot(base, filepath.Join(name, stageTree))
+	if err != nil {
+		return nil, errors.Join(err, Remove(base, name), closeLock(lock))
+	}
+	x := &extractor{root: dir, in: t, into: missing, options: o, modes: make(map[string]fs.FileMode), buf: make([]byte, 64<<10)}
+	s := &Staged{x: x, root: base, name: name, lock: lock}
+	if err := errors.Join(x.unpack(), dir.Close()); err != nil {
+		return nil, errors.Join(err, s.removeStage())
+	}
+	return s, nil
+}
+
+// Commit moves the tree to its place. If a directory is in the place of a file,
+// it moves nothing.
+func (s *Staged) Commit() (Placed, error) {
+	defer s.root.Close()
+	m := mover{root: s.root, stage: filepath.Join(s.name, stageTree)}
+	err := m.look(".")
+	if err == nil {
+		err = m.merge(".")
+	}
+	if err = errors.Join(err, s.removeStage()); err != nil {
+		return Placed{}, err
+	}
+	return Placed{Files: s.x.files, Replaced: m.replaced}, s.x.setModes(s.root)
 }
 
 // Discard removes what is not in its place yet.
-func (s *Staged) Discard() error {
+func (s *Staged) Discard() error { return errors.Join(s.removeStage(), s.root.Close()) }
+
+func (s *Staged) removeStage() error {
 	err := errors.Join(Remove(s.root, s.name), closeLock(s.lock))
 	s.lock = nil
 	return err
@@ -109,7 +168,9 @@ func (s *Staged) Discard() error {
 type extractor struct {
 	root    *os.Root // where the tree is built
 	in      *Reader
+	into    string // the directory into which the tree goes, below root
 	options ExtractOptions
+	files   int                    // files and links that were made
 	modes   map[string]fs.FileMode // of directories, set at the end
 	held    int                    // bytes of the names in modes
 	parent  string                 // a directory that is known to exist, without links on its path
@@ -117,6 +178,9 @@ type extractor struct {
 }
 
 func (x *extractor) unpack() error {
+	if err := x.directories(filepath.Clean(x.into)); err != nil {
+		return err
+	}
 	for {
 		h, err := x.in.next()
 		if errors.Is(err, io.EOF) {
@@ -129,9 +193,18 @@ func (x *extractor) unpack() error {
 			continue // the directory exists, and keeps its mode
 		}
 		if err := x.entry(h); err != nil {
-			return fmt.Errorf("unpack %q: %w", h.Name, err)
+			return fmt.Errorf("unpack %q: %w", h.Name, withoutPath(err))
 		}
 	}
+}
+
+// withoutPath removes the path of a file in the stage from an error.
+func withoutPath(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 func (x *extractor) entry(h *tar.Header) error {
@@ -142,17 +215,20 @@ func (x *extractor) entry(h *tar.Header) error {
 	if x.options.As != "" {
 		name = x.options.As
 	}
+	name = filepath.Join(x.into, name)
 	if h.Typeflag == tar.TypeSymlink && x.options.NoLinks {
 		return ErrLink
 	}
-	if err := x.parents(name); err != nil {
+	if err := x.directories(filepath.Dir(name)); err != nil {
 		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		err = x.directory(name, h)
 	case tar.TypeSymlink:
-		err = x.inPlace(name, func() error { return x.root.Symlink(h.Linkname, name) })
+		if err = x.inPlace(name, func() error { return x.root.Symlink(h.Linkname, name) }); err == nil {
+			x.files++
+		}
 	default:
 		err = x.file(name, h)
 	}
@@ -168,10 +244,9 @@ func (x *extractor) chown(name string) {
 	}
 }
 
-// parents makes the missing directories above name. A file or link in the place
-// of such a directory is replaced.
-func (x *extractor) parents(name string) error {
-	dir := filepath.Dir(name)
+// directories makes a directory and those above it, if they are missing. A file
+// or link in the place of such a directory is replaced.
+func (x *extractor) directories(dir string) error {
 	if dir == "." || dir == x.parent {
 		return nil
 	}
@@ -243,6 +318,7 @@ func (x *extractor) inPlace(name string, create func() error) error {
 	if err := x.root.Remove(name); err != nil {
 		return err
 	}
+	x.files--
 	return create()
 }
 
@@ -259,6 +335,7 @@ func (x *extractor) file(name string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
+	x.files++
 	made, err := file.Stat()
 	if err == nil {
 		err = fill(file, x.in.tr, size, parts, x.buf)
@@ -274,59 +351,6 @@ func (x *extractor) file(name string, h *tar.Header) error {
 		_ = x.root.Chtimes(name, time.Time{}, h.ModTime)
 	}
 	return nil
-}
-
-// merge moves the content of the directory dir of a stage to the same names
-// below root.
-func merge(root *os.Root, stage, dir string) error {
-	f, err := root.Open(filepath.Join(stage, dir))
-	if err != nil {
-		return err
-	}
-	entries, err := f.ReadDir(-1)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		name := filepath.Join(dir, e.Name())
-		if e.IsDir() {
-			err = moveDir(root, stage, name)
-		} else {
-			err = moveFile(root, stage, name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// moveFile moves a file or link from the stage, and replaces an existing one.
-func moveFile(root *os.Root, stage, name string) error {
-	err := root.Rename(filepath.Join(stage, name), name)
-	if err == nil {
-		return nil
-	}
-	if there, lerr := root.Lstat(name); lerr == nil && there.IsDir() {
-		return fmt.Errorf("%s: there is a directory in its place: %w", name, fs.ErrExist)
-	}
-	return err
-}
-
-// moveDir moves a directory from the stage. If the directory exists already,
-// only its content is moved. A file or link in its place is removed.
-func moveDir(root *os.Root, stage, name string) error {
-	there, err := root.Lstat(name)
-	switch {
-	case err == nil && there.IsDir():
-		return merge(root, stage, name)
-	case err == nil:
-		err = root.Remove(name)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return root.Rename(filepath.Join(stage, name), name)
 }
 
 // setModes sets the modes of directories. It leaves out a directory that a

@@ -54,7 +54,7 @@ type packer struct {
 }
 
 func (p *packer) directory(root *os.Root, name string) error {
-	top, err := root.OpenRoot(name)
+	top, err := openRoot(root, name)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func openWritable(root *os.Root, name string, info fs.FileInfo) (*os.Root, error
 	if info.Mode().Perm()&0o700 != 0o700 {
 		makeWritable(root, name)
 	}
-	dir, err := root.OpenRoot(name)
+	dir, err := openRoot(root, name)
 	if err != nil {
 		return nil, err
 	}

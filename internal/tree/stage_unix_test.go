@@ -94,7 +94,7 @@ func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 		require.NoError(t, err, name)
 	}
 	require.FileExists(t, filepath.Join(elsewhere, "made-by-pygent"))
-	require.NoError(t, staged.Commit())
+	require.NoError(t, errOf(staged.Commit()))
 	require.FileExists(t, filepath.Join(to, "f"))
 	left, err := filepath.Glob(filepath.Join(to, ".pygent-stage-*"))
 	require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestOnlyStagesAreLeftOutOfCopies(t *testing.T) {
 	root, err := os.OpenRoot(to)
 	require.NoError(t, err)
 	defer root.Close()
-	require.NoError(t, tree.Extract(archive, root, tree.ExtractOptions{}))
+	require.NoError(t, extract(archive, root, tree.ExtractOptions{}))
 	require.NoDirExists(t, filepath.Join(to, stage))
 	require.DirExists(t, filepath.Join(to, ".pygent-stage-mine"))
 	require.NoError(t, tree.RemoveStages(source)) // so that the directory can be removed
@@ -146,4 +146,29 @@ func TestAPipeIsNoMarkOfAStage(t *testing.T) {
 		t.Fatal("somebody waits for the pipe")
 	}
 	require.DirExists(t, filepath.Join(dir, name))
+}
+
+// TestTheNextCopyRemovesTheStageOfAKilledOne has the stage in a subdirectory, where
+// nobody else looks for it.
+func TestTheNextCopyRemovesTheStageOfAKilledOne(t *testing.T) {
+	to := t.TempDir()
+	archive := archiveOf(t, "f", "x")
+	require.NoError(t, os.Mkdir(filepath.Join(to, "d"), 0o700))
+	dead := killedStage(t, filepath.Join(to, "d"), archive)
+	root := openRoot(t, to)
+	live, err := tree.Stage(bytes.NewReader(archive), root, tree.ExtractOptions{Into: "d"})
+	require.NoError(t, err)
+	require.NoDirExists(t, filepath.Join(to, "d", dead))
+	require.NoError(t, extract(bytes.NewReader(archive), root, tree.ExtractOptions{Into: "d/new"}))
+	require.NoError(t, errOf(live.Commit()), "it was in use")
+	require.Equal(t, []string{"d", "d/f", "d/new", "d/new/f"}, namesBelow(t, root))
+}
+
+func TestErrorsNameTheFileAndNotItsPlaceInTheStage(t *testing.T) {
+	root := openRoot(t, t.TempDir())
+	err := extract(bytes.NewReader(tarOf(t, file("d/"+strings.Repeat("n", 300), ""))), root, tree.ExtractOptions{})
+	require.ErrorIs(t, err, unix.ENAMETOOLONG)
+	require.NotContains(t, err.Error(), "stage")
+	require.Contains(t, err.Error(), `unpack "d/nnn`)
+	require.Empty(t, namesBelow(t, root))
 }

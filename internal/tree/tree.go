@@ -69,6 +69,9 @@ func NewBudget(l Limits) *Budget {
 // Bytes returns how many bytes of data were taken off the budget.
 func (b *Budget) Bytes() int64 { return b.of.Bytes - b.bytes }
 
+// Entries returns how many files, directories and links were taken off the budget.
+func (b *Budget) Entries() int64 { return b.of.Entries - b.entries }
+
 // entry takes one entry, and the number of bytes in it, off the budget.
 func (b *Budget) entry(name string, bytes int64) error {
 	if b.entries--; b.entries < 0 {

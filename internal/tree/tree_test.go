@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +31,12 @@ func openRoot(t testing.TB, dir string) *os.Root {
 	t.Cleanup(func() { _ = root.Close() })
 	return root
 }
+
+func extract(r io.Reader, root *os.Root, o tree.ExtractOptions) error {
+	return errOf(tree.Extract(r, root, o))
+}
+
+func errOf(_ any, err error) error { return err }
 
 // tarOf returns an archive of entries with their contents.
 func tarOf(t testing.TB, entries ...entry) []byte {
@@ -82,7 +90,7 @@ func TestTreesComeBackAsTheyWere(t *testing.T) {
 
 	var buf bytes.Buffer
 	require.NoError(t, tree.Pack(&buf, openRoot(t, from), "top", tree.PackOptions{}))
-	require.NoError(t, tree.Extract(&buf, openRoot(t, to), tree.ExtractOptions{}))
+	require.NoError(t, extract(&buf, openRoot(t, to), tree.ExtractOptions{}))
 
 	info, err := os.Stat(filepath.Join(to, "run.sh"))
 	require.NoError(t, err)
@@ -140,7 +148,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 			require.NoError(t, os.Mkdir(dest, 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(parent, "secret"), []byte("s"), 0o600))
 			require.NoError(t, os.WriteFile(filepath.Join(dest, "old"), []byte("old"), 0o600))
-			err := tree.Extract(bytes.NewReader(tarOf(t, entries...)), openRoot(t, dest), tree.ExtractOptions{Limits: tree.Limits{Bytes: 1000, Entries: 5}})
+			err := extract(bytes.NewReader(tarOf(t, entries...)), openRoot(t, dest), tree.ExtractOptions{Limits: tree.Limits{Bytes: 1000, Entries: 5}})
 			if name != "link then through" {
 				require.Error(t, err)
 			}
@@ -156,7 +164,7 @@ func TestATreeThatIsNoDirectoryIsARegularFile(t *testing.T) {
 		require.NoError(t, tw.WriteHeader(&e.Header))
 		require.NoError(t, tw.Close())
 		dest := t.TempDir()
-		require.ErrorIs(t, tree.Extract(&b, openRoot(t, dest), tree.ExtractOptions{As: "out"}), tree.ErrHostile)
+		require.ErrorIs(t, extract(&b, openRoot(t, dest), tree.ExtractOptions{As: "out"}), tree.ErrHostile)
 		left, err := os.ReadDir(dest)
 		require.NoError(t, err)
 		require.Empty(t, left)
@@ -166,7 +174,7 @@ func TestATreeThatIsNoDirectoryIsARegularFile(t *testing.T) {
 func TestLinksAreRefusedWhereNoneMayBe(t *testing.T) {
 	dest := t.TempDir()
 	archive := tarOf(t, file("a/f", "x"), link(tar.TypeSymlink, "a/l", "f"))
-	require.ErrorIs(t, tree.Extract(bytes.NewReader(archive), openRoot(t, dest), tree.ExtractOptions{NoLinks: true}), tree.ErrLink)
+	require.ErrorIs(t, extract(bytes.NewReader(archive), openRoot(t, dest), tree.ExtractOptions{NoLinks: true}), tree.ErrLink)
 	left, err := os.ReadDir(dest)
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -199,7 +207,7 @@ func TestLinksAreReplacedAndNeverWrittenThrough(t *testing.T) {
 		link(tar.TypeSymlink, "g", victim), file("g", "new"),
 		file("d/victim", "new"),
 	)
-	require.NoError(t, tree.Extract(bytes.NewReader(b), openRoot(t, dest), tree.ExtractOptions{}))
+	require.NoError(t, extract(bytes.NewReader(b), openRoot(t, dest), tree.ExtractOptions{}))
 	got, err := os.ReadFile(victim)
 	require.NoError(t, err)
 	require.Equal(t, "untouched", string(got))
@@ -213,7 +221,7 @@ func TestLinksAreReplacedAndNeverWrittenThrough(t *testing.T) {
 func TestSpecialBitsAreDropped(t *testing.T) {
 	dest := t.TempDir()
 	b := tarOf(t, entry{tar.Header{Name: "su", Mode: 0o6755}, "x"})
-	require.NoError(t, tree.Extract(bytes.NewReader(b), openRoot(t, dest), tree.ExtractOptions{}))
+	require.NoError(t, extract(bytes.NewReader(b), openRoot(t, dest), tree.ExtractOptions{}))
 	info, err := os.Stat(filepath.Join(dest, "su"))
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o755), info.Mode())
@@ -238,7 +246,7 @@ func TestZerosBecomeHoles(t *testing.T) {
 		packed <- err
 		_ = w.CloseWithError(err)
 	}()
-	require.NoError(t, tree.Extract(r, openRoot(t, to), tree.ExtractOptions{}))
+	require.NoError(t, extract(r, openRoot(t, to), tree.ExtractOptions{}))
 	_, _ = io.Copy(io.Discard, r)
 	require.NoError(t, <-packed)
 	info, err := os.Stat(filepath.Join(to, "sparse"))
@@ -249,7 +257,7 @@ func TestZerosBecomeHoles(t *testing.T) {
 
 func TestTruncatedArchivesAreErrors(t *testing.T) {
 	b := tarOf(t, file("a", strings.Repeat("x", 10_000)))
-	require.Error(t, tree.Extract(bytes.NewReader(b[:5000]), openRoot(t, t.TempDir()), tree.ExtractOptions{}))
+	require.Error(t, extract(bytes.NewReader(b[:5000]), openRoot(t, t.TempDir()), tree.ExtractOptions{}))
 }
 
 // FuzzExtract requires that nothing outside of the destination changes,
@@ -266,7 +274,7 @@ func FuzzExtract(f *testing.F) {
 		require.NoError(t, os.WriteFile(filepath.Join(parent, "secret"), []byte("s"), 0o600))
 		root, err := os.OpenRoot(dest)
 		require.NoError(t, err)
-		_ = tree.Extract(bytes.NewReader(b), root, tree.ExtractOptions{Limits: tree.Limits{Bytes: 1 << 20, Entries: 100}})
+		_ = extract(bytes.NewReader(b), root, tree.ExtractOptions{Limits: tree.Limits{Bytes: 1 << 20, Entries: 100}})
 		require.NoError(t, root.Close())
 		requireUntouched(t, parent)
 	})
@@ -280,7 +288,7 @@ func sparse(name, size, data, content string) entry {
 func TestSparseFilesAreWhatTheySay(t *testing.T) {
 	unpack := func(t *testing.T, e entry) (string, error) {
 		dir := t.TempDir()
-		err := tree.Extract(bytes.NewReader(tarOf(t, e)), openRoot(t, dir), tree.ExtractOptions{})
+		err := extract(bytes.NewReader(tarOf(t, e)), openRoot(t, dir), tree.ExtractOptions{})
 		if err != nil {
 			left, readErr := os.ReadDir(dir)
 			require.NoError(t, readErr)
@@ -328,7 +336,7 @@ func TestNamesNeedNotBeText(t *testing.T) {
 	require.NoError(t, os.Symlink("\xff\xfe", filepath.Join(from, "link")))
 	var b bytes.Buffer
 	require.NoError(t, tree.Pack(&b, openRoot(t, from), ".", tree.PackOptions{}))
-	require.NoError(t, tree.Extract(&b, openRoot(t, to), tree.ExtractOptions{}))
+	require.NoError(t, extract(&b, openRoot(t, to), tree.ExtractOptions{}))
 	for _, name := range []string{"\xff\xfe", "line\nbreak", "d\xff/in", " "} {
 		got, err := os.ReadFile(filepath.Join(to, name))
 		require.NoError(t, err)
@@ -394,8 +402,110 @@ func TestArchivesOfTreesAreJoined(t *testing.T) {
 	require.ErrorIs(t, w.Add("../c", read(file("f", ""))), tree.ErrHostile)
 	require.NoError(t, w.Close())
 	dest := t.TempDir()
-	require.NoError(t, tree.Extract(&b, openRoot(t, dest), tree.ExtractOptions{}))
+	require.NoError(t, extract(&b, openRoot(t, dest), tree.ExtractOptions{}))
 	got, err := os.ReadFile(filepath.Join(dest, "a/b/l/x"))
 	require.NoError(t, err)
 	require.Equal(t, "2", string(got), "what is added later goes in place of a link, and not through it")
+}
+
+func TestExtractTellsWhatItWroteAndReplaced(t *testing.T) {
+	dir := func(name string) entry {
+		return entry{Header: tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}}
+	}
+	for name, tt := range map[string]struct {
+		entries []entry
+		want    tree.Placed
+	}{
+		"nothing":                    {nil, tree.Placed{}},
+		"new ones":                   {[]entry{file("new", "x"), file("n/e/w", "x"), link(tar.TypeSymlink, "l", "new")}, tree.Placed{Files: 3}},
+		"a file":                     {[]entry{file("file", "x")}, tree.Placed{Files: 1, Replaced: 1}},
+		"a link":                     {[]entry{file("link", "x"), link(tar.TypeSymlink, "file", "link")}, tree.Placed{Files: 2, Replaced: 2}},
+		"in a directory":             {[]entry{dir("dir/"), file("dir/in", "x"), file("dir/new", "x")}, tree.Placed{Files: 2, Replaced: 1}},
+		"a file by a directory":      {[]entry{dir("file/"), file("file/a", ""), file("file/b", "")}, tree.Placed{Files: 2, Replaced: 1}},
+		"a link by a directory":      {[]entry{file("link/a/b", "")}, tree.Placed{Files: 1, Replaced: 1}},
+		"twice in the archive":       {[]entry{file("file", "x"), file("file", "y"), file("n", ""), file("n/m", "")}, tree.Placed{Files: 2, Replaced: 1}},
+		"nothing but an empty place": {[]entry{dir("dir/"), dir("empty/")}, tree.Placed{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := openRoot(t, t.TempDir())
+			require.NoError(t, root.WriteFile("file", nil, 0o600))
+			require.NoError(t, root.Symlink("dir", "link"))
+			require.NoError(t, root.Mkdir("dir", 0o700))
+			require.NoError(t, root.WriteFile("dir/in", nil, 0o600))
+			require.NoError(t, root.WriteFile("dir/other", nil, 0o600))
+			placed, err := tree.Extract(bytes.NewReader(tarOf(t, tt.entries...)), root, tree.ExtractOptions{})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, placed)
+			_, err = root.Stat("dir/other")
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestNothingIsMovedIfADirectoryIsInTheWay(t *testing.T) {
+	root := openRoot(t, t.TempDir())
+	require.NoError(t, root.MkdirAll("d/f", 0o700))
+	require.NoError(t, root.WriteFile("a", []byte("old"), 0o600))
+	err := extract(bytes.NewReader(tarOf(t, file("a", "new"), file("b", ""), file("d/f", ""))), root, tree.ExtractOptions{})
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.ErrorContains(t, err, "there is a directory in its place")
+	require.Equal(t, []string{"a", "d", "d/f"}, namesBelow(t, root))
+	data, err := root.ReadFile("a")
+	require.NoError(t, err)
+	require.Equal(t, "old", string(data))
+}
+
+// namesBelow returns the paths of everything below root.
+func namesBelow(t *testing.T, root *os.Root) (names []string) {
+	t.Helper()
+	require.NoError(t, tree.Walk(root, func(e tree.Entry) error {
+		names = append(names, e.Name)
+		return nil
+	}))
+	return names
+}
+
+func TestDirectoriesOfADestinationAppearWithTheTree(t *testing.T) {
+	whole := tarOf(t, file("f", "x"), file("s/g", "y"))
+	for name, tt := range map[string]struct {
+		into string
+		want []string
+	}{
+		"new":           {"a/b", []string{"a", "a/b", "a/b/f", "a/b/s", "a/b/s/g"}},
+		"partly":        {"old/b", []string{"old/b", "old/b/f", "old/b/s", "old/b/s/g"}},
+		"behind a link": {"link/b", []string{"old/b", "old/b/f", "old/b/s", "old/b/s/g"}},
+		"there":         {"old", []string{"old/f", "old/s", "old/s/g"}},
+		"the root":      {".", []string{"f", "s", "s/g"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := openRoot(t, t.TempDir())
+			require.NoError(t, root.Mkdir("old", 0o700))
+			require.NoError(t, root.Symlink("old", "link"))
+			before := namesBelow(t, root)
+			for _, header := range []int{0, 1, 3} { // the blocks in which it is cut
+				require.Error(t, extract(bytes.NewReader(whole[:header*512+100]), root, tree.ExtractOptions{Into: tt.into}))
+				require.Equal(t, before, namesBelow(t, root))
+			}
+			failing := io.MultiReader(bytes.NewReader(whole), iotest.ErrReader(io.ErrClosedPipe))
+			require.ErrorIs(t, extract(failing, root, tree.ExtractOptions{Into: tt.into}), io.ErrClosedPipe)
+			endless := io.MultiReader(bytes.NewReader(whole), bytes.NewReader(make([]byte, 2<<20)))
+			require.ErrorIs(t, extract(endless, root, tree.ExtractOptions{Into: tt.into}), tree.ErrHostile)
+			require.Equal(t, before, namesBelow(t, root))
+			require.NoError(t, extract(bytes.NewReader(whole), root, tree.ExtractOptions{Into: tt.into}))
+			after := slices.DeleteFunc(namesBelow(t, root), func(name string) bool { return slices.Contains(before, name) })
+			require.Equal(t, tt.want, after)
+		})
+	}
+}
+
+func TestADestinationThatIsNoDirectoryIsRefused(t *testing.T) {
+	root := openRoot(t, t.TempDir())
+	require.NoError(t, root.WriteFile("file", nil, 0o600))
+	require.NoError(t, root.Symlink("nowhere", "dangling"))
+	require.NoError(t, root.Symlink("..", "out"))
+	before := namesBelow(t, root)
+	for _, into := range []string{"file", "file/d", "dangling", "dangling/d", "out", "out/d", "../d", "/d"} {
+		require.Error(t, extract(bytes.NewReader(tarOf(t, file("f", ""))), root, tree.ExtractOptions{Into: into}), into)
+		require.Equal(t, before, namesBelow(t, root))
+	}
 }

@@ -40,7 +40,7 @@ func TestTheUmaskForbidsWriting(t *testing.T) {
 				entry{Header: tar.Header{Typeflag: tar.TypeDir, Name: "there/", Mode: 0o777}})
 			to := t.TempDir()
 			require.NoError(t, os.Mkdir(filepath.Join(to, "there"), 0o700))
-			require.NoError(t, tree.Extract(bytes.NewReader(archive), openRoot(t, to), tree.ExtractOptions{Open: tt.open}))
+			require.NoError(t, extract(bytes.NewReader(archive), openRoot(t, to), tree.ExtractOptions{Open: tt.open}))
 			for name, want := range map[string]os.FileMode{
 				"dir": tt.dir, "dir/file": tt.file, "dir/tool": tt.tool, "dir/private": 0o600, "there": tt.dir,
 			} {

@@ -72,7 +72,7 @@ func descend(e Entry, depth int, visit func(Entry) error) error {
 // openDir opens the directory of an entry. It returns nil if something else has
 // taken the directory's place, because os.Root would follow a link there.
 func openDir(e Entry) (*os.Root, error) {
-	sub, err := e.Dir.OpenRoot(e.Base)
+	sub, err := openRoot(e.Dir, e.Base)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

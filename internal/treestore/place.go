@@ -30,11 +30,22 @@ type Place struct {
 	Workspace func(ctx context.Context) string
 	// Pack calls take with the archive of a file or directory.
 	Pack func(ctx context.Context, path string, take func(io.Reader) error) error
-	// Unpack copies the archive into the workspace. A file becomes dest, or
-	// goes into dest if that is a directory. The content of a directory goes
-	// below dest.
-	Unpack func(ctx context.Context, dest string, in *tree.Reader) error
+	// Unpack copies the archive into the workspace, and returns where the copy
+	// is. A file becomes dest, or goes into dest if that is a directory. The
+	// content of a directory goes below dest.
+	Unpack func(ctx context.Context, dest string, in *tree.Reader) (at string, placed tree.Placed, err error)
 }
+
+// Copied says what was copied into a place.
+type Copied struct {
+	At       string // where it is
+	Files    int    // files and links
+	Replaced int    // files and links that were there, and in whose place something else is now; or [Unknown]
+	Bytes    int64  // of data, without holes
+}
+
+// Unknown is how many files a runtime has replaced that cannot tell.
+const Unknown = -1
 
 // Copier copies files and directories of a workspace from and to paths of this
 // machine. It is for runtimes that offer nothing else.
@@ -51,7 +62,10 @@ func ByPath(c Copier, workspace func(ctx context.Context) string) Place {
 		Pack: func(ctx context.Context, path string, take func(io.Reader) error) error {
 			return packByPath(ctx, c, path, take)
 		},
-		Unpack: func(ctx context.Context, dest string, in *tree.Reader) error { return unpackByPath(ctx, c, in, dest) },
+		Unpack: func(ctx context.Context, dest string, in *tree.Reader) (string, tree.Placed, error) {
+			placed, err := unpackByPath(ctx, c, in, dest)
+			return dest, placed, err
+		},
 	}
 }
 
@@ -66,21 +80,33 @@ func (p Place) CopyTo(ctx context.Context, w io.Writer, name string) error {
 	})
 }
 
-// CopyFrom copies the content of an archive into the place, below dest. It
-// returns how many bytes of data that is.
-func (p Place) CopyFrom(ctx context.Context, r io.Reader, dest string) (int64, error) {
+// CopyFrom copies the content of an archive into the place, below dest.
+func (p Place) CopyFrom(ctx context.Context, r io.Reader, dest string) (Copied, error) {
 	budget := newBudget()
 	in, err := tree.NewReader(r, budget)
 	if err != nil {
-		return 0, err
+		return Copied{}, err
 	}
-	err = p.Unpack(ctx, dest, in)
-	return budget.Bytes(), err
+	at, placed, err := p.Unpack(ctx, dest, in)
+	if err != nil {
+		return Copied{}, err
+	}
+	// The numbers may be the word of a guest. There are no more files than were
+	// sent to it.
+	sent := int(budget.Entries())
+	c := Copied{At: at, Files: min(max(placed.Files, 0), sent), Replaced: placed.Replaced, Bytes: budget.Bytes()}
+	if c.Replaced != Unknown {
+		c.Replaced = min(max(c.Replaced, 0), sent)
+	}
+	return c, nil
 }
 
-// Receive copies the archive that export writes into the place, and returns how
-// many bytes of data that is. If export fails, its error is returned.
-func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest string) (int64, error) {
+// errStopped tells an export that nobody reads on.
+var errStopped = errors.New("the copy has stopped")
+
+// Receive copies the archive that export writes into the place. If export fails,
+// its error is returned.
+func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest string) (Copied, error) {
 	r, w := io.Pipe()
 	var wg sync.WaitGroup
 	var exported error
@@ -88,10 +114,13 @@ func (p Place) Receive(ctx context.Context, export func(w io.Writer) error, dest
 		_, exported = guard.Catch(func() (struct{}, error) { return struct{}{}, export(w) }) // the runtime may be a user's
 		w.CloseWithError(exported)
 	})
-	n, err := guard.Catch(func() (int64, error) { return p.CopyFrom(ctx, r, dest) })
-	r.CloseWithError(cmp.Or(err, io.ErrClosedPipe)) // unblocks export
+	c, err := guard.Catch(func() (Copied, error) { return p.CopyFrom(ctx, r, dest) })
+	r.CloseWithError(errStopped) // unblocks export
 	wg.Wait()
-	return n, sayRemedy(cmp.Or(exported, err))
+	if err != nil && errors.Is(exported, errStopped) {
+		exported = nil // the place is the reason, and not the file that was being sent
+	}
+	return c, sayRemedy(cmp.Or(exported, err))
 }
 
 // Rel returns a path of the place relative to its workspace.
@@ -169,21 +198,22 @@ func packByPath(ctx context.Context, c Copier, p string, take func(io.Reader) er
 }
 
 // unpackByPath refuses links, because the copier might follow them.
-func unpackByPath(ctx context.Context, c Copier, in *tree.Reader, dest string) (err error) {
+func unpackByPath(ctx context.Context, c Copier, in *tree.Reader, dest string) (placed tree.Placed, err error) {
 	dir, err := workspace.MakeTemp(false)
 	if err != nil {
-		return err
+		return placed, err
 	}
 	defer func() { err = errors.Join(err, workspace.RemoveTemp(dir)) }()
-	if err := unpackHere(dir, in); err != nil {
-		return err
+	if placed, err = unpackHere(dir, in); err != nil {
+		return placed, err
 	}
+	placed.Replaced = Unknown
 	if in.IsDir() && path.Clean(dest) != "." {
-		return c.UploadFile(ctx, dir, dest)
+		return placed, c.UploadFile(ctx, dir, dest)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return placed, err
 	}
 	for _, entry := range entries {
 		to := entry.Name()
@@ -191,21 +221,21 @@ func unpackByPath(ctx context.Context, c Copier, in *tree.Reader, dest string) (
 			to = dest
 		}
 		if err := c.UploadFile(ctx, filepath.Join(dir, entry.Name()), to); err != nil {
-			return err
+			return placed, err
 		}
 	}
-	return nil
+	return placed, nil
 }
 
-func unpackHere(dir string, in *tree.Reader) error {
+func unpackHere(dir string, in *tree.Reader) (tree.Placed, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return err
+		return tree.Placed{}, err
 	}
 	defer root.Close()
 	staged, err := in.Stage(root, tree.ExtractOptions{NoLinks: true})
 	if err != nil {
-		return fmt.Errorf("copy to a runtime of this kind: %w", err)
+		return tree.Placed{}, fmt.Errorf("copy to a runtime of this kind: %w", err)
 	}
 	return staged.Commit()
 }

@@ -24,8 +24,9 @@ func newPlace(t *testing.T) (Place, string) {
 	return Place{
 		Workspace: func(context.Context) string { return dir },
 		Pack:      w.Pack,
-		Unpack: func(ctx context.Context, dest string, in *tree.Reader) error {
-			return w.Unpack(ctx, dest, func(out io.Writer) error { return tree.Copy(out, in, in.Name()) })
+		Unpack: func(ctx context.Context, dest string, in *tree.Reader) (string, tree.Placed, error) {
+			placed, err := w.Unpack(ctx, dest, func(out io.Writer) error { return tree.Copy(out, in, in.Name()) })
+			return dest, placed, err
 		},
 	}, dir
 }
@@ -82,6 +83,35 @@ func TestPathsOfAPlace(t *testing.T) {
 			require.Equal(t, tt.same, same)
 			require.Equal(t, tt.same == "", err != nil)
 		})
+	}
+}
+
+func TestReceiveTellsWhyThePlaceFailed(t *testing.T) {
+	to, _ := newPlace(t)
+	to.Unpack = func(context.Context, string, *tree.Reader) (string, tree.Placed, error) {
+		return "", tree.Placed{}, os.ErrPermission
+	}
+	from, dir := newPlace(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600))
+	_, err := to.Receive(t.Context(), func(w io.Writer) error { return from.CopyTo(t.Context(), w, "f") }, "f")
+	require.Equal(t, os.ErrPermission, err, "not as an error of the file that was being sent")
+}
+
+func TestAPlaceTellsOfNoMoreFilesThanItWasSent(t *testing.T) {
+	from, dir := newPlace(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), []byte("xyz"), 0o600))
+	for _, tt := range []struct{ says, want tree.Placed }{
+		{tree.Placed{Files: 1, Replaced: 1}, tree.Placed{Files: 1, Replaced: 1}},
+		{tree.Placed{Files: 1 << 62, Replaced: 1 << 62}, tree.Placed{Files: 1, Replaced: 1}},
+		{tree.Placed{Files: -1 << 62, Replaced: -1 << 62}, tree.Placed{}},
+		{tree.Placed{Files: 1, Replaced: Unknown}, tree.Placed{Files: 1, Replaced: Unknown}},
+	} {
+		to := Place{Unpack: func(_ context.Context, dest string, in *tree.Reader) (string, tree.Placed, error) {
+			return dest, tt.says, tree.Copy(io.Discard, in, "f")
+		}}
+		c, err := to.Receive(t.Context(), func(w io.Writer) error { return from.CopyTo(t.Context(), w, "f") }, "g")
+		require.NoError(t, err)
+		require.Equal(t, Copied{At: "g", Files: tt.want.Files, Replaced: tt.want.Replaced, Bytes: 3}, c)
 	}
 }
 

@@ -169,7 +169,7 @@ func makeDestination(parent *os.Root, name, base string, dir bool) (*Destination
 // Unpack puts the tree of an archive in its place.
 func (d *Destination) Unpack(r io.Reader, o tree.ExtractOptions) error {
 	o.As = d.as
-	err := tree.Extract(r, d.into, o)
+	_, err := tree.Extract(r, d.into, o)
 	d.filled = err == nil
 	return err
 }

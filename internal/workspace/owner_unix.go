@@ -4,6 +4,7 @@ package workspace
 
 import (
 	"io/fs"
+	"os"
 	"syscall"
 )
 
@@ -23,4 +24,17 @@ func ownerOf(info fs.FileInfo) (uid, gid int, ok bool) {
 		return 0, 0, false
 	}
 	return int(stat.Uid), int(stat.Gid), true
+}
+
+// keepOwner gives a new file the owner and the group of the one whose place it
+// takes, as far as this process may.
+func keepOwner(f *os.File, of fs.FileInfo) {
+	uid, gid, ok := ownerOf(of)
+	made, err := f.Stat()
+	if !ok || err != nil {
+		return
+	}
+	if u, g, _ := ownerOf(made); (u != uid || g != gid) && f.Chown(uid, gid) != nil && g != gid {
+		_ = f.Chown(-1, gid)
+	}
 }

@@ -243,8 +243,8 @@ func (t *Tree) Remove(name string, all bool) error {
 
 // WriteFile creates or replaces a file, and makes missing parent directories.
 // The new content appears all at once, so that no reader sees half of it. An
-// existing file keeps its mode. A symbolic link is followed inside the tree, so
-// that its target is written.
+// existing file keeps its mode, and its owner and group if they may be set. A symbolic
+// link is followed inside the tree, so that its target is written.
 func (t *Tree) WriteFile(name string, data []byte) error {
 	return t.WriteFrom(name, bytes.NewReader(data))
 }
@@ -257,7 +257,9 @@ func (t *Tree) WriteFrom(name string, r io.Reader) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if dir := path.Dir(rel); dir != "." {
-		if err := t.root.MkdirAll(dir, 0o777); err != nil {
+		if err := t.root.MkdirAll(dir, 0o777); errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s: %w", name, syscall.ENOTDIR) // something else is in the place of a directory
+		} else if err != nil {
 			return t.errorAt(name, err)
 		}
 	}
@@ -282,6 +284,7 @@ func (t *Tree) write(rel string, r io.Reader) error {
 		begun = true
 		_, err := io.Copy(f, r)
 		if err == nil && info != nil {
+			keepOwner(f, info)
 			err = f.Chmod(info.Mode().Perm())
 		}
 		return err
@@ -380,23 +383,18 @@ func (t *Tree) Pack(ctx context.Context, name string, take func(io.Reader) error
 	return t.copyError(name, err)
 }
 
-// Unpack unpacks the archive that fill writes into the directory dir, and makes
-// dir if need be.
-func (t *Tree) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) error {
+// Unpack unpacks the archive that fill writes into the directory dir. If there is
+// no such directory, it appears with the tree.
+func (t *Tree) Unpack(ctx context.Context, dir string, fill func(io.Writer) error) (placed tree.Placed, err error) {
 	rel, err := t.Rel(dir)
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+		return placed, fmt.Errorf("%s: %w", dir, err)
 	}
-	if err := t.root.MkdirAll(rel, 0o777); err != nil {
-		return t.errorAt(dir, err)
-	}
-	into, err := t.root.OpenRoot(rel)
-	if err != nil {
-		return t.errorAt(dir, err)
-	}
-	defer into.Close()
-	err = Pipe(ctx, fill, func(r io.Reader) error { return tree.Extract(r, into, tree.ExtractOptions{}) })
-	return t.copyError(dir, err)
+	err = Pipe(ctx, fill, func(r io.Reader) (err error) {
+		placed, err = tree.Extract(r, t.root, tree.ExtractOptions{Into: rel})
+		return err
+	})
+	return placed, t.copyError(dir, err)
 }
 
 var errNotRegular = errors.New("not a regular file")

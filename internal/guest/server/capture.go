@@ -109,6 +109,14 @@ func (c *capture) end() {
 	c.notify()
 }
 
+// forget drops what is kept in memory. The file stays.
+func (c *capture) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.head, c.headCap, c.ring, c.start = nil, 0, nil, 0
+	c.summary, c.spilled = nil, true
+}
+
 func (c *capture) notify() {
 	if c.changed != nil {
 		close(c.changed)

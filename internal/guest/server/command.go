@@ -167,6 +167,10 @@ func (j *job) await(ctx context.Context, gaveUp <-chan struct{}) *wire.Result {
 		j.cancel()
 	case <-j.expired:
 	}
+	// If the host gave up at the moment of the limit, nobody would know of the job.
+	if j.goesOn() && (ctx.Err() != nil || isClosed(gaveUp)) {
+		j.cancel()
+	}
 	switch {
 	case j.stopped():
 		j.awaitGone()
@@ -181,12 +185,14 @@ func (j *job) await(ctx context.Context, gaveUp <-chan struct{}) *wire.Result {
 }
 
 // goesOn reports whether the command runs although its time limit has passed.
-func (j *job) goesOn() bool {
+func (j *job) goesOn() bool { return !isClosed(j.proc.Exited()) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-j.proc.Exited():
-		return false
-	default:
+	case <-c:
 		return true
+	default:
+		return false
 	}
 }
 

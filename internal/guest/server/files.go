@@ -48,7 +48,7 @@ func (s *Server) answerFile(st *state, stream *fileStream, kind wire.Kind, paylo
 	case wire.KindTarIn:
 		defer stream.body(s.in)()
 		return pathReply(st, stream, payload, func(name string, m *wire.Path) (wire.Message, error) {
-			return &wire.Empty{}, st.tarIn(stream, name, m)
+			return st.tarIn(stream, name, m)
 		})
 	case wire.KindTarOut:
 		defer stream.body(s.out)()
@@ -392,27 +392,13 @@ func (st *state) remove(name string, all bool) error {
 }
 
 // tarIn unpacks the archive that follows into a directory.
-func (st *state) tarIn(stream *fileStream, name string, m *wire.Path) error {
-	if err := st.mkdirAll(name); err != nil {
-		return err
-	}
-	dir, err := st.root.OpenRoot(name)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: m.Limit, Entries: m.Entries}, Open: true}
+func (st *state) tarIn(stream *fileStream, name string, m *wire.Path) (wire.Message, error) {
+	options := tree.ExtractOptions{Limits: tree.Limits{Bytes: m.Limit, Entries: m.Entries}, Into: name, Open: true}
 	if st.owner != nil {
 		options.Chown = func(root *os.Root, name string) { _ = root.Lchown(name, st.owner.UID, st.owner.GID) }
 	}
-	body := wire.NewBodyReader(stream)
-	if err := tree.Extract(body, dir, options); err != nil {
-		return err
-	}
-	// After the end of the archive there may be padding. The end of the body
-	// says whether the host has sent everything.
-	_, err = io.Copy(io.Discard, body)
-	return err
+	placed, err := tree.Extract(wire.NewBodyReader(stream), st.root, options)
+	return &wire.Placed{Files: int64(placed.Files), Replaced: int64(placed.Replaced)}, err
 }
 
 // tarOut sends an archive of a file or directory.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -14,8 +15,12 @@ import (
 	"github.com/x/pygent/internal/guest/wire"
 )
 
-// maxEnded is how many ended jobs are remembered.
-const maxEnded = 64
+const (
+	// maxEnded is how many ended jobs are listed, and keep their output in memory.
+	maxEnded = 64
+	// maxKnown is of how many ended jobs it is known how they ended.
+	maxKnown = 1000
+)
 
 // job is a command with its output.
 type job struct {
@@ -29,6 +34,7 @@ type job struct {
 	limit   *timeLimit
 	goOn    bool  // at the time limit, instead of ending
 	after   int64 // its id is a higher number
+	old     bool  // it ended long ago, and is not listed any more; guarded by the mutex of jobs
 
 	mu        sync.Mutex // guards the fields below
 	id        string
@@ -171,17 +177,21 @@ func (s *jobs) add(j *job) string {
 	return id
 }
 
-// forget removes the oldest ended jobs when there are too many.
+// forget lets go of the oldest ended jobs when there are too many: of their output
+// first, and later of how they ended.
 func (s *jobs) forget() {
 	ended := 0
 	for i := len(s.all) - 1; i >= 0; i-- {
-		select {
-		case <-s.all[i].proc.Gone():
-		default:
+		j := s.all[i]
+		if !isClosed(j.proc.Gone()) {
 			continue
 		}
-		if ended++; ended > maxEnded {
-			s.all = append(s.all[:i], s.all[i+1:]...)
+		switch ended++; {
+		case ended > maxKnown:
+			s.all = slices.Delete(s.all, i, i+1)
+		case ended > maxEnded && !j.old:
+			j.old = true
+			j.output.forget()
 		}
 	}
 }
@@ -199,7 +209,7 @@ func (s *jobs) find(id string) (*job, error) {
 
 func (s *jobs) list() *wire.Jobs {
 	s.mu.Lock()
-	jobs := append([]*job(nil), s.all...)
+	jobs := slices.DeleteFunc(slices.Clone(s.all), func(j *job) bool { return j.old })
 	s.mu.Unlock()
 	m := &wire.Jobs{}
 	for _, j := range jobs {

@@ -63,10 +63,11 @@ func TestSlowStreamsHoldUpNoOthers(t *testing.T) {
 				return err
 			}
 			defer root.Close()
-			return c.Unpack(ctx, "unpacked", func(w io.Writer) error {
+			_, err = c.Unpack(ctx, "unpacked", func(w io.Writer) error {
 				s.wait()
 				return tree.Pack(w, root, "small", tree.PackOptions{})
 			})
+			return err
 		},
 	}
 	for name, hold := range kinds {

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It must be changed with every change
 // of a message.
-const Version = 9
+const Version = 10
 
 // Limits of messages.
 const (
@@ -358,6 +358,18 @@ func (m *Path) Fields(c *Codec) {
 	c.Int(&m.Limit)
 	c.Bool(&m.All)
 	c.Int(&m.Entries)
+}
+
+// Placed answers a [Path] with KindTarIn.
+type Placed struct {
+	Files    int64 // files and links of the archive
+	Replaced int64 // files and links that were there, and in whose place something else is now
+}
+
+// Fields implements [Message].
+func (m *Placed) Fields(c *Codec) {
+	c.Int(&m.Files)
+	c.Int(&m.Replaced)
 }
 
 // Write replaces a file with the body that follows.

@@ -1,0 +1,46 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+// errEnough ends a run whose first request is all that is wanted.
+var errEnough = errors.New("enough")
+
+// BenchmarkFirstRequest measures the time from nothing to an agent's first request
+// to its model. The agent's end is not measured.
+func BenchmarkFirstRequest(b *testing.B) {
+	image := cmp.Or(os.Getenv("PYGENT_TEST_IMAGE"), "pygent-test/debian:latest")
+	for _, place := range []struct {
+		name string
+		mode pygent.DockerMode
+	}{{"local", pygent.DockerNever}, {"docker", pygent.DockerRequired}} {
+		b.Run(place.name, func(b *testing.B) {
+			for b.Loop() {
+				firstRequest(b, pygent.WithDocker(place.mode), pygent.WithImage(image))
+			}
+		})
+	}
+}
+
+func firstRequest(b *testing.B, opts ...pygent.Option) {
+	var agent *pygent.Agent
+	model := pygent.ModelFunc(func(context.Context, *pygent.ChatRequest) (*pygent.ChatResponse, error) {
+		b.StopTimer()
+		return nil, errEnough
+	})
+	agent, err := pygent.New(append(opts, pygent.WithModel(model))...)
+	require.NoError(b, err)
+	_, err = agent.Step(b.Context(), "go")
+	require.ErrorIs(b, err, errEnough)
+	require.NoError(b, agent.Close())
+	b.StartTimer()
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/x/pygent/internal/spelling"
+)
+
+// Of the help: how wide it is, and where its second column begins.
+const (
+	helpWidth  = 80
+	helpColumn = 28
+)
+
+// helpCmd prints help.
+type helpCmd struct {
+	Topic string `arg:"" optional:"" help:"A command, or flags for those that all commands share."`
+}
+
+// Run prints the help of the topic, and without one what --help prints.
+func (h helpCmd) Run(parsed *kong.Context, out *output) error {
+	if h.Topic == "flags" {
+		printSharedFlags(out, parsed.Model.Node)
+		return nil
+	}
+	if h.Topic == "" {
+		printOverview(out, parsed.Model.Node)
+		return nil
+	}
+	var names []string
+	for _, command := range shownCommands(parsed.Model.Node) {
+		if command.Name == h.Topic {
+			printCommandHelp(out, command)
+			return nil
+		}
+		names = append(names, command.Name)
+	}
+	err := fmt.Errorf("there is no help about %s", h.Topic)
+	if like := spelling.Nearest(h.Topic, append(names, "flags")); like != "" {
+		err = fmt.Errorf("%w, did you mean %s?", err, like)
+	}
+	return &exitError{exitUsage, fmt.Errorf("%w; there is help about %s and flags", err, strings.Join(names, ", "))}
+}
+
+// printHelp is what --help prints.
+func printHelp(_ kong.HelpOptions, parsed *kong.Context) error {
+	if command := parsed.Selected(); command != nil {
+		printCommandHelp(parsed.Stdout, command)
+	} else {
+		printOverview(parsed.Stdout, parsed.Model.Node)
+	}
+	return nil
+}
+
+// printOverview prints the commands, and of the flags those that are used most,
+// on one screen.
+func printOverview(w io.Writer, root *kong.Node) {
+	fmt.Fprintf(w, "%s\n\n", root.Help)
+	for _, command := range shownCommands(root) {
+		printRow(w, synopsis(command), command.Help)
+	}
+	fmt.Fprintf(w, "\nThe flags that are used most:\n")
+	for _, flag := range root.Flags {
+		if flag.Tag.Has("often") {
+			printRow(w, flagSynopsis(flag), flag.Help)
+		}
+	}
+	fmt.Fprintf(w, "\npygent help flags has all flags, and pygent help COMMAND those of a command.\n")
+}
+
+// printCommandHelp prints what a command takes besides the shared flags.
+func printCommandHelp(w io.Writer, command *kong.Node) {
+	fmt.Fprintf(w, "%s [flags]\n\n%s\n", synopsis(command), command.Help)
+	if command.Detail != "" {
+		fmt.Fprintf(w, "\n%s\n", command.Detail)
+	}
+	var rows [][2]string
+	for _, arg := range command.Positional {
+		rows = append(rows, [2]string{strings.Trim(argument(arg), "[]"), arg.Help})
+	}
+	for _, flag := range command.Flags {
+		rows = append(rows, [2]string{flagSynopsis(flag), flag.Help})
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, row := range rows {
+		printRow(w, row[0], row[1])
+	}
+	fmt.Fprintf(w, "\nThe flags that it shares with the other commands: pygent help flags\n")
+}
+
+// printSharedFlags prints the flags that every command takes, by group.
+func printSharedFlags(w io.Writer, root *kong.Node) {
+	fmt.Fprintf(w, "The flags that every command takes. Each can also be set in a file or by the\nenvironment; pygent config shows what is set, and where.\n")
+	group := ""
+	for _, flag := range root.Flags {
+		if flag.Hidden {
+			continue
+		}
+		if flag.Group != nil && flag.Group.Title != group {
+			group = flag.Group.Title
+			fmt.Fprintf(w, "\n%s\n", group)
+		}
+		printRow(w, flagSynopsis(flag), flag.Help)
+	}
+}
+
+// shownCommands are the commands that the help tells of.
+func shownCommands(root *kong.Node) []*kong.Node {
+	var shown []*kong.Node
+	for _, command := range root.Children {
+		if !command.Hidden {
+			shown = append(shown, command)
+		}
+	}
+	return shown
+}
+
+// synopsis is how a command is called, without its flags.
+func synopsis(command *kong.Node) string {
+	words := []string{"pygent", command.Name}
+	if command.Parent.DefaultCmd == command {
+		words = words[:1]
+	}
+	for _, arg := range command.Positional {
+		words = append(words, argument(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+func argument(arg *kong.Positional) string {
+	name := strings.ToUpper(arg.Name)
+	if arg.Required {
+		return name
+	}
+	return "[" + name + "]"
+}
+
+// flagSynopsis is how a flag is written.
+func flagSynopsis(flag *kong.Flag) string {
+	text := "--" + flag.Name
+	if flag.Short != 0 {
+		text = fmt.Sprintf("-%c, %s", flag.Short, text)
+	}
+	if !flag.IsBool() {
+		text += " " + flag.FormatPlaceHolder()
+	}
+	return text
+}
+
+// printRow prints a name and what it is, in two columns.
+func printRow(w io.Writer, name, text string) {
+	line := fmt.Sprintf("  %-*s", helpColumn-2, name)
+	if len(name) > helpColumn-4 { // two blanks before it and after it
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+		line = strings.Repeat(" ", helpColumn)
+	}
+	indent := true
+	for word := range strings.FieldsSeq(text) {
+		if !indent && len(line)+1+len(word) > helpWidth {
+			fmt.Fprintln(w, line)
+			line, indent = strings.Repeat(" ", helpColumn), true
+		}
+		if !indent {
+			line += " "
+		}
+		line, indent = line+word, false
+	}
+	fmt.Fprintln(w, line)
+}

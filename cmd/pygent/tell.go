@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/screen"
+)
+
+// note tells the user on standard error what is good to know.
+func note(format string, args ...any) {
+	fmt.Fprintf(screen.Stderr(), "· "+format+"\n", args...)
+}
+
+// tellProtection prints how commands are confined if they run on this machine. A
+// container is reported by an event when it starts.
+func tellProtection(ctx context.Context, agent *pygent.Agent) {
+	if info := describe(ctx, agent); info.Protection != "" {
+		note("commands run on this machine; protection: %s (%s)", info.Protection, info.ProtectionNote)
+	}
+}
+
+func describe(ctx context.Context, agent *pygent.Agent) pygent.RuntimeInfo {
+	if d, ok := agent.Runtime().(pygent.Describer); ok {
+		return d.Describe(ctx)
+	}
+	return pygent.RuntimeInfo{}
+}
+
+// shownWords is how much of the last message of a conversation is repeated, in
+// bytes.
+const shownWords = 70
+
+// tellHistory prints how long the conversation is that goes on, and how it ends.
+func tellHistory(cfg pygent.Config, agent *pygent.Agent) {
+	messages := agent.History().Messages()
+	spoken := slices.DeleteFunc(slices.Clone(messages), func(m pygent.Message) bool { return m.Role == pygent.RoleSystem })
+	if len(spoken) == 0 {
+		return
+	}
+	text := fmt.Sprintf("%s goes on: %d messages", short(cfg.HistoryFile), len(spoken))
+	for _, m := range slices.Backward(spoken) {
+		words := cut.Line(m.Text(), shownWords)
+		if words == "" || m.Role == pygent.RoleTool {
+			continue
+		}
+		who := "the agent said last"
+		if m.Role == pygent.RoleUser {
+			who = "you said last"
+		}
+		note("%s; %s: %s", text, who, words)
+		return
+	}
+	note("%s", text)
+}
+
+// Of what is said about the files of a temporary workspace.
+const (
+	shownFiles   = 5    // how many are named
+	countedFiles = 1000 // how many are counted
+	listingTime  = 5 * time.Second
+)
+
+// tellFiles prints which files of a temporary workspace go with it, and how they
+// would have been kept.
+func tellFiles(ctx context.Context, agent *pygent.Agent) {
+	lister, ok := pygent.RuntimeAs[pygent.FileLister](agent.Runtime())
+	if !ok || !describe(ctx, agent).Temporary {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listingTime)
+	defer cancel()
+	all, more, err := lister.ListFiles(ctx, ".", pygent.NoLimit, countedFiles)
+	if err != nil {
+		return // the run has said what is wrong with the runtime
+	}
+	var names []string
+	for _, f := range all {
+		if !f.Mode.IsDir() && !strings.HasPrefix(f.Path, ".pygent/") && !strings.HasPrefix(f.Path, ".git/") {
+			names = append(names, f.Path)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	shown := strings.Join(names[:min(len(names), shownFiles)], ", ")
+	switch rest := len(names) - shownFiles; {
+	case more:
+		shown += " and many others"
+	case rest > 0:
+		shown += fmt.Sprintf(" and %d others", rest)
+	}
+	note("the workspace was temporary and goes with its files: %s. To keep them, give --cwd or --workspace DIR.", shown)
+}

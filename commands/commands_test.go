@@ -1,0 +1,169 @@
+package commands_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/commands"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// session is an agent with the commands, on the local runtime.
+func session(t *testing.T, replies ...pygenttest.Reply) *pygent.Agent {
+	t.Helper()
+	agent, err := pygent.New(
+		pygent.WithDocker(pygent.DockerNever),
+		pygent.WithModel(pygenttest.NewScriptedModel(replies...)),
+		pygent.WithCommands(commands.All()...))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	return agent
+}
+
+// says runs a line that must succeed, and returns what it writes.
+func says(t *testing.T, agent *pygent.Agent, line string) string {
+	t.Helper()
+	result, err := agent.RunCommand(t.Context(), line, nil)
+	require.NoError(t, err, line)
+	return result.Output
+}
+
+func fails(t *testing.T, agent *pygent.Agent, line, want string) {
+	t.Helper()
+	_, err := agent.RunCommand(t.Context(), line, nil)
+	require.ErrorContains(t, err, want, line)
+}
+
+func TestCommandsRunInTheWorkspace(t *testing.T) {
+	agent := session(t)
+	require.Equal(t, "one two\n", says(t, agent, "/cmd echo 'one two' | tee said"))
+	data, err := agent.Runtime().ReadFile(t.Context(), "said")
+	require.NoError(t, err)
+	require.Equal(t, "one two\n", string(data))
+	result, err := agent.RunCommand(t.Context(), "/cmd printf partly; exit 3", nil)
+	require.ErrorContains(t, err, "exit code 3")
+	require.Equal(t, "partly\n", result.Output)
+	fails(t, agent, "/cmd", "no command was given")
+	require.Zero(t, agent.History().Len(), "the model does not hear of it")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = agent.RunCommand(ctx, "/cmd sleep 600", nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestFilesGoInAndOut(t *testing.T) {
+	agent := session(t)
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a file.txt"), []byte("x"), 0o600))
+	says(t, agent, `/cp "~/a file.txt" in/b.txt`)
+	require.Equal(t, "x\n", says(t, agent, "/cmd cat in/b.txt"))
+	says(t, agent, "/export in "+filepath.Join(dir, "out"))
+	data, err := os.ReadFile(filepath.Join(dir, "out", "b.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "x", string(data))
+	fails(t, agent, "/cp", "/cp SRC [DEST]")
+	fails(t, agent, "/cp a b c", "quote names with blanks")
+	fails(t, agent, `/cp "a`, "not closed")
+	fails(t, agent, "/cp nothing-there", "nothing-there")
+	fails(t, agent, "/export in", "/export PATH DEST")
+}
+
+func TestSettingsAreShownAndChanged(t *testing.T) {
+	agent := session(t)
+	require.Equal(t, "model: the model's own default\n", says(t, agent, "/model"))
+	client, err := pygent.NewOpenAIModel(pygent.OpenAIKey("k"), pygent.OpenAIDefaultModel("small/one"))
+	require.NoError(t, err)
+	require.NoError(t, agent.SetModel(client, ""))
+	require.Equal(t, "model: small/one\n", says(t, agent, "/model"))
+	require.Equal(t, "model: other/model\n", says(t, agent, "/model other/model"))
+	require.Equal(t, "commands run without a question\n", says(t, agent, "/confirm-bash"))
+	require.Equal(t, "you are asked before each command\n", says(t, agent, "/confirm-bash on"))
+	require.True(t, agent.State().Settings.Confirm)
+	require.Equal(t, "commands run without a question\n", says(t, agent, "/confirm-bash off"))
+	fails(t, agent, "/confirm-bash maybe", "neither on nor off")
+
+	listing := says(t, agent, "/tools")
+	require.Contains(t, listing, "\n  write_file ")
+	require.Contains(t, listing, "and return its output and exit code.\n", "the first sentence is enough")
+	require.Empty(t, says(t, agent, "/tools disable write_file bash"))
+	listed := says(t, agent, "/tools list")
+	require.Regexp(t, `(?m)^  write_file +\(disabled\)$`, listed)
+	require.NotContains(t, agent.State().Settings.Tools, "bash")
+	says(t, agent, "/tools enable bash")
+	require.Contains(t, agent.State().Settings.Tools, "bash")
+	fails(t, agent, "/tools disable bsh", "no tool bsh")
+	fails(t, agent, "/tools enable bsh", "no tool bsh")
+	fails(t, agent, "/tools swap bash", "/tools [enable|disable NAME…]")
+	fails(t, agent, "/tools enable", "/tools [enable|disable NAME…]")
+}
+
+func TestChangesOfFilesAreShown(t *testing.T) {
+	write := func(path, content string) pygenttest.Reply {
+		return pygenttest.Call("write_file", map[string]any{"path": path, "content": content})
+	}
+	agent := session(t,
+		write("a.txt", "one\ntwo\n"),
+		write("a.txt", "one\n2\n"),
+		write("dir/b.txt", "b\n"),
+		write("c.txt", "c\n"),
+		pygenttest.Call("stop", nil))
+	require.Contains(t, says(t, agent, "/diff"), "have changed no file")
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	all := says(t, agent, "/diff")
+	require.Equal(t, 1, strings.Count(all, "a.txt"), all)
+	require.Contains(t, all, "created a.txt\n")
+	require.Contains(t, all, "+ 2")
+	require.NotContains(t, all, "two", "what was there in between is not told")
+	require.Contains(t, all, "created c.txt")
+	one := says(t, agent, "/diff dir")
+	require.Contains(t, one, "created dir/b.txt")
+	require.NotContains(t, one, "c.txt")
+	require.Equal(t, all, says(t, agent, "/diff ."))
+	require.Equal(t, one, says(t, agent, "/diff ./dir/"))
+}
+
+func TestWorkIsListed(t *testing.T) {
+	agent := session(t, pygenttest.Text("Hello.").WithUsage(pygent.Usage{PromptTokens: 1200, CompletionTokens: 5, CachedTokens: 1000}))
+	require.Contains(t, says(t, agent, "/jobs"), "no command")
+	require.Contains(t, says(t, agent, "/tasks"), "no task")
+	fails(t, agent, "/retry", "you have said nothing yet")
+	_, err := agent.RunUntilStop(t.Context(), "Hi.", pygent.WithEndOnReply())
+	require.NoError(t, err)
+	require.Contains(t, says(t, agent, "/usage"), "all: 1,200 tokens in, 5 out (1,000 of those in were cached); the cost is not known: no price is set")
+	result, err := agent.RunCommand(t.Context(), "/retry", nil)
+	require.NoError(t, err)
+	require.Equal(t, "Hi.", result.Message.Text())
+}
+
+func TestInitAsksForAnAgentsFile(t *testing.T) {
+	agent := session(t)
+	result, err := agent.RunCommand(t.Context(), "/init in French", nil)
+	require.NoError(t, err)
+	require.Contains(t, result.Message.Text(), "AGENTS.md")
+	require.Contains(t, result.Message.Text(), "in French")
+}
+
+func TestAMisspeltCommandNamesTheNearest(t *testing.T) {
+	fails(t, session(t), "/modle x", "no command /modle, did you mean /model?")
+}
+
+func TestEveryCommandIsExplained(t *testing.T) {
+	agent := session(t)
+	help := says(t, agent, "/help")
+	for _, c := range commands.All() {
+		require.Contains(t, help, "/"+c.Name)
+		require.NotEmpty(t, c.Summary)
+		require.Contains(t, says(t, agent, "/help "+c.Name), c.Summary)
+	}
+}

@@ -1,0 +1,339 @@
+package pygent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/x/pygent/internal/compact"
+	"github.com/x/pygent/internal/gallery"
+)
+
+// about is what a conversation knows of a message besides.
+type about struct {
+	source  Source
+	outcome Outcome
+	weight  int
+}
+
+// sourceSummary is the source of the message that takes the place of others. The
+// record has no such message.
+const sourceSummary Source = "summary"
+
+// weightOf is what a message that has its JSON weighs: its bytes, except that
+// images and files count by what providers make of them.
+func weightOf(m Message) int {
+	weight := sizeInJSON(m)
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if url := p.mediaURL(); strings.HasPrefix(url, "data:") || p.ImageURL != "" {
+			weight += p.weight() - len(url)
+		}
+	}
+	return max(weight, 0)
+}
+
+// weight is what an image, a file or a recording weighs.
+func (p *Part) weight() int {
+	switch {
+	case p.ImageURL != "":
+		return compact.Image(gallery.Pixels(p.ImageURL))
+	case p.AudioURL != "":
+		return compact.Media("audio", len(p.AudioURL))
+	}
+	return compact.Media("file", len(p.mediaURL()))
+}
+
+// replace puts another message in the place of one. The caller made sure that no
+// view shares the arrays.
+func (c *conversation) replace(i int, m Message) {
+	c.size += sizeInJSON(m) - sizeInJSON(c.messages[i])
+	c.messages[i] = m
+	weight := weightOf(m)
+	c.weight += weight - c.about[i].weight
+	c.about[i].weight = weight
+}
+
+// replaceHead puts others in the place of the first messages.
+func (c *conversation) replaceHead(n int, head []Message) {
+	known := make([]about, 0, len(head)+len(c.about)-n)
+	for range head {
+		known = append(known, about{})
+	}
+	c.messages, c.about = slices.Concat(head, c.messages[n:]), append(known, c.about[n:]...)
+	c.count(len(head))
+}
+
+// count counts anew what the messages weigh; of the first n also what each does.
+func (c *conversation) count(n int) {
+	c.size, c.weight = 0, 0
+	for i := range c.messages {
+		if i < n {
+			c.about[i].weight = weightOf(c.messages[i])
+		}
+		c.size += sizeInJSON(c.messages[i])
+		c.weight += c.about[i].weight
+	}
+}
+
+// systemMessages is how many system messages begin the conversation.
+func (c *conversation) systemMessages() int {
+	n := 0
+	for n < len(c.messages) && c.messages[n].Role == RoleSystem {
+		n++
+	}
+	return n
+}
+
+// compact makes the conversation shorter, as a mark in the record says. The result
+// depends on the record alone, and is legal whatever the mark says. A nil mark
+// changes nothing.
+func (c *conversation) compact(mark *Compaction) {
+	if mark == nil {
+		return
+	}
+	c.settle()
+	head := c.systemMessages()
+	start := max(head, len(c.messages)-max(mark.Keep, 0))
+	for start > head && start < len(c.messages) && c.messages[start].Role == RoleTool {
+		start-- // results stay with their call
+	}
+	var next conversation
+	add := func(m Message, a about) {
+		if encoded, err := m.encoded(); err == nil {
+			m = encoded
+		}
+		next.messages, next.about = append(next.messages, m), append(next.about, a)
+	}
+	unshown := mark.Unshown
+	for i, m := range c.messages {
+		switch {
+		case mark.Anew && i >= head:
+		case i >= start:
+			add(unshow(cutResult(m, mark.Cut), &unshown), c.about[i])
+		case i < head || mark.Summary != "" && i == len(c.messages)-mark.Pinned && m.Role == RoleUser:
+			add(m, c.about[i])
+		case mark.Summary == "":
+			add(shrunk(m, c.about[i].outcome), c.about[i])
+		}
+		if i == start-1 && i >= head && mark.Summary != "" {
+			add(UserMessage(mark.Summary), about{source: sourceSummary})
+		}
+	}
+	c.messages, c.about = next.messages, next.about
+	c.count(len(c.messages))
+	c.countImages()
+}
+
+// release drops the JSON of messages that a compaction has taken out of before.
+func (c *conversation) release(before []Message) {
+	kept := make(map[*encodedMessage]bool, len(c.messages))
+	for _, m := range c.messages {
+		kept[m.enc] = true
+	}
+	for _, m := range before {
+		if !kept[m.enc] {
+			m.enc.release()
+		}
+	}
+}
+
+// countImages counts anew the images and files of tools that are sent.
+func (c *conversation) countImages() {
+	c.images = conversation{}.images
+	for _, m := range c.messages {
+		if !showsMediaOfTools(m) {
+			continue
+		}
+		var urls []string
+		for _, p := range mediaOf(m) {
+			urls = append(urls, p.mediaURL())
+		}
+		c.images.Add(urls...)
+	}
+}
+
+// shrunk returns what stays of an old message: of a result what it was, of images
+// and files that they were there, of a call the beginnings of long arguments. What
+// was said stays.
+func shrunk(m Message, outcome Outcome) Message {
+	switch m.Role {
+	case RoleTool:
+		m.Content = compact.ShrinkResult(m.Text(), string(outcome))
+		m.Parts = nil
+	case RoleAssistant:
+		m.ToolCalls = slices.Clone(m.ToolCalls)
+		for i := range m.ToolCalls {
+			m.ToolCalls[i].Arguments = compact.ShrinkArguments(m.ToolCalls[i].Arguments)
+		}
+	default:
+		if len(mediaOf(m)) > 0 {
+			m = withoutMedia(m)
+		}
+	}
+	return m
+}
+
+// cutResult returns a result of which so many bytes are left, if it is too long.
+func cutResult(m Message, bytes int) Message {
+	if bytes > 0 && m.Role == RoleTool {
+		m.Content = compact.CutResult(m.Content, max(bytes, 100))
+	}
+	return m
+}
+
+// unshow leaves out so many images and files of a message that shows those of
+// results, and counts down.
+func unshow(m Message, left *int) Message {
+	if *left <= 0 || !showsMediaOfTools(m) {
+		return m
+	}
+	m.Parts = slices.Clone(m.Parts)
+	for i, p := range m.Parts {
+		if url := p.mediaURL(); url != "" && *left > 0 {
+			m.Parts[i] = Part{Text: gallery.NoRoom(url)}
+			*left--
+		}
+	}
+	return m
+}
+
+// items describes the conversation for a plan.
+func (c *conversation) items() []compact.Item {
+	items := make([]compact.Item, len(c.messages))
+	for i, m := range c.messages {
+		items[i].Weight = c.about[i].weight
+		items[i].Kind = c.kind(i)
+		if small, err := shrunk(m, c.about[i].outcome).encoded(); err == nil {
+			items[i].Shrunk = weightOf(small)
+		}
+		if items[i].Kind == compact.Shown {
+			for _, p := range mediaOf(m) {
+				items[i].Media = append(items[i].Media, max(p.weight()-len(gallery.NoRoom(p.mediaURL())), 0))
+			}
+		}
+	}
+	return items
+}
+
+func (c *conversation) kind(i int) compact.Kind {
+	m, source := c.messages[i], c.about[i].source
+	switch {
+	case m.Role == RoleSystem && i < c.systemMessages():
+		return compact.System
+	case m.Role == RoleTool:
+		return compact.Result
+	case source == sourceSummary || source == "" && m.Role == RoleUser && compact.IsMessage(m.Text()):
+		return compact.Summary
+	case source == SourceImages || source == "" && isOfTools(m):
+		return compact.Shown
+	case m.Role == RoleUser && isOfUser(m, source):
+		return compact.User
+	}
+	return compact.Other
+}
+
+// forPlan returns the settled conversation and its description.
+func (h *History) forPlan() ([]Message, []compact.Item) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.legal.settle()
+	return slices.Clip(h.legal.messages), h.legal.items()
+}
+
+// weightAfter returns what the conversation weighs after a compaction.
+func (h *History) weightAfter(mark *Compaction) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	after := h.legal // compact makes new arrays
+	after.compact(mark)
+	return after.weight
+}
+
+// systemWeight is what the system messages at the beginning weigh.
+func (h *History) systemWeight() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	weight := 0
+	for _, known := range h.legal.about[:h.legal.systemMessages()] {
+		weight += known.weight
+	}
+	return weight
+}
+
+// lastOfUserWeight is what the last message of the user weighs, which always stays.
+func (h *History) lastOfUserWeight() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := &h.legal
+	for i := len(c.messages) - 1; i >= 0; i-- {
+		if c.kind(i) == compact.User {
+			return c.about[i].weight
+		}
+	}
+	return 0
+}
+
+// spokenAnew is how many messages there are since the conversation began anew,
+// without the system message.
+func (h *History) spokenAnew() int {
+	n := 0
+	for _, e := range h.shared() {
+		switch {
+		case e.Compaction != nil && e.Compaction.Anew:
+			n = 0
+		case !e.isMark() && e.Message.Role != RoleSystem:
+			n++
+		}
+	}
+	return n
+}
+
+// wordsBefore returns what the user said in the messages that a plan leaves out,
+// and in those that earlier compactions left out.
+func (h *History) wordsBefore(items []compact.Item, plan compact.Plan) (words []string) {
+	for _, e := range h.shared() {
+		if e.Compaction != nil && e.Compaction.Anew {
+			words = nil
+		}
+		if m := e.Message; m.Role == RoleUser && !saysNothing(m) && isOfUser(m, e.Source) {
+			text := m.Text()
+			if media := len(mediaOf(m)); media > 0 {
+				text += fmt.Sprintf(" [and %d images or files]", media)
+			}
+			words = append(words, text)
+		}
+	}
+	stay := min(plan.Pinned, 1)
+	for _, item := range items[len(items)-plan.Keep:] {
+		if item.Kind == compact.User {
+			stay++
+		}
+	}
+	return words[:max(len(words)-stay, 0)]
+}
+
+// isOfUser reports whether the user said a message of the user's role. Where its
+// source is not known, its text tells.
+func isOfUser(m Message, source Source) bool {
+	return source == SourceUser || source == "" && !toldToGoOn(m) && !isOfTools(m) && !compact.IsMessage(m.Text())
+}
+
+// transcript returns messages as they are told to whoever sums them up.
+func transcript(messages []Message, items []compact.Item) []compact.Said {
+	var said []compact.Said
+	for i, m := range messages {
+		s := compact.Said{Role: string(m.Role), Text: m.Text()}
+		if items[i].Kind == compact.Summary {
+			s.Role = "summary"
+		}
+		if media := len(mediaOf(m)); media > 0 {
+			s.Text += fmt.Sprintf(" [and %d images or files]", media)
+		}
+		for _, call := range m.ToolCalls {
+			s.Calls = append(s.Calls, compact.Called{Tool: call.Name, Arguments: call.Arguments})
+		}
+		said = append(said, s)
+	}
+	return said
+}

@@ -1,0 +1,388 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/x/pygent/internal/feed"
+	"github.com/x/pygent/internal/guard"
+)
+
+// ErrEventsGone is the error of [Agent.Subscribe] when events that were asked
+// for are no longer kept.
+var ErrEventsGone = feed.ErrGone
+
+// How many events an agent keeps for subscribers, and how many bytes of them.
+// The events share what they hold with the history. As long as nobody has
+// subscribed, few are kept: enough for a program that subscribes to a new agent.
+const (
+	keptBefore, keptBytesBefore = 64, 64 << 10
+	keptEvents, keptBytes       = 1000, 1 << 20
+)
+
+// Subscribe returns an iterator over the agent's events with numbers above
+// after: first those that are kept, then all that come, in runs and between
+// them, until ctx ends or the agent is closed. Neither is an error. With 0 it
+// begins with the agent's first event, and with [State.Seq] after that state.
+//
+// An agent keeps its last events, up to 1,000 and 1 MiB from the first Subscribe
+// on, and the last 64 before. When some that are asked for are gone, the
+// iterator yields [ErrEventsGone] and stops; then read the history and the
+// state, and subscribe from there. Deltas are for those who listen when they
+// come: they are not kept, and a message holds all of their text.
+//
+// The events of the agent's tasks, and of theirs, come too, with [Event.Task] set.
+//
+// The agent never waits for a subscriber, who may therefore do anything in the
+// loop, also close the agent. A slow one first loses deltas, and gets
+// ErrEventsGone when it is too far behind. There may be many at once.
+func (a *Agent) Subscribe(ctx context.Context, after int64) iter.Seq2[Event, error] {
+	if ctx == nil {
+		return func(yield func(Event, error) bool) { yield(Event{}, errNilContext) }
+	}
+	a.replay.Grow(keptEvents, keptBytes)
+	return a.replay.Follow(ctx, after)
+}
+
+// Activity is what an agent does at a time.
+type Activity string
+
+// What an agent does.
+const (
+	ActivityIdle     Activity = "idle"     // no run goes on, and no [Agent.Compact]
+	ActivityModel    Activity = "model"    // the model is asked, or is about to be
+	ActivityTool     Activity = "tool"     // a tool runs
+	ActivityApproval Activity = "approval" // somebody is asked whether a call may run
+)
+
+// State is what an agent does at a moment.
+type State struct {
+	Activity Activity  `json:"activity"`
+	Since    time.Time `json:"since"`             // when the activity began
+	Step     int       `json:"step,omitempty"`    // of the run that goes on
+	Call     *ToolCall `json:"call,omitempty"`    // the call that runs or is asked about
+	Seq      int64     `json:"seq"`               // the number of the last event before
+	Messages int       `json:"messages"`          // as in events: the length of the history without the system message
+	Unheard  []Said    `json:"unheard,omitempty"` // what was said and is not heard yet, in order
+	Settings Settings  `json:"settings"`
+	Jobs     []Job     `json:"jobs,omitempty"` // the commands in the background, as the last event about them told
+
+	Context ContextUse `json:"context,omitzero"` // after the last answer or compaction
+}
+
+// State returns what the agent does now. It does not wait for anything.
+//
+// A face that comes later calls State first, then reads the history, shows both,
+// and subscribes from [State.Seq]. Messages that were added meanwhile are in the
+// history already, and come again as events: [Event.Messages] tells.
+func (a *Agent) State() State {
+	a.emitMu.Lock()
+	s := a.state
+	s.Seq, s.Messages = a.seq.Load(), a.history.spoken()
+	a.emitMu.Unlock()
+	s.Jobs = slices.Clone(s.Jobs)
+	s.Activity = cmp.Or(s.Activity, ActivityIdle)
+	// Both are read after the number, so that no event is missed: one that comes
+	// meanwhile is told again to those who subscribe from there.
+	s.Unheard, s.Settings = a.unheard.list(), a.settings()
+	return s
+}
+
+// note follows the agent's activity by its events.
+func (s *State) note(e Event) {
+	var now Activity
+	var call *ToolCall
+	switch {
+	case e.Task != "":
+		return
+	case e.Type == EventJobs:
+		s.Jobs = e.Jobs
+		return
+	case e.Type == EventMessage, e.Type == EventCompacted:
+		s.Context = e.Context
+		return
+	case e.Type == EventRunEnd:
+		now, e.Step = ActivityIdle, 0
+	case e.Type == EventToolCall || e.Type == EventDecision || e.Type == EventToolStart:
+		now, call = ActivityTool, e.Call
+	case e.Type == EventApproval:
+		now, call = ActivityApproval, e.Call
+	case e.Type == EventUser || e.Type == EventStep || e.Type == EventModelStart || e.Type == EventCompacting || e.Type == EventToolDone || e.Type == EventToolSkipped:
+		now = ActivityModel
+	default:
+		return
+	}
+	if now != s.Activity || call != s.Call {
+		s.Since = e.Time
+	}
+	s.Activity, s.Call, s.Step = now, call, e.Step
+}
+
+// rest notes the end of what is no run, and so has no event for it.
+func (a *Agent) rest() {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	if a.state.Activity != ActivityIdle {
+		a.state.Activity, a.state.Since = ActivityIdle, time.Now()
+	}
+}
+
+// sizeOf estimates the bytes that an event holds.
+func sizeOf(e Event) int {
+	n := 256 + len(e.Text)
+	if e.Message != nil {
+		n += sizeOfMessage(*e.Message)
+	}
+	if e.Call != nil {
+		n += len(e.Call.Arguments)
+	}
+	if e.Tool != nil {
+		n += sizeOfTool(*e.Tool)
+	}
+	if e.Output != nil {
+		n += sizeOfResult(e.Output)
+	}
+	if e.Approval != nil {
+		n += sizeOfApproval(*e.Approval)
+	}
+	if e.Decision != nil {
+		n += len(e.Decision.Reason) + len(e.Decision.Arguments)
+	}
+	if e.Question != nil {
+		n += sizeOfQuestion(*e.Question)
+	}
+	if e.Answer != nil {
+		n += len(e.Answer.Text) + len(e.Answer.Values)
+	}
+	if e.Progress != nil {
+		n += len(e.Progress.Text)
+	}
+	if e.Compaction != nil {
+		n += len(e.Compaction.Summary)
+	}
+	if e.Chunk != nil {
+		n += len(e.Chunk.Text)
+	}
+	if e.Result != nil {
+		n += sizeOfEnd(*e.Result)
+	}
+	if e.TaskStatus != nil {
+		n += sizeOfTask(*e.TaskStatus)
+	}
+	for _, j := range e.Jobs {
+		n += len(j.Command)
+	}
+	for _, s := range e.Unheard {
+		n += sizeOfMessage(s.Message)
+	}
+	if e.Settings != nil {
+		n += 32 * (len(e.Settings.Tools) + len(e.Settings.Disabled))
+	}
+	return n
+}
+
+func sizeOfTool(t ToolInfo) int { return len(t.Description) + len(t.Summary) }
+
+func sizeOfApproval(r ApprovalRequest) int {
+	return len(r.Call.Arguments) + sizeOfTool(r.Tool) + sizeOfChanges(r.Changes)
+}
+
+func sizeOfQuestion(q Question) int {
+	n := len(q.Prompt) + len(q.Schema)
+	for _, o := range q.Options {
+		n += len(o)
+	}
+	return n
+}
+
+func sizeOfEnd(r Result) int {
+	n := len(r.Reason) + len(r.Summary) + sizeOfMessage(r.Message)
+	if r.APIError != nil {
+		n += len(r.APIError.Message)
+	}
+	if r.Question != nil {
+		n += sizeOfQuestion(*r.Question)
+	}
+	return n
+}
+
+func sizeOfTask(s TaskStatus) int {
+	n := len(s.Prompt) + len(s.Reason) + len(s.Persona.Description)
+	for _, p := range s.Approvals {
+		n += sizeOfApproval(p.Request)
+	}
+	if s.Asked != nil {
+		n += len(s.Asked.Request.From.Call.Arguments) + sizeOfQuestion(s.Asked.Request.Question)
+	}
+	if s.Result != nil {
+		n += sizeOfEnd(*s.Result)
+	}
+	if s.Left != nil {
+		n += len(s.Left.Call) + len(s.Left.Outcome)
+		for _, f := range s.Left.Files {
+			n += 64 + len(f.Path)
+		}
+	}
+	if s.LastEvent != nil {
+		n += sizeOf(*s.LastEvent)
+	}
+	return n
+}
+
+func sizeOfResult(r *ToolResult) int {
+	n := len(r.Content) + len(r.Display) + len(r.Value) + len(r.Summary) + sizeOfChanges(r.Changes)
+	if r.Question != nil {
+		n += sizeOfQuestion(*r.Question)
+	}
+	n += sizeOfMessage(Message{Parts: r.Files})
+	for _, url := range r.Images {
+		n += len(url)
+	}
+	if r.Bash != nil {
+		n += len(r.Bash.Command) + len(r.Bash.Output) + len(r.Bash.Job)
+	}
+	return n
+}
+
+func sizeOfChanges(changes []FileChange) (n int) {
+	for _, c := range changes {
+		n += len(c.Before) + len(c.After)
+	}
+	return n
+}
+
+func sizeOfMessage(m Message) int {
+	n := len(m.Content)
+	for _, p := range m.Parts {
+		n += len(p.Text) + len(p.ImageURL) + len(p.FileName) + len(p.FileURL) + len(p.AudioURL)
+	}
+	for _, c := range m.ToolCalls {
+		n += len(c.Arguments)
+	}
+	for _, v := range m.Extra {
+		n += len(v)
+	}
+	return n
+}
+
+// listeners are the feeds that get the events of an agent.
+type listeners struct {
+	always  *feed.Feed[Event]   // of the agent's handler; nil for none
+	session *feed.Feed[Event]   // of the interactive session that goes on
+	run     []*feed.Feed[Event] // of the run that goes on
+	ctx     context.Context     // of that run; nil for none
+}
+
+// listen adds feeds for the events of the run that begins. Nil feeds are left
+// out.
+func (a *Agent) listen(ctx context.Context, feeds ...*feed.Feed[Event]) {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	a.listeners.run, a.listeners.ctx = nil, ctx
+	for _, f := range feeds {
+		if f != nil {
+			a.listeners.run = append(a.listeners.run, f)
+		}
+	}
+}
+
+// endListening removes the feeds of the run.
+func (a *Agent) endListening() {
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	a.listeners.run, a.listeners.ctx = nil, nil
+}
+
+// emit completes an event and hands it to every listener without waiting. Each
+// channel it returns is closed when a listener has handled the event.
+func (a *Agent) emit(e Event) []<-chan struct{} {
+	a.logEvent(e)
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	if traceless(a.listeners.ctx) != nil {
+		return nil
+	}
+	e.Seq, e.Time = a.seq.Add(1), time.Now()
+	a.state.note(e)
+	if isDelta(e) {
+		a.replay.Offer(e.Seq, e)
+	} else {
+		a.replay.Put(e.Seq, e)
+	}
+	l := &a.listeners
+	if l.always == nil && l.session == nil && len(l.run) == 0 {
+		return nil
+	}
+	var handled []<-chan struct{}
+	for _, f := range append(l.run[:len(l.run):len(l.run)], l.always, l.session) {
+		switch {
+		case f == nil:
+		case isDelta(e):
+			f.Offer(e)
+		default:
+			handled = append(handled, f.Put(e))
+		}
+	}
+	if e.Type == EventRunEnd && e.Task == "" {
+		l.run = nil // tasks may go on, but the run's listeners have heard its last event
+	}
+	return handled
+}
+
+// isHeard reports whether anybody gets the events of the agent.
+func (a *Agent) isHeard() bool {
+	if a.replay.Wanted() {
+		return true
+	}
+	a.emitMu.Lock()
+	defer a.emitMu.Unlock()
+	l := &a.listeners
+	return l.always != nil || l.session != nil || len(l.run) > 0 || a.log.Enabled(context.Background(), slog.LevelDebug)
+}
+
+// eventsHandled waits until the agent's own handler has seen all events so far,
+// or ctx ends.
+func (a *Agent) eventsHandled(ctx context.Context) {
+	if a.listeners.always == nil {
+		return
+	}
+	select {
+	case <-a.listeners.always.Handled():
+	case <-ctx.Done():
+	}
+}
+
+// hear appends a message in the user's role, and emits its event.
+func (r *run) hear(msg Message, source Source) error { return r.hearSaid(msg, source, "") }
+
+// hearSaid is hear for a message that Say may have queued under an id.
+func (r *run) hearSaid(msg Message, source Source, id string) error {
+	return r.keep(HistoryEntry{Message: msg, Source: source}, func() Event {
+		e := Event{Type: EventUser, Text: msg.Text(), Source: source, ID: id}
+		if source == SourceUser && len(msg.Parts) > 0 {
+			e.Message = &msg
+		}
+		return e
+	})
+}
+
+// emit reports an event of the run and waits until every listener has handled
+// it, or the time of the step is over. This keeps the run in step with its
+// followers.
+func (r *run) emit(e Event) { feed.Await(r.agent.emit(e), r.patience) }
+
+// emitLast reports the end of the run. It waits for the listeners, but not
+// longer than [guard.Grace] once the run's time is over.
+func (r *run) emitLast(e Event) {
+	handled := r.agent.emit(e)
+	if feed.Await(handled, r.patience) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
+	defer cancel()
+	feed.Await(handled, ctx.Done())
+}

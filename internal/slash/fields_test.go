@@ -1,0 +1,43 @@
+package slash
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFields(t *testing.T) {
+	for args, want := range map[string][]string{
+		"":                     nil,
+		"  ":                   nil,
+		"a b\tc":               {"a", "b", "c"},
+		`"a b" 'c d' e\ f`:     {"a b", "c d", "e f"},
+		`'' ""`:                {"", ""},
+		`it"'"s 'say "x"'`:     {"it's", `say "x"`},
+		`"a \"b\" \\ \n"`:      {`a "b" \ \n`},
+		`C:\dir\file \\host\x`: {`C:\dir\file`, `\host\x`},
+		`$HOME *.go ~/x`:       {"$HOME", "*.go", "~/x"},
+		"日本 語":                 {"日本", "語"},
+	} {
+		got, err := Fields(args)
+		require.NoError(t, err, args)
+		require.Equal(t, want, got, args)
+	}
+	for _, args := range []string{`"a`, `a 'b`, `"a\"`, `'a\''`} {
+		_, err := Fields(args)
+		require.ErrorContains(t, err, "not closed", args)
+	}
+}
+
+func FuzzFields(f *testing.F) {
+	f.Add(`a "b c" \' d`)
+	f.Fuzz(func(t *testing.T, args string) {
+		fields, err := Fields(args)
+		if strings.ContainsAny(args, `'"\`) {
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, strings.Fields(string([]rune(args))), append([]string{}, fields...))
+	})
+}

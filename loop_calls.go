@@ -1,0 +1,365 @@
+package pygent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/cycle"
+	"github.com/x/pygent/internal/nudge"
+	"github.com/x/pygent/internal/pace"
+)
+
+// CallInfo says whom a tool, a model or an approval serves.
+type CallInfo struct {
+	Agent string   `json:"agent"`          // id of the agent
+	Task  string   `json:"task,omitempty"` // id of the task that the agent works on; empty for none
+	Step  int      `json:"step"`           // the step of the run, from 1
+	Call  ToolCall `json:"call"`           // with the arguments as the tool gets them; zero for a call of the model
+}
+
+// CallFrom returns what the context of a tool, a model or an [ApprovalFunc]
+// belongs to. ok is false for any other context. A [HostApprovalFunc] is told of
+// the tool call that goes on while it is asked, if there is one; of several calls
+// that go on at the same time, of the first in their message.
+//
+// An agent that a tool runs with its own context is a caller of its own: its
+// model and tools get its calls, not those of the tool.
+func CallFrom(ctx context.Context) (info CallInfo, ok bool) {
+	if c := callContextOf(ctx); c != nil {
+		return c.info, true
+	}
+	return CallInfo{}, false
+}
+
+// callContext is the context of a call of a tool or of a model.
+type callContext struct {
+	context.Context
+	info CallInfo
+
+	// The rest is set by the run that makes the call. It is missing where an
+	// approval is asked for elsewhere.
+	agent   *Agent
+	budget  *taskBudget
+	message int  // the index in the history of the message with the call
+	index   int  // of the call in the message
+	changed bool // somebody changed the arguments
+
+	progress atomic.Pointer[pace.Pace[ProgressInfo]] // nil until the tool tells of some
+	asked    *callContext                            // of the same call with the arguments before the change, if changed
+}
+
+type callKey struct{}
+
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// withCall makes the context of one call of the current message, or of a model
+// call, which has no name.
+func (r *run) withCall(ctx context.Context, call ToolCall, index int) *callContext {
+	return &callContext{
+		Context: ctx,
+		info:    CallInfo{Agent: r.agent.id, Task: r.agent.opts.task, Step: r.result.Steps, Call: call},
+		agent:   r.agent,
+		budget:  r.budget,
+		message: r.message,
+		index:   index,
+	}
+}
+
+// with returns the context of the same call with other arguments.
+func (c *callContext) with(arguments string) *callContext {
+	changed := &callContext{Context: c.Context, info: c.info, agent: c.agent, budget: c.budget, message: c.message, index: c.index, changed: true, asked: c}
+	changed.info.Call.Arguments = arguments
+	return changed
+}
+
+// callContextOf returns the context of the call that ctx belongs to, or nil.
+func callContextOf(ctx context.Context) *callContext {
+	if ctx == nil {
+		return nil
+	}
+	c, _ := ctx.Value(callKey{}).(*callContext)
+	return c
+}
+
+// callGoingOn returns the context of the tool call that goes on, or nil. A nil
+// agent has none.
+func (a *Agent) callGoingOn() context.Context {
+	if a == nil {
+		return nil
+	}
+	if c := a.serving.Load(); c != nil {
+		return c
+	}
+	return nil
+}
+
+// toolCallOf returns the context of the tool call of a run that ctx belongs to,
+// or nil.
+func toolCallOf(ctx context.Context) *callContext {
+	if c := callContextOf(ctx); c != nil && c.agent != nil && c.info.Call.Name != "" {
+		return c
+	}
+	return nil
+}
+
+// runCalls runs the tool calls of a message in order. Every call gets exactly
+// one result, whatever happens, so that the history stays a legal conversation.
+//
+// Adjacent calls of tools that only read run at the same time.
+func (r *run) runCalls(ctx context.Context, calls []ToolCall) error {
+	var so answers
+	r.agent.findings.changes()
+	read := r.readAll(calls)
+	for i := 0; i < len(read); {
+		call := &read[i]
+		why, n := r.whyNot(ctx), 1
+		if why == "" {
+			n = r.readTogether(read[i:])
+		}
+		switch {
+		case why != "":
+			if err := r.skip(ctx, &call.ToolCall, notRunResult(OutcomeNotRun, why), r.noteAfter(i == len(read)-1)); err != nil {
+				return err
+			}
+		case n > 1:
+			results := r.runTogether(ctx, read[i:i+n], i)
+			n = len(results)
+			for k, result := range results {
+				if err := r.give(ctx, &read[i+k].ToolCall, result, i+k == len(read)-1, &so); err != nil {
+					return err
+				}
+			}
+		default:
+			if err := r.give(ctx, &call.ToolCall, r.runCall(ctx, call, i), i == len(read)-1, &so); err != nil {
+				return err
+			}
+		}
+		i += n
+	}
+	if err := r.showMedia(so.media); err != nil {
+		return err
+	}
+	if r.broken != nil {
+		return r.broken
+	}
+	if ctx.Err() != nil {
+		return r.interrupted(ctx)
+	}
+	return nil
+}
+
+// answers is what the calls of a message have given so far.
+type answers struct {
+	media  []Part
+	failed []string
+}
+
+// give answers a call with its result, unless that is a stop that is refused.
+func (r *run) give(ctx context.Context, call *ToolCall, result *ToolResult, last bool, so *answers) error {
+	result = r.checkStop(ctx, r.checkValue(*call, result), so.failed)
+	if result.Outcome != OutcomeOK {
+		so.failed = append(so.failed, call.Name)
+	}
+	chooseMedia(result, so.media)
+	so.media = append(so.media, result.media()...)
+	r.finished(result)
+	r.agent.changed.note(result.Changes...)
+	err := r.answer(Event{Type: EventToolDone, Call: call}, result, r.noteAfter(last))
+	if err == nil && mayChangeJobs(call.Name) {
+		r.noteJobs(ctx)
+	}
+	return err
+}
+
+// whyNot returns the result of a call that must not run, and nothing for one
+// that may. It ends the run at the limit of calls.
+func (r *run) whyNot(ctx context.Context) string {
+	switch {
+	case r.truncated:
+		return nudge.CutOff
+	case r.broken != nil:
+		return nudge.NotRun(r.broken)
+	case r.result.Status == StatusMaxToolCalls:
+		return nudge.CallLimit
+	case r.result.Status != "":
+		return nudge.Ended
+	case ctx.Err() != nil:
+		return nudge.NotRun(context.Cause(ctx))
+	case r.result.ToolCalls >= r.opts.MaxToolCalls:
+		r.end(StatusMaxToolCalls, r.toolCallLimit())
+		return nudge.CallLimit
+	}
+	return ""
+}
+
+// noteAfter returns what the model has to be told after the last result of a
+// message.
+func (r *run) noteAfter(last bool) string {
+	switch {
+	case !last:
+		return ""
+	case r.result.Status != "":
+		return r.limitNote()
+	}
+	return strings.TrimPrefix(nudge.OnALine(r.agent.surveyNews(), r.limitNote()), "\n")
+}
+
+// skip answers a call that is not run.
+func (r *run) skip(ctx context.Context, call *ToolCall, result *ToolResult, note string) error {
+	return r.answer(Event{Type: EventToolSkipped, Call: call, Tool: r.toolInfo(ctx, *call)}, result, note)
+}
+
+// notRunResult is the result of a call that was not run.
+func notRunResult(outcome Outcome, why string) *ToolResult {
+	return &ToolResult{Content: why, IsError: true, Outcome: outcome}
+}
+
+// answer appends the result of a call, with a note for the model, and emits its
+// event.
+func (r *run) answer(e Event, result *ToolResult, note string) error {
+	msg := ToolMessage(e.Call.ID, nudge.OnALine(result.Content, note))
+	e.Output = result
+	return r.keep(HistoryEntry{Message: msg, Outcome: result.Outcome, Bash: result.Bash.ended()}, func() Event { return e })
+}
+
+// noteBroken ends the run when a tool failed because nothing can run in the
+// runtime any more. It ignores such errors of a task, which has a runtime of
+// its own.
+func (r *run) noteBroken(err error) {
+	var ofTask *TaskError
+	if errors.Is(err, ErrRuntimeStart) && !errors.As(err, &ofTask) {
+		var tool *ToolError
+		if errors.As(err, &tool) {
+			err = tool.Err
+		}
+		r.broken = r.fail(err)
+	}
+}
+
+// finished ends the run when a tool's result asks for it. Of several that ran at
+// the same time the first in the message counts.
+func (r *run) finished(result *ToolResult) {
+	if result.End == "" || r.result.Status != "" {
+		return
+	}
+	switch result.End {
+	case StatusAwaitingUser:
+		r.result.Question = result.Question
+	case StatusStopped:
+		if result.Summary != "" {
+			r.result.Summary = result.Summary
+		}
+		if r.opts.final != nil {
+			r.opts.final.taken = result.take
+		}
+	}
+	r.end(result.End, "")
+}
+
+// openWithin bounds how long a run looks for tasks and jobs at work before it
+// stops.
+const openWithin = 3 * time.Second
+
+// checkStop refuses a stop when a call of the same answer failed, or when tasks
+// or jobs are still at work, since the model may not know. It does so once in a
+// run.
+func (r *run) checkStop(ctx context.Context, result *ToolResult, failed []string) *ToolResult {
+	if result.End != StatusStopped || r.stopRefused || ctx.Err() != nil {
+		return result
+	}
+	var open []string
+	if len(failed) > 0 {
+		open = append(open, nudge.Failed(failed))
+	}
+	open = append(open, r.openTasks(ctx)...)
+	open = append(open, r.openJobs(ctx)...)
+	if len(open) == 0 {
+		return result
+	}
+	r.stopRefused = true
+	return notRunResult(OutcomeFailed, nudge.NotStopped(open))
+}
+
+// openTasks names the delegated tasks that are still at work, or ask something.
+func (r *run) openTasks(ctx context.Context) []string {
+	tasks, err := r.agent.openTasks(ctx)
+	if err != nil {
+		r.agent.log.Warn("open tasks are not known", "error", err)
+	}
+	var open []string
+	for _, t := range tasks {
+		open = append(open, openTask(t))
+	}
+	return open
+}
+
+// openJobs names the background jobs that run.
+func (r *run) openJobs(ctx context.Context) []string {
+	all, err := r.agent.listJobs(ctx)
+	if err != nil {
+		r.agent.log.Warn("background jobs are not known", "error", err)
+	}
+	var open []string
+	for _, job := range runningJobs(all) {
+		open = append(open, fmt.Sprintf("job %s runs: %s", job.ID, cut.Head(job.Command, 80)))
+	}
+	return open
+}
+
+// noteCycle warns a model that repeats itself, and stops the run if it
+// continues to.
+func (r *run) noteCycle(call *ToolCall, result *ToolResult) {
+	last, found := r.cycles.Note(call.Name+"\x00"+call.Arguments, cmp.Or(result.compared, result.Content), result.Outcome != OutcomeOK)
+	if !found {
+		return
+	}
+	note, reason := nudge.Repeated(call.Name, last.Calls, last.Times)
+	result.Content = nudge.OnALine(result.Content, note)
+	if last.Times >= cycle.Stuck {
+		r.end(StatusStuck, reason)
+	}
+}
+
+// refuseCalls answers the calls of an answer that should only have summed up.
+// If the model gave its summary by calling stop, it is taken nevertheless.
+func (r *run) refuseCalls(ctx context.Context, calls []ToolCall) error {
+	for _, read := range r.readAll(calls) {
+		call := read.ToolCall
+		if r.takeLast(ctx, call) {
+			if err := r.skip(ctx, &call, &ToolResult{Content: "the answer is taken", Outcome: OutcomeOK}, ""); err != nil {
+				return err
+			}
+			continue
+		}
+		if summary := stopSummary(call); summary != "" {
+			r.result.Summary = summary
+		}
+		if err := r.skip(ctx, &call, notRunResult(OutcomeNotRun, nudge.LastCall), ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopSummary returns the summary of a call of stop; for other calls it is
+// empty.
+func stopSummary(call ToolCall) string {
+	var in stopInput
+	if call.Name != "stop" || json.Unmarshal([]byte(call.Arguments), &in) != nil {
+		return ""
+	}
+	return strings.TrimSpace(in.Summary)
+}
