@@ -1,0 +1,305 @@
+package terminal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/form"
+	"github.com/x/pygent/internal/hostask"
+)
+
+// byUser says that the person decided.
+const byUser = "user"
+
+// The answers to the question about a call.
+var (
+	itemYes    = item{key: "y", label: "Yes, once"}
+	itemNo     = item{key: "n", label: "No"}
+	itemReason = item{key: "r", label: "No, and say why", text: "why not: "}
+)
+
+// approve asks the person about a call of the agent, or of one of its tasks.
+func (s *session) approve(ctx context.Context, r pygent.ApprovalRequest) (pygent.Decision, error) {
+	m := s.questionAbout(ctx, r)
+	m.items = []item{itemYes}
+	if r.Session != "" {
+		m.items = append(m.items, item{key: "a", label: "Always " + oneLine(r.Session) + ", in this session"})
+	}
+	m.items = append(m.items, itemNo, itemReason)
+	choice, text, err := s.ask(ctx, m)
+	if err != nil {
+		return pygent.Decision{}, err
+	}
+	d := pygent.Decision{By: byUser}
+	switch m.items[choice].key {
+	case "y":
+		d.Allow = true
+	case "a":
+		d.Allow, d.Session = true, true
+	case "r":
+		d.Reason = saidReason(text)
+	}
+	return d, nil
+}
+
+// saidReason is a reason as the model is told it.
+func saidReason(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "the user says: " + text
+}
+
+// questionAbout makes the question about a call.
+func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *menu {
+	where := "on your machine"
+	if r.Runtime.Kind == "docker" {
+		where = "in the container"
+	}
+	m := &menu{head: "Allow this call of " + oneLine(r.Call.Name) + " " + where + "?", body: argumentsText(r.Call.Arguments)}
+	command, isCommand := commandOf(r.Call)
+	switch {
+	case isCommand:
+		m.head, m.body = "Run this "+where+"?", command.Cmd
+		if command.Background {
+			m.head = "Run this in the background " + where + "?"
+		}
+		if command.Cwd != "" {
+			m.title = "in the directory " + command.Cwd
+		}
+	case len(r.Changes) > 0:
+		m.changes(r, where)
+	}
+	if r.Task != "" {
+		m.head = "Task " + s.taskLabel(ctx, r.Task) + " asks: " + m.head
+	}
+	return m
+}
+
+// changes describes the files that a call would change.
+func (m *menu) changes(r pygent.ApprovalRequest, where string) {
+	m.head = "Change this file " + where + "?"
+	m.whole = m.body
+	var diffs, names []string
+	for _, c := range r.Changes {
+		names = append(names, c.Path)
+		if c.Note != "" || c.Binary || c.Truncated {
+			return // the arguments say more
+		}
+		diffs = append(diffs, edit.Diff(c.Before, c.After, c.Line))
+	}
+	if strings.Contains(r.Why, "git obeys") {
+		m.head = "This can change what git runs " + where + ". Allow it?"
+	}
+	m.title, m.colours = strings.Join(names, ", "), true
+	m.body = strings.Join(diffs, "\n")
+}
+
+// bashCall is what the model gives to the tool bash.
+type bashCall struct {
+	Cmd        string  `json:"cmd"`
+	Timeout    float64 `json:"timeout"`
+	Cwd        string  `json:"cwd"`
+	Background bool    `json:"background"`
+}
+
+// commandOf returns the command of a call of bash that has no other arguments.
+func commandOf(call pygent.ToolCall) (c bashCall, ok bool) {
+	d := json.NewDecoder(strings.NewReader(call.Arguments))
+	d.DisallowUnknownFields()
+	return c, call.Name == "bash" && d.Decode(&c) == nil && c.Cmd != ""
+}
+
+// argumentsText shows arguments with their texts as they are.
+func argumentsText(args string) string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal([]byte(args), &fields) != nil {
+		return args
+	}
+	var b strings.Builder
+	d := json.NewDecoder(strings.NewReader(args))
+	_, _ = d.Token() // the brace: it is an object
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return args
+		}
+		var text string
+		if json.Unmarshal(value, &text) == nil {
+			if strings.Contains(text, "\n") {
+				text = "\n" + text
+			}
+			fmt.Fprintf(&b, "%v: %s\n", name, text)
+			continue
+		}
+		var indented bytes.Buffer
+		_ = json.Indent(&indented, value, "", "  ")
+		fmt.Fprintf(&b, "%v: %s\n", name, indented.String())
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// approveHosts asks the person whether commands may reach hosts.
+func (s *session) approveHosts(ctx context.Context, r pygent.HostRequest) (pygent.HostDecision, error) {
+	text, _ := hostask.Words(r.Hosts, s.face.KeepHosts != nil)
+	m := &menu{head: "A command wants to reach", body: text, items: []item{
+		{key: "y", label: "Yes, until the commands that run now have ended"},
+		{key: "s", label: "Yes, in this session"},
+	}}
+	if s.face.KeepHosts != nil {
+		m.items = append(m.items, item{key: "a", label: "Always, which is kept in your configuration"})
+	}
+	m.items = append(m.items, itemNo, itemReason)
+	choice, why, err := s.ask(ctx, m)
+	if err != nil {
+		return pygent.HostDecision{}, err
+	}
+	switch m.items[choice].key {
+	case "y":
+		return pygent.HostDecision{Allow: true}, nil
+	case "a":
+		s.keepHosts(r.Hosts)
+		return pygent.HostDecision{Allow: true, Session: true}, nil
+	case "s":
+		return pygent.HostDecision{Allow: true, Session: true}, nil
+	}
+	return pygent.HostDecision{Reason: saidReason(why)}, nil
+}
+
+func (s *session) keepHosts(hosts []string) {
+	file, err := s.face.KeepHosts(hosts)
+	s.post(func() {
+		if err != nil {
+			s.tell(s.theme.warn("! not kept, so it holds for this session: " + visible(err.Error())))
+			return
+		}
+		s.tell(s.theme.dim("· kept in " + visible(file)))
+	})
+}
+
+// answer asks the person a question of a tool.
+func (s *session) answer(ctx context.Context, r pygent.AskRequest) (pygent.Answer, error) {
+	head := oneLine(r.From.Call.Name) + " asks"
+	if r.From.Task != "" {
+		head = "Task " + s.taskLabel(ctx, r.From.Task) + ": " + head
+	}
+	q := r.Question
+	if f, err := form.Parse(q.Schema); err != nil || f != nil {
+		if err != nil {
+			return pygent.Answer{}, err
+		}
+		return s.fillIn(ctx, head, q, f)
+	}
+	m := &menu{head: head, body: q.Prompt, secret: q.Secret}
+	const ask = "answer, or nothing: "
+	if len(q.Options) == 0 {
+		m.asksText(ask)
+	} else {
+		for _, option := range q.Options {
+			m.items = append(m.items, item{label: oneLine(option)})
+		}
+		m.items = append(m.items, item{label: "Say something else", text: ask})
+	}
+	choice, text, err := s.ask(ctx, m)
+	if err == nil && choice < len(q.Options) {
+		text = q.Options[choice]
+	}
+	return pygent.Answer{Text: text, Declined: text == "", By: byUser}, err
+}
+
+// fillIn asks the person for the fields of a form, one by one. An empty answer
+// leaves a field out, or declines where there has to be one.
+func (s *session) fillIn(ctx context.Context, head string, q pygent.Question, f *form.Form) (pygent.Answer, error) {
+	values := map[string]any{}
+	body := q.Prompt
+	for _, name := range f.Names() {
+		field := f.Fields[name]
+		for {
+			m := &menu{head: head, body: strings.Trim(body+"\n"+field.About(), "\n"), secret: q.Secret || field.Secret()}
+			m.asksText(visible(field.Prompt(name, f.Requires(name))))
+			_, text, err := s.ask(ctx, m)
+			if err != nil {
+				return pygent.Answer{}, err
+			}
+			if text == "" && f.Requires(name) {
+				return pygent.Answer{Declined: true, By: byUser}, nil
+			}
+			value, ok := field.Read(text)
+			if ok && text != "" {
+				values[name] = value
+			}
+			if ok || text == "" {
+				break
+			}
+			head = "That is no " + oneLine(field.Type) + " that fits here."
+		}
+		head, body = "", ""
+	}
+	encoded, err := json.Marshal(values)
+	return pygent.Answer{Values: encoded, By: byUser}, err
+}
+
+// asksText makes the menu ask for a text and nothing else.
+func (m *menu) asksText(prompt string) {
+	m.items = []item{{label: "Say it", text: prompt}}
+	m.editor, m.prompt = &editor{}, prompt
+}
+
+// offer asks the question with which the model ended a turn. The next message
+// answers it, too.
+func (s *session) offer(q pygent.Question) {
+	s.say(kindText, s.theme.accent("? ")+visible(q.Prompt))
+	s.input.stash = s.input.editor.message() // it was not typed as an answer
+	s.input.editor.clear()
+	m := &menu{free: true}
+	for _, option := range q.Options {
+		m.items = append(m.items, item{label: oneLine(option)})
+	}
+	m.done = func(choice int, text string) {
+		if n, ok := m.number(text); ok {
+			choice = n
+		}
+		if choice >= 0 {
+			text = q.Options[choice]
+		}
+		s.send(text)
+	}
+	s.open(m)
+}
+
+// withdrawOffer takes the model's question away when a turn begins, and gives the
+// draft back that was begun before it.
+func (s *session) withdrawOffer() {
+	for _, m := range s.menus {
+		if m.free {
+			s.shut(m)
+			break
+		}
+	}
+	if s.input.stash != "" && s.input.editor.empty() {
+		s.input.editor.set(s.input.stash)
+		s.input.stash = ""
+	}
+}
+
+// answerFreely answers a question of the model by what was typed, or by the item
+// that is selected.
+func (s *session) answerFreely(m *menu, text string) {
+	switch {
+	case text == "":
+		return
+	case strings.HasPrefix(text, "/") && s.command == nil:
+		s.startCommand(text)
+		s.input.editor.clear()
+		return
+	}
+	s.input.history.add(text)
+	s.input.editor.clear()
+	s.settle(m, -1, text)
+}

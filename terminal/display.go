@@ -1,0 +1,172 @@
+package terminal
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/x/pygent/internal/livearea"
+)
+
+// kind is what is printed. A blank line is between two kinds.
+type kind int
+
+const (
+	kindNone kind = iota
+	kindUser
+	kindText
+	kindCall
+	kindNews
+	kindEnd
+)
+
+// display collects what is to be shown.
+type display struct {
+	area    *livearea.Area
+	printed strings.Builder // what is finished and was not printed yet
+	last    kind            // of what was printed last
+	news    []string        // what waits until the model's block is finished
+	hinted  string          // a word about the last key
+	changed bool            // something may look different
+	drawn   time.Time
+}
+
+// take returns what is to be printed.
+func (d *display) take() string {
+	text := d.printed.String()
+	d.printed.Reset()
+	return text
+}
+
+// say prints finished text: lines in the forms of [livearea.Clean].
+func (d *display) say(k kind, text string) {
+	if d.last != kindNone && (k != d.last || k == kindText || k == kindUser) {
+		d.printed.WriteByte('\n')
+	}
+	d.last, d.changed = k, true
+	d.printed.WriteString(livearea.Clean(strings.TrimRight(text, "\n")) + "\n")
+}
+
+// hint shows a word about the last key, until the next one.
+func (d *display) hint(text string) { d.hinted, d.changed = text, true }
+
+// tell prints news, after the block that the model writes.
+func (s *session) tell(text string) {
+	s.display.news = append(s.display.news, text)
+	if !s.text.open() {
+		s.flushNews()
+	}
+}
+
+func (s *session) flushNews() {
+	for _, text := range s.display.news {
+		s.say(kindNews, text)
+	}
+	s.display.news = nil
+}
+
+// terminalKind says how the terminal behaves when it is resized.
+func terminalKind() []livearea.Option {
+	switch {
+	case os.Getenv("TMUX") != "": // inside of which the other variables may be from outside
+		return nil
+	case os.Getenv("TERM_PROGRAM") == "vscode":
+		return []livearea.Option{livearea.KeepsCursorRow}
+	case os.Getenv("TERM") == "linux", os.Getenv("XTERM_VERSION") != "", os.Getenv("STY") != "":
+		return []livearea.Option{livearea.KeepsRows}
+	}
+	return nil
+}
+
+// draw shows what has changed, but not too often.
+func (s *session) draw() {
+	width, height := s.tty.out.Size()
+	if w, h := s.display.area.Size(); w != width || h != height {
+		s.display.area.Resize(width, height)
+		s.display.changed = true
+	}
+	now := time.Now()
+	if !s.display.changed && !s.moves() || now.Sub(s.display.drawn) < frame {
+		return
+	}
+	view := s.view(width, height, now)
+	if out := s.display.area.Draw(s.display.take(), view); out != "" {
+		if err := s.tty.out.Draw(out); err != nil {
+			s.err = err
+			s.end()
+			return
+		}
+	}
+	s.display.changed, s.display.drawn = false, now
+	if m := s.menu(); m != nil {
+		m.isShown(now)
+	}
+}
+
+// view lays out the live area: what goes on now, what the agent does, and the
+// editor. What goes on gets the room that the others leave.
+func (s *session) view(width, height int, now time.Time) livearea.View {
+	foot, row, col := s.foot(width, height, now)
+	room := max(height-1-len(foot), 0)
+	var rows []string
+	for _, part := range [][]string{s.runningRows(now), s.around.rows(s, now), s.queueRows()} {
+		rows = append(rows, part...)
+	}
+	if m := s.menu(); m != nil {
+		rows = nil
+		if m.free {
+			rows = s.queueRows()
+		}
+		rows = append(rows, m.rows(s, width, room-len(rows))...)
+	}
+	rows = last(rows, room)
+	if s.menu() == nil {
+		rows = append(s.text.rows(s, width, min(room-len(rows), max(height/2, 3))), rows...)
+	}
+	if s.display.last != kindNone && len(rows)+len(foot) < height-1 {
+		rows = append([]string{""}, rows...)
+	}
+	v := livearea.View{Row: len(rows) + row, Col: col, NoCursor: col < 0}
+	for _, r := range append(rows, foot...) {
+		v.Rows = append(v.Rows, livearea.Clean(strings.ReplaceAll(r, "\n", " ")))
+	}
+	return v
+}
+
+// last returns the last n rows.
+func last(rows []string, n int) []string { return rows[max(len(rows)-max(n, 0), 0):] }
+
+// foot lays out the status line and what is typed, with the place of the cursor.
+func (s *session) foot(width, height int, now time.Time) (rows []string, row, col int) {
+	rows = []string{s.status(now)}
+	m := s.menu()
+	switch {
+	case m != nil && m.editor != nil:
+		return s.typedRows(rows, m.editor, m.prompt, m.secret, width, height)
+	case m != nil && !m.free:
+		return rows, 0, -1
+	}
+	return s.typedRows(rows, &s.input.editor, s.prompt(), false, width, height)
+}
+
+// typedRows adds the rows of an editor, as many as there is room for around the
+// cursor.
+func (s *session) typedRows(rows []string, e *editor, prompt string, secret bool, width, height int) ([]string, int, int) {
+	margin := livearea.Width(prompt)
+	if secret {
+		shown := prompt + strings.Repeat("•", min(len([]rune(e.text)), max(width-margin-1, 0)))
+		return append(rows, shown), len(rows), livearea.Width(shown)
+	}
+	lines, at, col := e.rows(width - margin)
+	most := max(height*2/5, 1)
+	from := min(max(at-most+1, 0), max(len(lines)-most, 0))
+	above := len(rows)
+	for i, line := range lines[from:min(from+most, len(lines))] {
+		begin := strings.Repeat(" ", margin)
+		if i+from == 0 {
+			begin = s.theme.accent(prompt)
+		}
+		rows = append(rows, begin+line.shown)
+	}
+	return rows, above + at - from, margin + col
+}

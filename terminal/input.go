@@ -1,0 +1,179 @@
+package terminal
+
+import (
+	"strings"
+	"time"
+
+	uv "github.com/charmbracelet/ultraviolet"
+
+	"github.com/x/pygent"
+)
+
+// burst is how soon a key comes after another one if nobody has typed it. Where the
+// terminal does not mark pastes, they are known by it.
+const burst = 12 * time.Millisecond
+
+// input is what the person types.
+type input struct {
+	editor   editor
+	history  *inputHistory
+	stash    string    // the draft that was begun before a question
+	warned   bool      // another Ctrl-C leaves
+	lastKey  time.Time // when the key before this one came
+	submitAt time.Time // when Enter takes effect, unless more keys follow at once; zero for never
+}
+
+// press handles a key.
+func (s *session) press(e uv.KeyPressEvent) {
+	s.display.hinted = ""
+	now := time.Now()
+	s.actOnInput(now)
+	defer func() { s.input.lastKey = now }()
+	if !s.input.submitAt.IsZero() { // the Enter before was the end of a line of a paste
+		s.input.submitAt = time.Time{}
+		s.input.editor.insert("\n")
+	}
+	s.global(e.Keystroke(), e)
+}
+
+// global handles the keys that mean the same everywhere.
+func (s *session) global(name string, e uv.KeyPressEvent) {
+	switch name {
+	case "ctrl+c":
+		s.ctrlC()
+		return
+	case "ctrl+z":
+		s.suspend()
+		return
+	case "ctrl+d":
+		if s.input.editor.empty() && (s.menu() == nil || s.menu().editor == nil) {
+			s.leave()
+			return
+		}
+	case "ctrl+l":
+		s.display.area.Redraw()
+		return
+	}
+	s.input.warned = false
+	m := s.menu()
+	if m != nil && s.menuKey(m, name, e) {
+		return
+	}
+	s.edit(name, e)
+}
+
+// ctrlC clears what was typed, else interrupts what goes on, and else leaves when it
+// is pressed again.
+func (s *session) ctrlC() {
+	m := s.menu()
+	switch {
+	case m != nil && m.editor != nil && !m.editor.empty():
+		m.editor.clear()
+	case (m == nil || m.free) && !s.input.editor.empty():
+		s.input.editor.clear()
+		s.input.history.rest()
+	case s.input.warned || s.turn != nil && s.turn.interrupted:
+		s.leave()
+	case s.turn != nil || s.command != nil:
+		s.input.warned = true
+		s.interrupt()
+	case m != nil && !m.free:
+		s.refuse(m)
+	default:
+		s.input.warned = true
+		s.hint("Ctrl-C again leaves")
+	}
+}
+
+// edit handles a key of the editor.
+func (s *session) edit(name string, e uv.KeyPressEvent) {
+	ed := &s.input.editor
+	switch name {
+	case "enter", "kpenter":
+		s.enter()
+	case "shift+enter", "alt+enter", "ctrl+enter", "ctrl+j":
+		ed.insert("\n")
+	case "up", "down", "ctrl+p", "ctrl+n":
+		s.vertical(name)
+	default:
+		if !ed.key(name) && e.Text != "" && !ed.insert(e.Text) {
+			s.hint("that is too long for a message; put it in a file")
+		}
+	}
+}
+
+// vertical moves in the draft and, at its ends, through earlier messages. From an
+// empty draft, it first takes back what is queued.
+func (s *session) vertical(name string) {
+	by := 1
+	if name == "up" || name == "ctrl+p" {
+		by = -1
+	}
+	ed := &s.input.editor
+	width, _ := s.display.area.Size()
+	switch {
+	case by < 0 && ed.empty() && s.takeBack():
+	case ed.vertical(by, width-len(prompt)):
+	default:
+		if text, ok := s.input.history.move(by, ed.message()); ok {
+			ed.set(text)
+		}
+	}
+}
+
+// enter handles Enter: after a backslash it begins a line, else it sends when no
+// more keys follow at once.
+func (s *session) enter() {
+	ed := &s.input.editor
+	if before := ed.text[:ed.cursor]; strings.HasSuffix(before, `\`) {
+		ed.erase(ed.cursor-1, ed.cursor)
+		ed.insert("\n")
+		return
+	}
+	now := time.Now()
+	if m := s.menu(); m != nil && m.free && now.Sub(s.input.lastKey) < together {
+		s.hint("a paste does not answer; press Enter")
+		return
+	}
+	s.input.submitAt = now.Add(burst)
+}
+
+// actOnInput sends what was typed when it is time.
+func (s *session) actOnInput(now time.Time) {
+	if at := s.input.submitAt; !at.IsZero() && !now.Before(at) {
+		s.input.submitAt = time.Time{}
+		s.display.changed = true
+		s.submit()
+	}
+}
+
+// submit does what the draft says.
+func (s *session) submit() {
+	ed := &s.input.editor
+	text := strings.TrimSpace(ed.message())
+	if m := s.menu(); m != nil && m.free {
+		s.answerFreely(m, text)
+		return
+	}
+	switch {
+	case text == "" && s.turn == nil && len(s.queue.held) > 0:
+		s.sendHeld()
+		return
+	case text == "":
+		return
+	case strings.HasPrefix(text, "/"):
+		if s.command != nil {
+			s.hint("a command goes on already")
+			return
+		}
+		s.startCommand(text)
+	case s.turn != nil:
+		if !s.sayLater(pygent.UserMessage(text)) {
+			return
+		}
+	default:
+		s.send(text)
+	}
+	s.input.history.add(text)
+	ed.clear()
+}

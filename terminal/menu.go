@@ -1,0 +1,353 @@
+package terminal
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	uv "github.com/charmbracelet/ultraviolet"
+
+	"github.com/x/pygent/internal/excerpt"
+	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/livearea"
+)
+
+// together is how soon a key comes after another one if both are part of a paste or
+// of what was typed ahead over a slow line. Such keys answer nothing.
+const together = 30 * time.Millisecond
+
+// menu is a question to the person. Only keys that are pressed after it could be
+// read answer it, one by one: none within [lineinput.AnswerDelay] of its
+// appearance, none of somebody who goes on typing, and none that come together.
+type menu struct {
+	head     string  // what is asked, in words of the program
+	title    string  // what body is; may be empty
+	body     string  // what it is about, of somebody else; shown exactly
+	colours  bool    // body is a diff
+	whole    string  // all of it, if body is not
+	items    []item  // the answers
+	selected int     // the item that Enter chooses
+	free     bool    // what is typed into the editor of the session answers, too
+	editor   *editor // what is typed for an item that wants a text; nil before
+	prompt   string  // for that
+	secret   bool    // what is typed is not shown
+	page     int     // of the whole text that is printed next
+
+	shownAt time.Time // zero until it is on the screen
+	deaf    time.Time // until when keys are not meant for it
+	lastKey time.Time
+	choice  int       // what the last key chose
+	dueAt   time.Time // when that takes effect, unless more keys come at once; zero for nothing
+
+	done func(choice int, text string) // called once
+}
+
+// item is an answer of a menu.
+type item struct {
+	key   string // the letter that chooses it; empty for its number alone
+	label string
+	text  string // what is asked for, of an item that wants a text
+}
+
+// menu returns the question that is shown, or nil.
+func (s *session) menu() *menu {
+	if len(s.menus) == 0 {
+		return nil
+	}
+	return s.menus[0]
+}
+
+// ask shows a menu and waits for the answer. It is called by other goroutines.
+func (s *session) ask(ctx context.Context, m *menu) (choice int, text string, err error) {
+	type picked struct {
+		choice int
+		text   string
+	}
+	answer := make(chan picked, 1)
+	m.done = func(choice int, text string) { answer <- picked{choice, text} }
+	if !s.post(func() { s.open(m) }) {
+		return 0, "", errSessionOver
+	}
+	select {
+	case p := <-answer:
+		return p.choice, p.text, nil
+	case <-ctx.Done():
+		s.post(func() { s.shut(m) })
+		return 0, "", context.Cause(ctx)
+	case <-s.ctx.Done():
+		return 0, "", errSessionOver
+	}
+}
+
+// open shows a menu after those that are open. A free one comes last, since the
+// others hold up somebody's work.
+func (s *session) open(m *menu) {
+	at := len(s.menus)
+	for at > 0 && s.menus[at-1].free && !m.free {
+		at--
+	}
+	s.menus = append(s.menus[:at:at], append([]*menu{m}, s.menus[at:]...)...)
+	for _, other := range s.menus[1:] {
+		other.shownAt = time.Time{} // it appears anew
+	}
+	s.display.changed = true
+}
+
+// shut takes a menu away without an answer.
+func (s *session) shut(m *menu) {
+	for i, open := range s.menus {
+		if open == m {
+			s.menus = append(s.menus[:i:i], s.menus[i+1:]...)
+			s.display.changed = true
+			return
+		}
+	}
+}
+
+// settle answers a menu.
+func (s *session) settle(m *menu, choice int, text string) {
+	s.shut(m)
+	m.done(choice, text)
+}
+
+// isShown notes when the menu appeared.
+func (m *menu) isShown(now time.Time) {
+	if m.shownAt.IsZero() {
+		m.shownAt, m.deaf = now, now.Add(lineinput.AnswerDelay)
+	}
+}
+
+// menuAt returns when the shown menu has something to do by itself.
+func (s *session) menuAt() time.Time {
+	if m := s.menu(); m != nil {
+		return m.dueAt
+	}
+	return time.Time{}
+}
+
+// actOnMenu has the last key take effect when no other one came with it.
+func (s *session) actOnMenu(now time.Time) {
+	m := s.menu()
+	if m == nil || m.dueAt.IsZero() || now.Before(m.dueAt) {
+		return
+	}
+	m.dueAt = time.Time{}
+	s.display.changed = true
+	s.choose(m, m.choice)
+}
+
+// choose answers with an item, or asks for the text that it wants.
+func (s *session) choose(m *menu, choice int) {
+	if choice == viewAll {
+		s.printAll(m)
+		return
+	}
+	if want := m.items[choice].text; want != "" {
+		m.editor, m.prompt, m.choice = &editor{}, want, choice
+		return
+	}
+	s.settle(m, choice, "")
+}
+
+// viewAll is the choice that shows more of the text.
+const viewAll = -1
+
+// refuse answers a menu with its last item but one that wants a text, which is No.
+func (s *session) refuse(m *menu) {
+	for i, item := range m.items {
+		if item.key == "n" {
+			s.settle(m, i, "")
+			return
+		}
+	}
+	s.settle(m, len(m.items)-1, "")
+}
+
+// menuKey handles a key while a menu is shown. It reports false for one that is
+// meant for the session's editor.
+func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
+	now := time.Now()
+	typed := e.Text != "" || name == "enter" || name == "kpenter"
+	if m.shownAt.IsZero() || now.Before(m.deaf) {
+		m.deaf = now.Add(lineinput.AnswerDelay)
+		return s.early(m, name, e.Text, typed)
+	}
+	if m.editor != nil {
+		s.menuText(m, name, e)
+		return true
+	}
+	if m.free && (len(m.items) == 0 || !s.input.editor.empty() || e.Text != "") {
+		return false
+	}
+	switch name {
+	case "up", "shift+tab":
+		m.selected = (m.selected + len(m.items) - 1) % len(m.items)
+		return true
+	case "down", "tab":
+		m.selected = (m.selected + 1) % len(m.items)
+		return true
+	}
+	choice, ok := m.chosen(name, e.Text)
+	if !ok {
+		return !m.free
+	}
+	if now.Sub(m.lastKey) < together {
+		m.lastKey, m.dueAt = now, time.Time{}
+		s.hint("keys that come together do not answer; press one")
+		return true
+	}
+	m.lastKey, m.choice, m.dueAt = now, choice, now.Add(together)
+	return true
+}
+
+// early handles a key that came before the question could be read. What continues
+// a draft goes there, but sends nothing.
+func (s *session) early(m *menu, name, text string, typed bool) bool {
+	if typed {
+		s.hint("keys from before the question could be read do not answer")
+	}
+	if m.free && s.input.stash != "" {
+		s.input.stash += text
+		return true
+	}
+	goesOn := !m.free && m.editor == nil && !s.input.editor.empty()
+	return !goesOn || name == "enter" || name == "kpenter"
+}
+
+// chosen returns what a key chooses.
+func (m *menu) chosen(name, text string) (choice int, ok bool) {
+	if name == "enter" || name == "kpenter" {
+		return m.selected, true
+	}
+	if n, ok := m.number(text); ok {
+		return n, true
+	}
+	for i, item := range m.items {
+		if item.key != "" && strings.EqualFold(text, item.key) {
+			return i, true
+		}
+	}
+	if m.body != "" && strings.EqualFold(text, "v") {
+		return viewAll, true
+	}
+	return 0, false
+}
+
+// number returns the item whose number a text is.
+func (m *menu) number(text string) (choice int, ok bool) {
+	n, err := strconv.Atoi(text)
+	return n - 1, err == nil && n >= 1 && n <= len(m.items)
+}
+
+// menuText handles a key while a text is typed for an item.
+func (s *session) menuText(m *menu, name string, e uv.KeyPressEvent) {
+	switch name {
+	case "enter", "kpenter":
+		s.settle(m, m.choice, strings.TrimSpace(m.editor.message()))
+	case "esc", "escape":
+		if len(m.items) > 1 {
+			m.editor = nil
+		}
+	default:
+		if !m.editor.key(name) && e.Text != "" {
+			m.editor.insert(e.Text)
+		}
+	}
+}
+
+// menuHelp says which keys there are.
+func (s *session) menuHelp(m *menu) string {
+	help := " · arrows and Enter, or the letter"
+	switch {
+	case m.editor != nil && len(m.items) > 1:
+		help = " · Enter sends, Esc goes back"
+	case m.editor != nil:
+		help = " · Enter sends"
+	}
+	if n := len(s.menus) - 1; n > 0 {
+		help += " · " + count(n, "other question") + " after this"
+	}
+	return help
+}
+
+// rows lays out the menu for a terminal, in at most so many rows.
+func (m *menu) rows(s *session, width, most int) []string {
+	var head []string
+	if m.head != "" {
+		head = livearea.Wrap(s.theme.bold(m.head), width)
+	}
+	var items []string
+	if m.editor != nil {
+		return append(head, m.bodyRows(s, width, most-len(head))...)
+	}
+	selected := m.selected
+	if n, ok := m.number(s.input.editor.text); m.free && !s.input.editor.empty() {
+		if selected = -1; ok {
+			selected = n
+		}
+	}
+	for i, item := range m.items {
+		row := "  " + item.numbered(i)
+		if i == selected {
+			row = s.theme.accent("❯ " + item.numbered(i))
+		}
+		items = append(items, row)
+	}
+	body := m.bodyRows(s, width, most-len(head)-len(items))
+	return append(append(head, body...), items...)
+}
+
+// bodyRows lays out what a menu is about, in at most so many rows.
+func (m *menu) bodyRows(s *session, width, room int) []string {
+	if m.body == "" || room <= 0 {
+		return nil
+	}
+	text, all := excerpt.New(m.title, m.body, width).Excerpt(min(max(room-1, 3), 30))
+	rows := s.coloured(m, text)
+	if m.editor == nil && (!all || m.whole != "") {
+		rows = append(rows, s.theme.dim("  v shows it all above"))
+	}
+	return rows
+}
+
+func (i item) numbered(at int) string {
+	text := strconv.Itoa(at+1) + ". " + i.label
+	if i.key != "" {
+		text += " (" + i.key + ")"
+	}
+	return text
+}
+
+// coloured gives the rows of a diff their colours.
+func (s *session) coloured(m *menu, rows []string) []string {
+	if !m.colours {
+		return rows
+	}
+	out := make([]string, len(rows))
+	for i, row := range rows {
+		out[i] = row
+		if _, text, ok := strings.Cut(row, "│ "); ok && text != "" {
+			out[i] = strings.TrimSuffix(row, text) + s.diffLine(text)
+		}
+	}
+	return out
+}
+
+// printAll prints the next page of the whole text.
+func (s *session) printAll(m *menu) {
+	width, height := s.display.area.Size()
+	whole := m.whole
+	if whole == "" {
+		whole = m.body
+	}
+	text := excerpt.New(m.title, whole, width)
+	rows, pages := text.Page(m.page, max(height-6, 10))
+	if m.page >= pages {
+		m.page = 0
+		rows, pages = text.Page(0, max(height-6, 10))
+	}
+	m.page++
+	s.say(kindNews, s.theme.bold(m.head)+s.theme.dim(" · "+text.Size()+" · page "+strconv.Itoa(m.page)+" of "+strconv.Itoa(pages))+
+		"\n"+strings.Join(s.coloured(m, rows), "\n"))
+}

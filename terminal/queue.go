@@ -1,0 +1,106 @@
+package terminal
+
+import (
+	"context"
+
+	"github.com/x/pygent"
+)
+
+// queue is what was sent while the agent worked and what the model has not heard.
+// While a turn goes on, the agent has it: see [pygent.Agent.Say]. After a turn that
+// ended otherwise than the model wanted, the session holds it back, so that it
+// neither answers a question nor begins a turn.
+type queue struct {
+	unheard []pygent.Said    // what the agent has
+	held    []pygent.Message // what the session holds back, in order
+}
+
+// say queues a message for the turn that goes on.
+func (s *session) sayLater(msg pygent.Message) bool {
+	if _, err := s.agent.Say(msg); err != nil {
+		s.hint(oneLine(err.Error()))
+		return false
+	}
+	return true
+}
+
+// hold takes what the agent has not heard.
+func (s *session) hold() {
+	for _, said := range s.agent.State().Unheard {
+		if s.agent.Unsay(said.ID) {
+			s.queue.held = append(s.queue.held, said.Message)
+		}
+	}
+	s.queue.unheard = nil
+}
+
+// requeue gives the agent what was held back.
+func (s *session) requeue() {
+	for i, msg := range s.queue.held {
+		if !s.sayLater(msg) {
+			s.queue.held = s.queue.held[i:]
+			return
+		}
+	}
+	s.queue.held = nil
+}
+
+// sendUnheard begins a turn if something was said too late for the last one.
+func (s *session) sendUnheard() {
+	if len(s.agent.State().Unheard) > 0 {
+		s.begin("", func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error) {
+			return s.agent.RunUntilStop(ctx, "", opts...)
+		})
+	}
+}
+
+// sendHeld begins a turn with what was held back.
+func (s *session) sendHeld() {
+	s.requeue()
+	s.sendUnheard()
+}
+
+// takeBack puts the message that was queued last into the editor. It reports false
+// if there is none.
+func (s *session) takeBack() bool {
+	if n := len(s.queue.held); n > 0 {
+		s.input.editor.set(s.queue.held[n-1].Text())
+		s.queue.held = s.queue.held[:n-1]
+		return true
+	}
+	unheard := s.agent.State().Unheard
+	for i := len(unheard) - 1; i >= 0; i-- {
+		if msg := unheard[i].Message; len(msg.Parts) == 0 && s.agent.Unsay(unheard[i].ID) {
+			s.input.editor.set(msg.Text())
+			return true
+		}
+	}
+	return false
+}
+
+// queueRows shows the queue.
+func (s *session) queueRows() (rows []string) {
+	const shown = 3
+	var texts []string
+	for _, said := range s.queue.unheard {
+		texts = append(texts, said.Message.Text())
+	}
+	sign, note := "Next: ", " (Up takes it back)"
+	if len(texts) == 0 {
+		sign, note = "Held: ", " (Enter sends it, Up takes it back)"
+		for _, msg := range s.queue.held {
+			texts = append(texts, msg.Text())
+		}
+	}
+	for i, text := range texts {
+		if i == shown {
+			return append(rows, s.theme.dim("… and "+count(len(texts)-shown, "other")))
+		}
+		row := s.theme.accent(sign) + oneLine(text)
+		if i == min(len(texts), shown)-1 {
+			row += s.theme.dim(note)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

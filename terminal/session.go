@@ -1,0 +1,295 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	uv "github.com/charmbracelet/ultraviolet"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/livearea"
+)
+
+// Times of the screen.
+const (
+	// frame is the shortest time between two frames.
+	frame = 33 * time.Millisecond
+	// tick is how often the spinner and the clocks move.
+	tick = 100 * time.Millisecond
+)
+
+// errSessionOver is the reason why nobody answers any more.
+var errSessionOver = errors.New("the session is over")
+
+// session is a conversation at a terminal.
+//
+// One goroutine, that of run, has all of its state. Others, which wait for the
+// agent, change it by post. The session waits for them at its end.
+type session struct {
+	face  pygent.FaceSession
+	agent *pygent.Agent
+	tty   *tty
+	theme theme
+
+	ctx    context.Context // ends with the session
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	posts  chan func()
+
+	display
+	input   input
+	text    stream   // what the model writes now
+	calls   []*panel // the calls that run, or are asked about
+	doing   doing
+	turn    *turn // the run that goes on; nil between runs
+	queue   queue
+	menus   []*menu // the first one is shown
+	around  around  // tasks, jobs, and what the runtime does
+	command *command
+	seen    int64 // the number of the last event that was handled
+
+	leaving bool // the session ends with the turn
+	over    bool
+	err     error
+}
+
+func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
+	s := &session{face: face, agent: face.Agent, tty: t, theme: newTheme(), posts: make(chan func(), 64)}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	width, height := t.out.Size()
+	s.display.area = livearea.New(width, height, terminalKind()...)
+	s.input.history = openHistory(stateFile())
+	return s
+}
+
+// run holds the conversation.
+func (s *session) run() error {
+	defer s.face.Answers(s.ctx, pygent.FaceUser{Approve: s.approve, Hosts: s.approveHosts, Answer: s.answer})()
+	state := s.agent.State()
+	s.seen, s.queue.unheard = state.Seq, state.Unheard
+	s.around.jobs, s.doing.context = state.Jobs, state.Context
+	s.banner()
+	s.work.Go(func() { s.follow(state.Seq) })
+	s.work.Go(s.startRuntime)
+	s.beginWith(s.face.First)
+	wake := time.NewTimer(frame)
+	defer wake.Stop()
+	for !s.over {
+		s.draw()
+		wake.Reset(s.sleep())
+		s.wait(wake.C)
+	}
+	return s.err
+}
+
+// beginWith makes the first turn, if there is one to make before the person has
+// said anything.
+func (s *session) beginWith(first pygent.Message) {
+	text, said := first.Text(), first.Text() != "" || len(first.Parts) > 0
+	switch {
+	case s.face.Resume:
+		s.resume()
+		if said {
+			s.sayLater(first)
+		}
+	case said && len(first.Parts) == 0:
+		s.send(text)
+	case said && s.sayLater(first):
+		s.sendUnheard()
+	}
+}
+
+// wait waits until something happens, and handles it with all that has happened
+// besides.
+func (s *session) wait(wake <-chan time.Time) {
+	select {
+	case e := <-s.tty.keys:
+		s.key(e)
+	case f := <-s.posts:
+		f()
+	case <-wake:
+	case <-s.tty.resized:
+	case <-s.tty.ended: // the terminal hung up, or the input ended
+		s.end()
+	case <-s.ctx.Done():
+		s.end()
+	}
+	const most = 1000 // before a frame
+	for range most {
+		select {
+		case e := <-s.tty.keys:
+			s.key(e)
+		case f := <-s.posts:
+			f()
+		default:
+			s.act()
+			return
+		}
+	}
+}
+
+// act does what was waiting for its time.
+func (s *session) act() {
+	now := time.Now()
+	s.actOnInput(now)
+	s.actOnMenu(now)
+}
+
+// sleep returns how long nothing happens by itself.
+func (s *session) sleep() time.Duration {
+	next := time.Hour
+	if s.display.changed {
+		next = max(frame-time.Since(s.display.drawn), time.Millisecond)
+	} else if s.moves() {
+		next = tick
+	}
+	for _, at := range []time.Time{s.input.submitAt, s.menuAt()} {
+		if !at.IsZero() {
+			next = min(next, max(time.Until(at), time.Millisecond))
+		}
+	}
+	return next
+}
+
+// moves reports whether the screen shows a clock or a spinner.
+func (s *session) moves() bool {
+	return s.turn != nil || s.command != nil || s.around.moves()
+}
+
+// post has f called by the session's goroutine. It reports false if the session is
+// over.
+func (s *session) post(f func()) bool {
+	select {
+	case s.posts <- f:
+		return true
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+// leave ends the session, after the turn that goes on.
+func (s *session) leave() {
+	if s.turn == nil || s.leaving {
+		s.end()
+		return
+	}
+	s.leaving = true
+	s.interrupt()
+}
+
+// end ends the session at once.
+func (s *session) end() { s.over = true }
+
+// close ends what the session has begun, and gives the terminal back. It does so
+// after a panic, too.
+func (s *session) close() {
+	s.cancel()
+	s.finishText()
+	s.flushNews()
+	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
+	if err := s.tty.close(); err != nil && s.err == nil {
+		s.err = err
+	}
+	s.work.Wait()
+}
+
+// follow passes on the agent's events.
+func (s *session) follow(after int64) {
+	for s.ctx.Err() == nil {
+		gone := false
+		for e, err := range s.agent.Subscribe(s.ctx, after) {
+			if err != nil {
+				gone = true
+				break
+			}
+			after = e.Seq
+			if !s.post(func() { s.event(e) }) {
+				return
+			}
+		}
+		if !gone {
+			return
+		}
+		state := s.agent.State()
+		after = state.Seq
+		s.post(func() { s.missed(state) })
+	}
+}
+
+// missed goes on after events that are no longer kept, because the terminal took
+// what was written too slowly.
+func (s *session) missed(state pygent.State) {
+	s.finishText()
+	s.calls = nil
+	s.say(kindNews, s.theme.warn("! some of what happened is not shown: the terminal was too slow"))
+	s.queue.unheard, s.around.jobs = state.Unheard, state.Jobs
+	s.seen = max(s.seen, state.Seq)
+	s.endTurn()
+}
+
+// startRuntime starts the runtime before it is needed, and says at once if that is
+// not possible.
+func (s *session) startRuntime() {
+	rt, ok := pygent.RuntimeAs[pygent.Starter](s.agent.Runtime())
+	if !ok {
+		return
+	}
+	if err := rt.Start(s.ctx); err != nil && s.ctx.Err() == nil {
+		s.post(func() { s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error())) })
+	}
+}
+
+// suspend gives the terminal to the shell until it continues the process.
+func (s *session) suspend() {
+	s.outside(func() {
+		if !stopProcess() {
+			s.hint("there is no shell to go back to")
+		}
+	})
+}
+
+// outside calls f while the terminal is in the mode that it had before the session.
+func (s *session) outside(f func()) {
+	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
+	err := s.tty.end()
+	if err == nil {
+		f()
+		err = s.tty.begin()
+	}
+	if err != nil {
+		s.err = err
+		s.end()
+		return
+	}
+	s.display.area.Redraw()
+	s.display.changed = true
+}
+
+// key handles a key, a paste or another report of the terminal.
+func (s *session) key(e uv.Event) {
+	s.display.changed = true
+	switch e := e.(type) {
+	case uv.KeyPressEvent:
+		s.press(e)
+	case uv.PasteEvent:
+		s.paste(e.Content)
+	case uv.WindowSizeEvent: // draw asks for the size
+	}
+}
+
+// paste handles a paste. It never answers a menu.
+func (s *session) paste(text string) {
+	s.input.warned = false
+	m := s.menu()
+	switch {
+	case m != nil && m.editor != nil:
+		m.editor.insert(strings.TrimRight(text, "\r\n"))
+	case m != nil && !m.free:
+		s.hint("a paste does not answer; press a key")
+	case !s.input.editor.insertPaste(text):
+		s.hint("that is too long for a message; put it in a file")
+	}
+}

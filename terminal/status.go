@@ -1,0 +1,134 @@
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/numeral"
+)
+
+// doing is what the agent does, in words, for the status line.
+type doing struct {
+	words   string // empty while it does nothing
+	since   time.Time
+	model   string
+	context pygent.ContextUse
+}
+
+func (d *doing) is(words string, since time.Time) {
+	if words != d.words {
+		d.words, d.since = words, since
+	}
+}
+
+// note follows what the agent does by its events.
+func (d *doing) note(e pygent.Event) {
+	words := ""
+	switch e.Type {
+	case pygent.EventModelStart:
+		d.model = e.Model
+		words = "Waiting for " + cmp.Or(oneLine(e.Model), "the model")
+		if e.Attempt > 1 {
+			words += fmt.Sprintf(" (attempt %d)", e.Attempt)
+		}
+	case pygent.EventReasoning:
+		words = "Thinking"
+	case pygent.EventText:
+		words = "Writing"
+	case pygent.EventCallDelta:
+		words = callWords(*e.CallDelta)
+		if strings.HasPrefix(d.words, "Writing ") {
+			d.words = words // the same call goes on
+		}
+	case pygent.EventMessage, pygent.EventCompacted:
+		if e.Model != "" {
+			d.model = e.Model
+		}
+		d.context = e.Context
+	case pygent.EventToolStart:
+		words = "Running " + oneLine(e.Call.Name)
+	case pygent.EventApproval:
+		words = "Waiting for your approval"
+	case pygent.EventQuestion:
+		words = "Waiting for your answer"
+	case pygent.EventRetry:
+		words = "Trying again"
+		if e.Retry.Wait > 0 {
+			words = "Trying again after a pause of " + seconds(e.Retry.Wait)
+		}
+	case pygent.EventCompacting:
+		words = "Summing up the conversation"
+	}
+	if words != "" {
+		d.is(words, e.Time)
+	}
+}
+
+// callWords says how far a call is that the model writes.
+func callWords(c pygent.CallDelta) string {
+	what := cmp.Or(oneLine(c.Path), oneLine(c.Tool), "a call")
+	const kB = 1000
+	if c.Bytes < kB {
+		return "Writing " + what
+	}
+	return fmt.Sprintf("Writing %s (%.1f kB so far)", what, float64(c.Bytes)/kB)
+}
+
+// full says how full the model's context is; empty if that is not known.
+func (d *doing) full() string {
+	switch c := d.context; {
+	case c.Used == 0:
+		return ""
+	case c.Window > 0:
+		return fmt.Sprintf("context %d %%", min(c.Used*100/c.Window, 100))
+	default:
+		return "context " + numeral.Grouped(c.Used) + " tokens"
+	}
+}
+
+// spinner is the sign of something that goes on, at a time.
+func spinner(now time.Time) string {
+	const signs = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+	all := []rune(signs)
+	return string(all[int(now.UnixMilli()/int64(tick/time.Millisecond))%len(all)])
+}
+
+// status is the line that says what the agent does.
+func (s *session) status(now time.Time) string {
+	if m := s.menu(); m != nil && !m.free {
+		if s.display.hinted != "" {
+			return s.theme.warn("● " + s.display.hinted)
+		}
+		return s.theme.warn("● Waiting for you") + s.theme.dim(s.menuHelp(m))
+	}
+	switch {
+	case s.command != nil:
+		return s.theme.accent(spinner(now)+" "+oneLine(s.command.name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
+	case s.turn != nil:
+		words := cmp.Or(s.doing.words, "Working")
+		keys := " · Ctrl-C interrupts"
+		if s.turn.interrupted {
+			keys = " · Ctrl-C again leaves"
+		}
+		return s.theme.accent(spinner(now)+" "+words) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.doing.since))+keys+s.hintAfter())
+	}
+	facts := []string{"Ready"}
+	if s.doing.model != "" {
+		facts = append(facts, oneLine(s.doing.model))
+	}
+	if full := s.doing.full(); full != "" {
+		facts = append(facts, full)
+	}
+	facts = append(facts, s.around.facts()...)
+	return s.theme.dim("· " + strings.Join(facts, " · ") + s.hintAfter())
+}
+
+func (s *session) hintAfter() string {
+	if s.display.hinted == "" {
+		return ""
+	}
+	return " · " + s.display.hinted
+}

@@ -1,0 +1,123 @@
+package terminal
+
+import (
+	"strings"
+
+	"github.com/x/pygent/internal/ansimark"
+	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/internal/markdown"
+)
+
+// stream is what the model writes in a step. Blocks, such as paragraphs and fenced
+// code, are printed when they are finished; the last one is live.
+type stream struct {
+	text     string // all of the answer
+	done     int    // how much of it is printed
+	splitter markdown.Splitter
+}
+
+// open reports whether a block has begun and not ended.
+func (t *stream) open() bool { return strings.TrimSpace(t.text[t.done:]) != "" }
+
+// add takes a piece of the answer, and returns the blocks that it finishes.
+func (t *stream) add(piece string) []string {
+	t.text += piece
+	return t.finish(t.splitter.Write(piece))
+}
+
+// end returns the last blocks, and forgets the answer.
+func (t *stream) end() []string {
+	blocks := t.finish(t.splitter.Close())
+	*t = stream{}
+	return blocks
+}
+
+func (t *stream) finish(blocks []string) (finished []string) {
+	for _, block := range blocks {
+		t.done += len(block)
+		if block = strings.TrimRight(strings.Trim(block, "\n"), " \n"); block != "" {
+			finished = append(finished, block)
+		}
+	}
+	return finished
+}
+
+// withdraw forgets the answer, and reports whether a part of it is printed.
+func (t *stream) withdraw() (printed bool) {
+	printed = t.done > 0
+	t.end()
+	return printed
+}
+
+// takesUp has the answer begin with a text that is printed already.
+func (t *stream) takesUp(printed string) {
+	t.end()
+	t.text, t.done = printed, len(printed)
+}
+
+// rows shows the end of the block that is open, in at most so many rows.
+func (t *stream) rows(s *session, width, most int) (rows []string) {
+	if most <= 0 || !t.open() {
+		return nil
+	}
+	text := strings.Trim(t.splitter.Open(), "\n")
+	if len(text) <= renderedLive {
+		for line := range strings.SplitSeq(s.rendered(text), "\n") {
+			rows = append(rows, livearea.Wrap(strings.ReplaceAll(line, "\t", "    "), width)...)
+		}
+		return last(rows, most)
+	}
+	for most > len(rows) && text != "" { // from the last line on, since only the end is seen
+		at := strings.LastIndexByte(text, '\n') + 1
+		line := end(text[at:], maxTail)
+		rows = append(livearea.Wrap(strings.ReplaceAll(visible(line), "\t", "    "), width), rows...)
+		text = text[:max(at-1, 0)]
+	}
+	return last(rows, most)
+}
+
+// renderedLive is how long an open block may be to be rendered in each frame, in
+// bytes. Of a longer one, the end is shown as it is written.
+const renderedLive = 4 << 10
+
+// streamText shows a piece of the model's answer.
+func (s *session) streamText(piece string) {
+	for _, block := range s.text.add(piece) {
+		s.sayBlock(block)
+	}
+}
+
+// answered ends an answer, of which pieces may have been lost.
+func (s *session) answered(whole string) {
+	switch printed := s.text.text[:s.text.done]; {
+	case strings.HasPrefix(whole, s.text.text):
+		s.streamText(whole[len(s.text.text):])
+	case strings.HasPrefix(whole, printed):
+		s.text.takesUp(printed)
+		s.streamText(whole[len(printed):])
+	default:
+		s.text.end()
+		s.say(kindNews, s.theme.warn("! pieces of the answer above were lost; this is all of it:"))
+		s.streamText(whole)
+	}
+	s.finishText()
+}
+
+// finishText prints what the model has written of its last block.
+func (s *session) finishText() {
+	for _, block := range s.text.end() {
+		s.sayBlock(block)
+	}
+	s.flushNews()
+}
+
+func (s *session) sayBlock(block string) {
+	s.say(kindText, s.rendered(block))
+	s.flushNews()
+}
+
+// rendered is Markdown as it is printed. Code and what is copied keep their lines.
+func (s *session) rendered(text string) string {
+	width, _ := s.display.area.Size()
+	return strings.TrimRight(ansimark.Render(text, ansimark.Options{Width: width, Profile: s.theme.profile()}), "\n")
+}

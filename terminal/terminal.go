@@ -1,0 +1,52 @@
+// Package terminal is a session for people at a terminal. A program gets it by
+// importing it, as a database driver:
+//
+//	import _ "github.com/x/pygent/terminal"
+//
+// [pygent.Agent.RunInteractive] then shows it. What is finished, such as a
+// paragraph of the model or a command with its output, is printed and scrolls away
+// in the terminal's own scrollback. Below it is a live area: what goes on now, a
+// line that says what the agent does, and the editor for the next message. Where
+// the input or the output is no terminal, and with TERM=dumb, the session is the
+// plain one by lines.
+//
+// Keys: Enter sends; Ctrl-J, Alt-Enter and, where the terminal tells them apart,
+// Shift-Enter begin a new line; a paste is one message. Up and Down go through
+// earlier messages. Ctrl-C clears what was typed, else interrupts the turn, and
+// pressed again leaves. Ctrl-D leaves, and Ctrl-Z suspends. What is sent while the
+// agent works is queued for it; Up takes the last one back. The queue is held
+// while a question of the agent waits for its answer, and after a turn that failed
+// or was interrupted.
+//
+// Everything that models, commands and servers say may be hostile. Their control
+// characters are made visible before anything else is done with a text.
+package terminal
+
+import (
+	"context"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/screen"
+)
+
+func init() { pygent.RegisterFace(pygent.FaceTerminal, Run) }
+
+// Run shows an agent at the terminal until the person leaves or ctx ends. It is
+// the [pygent.FaceTerminal] of programs that import this package.
+func Run(ctx context.Context, face pygent.FaceSession) error {
+	in, isFile := face.In.(*os.File)
+	out := screen.New(face.Out)
+	if !isFile || !term.IsTerminal(int(in.Fd())) || !out.Terminal() || os.Getenv("TERM") == "dumb" {
+		return face.Plain(ctx)
+	}
+	t, err := openTTY(in, out)
+	if err != nil {
+		return face.Plain(ctx)
+	}
+	s := newSession(ctx, face, t)
+	defer s.close()
+	return s.run()
+}

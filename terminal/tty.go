@@ -1,0 +1,106 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	uv "github.com/charmbracelet/ultraviolet"
+	"github.com/muesli/cancelreader"
+	"golang.org/x/term"
+
+	"github.com/x/pygent/internal/screen"
+)
+
+// What a terminal is told when the session begins and ends: to mark pastes, and to
+// tell keys such as Shift-Enter from Enter (the protocol of kitty).
+const (
+	beginKeys = "\x1b[?2004h\x1b[>1u"
+	endKeys   = "\x1b[<u\x1b[?2004l"
+)
+
+// tty is the terminal: its mode, its keys and its size.
+//
+// One goroutine reads the keys from begin to end, which waits for it.
+type tty struct {
+	in  *os.File
+	out *screen.Screen
+
+	before  *term.State // its mode outside of the session
+	restore func()      // of the output
+	keys    chan uv.Event
+	ended   chan struct{} // closed when there are no more keys
+	reader  cancelreader.CancelReader
+	cancel  context.CancelFunc
+
+	resized chan os.Signal // gets a value when the size has changed, where the system tells
+}
+
+// openTTY takes the terminal for a session.
+func openTTY(in *os.File, out *screen.Screen) (*tty, error) {
+	t := &tty{in: in, out: out, resized: make(chan os.Signal, 1)}
+	if err := t.begin(); err != nil {
+		return nil, err
+	}
+	notifyResize(t.resized)
+	return t, nil
+}
+
+// close gives the terminal back.
+func (t *tty) close() error {
+	signal.Stop(t.resized)
+	return t.end()
+}
+
+// begin sets the mode of a session and reads keys.
+func (t *tty) begin() (err error) {
+	if t.before, err = term.MakeRaw(int(t.in.Fd())); err != nil {
+		return fmt.Errorf("set the terminal's mode: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, term.Restore(int(t.in.Fd()), t.before))
+		}
+	}()
+	if t.restore, err = enableSequences(); err != nil {
+		return err
+	}
+	if t.reader, err = uv.NewCancelReader(t.in); err != nil {
+		t.restore()
+		return fmt.Errorf("read the terminal's keys: %w", err)
+	}
+	var ctx context.Context
+	ctx, t.cancel = context.WithCancel(context.Background())
+	t.keys, t.ended = make(chan uv.Event), make(chan struct{})
+	go t.read(ctx, t.keys, t.ended)
+	return t.out.Draw(beginKeys)
+}
+
+// read passes on keys until the reader is cancelled or the terminal hangs up.
+func (t *tty) read(ctx context.Context, keys chan<- uv.Event, ended chan<- struct{}) {
+	defer close(ended)
+	_ = uv.NewTerminalReader(t.reader, os.Getenv("TERM")).StreamEvents(ctx, keys)
+}
+
+// end restores the mode that the terminal had before begin. Keys that were not
+// taken yet are dropped.
+func (t *tty) end() error {
+	err := t.out.Draw(endKeys)
+	t.cancel()
+	t.reader.Cancel()
+	for drained := false; !drained; {
+		select {
+		case <-t.keys:
+		case <-t.ended:
+			drained = true
+		}
+	}
+	err = errors.Join(err, t.reader.Close())
+	t.restore()
+	if failed := term.Restore(int(t.in.Fd()), t.before); failed != nil {
+		err = errors.Join(err, fmt.Errorf("restore the terminal's mode: %w", failed))
+	}
+	return err
+}

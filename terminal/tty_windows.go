@@ -1,0 +1,30 @@
+package terminal
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// notifyResize does nothing: the size comes with the keys.
+func notifyResize(chan<- os.Signal) {}
+
+// enableSequences has the console obey control sequences.
+func enableSequences() (restore func(), err error) {
+	out, err := windows.GetStdHandle(windows.STD_OUTPUT_HANDLE)
+	var mode uint32
+	if err == nil {
+		err = windows.GetConsoleMode(out, &mode)
+	}
+	if err == nil {
+		err = windows.SetConsoleMode(out, mode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("set the console's mode: %w", err)
+	}
+	return func() { _ = windows.SetConsoleMode(out, mode) }, nil
+}
+
+// stopProcess returns false: Windows does not suspend processes.
+func stopProcess() bool { return false }

@@ -1,0 +1,243 @@
+package terminal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/numeral"
+)
+
+// errInterrupted is the cause of a context that Ctrl-C ended.
+var errInterrupted = errors.New("interrupted by the user")
+
+// turn is a run of the agent. It is over when the run has returned and all of its
+// events were shown.
+type turn struct {
+	cancel      context.CancelCauseFunc
+	began       time.Time
+	message     string // what the user said, until the agent has it; to be given back if it never does
+	interrupted bool
+
+	returned bool
+	result   *pygent.Result
+	err      error
+	last     int64 // the number of the run's last event
+}
+
+// runFunc makes a run of the agent.
+type runFunc func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error)
+
+// send makes a turn that begins with a message.
+func (s *session) send(text string) {
+	s.begin(text, func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error) {
+		return s.agent.RunUntilStop(ctx, text, opts...)
+	})
+}
+
+// resume makes a turn that goes on with an interrupted run.
+func (s *session) resume() { s.begin("", s.agent.Resume) }
+
+// begin makes a turn. It waits for the run in a goroutine.
+func (s *session) begin(message string, run runFunc) {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	t := &turn{cancel: cancel, began: time.Now(), message: message}
+	s.turn, s.display.changed = t, true
+	s.withdrawOffer()
+	s.doing.is("Beginning", t.began)
+	s.work.Go(func() {
+		var last atomic.Int64
+		result, err := run(ctx, pygent.WithEndOnReply(), pygent.OnEvent(func(e pygent.Event) {
+			if e.Type == pygent.EventRunEnd && e.Task == "" {
+				last.Store(e.Seq)
+			}
+		}))
+		cancel(nil)
+		s.post(func() {
+			t.returned, t.result, t.err, t.last = true, result, err, last.Load()
+			s.endTurn()
+		})
+	})
+}
+
+// interrupt ends the turn, or the command of the session that goes on.
+func (s *session) interrupt() {
+	switch {
+	case s.turn != nil:
+		s.turn.interrupted = true
+		s.turn.cancel(errInterrupted)
+		s.doing.is("Interrupting", time.Now())
+	case s.command != nil:
+		s.command.cancel(errInterrupted)
+	}
+	s.display.changed = true
+}
+
+// endTurn ends the turn if it is over.
+func (s *session) endTurn() {
+	t := s.turn
+	if t == nil || !t.returned || s.seen < t.last {
+		return
+	}
+	s.finishText()
+	s.turn, s.calls = nil, nil
+	s.doing.is("", time.Now())
+	s.outcome(t)
+	s.flushNews()
+	switch {
+	case s.leaving || errors.Is(t.err, pygent.ErrAgentClosed):
+		s.end()
+	case t.goesWell():
+		s.sendUnheard()
+	default:
+		s.hold()
+	}
+}
+
+// goesWell reports whether the model ended the turn itself, and asks nothing.
+func (t *turn) goesWell() bool {
+	return t.err == nil && t.result != nil && (t.result.Status == pygent.StatusReplied || t.result.Status == pygent.StatusStopped)
+}
+
+// outcome shows how a turn ended.
+func (s *session) outcome(t *turn) {
+	if t.message != "" && s.input.editor.empty() { // the agent never got it
+		s.input.editor.set(t.message)
+	}
+	switch {
+	case t.interrupted:
+		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(s.facts(t)))
+		return
+	case t.err != nil:
+		s.say(kindEnd, s.theme.bad("✗ ")+visible(t.err.Error()))
+		return
+	}
+	r := t.result
+	switch r.Status {
+	case pygent.StatusReplied:
+		if r.Steps == 0 {
+			s.say(kindEnd, s.theme.dim("Nothing was interrupted: the last reply ended the turn."))
+			return
+		}
+	case pygent.StatusStopped:
+		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
+			s.say(kindText, s.rendered(r.Summary))
+		}
+	case pygent.StatusAwaitingUser:
+		if r.Question != nil {
+			s.offer(*r.Question)
+		}
+		return
+	default:
+		s.say(kindEnd, s.theme.warn("■ "+visible(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · say "go on" to continue`+s.facts(t)))
+		return
+	}
+	s.say(kindEnd, s.theme.dim("Done"+s.facts(t)))
+}
+
+// facts says how much a turn took: steps, time, tokens, cost and the context.
+func (s *session) facts(t *turn) string {
+	r := t.result
+	if r == nil {
+		return ""
+	}
+	facts := []string{"", numeral.Count(r.Steps, "step"), seconds(r.Elapsed)}
+	if n := r.Usage.Add(r.TaskUsage).Total(); n > 0 {
+		facts = append(facts, numeral.Grouped(n)+" tokens")
+	}
+	if r.Cost > 0 {
+		facts = append(facts, fmt.Sprintf("cost %.4f", r.Cost))
+	}
+	if full := s.doing.full(); full != "" {
+		facts = append(facts, full)
+	}
+	return strings.Join(facts, " · ")
+}
+
+// event handles an event of the agent or of one of its tasks.
+func (s *session) event(e pygent.Event) {
+	s.seen, s.display.changed = max(s.seen, e.Seq), true
+	if e.Task != "" {
+		s.taskEvent(e)
+		return
+	}
+	s.doing.note(e)
+	switch e.Type {
+	case pygent.EventUser:
+		s.heard(e)
+	case pygent.EventUnheard:
+		s.queue.unheard = e.Unheard
+	case pygent.EventStep:
+		s.finishText()
+	case pygent.EventModelStart:
+		s.requeue() // so that it follows what the turn began with
+	case pygent.EventText:
+		s.streamText(e.Text)
+	case pygent.EventMessage:
+		s.answered(e.Message.Text())
+	case pygent.EventRetry:
+		s.retry(*e.Retry)
+	case pygent.EventToolCall, pygent.EventToolStart, pygent.EventApproval, pygent.EventOutput, pygent.EventProgress, pygent.EventToolDone, pygent.EventToolSkipped:
+		s.callEvent(e)
+	case pygent.EventCompacting:
+		s.tell(s.theme.dim("· the model sums up the conversation"))
+	case pygent.EventCompacted:
+		s.tell(s.theme.dim("· " + visible(e.Compaction.String())))
+	case pygent.EventNotice:
+		s.tell(s.theme.dim("· " + visible(e.Text)))
+	case pygent.EventWarning:
+		s.tell(s.theme.warn("! " + visible(e.Text)))
+	case pygent.EventRuntime, pygent.EventJobs:
+		s.around.note(s, e)
+	}
+	s.endTurn()
+}
+
+// heard shows what the user said, when the agent hears it.
+func (s *session) heard(e pygent.Event) {
+	if e.Source != pygent.SourceUser {
+		return
+	}
+	if s.turn != nil && e.Text == s.turn.message {
+		s.turn.message = ""
+	}
+	text := e.Text
+	if e.Message != nil {
+		for _, p := range e.Message.Parts {
+			if p.Text == "" || p.FileName != "" {
+				text += "\n[" + cmp.Or(oneLine(p.FileName), "an attachment") + "]"
+			}
+		}
+	}
+	lines := strings.Split(visible(strings.TrimSpace(text)), "\n")
+	s.say(kindUser, s.theme.accent("› ")+style("1", lines[0])+after(lines[1:], func(l string) string { return "\n  " + style("1", l) }))
+}
+
+// after joins lines, each in a form.
+func after(lines []string, form func(string) string) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(form(l))
+	}
+	return b.String()
+}
+
+// retry shows that an answer failed and is asked for again. What was printed of it
+// cannot be taken back, so it is said to be withdrawn.
+func (s *session) retry(r pygent.RetryInfo) {
+	printed := s.text.withdraw()
+	words := "↻ " + visible(r.Error)
+	if r.Wait > 0 {
+		words += "; trying again in " + seconds(r.Wait)
+	}
+	if printed {
+		words += "\n↻ what was written above since the last step is withdrawn"
+	}
+	s.say(kindNews, s.theme.warn(words))
+	s.flushNews()
+}
