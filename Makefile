@@ -61,8 +61,9 @@ remote: images ## start a second engine, which sees none of our files
 	@scripts/remote.sh start
 	@echo 'now type: eval "$$(scripts/remote.sh env)"'
 
-aimock: ## install the model server that the tests in e2e run against
+aimock: ## install the model server and the terminal that tests use
 	@scripts/aimock.sh
+	@scripts/xterm.sh
 
 ci: ## what the continuous integration runs
 	@.ci/run
