@@ -139,6 +139,7 @@ func (s *session) act() {
 	now := time.Now()
 	s.actOnInput(now)
 	s.actOnMenu(now)
+	s.watchJobs(now)
 }
 
 // sleep returns how long nothing happens by itself.
@@ -149,7 +150,7 @@ func (s *session) sleep() time.Duration {
 	} else if s.moves() {
 		next = tick
 	}
-	for _, at := range []time.Time{s.input.submitAt, s.menuAt()} {
+	for _, at := range []time.Time{s.input.submitAt, s.menuAt(), s.askJobsAt()} {
 		if !at.IsZero() {
 			next = min(next, max(time.Until(at), time.Millisecond))
 		}
