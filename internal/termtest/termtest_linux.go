@@ -260,6 +260,13 @@ func (x *Terminal) Key(names ...string) {
 	}
 }
 
+// Kill kills the program, and waits for its end.
+func (x *Terminal) Kill() {
+	x.t.Helper()
+	require.NoError(x.t, x.cmd.Process.Kill())
+	require.Error(x.t, x.Wait())
+}
+
 // Wait waits for the end of the program, as [exec.Cmd.Wait] does, and until all
 // that it printed is shown.
 func (x *Terminal) Wait() error {
