@@ -112,6 +112,9 @@ func (s *session) wait(wake <-chan time.Time) {
 		f()
 	case <-wake:
 	case <-s.tty.resized:
+	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
+		s.display.changed = true
+		s.ctrlC()
 	case <-s.tty.ended: // the terminal hung up, or the input ended
 		s.end()
 	case <-s.ctx.Done():
@@ -259,6 +262,10 @@ func (s *session) outside(f func()) {
 	if err == nil {
 		f()
 		err = s.tty.begin()
+	}
+	select {
+	case <-s.tty.interrupted: // it was for who had the terminal
+	default:
 	}
 	if err != nil {
 		s.err = err

@@ -129,7 +129,8 @@ func TestTheFirstMessageFollowsWhatIsResumed(t *testing.T) {
 	p := sit(t, server, noQuestions)
 	p.Type("go\n")
 	p.Await("● $ sleep 60")
-	p.Kill()
+	p.Signal(os.Kill)
+	require.Error(t, p.Wait())
 
 	p.Terminal = termtest.Start(t, p.command(server, noQuestions), 80, 24)
 	p.Await("goes on after", "The conversation was interrupted; /resume goes on with it.", "Ready")
