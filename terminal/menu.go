@@ -36,6 +36,7 @@ type menu struct {
 
 	shownAt time.Time // zero until it is on the screen
 	deaf    time.Time // until when keys are not meant for it
+	listens bool      // the screen says so
 	lastKey time.Time
 	choice  int       // what the last key chose
 	dueAt   time.Time // when that takes effect, unless more keys come at once; zero for nothing
@@ -89,7 +90,7 @@ func (s *session) open(m *menu) {
 	}
 	s.menus = append(s.menus[:at:at], append([]*menu{m}, s.menus[at:]...)...)
 	for _, other := range s.menus[1:] {
-		other.shownAt = time.Time{} // it appears anew
+		other.shownAt, other.listens = time.Time{}, false // it appears anew
 	}
 	s.display.changed = true
 }
@@ -114,22 +115,40 @@ func (s *session) settle(m *menu, choice int, text string) {
 // isShown notes when the menu appeared.
 func (m *menu) isShown(now time.Time) {
 	if m.shownAt.IsZero() {
-		m.shownAt, m.deaf = now, now.Add(lineinput.AnswerDelay)
+		m.shownAt = now
+		m.deafen(now)
 	}
+}
+
+// deafen has keys not answer for a while, because somebody types who does not mean
+// the menu.
+func (m *menu) deafen(now time.Time) {
+	m.deaf, m.listens, m.dueAt = now.Add(lineinput.AnswerDelay), false, time.Time{}
 }
 
 // menuAt returns when the shown menu has something to do by itself.
 func (s *session) menuAt() time.Time {
-	if m := s.menu(); m != nil {
-		return m.dueAt
+	m := s.menu()
+	switch {
+	case m == nil:
+		return time.Time{}
+	case !m.shownAt.IsZero() && !m.listens:
+		return m.deaf
 	}
-	return time.Time{}
+	return m.dueAt
 }
 
-// actOnMenu has the last key take effect when no other one came with it.
+// actOnMenu has the menu listen when it is time, and the last key take effect when
+// no other one came with it.
 func (s *session) actOnMenu(now time.Time) {
 	m := s.menu()
-	if m == nil || m.dueAt.IsZero() || now.Before(m.dueAt) {
+	if m == nil {
+		return
+	}
+	if !m.shownAt.IsZero() && !m.listens && !now.Before(m.deaf) {
+		m.listens, s.display.changed = true, true
+	}
+	if m.dueAt.IsZero() || now.Before(m.dueAt) {
 		return
 	}
 	m.dueAt = time.Time{}
@@ -169,8 +188,8 @@ func (s *session) refuse(m *menu) {
 func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 	now := time.Now()
 	typed := e.Text != "" || name == "enter" || name == "kpenter"
-	if m.shownAt.IsZero() || now.Before(m.deaf) {
-		m.deaf = now.Add(lineinput.AnswerDelay)
+	if !m.listens {
+		m.deafen(now)
 		return s.early(m, name, e.Text, typed)
 	}
 	if m.editor != nil {
@@ -189,11 +208,18 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 		return true
 	}
 	choice, ok := m.chosen(name, e.Text)
-	if !ok {
-		return !m.free
+	switch {
+	case !ok && m.free:
+		return false
+	case !ok && typed: // somebody types a word
+		m.deafen(now)
+		s.hint("that key is no answer")
+		return true
+	case !ok:
+		return true
 	}
 	if now.Sub(m.lastKey) < together {
-		m.lastKey, m.dueAt = now, time.Time{}
+		m.deafen(now)
 		s.hint("keys that come together do not answer; press one")
 		return true
 	}
@@ -205,7 +231,7 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 // a draft goes there, but sends nothing.
 func (s *session) early(m *menu, name, text string, typed bool) bool {
 	if typed {
-		s.hint("keys from before the question could be read do not answer")
+		s.hint("that was typed too early to answer")
 	}
 	if m.free && s.input.stash != "" {
 		s.input.stash += text
@@ -256,14 +282,22 @@ func (s *session) menuText(m *menu, name string, e uv.KeyPressEvent) {
 	}
 }
 
-// menuHelp says which keys there are.
+// menuHelp says which keys there are; nothing while keys are not meant for the
+// menu.
 func (s *session) menuHelp(m *menu) string {
-	help := " · arrows and Enter, or the letter"
+	help := ""
 	switch {
+	case !m.listens:
 	case m.editor != nil && len(m.items) > 1:
-		help = " · Enter sends, Esc goes back"
+		help = " · Enter answers, Esc goes back"
 	case m.editor != nil:
-		help = " · Enter sends"
+		help = " · Enter answers"
+	case m.free && len(m.items) == 0:
+		help = " · type an answer"
+	case m.free:
+		help = " · arrows and Enter, or type an answer"
+	default:
+		help = " · arrows and Enter, or the letter"
 	}
 	if n := len(s.menus) - 1; n > 0 {
 		help += " · " + count(n, "other question") + " after this"
