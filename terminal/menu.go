@@ -39,6 +39,7 @@ type menu struct {
 	listens bool      // the screen says so
 	lastKey time.Time
 	choice  int       // what the last key chose
+	by      int       // by how many items keys have moved from the selected one
 	dueAt   time.Time // when that takes effect, unless more keys come at once; zero for nothing
 
 	done func(choice int, text string) // called once
@@ -123,7 +124,8 @@ func (m *menu) isShown(now time.Time) {
 // deafen has keys not answer for a while, because somebody types who does not mean
 // the menu.
 func (m *menu) deafen(now time.Time) {
-	m.deaf, m.listens, m.dueAt = now.Add(lineinput.AnswerDelay), false, time.Time{}
+	m.deaf, m.listens = now.Add(lineinput.AnswerDelay), false
+	m.by, m.dueAt = 0, time.Time{}
 }
 
 // menuAt returns when the shown menu has something to do by itself.
@@ -158,8 +160,13 @@ func (s *session) actOnMenu(now time.Time) {
 
 // choose answers with an item, or asks for the text that it wants.
 func (s *session) choose(m *menu, choice int) {
-	if choice == viewAll {
+	switch choice {
+	case viewAll:
 		s.printAll(m)
+		return
+	case moved:
+		n := len(m.items)
+		m.selected, m.by = ((m.selected+m.by)%n+n)%n, 0
 		return
 	}
 	if want := m.items[choice].text; want != "" {
@@ -169,8 +176,11 @@ func (s *session) choose(m *menu, choice int) {
 	s.settle(m, choice, "")
 }
 
-// viewAll is the choice that shows more of the text.
-const viewAll = -1
+// What a key may choose besides an item.
+const (
+	viewAll = -1 // more of the text is shown
+	moved   = -2 // another item is selected
+)
 
 // refuse answers a menu with its last item but one that wants a text, which is No.
 func (s *session) refuse(m *menu) {
@@ -187,10 +197,9 @@ func (s *session) refuse(m *menu) {
 // meant for the session's editor.
 func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 	now := time.Now()
-	typed := e.Text != "" || name == "enter" || name == "kpenter"
 	if !m.listens {
 		m.deafen(now)
-		return s.early(m, name, e.Text, typed)
+		return s.early(m, name, e.Text)
 	}
 	if m.editor != nil {
 		s.menuText(m, name, e)
@@ -199,40 +208,33 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 	if m.free && (len(m.items) == 0 || !s.input.editor.empty() || e.Text != "") {
 		return false
 	}
-	switch name {
-	case "up", "shift+tab":
-		m.selected = (m.selected + len(m.items) - 1) % len(m.items)
-		return true
-	case "down", "tab":
-		m.selected = (m.selected + 1) % len(m.items)
-		return true
-	}
+	alone := now.Sub(m.lastKey) >= together
+	m.lastKey = now
 	choice, ok := m.chosen(name, e.Text)
-	switch {
+	switch by := moves[name]; {
+	case by != 0:
+		m.by, m.choice, m.dueAt = m.by+by, moved, now.Add(together)
 	case !ok && m.free:
 		return false
-	case !ok && typed: // somebody types a word
-		m.deafen(now)
-		s.hint("that key is no answer")
-		return true
-	case !ok:
-		return true
-	}
-	if now.Sub(m.lastKey) < together {
+	case !alone:
 		m.deafen(now)
 		s.hint("keys that come together do not answer; press one")
-		return true
+	case ok:
+		m.choice, m.dueAt = choice, now.Add(together)
+	case e.Text != "": // somebody types a word
+		m.deafen(now)
+		s.hint("that key is no answer")
 	}
-	m.lastKey, m.choice, m.dueAt = now, choice, now.Add(together)
 	return true
 }
 
+// moves are the keys that select another item.
+var moves = map[string]int{"up": -1, "shift+tab": -1, "down": 1, "tab": 1}
+
 // early handles a key that came before the question could be read. What continues
 // a draft goes there, but sends nothing.
-func (s *session) early(m *menu, name, text string, typed bool) bool {
-	if typed {
-		s.hint("that was typed too early to answer")
-	}
+func (s *session) early(m *menu, name, text string) bool {
+	s.hint("that was typed too early to answer")
 	if m.free && s.input.stash != "" {
 		s.input.stash += text
 		return true
