@@ -195,6 +195,8 @@ func TestStatusScriptRunsNoProgramOfTheRepository(t *testing.T) {
 		r.run(t, "config", setting[0], setting[1])
 	}
 	r.write(t, "a.txt", "changed\n")
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(repo, "b.txt"), later, later)) // git has to read it
 	require.Equal(t, "1 file changed", r.state(t))
 	require.NoFileExists(t, ran)
 	r.run(t, "-c", "core.fsmonitor=", "-c", "filter.evil.process=", "status", "--short") // git itself runs them
