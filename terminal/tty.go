@@ -84,7 +84,7 @@ func (t *tty) begin() (err error) {
 // read passes on keys until the reader is cancelled or the terminal hangs up.
 func (t *tty) read(ctx context.Context, keys chan<- uv.Event, ended chan<- struct{}) {
 	defer close(ended)
-	_ = uv.NewTerminalReader(t.reader, os.Getenv("TERM")).StreamEvents(ctx, keys)
+	_ = uv.NewTerminalReader(keyBytes(t.reader), os.Getenv("TERM")).StreamEvents(ctx, keys)
 }
 
 // end restores the mode that the terminal had before begin. Keys that were not
