@@ -122,10 +122,6 @@ func (s *session) edit(name string, e uv.KeyPressEvent) {
 		s.beginSearch()
 	case "ctrl+g":
 		s.externalEdit()
-	case "tab":
-		if time.Since(s.input.lastKey) < burst { // of a paste
-			ed.insert("\t")
-		}
 	default:
 		if !ed.key(name) && e.Text != "" && !ed.insert(e.Text) {
 			s.hint("that is too long for a message; put it in a file")

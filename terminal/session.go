@@ -113,6 +113,9 @@ func (s *session) wait(wake <-chan time.Time) {
 		f()
 	case <-wake:
 	case <-s.tty.resized:
+	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
+		s.display.changed = true
+		s.ctrlC()
 	case <-s.tty.ended: // the terminal hung up, or the input ended
 		s.end()
 	case <-s.ctx.Done():
@@ -261,6 +264,10 @@ func (s *session) outside(f func()) {
 		f()
 		err = s.tty.begin()
 	}
+	select {
+	case <-s.tty.interrupted: // it was for who had the terminal
+	default:
+	}
 	if err != nil {
 		s.err = err
 		s.end()
@@ -290,6 +297,7 @@ func (s *session) paste(text string) {
 	case m != nil && m.editor != nil:
 		m.editor.insert(strings.TrimRight(text, "\r\n"))
 	case m != nil && !m.free:
+		m.deafen(time.Now())
 		s.hint("a paste does not answer; press a key")
 	case s.input.search != nil:
 		line, _, _ := strings.Cut(strings.Trim(typed(text), "\n"), "\n")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -191,11 +192,19 @@ func (s *session) event(e pygent.Event) {
 	case pygent.EventNotice:
 		s.tell(s.theme.dim("· " + visible(e.Text)))
 	case pygent.EventWarning:
-		s.tell(s.theme.warn("! " + visible(e.Text)))
+		if !s.toldRepair(e.Text) {
+			s.tell(s.theme.warn("! " + visible(e.Text)))
+		}
 	case pygent.EventRuntime, pygent.EventJobs:
 		s.around.note(s, e)
 	}
 	s.endTurn()
+}
+
+// toldRepair reports whether a warning is about a repair of the history, of which
+// the banner has told.
+func (s *session) toldRepair(warning string) bool {
+	return slices.ContainsFunc(s.agent.History().Repairs(), func(repair string) bool { return strings.Contains(warning, repair) })
 }
 
 // heard shows what the user said, when the agent hears it.
