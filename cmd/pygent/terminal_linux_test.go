@@ -97,9 +97,9 @@ func TestASessionShowsWhereItIs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env, args, want []string
 	}{
-		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands run on this machine", "temporary: removed at the end", "--cwd keeps them"}},
-		"without protection":    {[]string{"PYGENT_LOCAL_PROTECTION=off"}, nil, []string{"commands run on this machine, without protection"}},
-		"the current directory": {[]string{"PYGENT_PERSONA_NAME=Ada"}, []string{"--cwd"}, []string{"Ada · gpt-x", "files: /", "/001\n"}},
+		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands  on this machine", "temporary: removed at the end", "--cwd keeps them"}},
+		"without protection":    {[]string{"PYGENT_LOCAL_PROTECTION=off"}, nil, []string{"commands  on this machine, without protection"}},
+		"the current directory": {[]string{"PYGENT_PERSONA_NAME=Ada"}, []string{"--cwd"}, []string{"Ada · gpt-x", "files     /", "/001\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestASessionShowsWhereItIs(t *testing.T) {
 func TestASessionNamesTheContainer(t *testing.T) {
 	image := dockerImage(t)
 	p := atTerminal(t, command(t, append(pygenttest.NewServer(t).Env(), "PYGENT_PERSONA_NAME=Ada"), "--docker", "--image", image))
-	p.Await("Ada", "commands run in a container ("+image+")", "no network", "Ready")
+	p.Await("Ada", "commands  in a container of "+image, "network   none", "Ready")
 	p.leaves()
 }
 
