@@ -5,6 +5,8 @@ import (
 	"time"
 
 	uv "github.com/charmbracelet/ultraviolet"
+
+	"github.com/x/pygent/internal/livearea"
 )
 
 // burst is how soon a key comes after another one if nobody has typed it. Where the
@@ -97,6 +99,8 @@ func (s *session) ctrlC() {
 		s.leave()
 	case s.input.attaching != nil:
 		s.input.attaching.cancel(errInterrupted)
+	case s.shell != nil:
+		s.shell.cancel(errInterrupted)
 	case s.turn != nil || s.command != nil:
 		s.input.warned = true
 		s.interrupt()
@@ -140,7 +144,7 @@ func (s *session) vertical(name string) {
 	width, _ := s.display.area.Size()
 	switch {
 	case by < 0 && ed.empty() && s.takeBack():
-	case ed.vertical(by, width-len(prompt)):
+	case ed.vertical(by, width-livearea.Width(s.prompt())):
 	default:
 		if text, ok := s.input.history.move(by, ed.message()); ok {
 			ed.set(text)
@@ -195,6 +199,11 @@ func (s *session) submit() {
 		}
 		ed.clear()
 		s.startCommand(text)
+	case strings.HasPrefix(text, "!"):
+		if !s.submitShell(strings.TrimSpace(text[len("!"):])) {
+			return
+		}
+		ed.clear()
 	case s.input.attaching != nil:
 		s.hint("the files of the last message are being read")
 		return
