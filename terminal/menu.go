@@ -167,7 +167,7 @@ func (s *session) refuse(m *menu) {
 // menuKey handles a key while a menu is shown. It reports false for one that is
 // meant for the session's editor.
 func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
-	now := time.Now()
+	now := s.input.at
 	typed := e.Text != "" || name == "enter" || name == "kpenter"
 	if m.shownAt.IsZero() || now.Before(m.deaf) {
 		m.deaf = now.Add(lineinput.AnswerDelay)

@@ -106,8 +106,8 @@ func (s *session) beginWith(first pygent.Message) {
 // besides.
 func (s *session) wait(wake <-chan time.Time) {
 	select {
-	case e := <-s.tty.keys:
-		s.key(e)
+	case k := <-s.tty.keys:
+		s.key(k)
 	case f := <-s.posts:
 		f()
 	case <-wake:
@@ -123,8 +123,8 @@ func (s *session) wait(wake <-chan time.Time) {
 	const most = 1000 // before a frame
 	for range most {
 		select {
-		case e := <-s.tty.keys:
-			s.key(e)
+		case k := <-s.tty.keys:
+			s.key(k)
 		case f := <-s.posts:
 			f()
 		default:
@@ -277,9 +277,9 @@ func (s *session) outside(f func()) {
 }
 
 // key handles a key, a paste or another report of the terminal.
-func (s *session) key(e uv.Event) {
-	s.display.changed = true
-	switch e := e.(type) {
+func (s *session) key(k key) {
+	s.display.changed, s.input.at = true, k.at
+	switch e := k.Event.(type) {
 	case uv.KeyPressEvent:
 		s.press(e)
 	case uv.PasteEvent:
