@@ -41,7 +41,7 @@ func (s *session) commandDone(r pygent.CommandResult, err error, interrupted boo
 	case interrupted:
 		s.say(kindEnd, s.theme.warn("■ Interrupted"))
 	case err != nil:
-		s.say(kindEnd, s.theme.bad("✗ ")+visible(err.Error()))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+visible(err.Error())))
 	case r.Leave:
 		s.leave()
 	case r.Resume && s.turn != nil:
