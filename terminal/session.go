@@ -109,7 +109,7 @@ func (s *session) wait(wake <-chan time.Time) {
 	case e := <-s.tty.keys:
 		s.key(e)
 	case f := <-s.posts:
-		f()
+		s.call(f)
 	case <-wake:
 	case <-s.tty.resized:
 	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
@@ -126,12 +126,19 @@ func (s *session) wait(wake <-chan time.Time) {
 		case e := <-s.tty.keys:
 			s.key(e)
 		case f := <-s.posts:
-			f()
+			s.call(f)
 		default:
 			s.act()
 			return
 		}
 	}
+}
+
+// call calls a function that was posted. It has changed something, or else nothing
+// is drawn.
+func (s *session) call(f func()) {
+	f()
+	s.display.changed = true
 }
 
 // act does what was waiting for its time.
