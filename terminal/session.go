@@ -40,16 +40,17 @@ type session struct {
 	posts  chan func()
 
 	display
-	input   input
-	text    stream   // what the model writes now
-	calls   []*panel // the calls that run, or are asked about
-	doing   doing
-	turn    *turn // the run that goes on; nil between runs
-	queue   queue
-	menus   []*menu // the first one is shown
-	around  around  // tasks, jobs, and what the runtime does
-	command *command
-	seen    int64 // the number of the last event that was handled
+	input    input
+	text     stream   // what the model writes now
+	calls    []*panel // the calls that run, or are asked about
+	doing    doing
+	turn     *turn // the run that goes on; nil between runs
+	queue    queue
+	menus    []*menu // the first one is shown
+	around   around  // tasks, jobs, and what the runtime does
+	fileList fileList
+	command  *command
+	seen     int64 // the number of the last event that was handled
 
 	leaving bool // the session ends with the turn
 	over    bool
@@ -167,7 +168,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.command != nil || s.around.moves()
+	return s.turn != nil || s.command != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is
@@ -305,6 +306,10 @@ func (s *session) paste(text string) {
 	case m != nil && !m.free:
 		m.deafen(time.Now())
 		s.hint("a paste does not answer; press a key")
+	case s.input.search != nil:
+		line, _, _ := strings.Cut(strings.Trim(typed(text), "\n"), "\n")
+		s.input.search.query.insert(line)
+		s.input.search.find(s.input.history.entries, s.input.search.at, -1)
 	case !s.input.editor.insertPaste(text):
 		s.hint("that is too long for a message; put it in a file")
 	}
