@@ -40,7 +40,7 @@ func (s *session) banner() {
 	case s.face.Interrupted && !s.face.Resume:
 		lines = append(lines, "", s.theme.warn("The conversation was interrupted; /resume goes on with it."))
 	case s.agent.History().Len() == 0:
-		lines = append(lines, "", s.theme.dim("Type a message; /help lists the commands, Ctrl-D leaves."))
+		lines = append(lines, "", s.theme.dim("Type a message; /help lists the commands, ? the keys, Ctrl-D leaves."))
 	}
 	s.say(kindNews, strings.Join(lines, "\n"))
 }
@@ -68,7 +68,8 @@ func (s *session) resumed() []string {
 	entries := s.agent.History().Entries()
 	for i := len(entries) - 1; i >= 0; i-- {
 		msg := entries[i].Message
-		text := oneLine(msg.Text())
+		text, _ := spoken(msg)
+		text = oneLine(text)
 		if text == "" || msg.Role != pygent.RoleUser && msg.Role != pygent.RoleAssistant {
 			continue
 		}

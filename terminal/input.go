@@ -5,8 +5,6 @@ import (
 	"time"
 
 	uv "github.com/charmbracelet/ultraviolet"
-
-	"github.com/x/pygent"
 )
 
 // burst is how soon a key comes after another one if nobody has typed it. Where the
@@ -22,6 +20,10 @@ type input struct {
 	at       time.Time // when the key came that is handled
 	lastKey  time.Time // when the key before it came
 	submitAt time.Time // when Enter takes effect, unless more keys follow at once; zero for never
+
+	completion completion
+	search     *search    // for an earlier message; nil for none
+	attaching  *attaching // the message that waits for its files; nil for none
 }
 
 // press handles a key.
@@ -42,6 +44,12 @@ func (s *session) press(e uv.KeyPressEvent) {
 
 // global handles the keys that mean the same everywhere.
 func (s *session) global(name string, e uv.KeyPressEvent) {
+	if m := s.menu(); s.input.search != nil && (m == nil || m.free) {
+		s.input.warned = false
+		if s.searchKey(name, e) {
+			return
+		}
+	}
 	switch name {
 	case "ctrl+c":
 		s.ctrlC()
@@ -63,7 +71,20 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 	if m != nil && s.menuKey(m, name, e) {
 		return
 	}
+	if s.completionKey(name) {
+		return
+	}
+	before := s.input.editor.text
 	s.edit(name, e)
+	if s.input.editor.text != before && !isVertical(name) {
+		s.suggest()
+	}
+}
+
+// isVertical reports whether a key goes through the rows of the draft, and through
+// earlier messages.
+func isVertical(name string) bool {
+	return name == "up" || name == "down" || name == "ctrl+p" || name == "ctrl+n"
 }
 
 // ctrlC clears what was typed, else interrupts what goes on, and else leaves when it
@@ -78,6 +99,8 @@ func (s *session) ctrlC() {
 		s.input.history.rest()
 	case s.input.warned || s.turn != nil && s.turn.interrupted:
 		s.leave()
+	case s.input.attaching != nil:
+		s.input.attaching.cancel(errInterrupted)
 	case s.turn != nil || s.command != nil:
 		s.input.warned = true
 		s.interrupt()
@@ -99,6 +122,10 @@ func (s *session) edit(name string, e uv.KeyPressEvent) {
 		ed.insert("\n")
 	case "up", "down", "ctrl+p", "ctrl+n":
 		s.vertical(name)
+	case "ctrl+r":
+		s.beginSearch()
+	case "ctrl+g":
+		s.externalEdit()
 	default:
 		if !ed.key(name) && e.Text != "" && !ed.insert(e.Text) {
 			s.hint("that is too long for a message; put it in a file")
@@ -170,14 +197,15 @@ func (s *session) submit() {
 			s.hint("a command goes on already")
 			return
 		}
+		ed.clear()
 		s.startCommand(text)
-	case s.turn != nil:
-		if !s.sayLater(pygent.UserMessage(text)) {
-			return
-		}
+	case s.input.attaching != nil:
+		s.hint("the files of the last message are being read")
+		return
 	default:
-		s.send(text)
+		named := mentions(ed.text) // not in long pastes
+		ed.clear()
+		s.deliver(text, named)
 	}
 	s.input.history.add(text)
-	ed.clear()
 }

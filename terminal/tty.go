@@ -40,6 +40,7 @@ type tty struct {
 	in  *os.File
 	out *screen.Screen
 
+	begun   bool        // the mode is that of a session
 	before  *term.State // its mode outside of the session
 	restore func()      // of the output
 	keys    chan key
@@ -90,6 +91,7 @@ func (t *tty) begin() (err error) {
 	ctx, t.cancel = context.WithCancel(context.Background())
 	t.keys, t.ended = make(chan key, keysAhead), make(chan struct{})
 	go t.read(ctx, t.keys, t.ended)
+	t.begun = true
 	return t.out.Draw(beginKeys)
 }
 
@@ -109,6 +111,10 @@ func (t *tty) read(ctx context.Context, keys chan<- key, ended chan<- struct{}) 
 // end restores the mode that the terminal had before begin. Keys that were not
 // taken yet are dropped.
 func (t *tty) end() error {
+	if !t.begun {
+		return nil
+	}
+	t.begun = false
 	err := t.out.Draw(endKeys)
 	t.cancel()
 	t.reader.Cancel()
