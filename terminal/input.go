@@ -19,7 +19,8 @@ type input struct {
 	history  *inputHistory
 	stash    string    // the draft that was begun before a question
 	warned   bool      // another Ctrl-C leaves
-	lastKey  time.Time // when the key before this one came
+	at       time.Time // when the key came that is handled
+	lastKey  time.Time // when the key before it came
 	submitAt time.Time // when Enter takes effect, unless more keys follow at once; zero for never
 
 	completion completion
@@ -30,8 +31,11 @@ type input struct {
 // press handles a key.
 func (s *session) press(e uv.KeyPressEvent) {
 	s.display.hinted = ""
-	now := time.Now()
+	now := s.input.at
 	s.actOnInput(now)
+	if m := s.menu(); m != nil && !m.dueAt.IsZero() {
+		s.actOnMenu(now)
+	}
 	defer func() { s.input.lastKey = now }()
 	if !s.input.submitAt.IsZero() { // the Enter before was the end of a line of a paste
 		s.input.submitAt = time.Time{}
@@ -161,7 +165,7 @@ func (s *session) enter() {
 		ed.insert("\n")
 		return
 	}
-	now := time.Now()
+	now := s.input.at
 	if m := s.menu(); m != nil && m.free && now.Sub(s.input.lastKey) < together {
 		s.hint("a paste does not answer; press Enter")
 		return

@@ -108,10 +108,10 @@ func (s *session) beginWith(first pygent.Message) {
 // besides.
 func (s *session) wait(wake <-chan time.Time) {
 	select {
-	case e := <-s.tty.keys:
-		s.key(e)
+	case k := <-s.tty.keys:
+		s.key(k)
 	case f := <-s.posts:
-		f()
+		s.call(f)
 	case <-wake:
 	case <-s.tty.resized:
 	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
@@ -125,15 +125,22 @@ func (s *session) wait(wake <-chan time.Time) {
 	const most = 1000 // before a frame
 	for range most {
 		select {
-		case e := <-s.tty.keys:
-			s.key(e)
+		case k := <-s.tty.keys:
+			s.key(k)
 		case f := <-s.posts:
-			f()
+			s.call(f)
 		default:
 			s.act()
 			return
 		}
 	}
+}
+
+// call calls a function that was posted. It has changed something, or else nothing
+// is drawn.
+func (s *session) call(f func()) {
+	f()
+	s.display.changed = true
 }
 
 // act does what was waiting for its time.
@@ -279,9 +286,9 @@ func (s *session) outside(f func()) {
 }
 
 // key handles a key, a paste or another report of the terminal.
-func (s *session) key(e uv.Event) {
-	s.display.changed = true
-	switch e := e.(type) {
+func (s *session) key(k key) {
+	s.display.changed, s.input.at = true, k.at
+	switch e := k.Event.(type) {
 	case uv.KeyPressEvent:
 		s.press(e)
 	case uv.PasteEvent:
