@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -99,7 +100,11 @@ func spinner(now time.Time) string {
 // status is the line that says what the agent does.
 func (s *session) status(now time.Time) string {
 	if m := s.menu(); m != nil && !m.free {
-		return s.theme.warn("● "+cmp.Or(s.display.hinted, "Waiting for you")) + s.theme.dim(s.menuHelp(m))
+		words, help := cmp.Or(s.display.hinted, "Waiting for you"), s.menuHelp(m)
+		if width, _ := s.display.area.Size(); help != "" && livearea.Width("● "+words+help) > width {
+			words, help = strings.TrimPrefix(help, " · "), ""
+		}
+		return s.theme.warn("● "+words) + s.theme.dim(help)
 	}
 	switch {
 	case s.command != nil:
