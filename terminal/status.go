@@ -107,6 +107,8 @@ func (s *session) status(now time.Time) string {
 		return s.theme.warn("● "+words) + s.theme.dim(help)
 	}
 	switch {
+	case s.input.attaching != nil:
+		return s.theme.accent(spinner(now)+" Reading the files that you named") + s.theme.dim(" · "+wholeSeconds(now.Sub(s.input.attaching.began))+" · Ctrl-C gives the message back"+s.hintAfter())
 	case s.command != nil:
 		return s.theme.accent(spinner(now)+" "+oneLine(s.command.name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
 	case s.turn != nil:
