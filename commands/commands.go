@@ -23,8 +23,8 @@ func All() []pygent.Command {
 	all := []pygent.Command{
 		{
 			Name: "cmd", Usage: "COMMAND", Summary: "run a command in the workspace; the agent does not hear of it",
-			Help: "The command is given to the shell as it is. No rule of approval and no ban applies, since it is yours.",
-			Run:  runShell,
+			Help:   "The command is given to the shell as it is. No rule of approval and no ban applies, since it is yours.",
+			Script: script,
 		}, {
 			Name: "confirm-bash", Usage: "[on|off]", Summary: "ask before each command, or no longer",
 			Run: confirmBash,
