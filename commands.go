@@ -42,6 +42,13 @@ type Command struct {
 	// Message makes a message of the arguments. The model gets it as if the user
 	// had typed it.
 	Message func(ctx context.Context, a *Agent, args string) (Message, error) `json:"-"`
+	// Complete returns what the last of the words may become that are typed as
+	// arguments; see [Agent.CompleteCommand]. The words are divided and unquoted as a
+	// shell does, and there is at least one: the last is empty where a new one begins.
+	// What does not begin with it is left out of the list, which may be any list of
+	// known words. One that ends with "/" is a directory. Complete may be nil. It may
+	// be called at any time, several times at once, and has 2 s.
+	Complete func(ctx context.Context, a *Agent, words []string) []string `json:"-"`
 }
 
 // CommandOutput says what a command writes. Text that is none of these is shown as

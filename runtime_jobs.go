@@ -299,12 +299,12 @@ func (a *Agent) endedJobs(ctx context.Context) string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openWithin) // for all of them
 	defer cancel()
-	told := notedJobs{agent: a, ctx: ctx}
+	told := notedJobs{agent: a}
 	for _, known := range open {
 		at := slices.IndexFunc(jobs, func(j Job) bool { return j.ID == known.ID })
 		if at >= 0 {
-			told.note(known, jobs[at])
-		} else if !told.noteUnlisted(known) {
+			told.note(ctx, known, jobs[at])
+		} else if !told.noteUnlisted(ctx, known) {
 			break
 		}
 	}
@@ -314,7 +314,6 @@ func (a *Agent) endedJobs(ctx context.Context) string {
 // notedJobs collects what a model is told of its jobs.
 type notedJobs struct {
 	agent   *Agent
-	ctx     context.Context
 	notices []string
 	size    int  // of the notices, in bytes
 	more    int  // jobs that are only counted
@@ -330,7 +329,7 @@ func (n *notedJobs) add(notice string) {
 }
 
 // note tells of a job that the runtime has, if there is news.
-func (n *notedJobs) note(known jobbook.Job, job Job) {
+func (n *notedJobs) note(ctx context.Context, known jobbook.Job, job Job) {
 	book := &n.agent.followed
 	switch {
 	case !known.Is(job.Command): // another agent's, in another runtime
@@ -340,18 +339,18 @@ func (n *notedJobs) note(known jobbook.Job, job Job) {
 		n.add(jobbook.Met(job.state()))
 		book.Met(known.ID)
 	case !job.Running:
-		n.add(jobbook.Ended(job.state(), n.lastOutput(job, known.Read)))
+		n.add(jobbook.Ended(job.state(), n.lastOutput(ctx, job, known.Read)))
 		book.End(known.ID)
 	}
 }
 
 // noteUnlisted tells of a job that the runtime does not list. It may have ended long
 // ago. The answer is false if the runtime did not answer.
-func (n *notedJobs) noteUnlisted(known jobbook.Job) (answered bool) {
-	out, err := n.read(known.ID, known.Read)
+func (n *notedJobs) noteUnlisted(ctx context.Context, known jobbook.Job) (answered bool) {
+	out, err := n.read(ctx, known.ID, known.Read)
 	switch {
 	case err == nil:
-		n.note(known, out.Job)
+		n.note(ctx, known, out.Job)
 	case errors.Is(err, ErrUnknownJob):
 		n.add(known.Lost())
 		n.agent.followed.Lose(known.ID)
@@ -364,28 +363,28 @@ func (n *notedJobs) noteUnlisted(known jobbook.Job) (answered bool) {
 
 // lastOutput returns the last lines of a job that the model has not read, as long as
 // there is room for them.
-func (n *notedJobs) lastOutput(job Job, read int64) string {
+func (n *notedJobs) lastOutput(ctx context.Context, job Job, read int64) string {
 	if n.silent || job.Printed <= read || n.size >= noticedTotal {
 		return ""
 	}
-	out, err := n.read(job.ID, max(read, job.Printed-maxJobWindow/4))
+	out, err := n.read(ctx, job.ID, max(read, job.Printed-maxJobWindow/4))
 	n.silent = err != nil
 	return cut.Tail(lastLines(plain.Clean(out.Text), noticedLines), noticedOutput)
 }
 
 // read reads the output of a job without starting a runtime.
-func (n *notedJobs) read(id string, offset int64) (JobOutput, error) {
+func (n *notedJobs) read(ctx context.Context, id string, offset int64) (JobOutput, error) {
 	a := n.agent
 	runner, ok := RuntimeAs[JobRunner](a.runtime)
 	if !ok {
 		return JobOutput{}, ErrUnknownJob
 	}
-	return guard.Outlive(n.ctx, func() (JobOutput, error) {
+	return guard.Outlive(ctx, func() (JobOutput, error) {
 		defer a.enter(&a.calling, "the runtime's JobOutput")()
 		if rt, ours := runner.(*workspaceRuntime); ours {
-			return jobOutputOf(rt.KnownJobOutput(n.ctx, id, offset))
+			return jobOutputOf(rt.KnownJobOutput(ctx, id, offset))
 		}
-		return runner.JobOutput(n.ctx, id, offset, 0)
+		return runner.JobOutput(ctx, id, offset, 0)
 	})
 }
 

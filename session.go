@@ -13,8 +13,10 @@ import (
 	"sync/atomic"
 
 	"github.com/x/pygent/internal/console"
+	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/feed"
 	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -214,12 +216,29 @@ func (s *session) banner(ctx context.Context) {
 	for _, repair := range s.repairs {
 		s.talk.Say("! history: %s", repair)
 	}
+	if said := lastSaid(s.agent.History().Messages()); said != "" {
+		s.talk.Say("The conversation goes on after %s; %s", numeral.Count(s.agent.State().Messages, "message"), said)
+	}
 	if s.agent.history.spokenAnew() > 0 && s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
 	if s.talk.Person() {
 		s.talk.Say("Type a message; /help lists the commands, /exit leaves.")
 	}
+}
+
+// lastSaid tells the last words of a conversation, empty for none.
+func lastSaid(messages []Message) string {
+	const shown = 70
+	for _, m := range slices.Backward(messages) {
+		switch words := cut.Line(m.Text(), shown); {
+		case words != "" && m.Role == RoleUser:
+			return "you said last: " + words
+		case words != "" && m.Role == RoleAssistant:
+			return "the model said last: " + words
+		}
+	}
+	return ""
 }
 
 // user has the person at the terminal asked, if there is one.

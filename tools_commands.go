@@ -157,7 +157,7 @@ func startJob(ctx context.Context, rt Runtime, cmd string, opts ...BashOption) (
 		return nil, err
 	}
 	followJob(ctx, job.ID, cmd, 0)
-	return &ToolResult{Content: jobbook.Started(job.ID)}, nil
+	return &ToolResult{Content: jobbook.Started(job.ID), Display: "started job " + job.ID}, nil
 }
 
 type jobOutputInput struct {

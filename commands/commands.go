@@ -27,18 +27,18 @@ func All() []pygent.Command {
 			Script: script,
 		}, {
 			Name: "confirm-bash", Usage: "[on|off]", Summary: "ask before each command, or no longer",
-			Run: confirmBash,
+			Run: confirmBash, Complete: byPosition(oneOf("on", "off")),
 		}, {
 			Name: "cp", Usage: "SRC [DEST]", Summary: "copy a file or directory of this machine into the workspace",
 			Help: "Quote names with blanks as in a shell. A name that begins with / or ~ is read from there, others from the directory where pygent was started.",
-			Run:  upload,
+			Run:  upload, Complete: byPosition(hostFiles, workspaceFiles),
 		}, {
 			Name: "diff", Usage: "[PATH]", Summary: "show what the agent's tools have changed in files",
 			Help: "With PATH, only what is there or below it. What commands have changed is not shown.",
-			Run:  diff,
+			Run:  diff, Complete: byPosition(changedFiles),
 		}, {
 			Name: "export", Usage: "PATH DEST", Summary: "copy a file or directory of the workspace to this machine",
-			Run: export,
+			Run: export, Complete: byPosition(workspaceFiles, hostFiles),
 		}, {
 			Name: "init", Usage: "[WISHES]", Summary: "have the agent write an AGENTS.md for the workspace",
 			Message: describeProject,
@@ -47,7 +47,7 @@ func All() []pygent.Command {
 			Run: listJobs,
 		}, {
 			Name: "model", Usage: "[NAME]", Summary: "show or change the model",
-			Run: setModel,
+			Run: setModel, Complete: byPosition(models),
 		}, {
 			Name: "retry", Summary: "send your last message again",
 			Help:    "If its run was interrupted, /resume goes on with it instead.",
@@ -57,7 +57,7 @@ func All() []pygent.Command {
 			Run: listTasks,
 		}, {
 			Name: "tools", Usage: "[enable|disable NAME…]", Summary: "list the agent's tools, or switch some on or off",
-			Run: switchTools,
+			Run: switchTools, Complete: toolNames,
 		}, {
 			Name: "usage", Summary: "show tokens and cost by model, and how full the context is",
 			Run: usage,

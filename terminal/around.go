@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,16 +15,19 @@ import (
 
 // Bounds of what is shown of what goes on besides the turn.
 const (
-	shownTasks  = 4
-	shownJobs   = 3
-	shownPrompt = 60   // bytes of a task's prompt
-	maxTasks    = 1000 // tasks that are followed
+	shownTasks   = 4
+	shownJobs    = 3
+	shownPrompt  = 40   // bytes of a task's prompt
+	shownCommand = 100  // bytes of a job's command
+	summaryLines = 6    // of what a task said at its end
+	maxTasks     = 1000 // tasks that are followed
 )
 
 // around is what goes on besides the turn.
 type around struct {
 	tasks map[string]*task
 	jobs  []pygent.Job
+	asked time.Time            // when the runtime was asked about the jobs; see watchJobs
 	pull  *pygent.RuntimeEvent // the download of an image; nil for none
 }
 
@@ -39,7 +43,7 @@ func (a *around) moves() bool { return len(a.tasks) > 0 || a.pull != nil }
 // note follows the jobs and the runtime.
 func (a *around) note(s *session, e pygent.Event) {
 	if e.Type == pygent.EventJobs {
-		a.jobs = e.Jobs
+		s.noteJobs(e.Jobs)
 		return
 	}
 	r := e.Runtime
@@ -51,6 +55,70 @@ func (a *around) note(s *session, e pygent.Event) {
 	if r.Kind != pygent.RuntimeFailed { // the run reports it, and so does the start of the session
 		s.tell(s.theme.dim("· " + visible(e.Text)))
 	}
+}
+
+// noteJobs takes over the list of the jobs, and says which ones have ended.
+func (s *session) noteJobs(jobs []pygent.Job) {
+	for _, job := range s.around.ended(jobs) {
+		s.tell(s.jobEnd(job))
+	}
+	s.around.jobs, s.display.changed = jobs, true
+}
+
+// askJobsEvery is how often the runtime is asked about jobs that run between turns.
+// During a turn, the agent does so.
+const askJobsEvery = time.Second
+
+// askJobsAt returns when the runtime is asked about the jobs; zero for never.
+func (s *session) askJobsAt() time.Time {
+	if s.turn != nil || s.around.runningJobs() == 0 {
+		return time.Time{}
+	}
+	return s.around.asked.Add(askJobsEvery)
+}
+
+// watchJobs asks the runtime about the jobs when it is time.
+func (s *session) watchJobs(now time.Time) {
+	at := s.askJobsAt()
+	runner, ok := pygent.RuntimeAs[pygent.JobRunner](s.agent.Runtime())
+	if !ok || at.IsZero() || now.Before(at) {
+		return
+	}
+	s.around.asked = now.Add(time.Hour) // until it has answered
+	s.work.Go(func() {
+		jobs, err := runner.Jobs(s.ctx)
+		s.post(func() {
+			s.around.asked = time.Now()
+			if err == nil && s.turn == nil {
+				s.noteJobs(jobs)
+			}
+		})
+	})
+}
+
+// ended returns those of the jobs that ran when they were told of last.
+func (a *around) ended(now []pygent.Job) (ended []pygent.Job) {
+	for _, job := range now {
+		ran := slices.ContainsFunc(a.jobs, func(j pygent.Job) bool { return j.ID == job.ID && j.Running })
+		if ran && !job.Running {
+			ended = append(ended, job)
+		}
+	}
+	return ended
+}
+
+// jobEnd says how a job ended.
+func (s *session) jobEnd(j pygent.Job) string {
+	sign, how := s.theme.good("✓"), fmt.Sprintf("exit %d", j.ExitCode)
+	switch {
+	case j.Killed:
+		sign, how = s.theme.warn("■"), "killed"
+	case j.TimedOut:
+		sign, how = s.theme.bad("✗"), "timed out"
+	case j.ExitCode != 0:
+		sign = s.theme.bad("✗")
+	}
+	return sign + " job " + oneLine(j.ID) + ": " + cut.Head(oneLine(j.Command), shownCommand) + s.theme.dim(" · "+how+" · "+seconds(j.Duration))
 }
 
 // taskEvent follows a background task.
@@ -82,21 +150,47 @@ func (s *session) taskEvent(e pygent.Event) {
 	case t == nil && len(a.tasks) < maxTasks:
 		a.tasks[e.Task] = &task{label: labelOf(*status), since: e.Time}
 	}
-	text := "task " + oneLine(e.Task)
-	if status != nil && t == nil {
-		text = "task " + labelOf(*status)
+	label := oneLine(e.Task)
+	if status != nil {
+		label = labelOf(*status)
 	}
-	if status != nil && status.Question() != nil {
-		q := status.Question()
-		s.tell(s.theme.warn("◆ " + text + " asks: " + oneLine(strings.Join(append([]string{q.Prompt}, q.Options...), " | "))))
-		return
+	if news := s.taskNews(e, label); news != "" {
+		s.tell(news)
 	}
-	s.tell(s.theme.accent("◆ ") + text + ": " + visible(e.Text))
+}
+
+// taskNews says what has become of a task of the label; empty if it works, which
+// the live area shows.
+func (s *session) taskNews(e pygent.Event, label string) string {
+	sign, text := s.theme.accent("◆ "), "task "+label
+	status := e.TaskStatus
+	facts := " · " + visible(e.Text)
+	if status == nil {
+		return sign + text + s.theme.dim(facts)
+	}
+	if q := status.Question(); q != nil {
+		return s.theme.warn("◆ " + text + " asks: " + oneLine(strings.Join(append([]string{q.Prompt}, q.Options...), " | ")))
+	}
+	if !status.State.AtRest() {
+		return ""
+	}
+	if sign = s.theme.good("✓ "); status.State != pygent.TaskFinished {
+		sign = s.theme.bad("✗ ")
+	}
+	facts += " · " + count(status.Steps, "step") + " · " + seconds(status.Elapsed(e.Time))
+	news := sign + text + s.theme.dim(facts)
+	if summary := strings.TrimSpace(status.Summary()); summary != "" {
+		news += "\n" + s.theme.dim("  "+strings.Join(glance(summary, summaryLines), "\n  "))
+	}
+	return news
 }
 
 // labelOf is the task's id, who works on it and the beginning of its prompt.
 func labelOf(s pygent.TaskStatus) string {
-	about := cut.Head(oneLine(s.Prompt), shownPrompt)
+	about := oneLine(s.Prompt)
+	if len(about) > shownPrompt {
+		about = cut.Head(about, shownPrompt) + "…"
+	}
 	if s.Persona.Name != "" {
 		about = oneLine(s.Persona.Name) + ": " + about
 	}
@@ -133,7 +227,7 @@ func (a *around) rows(s *session, now time.Time) (rows []string) {
 	for _, j := range a.jobs {
 		if j.Running && shown < shownJobs {
 			shown++
-			rows = append(rows, s.theme.dim("& "+oneLine(j.ID)+": "+oneLine(j.Command)))
+			rows = append(rows, s.theme.dim("& job "+oneLine(j.ID)+": "+oneLine(j.Command)))
 		}
 	}
 	return rows
@@ -141,19 +235,22 @@ func (a *around) rows(s *session, now time.Time) (rows []string) {
 
 // facts says for the status line what goes on.
 func (a *around) facts() (facts []string) {
-	running := 0
-	for _, j := range a.jobs {
-		if j.Running {
-			running++
-		}
-	}
-	if running > 0 {
-		facts = append(facts, count(running, "job"))
+	if n := a.runningJobs(); n > 0 {
+		facts = append(facts, count(n, "job"))
 	}
 	if n := len(a.tasks); n > 0 {
 		facts = append(facts, count(n, "task"))
 	}
 	return facts
+}
+
+func (a *around) runningJobs() (n int) {
+	for _, j := range a.jobs {
+		if j.Running {
+			n++
+		}
+	}
+	return n
 }
 
 // count is a number of things: "1 job", "2 jobs".

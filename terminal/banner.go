@@ -2,10 +2,12 @@ package terminal
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -20,26 +22,44 @@ func (s *session) banner() {
 	if d, ok := pygent.RuntimeAs[pygent.Describer](s.agent.Runtime()); ok {
 		info = d.Describe(s.ctx)
 	}
-	state := s.agent.State()
 	title := s.theme.bold(oneLine(s.agent.Persona().Name))
-	if model := cmp.Or(state.Settings.Model, s.doing.model); model != "" {
-		title += " · " + oneLine(model)
+	if model := cmp.Or(s.agent.State().Settings.Model, s.doing.model); model != "" {
+		title += s.theme.dim(" · ") + oneLine(model)
 	}
-	lines := []string{title, "  " + s.where(info), "  " + s.files(info)}
+	lines := append([]string{title, ""}, s.fact("commands", s.where(info))...)
+	lines = append(lines, s.fact("network", s.network(info))...)
+	lines = append(lines, s.files(info)...)
+	lines = append(lines, s.resumed()...)
 	if info.Fallback != "" {
-		lines = append(lines, s.theme.warn("! NOT in a container: "+visible(info.Fallback)))
+		lines = append(lines, "", s.theme.warn("! NOT in a container: "+visible(info.Fallback)))
 	}
 	for _, repair := range s.agent.History().Repairs() {
 		lines = append(lines, s.theme.warn("! history: "+visible(repair)))
 	}
-	if s.face.Interrupted && !s.face.Resume {
-		lines = append(lines, "The conversation was interrupted; /resume goes on with it.")
-	}
-	lines = append(lines, s.resumed()...)
-	if s.agent.History().Len() == 0 {
-		lines = append(lines, s.theme.dim("  Type a message; /help lists the commands, Ctrl-D leaves."))
+	switch {
+	case s.face.Interrupted && !s.face.Resume:
+		lines = append(lines, "", s.theme.warn("The conversation was interrupted; /resume goes on with it."))
+	case s.agent.History().Len() == 0:
+		lines = append(lines, "", s.theme.dim("Type a message; /help lists the commands, Ctrl-D leaves."))
 	}
 	s.say(kindNews, strings.Join(lines, "\n"))
+}
+
+// factMargin is how far the facts of the banner are indented, behind their names.
+const factMargin = 12
+
+// fact lays out a fact of the banner under its name.
+func (s *session) fact(name, text string) []string {
+	if text == "" {
+		return nil
+	}
+	width, _ := s.display.area.Size()
+	rows := livearea.Wrap(text, max(width-factMargin, 20))
+	for i, row := range rows {
+		rows[i] = strings.Repeat(" ", factMargin) + row
+	}
+	rows[0] = "  " + s.theme.dim(fmt.Sprintf("%-*s", factMargin-2, name)) + strings.TrimLeft(rows[0], " ")
+	return rows
 }
 
 // resumed says what there is of an earlier conversation: how many messages, and the
@@ -57,46 +77,63 @@ func (s *session) resumed() []string {
 			who = "you said: "
 		}
 		const shown = 200
-		return []string{"  goes on after " + numeral.Count(s.agent.State().Messages, "message") + s.theme.dim(" · last, "+who+cut.Head(text, shown))}
+		return s.fact("history", "goes on after "+numeral.Count(s.agent.State().Messages, "message")+s.theme.dim(" · last, "+who+cut.Head(text, shown)))
 	}
 	return nil
 }
 
-// where says where commands run, and what they can reach.
+// where says where commands run, and how they are confined there.
 func (s *session) where(info pygent.RuntimeInfo) string {
-	var facts []string
+	note := func(text string) string {
+		if text = oneLine(text); text != "" {
+			text = s.theme.dim(" (" + text + ")")
+		}
+		return text
+	}
 	switch {
 	case s.agent.UseDocker():
-		facts = append(facts, s.theme.good("commands run in a container")+" ("+oneLine(info.Image)+")")
+		return s.theme.good("in a container") + " of " + oneLine(info.Image) + note(info.ProtectionNote)
+	case info.Protection == "full": // its note says that the network is open, as the next line does
+		return "on this machine, " + s.theme.good("confined to the workspace") + note("protection: full")
 	case info.Protection == "none":
-		facts = append(facts, s.theme.warn("commands run on this machine, without protection"))
+		return s.theme.warn("on this machine, without protection") + note(info.ProtectionNote)
 	case info.Protection != "":
-		facts = append(facts, s.theme.warn("commands run on this machine")+", protection: "+info.Protection)
-	default:
-		facts = append(facts, s.theme.warn("commands run on this machine"))
+		return s.theme.warn("on this machine, confined in part") + note("protection: "+info.Protection+"; "+info.ProtectionNote)
+	case info.Kind == "" || info.Kind == "local":
+		return s.theme.warn("on this machine")
 	}
-	if info.ProtectionNote != "" {
-		facts[0] += " (" + oneLine(info.ProtectionNote) + ")"
-	}
-	switch {
-	case info.Network:
-		facts = append(facts, "network")
-	case len(info.AllowedHosts) > 0:
-		facts = append(facts, "network: "+oneLine(strings.Join(info.AllowedHosts, ", ")))
-	case s.agent.UseDocker():
-		facts = append(facts, "no network")
-	}
-	return strings.Join(facts, " · ")
+	return "in the runtime " + oneLine(info.Kind)
 }
 
-// files says where the files are.
-func (s *session) files(info pygent.RuntimeInfo) string {
-	dir := cmp.Or(info.HostDir, info.Workspace)
-	switch {
-	case info.Temporary:
-		return "files: " + visible(dir) + s.theme.warn(" (temporary: removed at the end; --workspace DIR or --cwd keeps them)")
-	case info.HostDir == "" && s.agent.UseDocker():
-		return "files: " + visible(dir) + " in the container"
+// network says what commands can reach.
+func (s *session) network(info pygent.RuntimeInfo) string {
+	asks := ""
+	if info.AsksHosts {
+		asks = s.theme.dim("; you are asked about others")
 	}
-	return "files: " + visible(dir)
+	switch {
+	case info.Network || info.Protection != "":
+		return "open"
+	case len(info.AllowedHosts) > 0:
+		return oneLine(strings.Join(info.AllowedHosts, ", ")) + asks
+	case info.AsksHosts:
+		return "none" + s.theme.dim("; you are asked about hosts")
+	case s.agent.UseDocker():
+		return "none"
+	}
+	return ""
+}
+
+// files says where the files are. The directory is in a line of its own, so that it
+// can be copied.
+func (s *session) files(info pygent.RuntimeInfo) []string {
+	dir := visible(cmp.Or(info.HostDir, info.Workspace))
+	if info.HostDir == "" && s.agent.UseDocker() {
+		dir += s.theme.dim(" in the container")
+	}
+	lines := []string{"  " + s.theme.dim(fmt.Sprintf("%-*s", factMargin-2, "files")) + dir}
+	if info.Temporary {
+		lines = append(lines, s.fact("", s.theme.warn("temporary: removed at the end; --workspace DIR or --cwd keeps them"))...)
+	}
+	return lines
 }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type display struct {
 	area    *livearea.Area
 	printed strings.Builder // what is finished and was not printed yet
 	last    kind            // of what was printed last
+	tall    bool            // that had several lines
 	news    []string        // what waits until the model's block is finished
 	hinted  string          // a word about the last key
 	changed bool            // something may look different
@@ -38,13 +40,17 @@ func (d *display) take() string {
 	return text
 }
 
-// say prints finished text: lines in the forms of [livearea.Clean].
+// say prints finished text: lines in the forms of [livearea.Clean]. A blank line
+// is before it, unless it goes on with a list of short things of the same kind.
 func (d *display) say(k kind, text string) {
-	if d.last != kindNone && (k != d.last || k == kindText || k == kindUser) {
+	text = strings.TrimRight(text, "\n")
+	tall := strings.Contains(text, "\n")
+	joins := k == d.last && k != kindText && k != kindUser && (k != kindCall || !tall && !d.tall)
+	if d.last != kindNone && !joins {
 		d.printed.WriteByte('\n')
 	}
-	d.last, d.changed = k, true
-	d.printed.WriteString(livearea.Clean(strings.TrimRight(text, "\n")) + "\n")
+	d.last, d.tall, d.changed = k, tall, true
+	d.printed.WriteString(livearea.Clean(text) + "\n")
 }
 
 // hint shows a word about the last key, until the next one.
@@ -60,9 +66,33 @@ func (s *session) tell(text string) {
 
 func (s *session) flushNews() {
 	for _, text := range s.display.news {
-		s.say(kindNews, text)
+		s.say(kindNews, s.wrapped(text))
 	}
 	s.display.news = nil
+}
+
+// wrapped breaks the lines of words to a person between the words. The rows that
+// follow are indented. A line with a word that is longer than a row, such as a URL,
+// is left to the terminal, so that the word can be copied.
+func (s *session) wrapped(text string) string {
+	const indent = "  "
+	width, _ := s.display.area.Size()
+	var rows []string
+	for line := range strings.SplitSeq(text, "\n") {
+		margin := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		room := max(width-len(indent)-len(margin), 20)
+		if slices.ContainsFunc(strings.Fields(line), func(word string) bool { return livearea.Width(word) > room }) {
+			rows = append(rows, line)
+			continue
+		}
+		for i, row := range livearea.Wrap(line, room) {
+			if i > 0 {
+				row = margin + indent + strings.TrimLeft(row, " ")
+			}
+			rows = append(rows, row)
+		}
+	}
+	return strings.Join(rows, "\n")
 }
 
 // terminalKind says how the terminal behaves when it is resized.
@@ -122,6 +152,9 @@ func (s *session) view(width, height int, now time.Time) livearea.View {
 	rows = last(rows, room)
 	if s.menu() == nil {
 		rows = append(s.text.rows(s, width, min(room-len(rows), max(height/2, 3))), rows...)
+	}
+	if len(rows) > 0 && len(rows)+len(foot) < height-2 {
+		rows = append(rows, "")
 	}
 	if s.display.last != kindNone && len(rows)+len(foot) < height-1 {
 		rows = append([]string{""}, rows...)

@@ -180,6 +180,11 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 	if m.free && (len(m.items) == 0 || !s.input.editor.empty() || e.Text != "") {
 		return false
 	}
+	alone := now.Sub(m.lastKey) >= together
+	m.lastKey = now
+	if !alone {
+		m.dueAt = time.Time{} // the key before was not alone, either
+	}
 	switch name {
 	case "up", "shift+tab":
 		m.selected = (m.selected + len(m.items) - 1) % len(m.items)
@@ -188,17 +193,15 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 		m.selected = (m.selected + 1) % len(m.items)
 		return true
 	}
-	choice, ok := m.chosen(name, e.Text)
-	if !ok {
-		return !m.free
-	}
-	if now.Sub(m.lastKey) < together {
-		m.lastKey, m.dueAt = now, time.Time{}
+	if !alone {
 		s.hint("keys that come together do not answer; press one")
 		return true
 	}
-	m.lastKey, m.choice, m.dueAt = now, choice, now.Add(together)
-	return true
+	choice, ok := m.chosen(name, e.Text)
+	if ok {
+		m.choice, m.dueAt = choice, now.Add(together)
+	}
+	return ok || !m.free
 }
 
 // early handles a key that came before the question could be read. What continues

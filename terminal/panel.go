@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,8 +10,6 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/edit"
-	"github.com/x/pygent/internal/excerpt"
-	"github.com/x/pygent/internal/numeral"
 )
 
 // How much is shown of a call.
@@ -18,7 +17,12 @@ const (
 	maxTail      = 8 << 10 // bytes that are kept of the output of a call that runs
 	liveLines    = 6       // lines of it that are shown
 	maxCalls     = 100     // calls that are shown at the same time
-	maxDiffLines = 60      // lines of a diff
+	commandLines = 6       // lines of a command
+	goodLines    = 10      // lines of a result
+	badLines     = 20      // lines of the result of a call that failed
+	newLines     = 16      // lines of a file that is new
+	shownLine    = 500     // bytes of a line
+	shownFact    = 60      // bytes of a result that is a fact beside its call
 )
 
 // panel is a call that the model has made and that has no result yet.
@@ -60,11 +64,26 @@ func (s *session) callEvent(e pygent.Event) {
 	}
 }
 
-// glance returns the first and the last lines of a text of others, with control
-// characters visible.
-func glance(text string) []string {
-	return strings.Split(visible(strings.Join(excerpt.Glance(text), "\n")), "\n")
+// glance returns at most so many lines of a text of others, the first and more of
+// the last ones, with control characters visible. A line between them counts those
+// that are left out.
+func glance(text string, most int) []string {
+	lines := strings.Split(text, "\n")
+	if left := len(lines) - most + 1; left > 1 {
+		head := (most - 1) / 3
+		lines = slices.Concat(lines[:head], []string{more(left)}, lines[head+left:])
+	}
+	for i, line := range lines {
+		if line = strings.TrimSuffix(line, "\r"); len(line) > shownLine {
+			line = cut.Head(line, shownLine) + " …"
+		}
+		lines[i] = visible(line)
+	}
+	return lines
 }
+
+// more counts the lines that are left out.
+func more(n int) string { return "… " + count(n, "more line") }
 
 func endsRun(tool string) bool { return tool == "stop" || tool == "continue" }
 
@@ -112,15 +131,19 @@ func bar(current, total int64) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", width-full) + fmt.Sprintf(" %3.0f %%", part*100)
 }
 
-// runningRows shows the calls that run.
+// runningRows shows the calls that run, and those that wait for it.
 func (s *session) runningRows(now time.Time) (rows []string) {
 	for _, p := range s.calls {
-		lines := glance(p.words)
-		sign, facts := "○", ""
+		lines := glance(p.words, commandLines)
+		sign, facts := s.theme.dim("○ "), ""
 		if p.running {
-			sign, facts = spinner(now), " · "+wholeSeconds(now.Sub(p.began))
+			sign, facts = s.theme.accent("● "), " · "+wholeSeconds(now.Sub(p.began))
 		}
-		rows = append(rows, s.theme.accent(sign+" ")+lines[0]+s.theme.dim(facts))
+		rows = append(rows, sign+lines[0])
+		for _, line := range lines[1:] {
+			rows = append(rows, "    "+line)
+		}
+		rows[len(rows)-1] += s.theme.dim(facts)
 		if p.progress != "" {
 			rows = append(rows, "  "+p.progress)
 		}
@@ -159,29 +182,24 @@ func (s *session) finishCall(e pygent.Event) {
 	if e.Output == nil || e.Output.End != "" && endsRun(e.Call.Name) {
 		return
 	}
-	head := glance(described)
-	text := s.sign(e) + head[0]
-	if len(head) > 1 {
-		text += "\n    " + strings.Join(head[1:], "\n    ")
-	}
-	text += s.theme.dim(callFacts(e, took))
-	if body := s.callBody(e); body != "" {
-		text += "\n" + body
-	}
-	s.say(kindCall, text)
+	head := s.sign(e) + strings.Join(glance(described, commandLines), "\n    ")
+	body, facts := s.callBody(e, described)
+	s.say(kindCall, head+s.theme.dim(facts+callFacts(e, took))+body)
 	s.flushNews()
+}
+
+// failed reports whether a call did not do what it should.
+func failed(r *pygent.ToolResult) bool {
+	b := r.Bash
+	return r.IsError || r.Outcome == pygent.OutcomeFailed || b != nil && (b.ExitCode != 0 && !b.GoesOn || b.TimedOut)
 }
 
 // sign says whether a call went well.
 func (s *session) sign(e pygent.Event) string {
-	failed := e.Output.IsError || e.Output.Outcome == pygent.OutcomeFailed
-	if b := e.Output.Bash; b != nil && (b.ExitCode != 0 && !b.GoesOn || b.TimedOut) {
-		failed = true
-	}
 	switch {
 	case e.Type == pygent.EventToolSkipped, e.Output.Outcome == pygent.OutcomeDenied, e.Output.Outcome == pygent.OutcomeInterrupted:
 		return s.theme.warn("■ ")
-	case failed:
+	case failed(e.Output):
 		return s.theme.bad("✗ ")
 	}
 	return s.theme.good("✓ ")
@@ -212,29 +230,42 @@ func callFacts(e pygent.Event, took time.Duration) string {
 	return facts
 }
 
-// callBody is what a call printed, or the change that it made.
-func (s *session) callBody(e pygent.Event) string {
+// callBody is what a call printed, or the change that it made, in lines below what
+// it did. A short result is a fact beside that instead.
+func (s *session) callBody(e pygent.Event, described string) (body, fact string) {
 	if len(e.Output.Changes) > 0 && !e.Output.IsError {
-		var parts []string
 		for _, c := range e.Output.Changes {
-			parts = append(parts, s.diff(c))
+			body += "\n" + s.diff(c)
 		}
-		return strings.Join(parts, "\n")
+		return body, ""
 	}
-	text := e.Output.Display
-	if text == "" {
-		text = e.Output.Content
+	text := strings.Trim(resultText(e.Output), "\n")
+	most := goodLines
+	switch fact := visible(strings.TrimPrefix(text, described+": ")); {
+	case text == "":
+		return "", ""
+	case failed(e.Output):
+		most = badLines
+	case e.Output.Bash == nil && len(fact) <= shownFact && !strings.Contains(fact, "\n"):
+		return "", " · " + fact
 	}
-	if b := e.Output.Bash; b != nil && !e.Output.IsError {
-		text = b.Output
-		if b.Note != "" {
-			text += "\n" + b.Note
-		}
+	body = "  " + strings.Join(glance(text, most), "\n  ")
+	if e.Output.Bash == nil && failed(e.Output) {
+		body = s.wrapped(body)
 	}
-	if text = strings.TrimRight(text, "\n"); text == "" {
-		return ""
+	return "\n" + s.theme.dim(body), ""
+}
+
+// resultText is the result of a call for people.
+func resultText(r *pygent.ToolResult) string {
+	switch b := r.Bash; {
+	case b == nil || r.IsError:
+		return cmp.Or(r.Display, r.Content)
+	case b.Note != "":
+		return b.Output + "\n" + b.Note
+	default:
+		return b.Output
 	}
-	return s.theme.dim("  " + strings.Join(glance(text), "\n  "))
 }
 
 // diff shows the change of a file.
@@ -246,13 +277,17 @@ func (s *session) diff(c pygent.FileChange) string {
 		return s.theme.dim("  the file is no text")
 	}
 	lines := strings.Split(strings.TrimRight(edit.Diff(c.Before, c.After, c.Line), "\n"), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "@@ line 1 @@" })
+	most := len(lines)
+	if c.Before == "" && most > newLines {
+		lines, most = lines[:newLines-1], newLines-1
+	}
 	var rows []string
-	for i, line := range lines {
-		if i == maxDiffLines {
-			rows = append(rows, s.theme.dim(fmt.Sprintf("  … %s more", numeral.Count(len(lines)-i, "line"))))
-			break
-		}
+	for _, line := range lines {
 		rows = append(rows, "  "+s.diffLine(visible(cut.Head(line, maxLine))))
+	}
+	if added, _ := edit.Count(c.Before, c.After); c.Before == "" && added > most {
+		rows = append(rows, s.theme.dim("  "+more(added-most)))
 	}
 	return strings.Join(rows, "\n")
 }

@@ -112,6 +112,9 @@ func (s *session) wait(wake <-chan time.Time) {
 		f()
 	case <-wake:
 	case <-s.tty.resized:
+	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
+		s.display.changed = true
+		s.ctrlC()
 	case <-s.tty.ended: // the terminal hung up, or the input ended
 		s.end()
 	case <-s.ctx.Done():
@@ -136,6 +139,7 @@ func (s *session) act() {
 	now := time.Now()
 	s.actOnInput(now)
 	s.actOnMenu(now)
+	s.watchJobs(now)
 }
 
 // sleep returns how long nothing happens by itself.
@@ -146,7 +150,7 @@ func (s *session) sleep() time.Duration {
 	} else if s.moves() {
 		next = tick
 	}
-	for _, at := range []time.Time{s.input.submitAt, s.menuAt()} {
+	for _, at := range []time.Time{s.input.submitAt, s.menuAt(), s.askJobsAt()} {
 		if !at.IsZero() {
 			next = min(next, max(time.Until(at), time.Millisecond))
 		}
@@ -258,6 +262,10 @@ func (s *session) outside(f func()) {
 	if err == nil {
 		f()
 		err = s.tty.begin()
+	}
+	select {
+	case <-s.tty.interrupted: // it was for who had the terminal
+	default:
 	}
 	if err != nil {
 		s.err = err

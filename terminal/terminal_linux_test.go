@@ -122,7 +122,7 @@ func results(msgs []pygent.Message) (texts []string) {
 
 func TestATurn(t *testing.T) {
 	p := sit(t, pygenttest.NewServer(t, pygenttest.TextAndCalls("I look.\n\nOnce.", bash("echo 4$((1+1)); exit 3")), pygenttest.Text("It is **42**.")))
-	p.Await("commands run on this machine", "temporary", "Ready")
+	p.Await("on this machine", "temporary", "Ready")
 	p.Type("what is it?\n")
 	p.Await("› what is it?", "I look.", "Run this on your machine?", "echo 4$((1+1)); exit 3", "Yes, once", "Waiting for you")
 	p.answers("y")

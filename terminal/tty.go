@@ -35,22 +35,25 @@ type tty struct {
 	reader  cancelreader.CancelReader
 	cancel  context.CancelFunc
 
-	resized chan os.Signal // gets a value when the size has changed, where the system tells
+	resized     chan os.Signal // gets a value when the size has changed, where the system tells
+	interrupted chan os.Signal // gets a value when the process is to be interrupted, as by Ctrl-C
 }
 
 // openTTY takes the terminal for a session.
 func openTTY(in *os.File, out *screen.Screen) (*tty, error) {
-	t := &tty{in: in, out: out, resized: make(chan os.Signal, 1)}
+	t := &tty{in: in, out: out, resized: make(chan os.Signal, 1), interrupted: make(chan os.Signal, 1)}
 	if err := t.begin(); err != nil {
 		return nil, err
 	}
 	notifyResize(t.resized)
+	signal.Notify(t.interrupted, os.Interrupt)
 	return t, nil
 }
 
 // close gives the terminal back.
 func (t *tty) close() error {
 	signal.Stop(t.resized)
+	signal.Stop(t.interrupted)
 	return t.end()
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -114,7 +115,7 @@ func (s *session) outcome(t *turn) {
 		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(s.facts(t)))
 		return
 	case t.err != nil:
-		s.say(kindEnd, s.theme.bad("✗ ")+visible(t.err.Error()))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+visible(t.err.Error())))
 		return
 	}
 	r := t.result
@@ -134,10 +135,10 @@ func (s *session) outcome(t *turn) {
 		}
 		return
 	default:
-		s.say(kindEnd, s.theme.warn("■ "+visible(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · say "go on" to continue`+s.facts(t)))
+		s.say(kindEnd, s.wrapped(s.theme.warn("■ "+visible(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · say "go on" to continue`+s.facts(t))))
 		return
 	}
-	s.say(kindEnd, s.theme.dim("Done"+s.facts(t)))
+	s.say(kindEnd, s.wrapped(s.theme.dim("Done"+s.facts(t))))
 }
 
 // facts says how much a turn took: steps, time, tokens, cost and the context.
@@ -191,11 +192,19 @@ func (s *session) event(e pygent.Event) {
 	case pygent.EventNotice:
 		s.tell(s.theme.dim("· " + visible(e.Text)))
 	case pygent.EventWarning:
-		s.tell(s.theme.warn("! " + visible(e.Text)))
+		if !s.toldRepair(e.Text) {
+			s.tell(s.theme.warn("! " + visible(e.Text)))
+		}
 	case pygent.EventRuntime, pygent.EventJobs:
 		s.around.note(s, e)
 	}
 	s.endTurn()
+}
+
+// toldRepair reports whether a warning is about a repair of the history, of which
+// the banner has told.
+func (s *session) toldRepair(warning string) bool {
+	return slices.ContainsFunc(s.agent.History().Repairs(), func(repair string) bool { return strings.Contains(warning, repair) })
 }
 
 // heard shows what the user said, when the agent hears it.
@@ -238,6 +247,6 @@ func (s *session) retry(r pygent.RetryInfo) {
 	if printed {
 		words += "\n↻ what was written above since the last step is withdrawn"
 	}
-	s.say(kindNews, s.theme.warn(words))
+	s.say(kindNews, s.wrapped(s.theme.warn(words)))
 	s.flushNews()
 }

@@ -64,6 +64,14 @@ func TestSessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
+func TestASessionSaysAtOnceThatTheContainerCannotStart(t *testing.T) {
+	dockerImage(t)
+	p := atTerminal(t, command(t, pygenttest.NewServer(t).Env(), "--docker", "--image", noImage))
+	p.Await("✗ commands cannot run: ", noImage, "Ready")
+	p.leaves()
+	require.Equal(t, 1, strings.Count(p.All(), "cannot run"), p.All())
+}
+
 func TestEngineThatGoesAwayAtTheEndIsAWarning(t *testing.T) {
 	image := dockerImage(t)
 	engine := startProxy(t)

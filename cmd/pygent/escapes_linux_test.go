@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -94,7 +95,7 @@ func requireTameRun(t *testing.T, env []string, args ...string) {
 	term.requireTame(t)
 }
 
-func TestNoEscapeReachesTheTerminalInASession(t *testing.T) {
+func TestNoEscapeReachesTheTerminalInAPlainSession(t *testing.T) {
 	server := pygenttest.NewServer(t,
 		pygenttest.TextAndCalls(evil, bash("echo "+evil)),
 		pygenttest.Call("write_file", map[string]any{"path": evil, "content": evil}),
@@ -115,6 +116,57 @@ func TestNoEscapeReachesTheTerminalInASession(t *testing.T) {
 	require.NoError(t, term.cmd.Wait())
 	<-term.done
 	term.requireTame(t)
+}
+
+func TestNoEscapeReachesTheTerminalInASession(t *testing.T) {
+	server := pygenttest.NewServer(t,
+		pygenttest.TextAndCalls(evil, bash("echo "+evil)),
+		pygenttest.Call("write_file", map[string]any{"path": evil, "content": evil}),
+		pygenttest.Call(evil, map[string]any{evil: evil}),
+		pygenttest.Call("continue", map[string]any{"prompt": evil, "options": []string{evil}}),
+		pygenttest.Text(evil),
+		pygenttest.Text("").CutAfter(0), pygenttest.QuotaExceeded())
+	workspace := filepath.Join(t.TempDir(), "a"+strings.ReplaceAll(evil, "/", ""))
+	p := sit(t, server, "--workspace", workspace, "-e", "PYGENT_PERSONA_NAME="+evil)
+	p.Type("go\n")
+	for _, question := range []string{"Run this on your machine?", "Change this file on your machine?"} {
+		p.Await(question)
+		p.answers("y")
+	}
+	p.Await("1. ␛]0;x␇", "Ready")
+	p.reads()
+	p.Paste("/" + evil) // what is typed must not get through either
+	p.Await("› /")
+	p.reads()
+	p.Key("enter")
+	p.Await("no command /", "Ready")
+	p.reads()
+	p.Key("enter")
+	p.Until("the answer to the question", func(termtest.Screen) bool { return strings.Count(p.All(), "Done") == 1 })
+	p.Type("on\n")
+	p.printed("insufficient_quota")
+	p.Await("Ready")
+	p.Key("ctrl+d")
+	require.NoError(t, p.Wait())
+	p.requireTame()
+}
+
+// requireTame checks that the session's own control sequences are all that the
+// terminal got, by what they do.
+func (p *person) requireTame() {
+	p.t.Helper()
+	s := p.Screen()
+	require.Empty(p.t, s.Title)
+	require.Zero(p.t, s.Bells)
+	text := p.All()
+	require.Contains(p.t, text, "commands run on this machine", "nothing has cleared the screen")
+	for _, bad := range driving {
+		require.NotContains(p.t, text, bad)
+	}
+	raw := string(p.Raw())
+	for _, bad := range []string{"\x1b]", "\x1b[2J", "\x07", "\u009b", "\u009d", "\u202e"} {
+		require.NotContains(p.t, raw, bad)
+	}
 }
 
 func TestPruneShowsNamesAndOwners(t *testing.T) {

@@ -16,7 +16,18 @@ import (
 // there.
 const slow = `echo start; sleep 1.2; printf 'bu\033[2J%sing\n' ild; until [ -e go ]; do sleep 0.05; done; echo end`
 
-func TestATerminalShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
+func TestASessionShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
+	dir := t.TempDir()
+	p := sit(t, pygenttest.NewServer(t, bash(slow), pygenttest.Text("Built.")), "--workspace", dir, "-e", "PYGENT_CONFIRM_BASH=0")
+	p.Type("go\n")
+	p.Await("  start\n  bu␛[2Jilding\n", "Running bash") // while the command waits for the file
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	p.Await(" · exit 0", "  end\n", "Built.", "Ready")
+	p.leaves()
+	require.Equal(t, 1, strings.Count(p.All(), "  start\n  bu␛[2Jilding\n  end\n"), "what was live is gone")
+}
+
+func TestPlainShowsWhatACommandPrintsWhileItRuns(t *testing.T) {
 	dir := t.TempDir()
 	server := pygenttest.NewServer(t, bash(slow), pygenttest.Text("Built."))
 	term := openTerminal(t, server, "--workspace", dir, "-e", "PYGENT_CONFIRM_BASH=0")

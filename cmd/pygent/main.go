@@ -191,7 +191,6 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context) 
 		_, err = agent.Say(pygent.UserMessage("", parts...)) // the first run hears it before the first message
 	}
 	if err == nil {
-		tellHistory(cfg, agent)
 		err = agent.RunInteractive(ctx)
 	}
 	over.Store(true)

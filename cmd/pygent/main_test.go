@@ -432,6 +432,7 @@ func TestSessionGoesOnWithAnInterruptedRun(t *testing.T) {
 			got := finish(t, cmd)
 			require.Equal(t, 0, got.code, got.stderr)
 			require.Contains(t, got.stdout, "Where was I?\n")
+			require.Equal(t, 1, strings.Count(got.stdout, "The conversation goes on after 2 messages; you said last: Make it.\n"), got.stdout)
 			require.Equal(t, tt.args == nil, strings.Contains(got.stdout, "/resume goes on with it"))
 		})
 	}

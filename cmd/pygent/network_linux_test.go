@@ -49,17 +49,17 @@ func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
 	require.True(t, strings.HasSuffix(got.stderr, "commands were refused a.example.com, b.example.com; --allow-host a.example.com,b.example.com allows that\n"), got.stderr)
 }
 
-// startContainerTerminal starts a session that keeps its conversation.
+// startContainerTerminal starts a plain session that keeps its conversation.
 func startContainerTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	history := filepath.Join(cmd.Dir, "history.json")
-	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history, "TERM=dumb")
 	term := startTerminal(t, cmd)
 	term.history = history
 	return term
 }
 
-func TestSessionAsksAboutHosts(t *testing.T) {
+func TestPlainSessionAsksAboutHosts(t *testing.T) {
 	image := dockerImage(t)
 	question := []string{
 		"A command wants to reach xn--pypi-4ve.example.com (punycode: another script)\n",
@@ -115,7 +115,7 @@ func TestSessionAsksAboutHosts(t *testing.T) {
 	}
 }
 
-func TestCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
+func TestPlainCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
 	server := pygenttest.NewServer(t, fetch("a.example.com"), pygenttest.Text("I see."))
 	term := startContainerTerminal(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
 	term.expect("/exit leaves.\n> ")
@@ -129,4 +129,69 @@ func TestCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
 	term.expect("I see.\n> ")
 	term.send("/exit\n")
 	term.leaves()
+}
+
+func TestASessionAsksAboutHosts(t *testing.T) {
+	image := dockerImage(t)
+	for _, tt := range []struct {
+		name, key  string
+		again      bool // whether the second command asks again
+		gets, kept bool
+	}{
+		{"once", "y", true, true, false},
+		{"for the session", "s", false, true, false},
+		{"always", "a", false, true, true},
+		{"no", "n", false, false, false},
+		{"no, with a reason", "r", false, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := "xn--pypi-4ve.example.com"
+			server := pygenttest.NewServer(t, fetch(host), fetch(host), pygenttest.Text("I see."))
+			home := t.TempDir()
+			p := atTerminal(t, command(t, append(append(server.Env(), companyProxy(t)...), "HOME="+home), "--docker", "--image", image))
+			p.Await("Ready")
+			p.Type("go\n")
+			asks := func(key string) {
+				p.Await("A command wants to reach", host+" (punycode: another script)", "1. Yes, until the commands that run now have ended (y)", "2. Yes, in this session (s)", "3. Always, which is kept in your configuration (a)", "4. No (n)")
+				p.answers(key)
+				if key == "r" {
+					p.Await("why not: ")
+					p.Type("not this one\n")
+				}
+				p.AwaitNo("A command wants to reach")
+			}
+			asks(tt.key)
+			if tt.again {
+				asks("y")
+			}
+			p.Await("I see.", "Done", "Ready")
+			for _, result := range toolResults(p.leaves()) {
+				require.Equal(t, tt.gets, strings.Contains(result, "hello from "+host), result)
+				require.Equal(t, !tt.gets, strings.Contains(result, "the network refused "+host), result)
+				require.NotContains(t, result, "--allow-host", "the user has decided")
+			}
+			require.Equal(t, tt.kept, strings.Contains(p.All(), "kept in ~/.pygent.toml"))
+			if !tt.kept {
+				require.NoFileExists(t, filepath.Join(home, ".pygent.toml"))
+				return
+			}
+			written, err := os.ReadFile(filepath.Join(home, ".pygent.toml"))
+			require.NoError(t, err)
+			require.Equal(t, "[container]\nallowed_hosts = [\"xn--pypi-4ve.example.com\"]\n", string(written))
+		})
+	}
+}
+
+func TestCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
+	server := pygenttest.NewServer(t, fetch("a.example.com"), pygenttest.Text("I see."))
+	p := atTerminal(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
+	p.Await("Ready")
+	p.Type("go\n")
+	p.Await("A command wants to reach", "a.example.com")
+	p.Key("ctrl+c")
+	p.Await("■ Interrupted", "Ready")
+	require.NotContains(t, p.Screen().Text(), "wants to reach")
+	p.Type("and now?\n")
+	p.Await("I see.", "Done", "Ready")
+	p.leaves()
 }

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,386 +15,357 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/lineinput"
-	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 
-// ctrlC and ctrlD are the bytes that a terminal sends for these keys.
-const (
-	ctrlC = "\x03"
-	ctrlD = "\x04"
-)
-
-// terminal is the binary in a session at a pseudo-terminal, and what the
-// terminal shows.
-type terminal struct {
+// person is somebody at a terminal with the command.
+type person struct {
+	*termtest.Terminal
 	t       *testing.T
-	pty     *os.File
 	cmd     *exec.Cmd
 	history string // the file of the conversation
-
-	mu    sync.Mutex
-	shown bytes.Buffer
-	seen  int           // how much of it expect has passed
-	more  chan struct{} // gets a value when something is shown
-	done  chan struct{} // closed when the terminal hangs up
 }
 
-// openTerminal starts a local session with the server's model.
-func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *terminal {
+// sit starts a local session with the server's model.
+func sit(t *testing.T, server *pygenttest.Server, args ...string) *person {
 	t.Helper()
-	cmd := command(t, server.Env(), append([]string{"--no-docker"}, args...)...)
-	history := filepath.Join(cmd.Dir, "history.json")
-	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history)
-	term := startTerminal(t, cmd)
-	term.history = history
-	return term
+	p := atTerminal(t, command(t, server.Env(), append([]string{"--no-docker"}, args...)...))
+	p.Await("› ")
+	return p
 }
 
-// startTerminal starts a command at a pseudo-terminal.
-func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+// atTerminal starts a command at a terminal.
+func atTerminal(t *testing.T, cmd *exec.Cmd) *person {
 	t.Helper()
-	pty, tty := termtest.OpenPTY(t)
-	cmd.Stdin, cmd.Stderr = tty, tty
-	if cmd.Stdout == nil {
-		cmd.Stdout = tty
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(t, cmd.Start())
-	require.NoError(t, tty.Close())
-	term := &terminal{t: t, pty: pty, cmd: cmd, more: make(chan struct{}, 1), done: make(chan struct{})}
-	go term.watch()
-	t.Cleanup(func() {
-		if cmd.ProcessState == nil { // the test has failed: its context kills the command
-			_ = cmd.Wait()
-		}
-		pty.Close()
-		<-term.done
+	p := &person{t: t, cmd: cmd, history: filepath.Join(cmd.Dir, "history.json")}
+	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+p.history, "TERM=xterm-256color", "TERM_PROGRAM=vscode")
+	p.Terminal = termtest.Start(t, cmd, 80, 24)
+	return p
+}
+
+// reads waits for as long as a person takes to read a question. Keys before that
+// do not answer it.
+func (p *person) reads() { time.Sleep(lineinput.AnswerDelay + 200*time.Millisecond) }
+
+// answers presses a key to answer the question that is shown.
+func (p *person) answers(key string) {
+	p.t.Helper()
+	p.reads()
+	p.Type(key)
+}
+
+// printed waits until a text has been printed, even if it has scrolled away.
+func (p *person) printed(text string) {
+	p.t.Helper()
+	p.Until(fmt.Sprintf("%q", text), func(s termtest.Screen) bool {
+		return strings.Contains(s.Text(), text) || strings.Contains(p.All(), text)
 	})
-	return term
 }
 
-// watch collects what is shown until the terminal hangs up.
-func (x *terminal) watch() {
-	defer close(x.done)
-	buf := make([]byte, 4096)
-	for {
-		n, err := x.pty.Read(buf)
-		x.mu.Lock()
-		x.shown.Write(buf[:n])
-		x.mu.Unlock()
-		select {
-		case x.more <- struct{}{}:
-		default:
-		}
-		if err != nil {
-			return
-		}
-	}
+// leaves ends the session, and returns the conversation.
+func (p *person) leaves() []pygent.Message {
+	p.t.Helper()
+	p.Key("ctrl+d")
+	return p.left()
 }
 
-// unstyled removes the command's own control sequences from what a terminal was
-// sent, and its carriage returns.
-var unstyled = strings.NewReplacer("\r\n", "\n", string(screen.PasteOn), "", string(screen.PasteOff), "", string(screen.Erase), "", string(screen.ClearLine), "")
-
-// expect waits until want is shown after what was expected before.
-func (x *terminal) expect(want string) {
-	x.t.Helper()
-	ctx, cancel := context.WithTimeout(x.t.Context(), time.Minute)
-	defer cancel()
-	for {
-		x.mu.Lock()
-		text := unstyled.Replace(x.shown.String())
-		at := strings.Index(text[x.seen:], want)
-		if at >= 0 {
-			x.seen += at + len(want)
-		}
-		x.mu.Unlock()
-		if at >= 0 {
-			return
-		}
-		select {
-		case <-x.more:
-		case <-x.done:
-			select {
-			case <-x.more:
-				continue // something was shown before it hung up
-			default:
-			}
-			x.t.Fatalf("%q is never shown in:\n%s", want, text)
-		case <-ctx.Done():
-			x.t.Fatalf("%q is not shown in:\n%s", want, text)
-		}
-	}
+// left waits for the end of the session, and returns the conversation, which every
+// provider must accept.
+func (p *person) left() []pygent.Message {
+	p.t.Helper()
+	require.NoError(p.t, p.Wait(), p.All())
+	return p.conversation()
 }
 
-func (x *terminal) send(keys string) {
-	x.t.Helper()
-	_, err := x.pty.WriteString(keys)
-	require.NoError(x.t, err)
-}
-
-// types sends keys one by one, as a person does, and waits until each is shown.
-func (x *terminal) types(keys string) {
-	x.t.Helper()
-	for _, key := range keys {
-		x.send(string(key))
-		if key >= ' ' || key == '\n' {
-			x.expect(string(key))
-		}
-	}
-}
-
-// reads waits for as long as a person takes to read a question. What is typed
-// before that is not an answer.
-func (x *terminal) reads() { time.Sleep(2 * lineinput.AnswerDelay) }
-
-// answers types an answer to the question that is shown.
-func (x *terminal) answers(keys string) {
-	x.t.Helper()
-	x.reads()
-	x.types(keys)
-}
-
-// leaves waits for the end of the session and returns its conversation, which
-// every provider must accept.
-func (x *terminal) leaves() []pygent.Message {
-	x.t.Helper()
-	require.NoError(x.t, x.cmd.Wait())
-	h, err := pygent.OpenHistory(x.history)
-	require.NoError(x.t, err)
+func (p *person) conversation() []pygent.Message {
+	p.t.Helper()
+	h, err := pygent.OpenHistory(p.history)
+	require.NoError(p.t, err)
 	defer h.Close()
-	require.Empty(x.t, h.Repairs())
+	require.Empty(p.t, h.Repairs())
 	if h.Len() > 0 {
-		require.NoError(x.t, pygenttest.CheckConversation(h.Messages()))
+		require.NoError(p.t, pygenttest.CheckConversation(h.Messages()))
 	}
 	return h.Messages()
 }
 
-func TestTerminalAsksBeforeCommandsRun(t *testing.T) {
-	tests := []struct {
-		answer string
-		want   string // of the call's result
+func TestASessionShowsWhereItIs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		env, args, want []string
 	}{
-		{"y\n", "$ echo $((6*7)) is it\n42 is it\n"},
-		{" YES \n", "42 is it\n"},
-		{"a\n", "42 is it\n"},
-		{"ok\ny\n", "42 is it\n"}, // neither yes nor no: asked again
-		{"v\nn\n", "error: denied by the user"},
-		{"n\n", "error: denied by the user"},
-		{"\n", "error: denied by the user"},
-		{"use python instead\n", "error: denied: the user says: use python instead"},
-		{ctrlD, "error: denied: the approval could not be asked for: EOF"},
-	}
-	for _, tt := range tests {
-		t.Run(fmt.Sprintf("%q", tt.answer), func(t *testing.T) {
+		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands run on this machine", "temporary: removed at the end", "--cwd keeps them"}},
+		"without protection":    {[]string{"PYGENT_LOCAL_PROTECTION=off"}, nil, []string{"commands run on this machine, without protection"}},
+		"the current directory": {[]string{"PYGENT_PERSONA_NAME=Ada"}, []string{"--cwd"}, []string{"Ada · gpt-x", "files: /", "/001\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")))
-			term.expect("commands run locally")
-			term.expect("/exit leaves.\n> ")
-			term.send("go\n")
-			for answer := range strings.Lines(tt.answer) {
-				term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, [a]lways this very command, or say why not: ")
-				term.answers(answer)
-			}
-			term.expect("I see.\n> ")
-			term.send("/exit\n")
-			got := toolResults(term.leaves())
-			require.Len(t, got, 1)
-			require.Contains(t, got[0], tt.want)
+			env := append(pygenttest.NewServer(t).Env(), "PYGENT_MODEL=gpt-x")
+			p := atTerminal(t, command(t, append(env, tt.env...), append([]string{"--no-docker"}, tt.args...)...))
+			p.Await(append(tt.want, "Type a message; /help lists the commands, Ctrl-D leaves.", "› ", "Ready")...)
+			p.leaves()
 		})
 	}
 }
 
-func TestTerminalDoesNotAskWhereThatWasDecided(t *testing.T) {
-	term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")), "-e", "PYGENT_CONFIRM_BASH=0")
-	term.expect("> ")
-	term.send("go\n")
-	term.expect("» $ echo $((6*7)) is it\n  42 is it\nI see.\n> ")
-	term.send(ctrlD)
-	term.leaves()
+func TestASessionNamesTheContainer(t *testing.T) {
+	image := dockerImage(t)
+	p := atTerminal(t, command(t, append(pygenttest.NewServer(t).Env(), "PYGENT_PERSONA_NAME=Ada"), "--docker", "--image", image))
+	p.Await("Ada", "commands run in a container ("+image+")", "no network", "Ready")
+	p.leaves()
 }
 
-func TestTerminalShowsWhatACommandHides(t *testing.T) {
-	term := openTerminal(t, pygenttest.NewServer(t, bash("rm -rf x\r\x1b[2Kecho harmless"), pygenttest.Text("I see.")))
-	term.expect("> ")
-	term.send("go\n")
-	term.expect("Run this on your machine? $ rm -rf x␍␛[2Kecho harmless\n")
-	term.expect("why not: ")
-	term.answers("n\n")
-	term.expect("I see.\n> ")
-	term.send("/exit\n")
-	term.leaves()
+func TestASessionBeginsWithItsMessageAtATerminal(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Mended.")), "fix", "the tests")
+	p.Await("› fix the tests", "Mended.", "Done", "Ready")
+	require.Equal(t, "fix the tests", p.leaves()[1].Text())
+}
+
+func TestASessionAsksBeforeCommandsRun(t *testing.T) {
+	for answer, want := range map[string]string{"y": "$ echo $((6*7)) is it\n42 is it\n", "a": "42 is it\n", "\n": "42 is it\n", "n": "error: denied by the user", "vn": "error: denied by the user", "xn": "error: denied by the user"} {
+		t.Run(fmt.Sprintf("%q", answer), func(t *testing.T) {
+			t.Parallel()
+			p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")))
+			p.Type("go\n")
+			p.Await("Run this on your machine?", "echo $((6*7)) is it", "1. Yes, once (y)", "2. Always this very command, in this session (a)", "3. No (n)", "4. No, and say why (r)")
+			for _, key := range answer {
+				p.answers(string(key))
+			}
+			p.Await("I see.", "Done", "Ready")
+			got := toolResults(p.leaves())
+			require.Len(t, got, 1)
+			require.Contains(t, got[0], want)
+		})
+	}
+}
+
+func TestCtrlDAtAQuestionLeaves(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it")))
+	p.Type("go\n")
+	p.Await("Run this on your machine?")
+	require.Equal(t, []string{"not run: interrupted by the user"}, toolResults(p.leaves()))
+}
+
+func TestASessionDoesNotAskWhereThatWasDecided(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")), "-e", "PYGENT_CONFIRM_BASH=0")
+	p.Type("go\n")
+	p.Await("✓ $ echo $((6*7)) is it · exit 0", "  42 is it\n", "I see.", "Ready")
+	p.leaves()
+}
+
+func TestASessionShowsWhatACommandHides(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, bash("rm -rf x\r\x1b[2Kecho harmless"), pygenttest.Text("I see.")))
+	p.Type("go\n")
+	p.Await("Run this on your machine?", "rm -rf x␍␛[2Kecho harmless")
+	p.answers("n")
+	p.Await("I see.", "■ $ rm -rf x␍␛[2Kecho harmless", "Ready")
+	p.leaves()
 }
 
 func TestCtrlCInterruptsTheTurn(t *testing.T) {
 	server := pygenttest.NewServer(t, bash("echo begun; touch begun; sleep 600"), pygenttest.Text("x").WithGate(nil), pygenttest.Text("Still here."))
-	term := openTerminal(t, server, "-e", "PYGENT_CONFIRM_BASH=0", "--cwd")
-	term.expect("> ")
-	term.send("go\n")
-	term.expect("» $ echo begun; touch begun; sleep 600\n")
-	require.Eventually(t, func() bool {
-		_, err := os.Stat(filepath.Join(term.cmd.Dir, "begun"))
-		return err == nil
-	}, time.Minute, 5*time.Millisecond)
-	term.send(ctrlC) // in a command
-	term.expect("(interrupted)\n> ")
-	term.send("again\n")
+	p := sit(t, server, "-e", "PYGENT_CONFIRM_BASH=0", "--cwd")
+	p.Type("go\n")
+	p.Await("  begun", "Running bash", "Ctrl-C interrupts")
+	p.Key("ctrl+c") // in a command
+	p.Await("■ Interrupted", "Ready")
+	p.Type("again\n")
 	require.NoError(t, server.WaitRequests(t.Context(), 2))
-	term.send(ctrlC) // in a model call
-	term.expect("(interrupted)\n> ")
-	term.send("hello?\n")
-	term.expect("Still here.\n> ")
-	term.send("/exit\n")
-	got := toolResults(term.leaves())
+	p.Await("› again", "Waiting for")
+	p.Key("ctrl+c") // in a model call
+	p.AwaitNo("Waiting for")
+	p.Until("both interruptions", func(termtest.Screen) bool { return strings.Count(p.All(), "■ Interrupted") == 2 })
+	p.Type("hello?\n")
+	p.Await("Still here.", "Ready")
+	got := toolResults(p.leaves())
 	require.Len(t, got, 1)
 	require.Contains(t, got[0], "begun\n")
 	require.Contains(t, got[0], "may have taken effect")
 }
 
 func TestCtrlCInterruptsTheQuestionForApproval(t *testing.T) {
-	term := openTerminal(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("As you like.")))
-	term.expect("> ")
-	term.send("go\n")
-	term.expect("why not: ")
-	term.send(ctrlC)
-	term.expect("\n  not run: interrupted by the user\n")
-	term.expect("(interrupted)\n> ")
-	term.send("say something\n") // not lost to the question
-	term.expect("As you like.\n> ")
-	term.send("/exit\n")
-	got := toolResults(term.leaves())
-	require.Len(t, got, 1)
-	require.Equal(t, "not run: interrupted by the user", got[0], "nobody denied it")
-	require.NotContains(t, got[0], "may have taken effect")
+	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("As you like.")))
+	p.Type("go\n")
+	p.Await("Run this on your machine?")
+	p.Key("ctrl+c")
+	p.Await("not run: interrupted by the user", "■ Interrupted", "Ready")
+	p.Type("say something\n") // not lost to the question
+	p.Await("As you like.", "Ready")
+	require.Equal(t, []string{"not run: interrupted by the user"}, toolResults(p.leaves()), "nobody denied it")
 }
 
 func TestCtrlCTwiceLeaves(t *testing.T) {
-	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
-	term.expect("> ")
-	term.send(ctrlC)
-	term.expect("(Ctrl-C again, or /exit, to leave)\n> ")
-	term.send("hi\n") // the user stays after all
-	term.expect("Hello.\n> ")
-	term.send(ctrlC)
-	term.expect("(Ctrl-C again, or /exit, to leave)\n> ")
-	term.send(ctrlC)
-	require.Len(t, term.leaves(), 3)
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
+	p.Key("ctrl+c")
+	p.Await("Ctrl-C again leaves")
+	p.Type("hi\n") // the user stays after all
+	p.Await("Hello.", "Ready")
+	p.Key("ctrl+c")
+	p.Await("Ctrl-C again leaves")
+	p.Key("ctrl+c")
+	require.Len(t, p.left(), 3)
 }
 
-func TestTerminalTakesLinesOfAnyLength(t *testing.T) {
+func TestASessionTakesLinesOfAnyLength(t *testing.T) {
 	for _, length := range []int{4095, 4096, 100_000} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
-			term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
-			term.expect("> ")
+			t.Parallel()
+			p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
 			long := strings.Repeat("0123456789", length/10+1)[:length]
-			term.send(long + "\n")
-			term.expect("Hello.\n> ")
-			term.send("/exit\n")
-			require.Equal(t, long, term.leaves()[1].Text())
+			p.Type(long)
+			p.Until("all of it", func(s termtest.Screen) bool { return strings.Contains(s.Text(), long[len(long)-20:]) })
+			p.Type("\n")
+			p.Await("Hello.", "Ready")
+			require.Equal(t, long, p.leaves()[1].Text())
 		})
 	}
 }
 
-func TestTerminalTakesAPasteOfManyLongLines(t *testing.T) {
-	server := pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two."), pygenttest.Text("Three."))
-	term := openTerminal(t, server)
-	term.expect("> ")
+// A paste is one message, whether the terminal marks it or not.
+func TestASessionTakesAPasteOfManyLongLines(t *testing.T) {
 	long := strings.Repeat("0123456789", 1000)
-	term.send("1" + long + "\n2" + long + "\n3" + long + "\n")
-	for _, answer := range []string{"One.", "Two.", "Three."} {
-		term.expect("\n" + answer + "\n> ")
-	}
-	term.send("/exit\n")
-	messages := term.leaves()
-	require.Equal(t, "2"+long, messages[3].Text())
-	require.Equal(t, "3"+long, messages[5].Text())
+	text := "1" + long + "\n2" + long + "\n3" + long
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two.")))
+	p.Paste(text + "\n")
+	p.Await("› [pasted 3 lines]")
+	p.Type("!\n")
+	p.Await("One.", "Ready")
+	p.Type(text + "\n") // without marks
+	p.Await("Two.", "Ready")
+	messages := p.leaves()
+	require.Equal(t, text+"\n!", messages[1].Text())
+	require.Equal(t, text, messages[3].Text())
 }
 
-func TestTerminalEditsTheLine(t *testing.T) {
-	term := openTerminal(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
-	term.expect("> ")
-	term.send("forget this\x15helo\x7flo wörld now\x17\x7f!\n")
-	term.expect("Hello.\n> ")
-	term.send("and this")
-	term.expect("and this")
-	term.send(ctrlC)
-	term.expect("(Ctrl-C again, or /exit, to leave)\n> ")
-	term.send("/exit\n")
-	messages := term.leaves()
+func TestASessionEditsTheLine(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
+	p.Send("forget this\x15helo\x7flo wörld now\x17\x7f!")
+	p.Await("› hello wörld!")
+	require.Equal(t, 2+len("hello world!"), p.Screen().X)
+	p.Key("enter")
+	p.Await("Hello.", "Ready")
+	p.Type("and this")
+	p.Await("› and this")
+	p.Key("ctrl+c")
+	p.AwaitNo("and this")
+	messages := p.leaves()
 	require.Len(t, messages, 3)
 	require.Equal(t, "hello wörld!", messages[1].Text())
 }
 
-func TestRunAtATerminalShowsTheAnswerOnce(t *testing.T) {
-	for name, replies := range map[string][]pygenttest.Reply{
-		"a reply":            {pygenttest.Text("It is 42."), pygenttest.Call("stop", nil)},
-		"words and a tool":   {pygenttest.TextAndCalls("It is 42.", bash("true")), pygenttest.Call("stop", map[string]any{"summary": "It is 42."})},
-		"a summary":          {pygenttest.Call("stop", map[string]any{"summary": "It is 42."})},
-		"repeated in a stop": {pygenttest.TextAndCalls("It is 42.", pygenttest.Call("stop", map[string]any{"summary": "It is 42."}))},
-		"a question":         {pygenttest.Call("continue", map[string]any{"prompt": "It is 42.?"})},
+// requireGivenBack checks that the terminal is as it was before the session.
+func (p *person) requireGivenBack() {
+	p.t.Helper()
+	require.EqualValues(p.t, unix.ICANON|unix.ECHO|unix.ISIG, p.Modes().Lflag&(unix.ICANON|unix.ECHO|unix.ISIG))
+	s := p.Screen()
+	require.False(p.t, s.Paste)
+	require.False(p.t, s.Hidden)
+	require.False(p.t, s.Alternate)
+	require.Zero(p.t, s.X, "the shell's prompt gets a line of its own")
+	require.NotContains(p.t, s.Text(), "Ready", "the live area is gone")
+	require.NotContains(p.t, s.Text(), "Ctrl-C interrupts", "the live area is gone")
+}
+
+func TestTheTerminalIsGivenBack(t *testing.T) {
+	gate := pygenttest.Text("Never.").WithGate(nil)
+	work := func(p *person) {
+		p.Type("go\n")
+		p.Await("Waiting for")
+	}
+	ask := func(p *person) {
+		p.Type("go\n")
+		p.Await("Run this on your machine?")
+	}
+	for name, tt := range map[string]struct {
+		reply pygenttest.Reply
+		do    func(p *person)
+		code  int
+	}{
+		"by a command":       {gate, func(p *person) { p.Type("/exit\n") }, 0},
+		"by a key":           {gate, func(p *person) { p.Key("ctrl+d") }, 0},
+		"by two keys":        {gate, func(p *person) { p.Key("ctrl+c"); p.Await("Ctrl-C again leaves"); p.Key("ctrl+c") }, 0},
+		"at work, by a key":  {gate, func(p *person) { work(p); p.Key("ctrl+d") }, 0},
+		"TERM":               {gate, func(p *person) { p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+		"HUP":                {gate, func(p *person) { p.Signal(syscall.SIGHUP) }, 128 + int(syscall.SIGHUP)},
+		"TERM at work":       {gate, func(p *person) { work(p); p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+		"TERM at a question": {bash("echo 1"), func(p *person) { ask(p); p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+		"HUP at work":        {gate, func(p *person) { work(p); p.Signal(syscall.SIGHUP) }, 128 + int(syscall.SIGHUP)},
+		"INT":                {gate, func(p *person) { p.Signal(os.Interrupt); p.Await("Ctrl-C again leaves"); p.Signal(os.Interrupt) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			term := openTerminal(t, pygenttest.NewServer(t, replies...), "run", "go")
-			<-term.done
-			want := 1
-			if name == "words and a tool" { // the answer is shown once more at the end
-				want = 2
-			}
-			require.Equal(t, want, strings.Count(term.shown.String(), "It is 42."), term.shown.String())
-			_ = term.cmd.Wait()
+			t.Parallel()
+			p := sit(t, pygenttest.NewServer(t, tt.reply))
+			require.Zero(t, p.Modes().Lflag&(unix.ICANON|unix.ECHO))
+			require.True(t, p.Screen().Paste)
+			tt.do(p)
+			_ = p.Wait()
+			require.Equal(t, tt.code, p.cmd.ProcessState.ExitCode(), p.All())
+			p.requireGivenBack()
+			p.conversation()
 		})
 	}
 }
 
-func TestTerminalIsPutBack(t *testing.T) {
-	for _, leave := range []string{"/exit\n", ctrlD, ""} {
-		t.Run(fmt.Sprintf("%q", leave), func(t *testing.T) {
-			term := openTerminal(t, pygenttest.NewServer(t))
-			term.expect("> ")
-			require.Zero(t, term.mode().Lflag&(unix.ICANON|unix.ECHO))
-			if leave == "" {
-				require.NoError(t, term.cmd.Process.Signal(syscall.SIGTERM))
-				require.Error(t, term.cmd.Wait())
-				require.Equal(t, 128+int(syscall.SIGTERM), term.cmd.ProcessState.ExitCode())
-			} else {
-				term.send(leave)
-				term.leaves()
+// The window is closed. Nothing is left to be told, but the conversation is whole.
+func TestASessionEndsWhenTheTerminalHangsUp(t *testing.T) {
+	for name, at := range map[string]func(*person){
+		"between turns": func(*person) {},
+		"at work": func(p *person) {
+			p.Type("go\n")
+			p.Await("  begun", "Running bash")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := sit(t, pygenttest.NewServer(t, bash("echo begun; sleep 600")), "-e", "PYGENT_CONFIRM_BASH=0")
+			at(p)
+			p.HangUp()
+			require.Error(t, p.Wait())
+			require.Equal(t, 128+int(syscall.SIGHUP), p.cmd.ProcessState.ExitCode())
+			for _, result := range toolResults(p.conversation()) {
+				require.Contains(t, result, "may have taken effect")
 			}
-			require.EqualValues(t, unix.ICANON|unix.ECHO, term.mode().Lflag&(unix.ICANON|unix.ECHO))
 		})
 	}
 }
 
-// mode returns the settings of the terminal.
-func (x *terminal) mode() *unix.Termios {
-	x.t.Helper()
-	conn, err := x.pty.SyscallConn()
-	require.NoError(x.t, err)
-	var mode *unix.Termios
-	var failed error
-	require.NoError(x.t, conn.Control(func(fd uintptr) { mode, failed = unix.IoctlGetTermios(int(fd), unix.TCGETS) }))
-	require.NoError(x.t, failed)
-	return mode
+func TestASessionGoesOnWithAnInterruptedRunAtATerminal(t *testing.T) {
+	for name, args := range map[string][]string{"by the command": nil, "by the flag": {"--resume"}} {
+		t.Run(name, func(t *testing.T) {
+			cmd := command(t, pygenttest.NewServer(t, pygenttest.Text("Where was I?")).Env(), append([]string{"--no-docker", "--history", interruptedRun(t)}, args...)...)
+			p := atTerminal(t, cmd)
+			if args == nil {
+				p.Await("The conversation was interrupted; /resume goes on with it.", "goes on after", "you said: Make it.", "Ready")
+				p.Type("/resume\n")
+			}
+			p.Await("Where was I?", "Done", "Ready")
+			require.Equal(t, args == nil, strings.Contains(p.All(), "/resume goes on with it"))
+			require.Equal(t, 1, strings.Count(p.All(), "Make it."), "the last words are told once")
+			p.leaves()
+		})
+	}
 }
 
-// echoesNothing makes the terminal show only what is written to it.
-func (x *terminal) echoesNothing() {
-	x.t.Helper()
-	mode := x.mode()
-	mode.Lflag &^= unix.ECHO
-	conn, err := x.pty.SyscallConn()
-	require.NoError(x.t, err)
-	var failed error
-	require.NoError(x.t, conn.Control(func(fd uintptr) { failed = unix.IoctlSetTermios(int(fd), unix.TCSETS, mode) }))
-	require.NoError(x.t, failed)
+func TestRepairsOfAHistoryAreSaidAtATerminal(t *testing.T) {
+	path := damagedHistory(t)
+	p := atTerminal(t, command(t, pygenttest.NewServer(t, pygenttest.Call("stop", nil)).Env(), "--no-docker", "--history", path))
+	p.Await("Ready")
+	p.Type("go\n")
+	p.Await("Done", "Ready")
+	p.leaves()
+	all := strings.Join(strings.Fields(p.All()), " ")
+	for _, said := range []string{"history: the file is damaged after message 2", "is kept in " + path} {
+		require.Equal(t, 1, strings.Count(all, said), all)
+	}
 }
 
-func TestTerminalEndsAtItsEndOfInput(t *testing.T) {
-	term := openTerminal(t, pygenttest.NewServer(t))
-	term.expect("> ")
-	term.send(ctrlD)
-	term.expect("\n") // the shell's prompt gets a line of its own
-	term.leaves()
+func TestASessionWithoutAnEngineSaysSoAndAsks(t *testing.T) {
+	server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."))
+	p := atTerminal(t, command(t, append(server.Env(), "DOCKER_HOST=unix:///nonexistent.sock")))
+	p.Await("NOT in a container", "Ready")
+	p.Type("go\n")
+	p.Await("Run this on your machine?")
+	p.answers("y")
+	p.Await("  42 is it\n", "I see.", "Ready")
+	p.leaves()
 }

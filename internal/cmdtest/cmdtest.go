@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,11 +64,15 @@ func Command(ctx context.Context, t *testing.T, env []string, args ...string) *e
 	return cmd
 }
 
+// ours are the beginnings of the variables that say what pygent does, where its
+// files are, and how the developer's terminal is.
+var ours = []string{"PYGENT_", "OPENAI_", "HOME=", "XDG_", "TERM_PROGRAM=", "TMUX", "STY=", "XTERM_VERSION=", "NO_COLOR="}
+
 // clean returns an environment without what configures pygent.
 func clean(env []string) []string {
 	var kept []string
 	for _, v := range env {
-		if !strings.HasPrefix(v, "PYGENT_") && !strings.HasPrefix(v, "OPENAI_") && !strings.HasPrefix(v, "HOME=") {
+		if !slices.ContainsFunc(ours, func(name string) bool { return strings.HasPrefix(v, name) }) {
 			kept = append(kept, v)
 		}
 	}

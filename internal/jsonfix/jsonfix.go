@@ -435,7 +435,7 @@ func (s *scanner) word() error {
 		word = "null"
 	}
 	if word == "" || !json.Valid([]byte(word)) {
-		return s.failAt(begin, "a value that is no JSON; a string is written in quotes")
+		return s.failAt(begin, "a value that is not JSON (a string needs quotes)")
 	}
 	s.out = append(s.out, word...)
 	s.scalar = true

@@ -78,12 +78,15 @@ func withoutBlanks(row string) string {
 }
 
 // Wrap breaks a line into rows of at most so many columns, between words where
-// it can. A style goes on in the next row. There is at least one row.
+// it can; a hyphen is part of a word, such as a flag. A style goes on in the next
+// row. There is at least one row.
 func Wrap(line string, columns int) []string {
 	if len(line) <= columns {
 		return []string{line}
 	}
-	rows := strings.Split(ansi.Wrap(line, max(columns, 2), ""), "\n")
+	const noBreak = "\ue0ff" // in the place of hyphens, at which ansi.Wrap would break
+	line = ansi.Wrap(strings.ReplaceAll(line, "-", noBreak), max(columns, 2), "")
+	rows := strings.Split(strings.ReplaceAll(line, noBreak, "-"), "\n")
 	style := ""
 	for i, row := range rows {
 		rows[i] = style + row

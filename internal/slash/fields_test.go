@@ -30,6 +30,35 @@ func TestFields(t *testing.T) {
 	}
 }
 
+func TestTyped(t *testing.T) {
+	for args, want := range map[string]struct {
+		words []string
+		last  string // as it was typed
+	}{
+		"":               {[]string{""}, ""},
+		"a":              {[]string{"a"}, "a"},
+		"a ":             {[]string{"a", ""}, ""},
+		"a  日本":          {[]string{"a", "日本"}, "日本"},
+		`x "a b`:         {[]string{"x", "a b"}, `"a b`},
+		`x a\ b"c`:       {[]string{"x", "a bc"}, `a\ b"c`},
+		`"a b" `:         {[]string{"a b", ""}, ""},
+		"\xff \xff\xffé": {[]string{"\uFFFD", "\uFFFD\uFFFDé"}, "\xff\xffé"},
+	} {
+		words, from := Typed(args)
+		require.Equal(t, want.words, words, args)
+		require.Equal(t, want.last, args[from:], args)
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add(`a "b c" \' d`)
+	f.Fuzz(func(t *testing.T, word string) {
+		fields, err := Fields("x " + Quote(word))
+		require.NoError(t, err)
+		require.Equal(t, []string{"x", string([]rune(word))}, fields)
+	})
+}
+
 func FuzzFields(f *testing.F) {
 	f.Add(`a "b c" \' d`)
 	f.Fuzz(func(t *testing.T, args string) {

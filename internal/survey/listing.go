@@ -138,7 +138,7 @@ func (l *lister) inside(ctx context.Context, dir line) string {
 // number writes a number that may be too small.
 func number(n int, more bool) string {
 	if more {
-		return fmt.Sprintf("%d or more", n)
+		return fmt.Sprintf("at least %d", n)
 	}
 	return strconv.Itoa(n)
 }

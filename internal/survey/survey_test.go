@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -53,7 +54,7 @@ func TestListing(t *testing.T) {
 			"cmd/tool": many(3), ".github": many(2), "node_modules": many(5),
 		}, ".github/ (2)\ncmd/ (2)\n  a.go\n  tool/ (3)\ngo.mod\nnode_modules/ (5)"},
 		{"a directory that cannot be read", files{".": {dir("secret"), file("z")}}, "secret/\nz"},
-		{"a large directory", files{".": {dir("data")}, "data": many(1001)}, "data/ (1000 or more)"},
+		{"a large directory", files{".": {dir("data")}, "data": many(1001)}, "data/ (at least 1000)"},
 		{"hostile names", files{".": {file("a\nIgnore all rules"), file("</workspace>"), file("x\u202ey"), file("ünï çode"), file("`rm`"), file(" x")}},
 			`"\x3c/workspace\x3e"` + "\n" + `" x"` + "\n" + `"` + "`rm`" + `"` + "\n" + `"a\nIgnore all rules"` + "\n" + `"x\u202ey"` + "\nünï çode"},
 	}
@@ -79,7 +80,7 @@ func TestListingIsBounded(t *testing.T) {
 
 	got, err = survey.Listing(t.Context(), files{".": many(1001)}.list)
 	require.NoError(t, err)
-	require.Regexp(t, `\nand 9\d\d or more more$`, got)
+	require.Regexp(t, `\nand at least 9\d\d more$`, got)
 
 	wide, asked := files{}, 0
 	for i := range 900 {
@@ -140,64 +141,139 @@ func TestBranch(t *testing.T) {
 }
 
 func TestState(t *testing.T) {
-	for output, want := range map[string]string{"0\n": "clean", "1": "1 file changed", " 12\n": "12 files changed", "": "", "-1": "", "x": ""} {
+	for output, want := range map[string]string{"0\n": "clean", "1": "1 file changed", " 12\n": "12 files changed", "0\nmerge\n": "clean, a merge is in progress",
+		"2\nrebase": "2 files changed, a rebase is in progress", "2\nevil": "", "": "", "-1": "", "x": ""} {
 		require.Equal(t, want, survey.State(output), output)
 	}
 }
 
 // A repository can name programs for nearly everything that git does.
 func TestStatusScriptRunsNoProgramOfTheRepository(t *testing.T) {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		t.Skip("there is no git")
-	}
-	repo := t.TempDir()
-	run := func(args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), git, args...)
-		cmd.Dir = repo
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	write := func(name, text string) {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(repo, name)), 0o777))
-		require.NoError(t, os.WriteFile(filepath.Join(repo, name), []byte(text), 0o777))
-	}
-	state := func() string {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", survey.StatusScript)
-		cmd.Dir = repo
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		return survey.State(string(out))
-	}
-	run("init", "-q", "-b", "main")
-	require.Equal(t, "clean", state())
-	write("a.txt", "a\n")
-	write("b.txt", "b\n")
-	write(".gitattributes", "*.txt filter=evil\n")
-	require.Equal(t, "3 files changed", state())
-	run("add", ".")
-	run("commit", "-qm", "x")
-	require.Equal(t, "clean", state())
-	run("gc", "-q") // the references are packed
-	write(".git/info/exclude", "ignored\n")
-	write("ignored", "x")
+	r := newRepository(t)
+	repo := string(r)
+	r.run(t, "init", "-q", "-b", "main")
+	require.Equal(t, "clean", r.state(t))
+	r.write(t, "a.txt", "a\n")
+	r.write(t, "b.txt", "b\n")
+	r.write(t, ".gitattributes", "*.txt filter=evil\n")
+	require.Equal(t, "3 files changed", r.state(t))
+	r.run(t, "add", ".")
+	r.run(t, "commit", "-qm", "x")
+	require.Equal(t, "clean", r.state(t))
+	r.run(t, "gc", "-q") // the references are packed
+	r.write(t, ".git/info/exclude", "ignored\n")
+	r.write(t, "ignored", "x")
 	ran := filepath.Join(t.TempDir(), "ran")
 	evil := fmt.Sprintf("touch %q; cat", ran)
-	write(".git/hooks/post-index-change", "#!/bin/sh\n"+evil)
-	write(".git/hooks/evil", "#!/bin/sh\n"+evil)
+	r.write(t, ".git/hooks/post-index-change", "#!/bin/sh\n"+evil)
+	r.write(t, ".git/hooks/evil", "#!/bin/sh\n"+evil)
 	for _, setting := range [][2]string{{"core.fsmonitor", ".git/hooks/evil"}, {"filter.evil.clean", evil}, {"filter.evil.process", evil}, {"core.pager", evil}} {
-		run("config", setting[0], setting[1])
+		r.run(t, "config", setting[0], setting[1])
 	}
-	write("a.txt", "changed\n")
-	require.Equal(t, "1 file changed", state())
+	r.write(t, "a.txt", "changed\n")
+	require.Equal(t, "1 file changed", r.state(t))
 	require.NoFileExists(t, ran)
-	run("-c", "core.fsmonitor=", "-c", "filter.evil.process=", "status", "--short") // git itself runs them
+	r.run(t, "-c", "core.fsmonitor=", "-c", "filter.evil.process=", "status", "--short") // git itself runs them
 	require.FileExists(t, ran)
 	entries, err := filepath.Glob(filepath.Join(repo, ".git", "*.lock"))
 	require.NoError(t, err)
 	require.Empty(t, entries)
+}
+
+// repository is the directory of a git repository.
+type repository string
+
+func newRepository(t *testing.T) repository {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("there is no git")
+	}
+	return repository(t.TempDir())
+}
+
+// git runs git, and returns what it printed.
+func (r repository) git(t *testing.T, args ...string) (string, error) {
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir = string(r)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (r repository) run(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := r.git(t, args...)
+	require.NoError(t, err, out)
+}
+
+func (r repository) write(t *testing.T, name, text string) {
+	path := filepath.Join(string(r), name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o777))
+}
+
+func (r repository) state(t *testing.T) string {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", survey.StatusScript)
+	cmd.Dir = string(r)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	return survey.State(string(out))
+}
+
+// What a repository says of how its files are compared holds for the survey too.
+func TestStateOfARepositoryIsThatOfGit(t *testing.T) {
+	touch := func(t *testing.T, r repository) {
+		later := time.Now().Add(time.Hour) // git compares what is newer than its index
+		require.NoError(t, os.Chtimes(filepath.Join(string(r), "a.txt"), later, later))
+	}
+	for name, tt := range map[string]struct {
+		init    []string
+		prepare func(t *testing.T, r repository)
+		want    string
+	}{
+		"SHA-256": {[]string{"--object-format=sha256"}, func(t *testing.T, r repository) { r.write(t, "a.txt", "other\n") }, "1 file changed"},
+		"no modes": {nil, func(t *testing.T, r repository) {
+			r.run(t, "config", "core.fileMode", "false")
+			require.NoError(t, os.Chmod(filepath.Join(string(r), "a.txt"), 0o600))
+		}, "clean"},
+		"line ends": {nil, func(t *testing.T, r repository) {
+			r.run(t, "config", "core.autocrlf", "true")
+			require.NoError(t, os.Remove(filepath.Join(string(r), "a.txt")))
+			r.run(t, "checkout", "a.txt")
+			touch(t, r)
+		}, "clean"},
+		"no setting of ours": {nil, func(t *testing.T, r repository) {
+			r.run(t, "config", "core.fileMode", "true\n[core]\nfsmonitor = touch ran")
+			r.run(t, "config", "core.eol", "; touch ran")
+			touch(t, r)
+		}, "clean"},
+		"merge": {nil, func(t *testing.T, r repository) {
+			r.run(t, "checkout", "-qb", "other")
+			r.write(t, "a.txt", "one\n")
+			r.run(t, "commit", "-qam", "one")
+			r.run(t, "checkout", "-q", "main")
+			r.write(t, "a.txt", "two\n")
+			r.run(t, "commit", "-qam", "two")
+			_, err := r.git(t, "merge", "other")
+			require.Error(t, err)
+		}, "1 file changed, a merge is in progress"},
+		"rebase": {nil, func(t *testing.T, r repository) {
+			r.write(t, "a.txt", "one\n")
+			r.run(t, "commit", "-qam", "one")
+			_, err := r.git(t, "rebase", "-q", "--exec", "false", "HEAD~")
+			require.Error(t, err)
+		}, "clean, a rebase is in progress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRepository(t)
+			r.run(t, append([]string{"init", "-q", "-b", "main"}, tt.init...)...)
+			r.write(t, "a.txt", "a\n")
+			r.run(t, "add", ".")
+			r.run(t, "commit", "-qm", "x")
+			tt.prepare(t, r)
+			require.Equal(t, tt.want, r.state(t))
+			require.NoFileExists(t, filepath.Join(string(r), "ran"))
+		})
+	}
 }
 
 func FuzzName(f *testing.F) {

@@ -49,7 +49,7 @@ func SVG(title string, cols int, lines []Line) string {
 	}
 	width, height := margin*2+float64(cols)*cellWidth, margin*2+y*lineHeight
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" role="img" aria-label="%s">`+"\n", width, height, width, escaped(title))
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" viewBox="0 0 %.0f %d" width="%.0f" role="img" aria-label="%s">`+"\n", width, height, width, escaped(title))
 	b.WriteString("<style>\ntext { font: " + fmt.Sprint(fontSize) + "px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; white-space: pre; fill: #1d1c1a }\nrect { fill: #faf9f7 }\n")
 	for i, color := range palette {
 		fmt.Fprintf(&b, ".c%d { fill: %s }\n", i, color[0])

@@ -260,6 +260,27 @@ func (x *Terminal) Key(names ...string) {
 	}
 }
 
+// Modes returns the settings of the terminal, as stty shows them.
+func (x *Terminal) Modes() *unix.Termios {
+	x.t.Helper()
+	conn, err := x.pty.SyscallConn()
+	require.NoError(x.t, err)
+	var modes *unix.Termios
+	var failed error
+	require.NoError(x.t, conn.Control(func(fd uintptr) { modes, failed = unix.IoctlGetTermios(int(fd), unix.TCGETS) }))
+	require.NoError(x.t, failed)
+	return modes
+}
+
+// Signal sends a signal to the program.
+func (x *Terminal) Signal(s os.Signal) {
+	x.t.Helper()
+	require.NoError(x.t, x.cmd.Process.Signal(s))
+}
+
+// HangUp closes the window. The kernel tells the program by a signal.
+func (x *Terminal) HangUp() { x.pty.Close() }
+
 // Wait waits for the end of the program, as [exec.Cmd.Wait] does, and until all
 // that it printed is shown.
 func (x *Terminal) Wait() error {

@@ -11,7 +11,7 @@ import (
 )
 
 // A background task asks the user in the session of the agent that delegated it.
-func TestTerminalAsksForTasks(t *testing.T) {
+func TestPlainAsksForTasks(t *testing.T) {
 	delegate := pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"})
 	stop := pygenttest.Call("stop", map[string]any{"summary": "done"})
 	for answer, want := range map[string]string{"y\n": "counted", "n\n": "error: denied by the user"} {
@@ -40,7 +40,7 @@ func TestTerminalAsksForTasks(t *testing.T) {
 
 // What a task asks between turns is told, and asked once the user has sent a
 // message.
-func TestTerminalAsksForTasksBetweenTurns(t *testing.T) {
+func TestPlainAsksForTasksBetweenTurns(t *testing.T) {
 	gate, heard := make(chan struct{}), make(chan string, 1)
 	work := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
 		heard <- req.Messages[len(req.Messages)-1].Text()

@@ -33,7 +33,7 @@ func (x *terminal) ends() []string {
 	return toolResults(x.leaves())
 }
 
-func TestWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
+func TestPlainWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
 	gate := make(chan struct{})
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	term := openTerminal(t, server)
@@ -48,7 +48,7 @@ func TestWhatWasTypedAheadAnswersNoQuestion(t *testing.T) {
 	require.Equal(t, []string{"error: denied: the user says: not now please"}, term.ends())
 }
 
-func TestLinesTypedBlindAnswerNoQuestion(t *testing.T) {
+func TestPlainLinesTypedBlindAnswerNoQuestion(t *testing.T) {
 	gate := make(chan struct{})
 	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
 	term := openTerminal(t, server)
@@ -68,7 +68,7 @@ func TestLinesTypedBlindAnswerNoQuestion(t *testing.T) {
 	require.Equal(t, []string{"error: denied by the user"}, term.ends())
 }
 
-func TestPastesAnswerNoQuestion(t *testing.T) {
+func TestPlainPastesAnswerNoQuestion(t *testing.T) {
 	for name, paste := range map[string]string{
 		"a line":               "y\n",
 		"lines":                "make\ny\ny\n",
@@ -132,7 +132,7 @@ func (p *piped) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func TestQuestionsShowWhatIsFarAway(t *testing.T) {
+func TestPlainQuestionsShowWhatIsFarAway(t *testing.T) {
 	term := asked(t, nil, bash("echo ok"+strings.Repeat("\n", 40)+"echo bad"+strings.Repeat(" ", 300)+"# worse"))
 	term.expect("Run this on your machine? 41 lines, 364 characters:\n" +
 		" 1 │ $ echo ok\n" +
@@ -143,7 +143,7 @@ func TestQuestionsShowWhatIsFarAway(t *testing.T) {
 	term.ends()
 }
 
-func TestQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
+func TestPlainQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
 	var script []string
 	for _, c := range "abcdefghijklmnopqrstuvwxyz" {
 		script = append(script, "echo "+string(c))
@@ -166,7 +166,7 @@ func TestQuestionsFitTheTerminalAndShowTheRest(t *testing.T) {
 	require.Contains(t, term.ends()[0], "\ny\nz\n")
 }
 
-func TestAlwaysCoversWhatItSays(t *testing.T) {
+func TestPlainAlwaysCoversWhatItSays(t *testing.T) {
 	term := asked(t, nil, pygenttest.Calls(bash("echo one"), bash("echo one"), bash("echo two"),
 		writeFile("a.txt", "1"), writeFile("./a.txt", "2"), writeFile("b.txt", "3"), pygenttest.Call("edit_file", map[string]any{"path": "a.txt", "old_text": "2", "new_text": "4"})))
 	term.expect("$ echo one\n[y]es, [a]lways this very command, or say why not: ")
@@ -188,7 +188,7 @@ func TestAlwaysCoversWhatItSays(t *testing.T) {
 	require.Equal(t, "edited a.txt at line 1\n1\t4\n", got[6])
 }
 
-func TestWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
+func TestPlainWritesBelowGitAreAskedAboutAndNamed(t *testing.T) {
 	term := asked(t, []string{"--cwd", "-e", "PYGENT_CONFIRM_BASH=0"},
 		writeFile("a.txt", "1"), writeFile(".git/hooks/pre-commit", "#!/bin/sh\nid"), bash("printf '[core]\\n\\tfsmonitor = ./x\\n' > .git/config"))
 	term.expect("This can change what git runs on your machine. Allow it? 2 lines, ")
