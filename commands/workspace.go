@@ -27,7 +27,11 @@ func upload(ctx context.Context, a *pygent.Agent, args string, out io.Writer) er
 	if len(names) == 2 {
 		dest = names[1]
 	}
-	if err := a.Runtime().UploadFile(ctx, src, dest); err != nil {
+	err = a.Runtime().UploadFile(ctx, src, dest)
+	switch {
+	case errors.Is(err, pygent.ErrOutsideWorkspace):
+		return fmt.Errorf("%w; DEST is a place in the workspace, and /export PATH DEST copies from it to this machine", err)
+	case err != nil:
 		return err
 	}
 	_, err = fmt.Fprintf(out, "copied %s to %s in the workspace\n", src, dest)

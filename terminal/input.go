@@ -74,6 +74,8 @@ func (s *session) ctrlC() {
 		s.input.history.rest()
 	case s.input.warned || s.turn != nil && s.turn.interrupted:
 		s.leave()
+	case s.command != nil && s.turn != nil && !s.command.stopped:
+		s.stopCommand() // the turn goes on, and another Ctrl-C interrupts it
 	case s.turn != nil || s.command != nil:
 		s.input.warned = true
 		s.interrupt()

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	cfg, err := pygent.LoadConfig()
 	if err == nil {
-		err = session(append(cfg.Options(), pygent.WithDocker(pygent.DockerNever)))
+		err = session(append(cfg.Options(), pygent.WithDocker(pygent.DockerNever), pygent.WithCommands(userCommands()...)))
 	}
 	if err != nil {
 		fmt.Println("the session failed:", err)

@@ -28,6 +28,7 @@ type tty struct {
 	in  *os.File
 	out *screen.Screen
 
+	isOpen  bool        // between begin and end
 	before  *term.State // its mode outside of the session
 	restore func()      // of the output
 	keys    chan uv.Event
@@ -78,6 +79,7 @@ func (t *tty) begin() (err error) {
 	ctx, t.cancel = context.WithCancel(context.Background())
 	t.keys, t.ended = make(chan uv.Event), make(chan struct{})
 	go t.read(ctx, t.keys, t.ended)
+	t.isOpen = true
 	return t.out.Draw(beginKeys)
 }
 
@@ -88,8 +90,12 @@ func (t *tty) read(ctx context.Context, keys chan<- uv.Event, ended chan<- struc
 }
 
 // end restores the mode that the terminal had before begin. Keys that were not
-// taken yet are dropped.
+// taken yet are dropped. There are none until it begins again.
 func (t *tty) end() error {
+	if !t.isOpen {
+		return nil
+	}
+	t.isOpen = false
 	err := t.out.Draw(endKeys)
 	t.cancel()
 	t.reader.Cancel()
@@ -100,6 +106,7 @@ func (t *tty) end() error {
 			drained = true
 		}
 	}
+	t.keys, t.ended = nil, nil
 	err = errors.Join(err, t.reader.Close())
 	t.restore()
 	if failed := term.Restore(int(t.in.Fd()), t.before); failed != nil {
