@@ -479,3 +479,42 @@ func TestAnEndlessWindowIsNeverFull(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, pygent.StatusStopped, result.Status)
 }
+
+// The window that an agent is given is that of its own model.
+func TestATaskWithAnotherModelHasAnotherWindow(t *testing.T) {
+	child := func() pygenttest.Reply {
+		n := 0
+		return pygenttest.Decide(func(*pygent.ChatRequest) pygenttest.Reply {
+			if n++; n > 12 {
+				return stop
+			}
+			return pygenttest.Call("spill", map[string]any{"n": n})
+		})
+	}
+	other := func() pygent.Option {
+		return pygent.WithModel(pygenttest.NewScriptedModel(child()).RepeatLast())
+	}
+	for name, tt := range map[string]struct {
+		opts     []pygent.Option
+		compacts bool
+	}{
+		"the same model":                {nil, true},
+		"the same name":                 {[]pygent.Option{pygent.WithModelName("m")}, true},
+		"another name":                  {[]pygent.Option{pygent.WithModelName("gpt-5")}, false},
+		"another model":                 {[]pygent.Option{other()}, false},
+		"another with a window":         {[]pygent.Option{pygent.WithContextWindow(9000), other()}, true},
+		"another, and the window after": {[]pygent.Option{other(), pygent.WithContextWindow(9000)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := pygenttest.NewScriptedModel(follow(always(delegate("Read much")), wait, always(stop))).RepeatLast().
+				On("Read much", child()).RepeatLast()
+			all, collect := compactions()
+			agent := newAgent(t, model, pygent.WithTools(spill(3000)), pygent.WithModelName("m"),
+				pygent.WithContextWindow(9000), pygent.TaskAgents(tt.opts...), collect)
+			_, err := agent.RunUntilStop(t.Context(), "go")
+			require.NoError(t, err)
+			require.Equal(t, pygent.TaskFinished, byPrompt(t, agent)["Read much"].State)
+			require.Equal(t, tt.compacts, len(*all) > 0)
+		})
+	}
+}

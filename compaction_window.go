@@ -31,7 +31,23 @@ type ContextUse struct {
 // ContextWindow(ctx context.Context, name string) int64. It is called beside the
 // run, at most once for a name, and has five seconds.
 func WithContextWindow(tokens int64) Option {
-	return option(func(o *options) { o.window = tokens })
+	return option(func(o *options) { o.window, o.parentsWindow = tokens, false })
+}
+
+// nameModel says what the model is called.
+func (o *options) nameModel(name string) {
+	if name != o.modelName {
+		o.dropParentsWindow()
+	}
+	o.modelName = name
+}
+
+// dropParentsWindow forgets the window that was given for the parent's model, since
+// the task has another.
+func (o *options) dropParentsWindow() {
+	if o.parentsWindow {
+		o.window, o.parentsWindow = 0, false
+	}
 }
 
 func checkWindow(tokens int64) error {

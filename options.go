@@ -99,6 +99,7 @@ type options struct {
 	run           []RunOption
 	retry         RetryPolicy
 	window        int64 // of the model's context, in tokens; 0 if it is not given
+	parentsWindow bool  // the window was given for the model of the agent that delegates
 	compaction    CompactionPolicy
 	onEvent       func(Event)
 	id            string
@@ -190,6 +191,7 @@ func (o *options) contradiction() error {
 // the caller's own options replace, and fills in defaults for nil values.
 func (o *options) settle() {
 	if o.isGiven(partOpenAI) {
+		o.dropParentsWindow()
 		o.model = nil
 	}
 	if o.isGiven("WithHistory") {
@@ -218,13 +220,14 @@ func fromConfig(opts ...Option) Option {
 func WithModel(m Model) Option {
 	return option(func(o *options) {
 		o.give("WithModel", "WithModel", m != nil)
+		o.dropParentsWindow()
 		o.model = m
 	})
 }
 
 // WithModelName names the model to ask for, as the provider calls it. Default:
 // the model's own default.
-func WithModelName(name string) Option { return option(func(o *options) { o.modelName = name }) }
+func WithModelName(name string) Option { return option(func(o *options) { o.nameModel(name) }) }
 
 // WithPersona sets who the agent is. Default: PYGENT_PERSONA_NAME and
 // PYGENT_PERSONA.

@@ -18,6 +18,9 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
+// withCommands gives the program of a session the commands of userCommands.
+const withCommands = asSetup + "=commands"
+
 // userCommands are commands as a program may add them to a session.
 func userCommands() []pygent.Command {
 	onTerminal := func(name string, run func(ctx context.Context, out io.Writer) error) pygent.Command {
@@ -47,7 +50,7 @@ func userCommands() []pygent.Command {
 }
 
 func TestTheOutputOfACommandIsShownWhileItRuns(t *testing.T) {
-	p := sit(t, pygenttest.NewServer(t))
+	p := sit(t, pygenttest.NewServer(t), withCommands)
 	p.Type("/cmd echo begun; echo ready; sleep 600\n")
 	p.Await("● /cmd echo begun", "  begun", "  ready", "Running /cmd", "Ctrl-C interrupts")
 	p.Type("a draft")
@@ -66,7 +69,7 @@ func TestTheOutputOfACommandIsShownWhileItRuns(t *testing.T) {
 }
 
 func TestAFloodOfACommandNeitherGrowsNorStalls(t *testing.T) {
-	p := sit(t, pygenttest.NewServer(t))
+	p := sit(t, pygenttest.NewServer(t), withCommands)
 	p.Type("/cmd yes\n")
 	p.Await("● /cmd yes · 3 s", "  y")
 	p.Type("typed meanwhile")
@@ -84,7 +87,7 @@ const maxRows = 500
 
 func TestACommandBesideATurn(t *testing.T) {
 	gate := make(chan struct{})
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One.").WithGate(gate)))
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One.").WithGate(gate)), withCommands)
 	p.Type("go\n")
 	p.Await("Waiting for")
 	p.Type("/cmd sleep 600\n")
@@ -99,7 +102,7 @@ func TestACommandBesideATurn(t *testing.T) {
 }
 
 func TestACommandThatReadsTheTerminal(t *testing.T) {
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Fine.")))
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Fine.")), withCommands)
 	for range 2 {
 		p.Type("/asks\n")
 		p.Await("your name? ")
@@ -117,7 +120,7 @@ func TestACommandThatReadsTheTerminal(t *testing.T) {
 }
 
 func TestTheTerminalIsPutRightAfterACommand(t *testing.T) {
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Fine.")))
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Fine.")), withCommands)
 	p.Type("/panics\n")
 	p.Await("✗ /panics: panic: oops", "Ready")
 	require.False(t, p.Screen().Hidden)
@@ -133,7 +136,7 @@ func TestTheTerminalIsPutRightAfterACommand(t *testing.T) {
 
 func TestAQuestionWaitsForACommandThatHasTheTerminal(t *testing.T) {
 	gate := make(chan struct{})
-	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see.")))
+	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see.")), withCommands)
 	p.Type("go\n")
 	p.Await("Waiting for")
 	p.Type("/asks\n")
@@ -148,7 +151,7 @@ func TestAQuestionWaitsForACommandThatHasTheTerminal(t *testing.T) {
 
 func TestDiffAndHelpAreLegible(t *testing.T) {
 	write := pygenttest.Call("write_file", map[string]any{"path": "a\x1b[31m.txt", "content": "one\ntwo\x1b[31m\n"})
-	p := sit(t, pygenttest.NewServer(t, write, pygenttest.Text("Done it.")))
+	p := sit(t, pygenttest.NewServer(t, write, pygenttest.Text("Done it.")), withCommands)
 	p.Type("go\n")
 	p.Await("Change this file on your machine?")
 	p.answers("y")
@@ -171,7 +174,7 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.Await("did you mean /confirm-bash?")
 	p.Resize(40, 24)
 	p.Type("/help\n")
-	p.Await("  /confirm-bash [on|off]\n      ask before each command, or no\n      longer\n")
+	p.Await("  /tools [list|enable|disable]\n      list the agent's tools, or switch\n      some on or off\n")
 	p.Type("/tools\n")
 	p.Await("  write_file ")
 	for _, line := range strings.Split(p.Screen().Text(), "\n") {

@@ -36,8 +36,10 @@ type menu struct {
 
 	shownAt time.Time // zero until it is on the screen
 	deaf    time.Time // until when keys are not meant for it
+	listens bool      // the screen says so
 	lastKey time.Time
 	choice  int       // what the last key chose
+	by      int       // by how many items keys have moved from the selected one
 	dueAt   time.Time // when that takes effect, unless more keys come at once; zero for nothing
 
 	done func(choice int, text string) // called once
@@ -89,7 +91,7 @@ func (s *session) open(m *menu) {
 	}
 	s.menus = append(s.menus[:at:at], append([]*menu{m}, s.menus[at:]...)...)
 	for _, other := range s.menus[1:] {
-		other.shownAt = time.Time{} // it appears anew
+		other.shownAt, other.listens = time.Time{}, false // it appears anew
 	}
 	s.display.changed = true
 }
@@ -114,22 +116,41 @@ func (s *session) settle(m *menu, choice int, text string) {
 // isShown notes when the menu appeared.
 func (m *menu) isShown(now time.Time) {
 	if m.shownAt.IsZero() {
-		m.shownAt, m.deaf = now, now.Add(lineinput.AnswerDelay)
+		m.shownAt = now
+		m.deafen(now)
 	}
+}
+
+// deafen has keys not answer for a while, because somebody types who does not mean
+// the menu.
+func (m *menu) deafen(now time.Time) {
+	m.deaf, m.listens = now.Add(lineinput.AnswerDelay), false
+	m.by, m.dueAt = 0, time.Time{}
 }
 
 // menuAt returns when the shown menu has something to do by itself.
 func (s *session) menuAt() time.Time {
-	if m := s.menu(); m != nil {
-		return m.dueAt
+	m := s.menu()
+	switch {
+	case m == nil:
+		return time.Time{}
+	case !m.shownAt.IsZero() && !m.listens:
+		return m.deaf
 	}
-	return time.Time{}
+	return m.dueAt
 }
 
-// actOnMenu has the last key take effect when no other one came with it.
+// actOnMenu has the menu listen when it is time, and the last key take effect when
+// no other one came with it.
 func (s *session) actOnMenu(now time.Time) {
 	m := s.menu()
-	if m == nil || m.dueAt.IsZero() || now.Before(m.dueAt) {
+	if m == nil {
+		return
+	}
+	if !m.shownAt.IsZero() && !m.listens && !now.Before(m.deaf) {
+		m.listens, s.display.changed = true, true
+	}
+	if m.dueAt.IsZero() || now.Before(m.dueAt) {
 		return
 	}
 	m.dueAt = time.Time{}
@@ -139,8 +160,13 @@ func (s *session) actOnMenu(now time.Time) {
 
 // choose answers with an item, or asks for the text that it wants.
 func (s *session) choose(m *menu, choice int) {
-	if choice == viewAll {
+	switch choice {
+	case viewAll:
 		s.printAll(m)
+		return
+	case moved:
+		n := len(m.items)
+		m.selected, m.by = ((m.selected+m.by)%n+n)%n, 0
 		return
 	}
 	if want := m.items[choice].text; want != "" {
@@ -150,8 +176,11 @@ func (s *session) choose(m *menu, choice int) {
 	s.settle(m, choice, "")
 }
 
-// viewAll is the choice that shows more of the text.
-const viewAll = -1
+// What a key may choose besides an item.
+const (
+	viewAll = -1 // more of the text is shown
+	moved   = -2 // another item is selected
+)
 
 // refuse answers a menu with its last item but one that wants a text, which is No.
 func (s *session) refuse(m *menu) {
@@ -168,10 +197,9 @@ func (s *session) refuse(m *menu) {
 // meant for the session's editor.
 func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 	now := time.Now()
-	typed := e.Text != "" || name == "enter" || name == "kpenter"
-	if m.shownAt.IsZero() || now.Before(m.deaf) {
-		m.deaf = now.Add(lineinput.AnswerDelay)
-		return s.early(m, name, e.Text, typed)
+	if !m.listens {
+		m.deafen(now)
+		return s.early(m, name, e.Text)
 	}
 	if m.editor != nil {
 		s.menuText(m, name, e)
@@ -182,34 +210,31 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 	}
 	alone := now.Sub(m.lastKey) >= together
 	m.lastKey = now
-	if !alone {
-		m.dueAt = time.Time{} // the key before was not alone, either
-	}
-	switch name {
-	case "up", "shift+tab":
-		m.selected = (m.selected + len(m.items) - 1) % len(m.items)
-		return true
-	case "down", "tab":
-		m.selected = (m.selected + 1) % len(m.items)
-		return true
-	}
-	if !alone {
-		s.hint("keys that come together do not answer; press one")
-		return true
-	}
 	choice, ok := m.chosen(name, e.Text)
-	if ok {
+	switch by := moves[name]; {
+	case by != 0:
+		m.by, m.choice, m.dueAt = m.by+by, moved, now.Add(together)
+	case !ok && m.free:
+		return false
+	case !alone:
+		m.deafen(now)
+		s.hint("keys that come together do not answer; press one")
+	case ok:
 		m.choice, m.dueAt = choice, now.Add(together)
+	case e.Text != "": // somebody types a word
+		m.deafen(now)
+		s.hint("that key is no answer")
 	}
-	return ok || !m.free
+	return true
 }
+
+// moves are the keys that select another item.
+var moves = map[string]int{"up": -1, "shift+tab": -1, "down": 1, "tab": 1}
 
 // early handles a key that came before the question could be read. What continues
 // a draft goes there, but sends nothing.
-func (s *session) early(m *menu, name, text string, typed bool) bool {
-	if typed {
-		s.hint("keys from before the question could be read do not answer")
-	}
+func (s *session) early(m *menu, name, text string) bool {
+	s.hint("that was typed too early to answer")
 	if m.free && s.input.stash != "" {
 		s.input.stash += text
 		return true
@@ -259,14 +284,22 @@ func (s *session) menuText(m *menu, name string, e uv.KeyPressEvent) {
 	}
 }
 
-// menuHelp says which keys there are.
+// menuHelp says which keys there are; nothing while keys are not meant for the
+// menu.
 func (s *session) menuHelp(m *menu) string {
-	help := " · arrows and Enter, or the letter"
+	help := ""
 	switch {
+	case !m.listens:
 	case m.editor != nil && len(m.items) > 1:
-		help = " · Enter sends, Esc goes back"
+		help = " · Enter answers, Esc goes back"
 	case m.editor != nil:
-		help = " · Enter sends"
+		help = " · Enter answers"
+	case m.free && len(m.items) == 0:
+		help = " · type an answer"
+	case m.free:
+		help = " · arrows and Enter, or type an answer"
+	default:
+		help = " · arrows and Enter, or the letter"
 	}
 	if n := len(s.menus) - 1; n > 0 {
 		help += " · " + count(n, "other question") + " after this"

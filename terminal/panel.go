@@ -67,11 +67,14 @@ func (s *session) callEvent(e pygent.Event) {
 // glance returns at most so many lines of a text of others, the first and more of
 // the last ones, with control characters visible. A line between them counts those
 // that are left out.
-func glance(text string, most int) []string {
+func glance(text string, most int) []string { return glanceAt(text, most, more) }
+
+// glanceAt is glance with words for the number of the lines that are left out.
+func glanceAt(text string, most int, words func(left int) string) []string {
 	lines := strings.Split(text, "\n")
 	if left := len(lines) - most + 1; left > 1 {
 		head := (most - 1) / 3
-		lines = slices.Concat(lines[:head], []string{more(left)}, lines[head+left:])
+		lines = slices.Concat(lines[:head], []string{words(left)}, lines[head+left:])
 	}
 	for i, line := range lines {
 		if line = strings.TrimSuffix(line, "\r"); len(line) > shownLine {
@@ -249,7 +252,11 @@ func (s *session) callBody(e pygent.Event, described string) (body, fact string)
 	case e.Output.Bash == nil && len(fact) <= shownFact && !strings.Contains(fact, "\n"):
 		return "", " · " + fact
 	}
-	body = "  " + strings.Join(glance(text, most), "\n  ")
+	words := more
+	if b := e.Output.Bash; b != nil && b.Truncated {
+		words = func(left int) string { return "… at least " + count(left, "more line") }
+	}
+	body = "  " + strings.Join(glanceAt(text, most, words), "\n  ")
 	if e.Output.Bash == nil && failed(e.Output) {
 		body = s.wrapped(body)
 	}

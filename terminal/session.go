@@ -302,6 +302,7 @@ func (s *session) paste(text string) {
 	case m != nil && m.editor != nil:
 		m.editor.insert(strings.TrimRight(text, "\r\n"))
 	case m != nil && !m.free:
+		m.deafen(time.Now())
 		s.hint("a paste does not answer; press a key")
 	case !s.input.editor.insertPaste(text):
 		s.hint("that is too long for a message; put it in a file")

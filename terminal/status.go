@@ -99,10 +99,7 @@ func spinner(now time.Time) string {
 // status is the line that says what the agent does.
 func (s *session) status(now time.Time) string {
 	if m := s.menu(); m != nil && !m.free {
-		if s.display.hinted != "" {
-			return s.theme.warn("● " + s.display.hinted)
-		}
-		return s.theme.warn("● Waiting for you") + s.theme.dim(s.menuHelp(m))
+		return s.theme.warn("● "+cmp.Or(s.display.hinted, "Waiting for you")) + s.theme.dim(s.menuHelp(m))
 	}
 	switch {
 	case s.turn != nil:
@@ -119,7 +116,10 @@ func (s *session) status(now time.Time) string {
 	if s.command != nil {
 		return s.theme.accent(spinner(now)+" Running /"+oneLine(s.command.as.Name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
 	}
-	facts := []string{"Ready"}
+	facts, help := []string{"Ready"}, ""
+	if m := s.menu(); m != nil {
+		help = s.menuHelp(m)
+	}
 	if s.doing.model != "" {
 		facts = append(facts, oneLine(s.doing.model))
 	}
@@ -127,7 +127,7 @@ func (s *session) status(now time.Time) string {
 		facts = append(facts, full)
 	}
 	facts = append(facts, s.around.facts()...)
-	return s.theme.dim("· " + strings.Join(facts, " · ") + s.hintAfter())
+	return s.theme.dim("· "+facts[0]) + s.theme.warn(help) + s.theme.dim(strings.Join(append([]string{""}, facts[1:]...), " · ")+s.hintAfter())
 }
 
 func (s *session) hintAfter() string {

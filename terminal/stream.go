@@ -1,7 +1,9 @@
 package terminal
 
 import (
+	"bytes"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/x/pygent/internal/ansimark"
 	"github.com/x/pygent/internal/livearea"
@@ -11,17 +13,17 @@ import (
 // stream is what the model writes in a step. Blocks, such as paragraphs and fenced
 // code, are printed when they are finished; the last one is live.
 type stream struct {
-	text     string // all of the answer
+	text     []byte // all of the answer
 	done     int    // how much of it is printed
 	splitter markdown.Splitter
 }
 
 // open reports whether a block has begun and not ended.
-func (t *stream) open() bool { return strings.TrimSpace(t.text[t.done:]) != "" }
+func (t *stream) open() bool { return len(bytes.TrimSpace(t.text[t.done:])) > 0 }
 
 // add takes a piece of the answer, and returns the blocks that it finishes.
 func (t *stream) add(piece string) []string {
-	t.text += piece
+	t.text = append(t.text, piece...)
 	return t.finish(t.splitter.Write(piece))
 }
 
@@ -52,7 +54,7 @@ func (t *stream) withdraw() (printed bool) {
 // takesUp has the answer begin with a text that is printed already.
 func (t *stream) takesUp(printed string) {
 	t.end()
-	t.text, t.done = printed, len(printed)
+	t.text, t.done = []byte(printed), len(printed)
 }
 
 // rows shows the end of the block that is open, in at most so many rows.
@@ -60,16 +62,16 @@ func (t *stream) rows(s *session, width, most int) (rows []string) {
 	if most <= 0 || !t.open() {
 		return nil
 	}
-	text := strings.Trim(t.splitter.Open(), "\n")
+	text := bytes.Trim(t.text[t.done:], "\n") // not a copy: the block may be long
 	if len(text) <= renderedLive {
-		for line := range strings.SplitSeq(s.rendered(text), "\n") {
+		for line := range strings.SplitSeq(s.rendered(string(text)), "\n") {
 			rows = append(rows, livearea.Wrap(strings.ReplaceAll(line, "\t", "    "), width)...)
 		}
 		return last(rows, most)
 	}
-	for most > len(rows) && text != "" { // from the last line on, since only the end is seen
-		at := strings.LastIndexByte(text, '\n') + 1
-		line := end(text[at:], maxTail)
+	for most > len(rows) && len(text) > 0 { // from the last line on, since only the end is seen
+		at := bytes.LastIndexByte(text, '\n') + 1
+		line := end(string(text[max(at, len(text)-maxTail-utf8.UTFMax):]), maxTail)
 		rows = append(livearea.Wrap(strings.ReplaceAll(visible(line), "\t", "    "), width), rows...)
 		text = text[:max(at-1, 0)]
 	}
@@ -89,9 +91,10 @@ func (s *session) streamText(piece string) {
 
 // answered ends an answer, of which pieces may have been lost.
 func (s *session) answered(whole string) {
-	switch printed := s.text.text[:s.text.done]; {
-	case strings.HasPrefix(whole, s.text.text):
-		s.streamText(whole[len(s.text.text):])
+	streamed := string(s.text.text)
+	switch printed := streamed[:s.text.done]; {
+	case strings.HasPrefix(whole, streamed):
+		s.streamText(whole[len(streamed):])
 	case strings.HasPrefix(whole, printed):
 		s.text.takesUp(printed)
 		s.streamText(whole[len(printed):])

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 	_ "github.com/x/pygent/terminal"
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	cfg, err := pygent.LoadConfig()
 	if err == nil {
-		err = session(append(cfg.Options(), pygent.WithDocker(pygent.DockerNever), pygent.WithCommands(userCommands()...)))
+		err = session(append(append(cfg.Options(), pygent.WithDocker(pygent.DockerNever)), setups[os.Getenv(asSetup)]...))
 	}
 	if err != nil {
 		fmt.Println("the session failed:", err)
@@ -76,12 +75,18 @@ func (p *person) command(server *pygenttest.Server, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// reads waits as long as a person takes to read a question. Keys before that do not
-// answer it.
-func (p *person) reads() { time.Sleep(lineinput.AnswerDelay + 200*time.Millisecond) }
+// reads waits until keys answer the question that is shown.
+func (p *person) reads() {
+	p.t.Helper()
+	p.Until("question that listens", func(s termtest.Screen) bool {
+		text := s.Text()
+		return strings.Contains(text, "arrows and Enter") || strings.Contains(text, "Enter answers") || strings.Contains(text, "type an answer")
+	})
+}
 
 // answers presses a key to answer a question that is shown.
 func (p *person) answers(key string) {
+	p.t.Helper()
 	p.reads()
 	p.Type(key)
 }
@@ -143,7 +148,7 @@ func TestAnswersToTheQuestionAboutACall(t *testing.T) {
 		"the number":   {func(p *person) { p.answers("1") }, "42"},
 		"always":       {func(p *person) { p.answers("a") }, "42"},
 		"the selected": {func(p *person) { p.answers("\n") }, "42"},
-		"by arrows":    {func(p *person) { p.reads(); p.Key("down", "down"); p.reads(); p.Key("enter") }, "error: denied by the user"},
+		"by arrows":    {func(p *person) { p.reads(); p.Key("down", "down"); p.Await("❯ 3. No"); p.Key("enter") }, "error: denied by the user"},
 		"no":           {func(p *person) { p.answers("n") }, "error: denied by the user"},
 		"a reason": {func(p *person) {
 			p.answers("r")
@@ -173,21 +178,27 @@ func TestWhatWasTypedAheadAnswersNothing(t *testing.T) {
 	gate <- struct{}{}
 	p.Await("Run this on your machine?")
 	p.Type("y\n1")
-	p.Await("keys from before the question could be read do not answer")
+	p.Await("that was typed too early to answer")
 	p.reads()
 	p.Paste("y")
 	p.Await("a paste does not answer")
+	p.reads()
 	p.Send("y\r")
 	p.Await("keys that come together do not answer")
 	p.reads()
+	p.Type("go\n")
+	p.Await("that was typed too early to answer")
+	p.reads()
 	require.Contains(t, p.Screen().Text(), "Run this on your machine?", "nothing has answered")
 	p.Type("n")
-	p.Await("I see.", "Ready", "› yy1")
+	p.Await("I see.", "Ready", "› yy1o")
 	p.Type("\n")
 	p.Await("And that.", "Ready")
 	msgs := p.leaves()
 	require.Equal(t, []string{"error: denied by the user"}, results(msgs))
-	require.Equal(t, "yy1", msgs[len(msgs)-2].Text(), "what continued the draft is in it")
+	require.Equal(t, "yy1o", msgs[len(msgs)-2].Text(), "what continued the draft is in it")
+	drawn := string(p.Raw())
+	require.Less(t, strings.Index(drawn, "Waiting for you"), strings.Index(drawn, "arrows and Enter"), "keys are not offered before they answer")
 }
 
 func TestCtrlC(t *testing.T) {
@@ -270,7 +281,7 @@ func TestTheQueueIsHeldWhenTheModelAsks(t *testing.T) {
 	p.AwaitNo("half a dra")
 	p.reads()
 	p.Key("down")
-	p.reads()
+	p.Await("❯ 2. blue")
 	p.Key("enter")
 	p.Await("› blue", "› also do this", "That, too.", "Ready", "› half a dra")
 	p.Key("ctrl+c")

@@ -8,13 +8,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -44,9 +42,14 @@ func atTerminal(t *testing.T, cmd *exec.Cmd) *person {
 	return p
 }
 
-// reads waits for as long as a person takes to read a question. Keys before that
-// do not answer it.
-func (p *person) reads() { time.Sleep(lineinput.AnswerDelay + 200*time.Millisecond) }
+// reads waits until keys answer the question that is shown.
+func (p *person) reads() {
+	p.t.Helper()
+	p.Until("question that listens", func(s termtest.Screen) bool {
+		text := s.Text()
+		return strings.Contains(text, "arrows and Enter") || strings.Contains(text, "Enter answers") || strings.Contains(text, "type an answer")
+	})
+}
 
 // answers presses a key to answer the question that is shown.
 func (p *person) answers(key string) {
@@ -130,6 +133,12 @@ func TestASessionAsksBeforeCommandsRun(t *testing.T) {
 			p.Await("Run this on your machine?", "echo $((6*7)) is it", "1. Yes, once (y)", "2. Always this very command, in this session (a)", "3. No (n)", "4. No, and say why (r)")
 			for _, key := range answer {
 				p.answers(string(key))
+				switch key {
+				case 'v':
+					p.Await("page 1 of 1")
+				case 'x':
+					p.Await("that key is no answer")
+				}
 			}
 			p.Await("I see.", "Done", "Ready")
 			got := toolResults(p.leaves())

@@ -34,7 +34,7 @@ func Branch(head string) string {
 // one in the working directory, but not its hooks, and of its configuration only
 // what says how files are compared: the rest can name programs, and nobody has
 // decided yet that this one's may run.
-const StatusScript = `command -v git >/dev/null && d=$(mktemp -d) || exit 1
+const StatusScript = begin + `command -v git >/dev/null && d=$(mktemp -d) || exit 1
 trap 'rm -rf "$d"' EXIT
 g=$PWD/.git
 mkdir "$d/info" && cp "$g/HEAD" "$d/HEAD" && ln -s "$g/refs" "$d/refs" || exit 1
@@ -62,7 +62,7 @@ var unfinished = []string{"rebase", "merge", "cherry-pick", "revert"}
 // what is in progress, such as "1 file changed, a rebase is in progress". It is empty
 // if that is no such output.
 func State(output string) string {
-	number, begun, _ := strings.Cut(strings.TrimSpace(output), "\n")
+	number, begun, _ := strings.Cut(strings.TrimSpace(printed(output)), "\n")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || begun != "" && !slices.Contains(unfinished, begun) {
 		return ""

@@ -47,12 +47,28 @@ func PrettyName(release string) string {
 	return ""
 }
 
+// begun is the line that each script prints first. What comes before it is not the
+// script's: a shell complains of a locale that an image names and does not have, and
+// runs files that variables name.
+const begun = "-- survey --"
+
+// begin is the beginning of each script. What its shell complains of goes nowhere.
+const begin = "exec 2>/dev/null\necho '" + begun + "'\n"
+
+// printed returns what a script printed itself.
+func printed(output string) string {
+	if _, own, ok := strings.Cut("\n"+output, "\n"+begun+"\n"); ok {
+		return own
+	}
+	return ""
+}
+
 // MachineScript is the script whose output [ReadMachine] understands. It needs
 // nothing but a POSIX shell.
 func MachineScript() string {
-	return `for p in ` + strings.Join(programs, " ") + `; do command -v "$p" >/dev/null 2>&1 && printf '%s ' "$p"; done
+	return begin + `for p in ` + strings.Join(programs, " ") + `; do command -v "$p" >/dev/null 2>&1 && printf '%s ' "$p"; done
 echo
-if [ -r /etc/os-release ]; then
+if [ -f /etc/os-release ] && [ -r /etc/os-release ]; then
 while IFS= read -r l; do case $l in PRETTY_NAME=*) printf '%s\n' "${l#PRETTY_NAME=}"; break;; esac; done </etc/os-release
 else uname -s; fi 2>/dev/null
 echo end`
@@ -61,7 +77,7 @@ echo end`
 // ReadMachine reads the output of [MachineScript]. ok is false if the script did
 // not come to its end.
 func ReadMachine(output string) (m Machine, ok bool) {
-	lines := strings.Split(strings.TrimRight(output, "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(printed(output), "\n"), "\n")
 	if len(lines) < 2 || lines[len(lines)-1] != "end" {
 		return Machine{}, false
 	}

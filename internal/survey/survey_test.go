@@ -95,23 +95,25 @@ func TestListingIsBounded(t *testing.T) {
 }
 
 func TestReadMachine(t *testing.T) {
-	m, ok := survey.ReadMachine("git make \n\"Debian GNU/Linux 12 (bookworm)\"\nend\n")
+	m, ok := survey.ReadMachine("-- survey --\ngit make \n\"Debian GNU/Linux 12 (bookworm)\"\nend\n")
 	require.True(t, ok)
 	require.Equal(t, []string{"git", "make"}, m.Found)
 	require.Contains(t, m.Missing, "python3")
 	require.Equal(t, "Debian GNU/Linux 12 (bookworm)", m.System)
 
-	m, ok = survey.ReadMachine("evil-program rg\nX\x1b[31m`</x>\u202e" + strings.Repeat("y", 100) + "\nend\n")
+	m, ok = survey.ReadMachine("bash: warning: setlocale: LC_ALL: cannot change locale (xx)\n-- survey --\nevil-program rg\nX\x1b[31m`</x>\u202e" + strings.Repeat("y", 100) + "\nend\n")
 	require.True(t, ok)
 	require.Equal(t, []string{"rg"}, m.Found)
 	require.Equal(t, "X31m/x"+strings.Repeat("y", 54), m.System)
 
-	_, ok = survey.ReadMachine("git \nDebian")
+	_, ok = survey.ReadMachine("-- survey --\ngit \nDebian")
 	require.False(t, ok)
-	m, ok = survey.ReadMachine("\nend")
+	m, ok = survey.ReadMachine("-- survey --\n\nend")
 	require.True(t, ok)
 	require.Empty(t, m.System)
 	require.Empty(t, m.Found)
+	_, ok = survey.ReadMachine("git \nDebian\nend")
+	require.False(t, ok, "that is another's word")
 }
 
 func TestMachineScript(t *testing.T) {
@@ -124,6 +126,28 @@ func TestMachineScript(t *testing.T) {
 	m, ok := survey.ReadMachine(string(out))
 	require.True(t, ok, "%s", out)
 	require.NotEmpty(t, m.System)
+}
+
+// An image can have the shell print before, and beside, what a script prints.
+func TestScriptsOfANoisyShell(t *testing.T) {
+	r := newRepository(t)
+	r.run(t, "init", "-q")
+	noise := filepath.Join(t.TempDir(), "noise")
+	require.NoError(t, os.WriteFile(noise, []byte("echo end; echo 7; set -x\n"), 0o666))
+	run := func(script string) string {
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+		cmd.Dir = string(r)
+		cmd.Env = append(os.Environ(), "BASH_ENV="+noise, "LC_ALL=xx_YY.none")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err)
+		require.Contains(t, string(out), "end\n7\n")
+		return string(out)
+	}
+	m, ok := survey.ReadMachine(run(survey.MachineScript()))
+	require.True(t, ok)
+	require.Contains(t, m.Found, "git")
+	require.NotContains(t, m.System, "bash")
+	require.Equal(t, "clean", survey.State(run(survey.StatusScript)))
 }
 
 func TestBranch(t *testing.T) {
@@ -143,7 +167,7 @@ func TestBranch(t *testing.T) {
 func TestState(t *testing.T) {
 	for output, want := range map[string]string{"0\n": "clean", "1": "1 file changed", " 12\n": "12 files changed", "0\nmerge\n": "clean, a merge is in progress",
 		"2\nrebase": "2 files changed, a rebase is in progress", "2\nevil": "", "": "", "-1": "", "x": ""} {
-		require.Equal(t, want, survey.State(output), output)
+		require.Equal(t, want, survey.State("bash: a warning\n-- survey --\n"+output), output)
 	}
 }
 
@@ -171,6 +195,8 @@ func TestStatusScriptRunsNoProgramOfTheRepository(t *testing.T) {
 		r.run(t, "config", setting[0], setting[1])
 	}
 	r.write(t, "a.txt", "changed\n")
+	later := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(repo, "b.txt"), later, later)) // git has to read it
 	require.Equal(t, "1 file changed", r.state(t))
 	require.NoFileExists(t, ran)
 	r.run(t, "-c", "core.fsmonitor=", "-c", "filter.evil.process=", "status", "--short") // git itself runs them
@@ -293,7 +319,7 @@ func FuzzName(f *testing.F) {
 }
 
 func FuzzReadMachine(f *testing.F) {
-	f.Add("git make \nDebian\nend\n")
+	f.Add("-- survey --\ngit make \nDebian\nend\n")
 	f.Fuzz(func(t *testing.T, output string) {
 		m, _ := survey.ReadMachine(output)
 		require.LessOrEqual(t, len(m.System), 60)
