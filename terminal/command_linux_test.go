@@ -176,7 +176,7 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.Type("/help\n")
 	p.Await("  /tools [list|enable|disable]\n      list the agent's tools, or switch\n      some on or off\n")
 	p.Type("/tools\n")
-	p.Await("  write_file ")
+	p.Await("  write_file\n")
 	for _, line := range strings.Split(p.Screen().Text(), "\n") {
 		require.LessOrEqual(t, len([]rune(line)), 40)
 	}
