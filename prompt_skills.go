@@ -347,8 +347,8 @@ func (a *Agent) removeSkills() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), guard.Grace)
 	defer cancel()
+	_ = remover.RemoveFile(ctx, a.skills.mark, false) // first: else two that close at once leave the copies to each other
 	if a.othersUseSkills(ctx) {
-		_ = remover.RemoveFile(ctx, a.skills.mark, false)
 		return
 	}
 	if err := remover.RemoveFile(ctx, skillCopies, true); err != nil && !errors.Is(err, fs.ErrNotExist) {

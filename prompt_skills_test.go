@@ -1,14 +1,17 @@
 package pygent_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
@@ -286,6 +289,49 @@ func TestAgentsOfOneWorkspaceShareCopiesOfSkills(t *testing.T) {
 	require.NoError(t, agents[0].Close())
 	require.FileExists(t, filepath.Join(copies, "a", "x"))
 	require.NoError(t, agents[1].Close())
+	require.NoDirExists(t, filepath.Join(workspace, ".pygent"))
+}
+
+// meets is a runtime whose agents look together for others that use the copies of
+// skills.
+type meets struct {
+	pygent.Runtime
+	pygent.FileLister
+	wait func()
+}
+
+func (m meets) Unwrap() pygent.Runtime { return m.Runtime }
+
+func (m meets) ListFiles(ctx context.Context, dir string, depth, limit int) ([]pygent.FileInfo, bool, error) {
+	files, more, err := m.FileLister.ListFiles(ctx, dir, depth, limit)
+	if dir == ".pygent/user-skills" {
+		m.wait()
+	}
+	return files, more, err
+}
+
+func TestAgentsThatCloseAtOnceLeaveNoCopiesOfSkills(t *testing.T) {
+	skills, workspace := t.TempDir(), t.TempDir()
+	writeFiles(t, skills, map[string]string{"a/SKILL.md": skillFile("a", "d", "b"), "a/x": ""})
+	var looking, closing sync.WaitGroup
+	looking.Add(2)
+	wait := func() { looking.Done(); looking.Wait() }
+	var agents []*pygent.Agent
+	for range 2 {
+		rt := newTestRuntime(t, pygent.NewLocalRuntime, pygent.WithWorkspace(workspace))
+		lister, ok := pygent.RuntimeAs[pygent.FileLister](rt)
+		require.True(t, ok)
+		agent, err := pygent.New(pygent.WithModel(pygenttest.NewScriptedModel(readSkill("a"), stop)), pygent.WithRuntime(meets{rt, lister, wait}), pygent.WithSkills(skills))
+		require.NoError(t, err)
+		_, err = agent.RunUntilStop(t.Context(), "go")
+		require.NoError(t, err)
+		agents = append(agents, agent)
+	}
+	require.FileExists(t, filepath.Join(workspace, ".pygent", "user-skills", "a", "x"))
+	for _, agent := range agents {
+		closing.Go(func() { assert.NoError(t, agent.Close()) })
+	}
+	closing.Wait()
 	require.NoDirExists(t, filepath.Join(workspace, ".pygent"))
 }
 

@@ -487,7 +487,7 @@ func TestReadOnlyFilesAreNotReplaced(t *testing.T) {
 
 func TestErrorsAboutPathsSayWhatIsThere(t *testing.T) {
 	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
-		bash(t, rt, "ln -s /etc/passwd pw; ln -s loop loop; echo x >f; mkdir -p src; echo y >src/main.go; printf z >'at 3\u202fPM.png'")
+		bash(t, rt, "ln -s /etc/passwd pw; ln -s loop loop; ln -s nothing dangling; echo x >f; mkdir -p src; echo y >src/main.go; printf z >'at 3\u202fPM.png'")
 		for _, tt := range []struct {
 			tool, path, want string
 		}{
@@ -497,6 +497,8 @@ func TestErrorsAboutPathsSayWhatIsThere(t *testing.T) {
 			{"download_file", "~/f", "read ~/f: no such file or directory; ~ is a name like any other in paths here"},
 			{"download_file", "at 3 PM.png", `read at 3 PM.png: no such file or directory; there is "at 3\u202fPM.png"`},
 			{"download_file", "loop", "read loop: too many levels of symbolic links"},
+			{"download_file", "dangling", "read dangling: no such file or directory: it is a symbolic link to nothing, which does not exist"},
+			{"edit_file", "dangling", "read dangling: no such file or directory: it is a symbolic link to nothing, which does not exist"},
 			{"download_file", "f/x", "read f/x: not a directory"},
 			{"write_file", "f/x", "write f/x: not a directory"},
 			{"write_file", "f/x/y", "write f/x/y: not a directory"},

@@ -265,10 +265,11 @@ func (s *session) offer(q pygent.Question) {
 		if n, ok := m.number(text); ok {
 			choice = n
 		}
+		named := mentions(text)
 		if choice >= 0 {
-			text = q.Options[choice]
+			text, named = q.Options[choice], nil
 		}
-		s.send(text)
+		s.deliver(text, named)
 	}
 	s.open(m)
 }
@@ -293,6 +294,15 @@ func (s *session) withdrawOffer() {
 func (s *session) answerFreely(m *menu, text string) {
 	switch {
 	case text == "":
+		return
+	case s.input.attaching != nil:
+		s.hint("the files of the last message are being read")
+		return
+	case strings.HasPrefix(text, "!"):
+		if s.submitShell(strings.TrimSpace(text[len("!"):])) {
+			s.input.history.add(text)
+			s.input.editor.clear()
+		}
 		return
 	case strings.HasPrefix(text, "/") && s.command == nil:
 		s.startCommand(text)

@@ -36,7 +36,7 @@ const cleanScreen = "\x1b[?1047l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b
 // again begins anew after end, with the mode that was restored then: what had the
 // terminal meanwhile may have left it in another one.
 func (t *tty) again() error {
-	if t.isOpen {
+	if t.begun {
 		return nil
 	}
 	if err := term.Restore(int(t.in.Fd()), t.before); err != nil {

@@ -11,10 +11,19 @@ import (
 	"github.com/x/pygent/internal/numeral"
 )
 
-// prompt is in front of the draft.
-const prompt = "› "
+// The signs in front of the draft. A command line of the person's own has one of its
+// own.
+const (
+	prompt      = "› "
+	shellPrompt = "$ "
+)
 
-func (s *session) prompt() string { return prompt }
+func (s *session) prompt() string {
+	if strings.HasPrefix(s.input.editor.text, "!") {
+		return shellPrompt
+	}
+	return prompt
+}
 
 // banner shows who the agent is, where commands run, and where the files are.
 func (s *session) banner() {
@@ -40,7 +49,7 @@ func (s *session) banner() {
 	case s.face.Interrupted && !s.face.Resume:
 		lines = append(lines, "", s.theme.warn("The conversation was interrupted; /resume goes on with it."))
 	case s.agent.History().Len() == 0:
-		lines = append(lines, "", s.theme.dim("Type a message; /help lists the commands, Ctrl-D leaves."))
+		lines = append(lines, "", s.theme.dim("Type a message; /help lists the commands, ? the keys, Ctrl-D leaves."))
 	}
 	s.say(kindNews, strings.Join(lines, "\n"))
 }
@@ -68,7 +77,8 @@ func (s *session) resumed() []string {
 	entries := s.agent.History().Entries()
 	for i := len(entries) - 1; i >= 0; i-- {
 		msg := entries[i].Message
-		text := oneLine(msg.Text())
+		text, _ := spoken(msg)
+		text = oneLine(text)
 		if text == "" || msg.Role != pygent.RoleUser && msg.Role != pygent.RoleAssistant {
 			continue
 		}

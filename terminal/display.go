@@ -142,7 +142,7 @@ func (s *session) view(width, height int, now time.Time) livearea.View {
 	foot, row, col := s.foot(width, height, now)
 	room := max(height-1-len(foot), 0)
 	var rows []string
-	for _, part := range [][]string{s.runningRows(now), s.commandRows(now), s.around.rows(s, now), s.queueRows()} {
+	for _, part := range [][]string{s.runningRows(now), s.commandRows(now), s.shellRows(now), s.around.rows(s, now), s.queueRows()} {
 		rows = append(rows, part...)
 	}
 	if m := s.menu(); m != nil {
@@ -182,7 +182,13 @@ func (s *session) foot(width, height int, now time.Time) (rows []string, row, co
 	case m != nil && !m.free:
 		return rows, 0, -1
 	}
-	return s.typedRows(rows, &s.input.editor, s.prompt(), false, width, height)
+	if s.input.search != nil {
+		found, col := s.searchRows(width, max(height*2/5, 1))
+		return append(rows, found...), len(rows), col
+	}
+	rows, row, col = s.typedRows(rows, &s.input.editor, s.prompt(), false, width, height)
+	rows = append(rows, s.completionRows(height/2)...)
+	return append(rows, s.keyRows(height-len(rows)-2)...), row, col
 }
 
 // typedRows adds the rows of an editor, as many as there is room for around the

@@ -22,6 +22,9 @@ const (
 	shownPasteLines = 8
 	// maxPastes is how many pastes a draft may have marks for.
 	maxPastes = 1000
+	// maxShown is how long a draft may be besides its pastes. It is laid out for
+	// each frame. Of a longer one, which nobody has typed, a part gets a mark.
+	maxShown = 32 << 10
 	// maxUndo is how many earlier states of the draft are kept.
 	maxUndo = 100
 )
@@ -33,10 +36,10 @@ const firstMark = '\U000F0000'
 // editor is the draft of a message. Its text is edited by the characters that a
 // person sees (grapheme clusters).
 type editor struct {
-	text   string // with marks for long pastes
-	cursor int    // in bytes
-	pastes []string
-	killed string // what Ctrl-W and the like took away, for Ctrl-Y
+	text   string   // with marks for long pastes
+	cursor int      // in bytes
+	pastes []string // those with marks in text, and those that undo brings back
+	killed string   // what Ctrl-W and the like took away, for Ctrl-Y; without marks
 
 	undo   []draft
 	typing bool // the last change was typing, which is undone at once
@@ -51,12 +54,15 @@ type draft struct {
 func (e *editor) empty() bool { return e.text == "" }
 
 // message returns the text with the pastes in it.
-func (e *editor) message() string {
+func (e *editor) message() string { return e.expand(e.text) }
+
+// expand returns a part of the text with the pastes in it.
+func (e *editor) expand(text string) string {
 	if len(e.pastes) == 0 {
-		return e.text
+		return text
 	}
 	var b strings.Builder
-	for _, r := range e.text {
+	for _, r := range text {
 		if paste, ok := e.paste(r); ok {
 			b.WriteString(paste)
 		} else {
@@ -76,8 +82,12 @@ func (e *editor) paste(r rune) (string, bool) {
 // size is the length of the message in bytes.
 func (e *editor) size() int {
 	n := len(e.text)
-	for _, p := range e.pastes {
-		n += len(p)
+	if len(e.pastes) == 0 {
+		return n
+	}
+	for _, r := range e.text {
+		paste, _ := e.paste(r)
+		n += len(paste)
 	}
 	return n
 }
@@ -85,8 +95,9 @@ func (e *editor) size() int {
 // set replaces everything, with the cursor at the end.
 func (e *editor) set(text string) {
 	e.remember(false)
-	text = typed(text)
-	e.pastes = nil
+	if text = typed(text); len(text) > maxShown {
+		text = e.mark(text)
+	}
 	e.text, e.cursor = text, len(text)
 }
 
@@ -113,16 +124,64 @@ func (e *editor) insertPaste(text string) bool {
 	}
 	e.remember(false)
 	if (len(text) > shownPaste || strings.Count(text, "\n") >= shownPasteLines) && len(e.pastes) < maxPastes {
-		e.pastes = append(e.pastes, text)
-		text = string(firstMark + rune(len(e.pastes)-1))
+		text = e.mark(text)
 	}
 	e.put(text)
 	return true
 }
 
+// mark keeps a paste, and returns the mark that stands for it.
+func (e *editor) mark(paste string) string {
+	kept := len(paste)
+	for _, p := range e.pastes {
+		kept += len(p)
+	}
+	if kept > 2*maxDraft || len(e.pastes) == maxPastes {
+		e.forget()
+	}
+	e.pastes = append(e.pastes, paste)
+	return string(firstMark + rune(len(e.pastes)-1))
+}
+
+// forget drops the earlier states of the draft, and the pastes that only they have.
+func (e *editor) forget() {
+	var pastes []string
+	e.text = strings.Map(func(r rune) rune {
+		paste, ok := e.paste(r)
+		if !ok {
+			return r
+		}
+		pastes = append(pastes, paste)
+		return firstMark + rune(len(pastes)-1)
+	}, e.text) // all marks have the same length, so that the cursor stays
+	e.pastes, e.undo, e.typing = pastes, nil, false
+}
+
 func (e *editor) put(text string) {
 	e.text = e.text[:e.cursor] + text + e.text[e.cursor:]
 	e.cursor += len(text)
+	if len(e.text) > maxShown {
+		e.fold()
+	}
+}
+
+// fold puts a mark in the place of the text before the cursor, or of that after it
+// if that is longer.
+func (e *editor) fold() {
+	folded, rest := e.text[:e.cursor], e.text[e.cursor:]
+	ahead := len(folded) >= len(rest)
+	if !ahead {
+		folded, rest = rest, folded
+	}
+	whole := e.expand(folded)
+	e.text = rest
+	e.forget()
+	mark := e.mark(whole)
+	if ahead {
+		e.text, e.cursor = mark+e.text, len(mark)
+	} else {
+		e.text += mark
+	}
 }
 
 // typed returns a text as a draft may have it: with LF as line ends, and without
@@ -174,7 +233,7 @@ func (e *editor) erase(from, to int) {
 // kill is erase for Ctrl-Y to bring back.
 func (e *editor) kill(from, to int) {
 	if from < to {
-		e.killed = e.text[from:to]
+		e.killed = e.expand(e.text[from:to])
 		e.erase(from, to)
 	}
 }
@@ -196,8 +255,7 @@ func (e *editor) key(name string) bool {
 	case "ctrl+k":
 		e.kill(e.cursor, e.lineEnd())
 	case "ctrl+y":
-		e.remember(false)
-		e.put(e.killed)
+		e.insertPaste(e.killed)
 	case "ctrl+_", "ctrl+/":
 		e.back()
 	default:

@@ -105,3 +105,55 @@ func FuzzEditor(f *testing.F) {
 		}
 	})
 }
+
+// Only what is in the draft counts, whatever was pasted and erased before.
+func TestPastesThatWereErased(t *testing.T) {
+	var e editor
+	long := strings.Repeat("x", maxDraft*3/4)
+	for range 5 {
+		require.True(t, e.insertPaste(long))
+		e.key("ctrl+u")
+		require.Empty(t, e.message())
+	}
+	require.True(t, e.insertPaste("short"))
+	require.False(t, e.key("ctrl+y") && len(e.message()) > maxDraft)
+	require.LessOrEqual(t, len(e.pastes), 3, "the others are not kept")
+}
+
+// What was killed is the text, and not the mark of a paste that is gone.
+func TestAPasteThatWasKilledComesBack(t *testing.T) {
+	var e editor
+	first, second := strings.Repeat("first\n", 20), strings.Repeat("second\n", 20)
+	e.insertPaste(first)
+	e.key("ctrl+u")
+	e.clear()
+	e.insertPaste(second)
+	e.key("ctrl+y")
+	require.Equal(t, second+first, e.message())
+	e.set("other")
+	require.Equal(t, "other", e.message())
+	e.key("ctrl+_")
+	require.Equal(t, second+first, e.message())
+}
+
+// A draft that nobody has typed is laid out as fast as others.
+func TestALongDraftIsFolded(t *testing.T) {
+	var want strings.Builder
+	var e editor
+	for i := range 10_000 {
+		piece := strings.Repeat("0123456789", i%10) + "\n"
+		e.insert(piece)
+		want.WriteString(piece)
+		require.LessOrEqual(t, len(e.text), maxShown+len(piece))
+	}
+	require.Equal(t, want.String(), e.message())
+	e.key("ctrl+home")
+	for range 5000 {
+		e.insert("0123456789")
+	}
+	require.Equal(t, strings.Repeat("0123456789", 5000)+want.String(), e.message())
+	require.LessOrEqual(t, len(e.text), maxShown+10)
+	e.set(want.String())
+	require.Equal(t, want.String(), e.message())
+	require.Less(t, len(e.text), 10)
+}

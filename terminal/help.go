@@ -8,15 +8,7 @@ import (
 	"github.com/x/pygent/internal/livearea"
 )
 
-// keysHelp says which keys there are.
-var keysHelp = []string{
-	"Enter sends; Ctrl-J or Alt-Enter begins a new line",
-	"Up and Down go through earlier messages",
-	"Ctrl-C clears what is typed, else interrupts; again leaves",
-	"Ctrl-D leaves; Ctrl-Z suspends",
-}
-
-// help lists the commands and the keys or, with a name, explains a command.
+// help lists the commands or, with a name, explains a command.
 func (s *session) help(name string) string {
 	var all []pygent.Command
 	for _, c := range s.agent.Commands() {
@@ -31,10 +23,7 @@ func (s *session) help(name string) string {
 		}
 		return strings.Join(rows, "\n")
 	}
-	rows = append(rows, "")
-	for _, line := range keysHelp {
-		rows = append(rows, s.folded("  ", line, "    ")...)
-	}
+	rows = append(append(rows, ""), s.folded("  ", "A draft that is only a question mark lists the keys.", "  ")...)
 	return strings.Join(rows, "\n")
 }
 

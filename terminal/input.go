@@ -6,7 +6,7 @@ import (
 
 	uv "github.com/charmbracelet/ultraviolet"
 
-	"github.com/x/pygent"
+	"github.com/x/pygent/internal/livearea"
 )
 
 // burst is how soon a key comes after another one if nobody has typed it. Where the
@@ -19,15 +19,23 @@ type input struct {
 	history  *inputHistory
 	stash    string    // the draft that was begun before a question
 	warned   bool      // another Ctrl-C leaves
-	lastKey  time.Time // when the key before this one came
+	at       time.Time // when the key came that is handled
+	lastKey  time.Time // when the key before it came
 	submitAt time.Time // when Enter takes effect, unless more keys follow at once; zero for never
+
+	completion completion
+	search     *search    // for an earlier message; nil for none
+	attaching  *attaching // the message that waits for its files; nil for none
 }
 
 // press handles a key.
 func (s *session) press(e uv.KeyPressEvent) {
 	s.display.hinted = ""
-	now := time.Now()
+	now := s.input.at
 	s.actOnInput(now)
+	if m := s.menu(); m != nil && !m.dueAt.IsZero() {
+		s.actOnMenu(now)
+	}
 	defer func() { s.input.lastKey = now }()
 	if !s.input.submitAt.IsZero() { // the Enter before was the end of a line of a paste
 		s.input.submitAt = time.Time{}
@@ -38,6 +46,12 @@ func (s *session) press(e uv.KeyPressEvent) {
 
 // global handles the keys that mean the same everywhere.
 func (s *session) global(name string, e uv.KeyPressEvent) {
+	if m := s.menu(); s.input.search != nil && (m == nil || m.free) {
+		s.input.warned = false
+		if s.searchKey(name, e) {
+			return
+		}
+	}
 	switch name {
 	case "ctrl+c":
 		s.ctrlC()
@@ -59,7 +73,20 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 	if m != nil && s.menuKey(m, name, e) {
 		return
 	}
+	if s.completionKey(name) {
+		return
+	}
+	before := s.input.editor.text
 	s.edit(name, e)
+	if s.input.editor.text != before && !isVertical(name) {
+		s.suggest()
+	}
+}
+
+// isVertical reports whether a key goes through the rows of the draft, and through
+// earlier messages.
+func isVertical(name string) bool {
+	return name == "up" || name == "down" || name == "ctrl+p" || name == "ctrl+n"
 }
 
 // ctrlC clears what was typed, else interrupts what goes on, and else leaves when it
@@ -74,8 +101,12 @@ func (s *session) ctrlC() {
 		s.input.history.rest()
 	case s.input.warned || s.turn != nil && s.turn.interrupted:
 		s.leave()
+	case s.input.attaching != nil:
+		s.input.attaching.cancel(errInterrupted)
 	case s.command != nil && s.turn != nil && !s.command.stopped:
 		s.stopCommand() // the turn goes on, and another Ctrl-C interrupts it
+	case s.shell != nil:
+		s.shell.cancel(errInterrupted)
 	case s.turn != nil || s.command != nil:
 		s.input.warned = true
 		s.interrupt()
@@ -97,6 +128,10 @@ func (s *session) edit(name string, e uv.KeyPressEvent) {
 		ed.insert("\n")
 	case "up", "down", "ctrl+p", "ctrl+n":
 		s.vertical(name)
+	case "ctrl+r":
+		s.beginSearch()
+	case "ctrl+g":
+		s.externalEdit()
 	default:
 		if !ed.key(name) && e.Text != "" && !ed.insert(e.Text) {
 			s.hint("that is too long for a message; put it in a file")
@@ -115,7 +150,7 @@ func (s *session) vertical(name string) {
 	width, _ := s.display.area.Size()
 	switch {
 	case by < 0 && ed.empty() && s.takeBack():
-	case ed.vertical(by, width-len(prompt)):
+	case ed.vertical(by, width-livearea.Width(s.prompt())):
 	default:
 		if text, ok := s.input.history.move(by, ed.message()); ok {
 			ed.set(text)
@@ -132,7 +167,7 @@ func (s *session) enter() {
 		ed.insert("\n")
 		return
 	}
-	now := time.Now()
+	now := s.input.at
 	if m := s.menu(); m != nil && m.free && now.Sub(s.input.lastKey) < together {
 		s.hint("a paste does not answer; press Enter")
 		return
@@ -168,14 +203,20 @@ func (s *session) submit() {
 			s.hint("a command goes on already")
 			return
 		}
+		ed.clear()
 		s.startCommand(text)
-	case s.turn != nil:
-		if !s.sayLater(pygent.UserMessage(text)) {
+	case strings.HasPrefix(text, "!"):
+		if !s.submitShell(strings.TrimSpace(text[len("!"):])) {
 			return
 		}
+		ed.clear()
+	case s.input.attaching != nil:
+		s.hint("the files of the last message are being read")
+		return
 	default:
-		s.send(text)
+		named := mentions(ed.text) // not in long pastes
+		ed.clear()
+		s.deliver(text, named)
 	}
 	s.input.history.add(text)
-	ed.clear()
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 )
 
 // Bounds of the history of what was typed.
@@ -56,13 +57,13 @@ func openHistory(path string) *inputHistory {
 		h.path = ""
 		return h
 	}
-	_ = withFile(path, func(f *os.File) error {
+	_ = withFile(path, func(f *os.File, alone bool) error {
 		data, err := readEnd(f)
 		if err != nil {
 			return err
 		}
 		h.entries = entriesIn(data)
-		if info, err := f.Stat(); err != nil || info.Size() <= maxHistoryFile {
+		if info, err := f.Stat(); err != nil || !alone || info.Size() <= maxHistoryFile {
 			return err
 		}
 		return rewrite(f, h.entries)
@@ -70,18 +71,26 @@ func openHistory(path string) *inputHistory {
 	return h
 }
 
-// withFile calls use with the file, which no other session changes meanwhile.
-func withFile(path string, use func(*os.File) error) error {
+// lockWait is how long another session is waited for that has the file. One that is
+// stopped keeps it for ever.
+const lockWait = 100 * time.Millisecond
+
+// withFile calls use with the file. alone says that no other session changes it
+// meanwhile.
+func withFile(path string, use func(f *os.File, alone bool) error) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := lockFile(f); err != nil {
-		return err
+	alone := lockFile(f) == nil
+	for until := time.Now().Add(lockWait); !alone && time.Now().Before(until); alone = lockFile(f) == nil {
+		time.Sleep(lockWait / 20)
 	}
-	defer unlockFile(f)
-	return use(f)
+	if alone {
+		defer unlockFile(f)
+	}
+	return use(f, alone)
 }
 
 // readEnd reads the last part of a file.
@@ -142,11 +151,24 @@ func (h *inputHistory) add(text string) {
 	}
 	h.entries = last(append(h.entries, text), maxEntries)
 	if h.path != "" {
-		_ = withFile(h.path, func(f *os.File) error {
-			_, err := f.Write(lineOf(text))
+		_ = withFile(h.path, func(f *os.File, _ bool) error {
+			_, err := f.Write(append(lineEndAfter(f), lineOf(text)...))
 			return err
 		})
 	}
+}
+
+// lineEndAfter returns the line end that is missing after a line of which only a part
+// was written, because the disk was full or the process was killed.
+func lineEndAfter(f *os.File) []byte {
+	last := []byte{'\n'}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		_, _ = f.ReadAt(last, info.Size()-1)
+	}
+	if last[0] == '\n' {
+		return nil
+	}
+	return []byte{'\n'}
 }
 
 // rest goes back to the draft.

@@ -75,3 +75,26 @@ func TestTheDraftIsKeptWhileGoingThroughTheHistory(t *testing.T) {
 		require.Equal(t, step.want, text)
 	}
 }
+
+// A session that was stopped while it had the file holds up no other one.
+func TestTheHistoryIsLockedByAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	h := openHistory(path)
+	h.add("first")
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, lockFile(f))
+	h = openHistory(path)
+	h.add("second")
+	require.Equal(t, []string{"first", "second"}, openHistory(path).entries)
+}
+
+// A line of which a full disk or a kill has left a part takes no other one with it.
+func TestHalfALineOfTheHistory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte("\"first\"\n\"hal"), 0o600))
+	openHistory(path).add("second")
+	openHistory(path).add("third")
+	require.Equal(t, []string{"first", "second", "third"}, openHistory(path).entries)
+}

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile waits until no other process has locked a file. It is unlocked when it is
-// closed.
+// lockFile locks a file, unless another process has done so. It is unlocked when it
+// is closed.
 func lockFile(f *os.File) error {
-	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &windows.Overlapped{})
+	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &windows.Overlapped{})
 }
 
 func unlockFile(f *os.File) {

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"context"
+	"slices"
 
 	"github.com/x/pygent"
 )
@@ -60,22 +61,37 @@ func (s *session) sendHeld() {
 	s.sendUnheard()
 }
 
-// takeBack puts the message that was queued last into the editor. It reports false
-// if there is none.
+// takeBack puts the message that was queued last into the editor. The files that it
+// names are read again when it is sent. It reports false if there is none.
 func (s *session) takeBack() bool {
 	if n := len(s.queue.held); n > 0 {
-		s.input.editor.set(s.queue.held[n-1].Text())
+		text, _ := spoken(s.queue.held[n-1])
+		s.input.editor.set(text)
 		s.queue.held = s.queue.held[:n-1]
 		return true
 	}
 	unheard := s.agent.State().Unheard
 	for i := len(unheard) - 1; i >= 0; i-- {
-		if msg := unheard[i].Message; len(msg.Parts) == 0 && s.agent.Unsay(unheard[i].ID) {
-			s.input.editor.set(msg.Text())
+		if text, _ := spoken(unheard[i].Message); text != "" && namesItsFiles(unheard[i].Message) && s.agent.Unsay(unheard[i].ID) {
+			s.input.editor.set(text)
 			return true
 		}
 	}
 	return false
+}
+
+// namesItsFiles reports whether the text of a message stands for all of it.
+func namesItsFiles(m pygent.Message) bool {
+	return !slices.ContainsFunc(m.Parts, func(p pygent.Part) bool { return p.Text == "" && p.FileName == "" })
+}
+
+// queued is a message in a line.
+func queued(m pygent.Message) string {
+	text, labels := spoken(m)
+	for _, label := range labels {
+		text += " [" + label + "]"
+	}
+	return text
 }
 
 // queueRows shows the queue.
@@ -83,13 +99,13 @@ func (s *session) queueRows() (rows []string) {
 	const shown = 3
 	var texts []string
 	for _, said := range s.queue.unheard {
-		texts = append(texts, said.Message.Text())
+		texts = append(texts, queued(said.Message))
 	}
 	sign, note := "Next: ", " (Up takes it back)"
 	if len(texts) == 0 {
 		sign, note = "Held: ", " (Enter sends it, Up takes it back)"
 		for _, msg := range s.queue.held {
-			texts = append(texts, msg.Text())
+			texts = append(texts, queued(msg))
 		}
 	}
 	for i, text := range texts {

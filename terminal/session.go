@@ -40,17 +40,19 @@ type session struct {
 	posts  chan func()
 
 	display
-	input   input
-	text    stream   // what the model writes now
-	calls   []*panel // the calls that run, or are asked about
-	doing   doing
-	turn    *turn // the run that goes on; nil between runs
-	queue   queue
-	menus   []*menu // the first one is shown
-	around  around  // tasks, jobs, and what the runtime does
-	command *command
-	lent    chan struct{} // closed when the last command has returned that got the terminal; nil for none
-	seen    int64         // the number of the last event that was handled
+	input    input
+	text     stream   // what the model writes now
+	calls    []*panel // the calls that run, or are asked about
+	doing    doing
+	turn     *turn // the run that goes on; nil between runs
+	queue    queue
+	menus    []*menu // the first one is shown
+	around   around  // tasks, jobs, and what the runtime does
+	fileList fileList
+	shell    *shell // the person's own command line that runs; nil for none
+	command  *command
+	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
+	seen     int64         // the number of the last event that was handled
 
 	leaving bool // the session ends with the turn
 	over    bool
@@ -107,10 +109,10 @@ func (s *session) beginWith(first pygent.Message) {
 // besides.
 func (s *session) wait(wake <-chan time.Time) {
 	select {
-	case e := <-s.tty.keys:
-		s.key(e)
+	case k := <-s.tty.keys:
+		s.key(k)
 	case f := <-s.posts:
-		f()
+		s.call(f)
 	case <-wake:
 	case <-s.tty.resized:
 	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
@@ -128,15 +130,22 @@ func (s *session) wait(wake <-chan time.Time) {
 	const most = 1000 // before a frame
 	for range most {
 		select {
-		case e := <-s.tty.keys:
-			s.key(e)
+		case k := <-s.tty.keys:
+			s.key(k)
 		case f := <-s.posts:
-			f()
+			s.call(f)
 		default:
 			s.act()
 			return
 		}
 	}
+}
+
+// call calls a function that was posted. It has changed something, or else nothing
+// is drawn.
+func (s *session) call(f func()) {
+	f()
+	s.display.changed = true
 }
 
 // act does what was waiting for its time.
@@ -165,7 +174,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.command != nil || s.around.moves()
+	return s.turn != nil || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is
@@ -283,9 +292,9 @@ func (s *session) outside(f func()) {
 }
 
 // key handles a key, a paste or another report of the terminal.
-func (s *session) key(e uv.Event) {
-	s.display.changed = true
-	switch e := e.(type) {
+func (s *session) key(k key) {
+	s.display.changed, s.input.at = true, k.at
+	switch e := k.Event.(type) {
 	case uv.KeyPressEvent:
 		s.press(e)
 	case uv.PasteEvent:
@@ -304,6 +313,10 @@ func (s *session) paste(text string) {
 	case m != nil && !m.free:
 		m.deafen(time.Now())
 		s.hint("a paste does not answer; press a key")
+	case s.input.search != nil:
+		line, _, _ := strings.Cut(strings.Trim(typed(text), "\n"), "\n")
+		s.input.search.query.insert(line)
+		s.input.search.find(s.input.history.entries, s.input.search.at, -1)
 	case !s.input.editor.insertPaste(text):
 		s.hint("that is too long for a message; put it in a file")
 	}

@@ -102,6 +102,8 @@ func (s *session) status(now time.Time) string {
 		return s.theme.warn("● "+cmp.Or(s.display.hinted, "Waiting for you")) + s.theme.dim(s.menuHelp(m))
 	}
 	switch {
+	case s.input.attaching != nil:
+		return s.theme.accent(spinner(now)+" Reading the files that you named") + s.theme.dim(" · "+wholeSeconds(now.Sub(s.input.attaching.began))+" · Ctrl-C gives the message back"+s.hintAfter())
 	case s.turn != nil:
 		words := cmp.Or(s.doing.words, "Working")
 		keys := " · Ctrl-C interrupts"

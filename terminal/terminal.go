@@ -11,12 +11,24 @@
 // plain one by lines.
 //
 // Keys: Enter sends; Ctrl-J, Alt-Enter and, where the terminal tells them apart,
-// Shift-Enter begin a new line; a paste is one message. Up and Down go through
-// earlier messages. Ctrl-C clears what was typed, else interrupts the turn, and
-// pressed again leaves. Ctrl-D leaves, and Ctrl-Z suspends. What is sent while the
-// agent works is queued for it; Up takes the last one back. The queue is held
-// while a question of the agent waits for its answer, and after a turn that failed
-// or was interrupted.
+// Shift-Enter begin a new line, and so does Enter after a backslash; a paste is one
+// message. Up and Down go through earlier messages, and Ctrl-R looks for one. Ctrl-G
+// has the draft edited by $VISUAL or $EDITOR. Ctrl-C clears what was typed, else
+// interrupts the turn, and pressed again leaves. Ctrl-D leaves, and Ctrl-Z suspends.
+// The keys of a shell's line editor move and erase, and Ctrl-_ undoes. A draft that
+// is "?" lists the keys.
+//
+// A draft that begins with "/" is a command. Its name and arguments are completed:
+// Tab takes what is offered, the arrows select, and Esc closes the list. So are names
+// of files after "@": the content of a file that a message names, such as @main.go
+// or @"a b.txt", goes along as it is when the message is sent.
+//
+// A draft that begins with "!" is a command line that runs in the workspace. The
+// agent does not hear of it.
+//
+// What is sent while the agent works is queued for it; Up takes the last one back.
+// The queue is held while a question of the agent waits for its answer, and after a
+// turn that failed or was interrupted.
 //
 // Everything that models, commands and servers say may be hostile. Their control
 // characters are made visible before anything else is done with a text.

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	cfg, err := pygent.LoadConfig()
 	if err == nil {
-		err = session(append(append(cfg.Options(), pygent.WithDocker(pygent.DockerNever)), setups[os.Getenv(asSetup)]...))
+		err = session(append(append(cfg.Options(), pygent.WithDocker(pygent.DockerNever), pygent.WithCommands(testCommands...)), setups[os.Getenv(asSetup)]...))
 	}
 	if err != nil {
 		fmt.Println("the session failed:", err)

@@ -35,9 +35,9 @@ type turn struct {
 type runFunc func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error)
 
 // send makes a turn that begins with a message.
-func (s *session) send(text string) {
+func (s *session) send(text string, parts ...pygent.Part) {
 	s.begin(text, func(ctx context.Context, opts ...pygent.RunOption) (*pygent.Result, error) {
-		return s.agent.RunUntilStop(ctx, text, opts...)
+		return s.agent.RunUntilStop(ctx, text, append(opts, pygent.WithParts(parts...))...)
 	})
 }
 
@@ -212,16 +212,15 @@ func (s *session) heard(e pygent.Event) {
 	if e.Source != pygent.SourceUser {
 		return
 	}
-	if s.turn != nil && e.Text == s.turn.message {
+	text, labels := e.Text, []string(nil)
+	if e.Message != nil {
+		text, labels = spoken(*e.Message)
+	}
+	if s.turn != nil && text == s.turn.message {
 		s.turn.message = ""
 	}
-	text := e.Text
-	if e.Message != nil {
-		for _, p := range e.Message.Parts {
-			if p.Text == "" || p.FileName != "" {
-				text += "\n[" + cmp.Or(oneLine(p.FileName), "an attachment") + "]"
-			}
-		}
+	for _, label := range labels {
+		text += "\n[" + label + "]"
 	}
 	lines := strings.Split(visible(strings.TrimSpace(text)), "\n")
 	s.say(kindUser, s.theme.accent("› ")+style("1", lines[0])+after(lines[1:], func(l string) string { return "\n  " + style("1", l) }))

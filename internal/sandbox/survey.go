@@ -84,13 +84,15 @@ var local machines
 // machines remembers what commands find here, by a hash of what that depends on: their
 // environment and protection. The zero value is ready.
 type machines struct {
-	mu    sync.Mutex // guards known, also while somebody looks: the others want the same
-	known map[[sha256.Size]byte]knownMachine
+	mu    sync.Mutex // guards known; not held while somebody looks
+	known map[[sha256.Size]byte]*knownMachine
 }
 
+// knownMachine is what the first who asks finds. Others who want the same wait.
 type knownMachine struct {
-	machine survey.Machine
-	until   time.Time
+	once    sync.Once
+	machine survey.Machine // after once
+	until   time.Time      // does not change
 }
 
 // Bounds of what is remembered. Somebody may install a program at any time.
@@ -100,17 +102,23 @@ const (
 )
 
 func (m *machines) get(key [sha256.Size]byte, look func() survey.Machine) survey.Machine {
+	k := m.entry(key)
+	k.once.Do(func() { k.machine = look() })
+	return k.machine
+}
+
+func (m *machines) entry(key [sha256.Size]byte) *knownMachine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if k, ok := m.known[key]; ok && time.Now().Before(k.until) {
-		return k.machine
+	if k := m.known[key]; k != nil && time.Now().Before(k.until) {
+		return k
 	}
 	if len(m.known) >= mostMachines || m.known == nil {
-		m.known = map[[sha256.Size]byte]knownMachine{}
+		m.known = map[[sha256.Size]byte]*knownMachine{}
 	}
-	found := look()
-	m.known[key] = knownMachine{found, time.Now().Add(machineLasts)}
-	return found
+	k := &knownMachine{until: time.Now().Add(machineLasts)}
+	m.known[key] = k
+	return k
 }
 
 // Machine looks at this machine, unless this process has done so just now.
