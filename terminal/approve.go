@@ -298,6 +298,12 @@ func (s *session) answerFreely(m *menu, text string) {
 	case s.input.attaching != nil:
 		s.hint("the files of the last message are being read")
 		return
+	case strings.HasPrefix(text, "!"):
+		if s.submitShell(strings.TrimSpace(text[len("!"):])) {
+			s.input.history.add(text)
+			s.input.editor.clear()
+		}
+		return
 	case strings.HasPrefix(text, "/") && s.command == nil:
 		s.startCommand(text)
 		s.input.editor.clear()

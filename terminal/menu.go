@@ -196,8 +196,8 @@ func (s *session) refuse(m *menu) {
 // menuKey handles a key while a menu is shown. It reports false for one that is
 // meant for the session's editor.
 func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
-	now := time.Now()
-	if !m.listens {
+	now := s.input.at
+	if !m.listens || now.Before(m.deaf) {
 		m.deafen(now)
 		return s.early(m, name, e.Text)
 	}

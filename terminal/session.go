@@ -49,6 +49,7 @@ type session struct {
 	menus    []*menu // the first one is shown
 	around   around  // tasks, jobs, and what the runtime does
 	fileList fileList
+	shell    *shell // the person's own command line that runs; nil for none
 	command  *command
 	seen     int64 // the number of the last event that was handled
 
@@ -107,10 +108,10 @@ func (s *session) beginWith(first pygent.Message) {
 // besides.
 func (s *session) wait(wake <-chan time.Time) {
 	select {
-	case e := <-s.tty.keys:
-		s.key(e)
+	case k := <-s.tty.keys:
+		s.key(k)
 	case f := <-s.posts:
-		f()
+		s.call(f)
 	case <-wake:
 	case <-s.tty.resized:
 	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
@@ -124,15 +125,22 @@ func (s *session) wait(wake <-chan time.Time) {
 	const most = 1000 // before a frame
 	for range most {
 		select {
-		case e := <-s.tty.keys:
-			s.key(e)
+		case k := <-s.tty.keys:
+			s.key(k)
 		case f := <-s.posts:
-			f()
+			s.call(f)
 		default:
 			s.act()
 			return
 		}
 	}
+}
+
+// call calls a function that was posted. It has changed something, or else nothing
+// is drawn.
+func (s *session) call(f func()) {
+	f()
+	s.display.changed = true
 }
 
 // act does what was waiting for its time.
@@ -161,7 +169,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.command != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
+	return s.turn != nil || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is
@@ -278,9 +286,9 @@ func (s *session) outside(f func()) {
 }
 
 // key handles a key, a paste or another report of the terminal.
-func (s *session) key(e uv.Event) {
-	s.display.changed = true
-	switch e := e.(type) {
+func (s *session) key(k key) {
+	s.display.changed, s.input.at = true, k.at
+	switch e := k.Event.(type) {
 	case uv.KeyPressEvent:
 		s.press(e)
 	case uv.PasteEvent:
