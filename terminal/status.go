@@ -109,15 +109,19 @@ func (s *session) status(now time.Time) string {
 	switch {
 	case s.input.attaching != nil:
 		return s.theme.accent(spinner(now)+" Reading the files that you named") + s.theme.dim(" · "+wholeSeconds(now.Sub(s.input.attaching.began))+" · Ctrl-C gives the message back"+s.hintAfter())
-	case s.command != nil:
-		return s.theme.accent(spinner(now)+" "+oneLine(s.command.name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
 	case s.turn != nil:
 		words := cmp.Or(s.doing.words, "Working")
 		keys := " · Ctrl-C interrupts"
-		if s.turn.interrupted {
+		switch {
+		case s.turn.interrupted:
 			keys = " · Ctrl-C again leaves"
+		case s.command != nil:
+			keys += " the command"
 		}
 		return s.theme.accent(spinner(now)+" "+words) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.doing.since))+keys+s.hintAfter())
+	}
+	if s.command != nil {
+		return s.theme.accent(spinner(now)+" Running /"+oneLine(s.command.as.Name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
 	}
 	facts, help := []string{"Ready"}, ""
 	if m := s.menu(); m != nil {
