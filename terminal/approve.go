@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/x/pygent"
@@ -31,6 +32,7 @@ func (s *session) approve(ctx context.Context, r pygent.ApprovalRequest) (pygent
 		m.items = append(m.items, item{key: "a", label: "Always " + oneLine(r.Session) + ", in this session", short: "always"})
 	}
 	m.items = append(m.items, itemNo, itemReason)
+	m.preselectNo()
 	choice, text, err := s.ask(ctx, m)
 	if err != nil {
 		return pygent.Decision{}, err
@@ -45,6 +47,12 @@ func (s *session) approve(ctx context.Context, r pygent.ApprovalRequest) (pygent
 		d.Reason = saidReason(text)
 	}
 	return d, nil
+}
+
+// preselectNo has Enter refuse, as an empty line does in the plain session: it is
+// the key that is pressed most without a look.
+func (m *menu) preselectNo() {
+	m.selected = slices.IndexFunc(m.items, func(i item) bool { return i.key == itemNo.key })
 }
 
 // saidReason is a reason as the model is told it.
@@ -76,7 +84,7 @@ func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *
 		m.changes(r, where)
 	}
 	if r.Task != "" {
-		m.head = "Task " + s.taskLabel(ctx, r.Task) + " asks: " + m.head
+		m.head, m.task = "Task "+s.taskLabel(ctx, r.Task)+" asks: "+m.head, oneLine(r.Task)
 	}
 	return m
 }
@@ -84,20 +92,27 @@ func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *
 // changes describes the files that a call would change.
 func (m *menu) changes(r pygent.ApprovalRequest, where string) {
 	m.head = "Change this file " + where + "?"
-	m.whole = m.body
-	var diffs, names []string
+	var diffs, wholes, names []string
 	for _, c := range r.Changes {
 		names = append(names, c.Path)
 		if c.Note != "" || c.Binary || c.Truncated {
 			return // the arguments say more
 		}
-		diffs = append(diffs, edit.Diff(c.Before, c.After, c.Line))
+		name := "" // no line of a diff looks like it
+		if len(r.Changes) > 1 {
+			name = oneLine(c.Path) + ":\n"
+		}
+		diffs = append(diffs, name+edit.Diff(c.Before, c.After, c.Line))
+		wholes = append(wholes, name+edit.WholeDiff(c.Before, c.After, c.Line))
+	}
+	if len(r.Changes) > 1 {
+		m.head = "Change these files " + where + "?"
 	}
 	if strings.Contains(r.Why, "git obeys") {
 		m.head = "This can change what git runs " + where + ". Allow it?"
 	}
 	m.title, m.colours = strings.Join(names, ", "), true
-	m.body = strings.Join(diffs, "\n")
+	m.body, m.whole = strings.Join(diffs, "\n"), strings.Join(wholes, "\n")
 }
 
 // bashCall is what the model gives to the tool bash.
@@ -156,6 +171,7 @@ func (s *session) approveHosts(ctx context.Context, r pygent.HostRequest) (pygen
 		m.items = append(m.items, item{key: "a", label: "Always, which is kept in your configuration", short: "always"})
 	}
 	m.items = append(m.items, itemNo, itemReason)
+	m.preselectNo()
 	choice, why, err := s.ask(ctx, m)
 	if err != nil {
 		return pygent.HostDecision{}, err
@@ -194,9 +210,9 @@ func (s *session) answer(ctx context.Context, r pygent.AskRequest) (pygent.Answe
 		if err != nil {
 			return pygent.Answer{}, err
 		}
-		return s.fillIn(ctx, head, q, f)
+		return s.fillIn(ctx, menu{head: head, task: oneLine(r.From.Task)}, q, f)
 	}
-	m := &menu{head: head, body: q.Prompt, secret: q.Secret}
+	m := &menu{head: head, task: oneLine(r.From.Task), body: q.Prompt, secret: q.Secret}
 	const ask = "answer, or nothing: "
 	if len(q.Options) == 0 {
 		m.asksText(ask)
@@ -213,21 +229,21 @@ func (s *session) answer(ctx context.Context, r pygent.AskRequest) (pygent.Answe
 	return pygent.Answer{Text: text, Declined: text == "", By: byUser}, err
 }
 
-// fillIn asks the person for the fields of a form, one by one. An empty answer
-// leaves a field out, or declines where there has to be one.
-func (s *session) fillIn(ctx context.Context, head string, q pygent.Question, f *form.Form) (pygent.Answer, error) {
+// fillIn asks the person for the fields of a form, one by one, in menus that say
+// who asks. An empty answer leaves a field out, or declines where there has to be one.
+func (s *session) fillIn(ctx context.Context, from menu, q pygent.Question, f *form.Form) (pygent.Answer, error) {
 	values := map[string]any{}
 	body := q.Prompt
 	for _, name := range f.Names() {
-		field := f.Fields[name]
+		field, wrong := f.Fields[name], ""
 		for {
-			m := &menu{head: head, body: strings.Trim(body+"\n"+field.About(), "\n"), secret: q.Secret || field.Secret()}
+			m := &menu{head: from.head + wrong, task: from.task, body: strings.Trim(body+"\n"+field.About(), "\n"), secret: q.Secret || field.Secret()}
 			m.asksText(visible(field.Prompt(name, f.Requires(name))))
 			_, text, err := s.ask(ctx, m)
 			if err != nil {
 				return pygent.Answer{}, err
 			}
-			if text == "" && f.Requires(name) {
+			if m.refused || text == "" && f.Requires(name) {
 				return pygent.Answer{Declined: true, By: byUser}, nil
 			}
 			value, ok := field.Read(text)
@@ -237,9 +253,9 @@ func (s *session) fillIn(ctx context.Context, head string, q pygent.Question, f 
 			if ok || text == "" {
 				break
 			}
-			head = "That is no " + oneLine(field.Type) + " that fits here."
+			wrong = "\nThat is no " + oneLine(field.Type) + " that fits here."
 		}
-		head, body = "", ""
+		body = ""
 	}
 	encoded, err := json.Marshal(values)
 	return pygent.Answer{Values: encoded, By: byUser}, err
@@ -255,8 +271,7 @@ func (m *menu) asksText(prompt string) {
 // answers it, too.
 func (s *session) offer(q pygent.Question) {
 	s.say(kindText, s.theme.accent("? ")+visible(q.Prompt))
-	s.input.stash = s.input.editor.message() // it was not typed as an answer
-	s.input.editor.clear()
+	s.input.stash.append(&s.input.editor) // it was not typed as an answer
 	m := &menu{free: true}
 	for _, option := range q.Options {
 		m.items = append(m.items, item{label: oneLine(option)})
@@ -283,9 +298,9 @@ func (s *session) withdrawOffer() {
 			break
 		}
 	}
-	if s.input.stash != "" && s.input.editor.empty() {
-		s.input.editor.set(s.input.stash)
-		s.input.stash = ""
+	if !s.input.stash.empty() {
+		s.input.stash.append(&s.input.editor)
+		s.input.editor, s.input.stash = s.input.stash, editor{}
 	}
 }
 

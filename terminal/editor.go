@@ -104,6 +104,21 @@ func (e *editor) set(text string) {
 // clear forgets everything.
 func (e *editor) clear() { *e = editor{killed: e.killed} }
 
+// append takes over the draft of another editor, in a line below its own. The
+// other one has none then.
+func (e *editor) append(other *editor) {
+	switch {
+	case other.empty():
+		return
+	case e.empty():
+		*e = *other
+	default:
+		e.cursor = len(e.text)
+		e.insertPaste("\n" + other.message())
+	}
+	other.clear()
+}
+
 // insert adds what was typed at the cursor. It reports false if that would be too
 // much.
 func (e *editor) insert(text string) bool {

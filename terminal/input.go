@@ -17,7 +17,8 @@ const burst = 12 * time.Millisecond
 type input struct {
 	editor   editor
 	history  *inputHistory
-	stash    string    // the draft that was begun before a question
+	stash    editor    // the draft that was begun before a question
+	recalled bool      // a question was withdrawn, and Enter may be meant for it
 	warned   bool      // another Ctrl-C leaves
 	at       time.Time // when the key came that is handled
 	lastKey  time.Time // when the key before it came
@@ -60,7 +61,7 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 		s.suspend()
 		return
 	case "ctrl+d":
-		if s.input.editor.empty() && (s.menu() == nil || s.menu().editor == nil) {
+		if s.focus().empty() {
 			s.leave()
 			return
 		}
@@ -76,11 +77,20 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 	if s.completionKey(name) {
 		return
 	}
+	s.input.recalled = s.input.recalled && (name == "enter" || name == "kpenter")
 	before := s.input.editor.text
 	s.edit(name, e)
 	if s.input.editor.text != before && !isVertical(name) {
 		s.suggest()
 	}
+}
+
+// focus returns the editor that keys go to, or the one that is hidden by a question.
+func (s *session) focus() *editor {
+	if m := s.menu(); m != nil && m.editor != nil {
+		return m.editor
+	}
+	return &s.input.editor
 }
 
 // isVertical reports whether a key goes through the rows of the draft, and through
@@ -168,6 +178,11 @@ func (s *session) enter() {
 		return
 	}
 	now := s.input.at
+	if s.input.recalled {
+		s.input.recalled = false
+		s.hint("the question was withdrawn")
+		return
+	}
 	if m := s.menu(); m != nil && m.free && now.Sub(s.input.lastKey) < together {
 		s.hint("a paste does not answer; press Enter")
 		return

@@ -8,9 +8,7 @@ import (
 
 	uv "github.com/charmbracelet/ultraviolet"
 
-	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/lineinput"
-	"github.com/x/pygent/internal/livearea"
 )
 
 // together is how soon a key comes after another one if both are part of a paste or
@@ -22,6 +20,7 @@ const together = 30 * time.Millisecond
 // appearance, none of somebody who goes on typing, and none that come together.
 type menu struct {
 	head     string  // what is asked, in words of the program
+	task     string  // the task that asks; empty for none
 	title    string  // what body is; may be empty
 	body     string  // what it is about, of somebody else; shown exactly
 	colours  bool    // body is a diff
@@ -32,6 +31,7 @@ type menu struct {
 	editor   *editor // what is typed for an item that wants a text; nil before
 	prompt   string  // for that
 	secret   bool    // what is typed is not shown
+	refused  bool    // it was answered by Ctrl-C
 	unseen   bool    // there is no room to show what it is about
 	page     int     // of the whole text that is printed next
 
@@ -77,7 +77,7 @@ func (s *session) ask(ctx context.Context, m *menu) (choice int, text string, er
 	case p := <-answer:
 		return p.choice, p.text, nil
 	case <-ctx.Done():
-		s.post(func() { s.shut(m) })
+		s.post(func() { s.withdraw(m) })
 		return 0, "", context.Cause(ctx)
 	case <-s.ctx.Done():
 		return 0, "", errSessionOver
@@ -109,6 +109,14 @@ func (s *session) shut(m *menu) {
 	}
 }
 
+// withdraw takes a menu away whose answer nobody waits for any more. A person who
+// is about to press Enter for it does not mean to send the draft.
+func (s *session) withdraw(m *menu) {
+	byPerson := s.turn != nil && s.turn.interrupted
+	s.input.recalled = s.menu() == m && !m.shownAt.IsZero() && !byPerson
+	s.shut(m)
+}
+
 // settle answers a menu.
 func (s *session) settle(m *menu, choice int, text string) {
 	s.shut(m)
@@ -129,6 +137,9 @@ func (m *menu) deafen(now time.Time) {
 	m.deaf, m.listens = now.Add(lineinput.AnswerDelay), false
 	m.by, m.dueAt = 0, time.Time{}
 }
+
+// isDeaf reports whether a key or a paste that came now is not meant for the menu.
+func (m *menu) isDeaf(now time.Time) bool { return !m.listens || now.Before(m.deaf) }
 
 // menuAt returns when the shown menu has something to do by itself.
 func (s *session) menuAt() time.Time {
@@ -191,6 +202,7 @@ const (
 
 // refuse answers a menu with its last item but one that wants a text, which is No.
 func (s *session) refuse(m *menu) {
+	m.refused = true
 	for i, item := range m.items {
 		if item.key == "n" {
 			s.settle(m, i, "")
@@ -204,7 +216,7 @@ func (s *session) refuse(m *menu) {
 // meant for the session's editor.
 func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 	now := s.input.at
-	if !m.listens || now.Before(m.deaf) {
+	if m.isDeaf(now) {
 		m.deafen(now)
 		return s.early(m, name, e.Text)
 	}
@@ -239,15 +251,29 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 var moves = map[string]int{"up": -1, "shift+tab": -1, "down": 1, "tab": 1}
 
 // early handles a key that came before the question could be read. What continues
-// a draft goes there, but sends nothing.
+// a draft goes there, and what begins one while the model asks is seen in the
+// editor. Nothing is sent.
 func (s *session) early(m *menu, name, text string) bool {
 	s.hint("that was typed too early to answer")
-	if m.free && s.input.stash != "" {
-		s.input.stash += text
+	ed, stash := &s.input.editor, &s.input.stash
+	switch {
+	case name == "enter" || name == "kpenter":
+		return true
+	case !m.free:
+		return !s.goesOn(m)
+	case ed.empty() && !stash.empty():
+		if !stash.key(name) && text != "" {
+			stash.insert(text)
+		}
 		return true
 	}
-	goesOn := !m.free && m.editor == nil && !s.input.editor.empty()
-	return !goesOn || name == "enter" || name == "kpenter"
+	return ed.empty() && text == ""
+}
+
+// goesOn reports whether what comes too early for a menu continues the draft that
+// the menu hides. What may be meant as a secret must not get there.
+func (s *session) goesOn(m *menu) bool {
+	return !m.free && !m.secret && !s.input.editor.empty()
 }
 
 // chosen returns what a key chooses.
@@ -312,172 +338,4 @@ func (s *session) menuHelp(m *menu) string {
 		help += " · " + count(n, "other question") + " after this"
 	}
 	return help
-}
-
-// How a menu is laid out.
-const (
-	enoughBody = 6  // rows of what it is about; for fewer, the answers share a row
-	mostBody   = 30 // rows of it
-	leastWidth = 12 // columns in which a text can be judged
-)
-
-// rows lays out the menu for a terminal, in at most so many rows. What it is about
-// comes before the answers where there is no room for both.
-func (m *menu) rows(s *session, width, most int) []string {
-	var head []string
-	if m.head != "" {
-		head = livearea.Wrap(s.theme.bold(m.head), width)
-	}
-	var items []string
-	short := false
-	if m.editor == nil {
-		items = m.itemRows(s)
-		if most-len(head)-len(items) < min(m.bodyHeight(width), enoughBody) && m.items[0].short != "" {
-			items, short = m.shortRows(s, width), true
-		}
-	}
-	if most-len(head)-len(items) < min(m.bodyHeight(width), enoughBody/2) && len(head) > 1 {
-		head = head[len(head)-1:] // the end is the question, the beginning who asks it
-	}
-	if most-len(head)-len(items) < min(m.bodyHeight(width), 2) {
-		head = nil // the command matters more than who may run it where
-	}
-	room := most - len(head) - len(items)
-	m.unseen = m.body != "" && (room < 1 || width < leastWidth)
-	body := m.bodyRows(s, width, room, short)
-	if m.body == "" && room < 0 {
-		items = window(items, m.selected, most)
-	}
-	return append(append(head, body...), items...)
-}
-
-// window returns the n rows of a list that are around one of them.
-func window(rows []string, at, n int) []string {
-	n = min(max(n, 1), len(rows))
-	from := min(max(at-n/2, 0), len(rows)-n)
-	return rows[from : from+n]
-}
-
-// itemRows shows an answer in each row.
-func (m *menu) itemRows(s *session) (rows []string) {
-	selected := m.selected
-	if n, ok := m.number(s.input.editor.text); m.free && !s.input.editor.empty() {
-		if selected = -1; ok {
-			selected = n
-		}
-	}
-	for i, item := range m.items {
-		row := "  " + item.numbered(i)
-		if i == selected {
-			row = s.theme.accent("❯ " + item.numbered(i))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// shortRows shows the answers one after another.
-func (m *menu) shortRows(s *session, width int) (rows []string) {
-	row, used := "", 0
-	add := func(words string, chosen bool) {
-		if used > 0 && used+1+len(words)+1 > width {
-			rows = append(rows, row)
-			row, used = "", 0
-		}
-		if used > 0 {
-			row, used = row+" ", used+1
-		}
-		if used += 1 + len(words); chosen {
-			row += s.theme.accent("❯" + words)
-		} else {
-			row += " " + words
-		}
-	}
-	for i, item := range m.items {
-		add(item.key+" "+item.short, i == m.selected)
-	}
-	if m.body != "" {
-		add("v all", false)
-	}
-	return append(rows, row)
-}
-
-// bodyHeight is how many rows the whole body takes.
-func (m *menu) bodyHeight(width int) int {
-	if m.body == "" {
-		return 0
-	}
-	return len(excerpt.New(m.title, m.body, width).Rows)
-}
-
-// bodyRows lays out what a menu is about, in at most so many rows.
-func (m *menu) bodyRows(s *session, width, room int, short bool) []string {
-	if m.body == "" || room <= 0 {
-		return nil
-	}
-	title := m.title
-	if title != "" { // it must not take the room of the body
-		title = excerpt.Brief(title, width-2*len(" │ ")-len("100"), 1)[0]
-	}
-	laid := excerpt.New(title, m.body, width)
-	const leastRows = 4 // for which an excerpt by lines says more than one by characters
-	if len(laid.Rows) > room && room < leastRows {
-		return excerpt.Brief(m.body, width, room)
-	}
-	all := len(laid.Rows) <= min(room, mostBody)
-	keys := m.editor == nil && !short
-	hint := keys && (!all || m.whole != "") && room >= leastRows
-	if hint && len(laid.Rows) >= room {
-		room--
-	}
-	text, _ := laid.Excerpt(min(room, mostBody))
-	rows := s.coloured(m, text)
-	if hint && len(rows) < room+1 {
-		rows = append(rows, s.theme.dim("  v shows it all above"))
-	}
-	return rows
-}
-
-// allows reports whether the answer lets something happen.
-func (i item) allows() bool { return i.key == "y" || i.key == "a" || i.key == "s" }
-
-func (i item) numbered(at int) string {
-	text := strconv.Itoa(at+1) + ". " + i.label
-	if i.key != "" {
-		text += " (" + i.key + ")"
-	}
-	return text
-}
-
-// coloured gives the rows of a diff their colours.
-func (s *session) coloured(m *menu, rows []string) []string {
-	if !m.colours {
-		return rows
-	}
-	out := make([]string, len(rows))
-	for i, row := range rows {
-		out[i] = row
-		if _, text, ok := strings.Cut(row, "│ "); ok && text != "" {
-			out[i] = strings.TrimSuffix(row, text) + s.diffLine(text)
-		}
-	}
-	return out
-}
-
-// printAll prints the next page of the whole text.
-func (s *session) printAll(m *menu) {
-	width, height := s.display.area.Size()
-	whole := m.whole
-	if whole == "" {
-		whole = m.body
-	}
-	text := excerpt.New(m.title, whole, width)
-	rows, pages := text.Page(m.page, max(height-6, 10))
-	if m.page >= pages {
-		m.page = 0
-		rows, pages = text.Page(0, max(height-6, 10))
-	}
-	m.page++
-	s.say(kindNews, s.theme.bold(m.head)+s.theme.dim(" · "+text.Size()+" · page "+strconv.Itoa(m.page)+" of "+strconv.Itoa(pages))+
-		"\n"+strings.Join(s.coloured(m, rows), "\n"))
 }

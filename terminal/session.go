@@ -312,10 +312,13 @@ func (s *session) paste(text string) {
 	s.input.warned = false
 	m := s.menu()
 	switch {
-	case m != nil && m.editor != nil:
+	case m != nil && m.isDeaf(s.input.at) && s.goesOn(m):
+		m.deafen(s.input.at)
+		s.input.editor.insertPaste(text)
+	case m != nil && m.editor != nil && !m.isDeaf(s.input.at):
 		m.editor.insert(strings.TrimRight(text, "\r\n"))
 	case m != nil && !m.free:
-		m.deafen(time.Now())
+		m.deafen(s.input.at)
 		s.hint("a paste does not answer; press a key")
 	case s.input.search != nil:
 		line, _, _ := strings.Cut(strings.Trim(typed(text), "\n"), "\n")

@@ -100,10 +100,14 @@ func spinner(now time.Time) string {
 // status is the line that says what the agent does.
 func (s *session) status(now time.Time) string {
 	if m := s.menu(); m != nil && !m.free {
-		words, help := cmp.Or(s.display.hinted, "Waiting for you"), s.menuHelp(m)
-		if width, _ := s.display.area.Size(); help != "" && livearea.Width("● "+words+help) > width {
+		words, who, help := cmp.Or(s.display.hinted, "Waiting for you"), "", s.menuHelp(m)
+		if m.task != "" { // there may be no room to say it elsewhere
+			who = m.task + ": "
+		}
+		if width, _ := s.display.area.Size(); help != "" && livearea.Width("● "+who+words+help) > width {
 			words, help = strings.TrimPrefix(help, " · "), ""
 		}
+		words = who + words
 		return s.theme.warn("● "+words) + s.theme.dim(help)
 	}
 	switch {

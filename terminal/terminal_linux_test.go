@@ -147,8 +147,8 @@ func TestAnswersToTheQuestionAboutACall(t *testing.T) {
 		"once":         {func(p *person) { p.answers("y") }, "42"},
 		"the number":   {func(p *person) { p.answers("1") }, "42"},
 		"always":       {func(p *person) { p.answers("a") }, "42"},
-		"the selected": {func(p *person) { p.answers("\n") }, "42"},
-		"by arrows":    {func(p *person) { p.reads(); p.Key("down", "down"); p.Await("❯ 3. No"); p.Key("enter") }, "error: denied by the user"},
+		"the selected": {func(p *person) { p.answers("\n") }, "error: denied by the user"},
+		"by arrows":    {func(p *person) { p.reads(); p.Key("up", "up"); p.Await("❯ 1. Yes"); p.Key("enter") }, "42"},
 		"no":           {func(p *person) { p.answers("n") }, "error: denied by the user"},
 		"a reason": {func(p *person) {
 			p.answers("r")

@@ -2,6 +2,7 @@ package edit
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/x/pygent/internal/cut"
@@ -17,7 +18,15 @@ const (
 // Diff shows how one text becomes another, for people: lines with "-" are removed,
 // lines with "+" are new, and each piece begins with the number of its line. Both
 // texts begin with a line. What is long is cut.
-func Diff(before, after string, line int) string {
+func Diff(before, after string, line int) string { return diff(before, after, line, shownDiff) }
+
+// WholeDiff is [Diff] with all lines that change, as they are.
+func WholeDiff(before, after string, line int) string {
+	return diff(before, after, line, math.MaxInt)
+}
+
+// diff shows at most so many lines. If they are not all, long ones are cut.
+func diff(before, after string, line, most int) string {
 	a, b := splitLines(before), splitLines(after)
 	head := 0
 	for head < min(len(a), len(b)) && a[head] == b[head] {
@@ -30,7 +39,7 @@ func Diff(before, after string, line int) string {
 	if head == len(a) && head == len(b) {
 		return ""
 	}
-	d := differ{line: max(line, 1)}
+	d := differ{line: max(line, 1), most: most}
 	d.context(a, head-diffContext, head)
 	d.changed(a[head:len(a)-tail], b[head:len(b)-tail])
 	d.context(a, len(a)-tail, len(a)-tail+diffContext)
@@ -66,10 +75,16 @@ func Count(before, after string) (added, removed int) {
 // differ collects the lines of a difference.
 type differ struct {
 	line int
+	most int // lines that are shown
 	rows []string
 }
 
-func (d *differ) add(sign, line string) { d.rows = append(d.rows, sign+cut.Head(line, lineBytes)) }
+func (d *differ) add(sign, line string) {
+	if d.most <= shownDiff {
+		line = cut.Head(line, lineBytes)
+	}
+	d.rows = append(d.rows, sign+line)
+}
 
 func (d *differ) context(lines []string, from, to int) {
 	for _, l := range lines[max(from, 0):min(max(to, 0), len(lines))] {
@@ -81,10 +96,10 @@ func (d *differ) context(lines []string, from, to int) {
 // not look for equal ones among them.
 func (d *differ) changed(a, b []string) {
 	if len(a) > diffLines || len(b) > diffLines {
-		for _, l := range a[:min(len(a), shownDiff)] {
+		for _, l := range a[:min(len(a), d.most)] {
 			d.add("- ", l)
 		}
-		for _, l := range b[:min(len(b), shownDiff)] {
+		for _, l := range b[:min(len(b), d.most)] {
 			d.add("+ ", l)
 		}
 		return
@@ -129,7 +144,7 @@ func (d *differ) text(equal int) string {
 			}
 			continue
 		}
-		if len(out) >= shownDiff {
+		if len(out) >= d.most {
 			out = append(out, fmt.Sprintf("… (%d more lines)", len(rows)-i))
 			break
 		}
