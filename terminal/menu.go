@@ -8,6 +8,7 @@ import (
 
 	uv "github.com/charmbracelet/ultraviolet"
 
+	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/internal/livearea"
@@ -21,18 +22,17 @@ const together = 30 * time.Millisecond
 // read answer it, one by one: none within [lineinput.AnswerDelay] of its
 // appearance, none of somebody who goes on typing, and none that come together.
 type menu struct {
-	head     string  // what is asked, in words of the program
-	title    string  // what body is; may be empty
-	body     string  // what it is about, of somebody else; shown exactly
-	colours  bool    // body is a diff
-	whole    string  // all of it, if body is not
-	items    []item  // the answers
-	selected int     // the item that Enter chooses
-	free     bool    // what is typed into the editor of the session answers, too
-	editor   *editor // what is typed for an item that wants a text; nil before
-	prompt   string  // for that
-	secret   bool    // what is typed is not shown
-	page     int     // of the whole text that is printed next
+	head     string     // what is asked, in words of the program
+	title    string     // what body is; may be empty
+	body     string     // what it is about, of somebody else; shown exactly
+	diffs    []fileDiff // what body changes, which is shown instead of it
+	items    []item     // the answers
+	selected int        // the item that Enter chooses
+	free     bool       // what is typed into the editor of the session answers, too
+	editor   *editor    // what is typed for an item that wants a text; nil before
+	prompt   string     // for that
+	secret   bool       // what is typed is not shown
+	page     int        // of the whole text that is printed next
 
 	shownAt time.Time // zero until it is on the screen
 	deaf    time.Time // until when keys are not meant for it
@@ -339,9 +339,17 @@ func (m *menu) bodyRows(s *session, width, room int) []string {
 	if m.body == "" || room <= 0 {
 		return nil
 	}
-	text, all := excerpt.New(m.title, m.body, width).Excerpt(min(max(room-1, 3), 30))
-	rows := s.coloured(m, text)
-	if m.editor == nil && (!all || m.whole != "") {
+	if m.diffs == nil {
+		rows, all := excerpt.New(m.title, m.body, width).Excerpt(min(max(room-1, 3), 30))
+		return s.withViewKey(m, rows, !all)
+	}
+	rows, _ := diffText(m.title, m.diffs, width).Excerpt(min(max(room-1, 3), 30))
+	return s.withViewKey(m, s.coloured(rows), true)
+}
+
+// withViewKey adds the key that shows the whole body, if there is more of it.
+func (s *session) withViewKey(m *menu, rows []string, more bool) []string {
+	if more && m.editor == nil {
 		rows = append(rows, s.theme.dim("  v shows it all above"))
 	}
 	return rows
@@ -355,16 +363,46 @@ func (i item) numbered(at int) string {
 	return text
 }
 
-// coloured gives the rows of a diff their colours.
-func (s *session) coloured(m *menu, rows []string) []string {
-	if !m.colours {
-		return rows
+// fileDiff is the change of a file that a menu asks about.
+type fileDiff struct {
+	path string
+	rows []edit.Row
+}
+
+// diffText lays out changes with the numbers of the files' lines.
+func diffText(title string, diffs []fileDiff, width int) excerpt.Text {
+	var lines, labels []string
+	add := func(label, line string) { lines, labels = append(lines, line), append(labels, label) }
+	for _, d := range diffs {
+		if len(diffs) > 1 {
+			add("@", strings.ReplaceAll(d.path, "\n", " "))
+		}
+		for _, row := range d.rows {
+			if row.Sign == 0 {
+				add("..", count(row.Left, "line")+" as before")
+			} else {
+				add(strconv.Itoa(row.Line), string(row.Sign)+" "+row.Text)
+			}
+		}
 	}
+	return excerpt.Labelled(title, lines, labels, width)
+}
+
+// coloured gives the rows of a diff their colours.
+func (s *session) coloured(rows []string) []string {
 	out := make([]string, len(rows))
+	colour := func(text string) string { return text }
 	for i, row := range rows {
 		out[i] = row
-		if _, text, ok := strings.Cut(row, "│ "); ok && text != "" {
-			out[i] = strings.TrimSuffix(row, text) + s.diffLine(text)
+		label, text, ok := strings.Cut(row, "│ ")
+		switch label = strings.TrimSpace(label); {
+		case !ok, label == "..", label == "@":
+			colour = func(text string) string { return text }
+		case label != "":
+			colour = s.diffColour(text)
+		}
+		if ok && text != "" {
+			out[i] = strings.TrimSuffix(row, text) + colour(text)
 		}
 	}
 	return out
@@ -373,11 +411,7 @@ func (s *session) coloured(m *menu, rows []string) []string {
 // printAll prints the next page of the whole text.
 func (s *session) printAll(m *menu) {
 	width, height := s.display.area.Size()
-	whole := m.whole
-	if whole == "" {
-		whole = m.body
-	}
-	text := excerpt.New(m.title, whole, width)
+	text := excerpt.New(m.title, m.body, width)
 	rows, pages := text.Page(m.page, max(height-6, 10))
 	if m.page >= pages {
 		m.page = 0
@@ -385,5 +419,5 @@ func (s *session) printAll(m *menu) {
 	}
 	m.page++
 	s.say(kindNews, s.theme.bold(m.head)+s.theme.dim(" · "+text.Size()+" · page "+strconv.Itoa(m.page)+" of "+strconv.Itoa(pages))+
-		"\n"+strings.Join(s.coloured(m, rows), "\n"))
+		"\n"+strings.Join(rows, "\n"))
 }
