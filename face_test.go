@@ -103,6 +103,9 @@ var keptForTemplates = []string{"internal/excerpt", "internal/lineinput", "inter
 
 func TestAnEmbedderLinksNoFace(t *testing.T) {
 	plain, withTemplate := linkedPackages(t, "./bench/embed/pygent"), linkedPackages(t, "./bench/embed/template")
+	for _, face := range []string{"terminal", "internal/ansimark", "internal/livearea", "internal/markdown"} {
+		require.False(t, plain[face], "an embedder links %s", face)
+	}
 	var more []string
 	for path := range withTemplate {
 		if !plain[path] {

@@ -155,3 +155,15 @@ func (c cancelling) Read(p []byte) (int, error) {
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestACopySaysWhichDirectoryIsInItsWay(t *testing.T) {
+	from := t.TempDir()
+	writeFiles(t, from, map[string]string{"a": "a", "sub/b": "b"})
+	forEachRuntime(t, func(t *testing.T, rt pygent.Runtime) {
+		bash(t, rt, "mkdir -p got/sub/b")
+		err := rt.UploadFile(t.Context(), from, "got")
+		require.ErrorIs(t, err, fs.ErrExist)
+		require.ErrorContains(t, err, "got: sub/b: there is a directory in its place")
+		require.Equal(t, "sub\n", bash(t, rt, "ls -A got").Output, "nothing else was copied")
+	})
+}

@@ -11,10 +11,19 @@ import (
 	"github.com/x/pygent/internal/numeral"
 )
 
-// prompt is in front of the draft.
-const prompt = "› "
+// The signs in front of the draft. A command line of the person's own has one of its
+// own.
+const (
+	prompt      = "› "
+	shellPrompt = "$ "
+)
 
-func (s *session) prompt() string { return prompt }
+func (s *session) prompt() string {
+	if strings.HasPrefix(s.input.editor.text, "!") {
+		return shellPrompt
+	}
+	return prompt
+}
 
 // banner shows who the agent is, where commands run, and where the files are.
 func (s *session) banner() {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	uv "github.com/charmbracelet/ultraviolet"
+
+	"github.com/x/pygent/internal/livearea"
 )
 
 // burst is how soon a key comes after another one if nobody has typed it. Where the
@@ -17,7 +19,8 @@ type input struct {
 	history  *inputHistory
 	stash    string    // the draft that was begun before a question
 	warned   bool      // another Ctrl-C leaves
-	lastKey  time.Time // when the key before this one came
+	at       time.Time // when the key came that is handled
+	lastKey  time.Time // when the key before it came
 	submitAt time.Time // when Enter takes effect, unless more keys follow at once; zero for never
 
 	completion completion
@@ -28,8 +31,11 @@ type input struct {
 // press handles a key.
 func (s *session) press(e uv.KeyPressEvent) {
 	s.display.hinted = ""
-	now := time.Now()
+	now := s.input.at
 	s.actOnInput(now)
+	if m := s.menu(); m != nil && !m.dueAt.IsZero() {
+		s.actOnMenu(now)
+	}
 	defer func() { s.input.lastKey = now }()
 	if !s.input.submitAt.IsZero() { // the Enter before was the end of a line of a paste
 		s.input.submitAt = time.Time{}
@@ -97,6 +103,10 @@ func (s *session) ctrlC() {
 		s.leave()
 	case s.input.attaching != nil:
 		s.input.attaching.cancel(errInterrupted)
+	case s.command != nil && s.turn != nil && !s.command.stopped:
+		s.stopCommand() // the turn goes on, and another Ctrl-C interrupts it
+	case s.shell != nil:
+		s.shell.cancel(errInterrupted)
 	case s.turn != nil || s.command != nil:
 		s.input.warned = true
 		s.interrupt()
@@ -140,7 +150,7 @@ func (s *session) vertical(name string) {
 	width, _ := s.display.area.Size()
 	switch {
 	case by < 0 && ed.empty() && s.takeBack():
-	case ed.vertical(by, width-len(prompt)):
+	case ed.vertical(by, width-livearea.Width(s.prompt())):
 	default:
 		if text, ok := s.input.history.move(by, ed.message()); ok {
 			ed.set(text)
@@ -157,7 +167,7 @@ func (s *session) enter() {
 		ed.insert("\n")
 		return
 	}
-	now := time.Now()
+	now := s.input.at
 	if m := s.menu(); m != nil && m.free && now.Sub(s.input.lastKey) < together {
 		s.hint("a paste does not answer; press Enter")
 		return
@@ -195,6 +205,11 @@ func (s *session) submit() {
 		}
 		ed.clear()
 		s.startCommand(text)
+	case strings.HasPrefix(text, "!"):
+		if !s.submitShell(strings.TrimSpace(text[len("!"):])) {
+			return
+		}
+		ed.clear()
 	case s.input.attaching != nil:
 		s.hint("the files of the last message are being read")
 		return

@@ -8,10 +8,7 @@ import (
 
 	uv "github.com/charmbracelet/ultraviolet"
 
-	"github.com/x/pygent/internal/edit"
-	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/lineinput"
-	"github.com/x/pygent/internal/livearea"
 )
 
 // together is how soon a key comes after another one if both are part of a paste or
@@ -32,6 +29,7 @@ type menu struct {
 	editor   *editor    // what is typed for an item that wants a text; nil before
 	prompt   string     // for that
 	secret   bool       // what is typed is not shown
+	unseen   bool       // there is no room to show what it is about
 	page     int        // of the whole text that is printed next
 
 	shownAt time.Time // zero until it is on the screen
@@ -49,6 +47,7 @@ type menu struct {
 type item struct {
 	key   string // the letter that chooses it; empty for its number alone
 	label string
+	short string // a word for it, where there is no room
 	text  string // what is asked for, of an item that wants a text
 }
 
@@ -169,6 +168,11 @@ func (s *session) choose(m *menu, choice int) {
 		m.selected, m.by = ((m.selected+m.by)%n+n)%n, 0
 		return
 	}
+	if m.unseen && m.page == 0 && m.items[choice].allows() {
+		m.deafen(time.Now())
+		s.hint("press v, or enlarge the window")
+		return
+	}
 	if want := m.items[choice].text; want != "" {
 		m.editor, m.prompt, m.choice = &editor{}, want, choice
 		return
@@ -196,8 +200,8 @@ func (s *session) refuse(m *menu) {
 // menuKey handles a key while a menu is shown. It reports false for one that is
 // meant for the session's editor.
 func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
-	now := time.Now()
-	if !m.listens {
+	now := s.input.at
+	if !m.listens || now.Before(m.deaf) {
 		m.deafen(now)
 		return s.early(m, name, e.Text)
 	}
@@ -305,119 +309,4 @@ func (s *session) menuHelp(m *menu) string {
 		help += " · " + count(n, "other question") + " after this"
 	}
 	return help
-}
-
-// rows lays out the menu for a terminal, in at most so many rows.
-func (m *menu) rows(s *session, width, most int) []string {
-	var head []string
-	if m.head != "" {
-		head = livearea.Wrap(s.theme.bold(m.head), width)
-	}
-	var items []string
-	if m.editor != nil {
-		return append(head, m.bodyRows(s, width, most-len(head))...)
-	}
-	selected := m.selected
-	if n, ok := m.number(s.input.editor.text); m.free && !s.input.editor.empty() {
-		if selected = -1; ok {
-			selected = n
-		}
-	}
-	for i, item := range m.items {
-		row := "  " + item.numbered(i)
-		if i == selected {
-			row = s.theme.accent("❯ " + item.numbered(i))
-		}
-		items = append(items, row)
-	}
-	body := m.bodyRows(s, width, most-len(head)-len(items))
-	return append(append(head, body...), items...)
-}
-
-// bodyRows lays out what a menu is about, in at most so many rows.
-func (m *menu) bodyRows(s *session, width, room int) []string {
-	if m.body == "" || room <= 0 {
-		return nil
-	}
-	if m.diffs == nil {
-		rows, all := excerpt.New(m.title, m.body, width).Excerpt(min(max(room-1, 3), 30))
-		return s.withViewKey(m, rows, !all)
-	}
-	rows, _ := diffText(m.title, m.diffs, width).Excerpt(min(max(room-1, 3), 30))
-	return s.withViewKey(m, s.coloured(rows), true)
-}
-
-// withViewKey adds the key that shows the whole body, if there is more of it.
-func (s *session) withViewKey(m *menu, rows []string, more bool) []string {
-	if more && m.editor == nil {
-		rows = append(rows, s.theme.dim("  v shows it all above"))
-	}
-	return rows
-}
-
-func (i item) numbered(at int) string {
-	text := strconv.Itoa(at+1) + ". " + i.label
-	if i.key != "" {
-		text += " (" + i.key + ")"
-	}
-	return text
-}
-
-// fileDiff is the change of a file that a menu asks about.
-type fileDiff struct {
-	path string
-	rows []edit.Row
-}
-
-// diffText lays out changes with the numbers of the files' lines.
-func diffText(title string, diffs []fileDiff, width int) excerpt.Text {
-	var lines, labels []string
-	add := func(label, line string) { lines, labels = append(lines, line), append(labels, label) }
-	for _, d := range diffs {
-		if len(diffs) > 1 {
-			add("@", strings.ReplaceAll(d.path, "\n", " "))
-		}
-		for _, row := range d.rows {
-			if row.Sign == 0 {
-				add("..", count(row.Left, "line")+" as before")
-			} else {
-				add(strconv.Itoa(row.Line), string(row.Sign)+" "+row.Text)
-			}
-		}
-	}
-	return excerpt.Labelled(title, lines, labels, width)
-}
-
-// coloured gives the rows of a diff their colours.
-func (s *session) coloured(rows []string) []string {
-	out := make([]string, len(rows))
-	colour := func(text string) string { return text }
-	for i, row := range rows {
-		out[i] = row
-		label, text, ok := strings.Cut(row, "│ ")
-		switch label = strings.TrimSpace(label); {
-		case !ok, label == "..", label == "@":
-			colour = func(text string) string { return text }
-		case label != "":
-			colour = s.diffColour(text)
-		}
-		if ok && text != "" {
-			out[i] = strings.TrimSuffix(row, text) + colour(text)
-		}
-	}
-	return out
-}
-
-// printAll prints the next page of the whole text.
-func (s *session) printAll(m *menu) {
-	width, height := s.display.area.Size()
-	text := excerpt.New(m.title, m.body, width)
-	rows, pages := text.Page(m.page, max(height-6, 10))
-	if m.page >= pages {
-		m.page = 0
-		rows, pages = text.Page(0, max(height-6, 10))
-	}
-	m.page++
-	s.say(kindNews, s.theme.bold(m.head)+s.theme.dim(" · "+text.Size()+" · page "+strconv.Itoa(m.page)+" of "+strconv.Itoa(pages))+
-		"\n"+strings.Join(rows, "\n"))
 }

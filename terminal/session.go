@@ -49,8 +49,10 @@ type session struct {
 	menus    []*menu // the first one is shown
 	around   around  // tasks, jobs, and what the runtime does
 	fileList fileList
+	shell    *shell // the person's own command line that runs; nil for none
 	command  *command
-	seen     int64 // the number of the last event that was handled
+	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
+	seen     int64         // the number of the last event that was handled
 
 	leaving bool // the session ends with the turn
 	over    bool
@@ -107,15 +109,19 @@ func (s *session) beginWith(first pygent.Message) {
 // besides.
 func (s *session) wait(wake <-chan time.Time) {
 	select {
-	case e := <-s.tty.keys:
-		s.key(e)
+	case k := <-s.tty.keys:
+		s.key(k)
 	case f := <-s.posts:
 		s.call(f)
 	case <-wake:
 	case <-s.tty.resized:
 	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
 		s.display.changed = true
-		s.ctrlC()
+		if s.isAway() {
+			s.stopCommand()
+		} else {
+			s.ctrlC()
+		}
 	case <-s.tty.ended: // the terminal hung up, or the input ended
 		s.end()
 	case <-s.ctx.Done():
@@ -124,8 +130,8 @@ func (s *session) wait(wake <-chan time.Time) {
 	const most = 1000 // before a frame
 	for range most {
 		select {
-		case e := <-s.tty.keys:
-			s.key(e)
+		case k := <-s.tty.keys:
+			s.key(k)
 		case f := <-s.posts:
 			s.call(f)
 		default:
@@ -168,7 +174,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.command != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
+	return s.turn != nil || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is
@@ -201,6 +207,7 @@ func (s *session) close() {
 	s.cancel()
 	s.finishText()
 	s.flushNews()
+	s.awaitLent()
 	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
 	if err := s.tty.close(); err != nil && s.err == nil {
 		s.err = err
@@ -238,7 +245,11 @@ func (s *session) missed(state pygent.State) {
 	s.calls = nil
 	s.say(kindNews, s.theme.warn("! some of what happened is not shown: the terminal was too slow"))
 	s.queue.unheard, s.around.jobs = state.Unheard, state.Jobs
+	s.around.withoutEnded(s)
 	s.seen = max(s.seen, state.Seq)
+	if s.turn != nil && s.agent.History().Len() > s.turn.messages {
+		s.turn.message = "" // the agent has it
+	}
 	s.endTurn()
 }
 
@@ -285,9 +296,9 @@ func (s *session) outside(f func()) {
 }
 
 // key handles a key, a paste or another report of the terminal.
-func (s *session) key(e uv.Event) {
-	s.display.changed = true
-	switch e := e.(type) {
+func (s *session) key(k key) {
+	s.display.changed, s.input.at = true, k.at
+	switch e := k.Event.(type) {
 	case uv.KeyPressEvent:
 		s.press(e)
 	case uv.PasteEvent:

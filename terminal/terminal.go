@@ -23,6 +23,9 @@
 // of files after "@": the content of a file that a message names, such as @main.go
 // or @"a b.txt", goes along as it is when the message is sent.
 //
+// A draft that begins with "!" is a command line that runs in the workspace. The
+// agent does not hear of it.
+//
 // What is sent while the agent works is queued for it; Up takes the last one back.
 // The queue is held while a question of the agent waits for its answer, and after a
 // turn that failed or was interrupted.

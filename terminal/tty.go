@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"time"
 
 	uv "github.com/charmbracelet/ultraviolet"
 	"github.com/muesli/cancelreader"
@@ -21,9 +22,20 @@ const (
 	endKeys   = "\x1b[<u\x1b[?2004l"
 )
 
+// key is something that the terminal has sent, and when it was read. Keys that came
+// together are known by that, however late the session handles them.
+type key struct {
+	uv.Event
+	at time.Time
+}
+
+// keysAhead is how many keys may wait for the session: all of those that can be
+// read at once.
+const keysAhead = 4096
+
 // tty is the terminal: its mode, its keys and its size.
 //
-// One goroutine reads the keys from begin to end, which waits for it.
+// Two goroutines read the keys from begin to end, which waits for them.
 type tty struct {
 	in  *os.File
 	out *screen.Screen
@@ -31,7 +43,7 @@ type tty struct {
 	begun   bool        // the mode is that of a session
 	before  *term.State // its mode outside of the session
 	restore func()      // of the output
-	keys    chan uv.Event
+	keys    chan key
 	ended   chan struct{} // closed when there are no more keys
 	reader  cancelreader.CancelReader
 	cancel  context.CancelFunc
@@ -77,20 +89,27 @@ func (t *tty) begin() (err error) {
 	}
 	var ctx context.Context
 	ctx, t.cancel = context.WithCancel(context.Background())
-	t.keys, t.ended = make(chan uv.Event), make(chan struct{})
+	t.keys, t.ended = make(chan key, keysAhead), make(chan struct{})
 	go t.read(ctx, t.keys, t.ended)
 	t.begun = true
 	return t.out.Draw(beginKeys)
 }
 
 // read passes on keys until the reader is cancelled or the terminal hangs up.
-func (t *tty) read(ctx context.Context, keys chan<- uv.Event, ended chan<- struct{}) {
+func (t *tty) read(ctx context.Context, keys chan<- key, ended chan<- struct{}) {
 	defer close(ended)
-	_ = uv.NewTerminalReader(t.reader, os.Getenv("TERM")).StreamEvents(ctx, keys)
+	events := make(chan uv.Event)
+	go func() {
+		defer close(events)
+		_ = uv.NewTerminalReader(keyBytes(t.reader), os.Getenv("TERM")).StreamEvents(ctx, events)
+	}()
+	for e := range events {
+		keys <- key{e, time.Now()}
+	}
 }
 
 // end restores the mode that the terminal had before begin. Keys that were not
-// taken yet are dropped.
+// taken yet are dropped. There are none until it begins again.
 func (t *tty) end() error {
 	if !t.begun {
 		return nil
@@ -106,6 +125,7 @@ func (t *tty) end() error {
 			drained = true
 		}
 	}
+	t.keys, t.ended = nil, nil
 	err = errors.Join(err, t.reader.Close())
 	t.restore()
 	if failed := term.Restore(int(t.in.Fd()), t.before); failed != nil {

@@ -63,8 +63,9 @@ func main() {
 
 // run is main with an exit code.
 func run(args []string) (code int) {
-	log.SetOutput(screen.Stderr()) // libraries log what servers say
-	logrus.SetOutput(screen.Stderr())
+	logs := newLibraryLog()
+	log.SetOutput(logs)
+	logrus.SetOutput(logs)
 	out := newOutput(screen.Answers(), nil)
 	defer func() {
 		if p := recover(); p != nil {
@@ -93,7 +94,7 @@ func run(args []string) (code int) {
 	ctx, stop := untilSignal(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	parsed.Bind(parsed)
+	parsed.Bind(parsed, logs)
 	return exitBySignal(ctx, report(parsed.Run(&c.settings, out), out))
 }
 
@@ -160,7 +161,7 @@ type sessionCmd struct {
 }
 
 // Run talks with the user until the session ends.
-func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context) error {
+func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, logs *libraryLog) error {
 	cfg, opts, err := s.options()
 	if err == nil && c.Resume {
 		err = checkResumable(cfg)
@@ -191,7 +192,9 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context) 
 		_, err = agent.Say(pygent.UserMessage("", parts...)) // the first run hears it before the first message
 	}
 	if err == nil {
+		release := logs.hold()
 		err = agent.RunInteractive(ctx)
+		release()
 	}
 	over.Store(true)
 	tellCost(cfg, agent)

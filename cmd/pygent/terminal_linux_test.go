@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -312,6 +314,59 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 			p.requireGivenBack()
 			p.conversation()
 		})
+	}
+}
+
+// A server may have a library log what it likes. It does not get into the screen.
+func TestWhatLibrariesLogIsToldAfterTheSession(t *testing.T) {
+	unasked := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		const answer = `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}]}`
+		fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
+		<-unasked
+		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nX: \x1b[2Jevil\r\n\r\n")
+		_, _ = conn.Read(make([]byte, 1)) // until the client has closed it
+		unasked <- struct{}{}
+	}))
+	defer server.Close()
+	p := atTerminal(t, command(t, []string{"OPENAI_BASE_URL=" + server.URL + "/v1", "OPENAI_API_KEY=k"}, "--no-docker"))
+	p.Await("› ", "Ready")
+	p.Type("go\n")
+	p.Await("Hello.", "Done", "Ready")
+	unasked <- struct{}{}
+	<-unasked
+	p.Type("a draft")
+	require.NotContains(t, p.Await("› a draft").Text(), "evil")
+	p.Key("ctrl+c")
+	p.leaves()
+	require.Contains(t, p.All(), "Unsolicited response")
+	require.Contains(t, p.All(), "commands", "nothing has cleared the screen")
+}
+
+func TestOnlyASessionTakesTheTerminal(t *testing.T) {
+	gate := make(chan struct{})
+	server := pygenttest.NewServer(t, bash("true").WithGate(gate), pygenttest.Call("stop", map[string]any{"summary": "It is done."}))
+	normal := func(p *person) { // as it was, and not even told anything
+		require.EqualValues(t, unix.ICANON|unix.ECHO|unix.ISIG, p.Modes().Lflag&(unix.ICANON|unix.ECHO|unix.ISIG))
+		require.NotContains(t, string(p.Raw()), "\x1b[?")
+		require.NotContains(t, string(p.Raw()), "\x1b[>")
+	}
+	run := atTerminal(t, command(t, server.Env(), "run", "--no-docker", "go"))
+	require.NoError(t, server.WaitRequests(t.Context(), 1))
+	normal(run)
+	close(gate)
+	run.Await("It is done.")
+	require.NoError(t, run.Wait())
+	normal(run)
+	for _, args := range [][]string{{"demo", "--no-docker"}, {"help"}, {"version"}, {"config"}, {"completion", "bash"}} {
+		p := atTerminal(t, command(t, nil, args...))
+		require.NoError(t, p.Wait(), p.All())
+		normal(p)
 	}
 }
 

@@ -154,6 +154,11 @@ func (g GuestFiles) errorAt(name string, err error) error {
 			return fmt.Errorf("%s: %w", name, known.say)
 		}
 	}
+	return g.toldAt(name, err)
+}
+
+// toldAt names the path as the caller wrote it, before the guest's own words.
+func (g GuestFiles) toldAt(name string, err error) error {
 	rel, _ := g.rel(name)
 	return fmt.Errorf("%s: %w", name, &shortError{text: withoutPath(err.Error(), rel), err: err})
 }
@@ -313,5 +318,8 @@ func (g GuestFiles) Unpack(ctx context.Context, dir string, fill func(io.Writer)
 		return tree.Placed{}, err
 	}
 	placed, err := g.Client.Unpack(ctx, rel, fill)
+	if errors.Is(err, fs.ErrExist) {
+		return placed, g.toldAt(dir, err) // the guest says which of the files is in the way
+	}
 	return placed, g.errorAt(dir, err)
 }

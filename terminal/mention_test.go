@@ -1,0 +1,55 @@
+package terminal
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMentions(t *testing.T) {
+	for text, want := range map[string][][]string{
+		"nothing":                        nil,
+		"a@b.org @ x @":                  nil,
+		"@main.go":                       {{"main.go"}},
+		"see (@a/b.txt), @c!\n@d":        {{"a/b.txt),", "a/b.txt)", "a/b.txt"}, {"c!", "c"}, {"d"}},
+		`@"a b.txt" and @"open end`:      {{"a b.txt"}, {"open end"}},
+		`@"a\nb" @"C:\new"`:              {{"a\nb", `a\nb`}, {"C:\new", `C:\new`}},
+		"@x @x":                          {{"x"}},
+		`@""`:                            nil,
+		"@" + strings.Repeat("x", 1<<16): nil,
+	} {
+		require.Equal(t, want, mentions(text), text)
+	}
+	require.Len(t, mentions(strings.Repeat("@a", 1)+strings.Repeat(" @b", 3)), 2)
+}
+
+func TestWhatCompletionMentionsIsRead(t *testing.T) {
+	for _, name := range []string{"main.go", "a b", "odd\x1b[2J\nname", "\xff", `"quoted"`, "日本.txt", "x\u202egpj", "no\u00a0break", `back\slash`} {
+		got := mentions("see " + mention(name) + "and")
+		require.Len(t, got, 1, strconv.Quote(name))
+		require.Equal(t, name, got[0][0])
+	}
+}
+
+func TestWhereAMentionBegins(t *testing.T) {
+	for text, want := range map[string]int{
+		"": -1, "@": 0, "a @b": 2, "a@b": -1, "@a b": -1, `@"a b`: 0, `@"a b" `: -1, "x\n@y": 2, "@a @b": 3, "(@a": 1,
+	} {
+		require.Equal(t, want, mentionAt(text), text)
+	}
+}
+
+func TestTheBestFilesComeFirst(t *testing.T) {
+	f := fileList{}
+	for _, name := range []string{"cmd/", "cmd/domain.go", "main.go", "maintain/x.go", "my/air.in", "other.txt"} {
+		f.list = append(f.list, listedFile{path: name, lower: name})
+	}
+	var got []string
+	for _, file := range f.match("MAIN") {
+		got = append(got, file.path)
+	}
+	require.Equal(t, []string{"main.go", "maintain/x.go", "cmd/domain.go", "my/air.in"}, got)
+	require.Len(t, f.match(""), 6)
+}

@@ -1,0 +1,44 @@
+package terminal_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestCommandLinesOfOnesOwn(t *testing.T) {
+	dir := t.TempDir()
+	gate := make(chan struct{})
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.").WithGate(gate)), "PYGENT_WORKSPACE="+dir)
+	p.Type("!printf '\\033[35mout\\n'; touch made; exit 3")
+	p.Await("$ !printf")
+	p.Key("enter")
+	p.Await("$ printf", "␛[35mout", "✗ exit 3", "Ready")
+	_, err := os.Stat(filepath.Join(dir, "made"))
+	require.NoError(t, err)
+	p.Type("! echo begun; sleep 60\n")
+	p.Await("  begun", "Ctrl-C ends it")
+	p.Type("!ls\n")
+	p.Await("a command goes on already")
+	p.Key("ctrl+c") // the draft
+	p.AwaitNo("!ls")
+	p.Key("ctrl+c")
+	p.Await("■ Interrupted", "Ready")
+	p.AwaitNo("Ctrl-C ends it")
+	p.Type("go\n")
+	p.Await("Waiting for")
+	p.Type("!echo mean''while\n") // during a turn
+	p.Await("\nmeanwhile\n", "✓ exit 0", "Waiting for")
+	p.Type("!\n")
+	p.Await("a command line follows")
+	p.Key("ctrl+c")
+	gate <- struct{}{}
+	p.Await("Hello.", "Ready")
+	msgs := p.leaves()
+	require.Len(t, msgs, 3, "the agent does not hear of it")
+	require.NotContains(t, string(p.Raw()), "\x1b[35m")
+}
