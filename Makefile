@@ -6,7 +6,7 @@ BENCHTIME ?= 1s
 SOAK ?= 10000
 export FUZZTIME
 
-.PHONY: help test quick lint bench soak escape examples fuzz cross windows arm64 demo engine images remote aimock ci
+.PHONY: help test quick lint bench soak escape examples fuzz cross windows arm64 demo picture engine images remote aimock ci
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ arm64: ## run the tests of the local runtime for arm64 under qemu-user
 
 demo: ## see a session at once, without a key
 	go run ./cmd/pygent demo
+
+picture: ## draw the session of the README anew; the test plays it without comparing the picture, which has times
+	go test -count=1 -run TestTheSessionOfTheREADME ./cmd/pygent -update
 
 engine: ## start a Docker Engine if none answers
 	@scripts/engine.sh start

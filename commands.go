@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/x/pygent/internal/guard"
@@ -16,16 +17,28 @@ import (
 )
 
 // Command is a command of an agent, for the person who talks with it: a line
-// "/name arguments". It has either Run or Message.
+// "/name arguments". It has one of Run, Script and Message.
 type Command struct {
 	Name    string `json:"name"`              // without the slash: 1 to 64 letters, digits, _ or -
 	Usage   string `json:"usage,omitempty"`   // its arguments for /help, such as "[FILE]"; may be empty
 	Summary string `json:"summary,omitempty"` // one line for /help
 	Help    string `json:"help,omitempty"`    // what /help NAME adds; may be empty
 
+	// Output says what Run writes, for who shows it.
+	Output CommandOutput `json:"output,omitempty"`
+	// Interactive says that Run reads the process's standard input or draws on its
+	// terminal, as an editor does. A session at a terminal steps aside meanwhile: the
+	// terminal is in its usual mode, nothing else is shown, questions wait, and
+	// Ctrl-C ends the context of Run. On Linux it ends a read of the standard input,
+	// too, with an error; elsewhere such a read takes the next line that is typed.
+	Interactive bool `json:"interactive,omitempty"`
+
 	// Run carries the command out and writes its output for the user to out. Who
 	// shows that makes control characters visible.
 	Run func(ctx context.Context, a *Agent, args string, out io.Writer) error `json:"-"`
+	// Script makes a shell command of the arguments. It runs in the agent's runtime,
+	// without a question and without a time limit. The agent does not hear of it.
+	Script func(ctx context.Context, a *Agent, args string) (string, error) `json:"-"`
 	// Message makes a message of the arguments. The model gets it as if the user
 	// had typed it.
 	Message func(ctx context.Context, a *Agent, args string) (Message, error) `json:"-"`
@@ -37,6 +50,19 @@ type Command struct {
 	// be called at any time, several times at once, and has 2 s.
 	Complete func(ctx context.Context, a *Agent, words []string) []string `json:"-"`
 }
+
+// CommandOutput says what a command writes. Text that is none of these is shown as
+// it is.
+type CommandOutput string
+
+// What a command writes.
+const (
+	// OutputTable is text in columns with two or more spaces between them. Of a line
+	// that is too long for the terminal, the rest may be shown below its last column.
+	OutputTable CommandOutput = "table"
+	// OutputDiff is a diff: lines that begin with "+" or "-" were added or removed.
+	OutputDiff CommandOutput = "diff"
+)
 
 // builtinCommands are commands of every agent. What they do besides is up to
 // whoever runs them: see [CommandResult].
@@ -86,12 +112,26 @@ func (c Command) check() error {
 		return fmt.Errorf("command %q: a name has 1 to 64 letters, digits, _ or -", c.Name)
 	case isBuiltinCommand(c.Name):
 		return fmt.Errorf("command %s: built in, and cannot be replaced", c.Name)
-	case c.Run == nil && c.Message == nil:
-		return fmt.Errorf("command %s: Run is nil, and so is Message", c.Name)
-	case c.Run != nil && c.Message != nil:
-		return fmt.Errorf("command %s: it has both Run and Message; give one of them", c.Name)
+	}
+	switch ways := c.ways(); {
+	case ways == 0:
+		return fmt.Errorf("command %s: Run is nil, and so are Script and Message", c.Name)
+	case ways > 1:
+		return fmt.Errorf("command %s: it has %d of Run, Script and Message; give one of them", c.Name, ways)
+	case c.Interactive && c.Run == nil:
+		return fmt.Errorf("command %s: Interactive is for commands with Run", c.Name)
 	}
 	return nil
+}
+
+// ways counts the ways in which a command can be carried out.
+func (c Command) ways() (n int) {
+	for _, given := range []bool{c.Run != nil, c.Script != nil, c.Message != nil} {
+		if given {
+			n++
+		}
+	}
+	return n
 }
 
 // commandSet returns the registered commands and those of the options.
@@ -119,7 +159,7 @@ func (o *options) commandSet() (map[string]Command, error) {
 }
 
 // Commands returns the agent's commands, sorted by name. Those that every agent
-// has, /compact, /exit, /help, /new and /resume, have neither Run nor Message.
+// has, /compact, /exit, /help, /new and /resume, have neither Run, Script nor Message.
 func (a *Agent) Commands() []Command {
 	all := slices.AppendSeq(slices.Clone(builtinCommands), maps.Values(a.commands))
 	slices.SortFunc(all, func(a, b Command) int { return cmp.Compare(a.Name, b.Name) })
@@ -131,6 +171,10 @@ type CommandResult struct {
 	// Output is what the command wrote, up to 1 MiB, unless a writer got it. It may
 	// contain control characters.
 	Output string `json:"output,omitempty"`
+	// Bash is what came of the shell command of a [Command] with a Script; nil if
+	// there was none. What a writer got while it ran may leave out pieces of its
+	// output.
+	Bash *BashResult `json:"bash,omitempty"`
 	// Message is what to send to the model, by [Agent.Say] or as the message of a
 	// run; nil for nothing.
 	Message *Message `json:"message,omitempty"`
@@ -171,7 +215,7 @@ func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (Com
 	return result, err
 }
 
-func (a *Agent) runCommand(ctx context.Context, name, args string, out io.Writer) (CommandResult, error) {
+func (a *Agent) runCommand(ctx context.Context, name, args string, out *slash.Output) (CommandResult, error) {
 	if isBuiltinCommand(name) {
 		return a.runBuiltinCommand(ctx, name, args, out)
 	}
@@ -182,9 +226,9 @@ func (a *Agent) runCommand(ctx context.Context, name, args string, out io.Writer
 	result, err := guard.Outlive(ctx, func() (CommandResult, error) { return c.run(ctx, a, args, out) })
 	a.logPanic("command /"+name, err)
 	if err != nil {
-		return CommandResult{}, fmt.Errorf("/%s: %w", name, err)
+		err = fmt.Errorf("/%s: %w", name, err)
 	}
-	return result, nil
+	return result, err
 }
 
 // commandLike returns the name of the command that a misspelt one may mean.
@@ -197,9 +241,12 @@ func (a *Agent) commandLike(name string) string {
 }
 
 // run carries out a command that is not built in.
-func (c Command) run(ctx context.Context, a *Agent, args string, out io.Writer) (CommandResult, error) {
+func (c Command) run(ctx context.Context, a *Agent, args string, out *slash.Output) (CommandResult, error) {
 	if c.Run != nil {
 		return CommandResult{}, c.Run(ctx, a, args, out)
+	}
+	if c.Script != nil {
+		return c.runScript(ctx, a, args, out)
 	}
 	msg, err := c.Message(ctx, a, args)
 	if err != nil {
@@ -208,13 +255,16 @@ func (c Command) run(ctx context.Context, a *Agent, args string, out io.Writer) 
 	if msg.Role == "" {
 		msg.Role = RoleUser
 	}
-	return CommandResult{Message: &msg}, sayable(msg)
+	if err := sayable(msg); err != nil {
+		return CommandResult{}, err
+	}
+	return CommandResult{Message: &msg}, nil
 }
 
 func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io.Writer) (CommandResult, error) {
 	switch {
 	case name == "help":
-		return CommandResult{}, slash.Help(a.commandEntries(), args, out)
+		return CommandResult{}, a.help(strings.TrimPrefix(args, "/"), out)
 	case name != "exit" && args != "":
 		return CommandResult{}, fmt.Errorf("/%s takes no arguments", name)
 	case name == "compact":
@@ -227,6 +277,15 @@ func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io
 		}
 	}
 	return CommandResult{Resume: name == "resume", Leave: name == "exit"}, nil
+}
+
+// help explains a command or, without a name, lists all of them.
+func (a *Agent) help(name string, out io.Writer) error {
+	entries := a.commandEntries()
+	if name != "" && !slices.ContainsFunc(entries, func(e slash.Entry) bool { return e.Name == name }) {
+		return slash.Unknown(name, a.commandLike(name))
+	}
+	return slash.Help(entries, name, out)
 }
 
 func (a *Agent) commandEntries() []slash.Entry {

@@ -210,12 +210,13 @@ func TestSessionSendsAllOfTheMessageOfACommand(t *testing.T) {
 func TestNewRefusesCommands(t *testing.T) {
 	require.NoError(t, pygent.RegisterCommand(pygent.Command{Name: "test-taken", Summary: "the registered one", Run: quiet}))
 	for want, commands := range map[string][]pygent.Command{
-		`option WithCommands: command "two words": a name has 1 to 64 letters, digits, _ or -`: {{Name: "two words", Run: quiet}},
-		`option WithCommands: command "": a name has 1 to 64 letters, digits, _ or -`:          {{Run: quiet}},
-		"option WithCommands: command x: Run is nil, and so is Message":                        {{Name: "x"}},
-		"option WithCommands: command x: it has both Run and Message; give one of them":        {{Name: "x", Run: quiet, Message: reviewing.Message}},
-		"option WithCommands: command help: built in, and cannot be replaced":                  {{Name: "help", Run: quiet}},
-		"option WithCommands: command x (two): there is another one of that name (one)":        {{Name: "x", Summary: "one", Run: quiet}, {Name: "x", Summary: "two", Run: quiet}},
+		`option WithCommands: command "two words": a name has 1 to 64 letters, digits, _ or -`:  {{Name: "two words", Run: quiet}},
+		`option WithCommands: command "": a name has 1 to 64 letters, digits, _ or -`:           {{Run: quiet}},
+		"option WithCommands: command x: Run is nil, and so are Script and Message":             {{Name: "x"}},
+		"option WithCommands: command x: Interactive is for commands with Run":                  {{Name: "x", Interactive: true, Message: reviewing.Message}},
+		"option WithCommands: command x: it has 2 of Run, Script and Message; give one of them": {{Name: "x", Run: quiet, Message: reviewing.Message}},
+		"option WithCommands: command help: built in, and cannot be replaced":                   {{Name: "help", Run: quiet}},
+		"option WithCommands: command x (two): there is another one of that name (one)":         {{Name: "x", Summary: "one", Run: quiet}, {Name: "x", Summary: "two", Run: quiet}},
 		"option WithCommands: command test-taken (mine): RegisterCommand added one of that name (the registered one)": {
 			{Name: "test-taken", Summary: "mine", Run: quiet}},
 	} {

@@ -180,7 +180,7 @@ func sizeOf(e Event) int {
 		n += sizeOfMessage(s.Message)
 	}
 	if e.Settings != nil {
-		n += 32 * (len(e.Settings.Tools) + len(e.Settings.Disabled))
+		n += 32 * (len(e.Settings.Tools) + len(e.Settings.Disabled) + len(e.Settings.Unoffered))
 	}
 	return n
 }

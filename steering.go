@@ -298,10 +298,14 @@ type Settings struct {
 	Confirm      bool     `json:"confirm_bash"`             // bash calls need approval, as [Agent.SetConfirmBash] sets it
 	Tools        []string `json:"tools,omitempty"`          // the names of the agent's tools that are not disabled, those of its sources too; sorted
 	Disabled     []string `json:"disabled_tools,omitempty"` // sorted
+	// Unoffered are those of Tools that the model is not offered, because they cannot
+	// work: the runtime cannot serve them, or there is nothing to delegate to; sorted.
+	Unoffered []string `json:"unoffered_tools,omitempty"`
 }
 
 func (a *Agent) settings() Settings {
 	enabled, disabled := a.tools.names()
+	unoffered := a.tools.unoffered(a.runtime)
 	a.mu.Lock()
 	model := a.model
 	settings := Settings{
@@ -311,6 +315,8 @@ func (a *Agent) settings() Settings {
 		Confirm:  a.opts.needsApproval(Tool{Name: "bash"}, a.opts.confirmBash),
 		Tools:    enabled,
 		Disabled: disabled,
+
+		Unoffered: unoffered,
 	}
 	a.mu.Unlock()
 	if settings.Model == "" {

@@ -163,6 +163,17 @@ func (r *Registry) names() (enabled, disabled []string) {
 	return enabled, slices.Sorted(maps.Keys(r.disabled))
 }
 
+// unoffered returns the names of the tools that are not disabled but cannot work in
+// a runtime, sorted.
+func (r *Registry) unoffered(rt Runtime) (names []string) {
+	for _, t := range r.Tools() {
+		if _, ok := r.offered(t, rt); !ok {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
 func (r *Registry) tellChange() {
 	if r.changed != nil {
 		r.changed()

@@ -23,8 +23,8 @@ func All() []pygent.Command {
 	all := []pygent.Command{
 		{
 			Name: "cmd", Usage: "COMMAND", Summary: "run a command in the workspace; the agent does not hear of it",
-			Help: "The command is given to the shell as it is. No rule of approval and no ban applies, since it is yours.",
-			Run:  runShell,
+			Help:   "The command is given to the shell as it is. No rule of approval and no ban applies, since it is yours.",
+			Script: script,
 		}, {
 			Name: "confirm-bash", Usage: "[on|off]", Summary: "ask before each command, or no longer",
 			Run: confirmBash, Complete: byPosition(oneOf("on", "off")),
@@ -35,16 +35,17 @@ func All() []pygent.Command {
 		}, {
 			Name: "diff", Usage: "[PATH]", Summary: "show what the agent's tools have changed in files",
 			Help: "With PATH, only what is there or below it. What commands have changed is not shown.",
-			Run:  diff, Complete: byPosition(changedFiles),
+			Run:  diff, Output: pygent.OutputDiff, Complete: byPosition(changedFiles),
 		}, {
 			Name: "export", Usage: "PATH DEST", Summary: "copy a file or directory of the workspace to this machine",
-			Run: export, Complete: byPosition(workspaceFiles, hostFiles),
+			Help: "A directory is copied into a DEST that is there, and files of the same names are replaced.",
+			Run:  export, Complete: byPosition(workspaceFiles, hostFiles),
 		}, {
 			Name: "init", Usage: "[WISHES]", Summary: "have the agent write an AGENTS.md for the workspace",
 			Message: describeProject,
 		}, {
 			Name: "jobs", Summary: "list the commands in the background",
-			Run: listJobs,
+			Run: listJobs, Output: pygent.OutputTable,
 		}, {
 			Name: "model", Usage: "[NAME]", Summary: "show or change the model",
 			Run: setModel, Complete: byPosition(models),
@@ -54,13 +55,14 @@ func All() []pygent.Command {
 			Message: lastMessage,
 		}, {
 			Name: "tasks", Summary: "list the tasks that the agent has delegated",
-			Run: listTasks,
+			Run: listTasks, Output: pygent.OutputTable,
 		}, {
-			Name: "tools", Usage: "[enable|disable NAME…]", Summary: "list the agent's tools, or switch some on or off",
-			Run: switchTools, Complete: toolNames,
+			Name: "tools", Usage: "[list|enable|disable]", Summary: "list the agent's tools, or switch some on or off",
+			Help: "The names of tools follow after enable and disable.",
+			Run:  switchTools, Output: pygent.OutputTable, Complete: toolNames,
 		}, {
 			Name: "usage", Summary: "show tokens and cost by model, and how full the context is",
-			Run: usage,
+			Run: usage, Output: pygent.OutputTable,
 		},
 	}
 	slices.SortFunc(all, func(a, b pygent.Command) int { return strings.Compare(a.Name, b.Name) })

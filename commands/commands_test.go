@@ -75,6 +75,7 @@ func TestFilesGoInAndOut(t *testing.T) {
 	fails(t, agent, "/cp a b c", "quote names with blanks")
 	fails(t, agent, `/cp "a`, "not closed")
 	fails(t, agent, "/cp nothing-there", "nothing-there")
+	fails(t, agent, `/cp "~/a file.txt" /outside`, "/export PATH DEST copies from it to this machine")
 	fails(t, agent, "/export in", "/export PATH DEST")
 }
 
@@ -93,18 +94,21 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 	fails(t, agent, "/confirm-bash maybe", "neither on nor off")
 
 	listing := says(t, agent, "/tools")
+	require.Equal(t, listing, says(t, agent, "/tools list"))
+	require.Regexp(t, `(?m)^  delegate_persona_task +\(not offered to the model`, listing, "there are no personas")
 	require.Contains(t, listing, "\n  write_file ")
 	require.Contains(t, listing, "and return its output and exit code.\n", "the first sentence is enough")
-	require.Empty(t, says(t, agent, "/tools disable write_file bash"))
+	require.Equal(t, "disabled: write_file, bash\n", says(t, agent, "/tools disable write_file bash"))
 	listed := says(t, agent, "/tools list")
 	require.Regexp(t, `(?m)^  write_file +\(disabled\)$`, listed)
 	require.NotContains(t, agent.State().Settings.Tools, "bash")
 	says(t, agent, "/tools enable bash")
 	require.Contains(t, agent.State().Settings.Tools, "bash")
-	fails(t, agent, "/tools disable bsh", "no tool bsh")
+	fails(t, agent, "/tools disable bsh", "no tool bsh, did you mean bash? /tools lists them")
+	fails(t, agent, "/tools disable nothing_like_it", "no tool nothing_like_it; /tools lists them")
 	fails(t, agent, "/tools enable bsh", "no tool bsh")
-	fails(t, agent, "/tools swap bash", "/tools [enable|disable NAME…]")
-	fails(t, agent, "/tools enable", "/tools [enable|disable NAME…]")
+	fails(t, agent, "/tools swap bash", "/tools [list|enable NAME…|disable NAME…]")
+	fails(t, agent, "/tools enable", "/tools [list|enable NAME…|disable NAME…]")
 }
 
 func TestChangesOfFilesAreShown(t *testing.T) {
@@ -137,10 +141,11 @@ func TestWorkIsListed(t *testing.T) {
 	agent := session(t, pygenttest.Text("Hello.").WithUsage(pygent.Usage{PromptTokens: 1200, CompletionTokens: 5, CachedTokens: 1000}))
 	require.Contains(t, says(t, agent, "/jobs"), "no command")
 	require.Contains(t, says(t, agent, "/tasks"), "no task")
+	fails(t, agent, "/jobs all", "/jobs: it takes no arguments")
 	fails(t, agent, "/retry", "you have said nothing yet")
 	_, err := agent.RunUntilStop(t.Context(), "Hi.", pygent.WithEndOnReply())
 	require.NoError(t, err)
-	require.Contains(t, says(t, agent, "/usage"), "all: 1,200 tokens in, 5 out (1,000 of those in were cached); the cost is not known: no price is set")
+	require.Contains(t, says(t, agent, "/usage"), "  (no name)  1,200 tokens in, 5 out (1,000 of those in were cached)\n  all        1,200 tokens in, 5 out (1,000 of those in were cached)\n  cost       not known: no price is set")
 	result, err := agent.RunCommand(t.Context(), "/retry", nil)
 	require.NoError(t, err)
 	require.Equal(t, "Hi.", result.Message.Text())
@@ -156,6 +161,7 @@ func TestInitAsksForAnAgentsFile(t *testing.T) {
 
 func TestAMisspeltCommandNamesTheNearest(t *testing.T) {
 	fails(t, session(t), "/modle x", "no command /modle, did you mean /model?")
+	fails(t, session(t), "/help modle", "no command /modle, did you mean /model?")
 }
 
 func TestEveryCommandIsExplained(t *testing.T) {

@@ -21,8 +21,8 @@ func describeProject(_ context.Context, _ *pygent.Agent, args string) (pygent.Me
 
 // lastMessage is what the user said last, with its files.
 func lastMessage(_ context.Context, a *pygent.Agent, args string) (pygent.Message, error) {
-	if args != "" {
-		return pygent.Message{}, errors.New("it takes no arguments")
+	if err := nothing(args); err != nil {
+		return pygent.Message{}, err
 	}
 	for _, e := range slices.Backward(a.History().Entries()) {
 		if e.Message.Role == pygent.RoleUser && (e.Source == "" || e.Source == pygent.SourceUser) {

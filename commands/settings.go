@@ -8,9 +8,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
+	"unicode"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/slash"
+	"github.com/x/pygent/internal/spelling"
 )
 
 func confirmBash(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
@@ -54,20 +57,22 @@ func switchTools(_ context.Context, a *pygent.Agent, args string, out io.Writer)
 	case verb == "list" && len(names) == 0:
 		return listTools(a, out)
 	case len(names) == 0 || verb != "enable" && verb != "disable":
-		return errors.New("the arguments do not fit: /tools [enable|disable NAME…]")
+		return errors.New("the arguments do not fit: /tools [list|enable NAME…|disable NAME…]")
 	}
 	settings := a.State().Settings
 	known := slices.Concat(settings.Tools, settings.Disabled)
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("there is no tool %s; /tools lists them", name)
+			return errors.New(unknownTool(name, known) + " /tools lists them")
 		}
 	}
-	if verb == "enable" {
-		return a.Tools().Enable(names...)
+	if verb == "disable" {
+		a.Tools().Disable(names...)
+	} else if err := a.Tools().Enable(names...); err != nil {
+		return err
 	}
-	a.Tools().Disable(names...)
-	return nil
+	_, err = fmt.Fprintf(out, "%sd: %s\n", verb, strings.Join(names, ", "))
+	return err
 }
 
 // firstSentence is what there is room for of a description.
@@ -79,19 +84,44 @@ func firstSentence(description string) string {
 	return line
 }
 
+func unknownTool(name string, known []string) string {
+	if like := spelling.Nearest(name, known); like != "" {
+		return "there is no tool " + name + ", did you mean " + like + "?"
+	}
+	return "there is no tool " + name + ";"
+}
+
 func listTools(a *pygent.Agent, out io.Writer) error {
-	var text strings.Builder
 	settings := a.State().Settings
 	about := map[string]string{}
 	for _, t := range a.Tools().Tools() {
 		about[t.Name] = firstSentence(t.Description)
 	}
+	var rows [][]string
 	for _, name := range settings.Tools {
-		fmt.Fprintf(&text, "  %-22s %s\n", name, about[name])
+		if !slices.Contains(settings.Unoffered, name) {
+			rows = append(rows, []string{name, about[name]})
+		}
+	}
+	for _, name := range settings.Unoffered {
+		rows = append(rows, []string{name, "(not offered to the model: it cannot work here)"})
 	}
 	for _, name := range settings.Disabled {
-		fmt.Fprintf(&text, "  %-22s (disabled)\n", name)
+		rows = append(rows, []string{name, "(disabled)"})
 	}
-	_, err := io.WriteString(out, text.String())
-	return err
+	return table(out, rows)
+}
+
+// table writes rows of cells in aligned columns.
+func table(out io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = strings.Join(strings.FieldsFunc(cell, unicode.IsControl), " ")
+		}
+		if _, err := fmt.Fprintln(w, "  "+strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
 }

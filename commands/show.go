@@ -1,7 +1,9 @@
 package commands
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -58,63 +60,87 @@ func titled(c pygent.FileChange) string {
 	return title + "\n" + strings.TrimSuffix(c.Diff(), "\n") + "\n"
 }
 
-// shownPrompt is how much of a task's prompt is shown, in bytes.
-const shownPrompt = 100
+// How much is shown of the words of others, in bytes.
+const (
+	shownPrompt  = 100
+	shownCommand = 100
+)
 
-func listTasks(ctx context.Context, a *pygent.Agent, _ string, out io.Writer) error {
+func listTasks(ctx context.Context, a *pygent.Agent, args string, out io.Writer) error {
 	all, err := a.Tasks().Tasks(ctx, pygent.TaskFilter{})
-	if err != nil {
+	if err = cmp.Or(nothing(args), err); err != nil {
 		return err
 	}
-	var text strings.Builder
-	for _, s := range all {
-		prompt := cut.Line(s.Prompt, shownPrompt)
-		fmt.Fprintf(&text, "%s: %s, %d steps, %s: %s\n", s.ID, s, s.Steps, s.Elapsed(time.Now()).Round(time.Second), prompt)
-	}
 	if len(all) == 0 {
-		text.WriteString("no task has been delegated\n")
+		_, err := io.WriteString(out, "no task has been delegated\n")
+		return err
 	}
-	_, err = io.WriteString(out, text.String())
-	return err
+	var rows [][]string
+	for _, s := range all {
+		took := s.Elapsed(time.Now()).Round(time.Second).String()
+		rows = append(rows, []string{s.ID, s.String(), numeral.Count(s.Steps, "step"), took, cut.Line(s.Prompt, shownPrompt)})
+	}
+	return table(out, rows)
 }
 
-func listJobs(_ context.Context, a *pygent.Agent, _ string, out io.Writer) error {
-	var text strings.Builder
-	for _, job := range a.State().Jobs {
-		fmt.Fprintln(&text, job)
+func listJobs(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
+	if err := nothing(args); err != nil {
+		return err
 	}
-	if text.Len() == 0 {
-		text.WriteString("no command runs in the background\n")
-	}
-	_, err := io.WriteString(out, text.String())
-	return err
-}
-
-func usage(_ context.Context, a *pygent.Agent, _ string, out io.Writer) error {
-	report := a.Usage()
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(report.Models)) {
-		fmt.Fprintf(&text, "%s: %s\n", name, tokens(report.Models[name]))
-	}
-	fmt.Fprintf(&text, "all: %s", tokens(report.Total()))
-	if report.Cost > 0 {
-		fmt.Fprintf(&text, ", cost %.4f", report.Cost)
-	}
-	switch {
-	case len(report.Unpriced) == 0:
-	case report.Cost > 0:
-		fmt.Fprintf(&text, ", without %s, whose price is not known", strings.Join(report.Unpriced, ", "))
-	default:
-		text.WriteString("; the cost is not known: no price is set ([prices] in a file)")
-	}
-	if c := a.State().Context; c != (pygent.ContextUse{}) {
-		fmt.Fprintf(&text, "\ncontext: %s tokens", numeral.Grouped(c.Used))
-		if c.Window > 0 {
-			fmt.Fprintf(&text, " of %s", numeral.Grouped(c.Window))
+	var rows [][]string
+	for _, j := range a.State().Jobs {
+		is := "running"
+		switch {
+		case j.Running:
+		case j.Killed:
+			is = "killed"
+		case j.TimedOut:
+			is = "timed out"
+		default:
+			is = fmt.Sprintf("exit %d", j.ExitCode)
 		}
+		rows = append(rows, []string{j.ID, is, j.Duration.Round(time.Second).String(), numeral.Grouped(j.Printed) + " bytes", cut.Line(j.Command, shownCommand)})
 	}
-	_, err := fmt.Fprintln(out, text.String())
-	return err
+	if len(rows) == 0 {
+		_, err := io.WriteString(out, "no command runs in the background\n")
+		return err
+	}
+	return table(out, rows)
+}
+
+func usage(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
+	if err := nothing(args); err != nil {
+		return err
+	}
+	report := a.Usage()
+	var rows [][]string
+	for _, name := range slices.Sorted(maps.Keys(report.Models)) {
+		rows = append(rows, []string{cmp.Or(name, "(no name)"), tokens(report.Models[name])})
+	}
+	cost := "not known: no price is set ([prices] in a file)"
+	switch {
+	case report.Cost > 0 && len(report.Unpriced) > 0:
+		cost = fmt.Sprintf("%.4f, without %s, whose price is not known", report.Cost, strings.Join(report.Unpriced, ", "))
+	case report.Cost > 0 || len(report.Unpriced) == 0:
+		cost = fmt.Sprintf("%.4f", report.Cost)
+	}
+	rows = append(rows, []string{"all", tokens(report.Total())}, []string{"cost", cost})
+	if c := a.State().Context; c != (pygent.ContextUse{}) {
+		full := numeral.Grouped(c.Used) + " tokens"
+		if c.Window > 0 {
+			full += " of " + numeral.Grouped(c.Window)
+		}
+		rows = append(rows, []string{"context", full})
+	}
+	return table(out, rows)
+}
+
+// nothing refuses arguments.
+func nothing(args string) error {
+	if args != "" {
+		return errors.New("it takes no arguments")
+	}
+	return nil
 }
 
 // tokens says how many tokens were used.

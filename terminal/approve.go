@@ -18,9 +18,9 @@ const byUser = "user"
 
 // The answers to the question about a call.
 var (
-	itemYes    = item{key: "y", label: "Yes, once"}
-	itemNo     = item{key: "n", label: "No"}
-	itemReason = item{key: "r", label: "No, and say why", text: "why not: "}
+	itemYes    = item{key: "y", label: "Yes, once", short: "yes"}
+	itemNo     = item{key: "n", label: "No", short: "no"}
+	itemReason = item{key: "r", label: "No, and say why", short: "why", text: "why not: "}
 )
 
 // approve asks the person about a call of the agent, or of one of its tasks.
@@ -28,7 +28,7 @@ func (s *session) approve(ctx context.Context, r pygent.ApprovalRequest) (pygent
 	m := s.questionAbout(ctx, r)
 	m.items = []item{itemYes}
 	if r.Session != "" {
-		m.items = append(m.items, item{key: "a", label: "Always " + oneLine(r.Session) + ", in this session"})
+		m.items = append(m.items, item{key: "a", label: "Always " + oneLine(r.Session) + ", in this session", short: "always"})
 	}
 	m.items = append(m.items, itemNo, itemReason)
 	choice, text, err := s.ask(ctx, m)
@@ -149,11 +149,11 @@ func argumentsText(args string) string {
 func (s *session) approveHosts(ctx context.Context, r pygent.HostRequest) (pygent.HostDecision, error) {
 	text, _ := hostask.Words(r.Hosts, s.face.KeepHosts != nil)
 	m := &menu{head: "A command wants to reach", body: text, items: []item{
-		{key: "y", label: "Yes, until the commands that run now have ended"},
-		{key: "s", label: "Yes, in this session"},
+		{key: "y", label: "Yes, until the commands that run now have ended", short: "yes"},
+		{key: "s", label: "Yes, in this session", short: "session"},
 	}}
 	if s.face.KeepHosts != nil {
-		m.items = append(m.items, item{key: "a", label: "Always, which is kept in your configuration"})
+		m.items = append(m.items, item{key: "a", label: "Always, which is kept in your configuration", short: "always"})
 	}
 	m.items = append(m.items, itemNo, itemReason)
 	choice, why, err := s.ask(ctx, m)

@@ -2,46 +2,93 @@ package terminal
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/slash"
 )
 
-// command is a command of the session, such as /help, that goes on.
+// command is a command of the session, such as /help, that goes on. The session
+// shows the end of what it writes, and prints all of it when it ends.
 type command struct {
-	name   string
-	began  time.Time
-	cancel context.CancelCauseFunc
+	line    string
+	as      pygent.Command // without a way to carry it out, if it is built in or not known
+	began   time.Time
+	told    bool // the line is printed
+	stopped bool // Ctrl-C was pressed
+	away    bool // it has the terminal
+	out     *written
+	cancel  context.CancelCauseFunc
 }
 
 // startCommand carries out a line that begins with a slash.
 func (s *session) startCommand(line string) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	c := &command{name: strings.Fields(line)[0], began: time.Now(), cancel: cancel}
-	s.command = c
-	s.say(kindUser, s.theme.accent("› ")+visible(line))
+	c := &command{line: line, as: s.commandOf(line), began: time.Now(), out: &written{}, cancel: cancel}
+	s.command, s.display.changed = c, true
+	if s.turn == nil { // else what the turn prints would come between it and its output
+		s.tellCommand(c)
+	}
+	if c.as.Interactive {
+		s.lend(ctx, c)
+		return
+	}
 	s.work.Go(func() {
-		result, err := s.agent.RunCommand(ctx, line, nil)
-		interrupted := context.Cause(ctx) == errInterrupted
-		cancel(nil)
-		s.post(func() {
-			s.command = nil
-			s.commandDone(result, err, interrupted)
-		})
+		result, err := s.agent.RunCommand(ctx, line, c.out)
+		s.post(func() { s.endCommand(c, result, err) })
 	})
 }
 
-// commandDone shows what a command wrote, and does what is left to do.
-func (s *session) commandDone(r pygent.CommandResult, err error, interrupted bool) {
-	if out := strings.TrimRight(r.Output, "\n"); out != "" {
-		s.say(kindEnd, visible(out))
+// commandOf returns the command that a line names.
+func (s *session) commandOf(line string) pygent.Command {
+	name, _, _ := slash.Split(line)
+	for _, c := range s.agent.Commands() {
+		if c.Name == name {
+			return c
+		}
+	}
+	return pygent.Command{Name: name}
+}
+
+func (s *session) tellCommand(c *command) {
+	if !c.told {
+		c.told = true
+		s.say(kindUser, s.theme.accent("› ")+strings.ReplaceAll(visible(c.line), "\n", "\n  "))
+	}
+}
+
+// endCommand prints what a command wrote, and does what is left to do.
+func (s *session) endCommand(c *command, r pygent.CommandResult, err error) {
+	s.command = nil
+	c.cancel(nil)
+	s.tellCommand(c)
+	if s.helped(c, err) {
+		return
+	}
+	if out := s.commandText(c, r); out != "" {
+		s.say(kindEnd, out)
 	}
 	switch {
-	case interrupted:
-		s.say(kindEnd, s.theme.warn("■ Interrupted"))
+	case c.stopped && err != nil:
+		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(lasted(c.began)))
+	case r.Bash != nil && (err == nil || r.Bash.ExitCode != 0):
+		s.say(kindEnd, s.scriptEnd(r.Bash))
 	case err != nil:
 		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+visible(err.Error())))
+	}
+	if err == nil {
+		s.afterCommand(r)
+	}
+}
+
+// afterCommand does what a command asks the session to do.
+func (s *session) afterCommand(r pygent.CommandResult) {
+	switch {
 	case r.Leave:
 		s.leave()
 	case r.Resume && s.turn != nil:
@@ -51,4 +98,165 @@ func (s *session) commandDone(r pygent.CommandResult, err error, interrupted boo
 	case r.Message != nil && s.sayLater(*r.Message) && s.turn == nil:
 		s.sendUnheard()
 	}
+}
+
+// commandText is what a command wrote, as it is printed.
+func (s *session) commandText(c *command, r pygent.CommandResult) string {
+	if r.Bash != nil && r.Bash.Output != "" {
+		return scriptText(*r.Bash)
+	}
+	out := strings.TrimRight(c.out.text(), "\n")
+	switch c.as.Output {
+	case pygent.OutputDiff:
+		if !strings.Contains(out, "\n") {
+			break // it says that there is none
+		}
+		var lines []string
+		for line := range strings.SplitSeq(out, "\n") {
+			lines = append(lines, s.diffText(visible(line)))
+		}
+		return strings.Join(lines, "\n")
+	case pygent.OutputTable:
+		var lines []string
+		for line := range strings.SplitSeq(out, "\n") {
+			lines = append(lines, s.tableLine(visible(line)))
+		}
+		return strings.Join(lines, "\n")
+	}
+	return visible(out)
+}
+
+// diffText gives a line its colour in a diff with words between the changes.
+func (s *session) diffText(line string) string {
+	switch {
+	case strings.HasPrefix(line, "+"), strings.HasPrefix(line, "-"), strings.HasPrefix(line, " "), strings.HasPrefix(line, "@@"), strings.HasPrefix(line, "…"):
+		return s.diffLine(line)
+	}
+	return s.theme.bold(line)
+}
+
+// maxPrinted is how many lines are printed of the output of a script.
+const maxPrinted = 400
+
+// scriptText is the output of a script: its beginning and its end, and where the
+// rest of a long one is.
+func scriptText(b pygent.BashResult) string {
+	text := strings.TrimRight(b.Output, "\n")
+	lines := strings.Split(text, "\n")
+	rest := ""
+	if left := len(lines) - maxPrinted; left > 0 {
+		lines = slices.Concat(lines[:maxPrinted/2], []string{more(left)}, lines[len(lines)-maxPrinted/2:])
+		rest = "… to see the rest, have it written into a file: /cmd COMMAND > FILE"
+	}
+	for i, line := range lines {
+		if len(line) > maxLine {
+			line = cut.Head(line, maxLine) + " …"
+			rest = "… to see the rest, have it written into a file: /cmd COMMAND > FILE"
+		}
+		lines[i] = visible(line)
+	}
+	if b.FullPath != "" {
+		rest = "… the whole output is in " + visible(b.FullPath) + ", where commands can read it: /cmd tail -n 100 FILE"
+	}
+	if rest != "" {
+		lines = append(lines, rest)
+	}
+	if b.Note != "" {
+		lines = append(lines, visible(b.Note))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// scriptEnd says how a script ended.
+func (s *session) scriptEnd(b *pygent.BashResult) string {
+	sign := s.theme.good("✓ ")
+	if b.ExitCode != 0 {
+		sign = s.theme.bad("✗ ")
+	}
+	return sign + s.theme.dim(fmt.Sprintf("exit %d · %s", b.ExitCode, seconds(b.Duration)))
+}
+
+func lasted(since time.Time) string { return " · " + seconds(time.Since(since)) }
+
+// commandRows shows the command that goes on.
+func (s *session) commandRows(now time.Time) []string {
+	c := s.command
+	if c == nil {
+		return nil
+	}
+	rows := []string{s.theme.accent("● ") + oneLine(c.line) + s.theme.dim(" · "+wholeSeconds(now.Sub(c.began)))}
+	for _, line := range lastLines(c.out.end(), liveLines) {
+		rows = append(rows, s.theme.dim("  "+line))
+	}
+	return rows
+}
+
+// helped prints the list of commands, or the help for one, in place of what /help
+// wrote.
+func (s *session) helped(c *command, err error) bool {
+	if err != nil || c.as.Name != "help" {
+		return false
+	}
+	_, name, _ := slash.Split(c.line)
+	s.say(kindEnd, s.help(strings.TrimPrefix(name, "/")))
+	return true
+}
+
+// lend gives the terminal to a command until it returns. Nothing is drawn meanwhile,
+// and Ctrl-C ends the context of the command.
+func (s *session) lend(ctx context.Context, c *command) {
+	if err := s.stepAside(); err != nil {
+		s.fail(err)
+		return
+	}
+	c.away = true
+	done := make(chan struct{})
+	s.lent = done
+	go func() { // not waited for longer than the session does at its end
+		defer close(done)
+		result, err := s.agent.RunCommand(ctx, c.line, s.tty.out)
+		s.post(func() {
+			c.away = false
+			if failed := s.comeBack(); failed != nil {
+				s.fail(failed)
+				return
+			}
+			s.endCommand(c, result, err)
+		})
+	}()
+}
+
+// isAway reports whether a command has the terminal.
+func (s *session) isAway() bool { return s.command != nil && s.command.away }
+
+// stopCommand ends the command that goes on.
+func (s *session) stopCommand() {
+	c := s.command
+	c.stopped = true
+	c.cancel(errInterrupted)
+	if c.away {
+		s.tty.endReads()
+	}
+}
+
+// awaitLent waits a moment for a command that has the terminal, so that it can put
+// the terminal back.
+func (s *session) awaitLent() {
+	if s.lent == nil {
+		return
+	}
+	select {
+	case <-s.lent:
+	case <-time.After(lentGrace):
+	}
+}
+
+// lentGrace is how long the end of the session waits for a command that has the
+// terminal.
+const lentGrace = time.Second
+
+// fail ends the session with an error.
+func (s *session) fail(err error) {
+	s.err = errors.Join(s.err, err)
+	s.end()
 }

@@ -52,7 +52,7 @@ func TestCommandsAreCompleted(t *testing.T) {
 	p.Type("/help com")
 	p.Await("❯ compact")
 	p.Key("tab", "enter")
-	p.Await("/compact: make room")
+	p.Await("/compact  make room")
 	p.Key("up", "up") // the history goes on, although what it shows could be completed
 	p.Await("› /hel")
 	p.Key("up")

@@ -110,6 +110,9 @@ func terminalKind() []livearea.Option {
 
 // draw shows what has changed, but not too often.
 func (s *session) draw() {
+	if s.isAway() {
+		return
+	}
 	width, height := s.tty.out.Size()
 	if w, h := s.display.area.Size(); w != width || h != height {
 		s.display.area.Resize(width, height)
@@ -139,7 +142,7 @@ func (s *session) view(width, height int, now time.Time) livearea.View {
 	foot, row, col := s.foot(width, height, now)
 	room := max(height-1-len(foot), 0)
 	var rows []string
-	for _, part := range [][]string{s.runningRows(now), s.shellRows(now), s.around.rows(s, now), s.queueRows()} {
+	for _, part := range [][]string{s.runningRows(now), s.commandRows(now), s.shellRows(now), s.around.rows(s, now), s.queueRows()} {
 		rows = append(rows, part...)
 	}
 	if m := s.menu(); m != nil {

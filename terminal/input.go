@@ -103,6 +103,8 @@ func (s *session) ctrlC() {
 		s.leave()
 	case s.input.attaching != nil:
 		s.input.attaching.cancel(errInterrupted)
+	case s.command != nil && s.turn != nil && !s.command.stopped:
+		s.stopCommand() // the turn goes on, and another Ctrl-C interrupts it
 	case s.shell != nil:
 		s.shell.cancel(errInterrupted)
 	case s.turn != nil || s.command != nil:

@@ -32,6 +32,7 @@ type menu struct {
 	editor   *editor // what is typed for an item that wants a text; nil before
 	prompt   string  // for that
 	secret   bool    // what is typed is not shown
+	unseen   bool    // there is no room to show what it is about
 	page     int     // of the whole text that is printed next
 
 	shownAt time.Time // zero until it is on the screen
@@ -49,6 +50,7 @@ type menu struct {
 type item struct {
 	key   string // the letter that chooses it; empty for its number alone
 	label string
+	short string // a word for it, where there is no room
 	text  string // what is asked for, of an item that wants a text
 }
 
@@ -167,6 +169,11 @@ func (s *session) choose(m *menu, choice int) {
 	case moved:
 		n := len(m.items)
 		m.selected, m.by = ((m.selected+m.by)%n+n)%n, 0
+		return
+	}
+	if m.unseen && m.page == 0 && m.items[choice].allows() {
+		m.deafen(time.Now())
+		s.hint("press v, or enlarge the window")
 		return
 	}
 	if want := m.items[choice].text; want != "" {
@@ -307,16 +314,52 @@ func (s *session) menuHelp(m *menu) string {
 	return help
 }
 
-// rows lays out the menu for a terminal, in at most so many rows.
+// How a menu is laid out.
+const (
+	enoughBody = 6  // rows of what it is about; for fewer, the answers share a row
+	mostBody   = 30 // rows of it
+	leastWidth = 12 // columns in which a text can be judged
+)
+
+// rows lays out the menu for a terminal, in at most so many rows. What it is about
+// comes before the answers where there is no room for both.
 func (m *menu) rows(s *session, width, most int) []string {
 	var head []string
 	if m.head != "" {
 		head = livearea.Wrap(s.theme.bold(m.head), width)
 	}
 	var items []string
-	if m.editor != nil {
-		return append(head, m.bodyRows(s, width, most-len(head))...)
+	short := false
+	if m.editor == nil {
+		items = m.itemRows(s)
+		if most-len(head)-len(items) < min(m.bodyHeight(width), enoughBody) && m.items[0].short != "" {
+			items, short = m.shortRows(s, width), true
+		}
 	}
+	if most-len(head)-len(items) < min(m.bodyHeight(width), enoughBody/2) && len(head) > 1 {
+		head = head[len(head)-1:] // the end is the question, the beginning who asks it
+	}
+	if most-len(head)-len(items) < min(m.bodyHeight(width), 2) {
+		head = nil // the command matters more than who may run it where
+	}
+	room := most - len(head) - len(items)
+	m.unseen = m.body != "" && (room < 1 || width < leastWidth)
+	body := m.bodyRows(s, width, room, short)
+	if m.body == "" && room < 0 {
+		items = window(items, m.selected, most)
+	}
+	return append(append(head, body...), items...)
+}
+
+// window returns the n rows of a list that are around one of them.
+func window(rows []string, at, n int) []string {
+	n = min(max(n, 1), len(rows))
+	from := min(max(at-n/2, 0), len(rows)-n)
+	return rows[from : from+n]
+}
+
+// itemRows shows an answer in each row.
+func (m *menu) itemRows(s *session) (rows []string) {
 	selected := m.selected
 	if n, ok := m.number(s.input.editor.text); m.free && !s.input.editor.empty() {
 		if selected = -1; ok {
@@ -328,24 +371,75 @@ func (m *menu) rows(s *session, width, most int) []string {
 		if i == selected {
 			row = s.theme.accent("❯ " + item.numbered(i))
 		}
-		items = append(items, row)
+		rows = append(rows, row)
 	}
-	body := m.bodyRows(s, width, most-len(head)-len(items))
-	return append(append(head, body...), items...)
+	return rows
+}
+
+// shortRows shows the answers one after another.
+func (m *menu) shortRows(s *session, width int) (rows []string) {
+	row, used := "", 0
+	add := func(words string, chosen bool) {
+		if used > 0 && used+1+len(words)+1 > width {
+			rows = append(rows, row)
+			row, used = "", 0
+		}
+		if used > 0 {
+			row, used = row+" ", used+1
+		}
+		if used += 1 + len(words); chosen {
+			row += s.theme.accent("❯" + words)
+		} else {
+			row += " " + words
+		}
+	}
+	for i, item := range m.items {
+		add(item.key+" "+item.short, i == m.selected)
+	}
+	if m.body != "" {
+		add("v all", false)
+	}
+	return append(rows, row)
+}
+
+// bodyHeight is how many rows the whole body takes.
+func (m *menu) bodyHeight(width int) int {
+	if m.body == "" {
+		return 0
+	}
+	return len(excerpt.New(m.title, m.body, width).Rows)
 }
 
 // bodyRows lays out what a menu is about, in at most so many rows.
-func (m *menu) bodyRows(s *session, width, room int) []string {
+func (m *menu) bodyRows(s *session, width, room int, short bool) []string {
 	if m.body == "" || room <= 0 {
 		return nil
 	}
-	text, all := excerpt.New(m.title, m.body, width).Excerpt(min(max(room-1, 3), 30))
+	title := m.title
+	if title != "" { // it must not take the room of the body
+		title = excerpt.Brief(title, width-2*len(" │ ")-len("100"), 1)[0]
+	}
+	laid := excerpt.New(title, m.body, width)
+	const leastRows = 4 // for which an excerpt by lines says more than one by characters
+	if len(laid.Rows) > room && room < leastRows {
+		return excerpt.Brief(m.body, width, room)
+	}
+	all := len(laid.Rows) <= min(room, mostBody)
+	keys := m.editor == nil && !short
+	hint := keys && (!all || m.whole != "") && room >= leastRows
+	if hint && len(laid.Rows) >= room {
+		room--
+	}
+	text, _ := laid.Excerpt(min(room, mostBody))
 	rows := s.coloured(m, text)
-	if m.editor == nil && (!all || m.whole != "") {
+	if hint && len(rows) < room+1 {
 		rows = append(rows, s.theme.dim("  v shows it all above"))
 	}
 	return rows
 }
+
+// allows reports whether the answer lets something happen.
+func (i item) allows() bool { return i.key == "y" || i.key == "a" || i.key == "s" }
 
 func (i item) numbered(at int) string {
 	text := strconv.Itoa(at+1) + ". " + i.label

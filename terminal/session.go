@@ -51,7 +51,8 @@ type session struct {
 	fileList fileList
 	shell    *shell // the person's own command line that runs; nil for none
 	command  *command
-	seen     int64 // the number of the last event that was handled
+	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
+	seen     int64         // the number of the last event that was handled
 
 	leaving bool // the session ends with the turn
 	over    bool
@@ -116,7 +117,11 @@ func (s *session) wait(wake <-chan time.Time) {
 	case <-s.tty.resized:
 	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
 		s.display.changed = true
-		s.ctrlC()
+		if s.isAway() {
+			s.stopCommand()
+		} else {
+			s.ctrlC()
+		}
 	case <-s.tty.ended: // the terminal hung up, or the input ended
 		s.end()
 	case <-s.ctx.Done():
@@ -202,6 +207,7 @@ func (s *session) close() {
 	s.cancel()
 	s.finishText()
 	s.flushNews()
+	s.awaitLent()
 	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
 	if err := s.tty.close(); err != nil && s.err == nil {
 		s.err = err

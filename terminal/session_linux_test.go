@@ -26,9 +26,10 @@ const noQuestions = "PYGENT_CONFIRM_BASH=0"
 
 // setups are what a program with a session has besides its configuration.
 var setups = map[string][]pygent.Option{
-	"first":  {pygent.WithFirstMessage(pygent.UserMessage("hello"))},
-	"resume": {pygent.WithFirstMessage(pygent.UserMessage("and this")), pygent.WithResume(true)},
-	"docker": {pygent.WithDocker(pygent.DockerRequired)},
+	"commands": {pygent.WithCommands(userCommands()...)},
+	"first":    {pygent.WithFirstMessage(pygent.UserMessage("hello"))},
+	"resume":   {pygent.WithFirstMessage(pygent.UserMessage("and this")), pygent.WithResume(true)},
+	"docker":   {pygent.WithDocker(pygent.DockerRequired)},
 	"tools": {pygent.WithTools(
 		pygent.NewTool("look", "Wait for a file", look, func(t *pygent.Tool) { t.ReadOnly = true }),
 		pygent.NewTool("leave_running", "Run a command for a moment", leaveRunning),

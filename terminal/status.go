@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -99,20 +100,28 @@ func spinner(now time.Time) string {
 // status is the line that says what the agent does.
 func (s *session) status(now time.Time) string {
 	if m := s.menu(); m != nil && !m.free {
-		return s.theme.warn("● "+cmp.Or(s.display.hinted, "Waiting for you")) + s.theme.dim(s.menuHelp(m))
+		words, help := cmp.Or(s.display.hinted, "Waiting for you"), s.menuHelp(m)
+		if width, _ := s.display.area.Size(); help != "" && livearea.Width("● "+words+help) > width {
+			words, help = strings.TrimPrefix(help, " · "), ""
+		}
+		return s.theme.warn("● "+words) + s.theme.dim(help)
 	}
 	switch {
 	case s.input.attaching != nil:
 		return s.theme.accent(spinner(now)+" Reading the files that you named") + s.theme.dim(" · "+wholeSeconds(now.Sub(s.input.attaching.began))+" · Ctrl-C gives the message back"+s.hintAfter())
-	case s.command != nil:
-		return s.theme.accent(spinner(now)+" "+oneLine(s.command.name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
 	case s.turn != nil:
 		words := cmp.Or(s.doing.words, "Working")
 		keys := " · Ctrl-C interrupts"
-		if s.turn.interrupted {
+		switch {
+		case s.turn.interrupted:
 			keys = " · Ctrl-C again leaves"
+		case s.command != nil:
+			keys += " the command"
 		}
 		return s.theme.accent(spinner(now)+" "+words) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.doing.since))+keys+s.hintAfter())
+	}
+	if s.command != nil {
+		return s.theme.accent(spinner(now)+" Running /"+oneLine(s.command.as.Name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
 	}
 	facts, help := []string{"Ready"}, ""
 	if m := s.menu(); m != nil {

@@ -109,7 +109,7 @@ func (t *tty) read(ctx context.Context, keys chan<- key, ended chan<- struct{}) 
 }
 
 // end restores the mode that the terminal had before begin. Keys that were not
-// taken yet are dropped.
+// taken yet are dropped. There are none until it begins again.
 func (t *tty) end() error {
 	if !t.begun {
 		return nil
@@ -125,6 +125,7 @@ func (t *tty) end() error {
 			drained = true
 		}
 	}
+	t.keys, t.ended = nil, nil
 	err = errors.Join(err, t.reader.Close())
 	t.restore()
 	if failed := term.Restore(int(t.in.Fd()), t.before); failed != nil {

@@ -66,15 +66,15 @@ func (s *session) begin(message string, run runFunc) {
 	})
 }
 
-// interrupt ends the turn, or the command of the session that goes on.
+// interrupt ends the command of the session that goes on, or the turn.
 func (s *session) interrupt() {
 	switch {
+	case s.command != nil && !s.command.stopped:
+		s.stopCommand()
 	case s.turn != nil:
 		s.turn.interrupted = true
 		s.turn.cancel(errInterrupted)
 		s.doing.is("Interrupting", time.Now())
-	case s.command != nil:
-		s.command.cancel(errInterrupted)
 	}
 	s.display.changed = true
 }

@@ -30,7 +30,7 @@ const (
 	mostSpaces     = 40
 	// leastRow is the least room for text in a row, however narrow the terminal
 	// is.
-	leastRow = 20
+	leastRow = 4
 )
 
 // New lays out a text for a terminal with so many columns. A title, if there is
@@ -102,11 +102,44 @@ func (t Text) Excerpt(rows int) (shown []string, all bool) {
 	if len(t.Rows) <= rows {
 		return t.Rows, true
 	}
-	tail := (rows - 1) / 3
+	tail := max((rows-1)/3, 1)
 	head := rows - 1 - tail
 	shown = append(shown, t.Rows[:head]...)
 	shown = append(shown, fmt.Sprintf("… %d rows are not shown …", len(t.Rows)-head-tail))
 	return append(shown, t.Rows[len(t.Rows)-tail:]...), false
+}
+
+// Brief returns a text in at most so many rows, where there is no room for lines:
+// its beginning and its end, with the number of characters between them. "⏎" stands
+// for line ends.
+func Brief(text string, columns, rows int) []string {
+	text = foldSpaces(strings.ReplaceAll(screen.Exact(strings.TrimRight(text, "\n")), "\n", " ⏎ "))
+	columns, rows = max(columns, 2), max(rows, 1)
+	room := columns * rows
+	if rows > 1 {
+		room -= rows // for wide characters at the ends of rows
+	}
+	if width(text) > room {
+		const between = " … %d characters … "
+		left := utf8.RuneCountInString(text)
+		room -= width(fmt.Sprintf(between, left))
+		head, tail := wrap(text, max(room/2, 1))[0], end(text, max(room/2, 1))
+		text = head + fmt.Sprintf(between, left-utf8.RuneCountInString(head)-utf8.RuneCountInString(tail)) + tail
+	}
+	return wrap(text, columns)
+}
+
+// end returns the end of a text that fits into so many columns.
+func end(text string, room int) string {
+	at := len(text)
+	for at > 0 {
+		r, size := utf8.DecodeLastRuneInString(text[:at])
+		if room -= columns(r); room < 0 {
+			break
+		}
+		at -= size
+	}
+	return text[at:]
 }
 
 // Page returns page i, counted from 0, in pages of so many rows, and the number

@@ -24,7 +24,7 @@ func TestRows(t *testing.T) {
 		{"wide characters", strings.Repeat("日", 12), []string{"1 │ " + strings.Repeat("日", 10), "  │ 日日"}},
 		{"a line like a margin", "2 │ ls", []string{"1 │ 2 │ ls"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, New("", tt.text, 0).Rows) })
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, New("", tt.text, 27).Rows) })
 	}
 }
 
@@ -43,7 +43,7 @@ func TestTextIsCounted(t *testing.T) {
 
 func TestTitle(t *testing.T) {
 	require.Equal(t, []string{"  │ write_file \"a\"", "1 │ x"}, New(`write_file "a"`, "x\n", 80).Rows)
-	require.Equal(t, []string{"  │ " + strings.Repeat("x", 20), "  │ x 1 │ y␛", "1 │ z"}, New(strings.Repeat("x", 21)+"\n1 │ y\x1b", "z", 0).Rows)
+	require.Equal(t, []string{"  │ " + strings.Repeat("x", 20), "  │ x 1 │ y␛", "1 │ z"}, New(strings.Repeat("x", 21)+"\n1 │ y\x1b", "z", 27).Rows)
 }
 
 func TestLine(t *testing.T) {
@@ -95,6 +95,22 @@ func TestExcerptAndPages(t *testing.T) {
 	require.Equal(t, text.Rows, paged)
 	rows, _ := text.Page(9, 30)
 	require.Empty(t, rows)
+}
+
+func TestTheBeginningAndTheEndAreSeenHoweverFewRowsThereAre(t *testing.T) {
+	require.Equal(t, []string{"ls -l ⏎ id"}, Brief("ls -l\nid\n", 20, 1))
+	long := "BEGIN " + strings.Repeat("日", 500) + " END"
+	for rows := 1; rows <= 3; rows++ {
+		brief := Brief(long, 40, rows)
+		require.LessOrEqual(t, len(brief), rows)
+		require.Regexp(t, `^BEGIN .* … \d+ characters … .*END$`, strings.Join(brief, ""))
+		for _, row := range brief {
+			require.LessOrEqual(t, width(row), 40)
+		}
+	}
+	shown, all := New("", "a\nb\nc\nd", 80).Excerpt(3)
+	require.Equal(t, []string{"1 │ a", "… 2 rows are not shown …", "4 │ d"}, shown)
+	require.False(t, all)
 }
 
 func FuzzNew(f *testing.F) {

@@ -98,6 +98,9 @@ type Output struct {
 // most limit bytes.
 func NewOutput(to io.Writer, limit int) *Output { return &Output{to: to, limit: limit} }
 
+// Live reports whether a writer gets the text as it comes.
+func (o *Output) Live() bool { return o.to != nil }
+
 // Write passes on or keeps a text. After End it returns [io.ErrClosedPipe].
 func (o *Output) Write(b []byte) (int, error) {
 	o.mu.Lock()

@@ -1,0 +1,21 @@
+package terminal
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// endReads ends a read of the terminal that waits, with an error. A read looks at
+// whether it may wait whenever the mode of the terminal is set.
+func (t *tty) endReads() {
+	const wake = 20 * time.Millisecond
+	fd := int(t.in.Fd())
+	mode, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil || unix.SetNonblock(fd, true) != nil {
+		return
+	}
+	_ = unix.IoctlSetTermios(fd, unix.TCSETS, mode)
+	time.Sleep(wake)
+	_ = unix.SetNonblock(fd, false)
+}
