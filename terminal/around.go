@@ -159,6 +159,14 @@ func (s *session) taskEvent(e pygent.Event) {
 	}
 }
 
+// withoutEnded forgets the tasks whose end was missed.
+func (a *around) withoutEnded(s *session) {
+	maps.DeleteFunc(a.tasks, func(id string, _ *task) bool {
+		status, err := s.agent.Tasks().Status(s.ctx, id)
+		return err != nil || status.State.AtRest()
+	})
+}
+
 // taskNews says what has become of a task of the label; empty if it works, which
 // the live area shows.
 func (s *session) taskNews(e pygent.Event, label string) string {

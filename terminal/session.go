@@ -245,7 +245,11 @@ func (s *session) missed(state pygent.State) {
 	s.calls = nil
 	s.say(kindNews, s.theme.warn("! some of what happened is not shown: the terminal was too slow"))
 	s.queue.unheard, s.around.jobs = state.Unheard, state.Jobs
+	s.around.withoutEnded(s)
 	s.seen = max(s.seen, state.Seq)
+	if s.turn != nil && s.agent.History().Len() > s.turn.messages {
+		s.turn.message = "" // the agent has it
+	}
 	s.endTurn()
 }
 

@@ -101,7 +101,7 @@ func (t *tty) read(ctx context.Context, keys chan<- key, ended chan<- struct{}) 
 	events := make(chan uv.Event)
 	go func() {
 		defer close(events)
-		_ = uv.NewTerminalReader(t.reader, os.Getenv("TERM")).StreamEvents(ctx, events)
+		_ = uv.NewTerminalReader(keyBytes(t.reader), os.Getenv("TERM")).StreamEvents(ctx, events)
 	}()
 	for e := range events {
 		keys <- key{e, time.Now()}

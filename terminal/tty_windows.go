@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -28,3 +29,6 @@ func enableSequences() (restore func(), err error) {
 
 // stopProcess returns false: Windows does not suspend processes.
 func stopProcess() bool { return false }
+
+// keyBytes returns the reader of the console's events.
+func keyBytes(r io.Reader) io.Reader { return r }

@@ -24,6 +24,7 @@ type turn struct {
 	began       time.Time
 	message     string // what the user said, until the agent has it; to be given back if it never does
 	interrupted bool
+	messages    int // how many the history had when it began
 
 	returned bool
 	result   *pygent.Result
@@ -47,7 +48,7 @@ func (s *session) resume() { s.begin("", s.agent.Resume) }
 // begin makes a turn. It waits for the run in a goroutine.
 func (s *session) begin(message string, run runFunc) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	t := &turn{cancel: cancel, began: time.Now(), message: message}
+	t := &turn{cancel: cancel, began: time.Now(), message: message, messages: s.agent.History().Len()}
 	s.turn, s.display.changed = t, true
 	s.withdrawOffer()
 	s.doing.is("Beginning", t.began)
@@ -93,7 +94,7 @@ func (s *session) endTurn() {
 	switch {
 	case s.leaving || errors.Is(t.err, pygent.ErrAgentClosed):
 		s.end()
-	case t.goesWell():
+	case t.goesWell() && !t.interrupted:
 		s.sendUnheard()
 	default:
 		s.hold()
@@ -105,13 +106,18 @@ func (t *turn) goesWell() bool {
 	return t.err == nil && t.result != nil && (t.result.Status == pygent.StatusReplied || t.result.Status == pygent.StatusStopped)
 }
 
-// outcome shows how a turn ended.
+// asks reports whether the model ended the turn with a question.
+func (t *turn) asks() bool {
+	return t.err == nil && t.result != nil && t.result.Status == pygent.StatusAwaitingUser
+}
+
+// outcome shows how a turn ended. One that Ctrl-C came too late for ended by itself.
 func (s *session) outcome(t *turn) {
 	if t.message != "" && s.input.editor.empty() { // the agent never got it
 		s.input.editor.set(t.message)
 	}
 	switch {
-	case t.interrupted:
+	case t.interrupted && !t.goesWell() && !t.asks():
 		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(s.facts(t)))
 		return
 	case t.err != nil:

@@ -1,0 +1,85 @@
+package terminal_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestCtrlCGetsOutOfAPasteWithoutAnEnd(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
+	p.Send("\x1b[200~the end is lost")
+	p.Type("hello\n")
+	time.Sleep(lineinput.AnswerDelay) // a person sees that nothing happens
+	p.Key("ctrl+c")
+	time.Sleep(lineinput.AnswerDelay) // and presses no other key together with it
+	p.Type("hi\n")
+	p.Await("Hello.", "Ready")
+	require.Equal(t, "hi", p.leaves()[1].Text())
+}
+
+// unread starts a session at a terminal whose window takes nothing. What the person
+// types must be short.
+func (p *person) unread(server *pygenttest.Server, env ...string) (cmd *exec.Cmd, pty *os.File) {
+	pty, tty := termtest.OpenPTY(p.t)
+	cmd = p.command(server, env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(p.t, cmd.Start())
+	require.NoError(p.t, tty.Close())
+	p.t.Cleanup(func() { _ = cmd.Process.Kill(); pty.Close() })
+	return cmd, pty
+}
+
+// A message that the agent has got is not given back for another Enter to send it
+// again, when the event about it is missed because the window did not take the output.
+func TestAMessageOfWhichTheEventIsMissed(t *testing.T) {
+	var replies []pygenttest.Reply
+	for i := range 60 {
+		replies = append(replies, bash(fmt.Sprintf("seq -f '%%0200g' %d 400", i)))
+	}
+	server := pygenttest.NewServer(t, append(replies, pygenttest.Text("The end."))...)
+	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}
+	cmd, pty := p.unread(server, "PYGENT_CONFIRM_BASH=0", "PYGENT_MAX_STEPS=100")
+	var seen bytes.Buffer
+	buf := make([]byte, 1<<16)
+	until := func(text string) {
+		for !strings.Contains(seen.String(), text) {
+			require.NoError(t, pty.SetReadDeadline(time.Now().Add(time.Minute)))
+			n, err := pty.Read(buf)
+			require.NoError(t, err, "no %q in\n%q", text, seen.String())
+			seen.Write(buf[:n])
+		}
+	}
+	until("Ready")
+	_, err := pty.WriteString("go\r")
+	require.NoError(t, err)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	require.NoError(t, server.WaitRequests(ctx, 61))
+	until("some of what happened is not shown")
+	until("Done")
+	seen.Reset()
+	_, err = pty.WriteString("\x0c") // draws all again
+	require.NoError(t, err)
+	until("Ready")
+	_, err = pty.WriteString("\x04")
+	require.NoError(t, err)
+	go func() { _, _ = io.Copy(io.Discard, pty) }()
+	require.NoError(t, cmd.Wait())
+	require.NotContains(t, seen.String(), "› go", "the draft is empty")
+}
