@@ -92,27 +92,25 @@ func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *
 // changes describes the files that a call would change.
 func (m *menu) changes(r pygent.ApprovalRequest, where string) {
 	m.head = "Change this file " + where + "?"
-	var diffs, wholes, names []string
-	for _, c := range r.Changes {
-		names = append(names, c.Path)
-		if c.Note != "" || c.Binary || c.Truncated {
-			return // the arguments say more
-		}
-		name := "" // no line of a diff looks like it
-		if len(r.Changes) > 1 {
-			name = oneLine(c.Path) + ":\n"
-		}
-		diffs = append(diffs, name+edit.Diff(c.Before, c.After, c.Line))
-		wholes = append(wholes, name+edit.WholeDiff(c.Before, c.After, c.Line))
-	}
 	if len(r.Changes) > 1 {
 		m.head = "Change these files " + where + "?"
 	}
 	if strings.Contains(r.Why, "git obeys") {
 		m.head = "This can change what git runs " + where + ". Allow it?"
 	}
-	m.title, m.colours = strings.Join(names, ", "), true
-	m.body, m.whole = strings.Join(diffs, "\n"), strings.Join(wholes, "\n")
+	var names []string
+	var diffs []fileDiff
+	for _, c := range r.Changes {
+		names = append(names, c.Path)
+		rows := edit.Rows(c.Before, c.After, c.Line)
+		if len(rows) > 0 && c.Note == "" && !c.Binary && !c.Truncated {
+			diffs = append(diffs, fileDiff{c.Path, rows})
+		}
+	}
+	m.title = strings.Join(names, ", ")
+	if len(diffs) == len(r.Changes) { // else the arguments say more
+		m.diffs = diffs
+	}
 }
 
 // bashCall is what the model gives to the tool bash.

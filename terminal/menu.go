@@ -19,21 +19,20 @@ const together = 30 * time.Millisecond
 // read answer it, one by one: none within [lineinput.AnswerDelay] of its
 // appearance, none of somebody who goes on typing, and none that come together.
 type menu struct {
-	head     string  // what is asked, in words of the program
-	task     string  // the task that asks; empty for none
-	title    string  // what body is; may be empty
-	body     string  // what it is about, of somebody else; shown exactly
-	colours  bool    // body is a diff
-	whole    string  // all of it, if body is not
-	items    []item  // the answers
-	selected int     // the item that Enter chooses
-	free     bool    // what is typed into the editor of the session answers, too
-	editor   *editor // what is typed for an item that wants a text; nil before
-	prompt   string  // for that
-	secret   bool    // what is typed is not shown
-	refused  bool    // it was answered by Ctrl-C
-	unseen   bool    // there is no room to show what it is about
-	page     int     // of the whole text that is printed next
+	head     string     // what is asked, in words of the program
+	task     string     // the task that asks; empty for none
+	title    string     // what body is; may be empty
+	body     string     // what it is about, of somebody else; shown exactly
+	diffs    []fileDiff // what body changes, which is shown instead of it
+	items    []item     // the answers
+	selected int        // the item that Enter chooses
+	free     bool       // what is typed into the editor of the session answers, too
+	editor   *editor    // what is typed for an item that wants a text; nil before
+	prompt   string     // for that
+	secret   bool       // what is typed is not shown
+	refused  bool       // it was answered by Ctrl-C
+	unseen   bool       // there is no room to show what it is about
+	page     int        // of the whole text that is printed next
 
 	shownAt time.Time // zero until it is on the screen
 	deaf    time.Time // until when keys are not meant for it
@@ -240,7 +239,7 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 		s.hint("keys that come together do not answer; press one")
 	case ok:
 		m.choice, m.dueAt = choice, now.Add(together)
-	case e.Text != "": // somebody types a word
+	default: // somebody types a word, or this is the beginning of a key's sequence
 		m.deafen(now)
 		s.hint("that key is no answer")
 	}

@@ -465,7 +465,7 @@ func TestAllOfACallIsPrintedOnRequest(t *testing.T) {
 		seen string
 		want []string
 	}{
-		"a change":  {pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": strings.Join(lines, "\n") + "\n" + long + "\n"}), "Change this file on your machine?", []string{"│ a.txt", "│ + all of line 0\n", "│ + all of line 59\n", "Ω"}},
+		"a change":  {pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": strings.Join(lines, "\n") + "\n" + long + "\n"}), "Change this file on your machine?", []string{"a.txt", "+ all of line 0\n", "│ + all of line 59\n", "Ω"}},
 		"arguments": {pygenttest.Call("deploy", deployIn{"here", append(lines, long)}), "Allow this call of deploy on your machine?", []string{"│ where: here\n", `"all of line 0",`, `"all of line 59",`, "Ω"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -508,4 +508,34 @@ func TestAnswersAreReadInSmallWindows(t *testing.T) {
 	p.Key("enter")
 	p.Await("I see.")
 	require.Contains(t, results(p.leaves())[1], "end11")
+}
+
+// A task's question comes before the one that the model ended its turn with. What was
+// typed for that stays.
+func TestATaskAsksWhileTheModelAsks(t *testing.T) {
+	gate, heard := make(chan struct{}), make(chan string, 1)
+	work := pygenttest.Decide(func(req *pygent.ChatRequest) pygenttest.Reply {
+		heard <- req.Messages[len(req.Messages)-1].Text()
+		return pygenttest.Call("stop", map[string]any{"summary": "done"})
+	})
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"}),
+		pygenttest.Call("continue", map[string]any{"prompt": "Which?", "options": []string{"red"}}), pygenttest.Text("I see.")).
+		On("Count", bash("echo counted").WithGate(gate), work))
+	p.Type("go\n")
+	p.Await("? Which?", "1. red")
+	p.reads()
+	p.Type("bl")
+	p.Await("› bl")
+	gate <- struct{}{}
+	p.Await("(Count) asks: Run this on your machine?", "1 other question after this")
+	p.answers("y")
+	require.Contains(t, <-heard, "counted")
+	p.Await("1. red", "› bl")
+	p.reads()
+	p.Type("ue")
+	p.Await("› blue")
+	p.reads()
+	p.Key("enter")
+	p.Until("the answer", func(termtest.Screen) bool { return strings.Contains(p.All(), "I see.") })
+	p.leaves()
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/x/pygent/internal/edit"
 	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/livearea"
 )
@@ -109,7 +110,7 @@ func (m *menu) bodyHeight(width int) int {
 	if m.body == "" {
 		return 0
 	}
-	return len(excerpt.New(m.title, m.body, width).Rows)
+	return len(m.laid(m.title, width).Rows)
 }
 
 // bodyRows lays out what a menu is about, in at most so many rows.
@@ -121,19 +122,21 @@ func (m *menu) bodyRows(s *session, width, room int, short bool) []string {
 	if title != "" { // it must not take the room of the body
 		title = excerpt.Brief(title, width-2*len(" │ ")-len("100"), 1)[0]
 	}
-	laid := excerpt.New(title, m.body, width)
+	laid := m.laid(title, width)
 	const leastRows = 4 // for which an excerpt by lines says more than one by characters
 	if len(laid.Rows) > room && room < leastRows {
-		return excerpt.Brief(m.body, width, room)
+		return excerpt.Brief(m.brief(), width, room)
 	}
 	all := len(laid.Rows) <= min(room, mostBody)
 	keys := m.editor == nil && !short
-	hint := keys && (!all || m.whole != "") && room >= leastRows
+	hint := keys && (!all || m.diffs != nil) && room >= leastRows
 	if hint && len(laid.Rows) >= room {
 		room--
 	}
-	text, _ := laid.Excerpt(min(room, mostBody))
-	rows := s.coloured(m, text)
+	rows, _ := laid.Excerpt(min(room, mostBody))
+	if m.diffs != nil {
+		rows = s.coloured(rows)
+	}
 	if hint && len(rows) < room+1 {
 		rows = append(rows, s.theme.dim("  v shows it all above"))
 	}
@@ -151,16 +154,63 @@ func (i item) numbered(at int) string {
 	return text
 }
 
-// coloured gives the rows of a diff their colours.
-func (s *session) coloured(m *menu, rows []string) []string {
-	if !m.colours {
-		return rows
+// fileDiff is the change of a file that a menu asks about.
+type fileDiff struct {
+	path string
+	rows []edit.Row
+}
+
+// lines returns the lines of changes, with the numbers that they have in the files.
+func lines(diffs []fileDiff) (lines, labels []string) {
+	add := func(label, line string) { lines, labels = append(lines, line), append(labels, label) }
+	for _, d := range diffs {
+		if len(diffs) > 1 {
+			add("@", strings.ReplaceAll(d.path, "\n", " "))
+		}
+		for _, row := range d.rows {
+			if row.Sign == 0 {
+				add("..", count(row.Left, "line")+" as before")
+			} else {
+				add(strconv.Itoa(row.Line), string(row.Sign)+" "+row.Text)
+			}
+		}
 	}
+	return lines, labels
+}
+
+// laid lays out what a menu is about.
+func (m *menu) laid(title string, width int) excerpt.Text {
+	if m.diffs == nil {
+		return excerpt.New(title, m.body, width)
+	}
+	lines, labels := lines(m.diffs)
+	return excerpt.Labelled(title, lines, labels, width)
+}
+
+// brief is what a menu is about where there is no room for rows.
+func (m *menu) brief() string {
+	if m.diffs == nil {
+		return m.body
+	}
+	lines, _ := lines(m.diffs)
+	return strings.Join(lines, "\n")
+}
+
+// coloured gives the rows of a diff their colours.
+func (s *session) coloured(rows []string) []string {
 	out := make([]string, len(rows))
+	colour := func(text string) string { return text }
 	for i, row := range rows {
 		out[i] = row
-		if _, text, ok := strings.Cut(row, "│ "); ok && text != "" {
-			out[i] = strings.TrimSuffix(row, text) + s.diffLine(text)
+		label, text, ok := strings.Cut(row, "│ ")
+		switch label = strings.TrimSpace(label); {
+		case !ok, label == "..", label == "@":
+			colour = func(text string) string { return text }
+		case label != "":
+			colour = s.diffColour(text)
+		}
+		if ok && text != "" {
+			out[i] = strings.TrimSuffix(row, text) + colour(text)
 		}
 	}
 	return out
@@ -169,11 +219,7 @@ func (s *session) coloured(m *menu, rows []string) []string {
 // printAll prints the next page of the whole text.
 func (s *session) printAll(m *menu) {
 	width, height := s.display.area.Size()
-	whole := m.whole
-	if whole == "" {
-		whole = m.body
-	}
-	text := excerpt.New(m.title, whole, width)
+	text := excerpt.New(m.title, m.body, width)
 	rows, pages := text.Page(m.page, max(height-6, 10))
 	if m.page >= pages {
 		m.page = 0
@@ -181,5 +227,5 @@ func (s *session) printAll(m *menu) {
 	}
 	m.page++
 	s.say(kindNews, s.theme.bold(m.head)+s.theme.dim(" · "+text.Size()+" · page "+strconv.Itoa(m.page)+" of "+strconv.Itoa(pages))+
-		"\n"+strings.Join(s.coloured(m, rows), "\n"))
+		"\n"+strings.Join(rows, "\n"))
 }
