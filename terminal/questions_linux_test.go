@@ -465,7 +465,7 @@ func TestAllOfACallIsPrintedOnRequest(t *testing.T) {
 		seen string
 		want []string
 	}{
-		"a change":  {pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": strings.Join(lines, "\n") + "\n" + long + "\n"}), "Change this file on your machine?", []string{"a.txt", "+ all of line 0\n", "│ + all of line 59\n", "Ω"}},
+		"a change":  {pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": strings.Join(lines, "\n") + "\n" + long + "\n"}), "Change this file on your machine?", []string{"a.txt", "+ all of line 0\n", "+ all of line 59\n", "Ω"}},
 		"arguments": {pygenttest.Call("deploy", deployIn{"here", append(lines, long)}), "Allow this call of deploy on your machine?", []string{"│ where: here\n", `"all of line 0",`, `"all of line 59",`, "Ω"}},
 	} {
 		t.Run(name, func(t *testing.T) {
