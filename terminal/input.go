@@ -52,6 +52,10 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 			return
 		}
 	}
+	if m := s.menu(); m != nil && m.quit != nil && (name == "ctrl+c" || name == "ctrl+d") {
+		s.quitMenu(m)
+		return
+	}
 	switch name {
 	case "ctrl+c":
 		s.ctrlC()
@@ -94,12 +98,14 @@ func isVertical(name string) bool {
 func (s *session) ctrlC() {
 	m := s.menu()
 	switch {
+	case m != nil && m.quit != nil: // by a signal
+		s.quitMenu(m)
 	case m != nil && m.editor != nil && !m.editor.empty():
 		m.editor.clear()
 	case (m == nil || m.free) && !s.input.editor.empty():
 		s.input.editor.clear()
 		s.input.history.rest()
-	case s.input.warned || s.turn != nil && s.turn.interrupted:
+	case s.leaving.goesOn(), s.input.warned, s.turn != nil && s.turn.interrupted:
 		s.leave()
 	case s.input.attaching != nil:
 		s.input.attaching.cancel(errInterrupted)
@@ -188,6 +194,10 @@ func (s *session) actOnInput(now time.Time) {
 func (s *session) submit() {
 	ed := &s.input.editor
 	text := strings.TrimSpace(ed.message())
+	if s.leaving != nil {
+		s.hint("the session ends")
+		return
+	}
 	if m := s.menu(); m != nil && m.free {
 		s.answerFreely(m, text)
 		return

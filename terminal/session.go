@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -54,7 +55,10 @@ type session struct {
 	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
 	seen     int64         // the number of the last event that was handled
 
-	leaving bool // the session ends with the turn
+	dir     string            // where relative paths of the person begin
+	given   []pygent.FileInfo // what a temporary workspace had in it at the beginning
+	started bool              // the runtime is there
+	leaving *leaving          // the end of the session; nil before
 	over    bool
 	err     error
 }
@@ -65,6 +69,7 @@ func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
 	width, height := t.out.Size()
 	s.display.area = livearea.New(width, height, terminalKind()...)
 	s.input.history = openHistory(stateFile())
+	s.dir, _ = os.Getwd() // without one, a relative path says what is wrong when it is used
 	return s
 }
 
@@ -75,6 +80,7 @@ func (s *session) run() error {
 	s.seen, s.queue.unheard = state.Seq, state.Unheard
 	s.around.jobs, s.doing.context = state.Jobs, state.Context
 	s.banner()
+	s.given, _, _ = s.temporaryFiles(s.ctx)
 	s.work.Go(func() { s.follow(state.Seq) })
 	s.work.Go(s.startRuntime)
 	s.beginWith(s.face.First)
@@ -174,7 +180,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
+	return s.turn != nil || s.leaving.goesOn() || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is
@@ -186,16 +192,6 @@ func (s *session) post(f func()) bool {
 	case <-s.ctx.Done():
 		return false
 	}
-}
-
-// leave ends the session, after the turn that goes on.
-func (s *session) leave() {
-	if s.turn == nil || s.leaving {
-		s.end()
-		return
-	}
-	s.leaving = true
-	s.interrupt()
 }
 
 // end ends the session at once.
@@ -260,9 +256,15 @@ func (s *session) startRuntime() {
 	if !ok {
 		return
 	}
-	if err := rt.Start(s.ctx); err != nil && s.ctx.Err() == nil {
-		s.post(func() { s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error())) })
+	err := rt.Start(s.ctx)
+	if s.ctx.Err() != nil {
+		return
 	}
+	s.post(func() {
+		if s.started = err == nil; !s.started {
+			s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error()))
+		}
+	})
 }
 
 // suspend gives the terminal to the shell until it continues the process.
