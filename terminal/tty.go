@@ -92,7 +92,10 @@ func (t *tty) begin() (err error) {
 	t.keys, t.ended = make(chan key, keysAhead), make(chan struct{})
 	go t.read(ctx, t.keys, t.ended)
 	t.begun = true
-	return t.out.Draw(beginKeys)
+	if err := t.out.Draw(beginKeys); err != nil {
+		return errors.Join(err, t.end()) // so that nobody else's keys are read
+	}
+	return nil
 }
 
 // read passes on keys until the reader is cancelled or the terminal hangs up.
