@@ -58,3 +58,13 @@ func TestFilesThatAreReadTooLateAnswerNoQuestion(t *testing.T) {
 		})
 	}
 }
+
+func TestACommandIsNoAnswerEvenWhileAnotherOneGoesOn(t *testing.T) {
+	s := &session{command: &command{}}
+	s.menus = []*menu{{free: true, done: func(int, string) { t.Error("it answered") }}}
+	s.input.history = openHistory("")
+	s.input.editor.set("/help")
+	s.submit()
+	require.Equal(t, "/help", s.input.editor.message())
+	require.Equal(t, "a command goes on already", s.display.hinted)
+}
