@@ -83,3 +83,23 @@ func TestAMessageOfWhichTheEventIsMissed(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 	require.NotContains(t, seen.String(), "› go", "the draft is empty")
 }
+
+// The end of a key's sequence that comes late, as over a slow line, is no answer.
+func TestHalfAKeyAnswersNothing(t *testing.T) {
+	for name, halves := range map[string][2]string{"up": {"\x1b[", "A"}, "F3": {"\x1bO", "R"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))"), pygenttest.Text("I see.")))
+			p.Type("go\n")
+			p.Await("Run this on your machine?")
+			p.reads()
+			p.Send(halves[0])
+			p.Await("that key is no answer")
+			p.Send(halves[1])
+			p.reads()
+			p.Type("n")
+			p.Await("I see.", "Ready")
+			require.Equal(t, []string{"error: denied by the user"}, results(p.leaves()))
+		})
+	}
+}

@@ -225,7 +225,7 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 		s.hint("keys that come together do not answer; press one")
 	case ok:
 		m.choice, m.dueAt = choice, now.Add(together)
-	case e.Text != "": // somebody types a word
+	default: // somebody types a word, or this is the beginning of a key's sequence
 		m.deafen(now)
 		s.hint("that key is no answer")
 	}

@@ -63,6 +63,7 @@ type session struct {
 func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
 	s := &session{face: face, agent: face.Agent, tty: t, theme: newTheme(), posts: make(chan func(), 64)}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	t.over = s.ctx.Done()
 	width, height := t.out.Size()
 	s.display.area = livearea.New(width, height, terminalKind()...)
 	s.input.history = openHistory(stateFile())
@@ -215,7 +216,7 @@ func (s *session) close() {
 	s.finishText()
 	s.flushNews()
 	s.awaitLent()
-	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
+	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
 }
 
 // follow passes on the agent's events.
@@ -280,7 +281,7 @@ func (s *session) suspend() {
 
 // outside calls f while the terminal is in the mode that it had before the session.
 func (s *session) outside(f func()) {
-	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
+	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
 	err := s.tty.end()
 	if err == nil {
 		f()

@@ -95,7 +95,8 @@ func run(args []string) (code int) {
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(parsed, logs)
-	return exitBySignal(ctx, report(parsed.Run(&c.settings, out), out))
+	err = parsed.Run(&c.settings, out)
+	return exitBySignal(ctx, func() int { return report(err, out) })
 }
 
 // misunderstood adds what to do to an error of the parser about the arguments, and
