@@ -10,6 +10,7 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
 )
 
@@ -206,14 +207,16 @@ func (s *session) end() { s.over = true }
 // after a panic, too.
 func (s *session) close() {
 	s.cancel()
+	defer s.work.Wait()
+	defer func() { // even if drawing panics again
+		if err := s.tty.close(); err != nil && s.err == nil {
+			s.err = err
+		}
+	}()
 	s.finishText()
 	s.flushNews()
 	s.awaitLent()
 	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
-	if err := s.tty.close(); err != nil && s.err == nil {
-		s.err = err
-	}
-	s.work.Wait()
 }
 
 // follow passes on the agent's events.
@@ -261,7 +264,8 @@ func (s *session) startRuntime() {
 	if !ok {
 		return
 	}
-	if err := rt.Start(s.ctx); err != nil && s.ctx.Err() == nil {
+	_, err := guard.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	if err != nil && s.ctx.Err() == nil {
 		s.post(func() { s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error())) })
 	}
 }
