@@ -30,7 +30,6 @@ const (
 
 // attaching is a message whose files are being read.
 type attaching struct {
-	text   string
 	began  time.Time
 	cancel context.CancelCauseFunc
 }
@@ -44,8 +43,8 @@ func (s *session) deliver(text string, named [][]string) {
 	}
 	timed, stop := context.WithTimeout(s.ctx, attachWithin)
 	ctx, cancel := context.WithCancelCause(timed)
-	a := &attaching{text: text, began: time.Now(), cancel: cancel}
-	s.input.attaching = a
+	during := s.turn
+	s.input.attaching = &attaching{began: time.Now(), cancel: cancel}
 	s.work.Go(func() {
 		defer stop()
 		parts, err := guard.Outlive(ctx, func() ([]pygent.Part, error) { return attach(ctx, s.agent.Runtime(), named), nil })
@@ -61,10 +60,11 @@ func (s *session) deliver(text string, named [][]string) {
 			case err != nil:
 				s.giveBack(text)
 				s.hint("not sent: the files could not be read: " + oneLine(err.Error()))
+			case during != nil && s.turn == nil && !during.goesWell():
+				s.queue.held = append(s.queue.held, pygent.UserMessage(text, parts...)) // like all that was said in that turn
 			default:
 				s.deliverParts(text, parts)
 			}
-			s.display.changed = true
 		})
 	})
 }

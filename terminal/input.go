@@ -190,7 +190,8 @@ func (s *session) actOnInput(now time.Time) {
 	}
 }
 
-// submit does what the draft says.
+// submit does what the draft says. It answers a question of the model, unless it is a
+// command.
 func (s *session) submit() {
 	ed := &s.input.editor
 	text := strings.TrimSpace(ed.message())
@@ -198,12 +199,10 @@ func (s *session) submit() {
 		s.hint("the session ends")
 		return
 	}
-	if m := s.menu(); m != nil && m.free {
-		s.answerFreely(m, text)
-		return
-	}
+	m := s.menu()
+	asked := m != nil && m.free
 	switch {
-	case text == "" && s.turn == nil && len(s.queue.held) > 0:
+	case text == "" && !asked && s.turn == nil && len(s.queue.held) > 0:
 		s.sendHeld()
 		return
 	case text == "":
@@ -223,6 +222,9 @@ func (s *session) submit() {
 	case s.input.attaching != nil:
 		s.hint("the files of the last message are being read")
 		return
+	case asked:
+		ed.clear()
+		s.settle(m, -1, text)
 	default:
 		named := mentions(ed.text) // not in long pastes
 		ed.clear()

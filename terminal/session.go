@@ -11,6 +11,7 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
 )
 
@@ -66,6 +67,7 @@ type session struct {
 func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
 	s := &session{face: face, agent: face.Agent, tty: t, theme: newTheme(), posts: make(chan func(), 64)}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	t.over = s.ctx.Done()
 	width, height := t.out.Size()
 	s.display.area = livearea.New(width, height, terminalKind()...)
 	s.input.history = openHistory(stateFile())
@@ -201,14 +203,16 @@ func (s *session) end() { s.over = true }
 // after a panic, too.
 func (s *session) close() {
 	s.cancel()
+	defer s.work.Wait()
+	defer func() { // even if drawing panics again
+		if err := s.tty.close(); err != nil && s.err == nil {
+			s.err = err
+		}
+	}()
 	s.finishText()
 	s.flushNews()
 	s.awaitLent()
-	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
-	if err := s.tty.close(); err != nil && s.err == nil {
-		s.err = err
-	}
-	s.work.Wait()
+	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
 }
 
 // follow passes on the agent's events.
@@ -256,7 +260,7 @@ func (s *session) startRuntime() {
 	if !ok {
 		return
 	}
-	err := rt.Start(s.ctx)
+	_, err := guard.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
 	if s.ctx.Err() != nil {
 		return
 	}
@@ -278,7 +282,7 @@ func (s *session) suspend() {
 
 // outside calls f while the terminal is in the mode that it had before the session.
 func (s *session) outside(f func()) {
-	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
+	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
 	err := s.tty.end()
 	if err == nil {
 		f()

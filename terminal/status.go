@@ -49,6 +49,8 @@ func (d *doing) note(e pygent.Event) {
 			d.model = e.Model
 		}
 		d.context = e.Context
+	case pygent.EventSettings:
+		d.model = cmp.Or(e.Settings.Model, e.Settings.DefaultModel, d.model)
 	case pygent.EventToolStart:
 		words = "Running " + oneLine(e.Call.Name)
 	case pygent.EventApproval:
