@@ -10,7 +10,7 @@ import (
 // stepAside gives the terminal to somebody else, in the mode that it had before the
 // session, until comeBack. The session goes on, but neither reads nor draws.
 func (s *session) stepAside() error {
-	err := s.tty.out.Draw(s.display.area.Remove(s.display.take()))
+	err := s.tty.draw(s.display.area.Remove(s.display.take()))
 	select {
 	case <-s.tty.interrupted: // it came before
 	default:
@@ -42,7 +42,7 @@ func (t *tty) again() error {
 	if err := term.Restore(int(t.in.Fd()), t.before); err != nil {
 		return fmt.Errorf("restore the terminal's mode: %w", err)
 	}
-	if err := t.out.Draw(cleanScreen); err != nil {
+	if err := t.draw(cleanScreen); err != nil {
 		return err
 	}
 	return t.begin()

@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
 )
 
@@ -54,7 +56,10 @@ type session struct {
 	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
 	seen     int64         // the number of the last event that was handled
 
-	leaving bool // the session ends with the turn
+	dir     string            // where relative paths of the person begin
+	given   []pygent.FileInfo // what a temporary workspace had in it at the beginning
+	started bool              // the runtime is there
+	leaving *leaving          // the end of the session; nil before
 	over    bool
 	err     error
 }
@@ -62,9 +67,11 @@ type session struct {
 func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
 	s := &session{face: face, agent: face.Agent, tty: t, theme: newTheme(), posts: make(chan func(), 64)}
 	s.ctx, s.cancel = context.WithCancel(ctx)
+	t.over = s.ctx.Done()
 	width, height := t.out.Size()
 	s.display.area = livearea.New(width, height, terminalKind()...)
 	s.input.history = openHistory(stateFile())
+	s.dir, _ = os.Getwd() // without one, a relative path says what is wrong when it is used
 	return s
 }
 
@@ -75,6 +82,7 @@ func (s *session) run() error {
 	s.seen, s.queue.unheard = state.Seq, state.Unheard
 	s.around.jobs, s.doing.context = state.Jobs, state.Context
 	s.banner()
+	s.given, _, _ = s.temporaryFiles(s.ctx)
 	s.work.Go(func() { s.follow(state.Seq) })
 	s.work.Go(s.startRuntime)
 	s.beginWith(s.face.First)
@@ -174,7 +182,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
+	return s.turn != nil || s.leaving.goesOn() || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is
@@ -188,16 +196,6 @@ func (s *session) post(f func()) bool {
 	}
 }
 
-// leave ends the session, after the turn that goes on.
-func (s *session) leave() {
-	if s.turn == nil || s.leaving {
-		s.end()
-		return
-	}
-	s.leaving = true
-	s.interrupt()
-}
-
 // end ends the session at once.
 func (s *session) end() { s.over = true }
 
@@ -205,14 +203,16 @@ func (s *session) end() { s.over = true }
 // after a panic, too.
 func (s *session) close() {
 	s.cancel()
+	defer s.work.Wait()
+	defer func() { // even if drawing panics again
+		if err := s.tty.close(); err != nil && s.err == nil {
+			s.err = err
+		}
+	}()
 	s.finishText()
 	s.flushNews()
 	s.awaitLent()
-	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
-	if err := s.tty.close(); err != nil && s.err == nil {
-		s.err = err
-	}
-	s.work.Wait()
+	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
 }
 
 // follow passes on the agent's events.
@@ -260,9 +260,15 @@ func (s *session) startRuntime() {
 	if !ok {
 		return
 	}
-	if err := rt.Start(s.ctx); err != nil && s.ctx.Err() == nil {
-		s.post(func() { s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error())) })
+	_, err := guard.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	if s.ctx.Err() != nil {
+		return
 	}
+	s.post(func() {
+		if s.started = err == nil; !s.started {
+			s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error()))
+		}
+	})
 }
 
 // suspend gives the terminal to the shell until it continues the process.
@@ -276,7 +282,7 @@ func (s *session) suspend() {
 
 // outside calls f while the terminal is in the mode that it had before the session.
 func (s *session) outside(f func()) {
-	_ = s.tty.out.Draw(s.display.area.Remove(s.display.take()))
+	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
 	err := s.tty.end()
 	if err == nil {
 		f()

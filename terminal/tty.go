@@ -40,9 +40,11 @@ type tty struct {
 	in  *os.File
 	out *screen.Screen
 
-	begun   bool        // the mode is that of a session
-	before  *term.State // its mode outside of the session
-	restore func()      // of the output
+	begun   bool            // the mode is that of a session
+	over    <-chan struct{} // closed when the session is over
+	stuck   bool            // the terminal did not take what was written, and gets nothing more
+	before  *term.State     // its mode outside of the session
+	restore func()          // of the output
 	keys    chan key
 	ended   chan struct{} // closed when there are no more keys
 	reader  cancelreader.CancelReader
@@ -92,7 +94,36 @@ func (t *tty) begin() (err error) {
 	t.keys, t.ended = make(chan key, keysAhead), make(chan struct{})
 	go t.read(ctx, t.keys, t.ended)
 	t.begun = true
-	return t.out.Draw(beginKeys)
+	if err := t.draw(beginKeys); err != nil {
+		return errors.Join(err, t.end()) // so that nobody else's keys are read
+	}
+	return nil
+}
+
+// takes is how long the terminal may take to take a frame when the session is over.
+const takes = 3 * time.Second
+
+// draw writes a frame. It waits for a terminal that takes none, such as one in a
+// window that is stopped, until the session is over: a signal ends the process
+// nevertheless.
+func (t *tty) draw(frame string) error {
+	written := make(chan error, 1)
+	go func() { written <- t.out.Draw(frame) }() // after those that wait
+	if t.stuck {
+		return nil
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-t.over:
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-time.After(takes):
+		t.stuck = true
+		return nil // there is nobody to be told
+	}
 }
 
 // read passes on keys until the reader is cancelled or the terminal hangs up.
@@ -115,7 +146,7 @@ func (t *tty) end() error {
 		return nil
 	}
 	t.begun = false
-	err := t.out.Draw(endKeys)
+	err := t.draw(endKeys)
 	t.cancel()
 	t.reader.Cancel()
 	for drained := false; !drained; {
