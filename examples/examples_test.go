@@ -20,7 +20,7 @@ var wants = map[string]string{
 	"attach": "I see: \"What are these?\". \"The file go.mod\". an image.\n" +
 		"error: program.exe: neither text in UTF-8 nor an image, a PDF file or a recording (application/octet-stream)\n",
 	"commands": "> /help\n/compact      make room: let a summary take the place of what was said so far\n/count        tell how long the conversation is\n/exit         end the session\n" +
-		"/help         list the commands, or tell more of one: /help NAME\n" +
+		"/help [NAME]  list the commands, or tell more of one\n" +
 		"/new          begin a new conversation; the history keeps this one\n/resume       go on with a run that was interrupted\n" +
 		"/review FILE  have a file reviewed\n> /review\nerror: /review: name a file\n" +
 		"> /review main.go\nThe loop never ends.\n> /count\n3 messages\n> /exit\n",

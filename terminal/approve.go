@@ -301,28 +301,3 @@ func (s *session) withdrawOffer() {
 		s.input.editor, s.input.stash = s.input.stash, editor{}
 	}
 }
-
-// answerFreely answers a question of the model by what was typed, or by the item
-// that is selected.
-func (s *session) answerFreely(m *menu, text string) {
-	switch {
-	case text == "":
-		return
-	case s.input.attaching != nil:
-		s.hint("the files of the last message are being read")
-		return
-	case strings.HasPrefix(text, "!"):
-		if s.submitShell(strings.TrimSpace(text[len("!"):])) {
-			s.input.history.add(text)
-			s.input.editor.clear()
-		}
-		return
-	case strings.HasPrefix(text, "/") && s.command == nil:
-		s.startCommand(text)
-		s.input.editor.clear()
-		return
-	}
-	s.input.history.add(text)
-	s.input.editor.clear()
-	s.settle(m, -1, text)
-}

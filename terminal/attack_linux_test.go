@@ -45,9 +45,9 @@ func (p *person) unread(server *pygenttest.Server, env ...string) (cmd *exec.Cmd
 	return cmd, pty
 }
 
-// A message that the agent has got is not given back for another Enter to send it
-// again, when the event about it is missed because the window did not take the output.
-func TestAMessageOfWhichTheEventIsMissed(t *testing.T) {
+// A session goes on, with an empty draft, after events that it missed because the
+// window did not take the output.
+func TestASessionGoesOnAfterEventsThatItMissed(t *testing.T) {
 	var replies []pygenttest.Reply
 	for i := range 60 {
 		replies = append(replies, bash(fmt.Sprintf("seq -f '%%0200g' %d 400", i)))

@@ -43,6 +43,7 @@ type menu struct {
 	dueAt   time.Time // when that takes effect, unless more keys come at once; zero for nothing
 
 	done func(choice int, text string) // called once
+	quit func()                        // what Ctrl-C and Ctrl-D do, when keys answer; nil for what they do elsewhere
 }
 
 // item is an answer of a menu.
@@ -114,6 +115,15 @@ func (s *session) withdraw(m *menu) {
 	byPerson := s.turn != nil && s.turn.interrupted
 	s.input.recalled = s.menu() == m && !m.shownAt.IsZero() && !byPerson
 	s.shut(m)
+}
+
+// openFirst shows a menu before all others.
+func (s *session) openFirst(m *menu) {
+	s.menus = append([]*menu{m}, s.menus...)
+	for _, other := range s.menus[1:] {
+		other.shownAt, other.listens = time.Time{}, false // it appears anew
+	}
+	s.display.changed = true
 }
 
 // settle answers a menu.
@@ -209,6 +219,24 @@ func (s *session) refuse(m *menu) {
 		}
 	}
 	s.settle(m, len(m.items)-1, "")
+}
+
+// quitMenu does what Ctrl-C or Ctrl-D mean for a menu with a quit: they go back from
+// the text of an item, and else answer as other keys do, so that somebody who goes on
+// pressing them answers nothing.
+func (s *session) quitMenu(m *menu) {
+	now := time.Now()
+	switch {
+	case m.editor != nil && !m.editor.empty():
+		m.editor.clear()
+	case m.editor != nil:
+		m.editor = nil
+	case !m.listens || now.Before(m.deaf):
+		m.deafen(now)
+		s.hint("that was typed too early to answer")
+	default:
+		m.quit()
+	}
 }
 
 // menuKey handles a key while a menu is shown. It reports false for one that is

@@ -144,7 +144,7 @@ func (m *menu) bodyRows(s *session, width, room int, short bool) []string {
 }
 
 // allows reports whether the answer lets something happen.
-func (i item) allows() bool { return i.key == "y" || i.key == "a" || i.key == "s" }
+func (i item) allows() bool { return i.key == "y" || i.key == "a" || i.key == "s" || i.key == "d" }
 
 func (i item) numbered(at int) string {
 	text := strconv.Itoa(at+1) + ". " + i.label

@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
 )
 
@@ -54,7 +56,10 @@ type session struct {
 	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
 	seen     int64         // the number of the last event that was handled
 
-	leaving bool // the session ends with the turn
+	dir     string            // where relative paths of the person begin
+	given   []pygent.FileInfo // what a temporary workspace had in it at the beginning
+	started bool              // the runtime is there
+	leaving *leaving          // the end of the session; nil before
 	over    bool
 	err     error
 }
@@ -66,6 +71,7 @@ func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
 	width, height := t.out.Size()
 	s.display.area = livearea.New(width, height, terminalKind()...)
 	s.input.history = openHistory(stateFile())
+	s.dir, _ = os.Getwd() // without one, a relative path says what is wrong when it is used
 	return s
 }
 
@@ -76,6 +82,7 @@ func (s *session) run() error {
 	s.seen, s.queue.unheard = state.Seq, state.Unheard
 	s.around.jobs, s.doing.context = state.Jobs, state.Context
 	s.banner()
+	s.given, _, _ = s.temporaryFiles(s.ctx)
 	s.work.Go(func() { s.follow(state.Seq) })
 	s.work.Go(s.startRuntime)
 	s.beginWith(s.face.First)
@@ -161,7 +168,7 @@ func (s *session) act() {
 func (s *session) sleep() time.Duration {
 	next := time.Hour
 	if s.display.changed {
-		next = max(frame-time.Since(s.display.drawn), time.Millisecond)
+		next = max(frame-time.Since(s.display.drawn), time.Until(s.display.settled), time.Millisecond)
 	} else if s.moves() {
 		next = tick
 	}
@@ -175,7 +182,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
+	return s.turn != nil || s.leaving.goesOn() || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is
@@ -189,16 +196,6 @@ func (s *session) post(f func()) bool {
 	}
 }
 
-// leave ends the session, after the turn that goes on.
-func (s *session) leave() {
-	if s.turn == nil || s.leaving {
-		s.end()
-		return
-	}
-	s.leaving = true
-	s.interrupt()
-}
-
 // end ends the session at once.
 func (s *session) end() { s.over = true }
 
@@ -206,14 +203,16 @@ func (s *session) end() { s.over = true }
 // after a panic, too.
 func (s *session) close() {
 	s.cancel()
+	defer s.work.Wait()
+	defer func() { // even if drawing panics again
+		if err := s.tty.close(); err != nil && s.err == nil {
+			s.err = err
+		}
+	}()
 	s.finishText()
 	s.flushNews()
 	s.awaitLent()
 	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
-	if err := s.tty.close(); err != nil && s.err == nil {
-		s.err = err
-	}
-	s.work.Wait()
 }
 
 // follow passes on the agent's events.
@@ -261,9 +260,15 @@ func (s *session) startRuntime() {
 	if !ok {
 		return
 	}
-	if err := rt.Start(s.ctx); err != nil && s.ctx.Err() == nil {
-		s.post(func() { s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error())) })
+	_, err := guard.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	if s.ctx.Err() != nil {
+		return
 	}
+	s.post(func() {
+		if s.started = err == nil; !s.started {
+			s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error()))
+		}
+	})
 }
 
 // suspend gives the terminal to the shell until it continues the process.

@@ -71,10 +71,13 @@ func (p *person) command(server *pygenttest.Server, env ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "PYGENT_HISTORY_FILE="+p.history)
+	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "PYGENT_HISTORY_FILE="+p.history, "PYGENT_WORKSPACE="+p.t.TempDir())
 	cmd.Env = append(append(cmd.Env, server.Env()...), env...)
 	return cmd
 }
+
+// temporary is for a session with a temporary workspace.
+const temporary = "PYGENT_WORKSPACE="
 
 // reads waits until keys answer the question that is shown.
 func (p *person) reads() {
@@ -127,7 +130,7 @@ func results(msgs []pygent.Message) (texts []string) {
 }
 
 func TestATurn(t *testing.T) {
-	p := sit(t, pygenttest.NewServer(t, pygenttest.TextAndCalls("I look.\n\nOnce.", bash("echo 4$((1+1)); exit 3")), pygenttest.Text("It is **42**.")))
+	p := sit(t, pygenttest.NewServer(t, pygenttest.TextAndCalls("I look.\n\nOnce.", bash("echo 4$((1+1)); exit 3")), pygenttest.Text("It is **42**.")), temporary)
 	p.Await("on this machine", "temporary", "Ready")
 	p.Type("what is it?\n")
 	p.Await("› what is it?", "I look.", "Run this on your machine?", "echo 4$((1+1)); exit 3", "Yes, once", "Waiting for you")

@@ -94,7 +94,10 @@ func (t *tty) begin() (err error) {
 	t.keys, t.ended = make(chan key, keysAhead), make(chan struct{})
 	go t.read(ctx, t.keys, t.ended)
 	t.begun = true
-	return t.draw(beginKeys)
+	if err := t.draw(beginKeys); err != nil {
+		return errors.Join(err, t.end()) // so that nobody else's keys are read
+	}
+	return nil
 }
 
 // takes is how long the terminal may take to take a frame when the session is over.
