@@ -46,7 +46,7 @@ func (s *session) deliver(text string, named [][]string) {
 	ctx, cancel := context.WithCancelCause(timed)
 	a := &attaching{text: text, began: time.Now(), cancel: cancel}
 	s.input.attaching = a
-	s.work.Go(func() {
+	s.background(func() {
 		defer stop()
 		parts, err := guard.Outlive(ctx, func() ([]pygent.Part, error) { return attach(ctx, s.agent.Runtime(), named), nil })
 		err = cmp.Or(err, ctx.Err())

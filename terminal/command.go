@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/slash"
 )
 
@@ -38,7 +39,7 @@ func (s *session) startCommand(line string) {
 		s.lend(ctx, c)
 		return
 	}
-	s.work.Go(func() {
+	s.background(func() {
 		result, err := s.agent.RunCommand(ctx, line, c.out)
 		s.post(func() { s.endCommand(c, result, err) })
 	})
@@ -217,7 +218,8 @@ func (s *session) lend(ctx context.Context, c *command) {
 		result, err := s.agent.RunCommand(ctx, c.line, s.tty.out)
 		s.post(func() {
 			c.away = false
-			if failed := s.comeBack(); failed != nil {
+			var panicked *guard.PanicError
+			if failed := s.comeBack(errors.As(err, &panicked)); failed != nil {
 				s.fail(failed)
 				return
 			}
@@ -255,8 +257,10 @@ func (s *session) awaitLent() {
 // terminal.
 const lentGrace = time.Second
 
-// fail ends the session with an error.
+// fail ends the session with an error, unless it is over anyway.
 func (s *session) fail(err error) {
-	s.err = errors.Join(s.err, err)
+	if !errors.Is(err, errNoOutput) {
+		s.err = errors.Join(s.err, err)
+	}
 	s.end()
 }

@@ -124,9 +124,8 @@ func (s *session) draw() {
 	}
 	view := s.view(width, height, now)
 	if out := s.display.area.Draw(s.display.take(), view); out != "" {
-		if err := s.tty.out.Draw(out); err != nil {
-			s.err = err
-			s.end()
+		if err := s.tty.draw(out); err != nil {
+			s.fail(err)
 			return
 		}
 	}
