@@ -22,8 +22,6 @@ func (s *session) suspend() {
 // continued goes on after the process was stopped without a word, by SIGSTOP, if
 // somebody has used the terminal meanwhile.
 func (s *session) continued() {
-	s.display.area.Redraw()
-	s.display.changed = true
 	if s.isAway() || s.tty.isSet() {
 		return
 	}

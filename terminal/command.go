@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/x/pygent"
@@ -259,7 +260,7 @@ const lentGrace = time.Second
 
 // fail ends the session with an error, unless it is over anyway.
 func (s *session) fail(err error) {
-	if !errors.Is(err, errNoOutput) {
+	if !errors.Is(err, errNoOutput) && !errors.Is(err, syscall.EIO) { // of a terminal that has hung up
 		s.err = errors.Join(s.err, err)
 	}
 	s.end()

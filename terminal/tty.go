@@ -151,10 +151,11 @@ func (t *tty) begin() (err error) {
 	return t.draw(beginKeys)
 }
 
-// isSet reports whether the terminal is in the mode of the session.
+// isSet reports whether the terminal is in the mode of the session. One that has hung
+// up, of which a process is told by SIGCONT, too, has no other mode.
 func (t *tty) isSet() bool {
 	now, err := term.GetState(int(t.in.Fd()))
-	return err == nil && reflect.DeepEqual(now, t.inside)
+	return err != nil || reflect.DeepEqual(now, t.inside)
 }
 
 // read passes on keys until the reader is cancelled or the terminal hangs up.
