@@ -69,7 +69,7 @@ const (
 var builtinCommands = []Command{
 	{Name: "compact", Summary: "make room: let a summary take the place of what was said so far"},
 	{Name: "exit", Summary: "end the session"},
-	{Name: "help", Summary: "list the commands, or tell more of one: /help NAME"},
+	{Name: "help", Usage: "[NAME]", Summary: "list the commands, or tell more of one"},
 	{Name: "new", Summary: "begin a new conversation; the history keeps this one"},
 	{Name: "resume", Summary: "go on with a run that was interrupted"},
 }

@@ -194,6 +194,8 @@ func (r *run) insteadOfFull(specs []ToolSpec) string {
 	switch {
 	case prefix > most:
 		return fmt.Sprintf("the system message and the tools alone need about %d tokens of a window of %d, so a new conversation does not help: have fewer tools or skills, or shorter instructions, or take %s", prefix, all, larger)
+	case prefix+said > most && a.opts.task != "":
+		return fmt.Sprintf("what the task was told last alone needs about %d tokens of a window of %d: start another task with a shorter prompt, which names files instead of quoting them, or take %s", said, all, larger)
 	case prefix+said > most:
 		return fmt.Sprintf("the user's last message alone needs about %d tokens of a window of %d: begin a new conversation with a shorter one, which names files instead of quoting them, or take %s", said, all, larger)
 	case a.opts.compaction.Disabled:

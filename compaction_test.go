@@ -518,3 +518,16 @@ func TestATaskWithAnotherModelHasAnotherWindow(t *testing.T) {
 		})
 	}
 }
+
+// Who delegates cannot begin a conversation, but another task.
+func TestATaskWhosePromptIsTooLongSaysWhatToDo(t *testing.T) {
+	prompt := "Read " + strings.Repeat("long words ", 3000)
+	model := pygenttest.NewScriptedModel(follow(always(delegate(prompt)), wait, always(stop))).RepeatLast()
+	agent := newAgent(t, model, pygent.TaskAgents(pygent.WithContextWindow(6000)))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	task := byPrompt(t, agent)[prompt]
+	require.Equal(t, pygent.TaskFailed, task.State)
+	require.Contains(t, task.String(), "start another task with a shorter prompt, which names files instead of quoting them")
+	require.NotContains(t, task.String(), "conversation with")
+}

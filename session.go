@@ -34,6 +34,8 @@ func (a *Agent) runPlain(ctx context.Context) error {
 	defer s.talk.End()
 	defer a.tellGitChanges()
 	s.banner(ctx)
+	given, _, _ := s.temporaryFiles(ctx) // such as initial files
+	defer func() { s.tellTemporary(ctx, given) }()
 	watchers.Go(func() { s.tellOfStart(ctx) })
 	if a.opts.resume {
 		s.talk.Do(ctx, func(ctx context.Context) error { return s.act(ctx, "/resume") })

@@ -71,6 +71,9 @@ func TestFilesGoInAndOut(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dir, "out", "b.txt"))
 	require.NoError(t, err)
 	require.Equal(t, "x", string(data))
+	note := filepath.Join(dir, "note")
+	require.Equal(t, "copied in/b.txt of the workspace to "+note+"\n", says(t, agent, "/export in/b.txt "+note))
+	require.Equal(t, "copied in/b.txt of the workspace to "+note+", in place of the file that was there\n", says(t, agent, "/export in/b.txt "+note))
 	fails(t, agent, "/cp", "/cp SRC [DEST]")
 	fails(t, agent, "/cp a b c", "quote names with blanks")
 	fails(t, agent, `/cp "a`, "not closed")
@@ -121,7 +124,8 @@ func TestChangesOfFilesAreShown(t *testing.T) {
 		write("dir/b.txt", "b\n"),
 		write("c.txt", "c\n"),
 		pygenttest.Call("stop", nil))
-	require.Contains(t, says(t, agent, "/diff"), "have changed no file")
+	require.Contains(t, says(t, agent, "/diff"), "have changed no file;")
+	require.Contains(t, says(t, agent, "/diff dir"), "have changed no file at dir;")
 	_, err := agent.RunUntilStop(t.Context(), "go")
 	require.NoError(t, err)
 	all := says(t, agent, "/diff")
@@ -149,6 +153,8 @@ func TestWorkIsListed(t *testing.T) {
 	result, err := agent.RunCommand(t.Context(), "/retry", nil)
 	require.NoError(t, err)
 	require.Equal(t, "Hi.", result.Message.Text())
+	require.NoError(t, agent.NewConversation(t.Context()))
+	fails(t, agent, "/retry", "you have said nothing yet")
 }
 
 func TestInitAsksForAnAgentsFile(t *testing.T) {

@@ -19,12 +19,15 @@ func describeProject(_ context.Context, _ *pygent.Agent, args string) (pygent.Me
 	return pygent.UserMessage(text), nil
 }
 
-// lastMessage is what the user said last, with its files.
+// lastMessage is what the user said last in this conversation, with its files.
 func lastMessage(_ context.Context, a *pygent.Agent, args string) (pygent.Message, error) {
 	if err := nothing(args); err != nil {
 		return pygent.Message{}, err
 	}
 	for _, e := range slices.Backward(a.History().Entries()) {
+		if e.Compaction != nil && e.Compaction.Anew {
+			break
+		}
 		if e.Message.Role == pygent.RoleUser && (e.Source == "" || e.Source == pygent.SourceUser) {
 			return e.Message, nil
 		}

@@ -33,7 +33,11 @@ func diff(_ context.Context, a *pygent.Agent, args string, out io.Writer) error 
 		}
 	}
 	if text.Len() == 0 {
-		text.WriteString("the agent's tools have changed no file there\n")
+		text.WriteString("the agent's tools have changed no file")
+		if within != "." {
+			text.WriteString(" at " + within)
+		}
+		text.WriteString("; what commands change is not shown\n")
 	}
 	_, err = io.WriteString(out, text.String())
 	return err

@@ -44,10 +44,14 @@ func export(ctx context.Context, a *pygent.Agent, args string, out io.Writer) er
 		return err
 	}
 	dest := atHome(names[1])
+	replaced := ""
+	if info, err := os.Stat(dest); err == nil && !info.IsDir() {
+		replaced = ", in place of the file that was there"
+	}
 	if err := a.Runtime().ExportFile(ctx, names[0], dest); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "copied %s of the workspace to %s\n", names[0], dest)
+	_, err = fmt.Fprintf(out, "copied %s of the workspace to %s%s\n", names[0], dest, replaced)
 	return err
 }
 

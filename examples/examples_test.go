@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,7 @@ var wants = map[string]string{
 	"attach": "I see: \"What are these?\". \"The file go.mod\". an image.\n" +
 		"error: program.exe: neither text in UTF-8 nor an image, a PDF file or a recording (application/octet-stream)\n",
 	"commands": "> /help\n/compact      make room: let a summary take the place of what was said so far\n/count        tell how long the conversation is\n/exit         end the session\n" +
-		"/help         list the commands, or tell more of one: /help NAME\n" +
+		"/help [NAME]  list the commands, or tell more of one\n" +
 		"/new          begin a new conversation; the history keeps this one\n/resume       go on with a run that was interrupted\n" +
 		"/review FILE  have a file reviewed\n> /review\nerror: /review: name a file\n" +
 		"> /review main.go\nThe loop never ends.\n> /count\n3 messages\n> /exit\n",
@@ -71,7 +72,7 @@ func TestExamplesPrintWhatTheyPromise(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	for _, main := range dirs {
 		name := filepath.Dir(main)
-		if isModule(name) || name == "page" { // which have tests of their own
+		if isModule(name) || name == "page" || name == "terminal" { // which have tests of their own
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -107,6 +108,22 @@ func TestTelemetryPrintsItsSpans(t *testing.T) {
 	}
 	require.Contains(t, printed, "gen_ai.usage.input_tokens")
 	require.NotContains(t, printed, "echo hello", "what was said is left out")
+}
+
+// Without a terminal, the session is plain text by lines.
+func TestTheExampleOfATerminalTakesLines(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "terminal")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./terminal").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	cmd := exec.CommandContext(t.Context(), bin)
+	cmd.Env = append(os.Environ(), "PYGENT_USE_DOCKER=0")
+	cmd.Stdin = strings.NewReader("/help price\n/price te\n/price tea\nGood morning.\nTwo teas, please.\n/exit\n")
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	banner, rest, _ := strings.Cut(string(out), "\n")
+	require.Contains(t, banner, "Waiter: commands run locally, on this machine, in ")
+	require.Equal(t, "/price WHAT: tell what something costs\nerror: /price: it is none of coffee, tea, toast\ntea is 2\n"+
+		"What would you like? There is tea.\n» bill {\"what\":\"tea\",\"many\":2}\n  2 × tea: 4\nThat makes **2 × tea: 4**.\n", rest)
 }
 
 // runExample runs a built example in the root of the repository, as its comment

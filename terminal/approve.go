@@ -84,20 +84,25 @@ func (s *session) questionAbout(ctx context.Context, r pygent.ApprovalRequest) *
 // changes describes the files that a call would change.
 func (m *menu) changes(r pygent.ApprovalRequest, where string) {
 	m.head = "Change this file " + where + "?"
-	m.whole = m.body
-	var diffs, names []string
-	for _, c := range r.Changes {
-		names = append(names, c.Path)
-		if c.Note != "" || c.Binary || c.Truncated {
-			return // the arguments say more
-		}
-		diffs = append(diffs, edit.Diff(c.Before, c.After, c.Line))
+	if len(r.Changes) > 1 {
+		m.head = "Change these files " + where + "?"
 	}
 	if strings.Contains(r.Why, "git obeys") {
 		m.head = "This can change what git runs " + where + ". Allow it?"
 	}
-	m.title, m.colours = strings.Join(names, ", "), true
-	m.body = strings.Join(diffs, "\n")
+	var names []string
+	var diffs []fileDiff
+	for _, c := range r.Changes {
+		names = append(names, c.Path)
+		rows := edit.Rows(c.Before, c.After, c.Line)
+		if len(rows) > 0 && c.Note == "" && !c.Binary && !c.Truncated {
+			diffs = append(diffs, fileDiff{c.Path, rows})
+		}
+	}
+	m.title = strings.Join(names, ", ")
+	if len(diffs) == len(r.Changes) { // else the arguments say more
+		m.diffs = diffs
+	}
 }
 
 // bashCall is what the model gives to the tool bash.
@@ -287,29 +292,4 @@ func (s *session) withdrawOffer() {
 		s.input.editor.set(s.input.stash)
 		s.input.stash = ""
 	}
-}
-
-// answerFreely answers a question of the model by what was typed, or by the item
-// that is selected.
-func (s *session) answerFreely(m *menu, text string) {
-	switch {
-	case text == "":
-		return
-	case s.input.attaching != nil:
-		s.hint("the files of the last message are being read")
-		return
-	case strings.HasPrefix(text, "!"):
-		if s.submitShell(strings.TrimSpace(text[len("!"):])) {
-			s.input.history.add(text)
-			s.input.editor.clear()
-		}
-		return
-	case strings.HasPrefix(text, "/") && s.command == nil:
-		s.startCommand(text)
-		s.input.editor.clear()
-		return
-	}
-	s.input.history.add(text)
-	s.input.editor.clear()
-	s.settle(m, -1, text)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/numeral"
 )
 
@@ -86,7 +87,7 @@ func (s *session) watchJobs(now time.Time) {
 	}
 	s.around.asked = now.Add(time.Hour) // until it has answered
 	s.background(func() {
-		jobs, err := runner.Jobs(s.ctx)
+		jobs, err := guard.Outlive(s.ctx, func() ([]pygent.Job, error) { return runner.Jobs(s.ctx) })
 		s.post(func() {
 			s.around.asked = time.Now()
 			if err == nil && s.turn == nil {

@@ -30,7 +30,6 @@ const (
 
 // attaching is a message whose files are being read.
 type attaching struct {
-	text   string
 	began  time.Time
 	cancel context.CancelCauseFunc
 }
@@ -44,11 +43,11 @@ func (s *session) deliver(text string, named [][]string) {
 	}
 	timed, stop := context.WithTimeout(s.ctx, attachWithin)
 	ctx, cancel := context.WithCancelCause(timed)
-	a := &attaching{text: text, began: time.Now(), cancel: cancel}
-	s.input.attaching = a
+	during := s.turn
+	s.input.attaching = &attaching{began: time.Now(), cancel: cancel}
 	s.background(func() {
 		defer stop()
-		parts, err := guard.Outlive(ctx, func() ([]pygent.Part, error) { return attach(ctx, s.agent.Runtime(), named), nil })
+		found, err := guard.Outlive(ctx, func() (found attachments, _ error) { return attach(ctx, s.agent.Runtime(), named), nil })
 		err = cmp.Or(err, ctx.Err())
 		stopped := context.Cause(ctx) == errInterrupted
 		cancel(nil)
@@ -61,10 +60,14 @@ func (s *session) deliver(text string, named [][]string) {
 			case err != nil:
 				s.giveBack(text)
 				s.hint("not sent: the files could not be read: " + oneLine(err.Error()))
+			case during != nil && s.turn == nil && !during.goesWell():
+				s.queue.held = append(s.queue.held, pygent.UserMessage(text, found.parts...)) // like all that was said in that turn
 			default:
-				s.deliverParts(text, parts)
+				s.deliverParts(text, found.parts)
+				if len(found.missing) > 0 {
+					s.tell(s.theme.warn("! not in the workspace: " + strings.Join(found.missing, ", ")))
+				}
 			}
-			s.display.changed = true
 		})
 	})
 }
@@ -87,31 +90,41 @@ func (s *session) giveBack(text string) {
 	}
 }
 
+// attachments are the files that a message names.
+type attachments struct {
+	parts   []pygent.Part
+	missing []string // names that look like those of files, of which there are none
+}
+
 // attach reads the files that a message names. What is no file stays a word of the
 // message.
-func attach(ctx context.Context, rt pygent.Runtime, named [][]string) (parts []pygent.Part) {
+func attach(ctx context.Context, rt pygent.Runtime, named [][]string) (found attachments) {
 	total := 0
 	seen := map[string]bool{}
 	for _, names := range named {
+		exists := false
 		for _, name := range names {
-			if seen[path.Clean(name)] {
+			if exists = seen[path.Clean(name)]; exists {
 				break
 			}
 			part, ok := attachOne(ctx, rt, name)
 			if !ok {
 				continue
 			}
-			seen[path.Clean(name)] = true
+			seen[path.Clean(name)], exists = true, true
 			if size := len(part.Text) + len(part.ImageURL) + len(part.FileURL) + len(part.AudioURL); total+size > maxAttachedTotal {
 				part = noteOn(name, "there is no room for it in this message")
 			} else {
 				total += size
 			}
-			parts = append(parts, part)
+			found.parts = append(found.parts, part)
 			break
 		}
+		if name := names[len(names)-1]; !exists && strings.ContainsAny(name, "./") { // @ada is no file
+			found.missing = append(found.missing, visible(escape.Name(name)))
+		}
 	}
-	return parts
+	return found
 }
 
 // attachOne reads a file or directory. It reports false if there is none that can

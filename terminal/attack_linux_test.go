@@ -45,9 +45,9 @@ func (p *person) unread(server *pygenttest.Server, env ...string) (cmd *exec.Cmd
 	return cmd, pty
 }
 
-// A message that the agent has got is not given back for another Enter to send it
-// again, when the event about it is missed because the window did not take the output.
-func TestAMessageOfWhichTheEventIsMissed(t *testing.T) {
+// A session goes on, with an empty draft, after events that it missed because the
+// window did not take the output.
+func TestASessionGoesOnAfterEventsThatItMissed(t *testing.T) {
 	var replies []pygenttest.Reply
 	for i := range 60 {
 		replies = append(replies, bash(fmt.Sprintf("seq -f '%%0200g' %d 400", i)))
@@ -82,4 +82,24 @@ func TestAMessageOfWhichTheEventIsMissed(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, pty) }()
 	require.NoError(t, cmd.Wait())
 	require.NotContains(t, seen.String(), "› go", "the draft is empty")
+}
+
+// The end of a key's sequence that comes late, as over a slow line, is no answer.
+func TestHalfAKeyAnswersNothing(t *testing.T) {
+	for name, halves := range map[string][2]string{"up": {"\x1b[", "A"}, "F3": {"\x1bO", "R"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7))"), pygenttest.Text("I see.")))
+			p.Type("go\n")
+			p.Await("Run this on your machine?")
+			p.reads()
+			p.Send(halves[0])
+			p.Await("that key is no answer")
+			p.Send(halves[1])
+			p.reads()
+			p.Type("n")
+			p.Await("I see.", "Ready")
+			require.Equal(t, []string{"error: denied by the user"}, results(p.leaves()))
+		})
+	}
 }

@@ -2,11 +2,14 @@ package terminal
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/livearea"
 	"github.com/x/pygent/internal/numeral"
 )
@@ -27,10 +30,7 @@ func (s *session) prompt() string {
 
 // banner shows who the agent is, where commands run, and where the files are.
 func (s *session) banner() {
-	var info pygent.RuntimeInfo
-	if d, ok := pygent.RuntimeAs[pygent.Describer](s.agent.Runtime()); ok {
-		info = d.Describe(s.ctx)
-	}
+	info := s.describe()
 	title := s.theme.bold(oneLine(s.agent.Persona().Name))
 	if model := cmp.Or(s.agent.State().Settings.Model, s.doing.model); model != "" {
 		title += s.theme.dim(" · ") + oneLine(model)
@@ -52,6 +52,21 @@ func (s *session) banner() {
 		lines = append(lines, "", s.theme.dim("Type a message; /help lists the commands, ? the keys, Ctrl-D leaves."))
 	}
 	s.say(kindNews, strings.Join(lines, "\n"))
+}
+
+// describeWithin is how long the banner waits for the description of the runtime.
+const describeWithin = 3 * time.Second
+
+// describe asks the runtime what it is. Nothing is known of one that does not answer.
+func (s *session) describe() pygent.RuntimeInfo {
+	d, ok := pygent.RuntimeAs[pygent.Describer](s.agent.Runtime())
+	if !ok {
+		return pygent.RuntimeInfo{}
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, describeWithin)
+	defer cancel()
+	info, _ := guard.Outlive(ctx, func() (pygent.RuntimeInfo, error) { return d.Describe(ctx), nil })
+	return info
 }
 
 // factMargin is how far the facts of the banner are indented, behind their names.

@@ -46,7 +46,7 @@ func (f *fileList) slow(now time.Time) bool {
 	return f.at.IsZero() && !f.since.IsZero() && now.Sub(f.since) > filesSlow
 }
 
-// refresh lists the files anew if the list is old.
+// refreshFiles lists the files anew if the list is old.
 func (s *session) refreshFiles() {
 	f := &s.fileList
 	if !f.since.IsZero() || time.Since(f.at) < filesStale {

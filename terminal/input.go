@@ -52,6 +52,10 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 			return
 		}
 	}
+	if m := s.menu(); m != nil && m.quit != nil && (name == "ctrl+c" || name == "ctrl+d") {
+		s.quitMenu(m)
+		return
+	}
 	switch name {
 	case "ctrl+c":
 		s.ctrlC()
@@ -94,12 +98,14 @@ func isVertical(name string) bool {
 func (s *session) ctrlC() {
 	m := s.menu()
 	switch {
+	case m != nil && m.quit != nil: // by a signal
+		s.quitMenu(m)
 	case m != nil && m.editor != nil && !m.editor.empty():
 		m.editor.clear()
 	case (m == nil || m.free) && !s.input.editor.empty():
 		s.input.editor.clear()
 		s.input.history.rest()
-	case s.input.warned || s.turn != nil && s.turn.interrupted:
+	case s.leaving.goesOn(), s.input.warned, s.turn != nil && s.turn.interrupted:
 		s.leave()
 	case s.input.attaching != nil:
 		s.input.attaching.cancel(errInterrupted)
@@ -184,16 +190,19 @@ func (s *session) actOnInput(now time.Time) {
 	}
 }
 
-// submit does what the draft says.
+// submit does what the draft says. It answers a question of the model, unless it is a
+// command.
 func (s *session) submit() {
 	ed := &s.input.editor
 	text := strings.TrimSpace(ed.message())
-	if m := s.menu(); m != nil && m.free {
-		s.answerFreely(m, text)
+	if s.leaving != nil {
+		s.hint("the session ends")
 		return
 	}
+	m := s.menu()
+	asked := m != nil && m.free
 	switch {
-	case text == "" && s.turn == nil && len(s.queue.held) > 0:
+	case text == "" && !asked && s.turn == nil && len(s.queue.held) > 0:
 		s.sendHeld()
 		return
 	case text == "":
@@ -213,6 +222,9 @@ func (s *session) submit() {
 	case s.input.attaching != nil:
 		s.hint("the files of the last message are being read")
 		return
+	case asked:
+		ed.clear()
+		s.settle(m, -1, text)
 	default:
 		named := mentions(ed.text) // not in long pastes
 		ed.clear()

@@ -8,9 +8,7 @@ import (
 
 	uv "github.com/charmbracelet/ultraviolet"
 
-	"github.com/x/pygent/internal/excerpt"
 	"github.com/x/pygent/internal/lineinput"
-	"github.com/x/pygent/internal/livearea"
 )
 
 // together is how soon a key comes after another one if both are part of a paste or
@@ -21,19 +19,18 @@ const together = 30 * time.Millisecond
 // read answer it, one by one: none within [lineinput.AnswerDelay] of its
 // appearance, none of somebody who goes on typing, and none that come together.
 type menu struct {
-	head     string  // what is asked, in words of the program
-	title    string  // what body is; may be empty
-	body     string  // what it is about, of somebody else; shown exactly
-	colours  bool    // body is a diff
-	whole    string  // all of it, if body is not
-	items    []item  // the answers
-	selected int     // the item that Enter chooses
-	free     bool    // what is typed into the editor of the session answers, too
-	editor   *editor // what is typed for an item that wants a text; nil before
-	prompt   string  // for that
-	secret   bool    // what is typed is not shown
-	unseen   bool    // there is no room to show what it is about
-	page     int     // of the whole text that is printed next
+	head     string     // what is asked, in words of the program
+	title    string     // what body is; may be empty
+	body     string     // what it is about, of somebody else; shown exactly
+	diffs    []fileDiff // what body changes, which is shown instead of it
+	items    []item     // the answers
+	selected int        // the item that Enter chooses
+	free     bool       // what is typed into the editor of the session answers, too
+	editor   *editor    // what is typed for an item that wants a text; nil before
+	prompt   string     // for that
+	secret   bool       // what is typed is not shown
+	unseen   bool       // there is no room to show what it is about
+	page     int        // of the whole text that is printed next
 
 	shownAt time.Time // zero until it is on the screen
 	deaf    time.Time // until when keys are not meant for it
@@ -44,6 +41,7 @@ type menu struct {
 	dueAt   time.Time // when that takes effect, unless more keys come at once; zero for nothing
 
 	done func(choice int, text string) // called once
+	quit func()                        // what Ctrl-C and Ctrl-D do, when keys answer; nil for what they do elsewhere
 }
 
 // item is an answer of a menu.
@@ -107,6 +105,15 @@ func (s *session) shut(m *menu) {
 			return
 		}
 	}
+}
+
+// openFirst shows a menu before all others.
+func (s *session) openFirst(m *menu) {
+	s.menus = append([]*menu{m}, s.menus...)
+	for _, other := range s.menus[1:] {
+		other.shownAt, other.listens = time.Time{}, false // it appears anew
+	}
+	s.display.changed = true
 }
 
 // settle answers a menu.
@@ -200,6 +207,24 @@ func (s *session) refuse(m *menu) {
 	s.settle(m, len(m.items)-1, "")
 }
 
+// quitMenu does what Ctrl-C or Ctrl-D mean for a menu with a quit: they go back from
+// the text of an item, and else answer as other keys do, so that somebody who goes on
+// pressing them answers nothing.
+func (s *session) quitMenu(m *menu) {
+	now := time.Now()
+	switch {
+	case m.editor != nil && !m.editor.empty():
+		m.editor.clear()
+	case m.editor != nil:
+		m.editor = nil
+	case !m.listens || now.Before(m.deaf):
+		m.deafen(now)
+		s.hint("that was typed too early to answer")
+	default:
+		m.quit()
+	}
+}
+
 // menuKey handles a key while a menu is shown. It reports false for one that is
 // meant for the session's editor.
 func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
@@ -228,7 +253,7 @@ func (s *session) menuKey(m *menu, name string, e uv.KeyPressEvent) bool {
 		s.hint("keys that come together do not answer; press one")
 	case ok:
 		m.choice, m.dueAt = choice, now.Add(together)
-	case e.Text != "": // somebody types a word
+	default: // somebody types a word, or this is the beginning of a key's sequence
 		m.deafen(now)
 		s.hint("that key is no answer")
 	}
@@ -312,172 +337,4 @@ func (s *session) menuHelp(m *menu) string {
 		help += " · " + count(n, "other question") + " after this"
 	}
 	return help
-}
-
-// How a menu is laid out.
-const (
-	enoughBody = 6  // rows of what it is about; for fewer, the answers share a row
-	mostBody   = 30 // rows of it
-	leastWidth = 12 // columns in which a text can be judged
-)
-
-// rows lays out the menu for a terminal, in at most so many rows. What it is about
-// comes before the answers where there is no room for both.
-func (m *menu) rows(s *session, width, most int) []string {
-	var head []string
-	if m.head != "" {
-		head = livearea.Wrap(s.theme.bold(m.head), width)
-	}
-	var items []string
-	short := false
-	if m.editor == nil {
-		items = m.itemRows(s)
-		if most-len(head)-len(items) < min(m.bodyHeight(width), enoughBody) && m.items[0].short != "" {
-			items, short = m.shortRows(s, width), true
-		}
-	}
-	if most-len(head)-len(items) < min(m.bodyHeight(width), enoughBody/2) && len(head) > 1 {
-		head = head[len(head)-1:] // the end is the question, the beginning who asks it
-	}
-	if most-len(head)-len(items) < min(m.bodyHeight(width), 2) {
-		head = nil // the command matters more than who may run it where
-	}
-	room := most - len(head) - len(items)
-	m.unseen = m.body != "" && (room < 1 || width < leastWidth)
-	body := m.bodyRows(s, width, room, short)
-	if m.body == "" && room < 0 {
-		items = window(items, m.selected, most)
-	}
-	return append(append(head, body...), items...)
-}
-
-// window returns the n rows of a list that are around one of them.
-func window(rows []string, at, n int) []string {
-	n = min(max(n, 1), len(rows))
-	from := min(max(at-n/2, 0), len(rows)-n)
-	return rows[from : from+n]
-}
-
-// itemRows shows an answer in each row.
-func (m *menu) itemRows(s *session) (rows []string) {
-	selected := m.selected
-	if n, ok := m.number(s.input.editor.text); m.free && !s.input.editor.empty() {
-		if selected = -1; ok {
-			selected = n
-		}
-	}
-	for i, item := range m.items {
-		row := "  " + item.numbered(i)
-		if i == selected {
-			row = s.theme.accent("❯ " + item.numbered(i))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// shortRows shows the answers one after another.
-func (m *menu) shortRows(s *session, width int) (rows []string) {
-	row, used := "", 0
-	add := func(words string, chosen bool) {
-		if used > 0 && used+1+len(words)+1 > width {
-			rows = append(rows, row)
-			row, used = "", 0
-		}
-		if used > 0 {
-			row, used = row+" ", used+1
-		}
-		if used += 1 + len(words); chosen {
-			row += s.theme.accent("❯" + words)
-		} else {
-			row += " " + words
-		}
-	}
-	for i, item := range m.items {
-		add(item.key+" "+item.short, i == m.selected)
-	}
-	if m.body != "" {
-		add("v all", false)
-	}
-	return append(rows, row)
-}
-
-// bodyHeight is how many rows the whole body takes.
-func (m *menu) bodyHeight(width int) int {
-	if m.body == "" {
-		return 0
-	}
-	return len(excerpt.New(m.title, m.body, width).Rows)
-}
-
-// bodyRows lays out what a menu is about, in at most so many rows.
-func (m *menu) bodyRows(s *session, width, room int, short bool) []string {
-	if m.body == "" || room <= 0 {
-		return nil
-	}
-	title := m.title
-	if title != "" { // it must not take the room of the body
-		title = excerpt.Brief(title, width-2*len(" │ ")-len("100"), 1)[0]
-	}
-	laid := excerpt.New(title, m.body, width)
-	const leastRows = 4 // for which an excerpt by lines says more than one by characters
-	if len(laid.Rows) > room && room < leastRows {
-		return excerpt.Brief(m.body, width, room)
-	}
-	all := len(laid.Rows) <= min(room, mostBody)
-	keys := m.editor == nil && !short
-	hint := keys && (!all || m.whole != "") && room >= leastRows
-	if hint && len(laid.Rows) >= room {
-		room--
-	}
-	text, _ := laid.Excerpt(min(room, mostBody))
-	rows := s.coloured(m, text)
-	if hint && len(rows) < room+1 {
-		rows = append(rows, s.theme.dim("  v shows it all above"))
-	}
-	return rows
-}
-
-// allows reports whether the answer lets something happen.
-func (i item) allows() bool { return i.key == "y" || i.key == "a" || i.key == "s" }
-
-func (i item) numbered(at int) string {
-	text := strconv.Itoa(at+1) + ". " + i.label
-	if i.key != "" {
-		text += " (" + i.key + ")"
-	}
-	return text
-}
-
-// coloured gives the rows of a diff their colours.
-func (s *session) coloured(m *menu, rows []string) []string {
-	if !m.colours {
-		return rows
-	}
-	out := make([]string, len(rows))
-	for i, row := range rows {
-		out[i] = row
-		if _, text, ok := strings.Cut(row, "│ "); ok && text != "" {
-			out[i] = strings.TrimSuffix(row, text) + s.diffLine(text)
-		}
-	}
-	return out
-}
-
-// printAll prints the next page of the whole text.
-func (s *session) printAll(m *menu) {
-	width, height := s.display.area.Size()
-	whole := m.whole
-	if whole == "" {
-		whole = m.body
-	}
-	text := excerpt.New(m.title, whole, width)
-	rows, pages := text.Page(m.page, max(height-6, 10))
-	if m.page >= pages {
-		m.page = 0
-		rows, pages = text.Page(0, max(height-6, 10))
-	}
-	m.page++
-	s.say(kindNews, s.theme.bold(m.head)+s.theme.dim(" · "+text.Size()+" · page "+strconv.Itoa(m.page)+" of "+strconv.Itoa(pages))+
-		"\n"+strings.Join(s.coloured(m, rows), "\n"))
 }

@@ -299,12 +299,15 @@ func (s *session) diff(c pygent.FileChange) string {
 	return strings.Join(rows, "\n")
 }
 
-func (s *session) diffLine(line string) string {
+func (s *session) diffLine(line string) string { return s.diffColour(line)(line) }
+
+// diffColour returns the colour of a line of a diff.
+func (s *session) diffColour(line string) func(text string) string {
 	switch {
 	case strings.HasPrefix(line, "+"):
-		return s.theme.good(line)
+		return s.theme.good
 	case strings.HasPrefix(line, "-"):
-		return s.theme.bad(line)
+		return s.theme.bad
 	}
-	return s.theme.dim(line)
+	return s.theme.dim
 }

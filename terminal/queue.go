@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"context"
+	"path"
 	"slices"
 
 	"github.com/x/pygent"
@@ -16,7 +17,7 @@ type queue struct {
 	held    []pygent.Message // what the session holds back, in order
 }
 
-// say queues a message for the turn that goes on.
+// sayLater queues a message for the turn that goes on.
 func (s *session) sayLater(msg pygent.Message) bool {
 	if _, err := s.agent.Say(msg); err != nil {
 		s.hint(oneLine(err.Error()))
@@ -64,15 +65,15 @@ func (s *session) sendHeld() {
 // takeBack puts the message that was queued last into the editor. The files that it
 // names are read again when it is sent. It reports false if there is none.
 func (s *session) takeBack() bool {
-	if n := len(s.queue.held); n > 0 {
-		text, _ := spoken(s.queue.held[n-1])
-		s.input.editor.set(text)
-		s.queue.held = s.queue.held[:n-1]
-		return true
+	for i, msg := range slices.Backward(s.queue.held) {
+		if text, ok := typedAll(msg); ok {
+			s.input.editor.set(text)
+			s.queue.held = slices.Delete(s.queue.held, i, i+1)
+			return true
+		}
 	}
-	unheard := s.agent.State().Unheard
-	for i := len(unheard) - 1; i >= 0; i-- {
-		if text, _ := spoken(unheard[i].Message); text != "" && namesItsFiles(unheard[i].Message) && s.agent.Unsay(unheard[i].ID) {
+	for _, said := range slices.Backward(s.agent.State().Unheard) {
+		if text, ok := typedAll(said.Message); ok && s.agent.Unsay(said.ID) {
 			s.input.editor.set(text)
 			return true
 		}
@@ -80,9 +81,20 @@ func (s *session) takeBack() bool {
 	return false
 }
 
-// namesItsFiles reports whether the text of a message stands for all of it.
-func namesItsFiles(m pygent.Message) bool {
-	return !slices.ContainsFunc(m.Parts, func(p pygent.Part) bool { return p.Text == "" && p.FileName == "" })
+// typedAll returns the text of a message. It reports false if that does not stand for
+// all of the message, because a file went along that it does not name.
+func typedAll(m pygent.Message) (text string, ok bool) {
+	text, _ = spoken(m)
+	named := map[string]bool{}
+	for _, name := range slices.Concat(mentions(text)...) {
+		named[path.Clean(name)] = true
+	}
+	for _, p := range m.Parts {
+		if _, isFile := attached(p); isFile && (p.FileName == "" || !named[path.Clean(p.FileName)]) {
+			return text, false
+		}
+	}
+	return text, text != ""
 }
 
 // queued is a message in a line.

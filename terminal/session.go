@@ -3,6 +3,7 @@ package terminal
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -55,7 +56,10 @@ type session struct {
 	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
 	seen     int64         // the number of the last event that was handled
 
-	leaving bool // the session ends with the turn
+	dir     string            // where relative paths of the person begin
+	given   []pygent.FileInfo // what a temporary workspace had in it at the beginning
+	started bool              // the runtime is there
+	leaving *leaving          // the end of the session; nil before
 	over    bool
 	err     error
 }
@@ -67,6 +71,7 @@ func newSession(ctx context.Context, face pygent.FaceSession, t *tty) *session {
 	width, height := t.out.Size()
 	s.display.area = livearea.New(width, height, terminalKind()...)
 	s.input.history = openHistory(stateFile())
+	s.dir, _ = os.Getwd() // without one, a relative path says what is wrong when it is used
 	return s
 }
 
@@ -77,6 +82,7 @@ func (s *session) run() error {
 	s.seen, s.queue.unheard = state.Seq, state.Unheard
 	s.around.jobs, s.doing.context = state.Jobs, state.Context
 	s.banner()
+	s.given, _, _ = s.temporaryFiles(s.ctx)
 	s.background(func() { s.follow(state.Seq) })
 	s.background(s.startRuntime)
 	s.beginWith(s.face.First)
@@ -180,7 +186,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
+	return s.turn != nil || s.leaving.goesOn() || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is
@@ -194,16 +200,6 @@ func (s *session) post(f func()) bool {
 	}
 }
 
-// leave ends the session, after the turn that goes on.
-func (s *session) leave() {
-	if s.turn == nil || s.leaving {
-		s.end()
-		return
-	}
-	s.leaving = true
-	s.interrupt()
-}
-
 // end ends the session at once.
 func (s *session) end() { s.over = true }
 
@@ -212,11 +208,15 @@ func (s *session) end() { s.over = true }
 func (s *session) close() {
 	s.cancel()
 	defer s.work.Wait()
-	defer func() { _ = s.tty.close() }()
-	defer func() { _ = s.tty.draw(s.display.area.Remove(s.display.take())) }()
-	s.awaitLent()
+	defer func() { // even if drawing panics again
+		if err := s.tty.close(); err != nil && s.err == nil {
+			s.fail(err)
+		}
+	}()
 	s.finishText()
 	s.flushNews()
+	s.awaitLent()
+	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
 }
 
 // background calls f in a goroutine that the session waits for at its end. A panic
@@ -273,9 +273,15 @@ func (s *session) startRuntime() {
 	if !ok {
 		return
 	}
-	if err := rt.Start(s.ctx); err != nil && s.ctx.Err() == nil {
-		s.post(func() { s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error())) })
+	_, err := guard.Outlive(s.ctx, func() (struct{}, error) { return struct{}{}, rt.Start(s.ctx) })
+	if s.ctx.Err() != nil {
+		return
 	}
+	s.post(func() {
+		if s.started = err == nil; !s.started {
+			s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error()))
+		}
+	})
 }
 
 // key handles a key, a paste or another report of the terminal.

@@ -49,6 +49,8 @@ func (d *doing) note(e pygent.Event) {
 			d.model = e.Model
 		}
 		d.context = e.Context
+	case pygent.EventSettings:
+		d.model = cmp.Or(e.Settings.Model, e.Settings.DefaultModel, d.model)
 	case pygent.EventToolStart:
 		words = "Running " + oneLine(e.Call.Name)
 	case pygent.EventApproval:
@@ -107,6 +109,8 @@ func (s *session) status(now time.Time) string {
 		return s.theme.warn("● "+words) + s.theme.dim(help)
 	}
 	switch {
+	case s.leaving.goesOn():
+		return s.theme.accent(spinner(now)+" "+s.leaving.words) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.leaving.since))+" · Ctrl-C stops it"+s.hintAfter())
 	case s.input.attaching != nil:
 		return s.theme.accent(spinner(now)+" Reading the files that you named") + s.theme.dim(" · "+wholeSeconds(now.Sub(s.input.attaching.began))+" · Ctrl-C gives the message back"+s.hintAfter())
 	case s.turn != nil:

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,10 +75,13 @@ func (p *person) command(server *pygenttest.Server, env ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "PYGENT_HISTORY_FILE="+p.history)
+	cmd.Env = append(cmd.Env, asProgram+"=1", "TERM=xterm-256color", "TERM_PROGRAM=vscode", "HOME="+p.t.TempDir(), "XDG_STATE_HOME="+p.state, "PYGENT_HISTORY_FILE="+p.history, "PYGENT_WORKSPACE="+p.t.TempDir())
 	cmd.Env = append(append(cmd.Env, server.Env()...), env...)
 	return cmd
 }
+
+// temporary is for a session with a temporary workspace.
+const temporary = "PYGENT_WORKSPACE="
 
 // reads waits until keys answer the question that is shown.
 func (p *person) reads() {
@@ -130,7 +134,7 @@ func results(msgs []pygent.Message) (texts []string) {
 }
 
 func TestATurn(t *testing.T) {
-	p := sit(t, pygenttest.NewServer(t, pygenttest.TextAndCalls("I look.\n\nOnce.", bash("echo 4$((1+1)); exit 3")), pygenttest.Text("It is **42**.")))
+	p := sit(t, pygenttest.NewServer(t, pygenttest.TextAndCalls("I look.\n\nOnce.", bash("echo 4$((1+1)); exit 3")), pygenttest.Text("It is **42**.")), temporary)
 	p.Await("on this machine", "temporary", "Ready")
 	p.Type("what is it?\n")
 	p.Await("› what is it?", "I look.", "Run this on your machine?", "echo 4$((1+1)); exit 3", "Yes, once", "Waiting for you")
@@ -484,6 +488,37 @@ func TestAnEditIsShownAsADiff(t *testing.T) {
 		}
 	}
 	require.True(t, green, "what is new is green")
+	p.leaves()
+}
+
+func TestAnApprovalShowsTheLinesOfTheFile(t *testing.T) {
+	before := make([]string, 120)
+	for i := range before {
+		before[i] = fmt.Sprintf("line %d", i+1)
+	}
+	long := strings.Repeat("x", 300) + "; rm -rf /"
+	after := slices.Clone(before)
+	after[99], after[110] = long, "other"
+	change := map[string]any{"path": "a.txt", "old_text": strings.Join(before[98:112], "\n"), "new_text": strings.Join(after[98:112], "\n")}
+	write := pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": strings.Join(before, "\n")})
+	p := sit(t, pygenttest.NewServer(t, write, pygenttest.Call("edit_file", change), pygenttest.Text("Done it.")))
+	p.Resize(80, 40)
+	p.Type("go\n")
+	p.Await("Change this file on your machine?")
+	p.answers("y")
+	screen := p.Await("Change this file on your machine?", " 99 │   line 99", "100 │ - line 100", "100 │ + xxx", " .. │ 6 lines as before", "111 │ - line 111", "111 │ + other", "v shows it all above").String()
+	require.Contains(t, strings.ReplaceAll(screen, "\n│    │ ", ""), long, "no end of a line is hidden")
+	p.answers("n")
+	p.Await("Done it.", "Ready")
+	p.leaves()
+}
+
+func TestAnApprovalNamesTheFileThatIsMadeEmpty(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("write_file", map[string]any{"path": "a.txt", "content": ""}), pygenttest.Text("Done it.")))
+	p.Type("go\n")
+	p.Await("Change this file on your machine?", "│ a.txt", "│ path: a.txt")
+	p.answers("n")
+	p.Await("Done it.", "Ready")
 	p.leaves()
 }
 

@@ -148,7 +148,10 @@ func (t *tty) begin() (err error) {
 	go t.read(ctx, t.keys, t.ended)
 	t.begun = true
 	notifyStopped(t.stopped)
-	return t.draw(beginKeys)
+	if err := t.draw(beginKeys); err != nil {
+		return errors.Join(err, t.end()) // so that nobody else's keys are read
+	}
+	return nil
 }
 
 // isSet reports whether the terminal is in the mode of the session. One that has hung

@@ -73,11 +73,15 @@ func (s *session) interrupt() {
 	case s.command != nil && !s.command.stopped:
 		s.stopCommand()
 	case s.turn != nil:
-		s.turn.interrupted = true
-		s.turn.cancel(errInterrupted)
-		s.doing.is("Interrupting", time.Now())
+		s.interruptTurn()
 	}
 	s.display.changed = true
+}
+
+func (s *session) interruptTurn() {
+	s.turn.interrupted = true
+	s.turn.cancel(errInterrupted)
+	s.doing.is("Interrupting", time.Now())
 }
 
 // endTurn ends the turn if it is over.
@@ -92,8 +96,10 @@ func (s *session) endTurn() {
 	s.outcome(t)
 	s.flushNews()
 	switch {
-	case s.leaving || errors.Is(t.err, pygent.ErrAgentClosed):
+	case errors.Is(t.err, pygent.ErrAgentClosed):
 		s.end()
+	case s.leaving != nil && s.leaving.decided:
+		s.leaveFiles()
 	case t.goesWell() && !t.interrupted:
 		s.sendUnheard()
 	default:

@@ -95,7 +95,8 @@ func run(args []string) (code int) {
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(parsed, logs)
-	return exitBySignal(ctx, report(parsed.Run(&c.settings, out), out))
+	err = parsed.Run(&c.settings, out)
+	return exitBySignal(ctx, func() int { return report(err, out) })
 }
 
 // misunderstood adds what to do to an error of the parser about the arguments, and
@@ -109,9 +110,16 @@ func misunderstood(err error) error {
 	case text == `expected "<shell>"`:
 		return errors.New("for which shell? pygent completion bash, zsh or fish")
 	case noValue && strings.Contains(text, "EOL"):
-		return fmt.Errorf("%s needs a value; pygent help flags lists the flags", flag)
+		return needsValue(flag)
+	}
+	if flag, _, found := strings.Cut(text, ": missing value"); found { // of a flag that may be repeated
+		return needsValue(flag)
 	}
 	return fmt.Errorf("%w; pygent help flags lists the flags", err)
+}
+
+func needsValue(flag string) error {
+	return fmt.Errorf("%s needs a value; pygent help flags lists the flags", flag)
 }
 
 // interruptible returns a context that Ctrl-C ends. A second Ctrl-C ends the
@@ -219,7 +227,11 @@ func (c sessionCmd) check(parsed *kong.Context) error {
 		names = append(names, command.Name)
 	}
 	word := c.Message[0]
-	if like := spelling.Nearest(word, names); like != "" && !slices.Contains(parsed.Args, "session") {
+	like := spelling.Nearest(word, names)
+	if len(like) != len(word) { // two edits must be a swap: hello is a greeting, and not help
+		like = spelling.Within(word, names, 1)
+	}
+	if like != "" && !slices.Contains(parsed.Args, "session") {
 		return fmt.Errorf("there is no command %s, did you mean %s? To say it to the agent: pygent session %s", word, like, word)
 	}
 	return nil

@@ -201,6 +201,8 @@ func TestSetUpErrorsSayWhatToDo(t *testing.T) {
 		{"an argument too many", nil, []string{"version", "go"}, []string{"unexpected argument go", "pygent help"}},
 		{"a misspelt flag", nil, []string{"run", "--modle", "m", "go"}, []string{"--modle", `did you mean "--model"?`, "pygent help flags"}},
 		{"a flag without its value", nil, []string{"run", "--image"}, []string{"pygent: --image needs a value; pygent help flags"}},
+		{"a flag without one of its values", nil, []string{"--attach"}, []string{"pygent: --attach needs a value; pygent help"}},
+		{"a greeting", nil, []string{"--no-docker", "hello"}, []string{"set one of these"}},
 		{"completion for no shell", nil, []string{"completion"}, []string{"for which shell? pygent completion bash"}},
 		{"an unknown topic", nil, []string{"help", "cofig"}, []string{"no help about cofig", "did you mean config?"}},
 		{"an unknown shell", nil, []string{"completion", "tcsh"}, []string{`"bash","zsh","fish"`, "tcsh"}},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // ended is the cause of the end of a context that a signal ended.
@@ -34,9 +35,21 @@ func untilSignal(ctx context.Context, signals ...os.Signal) (context.Context, co
 }
 
 // exitBySignal is the exit code of a process that a signal ended, as shells have
-// it, or code if none did.
-func exitBySignal(ctx context.Context, code int) int {
-	if e, ok := context.Cause(ctx).(ended); ok && code == exitCancel {
+// it, or what report returns if none did. A terminal that takes no output does not
+// keep the process from its end.
+func exitBySignal(ctx context.Context, report func() int) int {
+	e, ok := context.Cause(ctx).(ended)
+	if !ok {
+		return report()
+	}
+	code := exitCancel
+	reported := make(chan int, 1)
+	go func() { reported <- report() }()
+	select {
+	case code = <-reported:
+	case <-time.After(3 * time.Second):
+	}
+	if code == exitCancel {
 		return 128 + int(e.Signal)
 	}
 	return code

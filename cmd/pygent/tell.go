@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -59,41 +59,24 @@ func tellHistory(cfg pygent.Config, agent *pygent.Agent) {
 	note("%s", text)
 }
 
-// Of what is said about the files of a temporary workspace.
+// Bounds of what is said about the files of a temporary workspace.
 const (
-	shownFiles   = 5    // how many are named
-	countedFiles = 1000 // how many are counted
-	listingTime  = 5 * time.Second
+	shownFiles  = 5 // how many are named
+	listingTime = 5 * time.Second
 )
 
 // tellFiles prints which files of a temporary workspace go with it, and how they
 // would have been kept.
 func tellFiles(ctx context.Context, agent *pygent.Agent) {
-	lister, ok := pygent.RuntimeAs[pygent.FileLister](agent.Runtime())
-	if !ok || !describe(ctx, agent).Temporary {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listingTime)
 	defer cancel()
-	all, more, err := lister.ListFiles(ctx, ".", pygent.NoLimit, countedFiles)
-	if err != nil {
+	files, more, err := agent.TemporaryFiles(ctx)
+	if err != nil || len(files) == 0 && !more {
 		return // the run has said what is wrong with the runtime
 	}
 	var names []string
-	for _, f := range all {
-		if !f.Mode.IsDir() && !strings.HasPrefix(f.Path, ".pygent/") && !strings.HasPrefix(f.Path, ".git/") {
-			names = append(names, f.Path)
-		}
+	for _, f := range files {
+		names = append(names, f.Path)
 	}
-	if len(names) == 0 {
-		return
-	}
-	shown := strings.Join(names[:min(len(names), shownFiles)], ", ")
-	switch rest := len(names) - shownFiles; {
-	case more:
-		shown += " and many others"
-	case rest > 0:
-		shown += fmt.Sprintf(" and %d others", rest)
-	}
-	note("the workspace was temporary and goes with its files: %s. To keep them, give --cwd or --workspace DIR.", shown)
+	note("the workspace was temporary and goes with its files: %s. To keep them, give --cwd or --workspace DIR.", numeral.Some(names, shownFiles, more))
 }

@@ -287,6 +287,12 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 		p.Type("go\n")
 		p.Await("Run this on your machine?")
 	}
+	files := func(p *person) {
+		p.Type("!echo made >a\n")
+		p.Await("✓ exit 0")
+		p.Key("ctrl+d")
+		p.Await("1 file of this temporary workspace", "a · 5 B")
+	}
 	for name, tt := range map[string]struct {
 		reply pygenttest.Reply
 		do    func(p *person)
@@ -301,6 +307,8 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 		"TERM at work":       {gate, func(p *person) { work(p); p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
 		"TERM at a question": {bash("echo 1"), func(p *person) { ask(p); p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
 		"HUP at work":        {gate, func(p *person) { work(p); p.Signal(syscall.SIGHUP) }, 128 + int(syscall.SIGHUP)},
+		"TERM at the files":  {gate, func(p *person) { files(p); p.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+		"HUP at the files":   {gate, func(p *person) { files(p); p.Signal(syscall.SIGHUP) }, 128 + int(syscall.SIGHUP)},
 		"INT":                {gate, func(p *person) { p.Signal(os.Interrupt); p.Await("Ctrl-C again leaves"); p.Signal(os.Interrupt) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

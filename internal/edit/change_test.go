@@ -60,3 +60,22 @@ func FuzzCompare(f *testing.F) {
 		require.Contains(t, after, c.After)
 	})
 }
+
+func TestADifferenceHidesNothing(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	rows := edit.Rows(numbered(12), strings.Replace(strings.Replace(numbered(12), "line 3\n", "", 1), "line 10\n", long+"\n", 1), 5)
+	require.Equal(t, []edit.Row{
+		{Sign: ' ', Text: "line 1", Line: 5}, {Sign: ' ', Text: "line 2", Line: 6},
+		{Sign: '-', Text: "line 3", Line: 7},
+		{Sign: ' ', Text: "line 4", Line: 7}, {Sign: ' ', Text: "line 5", Line: 8},
+		{Left: 2},
+		{Sign: ' ', Text: "line 8", Line: 11}, {Sign: ' ', Text: "line 9", Line: 12},
+		{Sign: '-', Text: "line 10", Line: 14}, {Sign: '+', Text: long, Line: 13},
+		{Sign: ' ', Text: "line 11", Line: 14}, {Sign: ' ', Text: "line 12", Line: 15},
+	}, rows)
+	require.Equal(t, "@@ line 1 @@\n- a\n+ "+long[:200]+" … (800 more bytes)", edit.Diff("a", long, 0))
+	require.Empty(t, edit.Diff("a\r\n", "a", 1))
+	many := edit.Diff(numbered(500), "other\n", 1)
+	require.Len(t, strings.Split(many, "\n"), 42)
+	require.True(t, strings.HasSuffix(many, "\n… (461 more lines)"), many)
+}

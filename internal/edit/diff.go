@@ -14,10 +14,18 @@ const (
 	diffContext = 2
 )
 
-// Diff shows how one text becomes another, for people: lines with "-" are removed,
-// lines with "+" are new, and each piece begins with the number of its line. Both
-// texts begin with a line. What is long is cut.
-func Diff(before, after string, line int) string {
+// Row is a line of a difference, or stands for equal lines that are left out.
+type Row struct {
+	Sign byte // '-' for a line that is removed, '+' for a new one, ' ' for one that stays; 0 for those left out
+	Text string
+	Line int // the number of the line: before the change if it is removed, else after it
+	Left int // how many lines are left out
+}
+
+// Rows returns how one text becomes another: the lines that differ, whole, and some
+// around them. Both texts begin with a line. There are none if only the ends of lines
+// differ.
+func Rows(before, after string, line int) []Row {
 	a, b := splitLines(before), splitLines(after)
 	head := 0
 	for head < min(len(a), len(b)) && a[head] == b[head] {
@@ -28,13 +36,54 @@ func Diff(before, after string, line int) string {
 		tail++
 	}
 	if head == len(a) && head == len(b) {
+		return nil
+	}
+	begin := max(head-diffContext, 0)
+	d := differ{before: max(line, 1) + begin, after: max(line, 1) + begin}
+	d.add(' ', a[begin:head]...)
+	d.changed(a[head:len(a)-tail], b[head:len(b)-tail])
+	d.add(' ', a[len(a)-tail:min(len(a)-tail+diffContext, len(a))]...)
+	return d.shown()
+}
+
+// Diff is [Rows] as a text for people: lines with "-" are removed, lines with "+" are
+// new, and the first line is the number of the second. What is long is cut, and says
+// so.
+func Diff(before, after string, line int) string {
+	rows := Rows(before, after, line)
+	if len(rows) == 0 {
 		return ""
 	}
-	d := differ{line: max(line, 1)}
-	d.context(a, head-diffContext, head)
-	d.changed(a[head:len(a)-tail], b[head:len(b)-tail])
-	d.context(a, len(a)-tail, len(a)-tail+diffContext)
-	return d.text(head)
+	var text strings.Builder
+	fmt.Fprintf(&text, "@@ line %d @@", rows[0].Line)
+	for i, row := range rows {
+		if i == shownDiff {
+			fmt.Fprintf(&text, "\n… (%d more lines)", lines(rows[i:]))
+			break
+		}
+		text.WriteString("\n" + row.String())
+	}
+	return text.String()
+}
+
+// String is the row as a line of [Diff].
+func (r Row) String() string {
+	if r.Sign == 0 {
+		return "…"
+	}
+	text := cut.Head(r.Text, lineBytes)
+	if n := len(r.Text) - len(text); n > 0 {
+		text += fmt.Sprintf(" … (%d more bytes)", n)
+	}
+	return string(r.Sign) + " " + text
+}
+
+// lines counts the lines of rows.
+func lines(rows []Row) (n int) {
+	for _, row := range rows {
+		n += max(row.Left, 1)
+	}
+	return n
 }
 
 // Count counts the lines that are new in a text and those that are removed from
@@ -53,7 +102,7 @@ func Count(before, after string) (added, removed int) {
 	d := differ{}
 	d.changed(a, b)
 	for _, row := range d.rows {
-		switch row[0] {
+		switch row.Sign {
 		case '+':
 			added++
 		case '-':
@@ -65,15 +114,23 @@ func Count(before, after string) (added, removed int) {
 
 // differ collects the lines of a difference.
 type differ struct {
-	line int
-	rows []string
+	rows          []Row
+	before, after int // the numbers of the next line
 }
 
-func (d *differ) add(sign, line string) { d.rows = append(d.rows, sign+cut.Head(line, lineBytes)) }
-
-func (d *differ) context(lines []string, from, to int) {
-	for _, l := range lines[max(from, 0):min(max(to, 0), len(lines))] {
-		d.add("  ", l)
+func (d *differ) add(sign byte, lines ...string) {
+	for _, line := range lines {
+		row := Row{Sign: sign, Text: line, Line: d.after}
+		if sign == '-' {
+			row.Line = d.before
+		}
+		if sign != '+' {
+			d.before++
+		}
+		if sign != '-' {
+			d.after++
+		}
+		d.rows = append(d.rows, row)
 	}
 }
 
@@ -81,12 +138,8 @@ func (d *differ) context(lines []string, from, to int) {
 // not look for equal ones among them.
 func (d *differ) changed(a, b []string) {
 	if len(a) > diffLines || len(b) > diffLines {
-		for _, l := range a[:min(len(a), shownDiff)] {
-			d.add("- ", l)
-		}
-		for _, l := range b[:min(len(b), shownDiff)] {
-			d.add("+ ", l)
-		}
+		d.add('-', a...)
+		d.add('+', b...)
 		return
 	}
 	// common[i][j] is how many lines of a[i:] and b[j:] are the same, in order.
@@ -105,43 +158,38 @@ func (d *differ) changed(a, b []string) {
 	for i < len(a) || j < len(b) {
 		switch {
 		case i < len(a) && j < len(b) && a[i] == b[j]:
-			d.add("  ", a[i])
+			d.add(' ', a[i])
 			i, j = i+1, j+1
 		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
-			d.add("- ", a[i])
+			d.add('-', a[i])
 			i++
 		default:
-			d.add("+ ", b[j])
+			d.add('+', b[j])
 			j++
 		}
 	}
 }
 
-// text returns the rows, with long runs of equal lines and what is too long left
-// out. equal is how many equal lines come before the change.
-func (d *differ) text(equal int) string {
-	var out []string
-	rows := d.rows
-	for i, row := range rows {
-		if strings.HasPrefix(row, "  ") && !d.near(i) {
-			if len(out) > 0 && out[len(out)-1] != "…" {
-				out = append(out, "…")
-			}
-			continue
+// shown returns the rows, with one for each long run of equal lines.
+func (d *differ) shown() (rows []Row) {
+	for i, row := range d.rows {
+		last := len(rows) - 1
+		switch {
+		case row.Sign != ' ' || d.near(i):
+			rows = append(rows, row)
+		case rows[last].Sign == 0: // the first row is near to one that changes
+			rows[last].Left++
+		default:
+			rows = append(rows, Row{Left: 1})
 		}
-		if len(out) >= shownDiff {
-			out = append(out, fmt.Sprintf("… (%d more lines)", len(rows)-i))
-			break
-		}
-		out = append(out, row)
 	}
-	return fmt.Sprintf("@@ line %d @@\n%s", d.line+max(equal-diffContext, 0), strings.Join(out, "\n"))
+	return rows
 }
 
 // near reports whether a row stands close to one that changes.
 func (d *differ) near(at int) bool {
 	for i := max(at-diffContext, 0); i <= min(at+diffContext, len(d.rows)-1); i++ {
-		if !strings.HasPrefix(d.rows[i], "  ") {
+		if d.rows[i].Sign != ' ' {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ package excerpt
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,11 +39,27 @@ const (
 func New(title, text string, columns int) Text {
 	text = strings.TrimRight(text, "\n")
 	lines := strings.Split(text, "\n")
-	t := Text{Lines: len(lines), Characters: utf8.RuneCountInString(text)}
+	numbers := make([]string, len(lines))
+	for i := range numbers {
+		numbers[i] = strconv.Itoa(i + 1)
+	}
+	t := Labelled(title, lines, numbers, columns)
+	t.Characters = utf8.RuneCountInString(text)
 	if text == "" {
 		t.Lines = 0
 	}
-	digits := len(fmt.Sprint(len(lines)))
+	return t
+}
+
+// Labelled is New for lines that have labels in the margin instead of their numbers.
+// A label is of the program, and not empty: rows without one go on with a line.
+func Labelled(title string, lines, labels []string, columns int) Text {
+	t := Text{Lines: len(lines)}
+	digits := 0
+	for i, label := range labels {
+		digits = max(digits, width(label))
+		t.Characters += utf8.RuneCountInString(lines[i])
+	}
 	margin := strings.Repeat(" ", digits) + " │ "
 	room := max(columns-digits-len(" │ ")-1, leastRow)
 	t.Rows = titleRows(title, margin, room)
@@ -52,7 +69,7 @@ func New(title, text string, columns int) Text {
 			at += n - 1
 			continue
 		}
-		first := fmt.Sprintf("%*d │ ", digits, at+1)
+		first := strings.Repeat(" ", digits-width(labels[at])) + labels[at] + " │ "
 		for _, row := range wrap(foldSpaces(screen.Exact(lines[at])), room) {
 			t.Rows = append(t.Rows, first+row)
 			first = margin

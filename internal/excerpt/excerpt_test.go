@@ -125,3 +125,9 @@ func FuzzNew(f *testing.F) {
 		}
 	})
 }
+
+func TestLabels(t *testing.T) {
+	text := Labelled("a.txt", []string{"- a", "+ " + strings.Repeat("x", 20)}, []string{"9", "10"}, 28)
+	require.Equal(t, []string{"   │ a.txt", " 9 │ - a", "10 │ + " + strings.Repeat("x", 18), "   │ xx"}, text.Rows)
+	require.Equal(t, "2 lines, 25 characters", text.Size())
+}

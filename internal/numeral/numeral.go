@@ -25,3 +25,18 @@ func Count[N int | int64](n N, thing string) string {
 	}
 	return Grouped(n) + " " + thing + "s"
 }
+
+// Some names the first n of some things: "a, b and 3 others". more says that there
+// are still others, which nobody has counted.
+func Some(names []string, n int, more bool) string {
+	shown := strings.Join(names[:min(len(names), n)], ", ")
+	switch rest := len(names) - n; {
+	case more && shown == "":
+		return "very many"
+	case more:
+		return shown + " and many others"
+	case rest > 0:
+		return shown + " and " + Count(rest, "other")
+	}
+	return shown
+}

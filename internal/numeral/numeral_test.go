@@ -25,3 +25,12 @@ func TestCount(t *testing.T) {
 	require.Equal(t, "1 entry", numeral.Count(1, "entry"))
 	require.Equal(t, "3 entries", numeral.Count(3, "entry"))
 }
+
+func TestSome(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	require.Equal(t, "a, b, c, d", numeral.Some(names, 4, false))
+	require.Equal(t, "a, b, c and 1 other", numeral.Some(names, 3, false))
+	require.Equal(t, "a, b and 2 others", numeral.Some(names, 2, false))
+	require.Equal(t, "a and many others", numeral.Some(names, 1, true))
+	require.Equal(t, "very many", numeral.Some(nil, 1, true))
+}

@@ -9,13 +9,20 @@ import "strings"
 func Nearest(word string, candidates []string) string {
 	// Two edits, such as a swap of two letters, are allowed if the word has
 	// more than three letters; otherwise one, and none for a single letter.
-	best, least := "", 2
+	most := 1
 	switch {
 	case len(word) > 3:
-		least = 3
+		most = 2
 	case len(word) < 2:
-		least = 1
+		most = 0
 	}
+	return Within(word, candidates, most)
+}
+
+// Within returns the candidate that is closest to word, or "" if none is within a
+// number of edits.
+func Within(word string, candidates []string, edits int) string {
+	best, least := "", edits+1
 	for _, c := range candidates {
 		if c == "" {
 			continue

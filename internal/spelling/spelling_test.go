@@ -24,3 +24,10 @@ func TestNearest(t *testing.T) {
 		require.Equal(t, want, spelling.Nearest(word, names), word)
 	}
 }
+
+func TestWithin(t *testing.T) {
+	names := []string{"help", "version"}
+	require.Equal(t, "help", spelling.Within("hepl", names, 2))
+	require.Empty(t, spelling.Within("hello", names, 1))
+	require.Equal(t, "version", spelling.Within("versin", names, 1))
+}

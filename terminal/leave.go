@@ -1,0 +1,375 @@
+package terminal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/guard"
+	"github.com/x/pygent/internal/numeral"
+	"github.com/x/pygent/internal/settings"
+)
+
+// leaving is the end of a session: the person decides about what still runs, the
+// turn is interrupted, and the person decides about the files of a temporary
+// workspace. Where a context ends the session, nobody is asked.
+type leaving struct {
+	decided bool // the person leaves, whatever runs
+	looked  bool // at the files, or this goes on
+
+	cancel context.CancelCauseFunc // of the listing or copying that goes on; nil for none
+	words  string                  // for that
+	since  time.Time
+
+	files []pygent.FileInfo // what was made in the temporary workspace
+	more  bool              // there are others
+}
+
+// goesOn reports whether the files are being listed or copied.
+func (l *leaving) goesOn() bool { return l != nil && l.cancel != nil }
+
+// leave ends the session. While it waits for the end of something, it does not wait
+// any longer.
+func (s *session) leave() {
+	l := s.leaving
+	switch {
+	case l == nil:
+		s.leaving = &leaving{}
+		s.askWhatRuns()
+	case l.cancel != nil:
+		l.cancel(errInterrupted)
+	case l.decided && !l.looked:
+		s.leaveFiles()
+	}
+}
+
+// stay goes on with the session after all.
+func (s *session) stay() {
+	s.leaving, s.input.warned = nil, false
+	s.display.changed = true
+	if s.turn == nil {
+		s.hold()
+	}
+}
+
+// askWhatRuns names what ends with the session besides the turn, if there is
+// anything.
+func (s *session) askWhatRuns() {
+	var names []string
+	for _, id := range slices.Sorted(maps.Keys(s.around.tasks)) {
+		names = append(names, "task "+s.around.tasks[id].label)
+	}
+	for _, j := range s.around.jobs {
+		if j.Running {
+			names = append(names, "job "+oneLine(j.ID)+": "+oneLine(j.Command))
+		}
+	}
+	if len(names) == 0 {
+		s.leaveTurn()
+		return
+	}
+	m := &menu{
+		head: strings.Join(s.around.facts(), " and ") + " would end with the session:",
+		body: strings.Join(names, "\n"),
+		items: []item{
+			{key: "g", label: "Go on with the session", short: "go on"},
+			{key: "l", label: "Leave", short: "leave"},
+		},
+	}
+	m.done = func(choice int, _ string) {
+		if m.items[choice].key == "l" {
+			s.leaveTurn()
+		} else {
+			s.stay()
+		}
+	}
+	m.quit = func() { s.settle(m, 1, "") }
+	s.openFirst(m)
+}
+
+// leaveTurn interrupts what goes on, and waits for the end of the turn.
+func (s *session) leaveTurn() {
+	s.leaving.decided = true
+	if s.input.attaching != nil {
+		s.input.attaching.cancel(errInterrupted)
+	}
+	if s.shell != nil {
+		s.shell.cancel(errInterrupted)
+	}
+	if s.command != nil && !s.command.stopped {
+		s.stopCommand()
+	}
+	if s.turn != nil {
+		s.interruptTurn()
+		return
+	}
+	s.leaveFiles()
+}
+
+// aside does a part of the end in a goroutine, and calls done with its error, unless
+// the session has ended meanwhile.
+func (s *session) aside(words string, limit time.Duration, f func(context.Context) error, done func(error)) {
+	l := s.leaving
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	l.cancel, l.words, l.since, s.display.changed = cancel, words, time.Now(), true
+	s.background(func() {
+		defer cancel(nil)
+		limited, stop := context.WithTimeout(ctx, limit)
+		defer stop()
+		_, err := guard.Outlive(limited, func() (struct{}, error) { return struct{}{}, f(limited) })
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause
+		}
+		s.post(func() {
+			l.cancel = nil
+			done(err)
+		})
+	})
+}
+
+// temporaryFiles lists the files of a temporary workspace besides some, in a bounded
+// time.
+func (s *session) temporaryFiles(ctx context.Context, besides ...pygent.FileInfo) ([]pygent.FileInfo, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, listWithin)
+	defer cancel()
+	return s.agent.TemporaryFiles(ctx, besides...)
+}
+
+// leaveFiles looks for files that were made in a temporary workspace, and asks what
+// becomes of them.
+func (s *session) leaveFiles() {
+	l := s.leaving
+	if l.looked {
+		return
+	}
+	l.looked = true
+	var files []pygent.FileInfo
+	var more bool
+	s.aside("Looking for files to keep", listWithin, func(ctx context.Context) (err error) {
+		files, more, err = s.agent.TemporaryFiles(ctx, s.given...)
+		return err
+	}, func(err error) {
+		switch {
+		case errors.Is(err, pygent.ErrRuntimeStart) && !s.started, errors.Is(err, pygent.ErrRuntimeClosed):
+			s.end()
+		case err != nil:
+			l.more = true
+			s.askFiles("the files cannot be listed: " + visible(err.Error()))
+		case len(files) == 0 && !more:
+			s.end()
+		default:
+			l.files, l.more = files, more
+			s.askFiles("")
+		}
+	})
+}
+
+// namedFiles is how many files are named before the person decides about all.
+const namedFiles = 12
+
+// list names the files with their sizes.
+func (l *leaving) list() string {
+	var lines []string
+	for _, f := range l.files[:min(len(l.files), namedFiles)] {
+		lines = append(lines, oneLine(f.Path)+" · "+about(f))
+	}
+	switch rest := len(l.files) - len(lines); {
+	case l.more && rest+len(lines) > 0:
+		lines = append(lines, "… and many more")
+	case rest > 0:
+		lines = append(lines, "… and "+numeral.Grouped(rest)+" more")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// about says how large a file is, or else what it is.
+func about(f pygent.FileInfo) string {
+	switch {
+	case f.Mode&fs.ModeSymlink != 0:
+		return "a link"
+	case !f.Mode.IsRegular():
+		return "no regular file, so it is not copied"
+	}
+	return sizeOf(f.Size)
+}
+
+// askFiles asks what becomes of the files of the temporary workspace. A problem, if
+// there is one, says why they are not kept yet.
+func (s *session) askFiles(problem string) {
+	if problem != "" {
+		s.say(kindNews, s.wrapped(s.theme.bad("✗ ")+problem))
+	}
+	l, here := s.leaving, s.freeDir()
+	head := count(len(l.files), "file") + " of this temporary workspace would be deleted. Keep them?"
+	if l.more {
+		head = "The files of this temporary workspace would be deleted. Keep them?"
+	}
+	m := &menu{
+		head: head,
+		body: l.list(),
+		items: []item{
+			{key: "k", label: "Keep them in ./" + here, short: "keep"},
+			{key: "e", label: "Keep them elsewhere", short: "elsewhere", text: "directory: "},
+			{key: "d", label: "Delete them", short: "delete"},
+			{key: "g", label: "Go on with the session", short: "go on"},
+		},
+	}
+	m.done = func(choice int, text string) {
+		switch m.items[choice].key {
+		case "k":
+			s.keepFiles(here)
+		case "e":
+			s.keepElsewhere(text)
+		case "d":
+			s.say(kindEnd, s.theme.dim("The files are deleted."))
+			s.end()
+		default:
+			s.stay()
+		}
+	}
+	s.input.warned = false
+	m.quit = func() {
+		if s.input.warned {
+			s.settle(m, slices.IndexFunc(m.items, func(i item) bool { return i.key == "d" }), "")
+			return
+		}
+		s.input.warned = true
+		m.deafen(time.Now())
+		s.hint("pressing that again deletes the files")
+	}
+	s.openFirst(m)
+}
+
+// freeDir returns a name for a directory that does not exist.
+func (s *session) freeDir() string {
+	stem := "pygent-" + time.Now().Format("20060102-150405")
+	name := stem
+	for n := 2; n < 100; n++ {
+		if _, err := os.Lstat(filepath.Join(s.dir, name)); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		name = fmt.Sprintf("%s-%d", stem, n)
+	}
+	return name
+}
+
+// keepElsewhere keeps the files in a directory that the person has named.
+func (s *session) keepElsewhere(dir string) {
+	if dir == "" {
+		s.askFiles("")
+		return
+	}
+	home, _ := os.UserHomeDir() // without a home, "~" stays as it is
+	s.keepFiles(settings.ExpandHome(dir, home))
+}
+
+// keepFiles copies the workspace to a directory, which must be new or empty, and
+// ends the session. If that is not possible, the person is asked again.
+func (s *session) keepFiles(dir string) {
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(s.dir, dir)
+	}
+	s.aside("Copying the files to "+oneLine(dir), copyWithin, func(ctx context.Context) error {
+		return copyWorkspace(ctx, s.agent.Runtime(), dir)
+	}, func(err error) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("it took longer than %s: %w", copyWithin, err)
+		}
+		if err != nil {
+			s.askFiles("the files are not kept: " + visible(err.Error()))
+			return
+		}
+		text := s.theme.good("✓ ") + "The files are in " + visible(dir)
+		if left := s.leaving.special(); len(left) > 0 {
+			text += "\n" + s.theme.warn("! not copied, since they are no regular files: "+numeral.Some(left, namedFiles, false))
+		}
+		s.say(kindEnd, text)
+		s.end()
+	})
+}
+
+// copyWithin is how long the copying of the files may take.
+const copyWithin = time.Hour
+
+// special names the files that cannot be copied, such as pipes.
+func (l *leaving) special() (names []string) {
+	for _, f := range l.files {
+		if !f.Mode.IsRegular() && f.Mode&fs.ModeSymlink == 0 {
+			names = append(names, oneLine(f.Path))
+		}
+	}
+	return names
+}
+
+// copyWorkspace copies a workspace to a directory that must be new or empty. If it
+// fails, a new directory is removed.
+func copyWorkspace(ctx context.Context, rt pygent.Runtime, dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
+		return err
+	}
+	err := os.Mkdir(dir, 0o777)
+	isNew := err == nil
+	if errors.Is(err, fs.ErrExist) {
+		err = checkEmpty(dir)
+	}
+	if err == nil {
+		err = checkOutside(ctx, rt, dir)
+	}
+	if err == nil {
+		err = rt.ExportFile(ctx, ".", dir)
+	}
+	if err != nil && isNew {
+		_ = os.Remove(dir) // fails, as it should, if it is not empty
+	}
+	return err
+}
+
+// errNotEmpty says why a directory is refused.
+var errNotEmpty = errors.New("it exists and is no empty directory; name a new one")
+
+func checkEmpty(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		var entries []os.DirEntry
+		entries, err = os.ReadDir(dir)
+		if err == nil && len(entries) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %w", dir, cmp.Or(err, errNotEmpty))
+}
+
+// checkOutside refuses a directory that goes with the workspace.
+func checkOutside(ctx context.Context, rt pygent.Runtime, dir string) error {
+	d, ok := pygent.RuntimeAs[pygent.Describer](rt)
+	if !ok {
+		return nil
+	}
+	host := d.Describe(ctx).HostDir
+	if host == "" {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	if host, err = filepath.EvalSymlinks(host); err != nil {
+		return nil // it has gone, so that nothing is in it
+	}
+	if rel, err := filepath.Rel(host, dir); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("%s is in the temporary workspace itself", dir)
+	}
+	return nil
+}

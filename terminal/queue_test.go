@@ -1,0 +1,70 @@
+package terminal
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+)
+
+func TestWhatIsTakenBackKeepsItsFiles(t *testing.T) {
+	image := pygent.Part{ImageURL: "data:image/png;base64,AAAA"}
+	named := pygent.Part{ImageURL: "data:image/png;base64,AAAA", FileName: "a b.png"}
+	dir := pygent.Part{Text: "src: 2 files", FileName: "src/"}
+	for name, tt := range map[string]struct {
+		message pygent.Message
+		taken   bool
+	}{
+		"a text":                  {pygent.UserMessage("go"), true},
+		"files that it names":     {pygent.UserMessage(`look at @"a b.png" and @src`, named, dir), true},
+		"a file without a name":   {pygent.UserMessage("look", image), false},
+		"a file it does not name": {pygent.UserMessage("look", named), false},
+		"a file alone":            {pygent.UserMessage("", named), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &session{}
+			s.input.history = openHistory("")
+			s.queue.held = []pygent.Message{tt.message}
+			text, _ := spoken(tt.message)
+			if !tt.taken {
+				_, ok := typedAll(tt.message)
+				require.False(t, ok)
+				return
+			}
+			require.True(t, s.takeBack())
+			require.Equal(t, text, s.input.editor.message())
+			require.Empty(t, s.queue.held)
+		})
+	}
+}
+
+func TestFilesThatAreReadTooLateAnswerNoQuestion(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ended turn
+		held  int
+	}{
+		"a question":    {turn{result: &pygent.Result{Status: pygent.StatusAwaitingUser}}, 1},
+		"a failed turn": {turn{err: errInterrupted}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := onBroken(t)
+			s.turn = &tt.ended
+			s.deliver("look at @a.txt", mentions("look at @a.txt"))
+			s.turn = nil
+			(<-s.posts)()
+			require.Len(t, s.queue.held, tt.held)
+			require.Nil(t, s.turn)
+		})
+	}
+}
+
+func TestACommandIsNoAnswerEvenWhileAnotherOneGoesOn(t *testing.T) {
+	s := &session{command: &command{}}
+	s.menus = []*menu{{free: true, done: func(int, string) { t.Error("it answered") }}}
+	s.input.history = openHistory("")
+	s.input.editor.set("/help")
+	s.submit()
+	require.Equal(t, "/help", s.input.editor.message())
+	require.Equal(t, "a command goes on already", s.display.hinted)
+}

@@ -1,0 +1,40 @@
+package terminal
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/pygenttest"
+)
+
+// brokenRuntime is a runtime of somebody else that has no files and panics.
+type brokenRuntime struct{ pygent.Runtime }
+
+func (brokenRuntime) ReadFile(context.Context, string) ([]byte, error) { return nil, fs.ErrNotExist }
+func (brokenRuntime) Describe(context.Context) pygent.RuntimeInfo      { panic("no description") }
+func (brokenRuntime) Start(context.Context) error                      { panic("no start") }
+func (brokenRuntime) Cleanup() error                                   { return nil }
+
+// onBroken is a session on such a runtime that has no terminal.
+func onBroken(t *testing.T) *session {
+	agent, err := pygent.New(pygent.WithRuntime(brokenRuntime{}), pygent.WithModel(pygenttest.NewScriptedModel()))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, agent.Close()) })
+	s := &session{agent: agent, ctx: t.Context(), posts: make(chan func(), 1)}
+	s.display.area = livearea.New(80, 24)
+	t.Cleanup(s.work.Wait)
+	return s
+}
+
+func TestARuntimeThatPanicsEndsNoSession(t *testing.T) {
+	s := onBroken(t)
+	require.Zero(t, s.describe())
+	s.startRuntime()
+	(<-s.posts)()
+	require.Contains(t, s.display.take(), "commands cannot run: \x1b[mpanic: no start")
+}
