@@ -31,6 +31,7 @@ type display struct {
 	hinted  string          // a word about the last key
 	changed bool            // something may look different
 	drawn   time.Time
+	settled time.Time // until when nothing is drawn, because the size may change again
 }
 
 // take returns what is to be printed.
@@ -95,31 +96,41 @@ func (s *session) wrapped(text string) string {
 	return strings.Join(rows, "\n")
 }
 
-// terminalKind says how the terminal behaves when it is resized.
+// terminalKind says how the terminal behaves when it is resized. One that is not
+// known is taken for one that wraps all rows again, as most do.
 func terminalKind() []livearea.Option {
+	name, _, _ := strings.Cut(os.Getenv("TERM"), "-")
 	switch {
 	case os.Getenv("TMUX") != "": // inside of which the other variables may be from outside
 		return nil
-	case os.Getenv("TERM_PROGRAM") == "vscode":
+	case os.Getenv("STY") != "": // GNU screen
+		return []livearea.Option{livearea.KeepsRows}
+	case slices.Contains([]string{"vscode", "Hyper", "Tabby"}, os.Getenv("TERM_PROGRAM")):
 		return []livearea.Option{livearea.KeepsCursorRow}
-	case os.Getenv("TERM") == "linux", os.Getenv("XTERM_VERSION") != "", os.Getenv("STY") != "":
+	case os.Getenv("XTERM_VERSION") != "", slices.Contains([]string{"linux", "st", "vt100", "vt102", "vt220"}, name):
 		return []livearea.Option{livearea.KeepsRows}
 	}
 	return nil
 }
+
+// settling is how long the size of the terminal must stay as it is before something
+// is drawn. While a window is dragged, the terminal wraps its rows for sizes that the
+// program does not know yet, and what is drawn for another one ends up in wrong
+// rows. tmux tells of a size at most every 250 ms.
+const settling = 300 * time.Millisecond
 
 // draw shows what has changed, but not too often.
 func (s *session) draw() {
 	if s.isAway() {
 		return
 	}
+	now := time.Now()
 	width, height := s.tty.out.Size()
 	if w, h := s.display.area.Size(); w != width || h != height {
 		s.display.area.Resize(width, height)
-		s.display.changed = true
+		s.display.changed, s.display.settled = true, now.Add(settling)
 	}
-	now := time.Now()
-	if !s.display.changed && !s.moves() || now.Sub(s.display.drawn) < frame {
+	if !s.display.changed && !s.moves() || now.Sub(s.display.drawn) < frame || now.Before(s.display.settled) {
 		return
 	}
 	view := s.view(width, height, now)

@@ -172,7 +172,7 @@ func (s *session) act() {
 func (s *session) sleep() time.Duration {
 	next := time.Hour
 	if s.display.changed {
-		next = max(frame-time.Since(s.display.drawn), time.Millisecond)
+		next = max(frame-time.Since(s.display.drawn), time.Until(s.display.settled), time.Millisecond)
 	} else if s.moves() {
 		next = tick
 	}

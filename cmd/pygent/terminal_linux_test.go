@@ -107,7 +107,7 @@ func TestASessionShowsWhereItIs(t *testing.T) {
 			t.Parallel()
 			env := append(pygenttest.NewServer(t).Env(), "PYGENT_MODEL=gpt-x")
 			p := atTerminal(t, command(t, append(env, tt.env...), append([]string{"--no-docker"}, tt.args...)...))
-			p.Await(append(tt.want, "Type a message; /help lists the commands, Ctrl-D leaves.", "› ", "Ready")...)
+			p.Await(append(tt.want, "Type a message; /help lists the commands, ? the keys, Ctrl-D leaves.", "› ", "Ready")...)
 			p.leaves()
 		})
 	}

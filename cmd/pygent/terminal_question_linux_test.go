@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,9 @@ import (
 // isAsked starts a session in which the model makes calls that need approval.
 func isAsked(t *testing.T, args []string, replies ...pygenttest.Reply) *person {
 	t.Helper()
+	if !slices.Contains(args, "--cwd") { // what is left in a temporary workspace is asked about
+		args = append([]string{"--workspace", t.TempDir()}, args...)
+	}
 	p := sit(t, pygenttest.NewServer(t, append(replies, pygenttest.Text("I see."))...), args...)
 	p.Type("go\n")
 	return p

@@ -282,9 +282,11 @@ func (x *Terminal) Signal(s os.Signal) {
 func (x *Terminal) HangUp() { x.pty.Close() }
 
 // Wait waits for the end of the program, as [exec.Cmd.Wait] does, and until all
-// that it printed is shown.
+// that it printed is shown. A program that does not end is killed, which is an error.
 func (x *Terminal) Wait() error {
+	late := time.AfterFunc(patience, func() { _ = x.cmd.Process.Kill() })
 	err := x.cmd.Wait()
+	late.Stop()
 	<-x.done
 	return err
 }

@@ -1,0 +1,111 @@
+package terminal_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/pygenttest"
+)
+
+// tmux is a session in a window of tmux, which wraps all lines again when it gets
+// another size, and tells the program of it later: of many sizes only some.
+type tmux struct {
+	t      *testing.T
+	socket string
+}
+
+// startTmux runs a command in a window of tmux.
+func startTmux(t *testing.T, cmd *exec.Cmd, width, height int) *tmux {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		require.Empty(t, os.Getenv("PYGENT_TEST_REQUIRE_TOOLS"), "tmux is not installed: scripts/tools.sh")
+		t.Skip("tmux is not installed: scripts/tools.sh")
+	}
+	x := &tmux{t: t, socket: filepath.Join(t.TempDir(), "tmux")}
+	config := filepath.Join(t.TempDir(), "tmux.conf")
+	require.NoError(t, os.WriteFile(config, []byte("set -g history-limit 50000\nset -g remain-on-exit on\n"), 0o600))
+	start := exec.Command("tmux", "-S", x.socket, "-f", config, "new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), cmd.Path)
+	start.Env, start.Dir = cmd.Env, cmd.Dir
+	out, err := start.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", x.socket, "kill-server").Run() })
+	return x
+}
+
+// run runs a command of tmux.
+func (x *tmux) run(args ...string) string {
+	x.t.Helper()
+	out, err := exec.Command("tmux", append([]string{"-S", x.socket}, args...)...).CombinedOutput()
+	require.NoError(x.t, err, "%s", out)
+	return string(out)
+}
+
+// all returns the text of the window, with the lines that have scrolled away. Lines
+// that tmux has wrapped are whole.
+func (x *tmux) all() string {
+	x.t.Helper()
+	return x.run("capture-pane", "-p", "-J", "-S", "-")
+}
+
+// await waits until the window has the texts.
+func (x *tmux) await(texts ...string) {
+	x.t.Helper()
+	require.Eventually(x.t, func() bool {
+		all := x.all()
+		for _, text := range texts {
+			if !strings.Contains(all, text) {
+				return false
+			}
+		}
+		return true
+	}, time.Minute, 20*time.Millisecond, "no %q", texts)
+}
+
+func (x *tmux) resize(width, height int) {
+	x.t.Helper()
+	x.run("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
+}
+
+func TestAStormOfSizesInTmux(t *testing.T) {
+	var blocks, marks []string
+	mark := func(i int) string {
+		marks = append(marks, fmt.Sprintf("mark%da", i))
+		return marks[len(marks)-1]
+	}
+	for i := 0; i < 90; i += 3 {
+		blocks = append(blocks,
+			fmt.Sprintf("Paragraph %d has some words, so that it is wrapped in a narrow window, and ends with %s.", i, mark(i)),
+			fmt.Sprintf("```go\nfunc f%d() { // a line of code that is longer than a narrow window is wide\n\treturn %s\n}\n```", i, mark(i+1)),
+			fmt.Sprintf("| what | how many there are of it |\n|---|---|\n| row | %s |", mark(i+2)))
+	}
+	output := "for i in $(seq 1000 1030); do echo a line of output number $i which is long enough to be wrapped in narrow windows; sleep 0.03; done"
+	server := pygenttest.NewServer(t, pygenttest.TextAndCalls(strings.Join(blocks, "\n\n"), bash(output)).WithChunkDelay(time.Millisecond), pygenttest.Text("The end."))
+	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}
+	x := startTmux(t, p.command(server, "PYGENT_CONFIRM_BASH=0"), 80, 24)
+	x.await("› ", "Ready")
+	x.run("send-keys", "go", "Enter")
+	for burst, shown := range []string{"mark2a", "mark11a", "mark23a", "mark41a", "mark59a", "mark77a", "mark88a", "number 10"} {
+		x.await(shown)
+		for i := range 6 {
+			x.resize(50+((6*burst+i)*37)%70, 24+i)
+		}
+	}
+	x.await("The end.", "Done", "Ready")
+	x.run("send-keys", "C-d")
+	require.Eventually(t, func() bool { return strings.TrimSpace(x.run("display-message", "-p", "#{pane_dead}")) == "1" }, time.Minute, 20*time.Millisecond)
+	all := x.all()
+	for _, m := range marks {
+		require.Equal(t, 1, strings.Count(all, m), "%s in\n%s", m, all)
+	}
+	for _, leftover := range []string{"Ctrl-C interrupts", "Ready", "Waiting for", "● $"} {
+		require.False(t, strings.Contains(all, leftover), "%s in\n%s", leftover, all)
+	}
+	require.Equal(t, 1, strings.Count(all, "› "), all) // before the message
+}
