@@ -86,7 +86,7 @@ func (s *session) watchJobs(now time.Time) {
 		return
 	}
 	s.around.asked = now.Add(time.Hour) // until it has answered
-	s.work.Go(func() {
+	s.background(func() {
 		jobs, err := guard.Outlive(s.ctx, func() ([]pygent.Job, error) { return runner.Jobs(s.ctx) })
 		s.post(func() {
 			s.around.asked = time.Now()

@@ -45,7 +45,7 @@ func (s *session) deliver(text string, named [][]string) {
 	ctx, cancel := context.WithCancelCause(timed)
 	during := s.turn
 	s.input.attaching = &attaching{began: time.Now(), cancel: cancel}
-	s.work.Go(func() {
+	s.background(func() {
 		defer stop()
 		found, err := guard.Outlive(ctx, func() (found attachments, _ error) { return attach(ctx, s.agent.Runtime(), named), nil })
 		err = cmp.Or(err, ctx.Err())

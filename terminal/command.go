@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/slash"
 )
 
@@ -38,7 +40,7 @@ func (s *session) startCommand(line string) {
 		s.lend(ctx, c)
 		return
 	}
-	s.work.Go(func() {
+	s.background(func() {
 		result, err := s.agent.RunCommand(ctx, line, c.out)
 		s.post(func() { s.endCommand(c, result, err) })
 	})
@@ -217,7 +219,8 @@ func (s *session) lend(ctx context.Context, c *command) {
 		result, err := s.agent.RunCommand(ctx, c.line, s.tty.out)
 		s.post(func() {
 			c.away = false
-			if failed := s.comeBack(); failed != nil {
+			var panicked *guard.PanicError
+			if failed := s.comeBack(errors.As(err, &panicked)); failed != nil {
 				s.fail(failed)
 				return
 			}
@@ -255,8 +258,10 @@ func (s *session) awaitLent() {
 // terminal.
 const lentGrace = time.Second
 
-// fail ends the session with an error.
+// fail ends the session with an error, unless it is over anyway.
 func (s *session) fail(err error) {
-	s.err = errors.Join(s.err, err)
+	if !errors.Is(err, errNoOutput) && !errors.Is(err, syscall.EIO) { // of a terminal that has hung up
+		s.err = errors.Join(s.err, err)
+	}
 	s.end()
 }

@@ -72,7 +72,7 @@ func (s *session) suggestCommand(line string) {
 	}
 	words, _ := slash.Typed(line)
 	c.pending, c.word = true, words[len(words)-1]
-	s.work.Go(func() {
+	s.background(func() {
 		list, _ := s.agent.CompleteCommand(s.ctx, line) // without a list, nothing is offered
 		s.post(func() {
 			if ed := &s.input.editor; c.isFor(ed) && c.text == line && c.pending {

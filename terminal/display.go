@@ -136,8 +136,7 @@ func (s *session) draw() {
 	view := s.view(width, height, now)
 	if out := s.display.area.Draw(s.display.take(), view); out != "" {
 		if err := s.tty.draw(out); err != nil {
-			s.err = err
-			s.end()
+			s.fail(err)
 			return
 		}
 	}

@@ -26,9 +26,10 @@ func (s *session) externalEdit() {
 	}
 	draft := s.input.editor.message()
 	var text string
-	s.outside(func() {
+	s.outside(func() (killed bool) {
 		text, err = editOutside(s.ctx, words, draft, s.tty.in)
 		_ = lineinput.Flush(s.tty.in) // what was typed there and not read is not meant for the session
+		return errors.Is(err, errKilled)
 	})
 	for _, m := range s.menus {
 		m.shownAt = time.Time{} // it appears anew
@@ -64,6 +65,9 @@ func editorCommand(env func(string) string, find func(string) (string, error)) (
 	}
 	return nil, errors.New("there is no editor: name one by the environment variable EDITOR")
 }
+
+// errKilled is the error of a program that a signal has ended.
+var errKilled = errors.New("it was ended by a signal")
 
 // editOutside has a program change a text, in a file that only the user can read.
 func editOutside(ctx context.Context, words []string, text string, terminal *os.File) (changed string, err error) {

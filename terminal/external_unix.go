@@ -45,7 +45,7 @@ func runInFront(ctx context.Context, cmd *exec.Cmd, terminal *os.File) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case status.Signaled():
-		return errors.New("it was ended by a signal: " + status.Signal().String())
+		return fmt.Errorf("%w: %s", errKilled, status.Signal())
 	case status.ExitStatus() != 0:
 		return fmt.Errorf("it ended with exit code %d", status.ExitStatus())
 	}

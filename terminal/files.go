@@ -53,7 +53,7 @@ func (s *session) refreshFiles() {
 		return
 	}
 	f.since = time.Now()
-	s.work.Go(func() {
+	s.background(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, listWithin)
 		defer cancel()
 		list, _ := guard.Outlive(ctx, func() ([]listedFile, error) { return listFiles(ctx, s.agent.Runtime()), nil })

@@ -121,7 +121,7 @@ func (s *session) aside(words string, limit time.Duration, f func(context.Contex
 	l := s.leaving
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	l.cancel, l.words, l.since, s.display.changed = cancel, words, time.Now(), true
-	s.work.Go(func() {
+	s.background(func() {
 		defer cancel(nil)
 		limited, stop := context.WithTimeout(ctx, limit)
 		defer stop()

@@ -83,8 +83,8 @@ func (s *session) run() error {
 	s.around.jobs, s.doing.context = state.Jobs, state.Context
 	s.banner()
 	s.given, _, _ = s.temporaryFiles(s.ctx)
-	s.work.Go(func() { s.follow(state.Seq) })
-	s.work.Go(s.startRuntime)
+	s.background(func() { s.follow(state.Seq) })
+	s.background(s.startRuntime)
 	s.beginWith(s.face.First)
 	wake := time.NewTimer(frame)
 	defer wake.Stop()
@@ -123,6 +123,10 @@ func (s *session) wait(wake <-chan time.Time) {
 		s.call(f)
 	case <-wake:
 	case <-s.tty.resized:
+	case <-s.tty.stopped: // somebody else has sent the signal of Ctrl-Z
+		s.suspend()
+	case <-s.tty.continued:
+		s.continued()
 	case <-s.tty.interrupted: // somebody else has sent the signal of Ctrl-C
 		s.display.changed = true
 		if s.isAway() {
@@ -200,19 +204,28 @@ func (s *session) post(f func()) bool {
 func (s *session) end() { s.over = true }
 
 // close ends what the session has begun, and gives the terminal back. It does so
-// after a panic, too.
+// after a panic, too, and even if it panics itself.
 func (s *session) close() {
 	s.cancel()
 	defer s.work.Wait()
 	defer func() { // even if drawing panics again
 		if err := s.tty.close(); err != nil && s.err == nil {
-			s.err = err
+			s.fail(err)
 		}
 	}()
 	s.finishText()
 	s.flushNews()
 	s.awaitLent()
 	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
+}
+
+// background calls f in a goroutine that the session waits for at its end. A panic
+// there ends the session, and not the process, which would leave the terminal as it
+// is.
+func (s *session) background(f func()) {
+	s.work.Go(func() {
+		guard.Call(f, func(err error) { s.post(func() { s.fail(err) }) })
+	})
 }
 
 // follow passes on the agent's events.
@@ -269,36 +282,6 @@ func (s *session) startRuntime() {
 			s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error()))
 		}
 	})
-}
-
-// suspend gives the terminal to the shell until it continues the process.
-func (s *session) suspend() {
-	s.outside(func() {
-		if !stopProcess() {
-			s.hint("there is no shell to go back to")
-		}
-	})
-}
-
-// outside calls f while the terminal is in the mode that it had before the session.
-func (s *session) outside(f func()) {
-	_ = s.tty.draw(s.display.area.Remove(s.display.take()))
-	err := s.tty.end()
-	if err == nil {
-		f()
-		err = s.tty.begin()
-	}
-	select {
-	case <-s.tty.interrupted: // it was for who had the terminal
-	default:
-	}
-	if err != nil {
-		s.err = err
-		s.end()
-		return
-	}
-	s.display.area.Redraw()
-	s.display.changed = true
 }
 
 // key handles a key, a paste or another report of the terminal.

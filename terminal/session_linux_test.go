@@ -27,6 +27,8 @@ const noQuestions = "PYGENT_CONFIRM_BASH=0"
 // setups are what a program with a session has besides its configuration.
 var setups = map[string][]pygent.Option{
 	"commands": {pygent.WithCommands(userCommands()...)},
+	"panics":   panicking(),
+	"handler":  {pygent.OnEvent(func(pygent.Event) { panic("a handler") })},
 	"first":    {pygent.WithFirstMessage(pygent.UserMessage("hello"))},
 	"resume":   {pygent.WithFirstMessage(pygent.UserMessage("and this")), pygent.WithResume(true)},
 	"docker":   {pygent.WithDocker(pygent.DockerRequired)},

@@ -44,7 +44,7 @@ func (s *session) startShell(line string) {
 			c.tail, s.display.changed = end(c.tail+out.Text, maxTail), true
 		})
 	}
-	s.work.Go(func() {
+	s.background(func() {
 		result, err := guard.Outlive(ctx, func() (pygent.BashResult, error) {
 			return s.agent.Runtime().Bash(ctx, line, pygent.BashTimeout(pygent.NoLimit), pygent.BashOutput(show))
 		})

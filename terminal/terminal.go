@@ -54,7 +54,7 @@ func Run(ctx context.Context, face pygent.FaceSession) error {
 	if !isFile || !term.IsTerminal(int(in.Fd())) || !out.Terminal() || os.Getenv("TERM") == "dumb" {
 		return face.Plain(ctx)
 	}
-	t, err := openTTY(in, out)
+	t, err := openTTY(ctx, in, out)
 	if err != nil {
 		return face.Plain(ctx)
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +44,9 @@ func session(opts []pygent.Option) error {
 		return err
 	}
 	defer agent.Close()
-	return agent.RunInteractive(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGUSR1)
+	defer stop()
+	return agent.RunInteractive(ctx)
 }
 
 // person is somebody at a terminal with a session.

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"reflect"
+	"sync/atomic"
 	"time"
 
 	uv "github.com/charmbracelet/ultraviolet"
 	"github.com/muesli/cancelreader"
 	"golang.org/x/term"
 
+	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/screen"
 )
 
@@ -20,7 +23,16 @@ import (
 const (
 	beginKeys = "\x1b[?2004h\x1b[>1u"
 	endKeys   = "\x1b[<u\x1b[?2004l"
+	// lastWords end the session without knowing what the screen shows.
+	lastWords = endKeys + "\x1b[?7h\x1b[?25h\x1b[m\r\n\x1b[J"
 )
+
+// outputGrace is how long the end of a session waits for a terminal that takes no
+// output, because nobody reads it or because it was halted.
+const outputGrace = time.Second
+
+// errNoOutput is the error of a terminal that takes no output.
+var errNoOutput = errors.New("the terminal takes no output")
 
 // key is something that the terminal has sent, and when it was read. Keys that came
 // together are known by that, however late the session handles them.
@@ -40,36 +52,74 @@ type tty struct {
 	in  *os.File
 	out *screen.Screen
 
-	begun   bool            // the mode is that of a session
-	over    <-chan struct{} // closed when the session is over
-	stuck   bool            // the terminal did not take what was written, and gets nothing more
-	before  *term.State     // its mode outside of the session
-	restore func()          // of the output
+	begun   bool        // the mode is that of a session
+	before  *term.State // its mode outside of the session
+	inside  *term.State // and in it
+	restore func()      // of the output
 	keys    chan key
 	ended   chan struct{} // closed when there are no more keys
 	reader  cancelreader.CancelReader
 	cancel  context.CancelFunc
 
+	over  <-chan struct{} // closed when the session ends: a terminal that takes no output is given up then
+	muted bool            // it was given up
+
 	resized     chan os.Signal // gets a value when the size has changed, where the system tells
 	interrupted chan os.Signal // gets a value when the process is to be interrupted, as by Ctrl-C
+	stopped     chan os.Signal // gets a value when the process is to be stopped, as by Ctrl-Z
+	continued   chan os.Signal // gets a value when it goes on
+	quit        chan os.Signal // gets a value when it is to die with a report
+	closed      chan struct{}
 }
 
 // openTTY takes the terminal for a session.
-func openTTY(in *os.File, out *screen.Screen) (*tty, error) {
-	t := &tty{in: in, out: out, resized: make(chan os.Signal, 1), interrupted: make(chan os.Signal, 1)}
+func openTTY(ctx context.Context, in *os.File, out *screen.Screen) (*tty, error) {
+	signals := func() chan os.Signal { return make(chan os.Signal, 1) }
+	t := &tty{
+		in: in, out: out, over: ctx.Done(), closed: make(chan struct{}),
+		resized: signals(), interrupted: signals(), stopped: signals(), continued: signals(), quit: signals(),
+	}
 	if err := t.begin(); err != nil {
 		return nil, err
 	}
 	notifyResize(t.resized)
 	signal.Notify(t.interrupted, os.Interrupt)
+	notifyContinued(t.continued)
+	notifyQuit(t.quit)
+	go t.awaitQuit(t.before)
 	return t, nil
 }
 
 // close gives the terminal back.
 func (t *tty) close() error {
-	signal.Stop(t.resized)
-	signal.Stop(t.interrupted)
+	for _, c := range []chan os.Signal{t.resized, t.interrupted, t.stopped, t.continued, t.quit} {
+		signal.Stop(c)
+	}
+	close(t.closed)
 	return t.end()
+}
+
+// forgetSignals drops the signals that came for somebody else who has the terminal.
+func (t *tty) forgetSignals() {
+	for _, c := range []chan os.Signal{t.interrupted, t.stopped, t.continued} {
+		select {
+		case <-c:
+		default:
+		}
+	}
+}
+
+// awaitQuit gives the terminal back before the process dies of a signal at which the
+// Go runtime reports all goroutines. It needs nothing of the session, which may hang.
+func (t *tty) awaitQuit(before *term.State) {
+	select {
+	case <-t.quit:
+		_ = guard.Within(outputGrace, func() error { return t.out.Draw(lastWords) })
+		_ = term.Restore(int(t.in.Fd()), before)
+		signal.Stop(t.quit)
+		quitProcess()
+	case <-t.closed:
+	}
 }
 
 // begin sets the mode of a session and reads keys.
@@ -82,6 +132,9 @@ func (t *tty) begin() (err error) {
 			err = errors.Join(err, term.Restore(int(t.in.Fd()), t.before))
 		}
 	}()
+	if t.inside, err = term.GetState(int(t.in.Fd())); err != nil {
+		return fmt.Errorf("read the terminal's mode: %w", err)
+	}
 	if t.restore, err = enableSequences(); err != nil {
 		return err
 	}
@@ -94,36 +147,18 @@ func (t *tty) begin() (err error) {
 	t.keys, t.ended = make(chan key, keysAhead), make(chan struct{})
 	go t.read(ctx, t.keys, t.ended)
 	t.begun = true
+	notifyStopped(t.stopped)
 	if err := t.draw(beginKeys); err != nil {
 		return errors.Join(err, t.end()) // so that nobody else's keys are read
 	}
 	return nil
 }
 
-// takes is how long the terminal may take to take a frame when the session is over.
-const takes = 3 * time.Second
-
-// draw writes a frame. It waits for a terminal that takes none, such as one in a
-// window that is stopped, until the session is over: a signal ends the process
-// nevertheless.
-func (t *tty) draw(frame string) error {
-	written := make(chan error, 1)
-	go func() { written <- t.out.Draw(frame) }() // after those that wait
-	if t.stuck {
-		return nil
-	}
-	select {
-	case err := <-written:
-		return err
-	case <-t.over:
-	}
-	select {
-	case err := <-written:
-		return err
-	case <-time.After(takes):
-		t.stuck = true
-		return nil // there is nobody to be told
-	}
+// isSet reports whether the terminal is in the mode of the session. One that has hung
+// up, of which a process is told by SIGCONT, too, has no other mode.
+func (t *tty) isSet() bool {
+	now, err := term.GetState(int(t.in.Fd()))
+	return err != nil || reflect.DeepEqual(now, t.inside)
 }
 
 // read passes on keys until the reader is cancelled or the terminal hangs up.
@@ -132,7 +167,9 @@ func (t *tty) read(ctx context.Context, keys chan<- key, ended chan<- struct{}) 
 	events := make(chan uv.Event)
 	go func() {
 		defer close(events)
-		_ = uv.NewTerminalReader(keyBytes(t.reader), os.Getenv("TERM")).StreamEvents(ctx, events)
+		guard.Call(func() {
+			_ = uv.NewTerminalReader(keyBytes(t.reader), os.Getenv("TERM")).StreamEvents(ctx, events)
+		}, func(error) {}) // the end of the keys ends the session
 	}()
 	for e := range events {
 		keys <- key{e, time.Now()}
@@ -146,6 +183,7 @@ func (t *tty) end() error {
 		return nil
 	}
 	t.begun = false
+	signal.Stop(t.stopped) // somebody else who has the terminal is stopped as if there were no session
 	err := t.draw(endKeys)
 	t.cancel()
 	t.reader.Cancel()
@@ -163,4 +201,48 @@ func (t *tty) end() error {
 		err = errors.Join(err, fmt.Errorf("restore the terminal's mode: %w", failed))
 	}
 	return err
+}
+
+// draw writes to the terminal. When the session ends and the terminal takes nothing,
+// what it has not shown is dropped, so that it can be given back.
+func (t *tty) draw(out string) error {
+	if t.muted {
+		return errNoOutput
+	}
+	var late atomic.Bool
+	done := make(chan error, 1)
+	go func() { done <- t.write(out, &late) }()
+	select {
+	case err := <-done:
+		return err
+	case <-t.over:
+	}
+	for range 2 {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(outputGrace):
+			late.Store(true)
+			dropOutput(t.in)
+		}
+	}
+	t.muted = true
+	return errNoOutput
+}
+
+// write writes in pieces, which a terminal takes as soon as its output was dropped,
+// until it is too late.
+func (t *tty) write(out string, late *atomic.Bool) error {
+	const piece = 1 << 10
+	for out != "" {
+		if late.Load() {
+			return errNoOutput
+		}
+		n := min(len(out), piece)
+		if err := t.out.Draw(out[:n]); err != nil {
+			return err
+		}
+		out = out[n:]
+	}
+	return nil
 }

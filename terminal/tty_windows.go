@@ -27,6 +27,15 @@ func enableSequences() (restore func(), err error) {
 	return func() { _ = windows.SetConsoleMode(out, mode) }, nil
 }
 
+// notifyContinued does nothing: Windows does not suspend processes.
+func notifyContinued(chan<- os.Signal) {}
+
+// notifyQuit does nothing: there is no such signal.
+func notifyQuit(chan<- os.Signal) {}
+
+// quitProcess does nothing.
+func quitProcess() {}
+
 // stopProcess returns false: Windows does not suspend processes.
 func stopProcess() bool { return false }
 

@@ -52,7 +52,7 @@ func (s *session) begin(message string, run runFunc) {
 	s.turn, s.display.changed = t, true
 	s.withdrawOffer()
 	s.doing.is("Beginning", t.began)
-	s.work.Go(func() {
+	s.background(func() {
 		var last atomic.Int64
 		result, err := run(ctx, pygent.WithEndOnReply(), pygent.OnEvent(func(e pygent.Event) {
 			if e.Type == pygent.EventRunEnd && e.Task == "" {
