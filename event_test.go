@@ -21,7 +21,7 @@ import (
 
 // jsonValues has a value of each exported type with a JSON form.
 var jsonValues = []any{
-	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, CollectedFile{}, CommandResult{}, ConfigSetting{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
+	APIError{}, Answer{}, AskRequest{}, ApprovalRequest{}, BashResult{}, CallDelta{}, CallInfo{}, CollectedFile{}, CommandResult{}, Completion{}, ConfigSetting{}, ContainerConfig{}, ContextUse{}, Decision{}, Event{},
 	FileChange{}, FileInfo{}, HistoryEntry{}, HistoryInfo{}, Compaction{}, HostUse{}, JobOutput{}, Job{}, Limits{}, LocalConfig{}, Location{},
 	Message{}, Mount{}, OutputChunk{}, Part{}, PendingApproval{}, PendingQuestion{}, Persona{}, Price{}, ProgressInfo{}, Question{}, Result{},
 	RetryInfo{}, RuntimeEvent{}, RuntimeInfo{}, Said{}, Settings{}, Skill{}, State{}, TaskFile{}, TaskFilter{}, TaskLeft{}, TaskRules{}, TaskRuntime{}, TaskSpec{},

@@ -100,7 +100,7 @@ func TestDelegatedFilesStayInside(t *testing.T) {
 func delegate(t *testing.T, r pygent.Runtime, files []string) string {
 	t.Helper()
 	model := pygenttest.NewScriptedModel(
-		pygenttest.Call("bash", map[string]any{"cmd": `find . | head -100; find . -type f -o -type l | head -100 | while read -r f; do echo "$f:"; cat "$f"; readlink "$f"; done; ln -s /proc/self/environ back; env`}),
+		pygenttest.Call("bash", map[string]any{"cmd": `find . | head -100; find . -type f -o -type l | head -100 | while read -r f; do echo "$f:"; head -c 1000000 "$f"; readlink "$f"; done; ln -s /proc/self/environ back; env`}),
 		pygenttest.Call("stop", nil)).RepeatLast()
 	tasks, err := pygent.NewTaskManager(pygent.TaskAgents(pygent.WithModel(model)))
 	require.NoError(t, err)

@@ -21,6 +21,7 @@ func (lister) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResp
 		return call("bash", map[string]any{"cmd": "echo 42 > answer.txt && ls"})
 	}
 	_, output, _ := strings.Cut(last.Text(), "\n")
+	output, _, _ = strings.Cut(output, "\n[") // news of the runtime may follow
 	return call("stop", map[string]any{"summary": "The workspace holds: " + strings.TrimSpace(output)})
 }
 

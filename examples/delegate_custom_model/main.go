@@ -17,7 +17,7 @@ import (
 type boss struct{}
 
 func (boss) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-	last := req.Messages[len(req.Messages)-1].Text()
+	last, _, _ := strings.Cut(req.Messages[len(req.Messages)-1].Text(), "\n[") // news of the runtime may follow
 	prompt := req.Messages[1].Text()
 	switch {
 	case strings.HasPrefix(prompt, "Count"):
