@@ -168,7 +168,10 @@ func (p *person) back(stops int) {
 	p.Type("echo at $((stops=" + strconv.Itoa(stops) + ")) $COLUMNS\n")
 	p.Await("at "+strconv.Itoa(stops)+" ", "shell$ ")
 	p.Type("clear; fg\n")
-	p.Await("› a draft", "Ready")
+	p.Until("the session, and not what it had drawn before", func(s termtest.Screen) bool {
+		text := s.Text()
+		return !strings.Contains(text, "shell$ ") && strings.Contains(text, "› a draft") && strings.Contains(text, "Ready")
+	})
 }
 
 func TestASessionIsSuspended(t *testing.T) {

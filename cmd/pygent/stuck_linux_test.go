@@ -15,10 +15,19 @@ import (
 	"github.com/x/pygent/pygenttest"
 )
 
-// Nobody reads the terminal, as when a connection hangs. The session ends all the
-// same, and what it says last is that the terminal is as before.
+// Nobody reads the terminal, as when a connection hangs. A signal ends the session
+// all the same, and what it says last is that the terminal is as before.
 func TestASessionEndsAtATerminalThatTakesNoOutput(t *testing.T) {
-	t.Parallel()
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			endsStuck(t, signal)
+		})
+	}
+}
+
+func endsStuck(t *testing.T, signal syscall.Signal) {
+	t.Helper()
 	server := pygenttest.NewServer(t, pygenttest.Text(strings.Repeat("Some words of a paragraph.\n\n", 20_000)))
 	cmd := command(t, server.Env(), "--no-docker")
 	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+filepath.Join(cmd.Dir, "history.json"), "TERM=xterm-256color")
@@ -51,9 +60,9 @@ func TestASessionEndsAtATerminalThatTakesNoOutput(t *testing.T) {
 		return n
 	}
 	require.Eventually(t, func() bool { return waiting() >= 4000 }, time.Minute, 10*time.Millisecond, "the terminal is full")
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Process.Signal(signal))
 	require.Error(t, cmd.Wait())
-	require.Equal(t, 128+int(syscall.SIGTERM), cmd.ProcessState.ExitCode())
+	require.Equal(t, 128+int(signal), cmd.ProcessState.ExitCode())
 	require.Equal(t, before, mode())
 	require.NoError(t, pty.SetReadDeadline(time.Now().Add(time.Minute)))
 	for buf := make([]byte, 4096); !strings.Contains(shown.String(), "\x1b[<u\x1b[?2004l"); {
