@@ -23,6 +23,8 @@ type Text struct {
 	Rows       []string
 	Lines      int // of the text itself, without its title
 	Characters int
+
+	columns int
 }
 
 const (
@@ -54,7 +56,7 @@ func New(title, text string, columns int) Text {
 // Labelled is New for lines that have labels in the margin instead of their numbers.
 // A label is of the program, and not empty: rows without one go on with a line.
 func Labelled(title string, lines, labels []string, columns int) Text {
-	t := Text{Lines: len(lines)}
+	t := Text{Lines: len(lines), columns: max(columns, 2)}
 	digits := 0
 	for i, label := range labels {
 		digits = max(digits, width(label))
@@ -65,7 +67,9 @@ func Labelled(title string, lines, labels []string, columns int) Text {
 	t.Rows = titleRows(title, margin, room)
 	for at := 0; at < len(lines); at++ {
 		if n := blankLines(lines[at:]); n > mostBlankLines {
-			t.Rows = append(t.Rows, fmt.Sprintf("%s… %d blank lines …", margin, n))
+			for _, row := range wrap(fmt.Sprintf("… %d blank lines …", n), room) {
+				t.Rows = append(t.Rows, margin+row)
+			}
 			at += n - 1
 			continue
 		}
@@ -122,7 +126,7 @@ func (t Text) Excerpt(rows int) (shown []string, all bool) {
 	tail := max((rows-1)/3, 1)
 	head := rows - 1 - tail
 	shown = append(shown, t.Rows[:head]...)
-	shown = append(shown, fmt.Sprintf("… %d rows are not shown …", len(t.Rows)-head-tail))
+	shown = append(shown, wrap(fmt.Sprintf("… %d rows are not shown …", len(t.Rows)-head-tail), t.columns)[0])
 	return append(shown, t.Rows[len(t.Rows)-tail:]...), false
 }
 
