@@ -17,7 +17,7 @@ import (
 type boss struct{}
 
 func (boss) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatResponse, error) {
-	last, _, _ := strings.Cut(req.Messages[len(req.Messages)-1].Text(), "\n[") // news of the runtime may follow
+	last := req.Messages[len(req.Messages)-1].Text()
 	prompt := req.Messages[1].Text()
 	switch {
 	case strings.HasPrefix(prompt, "Count"):
@@ -27,8 +27,9 @@ func (boss) Chat(_ context.Context, req *pygent.ChatRequest) (*pygent.ChatRespon
 	case strings.HasPrefix(last, "started task "):
 		return call("task_status", map[string]any{"task_id": strings.Fields(last)[2], "wait": 60})
 	}
-	lines := strings.Split(last, "\n") // the state, some numbers, the worker's summary, indented
-	return call("stop", map[string]any{"summary": strings.TrimSpace(lines[len(lines)-1])})
+	_, count, _ := strings.Cut(last, "There are ") // among the state, some numbers and news of the runtime
+	count, _, _ = strings.Cut(count, " words")
+	return call("stop", map[string]any{"summary": "There are " + count + " words."})
 }
 
 // worker is what the model says to the background agent.
@@ -36,8 +37,9 @@ func worker(last string) (*pygent.ChatResponse, error) {
 	if text, ok := strings.CutPrefix(last, "Count the words of: "); ok {
 		return call("bash", map[string]any{"cmd": "echo '" + text + "' | wc -w | tr -d ' '"})
 	}
-	_, count, _ := strings.Cut(last, "\n")
-	return call("stop", map[string]any{"summary": "There are " + strings.TrimSpace(count) + " words."})
+	_, output, _ := strings.Cut(last, "\n") // news of the runtime may follow
+	count, _, _ := strings.Cut(output, "\n")
+	return call("stop", map[string]any{"summary": "There are " + count + " words."})
 }
 
 func call(tool string, args map[string]any) (*pygent.ChatResponse, error) {
