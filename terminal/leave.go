@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -275,8 +274,10 @@ func (s *session) keepFiles(dir string) {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(s.dir, dir)
 	}
-	s.aside("Copying the files to "+oneLine(dir), copyWithin, func(ctx context.Context) error {
-		return copyWorkspace(ctx, s.agent.Runtime(), dir)
+	var lost []string
+	s.aside("Copying the files to "+oneLine(dir), copyWithin, func(ctx context.Context) (err error) {
+		lost, err = copyWorkspace(ctx, s.agent.Runtime(), dir)
+		return err
 	}, func(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("it took longer than %s: %w", copyWithin, err)
@@ -288,6 +289,9 @@ func (s *session) keepFiles(dir string) {
 		text := s.theme.good("✓ ") + "The files are in " + visible(dir)
 		if left := s.leaving.special(); len(left) > 0 {
 			text += "\n" + s.theme.warn("! not copied, since they are no regular files: "+numeral.Some(left, namedFiles, false))
+		}
+		if len(lost) > 0 {
+			text += "\n" + s.theme.bad("✗ not kept, since they cannot be read: "+numeral.Some(lost, namedFiles, false))
 		}
 		s.say(kindEnd, text)
 		s.end()
@@ -305,68 +309,4 @@ func (l *leaving) special() (names []string) {
 		}
 	}
 	return names
-}
-
-// copyWorkspace copies a workspace to a directory that must be new or empty. If it
-// fails, a new directory is removed.
-func copyWorkspace(ctx context.Context, rt pygent.Runtime, dir string) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
-		return err
-	}
-	err := os.Mkdir(dir, 0o777)
-	isNew := err == nil
-	if errors.Is(err, fs.ErrExist) {
-		err = checkEmpty(dir)
-	}
-	if err == nil {
-		err = checkOutside(ctx, rt, dir)
-	}
-	if err == nil {
-		err = rt.ExportFile(ctx, ".", dir)
-	}
-	if err != nil && isNew {
-		_ = os.Remove(dir) // fails, as it should, if it is not empty
-	}
-	return err
-}
-
-// errNotEmpty says why a directory is refused.
-var errNotEmpty = errors.New("it exists and is no empty directory; name a new one")
-
-func checkEmpty(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		var entries []os.DirEntry
-		entries, err = os.ReadDir(dir)
-		if err == nil && len(entries) == 0 {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s: %w", dir, cmp.Or(err, errNotEmpty))
-}
-
-// checkOutside refuses a directory that goes with the workspace.
-func checkOutside(ctx context.Context, rt pygent.Runtime, dir string) error {
-	d, ok := pygent.RuntimeAs[pygent.Describer](rt)
-	if !ok {
-		return nil
-	}
-	host := d.Describe(ctx).HostDir
-	if host == "" {
-		return nil
-	}
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return err
-	}
-	if host, err = filepath.EvalSymlinks(host); err != nil {
-		return nil // it has gone, so that nothing is in it
-	}
-	if rel, err := filepath.Rel(host, dir); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("%s is in the temporary workspace itself", dir)
-	}
-	return nil
 }
