@@ -278,7 +278,7 @@ func (s *session) offer(q pygent.Question) {
 		if n, ok := m.number(text); ok {
 			choice = n
 		}
-		named := mentions(text)
+		named := m.named
 		if choice >= 0 {
 			text, named = q.Options[choice], nil
 		}

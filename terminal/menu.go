@@ -29,10 +29,12 @@ type menu struct {
 	free     bool       // what is typed into the editor of the session answers, too
 	editor   *editor    // what is typed for an item that wants a text; nil before
 	prompt   string     // for that
+	named    [][]string // the files that the session's editor named when it answered
 	secret   bool       // what is typed is not shown
 	refused  bool       // it was answered by Ctrl-C
 	unseen   bool       // there is no room to show what it is about
 	page     int        // of the whole text that is printed next
+	layout   layout
 
 	shownAt time.Time // zero until it is on the screen
 	deaf    time.Time // until when keys are not meant for it

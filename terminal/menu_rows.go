@@ -178,8 +178,27 @@ func lines(diffs []fileDiff) (lines, labels []string) {
 	return lines, labels
 }
 
+// layout is what a menu is about, laid out for a width. It is kept, since a frame
+// needs it several times, and a change of files may have a megabyte.
+type layout struct {
+	width int
+	texts map[string]excerpt.Text // by title
+}
+
 // laid lays out what a menu is about.
 func (m *menu) laid(title string, width int) excerpt.Text {
+	if m.layout.width != width || m.layout.texts == nil {
+		m.layout = layout{width, map[string]excerpt.Text{}}
+	}
+	text, ok := m.layout.texts[title]
+	if !ok {
+		text = m.lay(title, width)
+		m.layout.texts[title] = text
+	}
+	return text
+}
+
+func (m *menu) lay(title string, width int) excerpt.Text {
 	if m.diffs == nil {
 		return excerpt.New(title, m.body, width)
 	}

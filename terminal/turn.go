@@ -97,7 +97,7 @@ func (s *session) endTurn() {
 	s.flushNews()
 	switch {
 	case errors.Is(t.err, pygent.ErrAgentClosed):
-		s.end()
+		s.agentClosed()
 	case s.leaving != nil && s.leaving.decided:
 		s.leaveFiles()
 	case t.goesWell() && !t.interrupted:
@@ -125,6 +125,8 @@ func (s *session) outcome(t *turn) {
 	switch {
 	case t.interrupted && !t.goesWell() && !t.asks():
 		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(s.facts(t)))
+		return
+	case errors.Is(t.err, pygent.ErrAgentClosed): // see agentClosed
 		return
 	case t.err != nil:
 		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+visible(t.err.Error())))
@@ -230,6 +232,12 @@ func (s *session) heard(e pygent.Event) {
 	}
 	if s.turn != nil && text == s.turn.message {
 		s.turn.message = ""
+	}
+	if line, ok := s.saidBy[text]; ok {
+		delete(s.saidBy, text)
+		if text = line; text == "" { // it was printed just now
+			return
+		}
 	}
 	for _, label := range labels {
 		text += "\n[" + label + "]"
