@@ -214,6 +214,8 @@ func callFacts(e pygent.Event, took time.Duration) string {
 	if b := e.Output.Bash; b != nil {
 		took = b.Duration
 		switch {
+		case e.Output.Outcome == pygent.OutcomeInterrupted:
+			facts = " · interrupted"
 		case b.TimedOut:
 			facts = " · timed out"
 		case b.GoesOn:
@@ -266,6 +268,8 @@ func (s *session) callBody(e pygent.Event, described string) (body, fact string)
 // resultText is the result of a call for people.
 func resultText(r *pygent.ToolResult) string {
 	switch b := r.Bash; {
+	case b != nil && r.Outcome == pygent.OutcomeInterrupted:
+		return b.Output // what else the model is told is said beside the command
 	case b == nil || r.IsError:
 		return cmp.Or(r.Display, r.Content)
 	case b.Note != "":

@@ -224,6 +224,10 @@ func TestCtrlC(t *testing.T) {
 	require.Contains(t, p.Screen().Text(), "Running bash", "typed text is cleared first")
 	p.Key("ctrl+c")
 	p.Await("■ Interrupted", "Ready")
+	require.Contains(t, p.All(), " · interrupted · ")
+	for _, again := range []string{"did not finish", "may have taken effect", "exit 143"} { // the model is told so
+		require.NotContains(t, p.All(), again)
+	}
 	p.Key("ctrl+c")
 	got := results(p.left())
 	require.Len(t, got, 1)
