@@ -58,7 +58,7 @@ func All() []pygent.Command {
 			Name: "tasks", Summary: "list the tasks that the agent has delegated",
 			Run: listTasks, Output: pygent.OutputTable,
 		}, {
-			Name: "tools", Usage: "[list|enable NAME…|disable NAME…]", Summary: "list the agent's tools, or switch some on or off",
+			Name: "tools", Usage: "[list|enable|disable NAME…]", Summary: "list the agent's tools, or switch some on or off",
 			Run: switchTools, Output: pygent.OutputTable, Complete: toolNames,
 		}, {
 			Name: "usage", Summary: "show tokens and cost by model, and how full the context is",

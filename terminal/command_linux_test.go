@@ -174,7 +174,7 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.Await("did you mean /confirm-bash?")
 	p.Resize(40, 24)
 	p.Type("/help\n")
-	p.Await("  /tools [list|enable|disable]\n      list the agent's tools, or switch\n      some on or off\n")
+	p.Await("  /tools [list|enable|disable NAME…]\n      list the agent's tools, or switch\n      some on or off\n")
 	p.Type("/tools\n")
 	p.Await("  write_file\n")
 	for _, line := range strings.Split(p.Screen().Text(), "\n") {
