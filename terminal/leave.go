@@ -92,7 +92,7 @@ func (s *session) askWhatRuns() {
 			s.stay()
 		}
 	}
-	m.quit = func() { s.settle(m, 1, "") }
+	m.quit = func() { s.settle(m, m.itemAt("l"), "") }
 	s.openFirst(m)
 }
 
@@ -236,7 +236,7 @@ func (s *session) askFiles(problem string) {
 	s.input.warned = false
 	m.quit = func() {
 		if s.input.warned {
-			s.settle(m, slices.IndexFunc(m.items, func(i item) bool { return i.key == "d" }), "")
+			s.settle(m, m.itemAt("d"), "")
 			return
 		}
 		s.input.warned = true
