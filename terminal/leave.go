@@ -102,9 +102,6 @@ func (s *session) leaveTurn() {
 	if s.input.attaching != nil {
 		s.input.attaching.cancel(errInterrupted)
 	}
-	if s.shell != nil {
-		s.shell.cancel(errInterrupted)
-	}
 	if s.command != nil && !s.command.stopped {
 		s.stopCommand()
 	}
