@@ -56,6 +56,7 @@ type session struct {
 	seen     int64         // the number of the last event that was handled
 
 	dir     string            // where relative paths of the person begin
+	hostDir string            // the workspace on this machine; empty if it is elsewhere
 	given   []pygent.FileInfo // what a temporary workspace had in it at the beginning
 	started bool              // the runtime is there
 	leaving *leaving          // the end of the session; nil before
