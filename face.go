@@ -167,7 +167,9 @@ func faceOf(name string) (Face, bool) {
 // question is shown answers it. The answer "always" covers what the question
 // says, for this session. If the input is not a terminal, nobody is asked and
 // such calls are denied, because what comes through a pipe was written before
-// the question. If commands cannot run because the container does not start,
+// the question. If the output is redirected to a file or a pipe, it gets the
+// conversation, and the person is asked at the process's terminal: at standard
+// error or the controlling terminal. Without one such calls are denied. If commands cannot run because the container does not start,
 // the session says so as soon as it is known.
 func (a *Agent) RunInteractive(ctx context.Context) error {
 	if ctx == nil {

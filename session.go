@@ -143,7 +143,7 @@ func (s *session) outcome(r *Result) {
 	switch r.Status {
 	case StatusReplied:
 		if r.Steps == 0 {
-			s.talk.Say("(nothing was interrupted: the last reply ended the turn)")
+			s.talk.Aside("(nothing was interrupted: the last reply ended the turn)")
 		}
 	case StatusStopped:
 		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
@@ -154,7 +154,7 @@ func (s *session) outcome(r *Result) {
 			s.talk.Offer(q.Prompt, q.Options...)
 		}
 	default:
-		s.talk.Say("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
+		s.talk.Aside("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
 	}
 }
 
@@ -199,7 +199,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 	})
 	s.agent.logPanic("start of the runtime", err)
 	if err != nil && !errors.Is(err, ctx.Err()) {
-		s.talk.Interject("! commands cannot run: %v", err)
+		s.talk.InterjectAside("! commands cannot run: %v", err)
 	}
 }
 
@@ -224,8 +224,11 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.history.spokenAnew() > 0 && s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
-	if s.talk.Person() {
-		s.talk.Say("Type a message; /help lists the commands, /exit leaves.")
+	if s.talk.Asks() {
+		s.talk.Aside("Type a message; /help lists the commands, /exit leaves.")
+	}
+	if s.talk.IsAside() {
+		s.talk.Aside("The output is redirected and gets the conversation. You are asked here.")
 	}
 }
 
@@ -310,15 +313,15 @@ func (s *session) approveHosts(ctx context.Context, r HostRequest) (HostDecision
 // file cannot be written, they are allowed for the session.
 func (s *session) keepHosts(hosts []string) {
 	if s.agent.opts.homeFile == "" {
-		s.talk.Say("! there is no configuration file to keep that in; it holds for this session")
+		s.talk.Aside("! there is no configuration file to keep that in; it holds for this session")
 		return
 	}
 	file, err := s.agent.keepHosts(hosts)
 	if err != nil {
-		s.talk.Say("! not kept, so it holds for this session: %v", err)
+		s.talk.Aside("! not kept, so it holds for this session: %v", err)
 		return
 	}
-	s.talk.Say("(kept in %s)", file)
+	s.talk.Aside("(kept in %s)", file)
 }
 
 // EventPrinter returns an event handler that writes what happens to w as plain

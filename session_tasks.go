@@ -25,7 +25,7 @@ func (s *session) approveForTask(ctx context.Context, r ApprovalRequest) (Decisi
 	defer end()
 	q, label := s.question(r), s.taskLabel(ctx, r.Task)
 	if s.inTurn.Load() == nil {
-		s.talk.Interject("· %s needs your permission: %s (you are asked after your next message)", label, onOneLine(r.Tool.Summary))
+		s.talk.InterjectAside("· %s needs your permission: %s (you are asked after your next message)", label, onOneLine(r.Tool.Summary))
 	}
 	q.Head = label + " asks: " + q.Head
 	d, err := s.consent.Allow(ctx, q)

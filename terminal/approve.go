@@ -52,7 +52,7 @@ func (s *session) approve(ctx context.Context, r pygent.ApprovalRequest) (pygent
 // preselectNo has Enter refuse, as an empty line does in the plain session: it is
 // the key that is pressed most without a look.
 func (m *menu) preselectNo() {
-	m.selected = slices.IndexFunc(m.items, func(i item) bool { return i.key == itemNo.key })
+	m.selected = m.itemAt(itemNo.key)
 }
 
 // saidReason is a reason as the model is told it.
@@ -290,11 +290,8 @@ func (s *session) offer(q pygent.Question) {
 // withdrawOffer takes the model's question away when a turn begins, and gives the
 // draft back that was begun before it.
 func (s *session) withdrawOffer() {
-	for _, m := range s.menus {
-		if m.free {
-			s.shut(m)
-			break
-		}
+	if at := slices.IndexFunc(s.menus, func(m *menu) bool { return m.free }); at >= 0 {
+		s.shut(s.menus[at])
 	}
 	if !s.input.stash.empty() {
 		s.input.stash.append(&s.input.editor)

@@ -31,6 +31,7 @@ func (s *session) prompt() string {
 // banner shows who the agent is, where commands run, and where the files are.
 func (s *session) banner() {
 	info := s.describe()
+	s.hostDir = info.HostDir
 	title := s.theme.bold(oneLine(s.agent.Persona().Name))
 	if model := cmp.Or(s.agent.State().Settings.Model, s.doing.model); model != "" {
 		title += s.theme.dim(" · ") + oneLine(model)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,11 +16,17 @@ import (
 	"github.com/x/pygent/internal/slash"
 )
 
-// command is a command of the session, such as /help, that goes on. The session
-// shows the end of what it writes, and prints all of it when it ends.
+// command is a command of the session, such as /help, or a command line of the
+// person's own, such as "!git status". While it goes on, the session shows the end of
+// what it writes, and prints all of it when it ends.
 type command struct {
-	line    string
-	as      pygent.Command // without a way to carry it out, if it is built in or not known
+	sign  string // before the line on the screen
+	line  string
+	name  string // in the status line
+	again string // how to begin another command line like it
+	as    pygent.Command
+	run   func(ctx context.Context, out io.Writer) (pygent.CommandResult, error)
+
 	began   time.Time
 	told    bool // the line is printed
 	stopped bool // Ctrl-C was pressed
@@ -28,10 +35,40 @@ type command struct {
 	cancel  context.CancelCauseFunc
 }
 
-// startCommand carries out a line that begins with a slash.
-func (s *session) startCommand(line string) {
+// submitCommand carries out a line that begins with "/" or "!". It reports false if
+// it says why it does not.
+func (s *session) submitCommand(line string) bool {
+	if s.command != nil {
+		s.hint("a command goes on already")
+		return false
+	}
+	own, isOwn := strings.CutPrefix(line, "!")
+	switch own = strings.TrimSpace(own); {
+	case !isOwn:
+		s.startCommand(s.slashCommand(line))
+	case own == "":
+		s.hint("a command line follows the !")
+		return false
+	default:
+		s.startCommand(s.shellCommand(own))
+	}
+	return true
+}
+
+// slashCommand is the command of a line that begins with a slash.
+func (s *session) slashCommand(line string) *command {
+	as := s.commandOf(line)
+	return &command{
+		sign: "› ", line: line, name: "/" + as.Name, again: "/cmd ", as: as,
+		run: func(ctx context.Context, out io.Writer) (pygent.CommandResult, error) {
+			return s.agent.RunCommand(ctx, line, out)
+		},
+	}
+}
+
+func (s *session) startCommand(c *command) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	c := &command{line: line, as: s.commandOf(line), began: time.Now(), out: &written{}, cancel: cancel}
+	c.began, c.out, c.cancel = time.Now(), &written{}, cancel
 	s.command, s.display.changed = c, true
 	if s.turn == nil { // else what the turn prints would come between it and its output
 		s.tellCommand(c)
@@ -41,7 +78,7 @@ func (s *session) startCommand(line string) {
 		return
 	}
 	s.background(func() {
-		result, err := s.agent.RunCommand(ctx, line, c.out)
+		result, err := c.run(ctx, c.out)
 		s.post(func() { s.endCommand(c, result, err) })
 	})
 }
@@ -60,7 +97,7 @@ func (s *session) commandOf(line string) pygent.Command {
 func (s *session) tellCommand(c *command) {
 	if !c.told {
 		c.told = true
-		s.say(kindUser, s.theme.accent("› ")+strings.ReplaceAll(visible(c.line), "\n", "\n  "))
+		s.say(kindUser, s.theme.accent(c.sign)+s.theme.bold(strings.ReplaceAll(visible(c.line), "\n", "\n  ")))
 	}
 }
 
@@ -105,7 +142,7 @@ func (s *session) afterCommand(r pygent.CommandResult) {
 // commandText is what a command wrote, as it is printed.
 func (s *session) commandText(c *command, r pygent.CommandResult) string {
 	if r.Bash != nil && r.Bash.Output != "" {
-		return scriptText(*r.Bash)
+		return scriptText(*r.Bash, c.again)
 	}
 	out := strings.TrimRight(c.out.text(), "\n")
 	switch c.as.Output {
@@ -141,24 +178,25 @@ func (s *session) diffText(line string) string {
 const maxPrinted = 400
 
 // scriptText is the output of a script: its beginning and its end, and where the
-// rest of a long one is.
-func scriptText(b pygent.BashResult) string {
+// rest of a long one is. again is how the person begins another script.
+func scriptText(b pygent.BashResult, again string) string {
+	const toSeeRest = "… to see the rest, have it written into a file: "
 	text := strings.TrimRight(b.Output, "\n")
 	lines := strings.Split(text, "\n")
 	rest := ""
 	if left := len(lines) - maxPrinted; left > 0 {
 		lines = slices.Concat(lines[:maxPrinted/2], []string{more(left)}, lines[len(lines)-maxPrinted/2:])
-		rest = "… to see the rest, have it written into a file: /cmd COMMAND > FILE"
+		rest = toSeeRest + again + "COMMAND > FILE"
 	}
 	for i, line := range lines {
 		if len(line) > maxLine {
 			line = cut.Head(line, maxLine) + " …"
-			rest = "… to see the rest, have it written into a file: /cmd COMMAND > FILE"
+			rest = toSeeRest + again + "COMMAND > FILE"
 		}
 		lines[i] = visible(line)
 	}
 	if b.FullPath != "" {
-		rest = "… the whole output is in " + visible(b.FullPath) + ", where commands can read it: /cmd tail -n 100 FILE"
+		rest = "… the whole output is in " + visible(b.FullPath) + ", where commands can read it: " + again + "tail -n 100 FILE"
 	}
 	if rest != "" {
 		lines = append(lines, rest)
@@ -216,7 +254,7 @@ func (s *session) lend(ctx context.Context, c *command) {
 	s.lent = done
 	go func() { // not waited for longer than the session does at its end
 		defer close(done)
-		result, err := s.agent.RunCommand(ctx, c.line, s.tty.out)
+		result, err := c.run(ctx, s.tty.out)
 		s.post(func() {
 			c.away = false
 			var panicked *guard.PanicError

@@ -152,7 +152,7 @@ func (s *session) view(width, height int, now time.Time) livearea.View {
 	foot, row, col := s.foot(width, height, now)
 	room := max(height-1-len(foot), 0)
 	var rows []string
-	for _, part := range [][]string{s.runningRows(now), s.commandRows(now), s.shellRows(now), s.around.rows(s, now), s.queueRows()} {
+	for _, part := range [][]string{s.runningRows(now), s.commandRows(now), s.around.rows(s, now), s.queueRows()} {
 		rows = append(rows, part...)
 	}
 	if m := s.menu(); m != nil {

@@ -121,8 +121,6 @@ func (s *session) ctrlC() {
 		s.input.attaching.cancel(errInterrupted)
 	case s.command != nil && s.turn != nil && !s.command.stopped:
 		s.stopCommand() // the turn goes on, and another Ctrl-C interrupts it
-	case s.shell != nil:
-		s.shell.cancel(errInterrupted)
 	case s.turn != nil || s.command != nil:
 		s.input.warned = true
 		s.interrupt()
@@ -222,15 +220,8 @@ func (s *session) submit() {
 		return
 	case text == "":
 		return
-	case strings.HasPrefix(text, "/"):
-		if s.command != nil {
-			s.hint("a command goes on already")
-			return
-		}
-		ed.clear()
-		s.startCommand(text)
-	case strings.HasPrefix(text, "!"):
-		if !s.submitShell(strings.TrimSpace(text[len("!"):])) {
+	case strings.HasPrefix(text, "/"), strings.HasPrefix(text, "!"):
+		if !s.submitCommand(text) {
 			return
 		}
 		ed.clear()

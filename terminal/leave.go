@@ -86,7 +86,7 @@ func (s *session) askWhatRuns() {
 			s.stay()
 		}
 	}
-	m.quit = func() { s.settle(m, 1, "") }
+	m.quit = func() { s.settle(m, m.itemAt("l"), "") }
 	s.leaving.asks = m
 	s.openFirst(m)
 }
@@ -113,7 +113,7 @@ func (s *session) updateLeave() {
 	}
 	m := s.leaving.asks
 	if m.head, m.body = s.whatRuns(); m.body == "" {
-		s.settle(m, 1, "")
+		m.quit()
 	}
 }
 
@@ -122,9 +122,6 @@ func (s *session) leaveTurn() {
 	s.leaving.decided = true
 	if s.input.attaching != nil {
 		s.input.attaching.cancel(errInterrupted)
-	}
-	if s.shell != nil {
-		s.shell.cancel(errInterrupted)
 	}
 	if s.command != nil && !s.command.stopped {
 		s.stopCommand()
@@ -228,6 +225,7 @@ func about(f pygent.FileInfo) string {
 func (s *session) askFiles(problem string) {
 	if problem != "" {
 		s.say(kindNews, s.wrapped(s.theme.bad("✗ ")+problem))
+		s.sayWhereFilesAre()
 	}
 	l, here := s.leaving, s.freeDir()
 	head := count(len(l.files), "file") + " of this temporary workspace would be deleted. Keep them?"
@@ -260,7 +258,7 @@ func (s *session) askFiles(problem string) {
 	s.input.warned = false
 	m.quit = func() {
 		if s.input.warned {
-			s.settle(m, slices.IndexFunc(m.items, func(i item) bool { return i.key == "d" }), "")
+			s.settle(m, m.itemAt("d"), "")
 			return
 		}
 		s.input.warned = true
@@ -268,6 +266,15 @@ func (s *session) askFiles(problem string) {
 		s.hint("pressing that again deletes the files")
 	}
 	s.openFirst(m)
+}
+
+// sayWhereFilesAre names the directory of the files, for a person to copy them from
+// there while the runtime cannot do it.
+func (s *session) sayWhereFilesAre() {
+	if _, err := os.Stat(s.hostDir); err != nil { // they are elsewhere, or there is none
+		return
+	}
+	s.say(kindNews, s.wrapped("Until the session ends, they are in\n"+visible(s.hostDir)+"\nand can be copied from there."))
 }
 
 // freeDir returns a name for a directory that does not exist.

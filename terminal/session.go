@@ -51,12 +51,12 @@ type session struct {
 	menus    []*menu // the first one is shown
 	around   around  // tasks, jobs, and what the runtime does
 	fileList fileList
-	shell    *shell // the person's own command line that runs; nil for none
-	command  *command
+	command  *command      // that goes on; nil for none
 	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
 	seen     int64         // the number of the last event that was handled
 
 	dir     string            // where relative paths of the person begin
+	hostDir string            // the workspace on this machine; empty if it is elsewhere
 	given   []pygent.FileInfo // what a temporary workspace had in it at the beginning
 	started bool              // the runtime is there
 	leaving *leaving          // the end of the session; nil before
@@ -186,7 +186,7 @@ func (s *session) sleep() time.Duration {
 
 // moves reports whether the screen shows a clock or a spinner.
 func (s *session) moves() bool {
-	return s.turn != nil || s.leaving.goesOn() || s.command != nil || s.shell != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
+	return s.turn != nil || s.leaving.goesOn() || s.command != nil || s.around.moves() || s.input.attaching != nil || !s.fileList.since.IsZero()
 }
 
 // post has f called by the session's goroutine. It reports false if the session is

@@ -21,14 +21,14 @@ func TestCommandLinesOfOnesOwn(t *testing.T) {
 	_, err := os.Stat(filepath.Join(dir, "made"))
 	require.NoError(t, err)
 	p.Type("! echo begun; sleep 60\n")
-	p.Await("  begun", "Ctrl-C ends it")
+	p.Await("  begun", "Ctrl-C interrupts")
 	p.Type("!ls\n")
 	p.Await("a command goes on already")
 	p.Key("ctrl+c") // the draft
 	p.AwaitNo("!ls")
 	p.Key("ctrl+c")
 	p.Await("■ Interrupted", "Ready")
-	p.AwaitNo("Ctrl-C ends it")
+	p.AwaitNo("Ctrl-C interrupts")
 	p.Type("go\n")
 	p.Await("Waiting for")
 	p.Type("!echo mean''while\n") // during a turn

@@ -129,7 +129,7 @@ func (s *session) status(now time.Time) string {
 		return s.theme.accent(spinner(now)+" "+words) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.doing.since))+keys+s.hintAfter())
 	}
 	if s.command != nil {
-		return s.theme.accent(spinner(now)+" Running /"+oneLine(s.command.as.Name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
+		return s.theme.accent(spinner(now)+" Running "+oneLine(s.command.name)) + s.theme.dim(" · "+wholeSeconds(now.Sub(s.command.began))+" · Ctrl-C interrupts"+s.hintAfter())
 	}
 	facts, help := []string{"Ready"}, ""
 	if m := s.menu(); m != nil {

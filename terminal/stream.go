@@ -122,5 +122,5 @@ func (s *session) sayBlock(block string) {
 // rendered is Markdown as it is printed. Code and what is copied keep their lines.
 func (s *session) rendered(text string) string {
 	width, _ := s.display.area.Size()
-	return strings.TrimRight(ansimark.Render(text, ansimark.Options{Width: width, Profile: s.theme.profile()}), "\n")
+	return strings.TrimRight(ansimark.Render(text, ansimark.Options{Width: width, Colours: !s.theme.colourless}), "\n")
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/x/pygent/internal/ansimark"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/screen"
 )
 
-// theme has the styles of a session. They use the colours that the user has chosen
-// for the terminal, which fit its background. The text must be visible already:
-// see [visible].
+// theme has the styles of a session. They use the terminal's own colours, and of
+// those the ones that are read on a light and on a dark background, as package
+// ansimark does: a warning is not yellow. The text must be visible already: see
+// [visible].
 type theme struct{ colourless bool }
 
 func newTheme() theme { return theme{colourless: os.Getenv("NO_COLOR") != ""} }
@@ -23,7 +23,7 @@ func (t theme) bold(text string) string   { return style("1", text) }
 func (t theme) accent(text string) string { return t.colour("36", text) }
 func (t theme) good(text string) string   { return t.colour("32", text) }
 func (t theme) bad(text string) string    { return t.colour("31", text) }
-func (t theme) warn(text string) string   { return t.colour("33", text) }
+func (t theme) warn(text string) string   { return t.colour("1;35", text) }
 
 func (t theme) colour(code, text string) string {
 	if t.colourless {
@@ -39,14 +39,6 @@ func style(code, text string) string {
 	}
 	begin, end := "\x1b["+code+"m", "\x1b[m"
 	return begin + strings.ReplaceAll(text, "\n", end+"\n"+begin) + end
-}
-
-// profile is the same for Markdown.
-func (t theme) profile() ansimark.Profile {
-	if t.colourless {
-		return ansimark.Plain
-	}
-	return ansimark.ANSI16
 }
 
 // visible makes the control characters of a text visible.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -84,6 +85,32 @@ func TestEngineThatGoesAwayAtTheEndIsAWarning(t *testing.T) {
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Equal(t, "done\n", got.stdout)
 	require.Contains(t, got.stderr, "pygent: warning: ")
+}
+
+// The files of a temporary workspace end with the session, although they are on this
+// machine, so a person who cannot have them copied is told where they are.
+func TestASessionWhoseEngineHasGoneSaysWhereTheFilesAre(t *testing.T) {
+	image := dockerImage(t)
+	engine := startProxy(t)
+	server := pygenttest.NewServer(t, bash("echo precious > made.txt"), pygenttest.Text("Made."))
+	p := atTerminal(t, command(t, append(server.Env(), "DOCKER_HOST=unix://"+engine.path), "--docker", "--image", image))
+	p.Await("Ready")
+	p.Type("go\n")
+	p.Await("Made.", "Ready")
+	engine.cut()
+	p.Key("ctrl+d")
+	p.Await("Keep them?")
+	p.reads()
+	p.Type("k")
+	p.Await("the files are not kept: ", "Keep them?")
+	p.reads()
+	dir := regexp.MustCompile(`(?s)are not kept: .*they are in\n\s*(/\S+)\n`).FindStringSubmatch(p.All())
+	require.NotNil(t, dir, p.All())
+	data, err := os.ReadFile(filepath.Join(dir[1], "made.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "precious\n", string(data))
+	p.Type("d")
+	require.NoError(t, p.Wait(), p.All())
 }
 
 func TestOnlyLeftoversAreWarnings(t *testing.T) {

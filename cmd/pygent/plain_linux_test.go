@@ -59,9 +59,12 @@ func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *term
 func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	pty, tty := termtest.OpenPTY(t)
-	cmd.Stdin, cmd.Stderr = tty, tty
+	cmd.Stdin = tty
 	if cmd.Stdout == nil {
 		cmd.Stdout = tty
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = tty
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
@@ -380,18 +383,6 @@ func (x *terminal) mode() *unix.Termios {
 	require.NoError(x.t, conn.Control(func(fd uintptr) { mode, failed = unix.IoctlGetTermios(int(fd), unix.TCGETS) }))
 	require.NoError(x.t, failed)
 	return mode
-}
-
-// echoesNothing makes the terminal show only what is written to it.
-func (x *terminal) echoesNothing() {
-	x.t.Helper()
-	mode := x.mode()
-	mode.Lflag &^= unix.ECHO
-	conn, err := x.pty.SyscallConn()
-	require.NoError(x.t, err)
-	var failed error
-	require.NoError(x.t, conn.Control(func(fd uintptr) { failed = unix.IoctlSetTermios(int(fd), unix.TCSETS, mode) }))
-	require.NoError(x.t, failed)
 }
 
 func TestPlainEndsAtItsEndOfInput(t *testing.T) {

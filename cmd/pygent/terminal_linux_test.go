@@ -127,7 +127,7 @@ func TestASessionBeginsWithItsMessageAtATerminal(t *testing.T) {
 }
 
 func TestASessionAsksBeforeCommandsRun(t *testing.T) {
-	for answer, want := range map[string]string{"y": "$ echo $((6*7)) is it\n42 is it\n", "a": "42 is it\n", "\n": "42 is it\n", "n": "error: denied by the user", "vn": "error: denied by the user", "xn": "error: denied by the user"} {
+	for answer, want := range map[string]string{"y": "$ echo $((6*7)) is it\n42 is it\n", "a": "42 is it\n", "\n": "error: denied by the user", "n": "error: denied by the user", "vn": "error: denied by the user", "xn": "error: denied by the user"} {
 		t.Run(fmt.Sprintf("%q", answer), func(t *testing.T) {
 			t.Parallel()
 			p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see.")))

@@ -27,23 +27,11 @@ import (
 	"github.com/x/pygent/internal/screen"
 )
 
-// Profile says which colours a terminal has.
-type Profile int
-
-// The profiles. Without attributes, the marks of headings, code and strikethrough stay.
-const (
-	Plain     Profile = iota // no attributes: the text has no escape sequence at all
-	ANSI16                   // the terminal's own sixteen colours
-	ANSI256                  // the palette of 256 colours
-	TrueColor                // any colour
-)
-
 // Options say what is known of the terminal. The zero value is for text that does not
 // go to a terminal.
 type Options struct {
-	Width   int // columns; 80 by default, and at least 20
-	Profile Profile
-	Light   bool // whether the background is light
+	Width   int  // columns; 80 by default, and at least 20
+	Colours bool // without them there are no attributes either, and the marks of headings, code and strikethrough stay
 	Tab     int  // columns between the tab stops of code, for which spaces are written; tabs stay by default
 }
 

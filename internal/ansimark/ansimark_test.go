@@ -31,7 +31,7 @@ func TestRender(t *testing.T) {
 				title   string
 				options Options
 			}{
-				{"72 columns, 16 colours", Options{Width: 72, Profile: ANSI16}},
+				{"72 columns, 16 colours", Options{Width: 72, Colours: true}},
 				{"40 columns, no attributes", Options{Width: 40}},
 			} {
 				text := Render(string(source), look.options)
@@ -82,7 +82,7 @@ func check(t testing.TB, source, text string, o Options) {
 			require.Equal(t, i%2 == 1, s == reset, "attributes are switched on and off by turns in %q", line)
 		}
 		require.Zero(t, len(sequences)%2, "a line resets its attributes: %q", line)
-		require.True(t, o.Profile != Plain || len(sequences) == 0)
+		require.True(t, o.Colours || len(sequences) == 0)
 		for _, r := range sgr.ReplaceAllString(line, "") {
 			if r != '\t' && (unicode.Is(unicode.Cc, r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)) {
 				t.Fatalf("%q has the control character %U", line, r)
@@ -107,13 +107,13 @@ func FuzzRender(f *testing.F) {
 		"# a `b`\n\n- [x] c\n- ```go\n  func d() {}\n  ```\n", "|a|b|\n|-|:-:|\n|`c\\|d`|e|f|\n", "> a\n> > b\n>\n> ```\n> c\n", "[a](b \"c\") ![d](<e f>) <https://g.h> https://i.j\n[k]: l\n[m]: n",
 		"\x1b[2J &#27;]0;a\x07 `\u009b` [\u202e](\u202e)\n```\x1b\n\x1b\r\n```\n<b \x07>\n", "1. a\n\n   b\n9) c\n-\n- - - d\n", "    a\n\tb\n", "日本語、テスト。\ne\u0301 👩‍👩‍👧 ~~a~~ **b*c***\\\nd  \ne", "```diff\n-a\n+b\n```",
 	} {
-		f.Add(seed, 40, uint8(2), false)
+		f.Add(seed, 40, uint8(2), true)
 	}
-	f.Fuzz(func(t *testing.T, source string, width int, profile uint8, light bool) {
+	f.Fuzz(func(t *testing.T, source string, width int, tab uint8, colours bool) {
 		if len(source) > 4096 {
 			return
 		}
-		o := Options{Width: width % 200, Profile: Profile(profile % 4), Light: light, Tab: int(profile / 64)}
+		o := Options{Width: width % 200, Colours: colours, Tab: int(tab % 9)}
 		text := Render(source, o)
 		check(t, source, text, o)
 		require.Equal(t, text, blockwise(source, o), "block by block")

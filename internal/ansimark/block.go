@@ -16,7 +16,6 @@ import (
 type renderer struct {
 	source  []byte
 	options Options
-	colours [roles]string
 	out     strings.Builder
 
 	first []span // what comes before the next line: quotes' bars, indentation, an item's mark
@@ -26,7 +25,7 @@ type renderer struct {
 }
 
 func newRenderer(source []byte, o Options) *renderer {
-	return &renderer{source: source, options: o, colours: parameters(o)}
+	return &renderer{source: source, options: o}
 }
 
 // blocks renders the blocks in a container, with an empty line between each two
@@ -102,7 +101,7 @@ func (r *renderer) heading(n *ast.Heading) {
 		s.role = roleAccent
 	}
 	spans := r.inline(n, s)
-	if r.options.Profile == Plain {
+	if !r.options.Colours {
 		spans = slices.Insert(spans, 0, span{text: strings.Repeat("#", n.Level) + " "})
 	}
 	r.prose(spans)

@@ -16,7 +16,7 @@ func (r *renderer) code(info string, segments *text.Segments) {
 	info = strings.TrimSpace(oneLine(info))
 	lines := r.lines(segments)
 	fence := ""
-	if r.options.Profile == Plain {
+	if !r.options.Colours {
 		fence = strings.Repeat("`", max(3, 1+longestRun(strings.Join(lines, "\n"), '`')))
 	}
 	if title := fence + info; title != "" || len(lines) == 0 {

@@ -60,7 +60,7 @@ func newLexers() map[string]chroma.Lexer {
 
 // highlight returns the lines of a code block in colours.
 func (r *renderer) highlight(language string, lines []string) [][]span {
-	if r.options.Profile != Plain && language != "" {
+	if r.options.Colours && language != "" {
 		if coloured := tokens(language, lines); coloured != nil {
 			return coloured
 		}

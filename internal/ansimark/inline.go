@@ -85,7 +85,7 @@ func (in *inliner) exact(text string, s style) {
 
 // plainOnly adds a mark for what only attributes would show otherwise.
 func (in *inliner) plainOnly(mark string, s style) {
-	if in.options.Profile == Plain {
+	if !in.options.Colours {
 		in.spans = append(in.spans, span{text: mark, style: s})
 	}
 }
@@ -134,7 +134,7 @@ func (in *inliner) code(n *ast.CodeSpan, s style) {
 		}
 	}
 	content := strings.NewReplacer("\n", " ", "\t", " ").Replace(screen.Visible(b.String()))
-	if in.options.Profile == Plain {
+	if !in.options.Colours {
 		content = ticked(content)
 	}
 	s.role = roleCode

@@ -53,12 +53,12 @@ func (r *renderer) write(prefix, spans []span) {
 			if s.text == "" {
 				continue
 			}
-			if s.style != on && r.options.Profile != Plain {
+			if s.style != on && r.options.Colours {
 				if on != (style{}) {
 					r.out.WriteString(reset)
 				}
 				if s.style != (style{}) {
-					r.out.WriteString(r.sequence(s.style))
+					r.out.WriteString(sequence(s.style))
 				}
 				on = s.style
 			}
