@@ -8,12 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
-	"github.com/x/pygent/internal/lineinput"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -160,7 +158,7 @@ func TestNamedFilesGoWithQueuedMessagesAndAnswers(t *testing.T) {
 	p.reads()
 	p.Type("like @a.txt ")
 	p.Await("› like @a.txt")
-	time.Sleep(lineinput.AnswerDelay) // a person presses no other key together with Enter
+	p.pauses()
 	p.Key("enter")
 	p.Await("Done so.", "Ready")
 	msgs := p.leaves()

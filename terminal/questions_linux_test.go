@@ -533,7 +533,7 @@ func TestATaskAsksWhileTheModelAsks(t *testing.T) {
 	p.reads()
 	p.Type("ue")
 	p.Await("› blue")
-	p.reads()
+	p.pauses()
 	p.Key("enter")
 	p.Until("the answer", func(termtest.Screen) bool { return strings.Contains(p.All(), "I see.") })
 	p.leaves()
