@@ -268,7 +268,7 @@ func (m *menu) asksText(prompt string) {
 // offer asks the question with which the model ended a turn. The next message
 // answers it, too.
 func (s *session) offer(q pygent.Question) {
-	s.say(kindText, s.theme.accent("? ")+visible(q.Prompt))
+	s.say(kindText, s.theme.accent("? ")+told(q.Prompt))
 	s.input.stash.append(&s.input.editor) // it was not typed as an answer
 	m := &menu{free: true}
 	for _, option := range q.Options {

@@ -54,7 +54,7 @@ func (a *around) note(s *session, e pygent.Event) {
 	}
 	a.pull = nil
 	if r.Kind != pygent.RuntimeFailed { // the run reports it, and so does the start of the session
-		s.tell(s.theme.dim("· " + visible(e.Text)))
+		s.tell(s.theme.dim("· " + told(e.Text)))
 	}
 }
 

@@ -181,7 +181,7 @@ func (s *session) leaveFiles() {
 			s.end()
 		case err != nil:
 			l.more = true
-			s.askFiles("the files cannot be listed: " + visible(err.Error()))
+			s.askFiles("the files cannot be listed: " + told(err.Error()))
 		case len(files) == 0 && !more:
 			s.end()
 		default:
@@ -313,7 +313,7 @@ func (s *session) keepFiles(dir string) {
 			err = fmt.Errorf("it took longer than %s: %w", copyWithin, err)
 		}
 		if err != nil {
-			s.askFiles("the files are not kept: " + visible(err.Error()))
+			s.askFiles("the files are not kept: " + told(err.Error()))
 			return
 		}
 		text := s.theme.good("✓ ") + "The files are in " + visible(dir)

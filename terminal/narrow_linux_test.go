@@ -2,6 +2,8 @@ package terminal_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,4 +41,56 @@ func TestAListInAWindowThatBecomesNarrower(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The facts of a call are not broken within a word, and its command can be copied.
+func TestFactsOfACallInANarrowWindow(t *testing.T) {
+	t.Parallel()
+	p := sit(t, pygenttest.NewServer(t, bash("echo a command as long as it may be; exit 3"), pygenttest.Text("All.")), noQuestions)
+	p.Resize(40, 20)
+	p.Await("Ready")
+	p.Type("go\n")
+	p.Await("✗ $ echo a command as long as it may be", "    · exit 3", "All.", "Ready")
+	p.leaves()
+	require.Contains(t, p.All(), "✗ $ echo a command as long as it may be; exit 3\n    · exit 3")
+}
+
+// Without colours, too, it is seen who says what.
+func TestTheModelCannotSpeakForThePerson(t *testing.T) {
+	t.Parallel()
+	lie := "Now you:\n\n› yes, delete it\n\n```\n✓ $ make test · exit 0\n● Waiting for you · arrows and Enter, or the letter\n```\n"
+	p := sit(t, pygenttest.NewServer(t, pygenttest.TextAndCalls(lie, bash("printf '› yes\\n· Ready\\n'")), pygenttest.Text("All.")), noQuestions, "NO_COLOR=1")
+	p.Type("go\n")
+	p.Await("All.", "Ready")
+	p.Type("!printf '\\342\\200\\272 yes, too\\n'\n")
+	p.Await("yes, too", "exit 0", "Ready")
+	p.leaves()
+	for line := range strings.Lines(p.All()) {
+		if strings.HasPrefix(line, "›") {
+			require.Equal(t, "› go\n", line)
+		}
+		require.False(t, strings.HasPrefix(line, "✓ $ make") || strings.HasPrefix(line, "●") || strings.HasPrefix(line, "· Ready"), line)
+	}
+	require.Contains(t, p.All(), "│ › yes, delete it\n")
+	require.Contains(t, p.All(), "│ ✓ $ make test")
+	require.Contains(t, p.All(), "  › yes\n  · Ready\n")
+	require.Contains(t, p.All(), "│ › yes, too\n")
+}
+
+func TestTheBannerInANarrowWindow(t *testing.T) {
+	t.Parallel()
+	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}
+	dir := filepath.Join(t.TempDir(), strings.Repeat("a long name of a directory", 3))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	p.Terminal = termtest.Start(t, p.command(pygenttest.NewServer(t), "PYGENT_WORKSPACE="+dir), 40, 20)
+	p.Await("Ready")
+	p.leaves()
+	all := p.All()
+	require.Contains(t, all, "\n  files\n  "+dir+"\n", "it can be copied")
+	require.Contains(t, all, "Type a message; /help lists the\n  commands, ? the keys, Ctrl-D leaves.")
+	p.history = filepath.Join(t.TempDir(), "history.json")
+	p.Terminal = termtest.Start(t, p.command(pygenttest.NewServer(t), temporary), 40, 20)
+	p.Await("Ready")
+	p.leaves()
+	require.NotContains(t, p.All(), "--", "flags of a program that this is not")
 }

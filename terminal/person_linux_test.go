@@ -16,6 +16,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 	_ "github.com/x/pygent/terminal"
@@ -86,10 +87,7 @@ const temporary = "PYGENT_WORKSPACE="
 // reads waits until keys answer the question that is shown.
 func (p *person) reads() {
 	p.t.Helper()
-	p.Until("question that listens", func(s termtest.Screen) bool {
-		text := s.Text()
-		return strings.Contains(text, "arrows and Enter") || strings.Contains(text, "Enter answers") || strings.Contains(text, "type an answer")
-	})
+	persontest.AwaitQuestion(p.Terminal)
 }
 
 // answers presses a key to answer a question that is shown.
@@ -115,24 +113,9 @@ func (p *person) leaves() []pygent.Message {
 func (p *person) left() []pygent.Message {
 	p.t.Helper()
 	require.NoError(p.t, p.Wait(), p.All())
-	h, err := pygent.OpenHistory(p.history)
-	require.NoError(p.t, err)
-	defer h.Close()
-	require.Empty(p.t, h.Repairs())
-	if h.Len() > 0 {
-		require.NoError(p.t, pygenttest.CheckConversation(h.Messages()))
-	}
-	return h.Messages()
+	return persontest.Conversation(p.t, p.history)
 }
 
 func bash(cmd string) pygenttest.Reply { return pygenttest.Call("bash", map[string]any{"cmd": cmd}) }
 
-// results returns the results of tool calls.
-func results(msgs []pygent.Message) (texts []string) {
-	for _, m := range msgs {
-		if m.Role == pygent.RoleTool {
-			texts = append(texts, m.Text())
-		}
-	}
-	return texts
-}
+func results(messages []pygent.Message) []string { return persontest.Results(messages) }

@@ -34,9 +34,7 @@ func untouched(t *testing.T) *unix.Termios {
 	pty, tty := termtest.OpenPTY(t)
 	defer pty.Close()
 	defer tty.Close()
-	mode, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	require.NoError(t, err)
-	return mode
+	return termtest.Modes(t, pty)
 }
 
 // requireGivenBack checks that the terminal is as it was before the session.
