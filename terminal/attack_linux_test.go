@@ -67,7 +67,7 @@ func TestASessionGoesOnAfterEventsThatItMissed(t *testing.T) {
 	until("Ready")
 	_, err := pty.WriteString("go\r")
 	require.NoError(t, err)
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	require.NoError(t, server.WaitRequests(ctx, 61))
 	until("some of what happened is not shown")
