@@ -2,6 +2,8 @@ package terminal_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -73,4 +75,22 @@ func TestTheModelCannotSpeakForThePerson(t *testing.T) {
 	require.Contains(t, p.All(), "│ ✓ $ make test")
 	require.Contains(t, p.All(), "  › yes\n  · Ready\n")
 	require.Contains(t, p.All(), "│ › yes, too\n")
+}
+
+func TestTheBannerInANarrowWindow(t *testing.T) {
+	t.Parallel()
+	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}
+	dir := filepath.Join(t.TempDir(), strings.Repeat("a long name of a directory", 3))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	p.Terminal = termtest.Start(t, p.command(pygenttest.NewServer(t), "PYGENT_WORKSPACE="+dir), 40, 20)
+	p.Await("Ready")
+	p.leaves()
+	all := p.All()
+	require.Contains(t, all, "\n  files\n  "+dir+"\n", "it can be copied")
+	require.Contains(t, all, "Type a message; /help lists the\n  commands, ? the keys, Ctrl-D leaves.")
+	p.history = filepath.Join(t.TempDir(), "history.json")
+	p.Terminal = termtest.Start(t, p.command(pygenttest.NewServer(t), temporary), 40, 20)
+	p.Await("Ready")
+	p.leaves()
+	require.NotContains(t, p.All(), "--", "flags of a program that this is not")
 }
