@@ -158,7 +158,7 @@ func TestNamedFilesGoWithQueuedMessagesAndAnswers(t *testing.T) {
 	p.reads()
 	p.Type("like @a.txt ")
 	p.Await("› like @a.txt")
-	p.reads()
+	p.pauses()
 	p.Key("enter")
 	p.Await("Done so.", "Ready")
 	msgs := p.leaves()

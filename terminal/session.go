@@ -279,7 +279,7 @@ func (s *session) startRuntime() {
 	}
 	s.post(func() {
 		if s.started = err == nil; !s.started {
-			s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error()))
+			s.tell(s.theme.bad("✗ commands cannot run: ") + told(err.Error()))
 		}
 	})
 }
