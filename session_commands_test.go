@@ -56,7 +56,7 @@ func TestSessionCommands(t *testing.T) {
 	}
 	shown, _ := converse(t, "/help\n", pygenttest.NewScriptedModel())
 	require.Regexp(t, `(?m)^/exit  +end the session$`, shown)
-	require.Regexp(t, `(?m)^/help  +list the commands`, shown)
+	require.Regexp(t, `(?m)^/help \[NAME\]  +list the commands`, shown)
 	require.Regexp(t, `(?m)^/test-echo  +test test-echo$`, shown)
 	require.Less(t, strings.Index(shown, "/exit"), strings.Index(shown, "/help"))
 }

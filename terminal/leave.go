@@ -23,8 +23,9 @@ import (
 // turn is interrupted, and the person decides about the files of a temporary
 // workspace. Where a context ends the session, nobody is asked.
 type leaving struct {
-	decided bool // the person leaves, whatever runs
-	looked  bool // at the files, or this goes on
+	decided bool  // the person leaves, whatever runs
+	looked  bool  // at the files, or this goes on
+	asks    *menu // about what runs; nil for nothing
 
 	cancel context.CancelCauseFunc // of the listing or copying that goes on; nil for none
 	words  string                  // for that
@@ -64,28 +65,21 @@ func (s *session) stay() {
 // askWhatRuns names what ends with the session besides the turn, if there is
 // anything.
 func (s *session) askWhatRuns() {
-	var names []string
-	for _, id := range slices.Sorted(maps.Keys(s.around.tasks)) {
-		names = append(names, "task "+s.around.tasks[id].label)
-	}
-	for _, j := range s.around.jobs {
-		if j.Running {
-			names = append(names, "job "+oneLine(j.ID)+": "+oneLine(j.Command))
-		}
-	}
-	if len(names) == 0 {
+	head, names := s.whatRuns()
+	if names == "" {
 		s.leaveTurn()
 		return
 	}
 	m := &menu{
-		head: strings.Join(s.around.facts(), " and ") + " would end with the session:",
-		body: strings.Join(names, "\n"),
+		head: head,
+		body: names,
 		items: []item{
 			{key: "g", label: "Go on with the session", short: "go on"},
 			{key: "l", label: "Leave", short: "leave"},
 		},
 	}
 	m.done = func(choice int, _ string) {
+		s.leaving.asks = nil
 		if m.items[choice].key == "l" {
 			s.leaveTurn()
 		} else {
@@ -93,7 +87,34 @@ func (s *session) askWhatRuns() {
 		}
 	}
 	m.quit = func() { s.settle(m, m.itemAt("l"), "") }
+	s.leaving.asks = m
 	s.openFirst(m)
+}
+
+// whatRuns names what ends with the session besides the turn; empty for nothing.
+func (s *session) whatRuns() (head, names string) {
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(s.around.tasks)) {
+		lines = append(lines, "task "+s.around.tasks[id].label)
+	}
+	for _, j := range s.around.jobs {
+		if j.Running {
+			lines = append(lines, "job "+oneLine(j.ID)+": "+oneLine(j.Command))
+		}
+	}
+	return strings.Join(s.around.facts(), " and ") + " would end with the session:", strings.Join(lines, "\n")
+}
+
+// updateLeave asks about what still runs when something has ended, and leaves when
+// nothing does.
+func (s *session) updateLeave() {
+	if s.leaving == nil || s.leaving.asks == nil {
+		return
+	}
+	m := s.leaving.asks
+	if m.head, m.body = s.whatRuns(); m.body == "" {
+		m.quit()
+	}
 }
 
 // leaveTurn interrupts what goes on, and waits for the end of the turn.

@@ -445,7 +445,7 @@ func TestATaskAsksByAForm(t *testing.T) {
 	gate <- struct{}{}
 	p.Await("(Count): ask asks", "Which?")
 	p.says("first")
-	p.Await("(Count): ask asks", "b")
+	p.Await("(Count): ask asks", "b (string")
 	p.reads()
 	p.Key("ctrl+c")
 	require.Contains(t, <-heard, "declined")
