@@ -169,8 +169,15 @@ func faceOf(name string) (Face, bool) {
 // such calls are denied, because what comes through a pipe was written before
 // the question. If the output is redirected to a file or a pipe, it gets the
 // conversation, and the person is asked at the process's terminal: at standard
-// error or the controlling terminal. Without one such calls are denied. If commands cannot run because the container does not start,
-// the session says so as soon as it is known.
+// error or the controlling terminal. Without one such calls are denied. If commands
+// cannot run because the container does not start, the session says so as soon as
+// it is known.
+//
+// The session takes the terminal out of its usual mode and gives it back when
+// RunInteractive returns. Signals that end a process are the program's own: one that
+// dies of SIGTERM or SIGHUP leaves the terminal as it is, without echo, for which
+// `stty sane` is the cure. So end ctx at them, as [os/signal.NotifyContext] does, and
+// return from main after RunInteractive has.
 func (a *Agent) RunInteractive(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

@@ -119,7 +119,7 @@ func (s *session) endCommand(c *command, r pygent.CommandResult, err error) {
 	case r.Bash != nil && (err == nil || r.Bash.ExitCode != 0):
 		s.say(kindEnd, s.scriptEnd(r.Bash))
 	case err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+visible(err.Error())))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(err.Error())))
 	}
 	if err == nil {
 		s.afterCommand(c, r)
@@ -167,7 +167,7 @@ func (s *session) typedAs(text string) string { return cmp.Or(s.saidBy[text], te
 // commandText is what a command wrote, as it is printed.
 func (s *session) commandText(c *command, r pygent.CommandResult) string {
 	if r.Bash != nil && r.Bash.Output != "" {
-		return scriptText(*r.Bash, c.again)
+		return barred(scriptText(*r.Bash, c.again))
 	}
 	out := strings.TrimRight(c.out.text(), "\n")
 	switch c.as.Output {

@@ -107,10 +107,17 @@ func terminalKind() []livearea.Option {
 		return []livearea.Option{livearea.KeepsRows}
 	case slices.Contains([]string{"vscode", "Hyper", "Tabby"}, os.Getenv("TERM_PROGRAM")):
 		return []livearea.Option{livearea.KeepsCursorRow}
-	case os.Getenv("XTERM_VERSION") != "", slices.Contains([]string{"linux", "st", "vt100", "vt102", "vt220"}, name):
+	case os.Getenv("XTERM_VERSION") != "", name == "st", isConsole():
 		return []livearea.Option{livearea.KeepsRows}
 	}
 	return nil
+}
+
+// isConsole reports whether the terminal is the console of Linux or one that is taken
+// for a simple one.
+func isConsole() bool {
+	name, _, _ := strings.Cut(os.Getenv("TERM"), "-")
+	return slices.Contains([]string{"linux", "vt100", "vt102", "vt220"}, name)
 }
 
 // settling is how long the size of the terminal must stay as it is before something

@@ -193,6 +193,26 @@ func TestWhatRunsIsNamedBeforeItEnds(t *testing.T) {
 	p.left()
 }
 
+// The question follows what ends while it is open, and nothing is left of it to ask
+// in the end.
+func TestLeavingGoesOnWhenNothingRunsAnyMore(t *testing.T) {
+	t.Parallel()
+	workspace := t.TempDir()
+	job := pygenttest.Call("bash", map[string]any{"cmd": "until [ -e over ]; do sleep 0.1; done", "background": true})
+	delegate := pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"})
+	gate := make(chan struct{})
+	stop := pygenttest.Call("stop", map[string]any{"summary": "counted"})
+	p := sit(t, pygenttest.NewServer(t, job, delegate, pygenttest.Text("Begun.")).On("Count", stop.WithGate(gate)), noQuestions, "PYGENT_WORKSPACE="+workspace)
+	p.Type("go\n")
+	p.Await("Begun.", "Ready", "(Count)", "1 job")
+	p.Key("ctrl+d")
+	p.Await("1 job and 1 task would end with the session", "(Count)", "until")
+	close(gate)
+	p.Await("1 job would end with the session", "until", "counted")
+	require.NoError(t, os.WriteFile(filepath.Join(workspace, "over"), nil, 0o644))
+	p.left()
+}
+
 func TestWithoutATerminalTheFilesAreNamed(t *testing.T) {
 	t.Parallel()
 	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,7 +94,14 @@ func (s *session) open(m *menu) {
 	for at > 0 && s.menus[at-1].free && !m.free {
 		at--
 	}
-	s.menus = append(s.menus[:at:at], append([]*menu{m}, s.menus[at:]...)...)
+	s.openAt(at, m)
+}
+
+// openFirst shows a menu before all others.
+func (s *session) openFirst(m *menu) { s.openAt(0, m) }
+
+func (s *session) openAt(at int, m *menu) {
+	s.menus = slices.Insert(s.menus, at, m)
 	for _, other := range s.menus[1:] {
 		other.shownAt, other.listens = time.Time{}, false // it appears anew
 	}
@@ -102,12 +110,9 @@ func (s *session) open(m *menu) {
 
 // shut takes a menu away without an answer.
 func (s *session) shut(m *menu) {
-	for i, open := range s.menus {
-		if open == m {
-			s.menus = append(s.menus[:i:i], s.menus[i+1:]...)
-			s.display.changed = true
-			return
-		}
+	if i := slices.Index(s.menus, m); i >= 0 {
+		s.menus = slices.Delete(s.menus, i, i+1)
+		s.display.changed = true
 	}
 }
 
@@ -117,15 +122,6 @@ func (s *session) withdraw(m *menu) {
 	byPerson := s.turn != nil && s.turn.interrupted
 	s.input.recalled = s.menu() == m && !m.shownAt.IsZero() && !byPerson
 	s.shut(m)
-}
-
-// openFirst shows a menu before all others.
-func (s *session) openFirst(m *menu) {
-	s.menus = append([]*menu{m}, s.menus...)
-	for _, other := range s.menus[1:] {
-		other.shownAt, other.listens = time.Time{}, false // it appears anew
-	}
-	s.display.changed = true
 }
 
 // settle answers a menu.
@@ -211,16 +207,14 @@ const (
 	moved   = -2 // another item is selected
 )
 
-// refuse answers a menu with its last item but one that wants a text, which is No.
+// refuse answers a menu with No, or with its last item if there is no such.
 func (s *session) refuse(m *menu) {
 	m.refused = true
-	for i, item := range m.items {
-		if item.key == "n" {
-			s.settle(m, i, "")
-			return
-		}
+	no := m.itemAt(itemNo.key)
+	if no < 0 {
+		no = len(m.items) - 1
 	}
-	s.settle(m, len(m.items)-1, "")
+	s.settle(m, no, "")
 }
 
 // quitMenu does what Ctrl-C or Ctrl-D mean for a menu with a quit: they go back from
@@ -322,6 +316,11 @@ func (m *menu) chosen(name, text string) (choice int, ok bool) {
 		return viewAll, true
 	}
 	return 0, false
+}
+
+// itemAt returns which item a letter chooses; -1 for none.
+func (m *menu) itemAt(key string) int {
+	return slices.IndexFunc(m.items, func(i item) bool { return i.key == key })
 }
 
 // number returns the item whose number a text is.

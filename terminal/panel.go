@@ -10,6 +10,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/livearea"
 )
 
 // How much is shown of a call.
@@ -187,8 +188,20 @@ func (s *session) finishCall(e pygent.Event) {
 	}
 	head := s.sign(e) + strings.Join(glance(described, commandLines), "\n    ")
 	body, facts := s.callBody(e, described)
-	s.say(kindCall, head+s.theme.dim(facts+callFacts(e, took))+body)
+	s.say(kindCall, s.withFacts(head, facts+callFacts(e, took))+body)
 	s.flushNews()
+}
+
+// withFacts adds facts to what a call did: in the same row, or else in rows of their
+// own. What the call did is not broken, so that it can be copied.
+func (s *session) withFacts(head, facts string) string {
+	width, _ := s.display.area.Size()
+	if last := head[strings.LastIndexByte(head, '\n')+1:]; facts == "" || livearea.Width(last+facts) <= width {
+		return head + s.theme.dim(facts)
+	}
+	const margin = "    "
+	rows := livearea.Wrap(s.theme.dim(strings.TrimPrefix(facts, " ")), max(width-len(margin), 20))
+	return head + "\n" + margin + strings.Join(rows, "\n"+margin)
 }
 
 // failed reports whether a call did not do what it should.

@@ -57,6 +57,7 @@ type session struct {
 	seen     int64             // the number of the last event that was handled
 
 	dir     string            // where relative paths of the person begin
+	hostDir string            // the workspace on this machine; empty if it is elsewhere
 	given   []pygent.FileInfo // what a temporary workspace had in it at the beginning
 	started bool              // the runtime is there
 	leaving *leaving          // the end of the session; nil before
@@ -290,7 +291,7 @@ func (s *session) startRuntime() {
 	}
 	s.post(func() {
 		if s.started = err == nil; !s.started {
-			s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error()))
+			s.tell(s.theme.bad("✗ commands cannot run: ") + told(err.Error()))
 		}
 	})
 }

@@ -129,7 +129,7 @@ func (s *session) outcome(t *turn) {
 	case errors.Is(t.err, pygent.ErrAgentClosed): // see agentClosed
 		return
 	case t.err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+visible(t.err.Error())))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(t.err.Error())))
 		return
 	}
 	r := t.result
@@ -149,7 +149,7 @@ func (s *session) outcome(t *turn) {
 		}
 		return
 	default:
-		s.say(kindEnd, s.wrapped(s.theme.warn("■ "+visible(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · say "go on" to continue`+s.facts(t))))
+		s.say(kindEnd, s.wrapped(s.theme.warn("■ "+told(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · say "go on" to continue`+s.facts(t))))
 		return
 	}
 	s.say(kindEnd, s.wrapped(s.theme.dim("Done"+s.facts(t))))
@@ -204,10 +204,10 @@ func (s *session) event(e pygent.Event) {
 	case pygent.EventCompacted:
 		s.tell(s.theme.dim("· " + visible(e.Compaction.String())))
 	case pygent.EventNotice:
-		s.tell(s.theme.dim("· " + visible(e.Text)))
+		s.tell(s.theme.dim("· " + told(e.Text)))
 	case pygent.EventWarning:
 		if !s.toldRepair(e.Text) {
-			s.tell(s.theme.warn("! " + visible(e.Text)))
+			s.tell(s.theme.warn("! " + told(e.Text)))
 		}
 	case pygent.EventRuntime, pygent.EventJobs:
 		s.around.note(s, e)
@@ -259,7 +259,7 @@ func after(lines []string, form func(string) string) string {
 // cannot be taken back, so it is said to be withdrawn.
 func (s *session) retry(r pygent.RetryInfo) {
 	printed := s.text.withdraw()
-	words := "↻ " + visible(r.Error)
+	words := "↻ " + told(r.Error)
 	if r.Wait > 0 {
 		words += "; trying again in " + seconds(r.Wait)
 	}
