@@ -72,13 +72,13 @@ func inPyte(t *testing.T, raw []byte) string {
 }
 
 // printing is a command that prints bytes to a terminal as they are, and says in a
-// file when they are printed.
+// file when the terminal has drawn them, which then answers whether it is well.
 func printing(t *testing.T, raw []byte) (cmd *exec.Cmd, done string) {
 	file := filepath.Join(t.TempDir(), "raw")
 	done = filepath.Join(t.TempDir(), "done")
 	require.NoError(t, os.WriteFile(file, raw, 0o600))
 	script := filepath.Join(t.TempDir(), "print")
-	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nstty raw -echo; cat %s; : >%s; sleep 60", file, done), 0o700))
+	require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nstty raw -echo; cat %s; printf '\\033[5n'; while [ \"$(dd bs=1 count=1 2>/dev/null)\" != n ]; do :; done; : >%s; sleep 60", file, done), 0o700))
 	return exec.Command(script), done
 }
 
@@ -128,7 +128,7 @@ func inScreen(t *testing.T, raw []byte) string {
 	defer screen("-S", name, "-X", "quit")
 	awaitFile(t, done)
 	screen("-S", name, "-X", "hardcopy", "-h", copied)
-	awaitFile(t, copied)
+	screen("-S", name, "-Q", "title") // is answered after that
 	text, err := os.ReadFile(copied)
 	require.NoError(t, err)
 	return string(text)
