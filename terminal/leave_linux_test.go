@@ -89,6 +89,16 @@ func TestTheFilesAreKeptElsewhere(t *testing.T) {
 	require.Equal(t, []string{"full/mine", "new/place/a"}, p.kept())
 }
 
+func TestTheQuestionIsSeenInALowWindow(t *testing.T) {
+	t.Parallel()
+	p := leavesFiles(t, "touch a b c d e f g h")
+	p.Resize(40, 5)
+	p.Await("Keep them?", "k keep", "d delete", "g go on")
+	p.Resize(80, 24)
+	p.answers("k")
+	p.left()
+}
+
 func TestTheWorkspaceIsNotKeptInItself(t *testing.T) {
 	t.Parallel()
 	p := leavesFiles(t, "pwd >here; cat here")
