@@ -188,7 +188,8 @@ type CommandResult struct {
 // maxCommandOutput bounds the output that a [CommandResult] holds, in bytes.
 const maxCommandOutput = 1 << 20
 
-// RunCommand carries out a line of the user that begins with "/". Every face uses
+// RunCommand carries out a line of the user that begins with "/", unless its first
+// word has another one: that is a path, which begins a message. Every face uses
 // it, so that a command is the same at a terminal and in a page. What the command
 // writes goes to out as it comes or, if out is nil, into the result; it may contain
 // control characters. The result says what is left for the caller to do.
@@ -209,13 +210,16 @@ func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (Com
 	}
 	name, args, ok := slash.Split(line)
 	if !ok {
-		return CommandResult{}, errors.New(`a command begins with "/"`)
+		return CommandResult{}, errNoCommandLine
 	}
 	to := slash.NewOutput(out, maxCommandOutput)
 	result, err := a.runCommand(ctx, name, args, to)
 	result.Output = to.End()
 	return result, err
 }
+
+// errNoCommandLine refuses a line that is a message.
+var errNoCommandLine = errors.New(`a command begins with "/", and its name has no other`)
 
 func (a *Agent) runCommand(ctx context.Context, name, args string, out *slash.Output) (CommandResult, error) {
 	if isBuiltinCommand(name) {

@@ -105,10 +105,11 @@ func TestRunCommand(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"/nope x":         "no command /nope; /help lists the commands",
-		"/":               "no command /; /help lists the commands",
+		"/":               "the name of a command follows the /; /help lists them",
 		"/help nope":      "no command /nope; /help lists the commands",
-		"print":           `a command begins with "/"`,
-		"":                `a command begins with "/"`,
+		"print":           `a command begins with "/", and its name has no other`,
+		"":                `a command begins with "/", and its name has no other`,
+		"/etc/passwd x":   `a command begins with "/", and its name has no other`,
 		"/resume it":      "/resume takes no arguments",
 		"/compact it":     "/compact takes no arguments",
 		"/compact":        "/compact: nothing of the conversation can be left out: nothing was said yet",

@@ -18,6 +18,7 @@ import (
 	"github.com/x/pygent/internal/guard"
 	"github.com/x/pygent/internal/numeral"
 	"github.com/x/pygent/internal/screen"
+	"github.com/x/pygent/internal/slash"
 )
 
 // runPlain is the session of [Agent.RunInteractive] without a registered face.
@@ -79,7 +80,7 @@ func newSession(a *Agent) *session {
 
 // act carries out a line of the user.
 func (s *session) act(ctx context.Context, text string) (err error) {
-	if strings.HasPrefix(text, "/") {
+	if slash.Is(text) {
 		err = s.command(ctx, text)
 	} else {
 		text = s.talk.Chosen(text)

@@ -39,13 +39,14 @@ func TestSessionCommands(t *testing.T) {
 		{"help of one with its slash", "/help /test-echo\n", "/test-echo: test test-echo\nMore of test-echo.\n"},
 		{"help of none", "/help nope\n", "error: no command /nope; /help lists the commands\n"},
 		{"unknown", "/nope x\n", "error: no command /nope; /help lists the commands\n"},
-		{"a slash alone", "/\n", "error: no command /; /help lists the commands\n"},
+		{"a slash alone", "/\n", "error: the name of a command follows the /; /help lists them\n"},
 		{"a command", "/test-echo  a  b \n", "Pygent hears \"a  b\"\n"},
 		{"a tab before the arguments", "/test-echo\ta\n", "Pygent hears \"a\"\n"},
 		{"no arguments", "/test-echo\n", "Pygent hears \"\"\n"},
 		{"an error, then on", "/test-fails\n/test-echo x\n", "error: /test-fails: no luck\nPygent hears \"x\"\n"},
 		{"an error like an end, then on", "/test-eof\n/test-echo x\n", "error: /test-eof: EOF\nPygent hears \"x\"\n"},
 		{"a panic, then on", "/test-panics\n/test-echo x\n", "error: /test-panics: panic: oops\nPygent hears \"x\"\n"},
+		{"a message that begins with a path", "/etc/passwd is what?\n", "hello\n"},
 		{"a command that asks the model", "/test-says hi\n", "it said hello\n"},
 	}
 	for _, tt := range tests {

@@ -185,6 +185,16 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.leaves()
 }
 
+func TestAMessageMayBeginWithAPath(t *testing.T) {
+	t.Parallel()
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("It lists the users.")))
+	p.Type("/\n")
+	p.Await("the name of a command follows the /; /help lists them")
+	p.Type("/etc/passwd is what?\n")
+	p.Await("› /etc/passwd is what?", "It lists the users.", "Ready")
+	require.Equal(t, "/etc/passwd is what?", p.leaves()[1].Text())
+}
+
 // What a command has the model told is long. The person sees the command.
 func TestALongMessageOfACommandIsShownAsTheCommand(t *testing.T) {
 	gate := make(chan struct{})

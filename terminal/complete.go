@@ -58,7 +58,7 @@ func (s *session) suggest() {
 	*c = completion{text: ed.text, cursor: ed.cursor}
 	before := ed.text[:ed.cursor]
 	switch {
-	case strings.HasPrefix(before, "/"):
+	case strings.HasPrefix(before, "/") && slash.Is(before):
 		if ed.cursor == len(ed.text) && !strings.Contains(before, "\n") {
 			s.suggestCommand(before)
 		}

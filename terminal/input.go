@@ -7,6 +7,7 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 
 	"github.com/x/pygent/internal/livearea"
+	"github.com/x/pygent/internal/slash"
 )
 
 // burst is how soon a key comes after another one if nobody has typed it. Where the
@@ -234,7 +235,7 @@ func (s *session) submit() {
 		return
 	case text == "":
 		return
-	case strings.HasPrefix(text, "/"), strings.HasPrefix(text, "!"):
+	case slash.Is(text), strings.HasPrefix(text, "!"):
 		if !s.submitCommand(text) {
 			return
 		}

@@ -18,7 +18,8 @@
 // The keys of a shell's line editor move and erase, and Ctrl-_ undoes. A draft that
 // is "?" lists the keys.
 //
-// A draft that begins with "/" is a command. Its name and arguments are completed:
+// A draft that begins with "/" is a command, unless its first word is a path with
+// another slash. Its name and arguments are completed:
 // Tab takes what is offered, the arrows select, and Esc closes the list. So are names
 // of files after "@": the content of a file that a message names, such as @main.go
 // or @"a b.txt", goes along as it is when the message is sent.

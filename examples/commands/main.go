@@ -59,7 +59,7 @@ func run(ctx context.Context) error {
 
 // act carries out what the user typed.
 func act(ctx context.Context, agent *pygent.Agent, line string) (leave bool, err error) {
-	if !strings.HasPrefix(line, "/") {
+	if word, _, _ := strings.Cut(line, " "); strings.LastIndex(word, "/") != 0 { // a path begins a message, too
 		return false, tell(ctx, agent, line)
 	}
 	result, err := agent.RunCommand(ctx, line, nil)

@@ -4,6 +4,7 @@ package slash
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -22,7 +23,8 @@ type Entry struct {
 }
 
 // Split returns the name of the command in a line, and its arguments. It
-// reports false for a line that does not begin with a slash.
+// reports false for a line that does not begin with a slash, and for one whose first
+// word has another slash, such as a path: that is a message.
 func Split(line string) (name, args string, ok bool) {
 	name, ok = strings.CutPrefix(strings.TrimSpace(line), "/")
 	if !ok {
@@ -31,7 +33,16 @@ func Split(line string) (name, args string, ok bool) {
 	if i := strings.IndexFunc(name, unicode.IsSpace); i >= 0 {
 		name, args = name[:i], strings.TrimSpace(name[i:])
 	}
+	if strings.Contains(name, "/") {
+		return "", "", false
+	}
 	return name, args, true
+}
+
+// Is reports whether a line is a command, as [Split] does.
+func Is(line string) bool {
+	_, _, ok := Split(line)
+	return ok
 }
 
 // Help explains the command of a name or, with an empty one, lists all of them.
@@ -76,6 +87,9 @@ func (e Entry) label() string { return strings.TrimSpace(e.Name + " " + e.Usage)
 // Unknown returns the error for a name that no command has. like is the name that
 // was meant, perhaps; it may be empty.
 func Unknown(name, like string) error {
+	if name == "" {
+		return errors.New("the name of a command follows the /; /help lists them")
+	}
 	if like != "" {
 		return fmt.Errorf("no command /%s, did you mean /%s? /help lists the commands", name, like)
 	}

@@ -22,7 +22,7 @@ func TestSplit(t *testing.T) {
 		require.True(t, ok, line)
 		require.Equal(t, want, [2]string{name, args}, line)
 	}
-	for _, line := range []string{"", "say", "say /x", "\\say"} {
+	for _, line := range []string{"", "say", "say /x", "\\say", "/etc/passwd", " /etc/passwd is what?", "//", "/tmp/\tx", "// say"} {
 		_, _, ok := Split(line)
 		require.False(t, ok, line)
 	}
