@@ -153,6 +153,11 @@ func (s *session) draw() {
 	}
 }
 
+// openText is the part of the terminal's rows that the open block of the answer takes
+// at most. Even if each row becomes two in a narrower window, none scrolls away, where
+// it could not be taken back.
+const openText = 3
+
 // view lays out the live area: what goes on now, what the agent does, and the
 // editor. What goes on gets the room that the others leave.
 func (s *session) view(width, height int, now time.Time) livearea.View {
@@ -171,7 +176,7 @@ func (s *session) view(width, height int, now time.Time) livearea.View {
 	}
 	rows = last(rows, room)
 	if s.menu() == nil {
-		rows = append(s.text.rows(s, width, min(room-len(rows), max(height/2, 3))), rows...)
+		rows = append(s.text.rows(s, width, min(room-len(rows), max(height/openText, 3))), rows...)
 	}
 	if len(rows) > 0 && len(rows)+len(foot) < height-2 {
 		rows = append(rows, "")

@@ -58,7 +58,7 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 		}
 	}
 	if m := s.menu(); m != nil && m.quit != nil && (name == "ctrl+c" || name == "ctrl+d") {
-		s.quitMenu(m)
+		s.quitMenu(m, m.quit)
 		return
 	}
 	switch name {
@@ -112,8 +112,10 @@ func isVertical(name string) bool {
 func (s *session) ctrlC() {
 	m := s.menu()
 	switch {
-	case m != nil && m.quit != nil: // by a signal
-		s.quitMenu(m)
+	case m != nil && m.stop != nil: // by a signal, as in the next case
+		s.quitMenu(m, m.stop)
+	case m != nil && m.quit != nil:
+		s.quitMenu(m, m.quit)
 	case m != nil && m.editor != nil && !m.editor.empty():
 		m.editor.clear()
 	case (m == nil || m.free) && !s.input.editor.empty():

@@ -73,7 +73,7 @@ func (s *session) askWhatRuns() {
 		head: head,
 		body: names,
 		items: []item{
-			{key: "g", label: "Go on with the session", short: "go on"},
+			{key: "g", esc: true, label: "Go on with the session", short: "go on"},
 			{key: "l", label: "Leave", short: "leave"},
 		},
 	}
@@ -238,7 +238,7 @@ func (s *session) askFiles(problem string) {
 			{key: "k", label: "Keep them in ./" + here, short: "keep"},
 			{key: "e", label: "Keep them elsewhere", short: "elsewhere", text: "directory: "},
 			{key: "d", label: "Delete them", short: "delete"},
-			{key: "g", label: "Go on with the session", short: "go on"},
+			{key: "g", esc: true, label: "Go on with the session", short: "go on"},
 		},
 	}
 	m.done = func(choice int, text string) {
@@ -255,14 +255,17 @@ func (s *session) askFiles(problem string) {
 		}
 	}
 	s.input.warned = false
-	m.quit = func() {
+	m.quit = func() { // no key deletes that is pressed only to get out
+		s.hint("k keeps the files, d deletes them")
+	}
+	m.stop = func() {
 		if s.input.warned {
 			s.settle(m, m.itemAt("d"), "")
 			return
 		}
 		s.input.warned = true
 		m.deafen(time.Now())
-		s.hint("pressing that again deletes the files")
+		s.hint("another signal deletes the files")
 	}
 	s.openFirst(m)
 }

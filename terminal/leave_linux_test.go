@@ -127,26 +127,46 @@ func TestTheFilesAreDeleted(t *testing.T) {
 	require.Empty(t, p.kept())
 }
 
-// Somebody who goes on pressing Ctrl-C deletes nothing. Two that come after the
-// words about them do.
-func TestCtrlCAtTheQuestionAboutFiles(t *testing.T) {
+// Ctrl-C and Ctrl-D never delete the files, however often they are pressed, and Esc goes
+// on with the session.
+func TestCtrlCAtTheQuestionAboutFilesDeletesNothing(t *testing.T) {
 	for _, key := range []string{"ctrl+c", "ctrl+d"} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			p := leavesFiles(t, "echo one >a")
 			p.Key(key, key, key, key)
 			p.Await("typed too early to answer", "Keep them?")
-			p.reads()
-			p.Key(key)
-			p.Await("pressing that again deletes the files")
-			p.Key(key)
-			p.Await("typed too early to answer", "Keep them?")
-			p.reads()
-			p.Key(key)
+			for range 5 {
+				p.reads()
+				p.Key(key)
+				p.Await("k keeps the files, d deletes them", "4. Go on with the session (g or Esc)")
+			}
+			p.pauses()
+			p.Key("esc")
+			p.AwaitNo("Keep them?")
+			p.Type("!cat a\n")
+			p.Await("one\n✓ exit 0", "Ready")
+			p.Key("ctrl+d")
+			p.Await("Keep them?")
+			p.answers("k")
 			p.left()
-			require.Empty(t, p.kept())
+			require.Len(t, p.kept(), 1)
 		})
 	}
+}
+
+// Who sends the signal of Ctrl-C cannot answer: the second one that comes after the
+// words about it deletes the files.
+func TestTheSignalOfCtrlCAtTheQuestionAboutFiles(t *testing.T) {
+	t.Parallel()
+	p := leavesFiles(t, "echo one >a")
+	p.reads()
+	p.Signal(os.Interrupt)
+	p.Await("another signal deletes the files")
+	p.reads()
+	p.Signal(os.Interrupt)
+	p.left()
+	require.Empty(t, p.kept())
 }
 
 func TestOneStaysForTheFiles(t *testing.T) {

@@ -47,11 +47,13 @@ type menu struct {
 
 	done func(choice int, text string) // called once
 	quit func()                        // what Ctrl-C and Ctrl-D do, when keys answer; nil for what they do elsewhere
+	stop func()                        // what the signal of Ctrl-C does instead, when keys answer; nil for the same
 }
 
 // item is an answer of a menu.
 type item struct {
 	key   string // the letter that chooses it; empty for its number alone
+	esc   bool   // Esc chooses it, too
 	label string
 	short string // a word for it, where there is no room
 	text  string // what is asked for, of an item that wants a text
@@ -217,10 +219,10 @@ func (s *session) refuse(m *menu) {
 	s.settle(m, no, "")
 }
 
-// quitMenu does what Ctrl-C or Ctrl-D mean for a menu with a quit: they go back from
-// the text of an item, and else answer as other keys do, so that somebody who goes on
-// pressing them answers nothing.
-func (s *session) quitMenu(m *menu) {
+// quitMenu does what Ctrl-C or Ctrl-D, or the signal of Ctrl-C, mean for a menu with a
+// quit: they go back from the text of an item, and else do what is given as other keys
+// answer, so that somebody who goes on pressing them answers nothing.
+func (s *session) quitMenu(m *menu, quit func()) {
 	now := time.Now()
 	switch {
 	case m.editor != nil && !m.editor.empty():
@@ -231,7 +233,7 @@ func (s *session) quitMenu(m *menu) {
 		m.deafen(now)
 		s.hint("that was typed too early to answer")
 	default:
-		m.quit()
+		quit()
 	}
 }
 
@@ -308,7 +310,7 @@ func (m *menu) chosen(name, text string) (choice int, ok bool) {
 		return n, true
 	}
 	for i, item := range m.items {
-		if item.key != "" && strings.EqualFold(text, item.key) {
+		if item.key != "" && strings.EqualFold(text, item.key) || item.esc && (name == "esc" || name == "escape") {
 			return i, true
 		}
 	}

@@ -148,7 +148,10 @@ func (i item) allows() bool { return i.key == "y" || i.key == "a" || i.key == "s
 
 func (i item) numbered(at int) string {
 	text := strconv.Itoa(at+1) + ". " + i.label
-	if i.key != "" {
+	switch {
+	case i.esc:
+		text += " (" + i.key + " or Esc)"
+	case i.key != "":
 		text += " (" + i.key + ")"
 	}
 	return text

@@ -111,6 +111,28 @@ func TestAStormOfSizesInTmux(t *testing.T) {
 	require.Equal(t, 1, strings.Count(all, "› "), all) // before the message
 }
 
+// A paragraph that is longer than the window is written on in a narrower one.
+func TestALongParagraphInAWindowThatBecomesNarrower(t *testing.T) {
+	var words []string
+	for i := range 300 {
+		words = append(words, fmt.Sprintf("word%da", i))
+	}
+	server := pygenttest.NewServer(t, pygenttest.Text(strings.Join(words, " ")).WithChunkDelay(5*time.Millisecond))
+	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}
+	x := startTmux(t, p.command(server), 60, 24)
+	x.await("› ", "Ready")
+	x.run("send-keys", "go", "Enter")
+	x.await("word150a")
+	x.resize(40, 24)
+	x.await("Done", "Ready")
+	all := x.all()
+	for _, word := range words {
+		require.Equal(t, 1, strings.Count(all, word), "%s in\n%s", word, all)
+	}
+	require.NotContains(t, all, "Ctrl-C interrupts")
+	x.run("send-keys", "C-d")
+}
+
 // What is printed while the window changes its size is there once, whatever the
 // sizes were.
 func TestAStormOfSizesLosesAndDoublesNothing(t *testing.T) {
