@@ -158,8 +158,10 @@ func faceOf(name string) (Face, bool) {
 //
 // It reads messages from standard input, or from what [WithIO] set, and shows
 // what the agent does. A reply ends the agent's turn. Lines that begin with "/"
-// are commands; /help lists them. Ctrl-C interrupts a turn. Between turns,
-// pressing it twice leaves the session, and so does /exit.
+// are commands; /help lists them. A line that begins with "!" runs as that of a
+// command named cmd would, if the agent has one, and never goes to the model. Ctrl-C
+// interrupts a turn. Between turns, pressing it twice leaves the session, and so
+// does /exit.
 //
 // A person at a terminal is asked about calls that need approval. On the local
 // runtime these are all calls that run a command or write a file; see

@@ -80,9 +80,13 @@ func newSession(a *Agent) *session {
 
 // act carries out a line of the user.
 func (s *session) act(ctx context.Context, text string) (err error) {
-	if slash.Is(text) {
+	own, isOwn := strings.CutPrefix(text, "!")
+	switch {
+	case isOwn:
+		err = s.shell(ctx, own)
+	case slash.Is(text):
 		err = s.command(ctx, text)
-	} else {
+	default:
 		text = s.talk.Chosen(text)
 		err = s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
 	}
@@ -100,27 +104,6 @@ func (s *session) say(ctx context.Context, msg Message) error {
 	}
 	defer s.agent.Unsay(id) // if the turn has not begun
 	return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, "", opts...) })
-}
-
-// command carries out a line that begins with a slash. Meanwhile the terminal
-// is in its normal mode.
-func (s *session) command(ctx context.Context, text string) error {
-	var result CommandResult
-	err := s.talk.Lend(func() (err error) {
-		result, err = s.agent.RunCommand(ctx, text, s.talk)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case result.Leave:
-		return console.ErrLeave
-	case result.Resume:
-		return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
-	case result.Message != nil:
-		return s.say(ctx, *result.Message)
-	}
-	return nil
 }
 
 // turn makes a run, shows its events, and says how it ended. Questions about

@@ -62,6 +62,17 @@ func TestSessionCommands(t *testing.T) {
 	require.Less(t, strings.Index(shown, "/exit"), strings.Index(shown, "/help"))
 }
 
+func TestLinesOfTheShellNeverReachTheModel(t *testing.T) {
+	without := "error: a line that begins with \"!\" is a command line of yours, which this program does not run; it was not sent\n"
+	shown, _ := converse(t, "!echo secret\n!\n", pygenttest.NewScriptedModel())
+	require.Equal(t, without+without, shown)
+
+	cmd := pygent.Command{Name: "cmd", Summary: "run", Script: func(_ context.Context, _ *pygent.Agent, args string) (string, error) { return args, nil }}
+	shown, agent := converse(t, "! echo 'a  b' c\n!\n", pygenttest.NewScriptedModel(), pygent.WithCommands(cmd))
+	require.Equal(t, "a  b c\nerror: a command line follows the !\n", shown)
+	require.Empty(t, userMessages(agent))
+}
+
 func TestRegisterCommandRefuses(t *testing.T) {
 	run := func(context.Context, *pygent.Agent, string, io.Writer) error { return nil }
 	for want, c := range map[string]pygent.Command{
