@@ -339,6 +339,9 @@ func TestRunAtATerminalShowsTheAnswerOnce(t *testing.T) {
 		"a summary":          {pygenttest.Call("stop", map[string]any{"summary": "It is 42."})},
 		"repeated in a stop": {pygenttest.TextAndCalls("It is 42.", pygenttest.Call("stop", map[string]any{"summary": "It is 42."}))},
 		"a question":         {pygenttest.Call("continue", map[string]any{"prompt": "It is 42.?"})},
+		"before a question":  {pygenttest.Text("It is 42."), pygenttest.Call("continue", map[string]any{"prompt": "More?"})},
+		"beside a question":  {pygenttest.TextAndCalls("It is 42.", pygenttest.Call("continue", map[string]any{"prompt": "More?"}))},
+		"before another end": {pygenttest.Text("It is 42."), pygenttest.Call("stop", map[string]any{"summary": "All done."})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			term := openTerminal(t, pygenttest.NewServer(t, replies...), "run", "go")
