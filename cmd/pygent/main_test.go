@@ -285,6 +285,28 @@ func TestPipedSessionWithoutAnEngineRunsNothingOnThisMachine(t *testing.T) {
 	require.Contains(t, got.stdout, "needs approval")
 }
 
+func TestPipedSessionSaysOnceThatNobodyIsAsked(t *testing.T) {
+	const unasked = "commands run on this machine without a question: nobody can be asked"
+	for name, tt := range map[string]struct {
+		env  string
+		want int
+		ran  bool
+	}{
+		"local is chosen":      {"PYGENT_USE_DOCKER=0", 1, true},
+		"a question is needed": {"PYGENT_CONFIRM_BASH=1", 0, false},
+		"no question is":       {"PYGENT_CONFIRM_BASH=0", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."))
+			cmd := command(t, append(server.Env(), "PYGENT_USE_DOCKER=0", tt.env))
+			cmd.Stdin = strings.NewReader("go\nthanks\n")
+			got := finish(t, cmd)
+			require.Equal(t, tt.want, strings.Count(got.stderr, unasked), got.stderr)
+			require.Equal(t, tt.ran, strings.Contains(got.stdout, "42 is it"), got.stdout)
+		})
+	}
+}
+
 func TestFlagsGoBeforeVariablesAndFiles(t *testing.T) {
 	server := pygenttest.NewServer(t, pygenttest.Call("stop", nil)).RepeatLast()
 	cmd := command(t, append(server.Env(), "PYGENT_MODEL=from-env"), "run", "--no-docker", "--config", "own.toml",
