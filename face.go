@@ -175,6 +175,9 @@ func faceOf(name string) (Face, bool) {
 // cannot run because the container does not start, the session says so as soon as
 // it is known.
 //
+// The files of a temporary workspace go with it, without a question: the session says
+// so to a person when it begins, and names them at its end.
+//
 // The session takes the terminal out of its usual mode and gives it back when
 // RunInteractive returns. Signals that end a process are the program's own: one that
 // dies of SIGTERM or SIGHUP leaves the terminal as it is, without echo, for which

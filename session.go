@@ -208,6 +208,9 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.history.spokenAnew() > 0 && s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
+	if s.talk.Asks() && info.Temporary && !s.agent.opts.lent {
+		s.talk.Aside("The workspace is temporary: its files are deleted at the end, without a question. %s", keepTemporary)
+	}
 	if s.talk.Asks() {
 		s.talk.Aside("Type a message; /help lists the commands, /exit leaves.")
 	}

@@ -18,6 +18,9 @@ const (
 	namedTemporary  = 5 // files that a plain session names
 )
 
+// keepTemporary tells people how the files of a workspace are kept.
+const keepTemporary = "To keep them, name a workspace: PYGENT_WORKSPACE=DIR, or --workspace DIR, or --cwd"
+
 // TemporaryFiles describes the files that go when the agent closes: those of a
 // temporary workspace whose runtime is the agent's own. There are none if the
 // workspace is kept, or if the runtime was lent ([LendRuntime]) and so outlives the
@@ -74,7 +77,7 @@ func (s *session) tellTemporary(ctx context.Context, besides []FileInfo) {
 		for _, f := range files {
 			names = append(names, f.Path)
 		}
-		s.talk.Aside("(the workspace was temporary and goes with its files: %s. To keep them, name a workspace: PYGENT_WORKSPACE=DIR, or --workspace DIR, or --cwd)",
-			numeral.Some(names, namedTemporary, more))
+		s.talk.Aside("(the workspace was temporary and goes with its files: %s. %s)",
+			numeral.Some(names, namedTemporary, more), keepTemporary)
 	}
 }

@@ -201,6 +201,7 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 		_, err = agent.Say(pygent.UserMessage("", parts...)) // the first run hears it before the first message
 	}
 	if err == nil {
+		tellUnasked(ctx, cfg, agent)
 		release := logs.hold()
 		err = agent.RunInteractive(ctx)
 		release()

@@ -140,6 +140,13 @@ func TestRunTellsTheStatusByItsExitCode(t *testing.T) {
 	}{
 		{"stopped", []pygenttest.Reply{call("stop", map[string]any{"summary": "done"})}, nil, 0, "done\n", ""},
 		{"a question", []pygenttest.Reply{call("continue", map[string]any{"prompt": "Which?", "options": []string{"a"}})}, nil, 3, "Which?\n- a\n", ""},
+		{"an answer before the stop", []pygenttest.Reply{pygenttest.Text("It is 42."), call("stop", map[string]any{"summary": "All done."})}, nil, 0, "It is 42.\nAll done.\n", ""},
+		{"an answer that the stop repeats", []pygenttest.Reply{pygenttest.Text("It is 42.\n"), call("stop", map[string]any{"summary": "It is 42."})}, []string{"--quiet"}, 0, "It is 42.\n", ""},
+		{"an answer before a stop without words", []pygenttest.Reply{pygenttest.Text("It is 42."), call("stop", nil)}, nil, 0, "It is 42.\n", ""},
+		{"an answer before a question", []pygenttest.Reply{pygenttest.Text("It is 42."), call("continue", map[string]any{"prompt": "More?"})}, nil, 3, "It is 42.\nMore?\n", ""},
+		{"an answer that is the question", []pygenttest.Reply{pygenttest.Text("More?"), call("continue", map[string]any{"prompt": "More?", "options": []string{"a"}})}, nil, 3, "More?\n- a\n", ""},
+		{"words beside a call", []pygenttest.Reply{pygenttest.TextAndCalls("I look.", bash("true")), call("continue", map[string]any{"prompt": "Which?"})}, nil, 3, "Which?\n", "I look."},
+		{"words beside a question", []pygenttest.Reply{pygenttest.TextAndCalls("It is 42.", call("continue", map[string]any{"prompt": "More?"}))}, nil, 3, "It is 42.\nMore?\n", ""},
 		{"steps", []pygenttest.Reply{call("bash", map[string]any{"cmd": "true"})}, []string{"--max-steps", "1"}, 4, "", "limit of 1 steps"},
 		{"time", []pygenttest.Reply{pygenttest.Text("late").WithGate(nil)}, []string{"--timeout", "300ms"}, 4, "", "took longer than 300ms"},
 		{"empty", []pygenttest.Reply{pygenttest.Text(""), pygenttest.Text("")}, nil, 5, "", "answered nothing"},
@@ -276,6 +283,28 @@ func TestPipedSessionWithoutAnEngineRunsNothingOnThisMachine(t *testing.T) {
 	require.Equal(t, 0, got.code, got.stderr)
 	require.Contains(t, got.stdout, "NOT in a container")
 	require.Contains(t, got.stdout, "needs approval")
+}
+
+func TestPipedSessionSaysOnceThatNobodyIsAsked(t *testing.T) {
+	const unasked = "commands run on this machine without a question: nobody can be asked"
+	for name, tt := range map[string]struct {
+		env  string
+		want int
+		ran  bool
+	}{
+		"local is chosen":      {"PYGENT_USE_DOCKER=0", 1, true},
+		"a question is needed": {"PYGENT_CONFIRM_BASH=1", 0, false},
+		"no question is":       {"PYGENT_CONFIRM_BASH=0", 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."))
+			cmd := command(t, append(server.Env(), "PYGENT_USE_DOCKER=0", tt.env))
+			cmd.Stdin = strings.NewReader("go\nthanks\n")
+			got := finish(t, cmd)
+			require.Equal(t, tt.want, strings.Count(got.stderr, unasked), got.stderr)
+			require.Equal(t, tt.ran, strings.Contains(got.stdout, "42 is it"), got.stdout)
+		})
+	}
 }
 
 func TestFlagsGoBeforeVariablesAndFiles(t *testing.T) {

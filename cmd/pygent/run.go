@@ -27,7 +27,8 @@ type runCmd struct {
 
 // Help lists the exit codes.
 func (*runCmd) Help() string {
-	return `The answer goes to standard output, and progress to standard error. Exit codes:
+	return `What the model says without a tool call is the answer, on standard output, as is
+its summary or question. Progress goes to standard error. Exit codes:
 0 done, 1 failed, 2 wrong usage or set-up, 3 the model asks something, 4 a limit
 was reached, 5 no progress, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.`
 }
@@ -53,7 +54,7 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 		// asked.
 		opts = append(opts, pygent.WithDocker(pygent.DockerRequired))
 	}
-	seen := &follower{next: r.handler(out, abandon)}
+	seen := &follower{next: r.handler(out, abandon), out: out, silent: r.JSON, together: !r.Quiet && !r.JSON && oneTerminal()}
 	agent, err := pygent.New(append(opts, pygent.OnEvent(seen.event))...)
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -78,8 +79,8 @@ func (r *runCmd) Run(ctx context.Context, s *settings, out *output) error {
 	if cause := seen.startFailure(); cause != "" && !errors.Is(err, pygent.ErrRuntimeStart) {
 		warn("no command could have run: " + cause)
 	}
-	shown := !r.Quiet && oneTerminal() && result.Question == nil && seen.lastWords() == result.Summary
-	return join(r.finish(result, err, out, shown), cleanUp(agent))
+	seen.conclude(result)
+	return join(r.finish(result, err, out), cleanUp(agent))
 }
 
 // oneTerminal reports whether standard output and standard error are both
@@ -88,20 +89,34 @@ func oneTerminal() bool {
 	return screen.Stdout().Terminal() && screen.Stderr().Terminal()
 }
 
-// follower passes on the events of a run, and remembers what is needed at its
-// end.
+// follower passes on the events of a run, prints the answers, and remembers what is
+// needed at the end of the run.
 type follower struct {
-	next func(pygent.Event)
+	next     func(pygent.Event)
+	out      *output // gets the answers
+	silent   bool    // whether it gets none, since it gets the events
+	together bool    // whether progress is shown where the answers are
 
-	mu     sync.Mutex // guards what follows, since the runtime's events come from other goroutines
-	words  string     // what the model has said since its last tool call
-	worked bool       // whether a tool has run
-	failed string     // why the container cannot start
-	hosts  hostLog    // the hosts that commands were refused
+	mu       sync.Mutex // guards what follows, since the runtime's events come from other goroutines
+	words    string     // what the model has said since its last tool call, shown as progress
+	answered string     // the last answer
+	worked   bool       // whether a tool has run
+	failed   string     // why the container cannot start
+	hosts    hostLog    // the hosts that commands were refused
 }
 
 func (f *follower) event(e pygent.Event) {
+	f.note(e)
+	f.next(e)
+	if e.Type == pygent.EventMessage && e.Task == "" && len(e.Message.ToolCalls) == 0 {
+		f.answer(e.Message.Text())
+	}
+}
+
+// note remembers what is needed of an event.
+func (f *follower) note(e pygent.Event) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
 	case e.Type == pygent.EventRuntime && e.Runtime.Host != nil:
 		f.hosts.note(*e.Runtime.Host)
@@ -110,19 +125,42 @@ func (f *follower) event(e pygent.Event) {
 		f.worked = true
 	case e.Type == pygent.EventRuntime && e.Runtime.Kind == pygent.RuntimeFailed:
 		f.failed = e.Text
-	case e.Type == pygent.EventMessage && e.Message.Text() != "":
-		f.words = e.Message.Text()
-	case e.Type == pygent.EventToolCall && e.Call.Name != "stop":
+	case e.Type == pygent.EventMessage && strings.TrimSpace(e.Message.Text()) != "":
+		f.words = strings.TrimSpace(e.Message.Text())
+	case e.Type == pygent.EventToolCall && e.Call.Name != "stop" && e.Call.Name != "continue":
 		f.words = ""
 	}
-	f.mu.Unlock()
-	f.next(e)
 }
 
-func (f *follower) lastWords() string {
+// answer prints an answer, unless it repeats the last one or has just been shown as
+// progress in the same place.
+func (f *follower) answer(text string) {
+	text = strings.TrimSpace(text)
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.words
+	known := text == "" || text == f.answered || f.together && text == f.words
+	if text != "" {
+		f.answered = text
+	}
+	f.mu.Unlock()
+	if !known && !f.silent {
+		f.out.println(text)
+	}
+}
+
+// conclude prints the last words of the model: the summary, or its question with
+// the words beside that.
+func (f *follower) conclude(result *pygent.Result) {
+	q := result.Question
+	if q == nil || result.Summary == strings.TrimSpace(result.Message.Text()) { // else it was progress
+		f.answer(result.Summary)
+	}
+	if q == nil || f.silent {
+		return
+	}
+	f.answer(q.Prompt)
+	for _, option := range q.Options {
+		f.out.println("-", option)
+	}
 }
 
 func (f *follower) hasWorked() bool {
@@ -221,12 +259,8 @@ func warnings(next func(pygent.Event)) func(pygent.Event) {
 	}
 }
 
-// finish prints the answer, unless it is shown already, and turns the outcome
-// into an exit code.
-func (r *runCmd) finish(result *pygent.Result, err error, out *output, shown bool) error {
-	if !r.JSON && !shown {
-		answer(result, out)
-	}
+// finish turns the outcome into an exit code.
+func (r *runCmd) finish(result *pygent.Result, err error, out *output) error {
 	code := exitCode(result.Status)
 	switch {
 	case errors.Is(err, pygent.ErrRuntimeStart), errors.Is(err, pygent.ErrNothingToResume):
@@ -240,19 +274,6 @@ func (r *runCmd) finish(result *pygent.Result, err error, out *output, shown boo
 		err = errors.New(result.Reason)
 	}
 	return &exitError{code, err}
-}
-
-// answer prints the last words of the model: the summary, or its question.
-func answer(result *pygent.Result, out *output) {
-	if result.Summary != "" {
-		out.println(result.Summary)
-	}
-	if q := result.Question; q != nil {
-		out.println(q.Prompt)
-		for _, option := range q.Options {
-			out.println("-", option)
-		}
-	}
 }
 
 // exitCode returns the exit code for the status of a run.

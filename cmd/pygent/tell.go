@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
+
+	"golang.org/x/term"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
@@ -22,6 +25,15 @@ func note(format string, args ...any) {
 func tellProtection(ctx context.Context, agent *pygent.Agent) {
 	if info := describe(ctx, agent); info.Protection != "" {
 		note("commands run on this machine; protection: %s (%s)", info.Protection, info.ProtectionNote)
+	}
+}
+
+// tellUnasked prints that a session asks nobody before commands run on this machine:
+// that was chosen, and the input is no terminal.
+func tellUnasked(ctx context.Context, cfg pygent.Config, agent *pygent.Agent) {
+	asks := term.IsTerminal(int(os.Stdin.Fd())) || cfg.ConfirmBash != nil
+	if !asks && !agent.UseDocker() && describe(ctx, agent).Fallback == "" {
+		note("commands run on this machine without a question: nobody can be asked, since the input is no terminal, and the local runtime was chosen; PYGENT_CONFIRM_BASH=1 denies them")
 	}
 }
 
