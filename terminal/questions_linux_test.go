@@ -453,6 +453,19 @@ func TestATaskAsksByAForm(t *testing.T) {
 	p.leaves()
 }
 
+// The word about a paste is read in a narrow window, whatever else the line says.
+func TestAWordAboutAKeyComesBeforeTheFacts(t *testing.T) {
+	t.Parallel()
+	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which one?", "options": []string{"a", "b"}})
+	p := sit(t, pygenttest.NewServer(t, ask), "PYGENT_MODEL=a-model-with-a-long-name")
+	p.Type("go\n")
+	p.Await("? Which one?", "Ready · arrows and Enter, or type an answer · a-model-with")
+	p.Send("one\rtwo\r") // a paste that the terminal does not mark
+	p.Await("Ready · a paste does not answer; press Enter · arrows")
+	p.Key("ctrl+c")
+	p.leaves()
+}
+
 // The key v prints all of a change, with long lines as they are, and all arguments.
 func TestAllOfACallIsPrintedOnRequest(t *testing.T) {
 	long := strings.Repeat("0123456789", 50) + "Ω"

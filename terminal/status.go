@@ -85,6 +85,8 @@ func (d *doing) full() string {
 	switch c := d.context; {
 	case c.Used == 0:
 		return ""
+	case c.Window > 0 && c.Used*100 < c.Window:
+		return "context <1 %"
 	case c.Window > 0:
 		return fmt.Sprintf("context %d %%", min(c.Used*100/c.Window, 100))
 	default:
@@ -143,7 +145,8 @@ func (s *session) status(now time.Time) string {
 		facts = append(facts, full)
 	}
 	facts = append(facts, s.around.facts()...)
-	return s.theme.dim("· "+facts[0]) + s.theme.warn(help) + s.theme.dim(strings.Join(append([]string{""}, facts[1:]...), " · ")+s.hintAfter())
+	// What is last is cut off in a narrow terminal: rather a fact than the word about the last key.
+	return s.theme.dim("· "+facts[0]+s.hintAfter()) + s.theme.warn(help) + s.theme.dim(strings.Join(append([]string{""}, facts[1:]...), " · "))
 }
 
 func (s *session) hintAfter() string {
