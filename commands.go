@@ -243,7 +243,17 @@ func (a *Agent) commandLike(name string) string {
 	for _, c := range a.Commands() {
 		names = append(names, c.Name)
 	}
+	if other := otherNames[strings.ToLower(name)]; slices.Contains(names, other) {
+		return other
+	}
 	return spelling.Nearest(name, names)
+}
+
+// otherNames are what commands are called elsewhere.
+var otherNames = map[string]string{
+	"clear": "new", "reset": "new",
+	"quit": "exit", "q": "exit", "bye": "exit",
+	"cost": "usage", "tokens": "usage", "context": "usage",
 }
 
 // run carries out a command that is not built in.
@@ -271,8 +281,8 @@ func (a *Agent) runBuiltinCommand(ctx context.Context, name, args string, out io
 	switch {
 	case name == "help":
 		return CommandResult{}, a.help(strings.TrimPrefix(args, "/"), out)
-	case name != "exit" && args != "":
-		return CommandResult{}, fmt.Errorf("/%s takes no arguments", name)
+	case args != "":
+		return CommandResult{}, fmt.Errorf("/%s: it takes no arguments", name)
 	case name == "compact":
 		if _, err := a.Compact(ctx); err != nil { // else the event tells
 			return CommandResult{}, fmt.Errorf("/compact: %w", err)

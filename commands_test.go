@@ -96,7 +96,6 @@ func TestRunCommand(t *testing.T) {
 		"/review main.go": {Message: said("Review main.go.")},
 		"/roleless":       {Message: said("hi")},
 		"/exit":           {Leave: true},
-		"/exit now":       {Leave: true},
 		"/resume":         {Resume: true},
 	} {
 		result, err := agent.RunCommand(t.Context(), line, nil)
@@ -106,12 +105,17 @@ func TestRunCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"/nope x":         "no command /nope; /help lists the commands",
 		"/":               "the name of a command follows the /; /help lists them",
+		"/exit now":       "/exit: it takes no arguments",
+		"/clear":          "no command /clear, did you mean /new? /help lists the commands",
+		"/Q":              "no command /Q, did you mean /exit? /help lists the commands",
+		"/help reset":     "no command /reset, did you mean /new? /help lists the commands",
+		"/cost":           "no command /cost; /help lists the commands",
 		"/help nope":      "no command /nope; /help lists the commands",
 		"print":           `a command begins with "/", and its name has no other`,
 		"":                `a command begins with "/", and its name has no other`,
 		"/etc/passwd x":   `a command begins with "/", and its name has no other`,
-		"/resume it":      "/resume takes no arguments",
-		"/compact it":     "/compact takes no arguments",
+		"/resume it":      "/resume: it takes no arguments",
+		"/compact it":     "/compact: it takes no arguments",
 		"/compact":        "/compact: nothing of the conversation can be left out: nothing was said yet",
 		"/review nothing": "/review: there is nothing to review",
 		"/panics":         "/panics: panic: oops",
