@@ -17,8 +17,12 @@ const howToSetAModel = `set one of these:
   llama.cpp   OPENAI_BASE_URL=http://localhost:8080/v1
 To see a session without any model, run "pygent demo".`
 
-// withHint adds what the user of the command can do about an error.
+// withHint adds what the user of the command can do about an error. What it says of a
+// model takes the place of the library's advice, which is the same in short.
 func withHint(err error) error {
+	if errors.Is(err, pygent.ErrNoModel) {
+		return fmt.Errorf("%w; %s", pygent.ErrNoModel, howToSetAModel)
+	}
 	if h := hint(err); h != "" {
 		return fmt.Errorf("%w; %s", err, h)
 	}
@@ -29,8 +33,6 @@ func withHint(err error) error {
 // or "". The library's errors do not know the flags.
 func hint(err error) string {
 	switch {
-	case errors.Is(err, pygent.ErrNoModel):
-		return howToSetAModel
 	case errors.Is(err, syscall.ECONNREFUSED) && errors.As(err, new(*pygent.APIError)):
 		return "OPENAI_BASE_URL says where the server of the model is"
 	case errors.Is(err, pygent.ErrDockerUnavailable):
