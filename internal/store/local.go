@@ -21,7 +21,8 @@ import (
 type Local struct {
 	root *os.Root
 	id   string
-	way  []step // the directories that are open
+	way  []step                                // the directories that are open
+	swap func(dir *os.Root, a, b string) error // exchange, but in tests
 }
 
 // step is an open directory on the way to a file.
@@ -43,7 +44,7 @@ func OpenLocal(dir string) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Local{root: root, id: abs}, nil
+	return &Local{root: root, id: abs, swap: exchange}, nil
 }
 
 // ID returns the absolute path of the directory, without symbolic links.
@@ -198,7 +199,7 @@ func openDirIn(root *os.Root, base string) (*os.Root, error) {
 		return nil, err
 	}
 	sub, err := root.OpenRoot(base + string(filepath.Separator) + ".")
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	if err != nil && isReplaced(err) {
 		return nil, errNoDir
 	}
 	if err != nil {
@@ -208,6 +209,14 @@ func openDirIn(root *os.Root, base string) (*os.Root, error) {
 		return nil, errors.Join(errNoDir, err, sub.Close())
 	}
 	return sub, nil
+}
+
+// isReplaced reports whether a directory could not be opened because something
+// else is in its place now: a link that leads out of the root has an error of
+// package os that is not the system's.
+func isReplaced(err error) bool {
+	var no syscall.Errno
+	return !errors.As(err, &no) || errors.Is(no, fs.ErrNotExist) || no == syscall.ENOTDIR || no == syscall.ELOOP
 }
 
 // isLocalBase reports whether a name from a tree names something in a directory

@@ -21,7 +21,7 @@ func (l *Local) Make(ctx context.Context, s Step, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	m := maker{Step: s, ctx: ctx, dir: dir, base: path.Base(s.Name), part: s.Aside + ".part", content: content}
+	m := maker{Step: s, ctx: ctx, dir: dir, base: path.Base(s.Name), part: s.Aside + ".part", content: content, swap: l.swap}
 	if !isLocalBase(m.base) {
 		return fs.ErrInvalid
 	}
@@ -51,6 +51,7 @@ type maker struct {
 	base    string
 	part    string
 	content io.Reader
+	swap    func(dir *os.Root, a, b string) error
 }
 
 func (m *maker) make() error {
@@ -258,7 +259,7 @@ func (m *maker) replace() error {
 	if err := m.dir.Rename(m.part, m.Aside); err != nil {
 		return errors.Join(err, m.gone(m.part))
 	}
-	err = exchange(m.dir, m.Aside, m.base)
+	err = m.swap(m.dir, m.Aside, m.base)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return m.replaceSlowly()
@@ -276,7 +277,7 @@ func (m *maker) replace() error {
 
 // exchangeBack undoes an exchange. What comes out should be what is new.
 func (m *maker) exchangeBack() error {
-	if err := exchange(m.dir, m.Aside, m.base); errors.Is(err, fs.ErrNotExist) {
+	if err := m.swap(m.dir, m.Aside, m.base); errors.Is(err, fs.ErrNotExist) {
 		return m.putBack()
 	} else if err != nil {
 		return m.keep()

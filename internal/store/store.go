@@ -44,6 +44,7 @@ type Store struct {
 	damaged map[string]error
 	index   map[hash]place
 	open    map[string]*os.File // some packs
+	closed  bool
 }
 
 // pack is what is known of a pack.
@@ -101,6 +102,10 @@ func (s *Store) setUp() (err error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
 	err := s.closePacks()
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Close())

@@ -2,9 +2,7 @@ package store_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -313,8 +311,3 @@ func TestALineMoreOfALargeFileIsOnePartMore(t *testing.T) {
 	_, report := takeWith(t, s, dir, nil)
 	require.Less(t, report.Stored, int64(2<<20))
 }
-
-var _ io.Reader
-var _ context.Context
-
-func runChild(string) {}

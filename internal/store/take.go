@@ -162,7 +162,7 @@ func (t *taker) entry(e Entry) error {
 // place checks that an entry comes where it belongs, and leaves the levels that
 // it is not in.
 func (t *taker) place(e Entry) error {
-	if n := len(t.items); n > 0 && byPath(t.items[n-1].Name, e.Name) >= 0 || !validBase(path.Base(e.Name)) {
+	if n := len(t.items); n > 0 && byPath(t.items[n-1].Name, e.Name) >= 0 || !validBase(path.Base(e.Name)) || path.IsAbs(e.Name) {
 		return fmt.Errorf("%w: %q", ErrSource, e.Name)
 	}
 	dir := dirOf(e.Name)
