@@ -23,6 +23,8 @@ type Local struct {
 	id   string
 	way  []step                                // the directories that are open
 	swap func(dir *os.Root, a, b string) error // exchange, but in tests
+	made []string                              // names of the steps since the last Sync
+	many bool                                  // there were more than maxMade
 }
 
 // step is an open directory on the way to a file.

@@ -25,6 +25,7 @@ func (l *Local) Make(ctx context.Context, s Step, content io.Reader) error {
 	if !isLocalBase(m.base) {
 		return fs.ErrInvalid
 	}
+	l.note(s.Name)
 	err = m.make()
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errNoDir // all else that can be missing is looked for
@@ -32,12 +33,55 @@ func (l *Local) Make(ctx context.Context, s Step, content io.Reader) error {
 	return err
 }
 
+// maxMade is after how many steps Sync writes all of the file system, which may
+// have much of others, instead of each file.
+const maxMade = 100
+
 // Sync implements [Target].
 func (l *Local) Sync(context.Context) error {
-	if err := l.back(0); err != nil {
+	err := l.syncMade()
+	l.made, l.many = nil, false
+	return errors.Join(err, l.back(0))
+}
+
+func (l *Local) syncMade() error {
+	switch {
+	case onWindows:
+		return nil // what is opened for reading cannot be synced there
+	case l.many:
+		return syncAll(l.root)
+	}
+	for _, name := range l.made {
+		if err := l.syncFile(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFile puts a file, and its name, on stable storage.
+func (l *Local) syncFile(name string) error {
+	dir, err := l.dirOf(name)
+	if errors.Is(err, errNoDir) {
+		return nil // its directory is gone, by another step
+	}
+	if err != nil {
 		return err
 	}
-	return syncAll(l.root)
+	f, err := openFileIn(dir, path.Base(name))
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return syncDir(dir, ".")
+}
+
+func (l *Local) note(name string) {
+	if l.many = l.many || len(l.made) == maxMade; !l.many {
+		l.made = append(l.made, name)
+	}
 }
 
 // maker makes one step in the directory of its name. It uses two more names
