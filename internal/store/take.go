@@ -68,7 +68,7 @@ func (s *Store) Take(ctx context.Context, src Source, c *Cache, o TakeOptions) (
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	t := taker{ctx: ctx, s: s, src: src, old: c.items, start: o.Now().UnixNano(), pack: s.newPack(), levels: []level{{}}}
+	t := taker{ctx: ctx, s: s, src: src, old: c.items, start: o.Now().UnixNano(), pack: s.newPack(), levels: []level{{}}, items: make([]taken, 0, len(c.items)+64)}
 	t.left = tree.Limits{Bytes: orDefault(o.Limits.Bytes, defaultBytes), Entries: orDefault(o.Limits.Entries, defaultEntries)}
 	root, err := t.take()
 	if err != nil {
