@@ -115,6 +115,3 @@ func split(r io.Reader, buf []byte, add func(kind byte, raw []byte) (hash, error
 		}
 	}
 }
-
-// onlyName is an add for split that stores nothing.
-func onlyName(kind byte, raw []byte) (hash, error) { return nameOf(kind, raw), nil }
