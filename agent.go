@@ -59,6 +59,7 @@ type Agent struct {
 	busy   guard.Baton // held by the current run
 	mu     sync.Mutex  // guards the fields below
 	model  agentModel
+	listed listedModels // the names of the server of the model
 	cancel context.CancelCauseFunc
 	closed bool
 	ended  chan struct{} // closed at the end of Close; set by New

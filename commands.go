@@ -84,9 +84,10 @@ var registeredCommands struct {
 	byName map[string]Command
 }
 
-// RegisterCommand adds a command to all agents that are created afterwards,
-// replacing an earlier one of the same name. The built-in /compact,
-// /exit, /help, /new and /resume cannot be replaced. A command of one agent is added by [WithCommands].
+// RegisterCommand adds a command to all agents that are created afterwards. It
+// replaces one that was registered under the same name, but not /compact, /exit,
+// /help, /new and /resume, which every agent has. It may be called at any time.
+// [WithCommands] adds a command to one agent.
 func RegisterCommand(c Command) error {
 	if err := c.check(); err != nil {
 		return err
@@ -189,15 +190,16 @@ const maxCommandOutput = 1 << 20
 
 // RunCommand carries out a line of the user that begins with "/". Every face uses
 // it, so that a command is the same at a terminal and in a page. What the command
-// writes goes to out as it comes or, if out is nil, into the result. The result
-// says what the face has to do then.
+// writes goes to out as it comes or, if out is nil, into the result; it may contain
+// control characters. The result says what is left for the caller to do.
 //
-// Errors are those of the command, and an unknown name. A command that panics is
-// an error, too. One that does not return although ctx ended is left behind, and
-// what it writes then is lost. RunCommand does not begin a run, and may be called
-// while one goes on; /compact and /new, which call [Agent.Compact] and
-// [Agent.NewConversation], are errors then. Several
-// may be called at the same time. It waits for a Write to out that goes on.
+// Errors are those of the command, an unknown name, whose error names the nearest
+// one, and [ErrAgentClosed]. A panic of the command is an error, too. A command that
+// goes on although ctx has ended is left behind, and what it writes then is lost.
+//
+// RunCommand begins no run. It may be called during one, and several times at once;
+// only /compact and /new are errors during a run, as [Agent.Compact] and
+// [Agent.NewConversation] are. It does not return while out is written to.
 func (a *Agent) RunCommand(ctx context.Context, line string, out io.Writer) (CommandResult, error) {
 	switch {
 	case ctx == nil:

@@ -158,8 +158,10 @@ func faceOf(name string) (Face, bool) {
 //
 // It reads messages from standard input, or from what [WithIO] set, and shows
 // what the agent does. A reply ends the agent's turn. Lines that begin with "/"
-// are commands; /help lists them. Ctrl-C interrupts a turn. Between turns,
-// pressing it twice leaves the session, and so does /exit.
+// are commands; /help lists them. A line that begins with "!" runs as that of a
+// command named cmd would, if the agent has one, and never goes to the model. Ctrl-C
+// interrupts a turn. Between turns, pressing it twice leaves the session, and so
+// does /exit.
 //
 // A person at a terminal is asked about calls that need approval. On the local
 // runtime these are all calls that run a command or write a file; see
@@ -167,8 +169,17 @@ func faceOf(name string) (Face, bool) {
 // question is shown answers it. The answer "always" covers what the question
 // says, for this session. If the input is not a terminal, nobody is asked and
 // such calls are denied, because what comes through a pipe was written before
-// the question. If commands cannot run because the container does not start,
-// the session says so as soon as it is known.
+// the question. If the output is redirected to a file or a pipe, it gets the
+// conversation, and the person is asked at the process's terminal: at standard
+// error or the controlling terminal. Without one such calls are denied. If commands
+// cannot run because the container does not start, the session says so as soon as
+// it is known.
+//
+// The session takes the terminal out of its usual mode and gives it back when
+// RunInteractive returns. Signals that end a process are the program's own: one that
+// dies of SIGTERM or SIGHUP leaves the terminal as it is, without echo, for which
+// `stty sane` is the cure. So end ctx at them, as [os/signal.NotifyContext] does, and
+// return from main after RunInteractive has.
 func (a *Agent) RunInteractive(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/x/pygent/internal/calltext"
 	"github.com/x/pygent/internal/cut"
@@ -238,9 +239,9 @@ func (r *run) wasRead(written calltext.Call) bool {
 // writtenTool returns the tool that a text calls without calling it, or "". In
 // JSON without a template, which may be an answer, a tool has its own name only.
 func (r *run) writtenTool(text string) string {
-	templated := calltext.Templated(text)
+	templated := sync.OnceValue(func() bool { return calltext.Templated(text) }) // slow for long texts
 	written := calltext.In(text, func(name string) bool {
-		return r.offers(name) || templated && r.agent.tools.nameFor(ToolCall{Name: name}) != ""
+		return r.offers(name) || templated() && r.agent.tools.nameFor(ToolCall{Name: name}) != ""
 	})
 	if written == "" {
 		return ""

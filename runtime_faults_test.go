@@ -53,7 +53,9 @@ func requireStill(t *testing.T, dir string) {
 	t.Helper()
 	size := func() int64 {
 		info, err := os.Stat(filepath.Join(dir, "ticks"))
-		require.NoError(t, err)
+		if err != nil {
+			return 0 // it was ended before it wrote anything
+		}
 		return info.Size()
 	}
 	last := int64(-1)

@@ -79,9 +79,13 @@ func newSession(a *Agent) *session {
 
 // act carries out a line of the user.
 func (s *session) act(ctx context.Context, text string) (err error) {
-	if strings.HasPrefix(text, "/") {
+	own, isOwn := strings.CutPrefix(text, "!")
+	switch {
+	case isOwn:
+		err = s.shell(ctx, own)
+	case strings.HasPrefix(text, "/"):
 		err = s.command(ctx, text)
-	} else {
+	default:
 		text = s.talk.Chosen(text)
 		err = s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, text, opts...) })
 	}
@@ -99,27 +103,6 @@ func (s *session) say(ctx context.Context, msg Message) error {
 	}
 	defer s.agent.Unsay(id) // if the turn has not begun
 	return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.RunUntilStop(ctx, "", opts...) })
-}
-
-// command carries out a line that begins with a slash. Meanwhile the terminal
-// is in its normal mode.
-func (s *session) command(ctx context.Context, text string) error {
-	var result CommandResult
-	err := s.talk.Lend(func() (err error) {
-		result, err = s.agent.RunCommand(ctx, text, s.talk)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case result.Leave:
-		return console.ErrLeave
-	case result.Resume:
-		return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
-	case result.Message != nil:
-		return s.say(ctx, *result.Message)
-	}
-	return nil
 }
 
 // turn makes a run, shows its events, and says how it ended. Questions about
@@ -143,7 +126,7 @@ func (s *session) outcome(r *Result) {
 	switch r.Status {
 	case StatusReplied:
 		if r.Steps == 0 {
-			s.talk.Say("(nothing was interrupted: the last reply ended the turn)")
+			s.talk.Aside("(nothing was interrupted: the last reply ended the turn)")
 		}
 	case StatusStopped:
 		if r.Summary != "" && r.Summary != strings.TrimSpace(r.Message.Text()) {
@@ -154,7 +137,7 @@ func (s *session) outcome(r *Result) {
 			s.talk.Offer(q.Prompt, q.Options...)
 		}
 	default:
-		s.talk.Say("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
+		s.talk.Aside("(%s; say \"go on\" to continue)", cmp.Or(r.Reason, string(r.Status)))
 	}
 }
 
@@ -199,7 +182,7 @@ func (s *session) tellOfStart(ctx context.Context) {
 	})
 	s.agent.logPanic("start of the runtime", err)
 	if err != nil && !errors.Is(err, ctx.Err()) {
-		s.talk.Interject("! commands cannot run: %v", err)
+		s.talk.InterjectAside("! commands cannot run: %v", err)
 	}
 }
 
@@ -224,8 +207,11 @@ func (s *session) banner(ctx context.Context) {
 	if s.agent.history.spokenAnew() > 0 && s.agent.tools.interrupted(s.agent.history.view()) && !s.agent.opts.resume {
 		s.talk.Say("The conversation was interrupted; /resume goes on with it.")
 	}
-	if s.talk.Person() {
-		s.talk.Say("Type a message; /help lists the commands, /exit leaves.")
+	if s.talk.Asks() {
+		s.talk.Aside("Type a message; /help lists the commands, /exit leaves.")
+	}
+	if s.talk.IsAside() {
+		s.talk.Aside("The output is redirected and gets the conversation. You are asked here.")
 	}
 }
 
@@ -310,15 +296,15 @@ func (s *session) approveHosts(ctx context.Context, r HostRequest) (HostDecision
 // file cannot be written, they are allowed for the session.
 func (s *session) keepHosts(hosts []string) {
 	if s.agent.opts.homeFile == "" {
-		s.talk.Say("! there is no configuration file to keep that in; it holds for this session")
+		s.talk.Aside("! there is no configuration file to keep that in; it holds for this session")
 		return
 	}
 	file, err := s.agent.keepHosts(hosts)
 	if err != nil {
-		s.talk.Say("! not kept, so it holds for this session: %v", err)
+		s.talk.Aside("! not kept, so it holds for this session: %v", err)
 		return
 	}
-	s.talk.Say("(kept in %s)", file)
+	s.talk.Aside("(kept in %s)", file)
 }
 
 // EventPrinter returns an event handler that writes what happens to w as plain

@@ -56,9 +56,20 @@ func TestSessionCommands(t *testing.T) {
 	}
 	shown, _ := converse(t, "/help\n", pygenttest.NewScriptedModel())
 	require.Regexp(t, `(?m)^/exit  +end the session$`, shown)
-	require.Regexp(t, `(?m)^/help  +list the commands`, shown)
+	require.Regexp(t, `(?m)^/help \[NAME\]  +list the commands`, shown)
 	require.Regexp(t, `(?m)^/test-echo  +test test-echo$`, shown)
 	require.Less(t, strings.Index(shown, "/exit"), strings.Index(shown, "/help"))
+}
+
+func TestLinesOfTheShellNeverReachTheModel(t *testing.T) {
+	without := "error: a line that begins with \"!\" is a command line of yours, which this program does not run; it was not sent\n"
+	shown, _ := converse(t, "!echo secret\n!\n", pygenttest.NewScriptedModel())
+	require.Equal(t, without+without, shown)
+
+	cmd := pygent.Command{Name: "cmd", Summary: "run", Script: func(_ context.Context, _ *pygent.Agent, args string) (string, error) { return args, nil }}
+	shown, agent := converse(t, "! echo 'a  b' c\n!\n", pygenttest.NewScriptedModel(), pygent.WithCommands(cmd))
+	require.Equal(t, "a  b c\nerror: a command line follows the !\n", shown)
+	require.Empty(t, userMessages(agent))
 }
 
 func TestRegisterCommandRefuses(t *testing.T) {

@@ -77,7 +77,7 @@ func TestPrinterRendersEveryEvent(t *testing.T) {
 		{"a refused command", []pygent.Event{callEvent(bashCall("ls")), doneEvent(bashCall("ls"), pygent.ToolResult{Content: "error: denied", IsError: true})}, "» $ ls\n  error: denied\n"},
 		{"a call that names a file", []pygent.Event{callEvent(write), doneEvent(write, pygent.ToolResult{Content: "wrote 1 bytes"})}, "» write a.txt\n  wrote 1 bytes\n"},
 		{"display goes before content", []pygent.Event{doneEvent(write, pygent.ToolResult{Content: "long", Display: "short"})}, "  short\n"},
-		{"another call", []pygent.Event{callEvent(other)}, "» weather {\"city\":\"Paris\"}\n"},
+		{"another call", []pygent.Event{callEvent(other)}, "» weather city=Paris\n"},
 		{"the end is no news", []pygent.Event{callEvent(stopping), doneEvent(stopping, pygent.ToolResult{Content: "stopped", End: pygent.StatusStopped})}, ""},
 		{"a call after text", []pygent.Event{stepEvent, textEvent("Look:"), callEvent(bashCall("ls"))}, "Look:\n» $ ls\n"},
 		{"retry", []pygent.Event{stepEvent, retryEvent(1234 * time.Millisecond), textEvent("a"), messageEvent("a")}, "! status 503; trying again in 1.2s\na\n"},

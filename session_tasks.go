@@ -2,7 +2,6 @@ package pygent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,7 +24,7 @@ func (s *session) approveForTask(ctx context.Context, r ApprovalRequest) (Decisi
 	defer end()
 	q, label := s.question(r), s.taskLabel(ctx, r.Task)
 	if s.inTurn.Load() == nil {
-		s.talk.Interject("· %s needs your permission: %s (you are asked after your next message)", label, onOneLine(r.Tool.Summary))
+		s.talk.InterjectAside("· %s needs your permission: %s (you are asked after your next message)", label, onOneLine(r.Tool.Summary))
 	}
 	q.Head = label + " asks: " + q.Head
 	d, err := s.consent.Allow(ctx, q)
@@ -130,33 +129,21 @@ func (s *session) answer(ctx context.Context, r AskRequest) (Answer, error) {
 	return answer, err
 }
 
-// fillIn asks for the fields of a form one by one. An empty answer leaves a field
-// out, or declines where there has to be one.
+// fillIn asks for the fields of a form one by one.
 func (s *session) fillIn(ctx context.Context, q console.Question, f *form.Form, secret bool) (Answer, error) {
-	values := map[string]any{}
-	for _, name := range f.Names() {
-		field, required := f.Fields[name], f.Requires(name)
-		q.Prompt, q.Hidden = field.Prompt(name, required), secret || field.Secret()
-		q.Text = strings.Trim(q.Text+"\n"+field.About(), "\n")
-		for {
-			text, err := s.console.Question(ctx, q)
-			if err != nil {
-				return Answer{}, err
-			}
-			if text == "" && required {
-				return Answer{Declined: true, By: byUser}, nil
-			}
-			value, ok := field.Read(text)
-			if ok && text != "" {
-				values[name] = value
-			}
-			if ok || text == "" {
-				break
-			}
-			q.Head, q.Text = "That is no "+field.Type+" that fits here.", ""
+	values, err := f.Fill(func(asked form.Asked) (string, bool, error) {
+		q.Prompt, q.Hidden = asked.Prompt, secret || asked.Field.Secret()
+		if asked.Again {
+			q.Head = "That is no " + asked.Field.Type + " that fits here."
+		} else {
+			q.Text = strings.Trim(q.Text+"\n"+asked.Field.About(), "\n")
 		}
-		q.Head, q.Text = "", ""
+		text, err := s.console.Question(ctx, q)
+		q.Head, q.Text = "", "" // the next question goes on with this one
+		return text, true, err
+	})
+	if err != nil {
+		return Answer{}, err
 	}
-	encoded, err := json.Marshal(values)
-	return Answer{Values: encoded, By: byUser}, err
+	return Answer{Values: values, Declined: values == nil, By: byUser}, nil
 }

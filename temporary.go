@@ -68,13 +68,13 @@ func (s *session) tellTemporary(ctx context.Context, besides []FileInfo) {
 	files, more, err := s.temporaryFiles(ctx, besides...)
 	switch {
 	case err != nil && !errors.Is(err, ErrRuntimeStart) && !errors.Is(err, ErrRuntimeClosed):
-		s.talk.Say("(the workspace was temporary and goes with its files, which cannot be listed: %v)", err)
+		s.talk.Aside("(the workspace was temporary and goes with its files, which cannot be listed: %v)", err)
 	case len(files) > 0 || more && err == nil:
 		var names []string
 		for _, f := range files {
 			names = append(names, f.Path)
 		}
-		s.talk.Say("(the workspace was temporary and goes with its files: %s. To keep them, name a workspace: PYGENT_WORKSPACE=DIR, or --workspace DIR, or --cwd)",
+		s.talk.Aside("(the workspace was temporary and goes with its files: %s. To keep them, name a workspace: PYGENT_WORKSPACE=DIR, or --workspace DIR, or --cwd)",
 			numeral.Some(names, namedTemporary, more))
 	}
 }

@@ -45,7 +45,8 @@ type Tool struct {
 	Kind  ToolKind
 	// Describe says what a call does. It gets arguments that satisfy Parameters,
 	// must be quick, and may be called by several goroutines. The default is the
-	// name with the argument "path", or else with the beginning of the arguments.
+	// name with the argument "path", or else with the beginning of the arguments, as
+	// key=value.
 	Describe func(args json.RawMessage) CallDescription
 
 	// Needs reports whether the tool can work in a runtime; nil means in every

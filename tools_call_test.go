@@ -172,7 +172,7 @@ func TestOverlappingCallsAreShownWithTheirOutput(t *testing.T) {
 		agent := newAgentOn(t, nowhere{}, pygenttest.NewScriptedModel(pygenttest.Calls(reads(1, 2)...)), pygent.WithTools(c.tool("read", readsOnly)))
 		_, err := agent.RunUntilStop(t.Context(), "go", pygent.MaxSteps(1), pygent.OnEvent(pygent.EventPrinter(&out)))
 		require.NoError(t, err)
-		require.Contains(t, out.String(), "» read {\"n\":1}\n» read {\"n\":2}\n» read {\"n\":1}\n  read1\n» read {\"n\":2}\n  read2\n")
+		require.Contains(t, out.String(), "» read n=1\n» read n=2\n» read n=1\n  read1\n» read n=2\n  read2\n")
 	})
 }
 

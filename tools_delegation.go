@@ -121,6 +121,32 @@ func (r *Registry) offered(t Tool, rt Runtime) (_ Tool, ok bool) {
 	return t, err == nil
 }
 
+// WhyUnoffered says for a person why a model is not offered a tool in a runtime, and
+// what would change that. It is empty for a tool that is offered and for one that is
+// disabled or not known.
+func (r *Registry) WhyUnoffered(name string, rt Runtime) string {
+	r.mu.RLock()
+	t, ok := r.tools[name]
+	disabled := r.disabled[name]
+	r.mu.RUnlock()
+	if !ok || disabled {
+		return ""
+	}
+	if _, offered := r.offered(t, rt); offered {
+		return ""
+	}
+	_, can := t.on(rt)
+	switch {
+	case t.delegation != noDelegation && r.tasks.none:
+		return "no tasks can be made here: the agent is as deep as tasks may be"
+	case t.delegation == namesPersonas && r.tasks.personas == 0:
+		return "there are no personas to delegate to; task_personas in a configuration file or PYGENT_TASK_PERSONAS adds some"
+	case !can:
+		return "the runtime cannot serve it; another runtime may, such as a Docker container"
+	}
+	return "there are no skills; a SKILL.md below .agents/skills or .pygent/skills adds one"
+}
+
 func (r *Registry) hasStarted() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

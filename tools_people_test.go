@@ -63,8 +63,8 @@ func TestCallsAreDescribedToPeople(t *testing.T) {
 		info("bash", "Bash", pygent.ToolRun, "$ go test ./..."),
 		info("plain", "plain", pygent.ToolOther, "plain a.txt", "a.txt"),
 		info("own", "The tool", pygent.ToolSearch, `does {"path":"b"}`, "x", "y"),
-		info("own", "The tool", pygent.ToolSearch, `own {"path":[7]}`),
-		info("panics", "The tool", pygent.ToolSearch, "panics {}"),
+		info("own", "The tool", pygent.ToolSearch, `own path=[7]`),
+		info("panics", "The tool", pygent.ToolSearch, "panics"),
 	} {
 		require.NotNil(t, calls[i].Tool)
 		want.Description = calls[i].Tool.Description
@@ -73,7 +73,7 @@ func TestCallsAreDescribedToPeople(t *testing.T) {
 	require.Equal(t, "Plain", calls[1].Tool.Description)
 	require.LessOrEqual(t, len(calls[5].Tool.Summary), 4<<10)
 	require.Len(t, calls[5].Tool.Paths, 100)
-	require.Equal(t, info("nobody", "nobody", pygent.ToolOther, "nobody {}"), *calls[6].Tool)
+	require.Equal(t, info("nobody", "nobody", pygent.ToolOther, "nobody"), *calls[6].Tool)
 }
 
 func TestBuiltinToolsTellPeopleWhatTheyDo(t *testing.T) {

@@ -48,7 +48,8 @@ func All() []pygent.Command {
 			Run: listJobs, Output: pygent.OutputTable,
 		}, {
 			Name: "model", Usage: "[NAME]", Summary: "show or change the model",
-			Run: setModel, Complete: byPosition(models),
+			Help: "A name that the model's server does not list is taken with a warning, since servers know names that they do not list.",
+			Run:  setModel, Complete: byPosition(models),
 		}, {
 			Name: "retry", Summary: "send your last message again",
 			Help:    "If its run was interrupted, /resume goes on with it instead.",
@@ -57,9 +58,8 @@ func All() []pygent.Command {
 			Name: "tasks", Summary: "list the tasks that the agent has delegated",
 			Run: listTasks, Output: pygent.OutputTable,
 		}, {
-			Name: "tools", Usage: "[list|enable|disable]", Summary: "list the agent's tools, or switch some on or off",
-			Help: "The names of tools follow after enable and disable.",
-			Run:  switchTools, Output: pygent.OutputTable, Complete: toolNames,
+			Name: "tools", Usage: "[list|enable|disable NAME…]", Summary: "list the agent's tools, or switch some on or off",
+			Run: switchTools, Output: pygent.OutputTable, Complete: toolNames,
 		}, {
 			Name: "usage", Summary: "show tokens and cost by model, and how full the context is",
 			Run: usage, Output: pygent.OutputTable,

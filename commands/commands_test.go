@@ -2,9 +2,13 @@ package commands_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,20 +102,73 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 
 	listing := says(t, agent, "/tools")
 	require.Equal(t, listing, says(t, agent, "/tools list"))
-	require.Regexp(t, `(?m)^  delegate_persona_task +\(not offered to the model`, listing, "there are no personas")
+	require.Regexp(t, `(?m)^  delegate_persona_task +\(not offered to the model: there are no personas to delegate to; task_personas `, listing)
+	require.Regexp(t, `(?m)^  read_skill +\(not offered to the model: there are no skills; a SKILL.md below `, listing)
 	require.Contains(t, listing, "\n  write_file ")
 	require.Contains(t, listing, "and return its output and exit code.\n", "the first sentence is enough")
 	require.Equal(t, "disabled: write_file, bash\n", says(t, agent, "/tools disable write_file bash"))
 	listed := says(t, agent, "/tools list")
-	require.Regexp(t, `(?m)^  write_file +\(disabled\)$`, listed)
+	require.Regexp(t, `(?m)^  write_file +\(disabled; /tools enable write_file\)$`, listed)
 	require.NotContains(t, agent.State().Settings.Tools, "bash")
 	says(t, agent, "/tools enable bash")
 	require.Contains(t, agent.State().Settings.Tools, "bash")
 	fails(t, agent, "/tools disable bsh", "no tool bsh, did you mean bash? /tools lists them")
 	fails(t, agent, "/tools disable nothing_like_it", "no tool nothing_like_it; /tools lists them")
 	fails(t, agent, "/tools enable bsh", "no tool bsh")
-	fails(t, agent, "/tools swap bash", "/tools [list|enable NAME…|disable NAME…]")
-	fails(t, agent, "/tools enable", "/tools [list|enable NAME…|disable NAME…]")
+	fails(t, agent, "/tools swap bash", "/tools [list | enable NAME… | disable NAME…]")
+	fails(t, agent, "/tools enable", "/tools [list | enable NAME… | disable NAME…]")
+}
+
+// listed is a client of a server that answers the question for its models.
+func listed(t *testing.T, answer http.HandlerFunc) *pygent.OpenAIModel {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", answer)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	client, err := pygent.NewOpenAIModel(pygent.OpenAIKey("k"), pygent.OpenAIBaseURL(server.URL+"/v1"), pygent.OpenAIDefaultModel("small"))
+	require.NoError(t, err)
+	t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+func TestNamesOfModelsAreCheckedAgainstTheServersList(t *testing.T) {
+	agent := session(t)
+	var asked atomic.Int32
+	require.NoError(t, agent.SetModel(listed(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-5"},{"id":"gpt-5-mini"},{"id":"llama3:latest"},{"id":""},7]}`)
+	}), ""))
+	require.Equal(t, "model: gpt-5\n", says(t, agent, "/model gpt-5"))
+	require.Equal(t, "model: llama3\n", says(t, agent, "/model llama3"))
+	require.Equal(t, "model: small\n", says(t, agent, "/model small"), "the default is known")
+	require.Equal(t, "model: gpt-6\n! the server lists no model of this name; did you mean gpt-5?\n", says(t, agent, "/model gpt-6"))
+	require.Equal(t, "model: quite-another\n! the server lists no model of this name; Tab after /model completes those that it lists\n", says(t, agent, "/model quite-another"))
+	require.Equal(t, "quite-another", agent.State().Settings.Model, "servers know names that they do not list")
+	fails(t, agent, "/model two words", "/model [NAME]")
+	list, err := agent.CompleteCommand(t.Context(), "/model gpt-5")
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.EqualValues(t, 1, asked.Load(), "the list is kept")
+}
+
+func TestNamesOfModelsAreTakenWhereNoListIsKnown(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"no list":    http.NotFound,
+		"an odd one": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `[1]`) },
+		"no answer":  func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := session(t)
+			require.NoError(t, agent.SetModel(listed(t, answer), ""))
+			require.Equal(t, "model: whatever\n", says(t, agent, "/model whatever"))
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			names, known := agent.ModelNames(ctx)
+			require.False(t, known)
+			require.Contains(t, names, "whatever")
+		})
+	}
 }
 
 func TestChangesOfFilesAreShown(t *testing.T) {
@@ -147,6 +204,7 @@ func TestWorkIsListed(t *testing.T) {
 	require.Contains(t, says(t, agent, "/tasks"), "no task")
 	fails(t, agent, "/jobs all", "/jobs: it takes no arguments")
 	fails(t, agent, "/retry", "you have said nothing yet")
+	require.Equal(t, "the model has not answered yet, so that no tokens were used\n", says(t, agent, "/usage"))
 	_, err := agent.RunUntilStop(t.Context(), "Hi.", pygent.WithEndOnReply())
 	require.NoError(t, err)
 	require.Contains(t, says(t, agent, "/usage"), "  (no name)  1,200 tokens in, 5 out (1,000 of those in were cached)\n  all        1,200 tokens in, 5 out (1,000 of those in were cached)\n  cost       not known: no price is set")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -33,12 +32,13 @@ func oneOf(words ...string) complete {
 	return func(context.Context, *pygent.Agent, []string) []string { return words }
 }
 
-// models are the names that the session knows: those that are and were in use.
-func models(_ context.Context, a *pygent.Agent, _ []string) []string {
-	settings := a.State().Settings
-	names := slices.AppendSeq([]string{settings.Model, settings.DefaultModel}, maps.Keys(a.Usage().Models))
-	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+// models completes /model. A server that does not answer in this time does not keep
+// the names that are known anyway.
+func models(ctx context.Context, a *pygent.Agent, _ []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, modelsWithin)
+	defer cancel()
+	names, _ := a.ModelNames(ctx)
+	return names
 }
 
 // toolNames completes /tools.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 	"unicode"
 
 	"github.com/x/pygent"
@@ -32,16 +33,41 @@ func confirmBash(_ context.Context, a *pygent.Agent, args string, out io.Writer)
 	return err
 }
 
-func setModel(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
-	if args != "" {
-		if err := a.SetModel(nil, args); err != nil {
+// modelsWithin is how long a server is waited for that lists its models.
+const modelsWithin = time.Second
+
+func setModel(ctx context.Context, a *pygent.Agent, args string, out io.Writer) error {
+	names, err := arguments(args, 0, 1, "/model [NAME]")
+	if err != nil {
+		return err
+	}
+	doubt := ""
+	if len(names) == 1 {
+		doubt = unknownModel(ctx, a, names[0])
+		if err := a.SetModel(nil, names[0]); err != nil {
 			return err
 		}
 	}
 	settings := a.State().Settings
 	name := cmp.Or(settings.Model, settings.DefaultModel, "the model's own default")
-	_, err := fmt.Fprintln(out, "model: "+name)
+	_, err = fmt.Fprint(out, "model: "+name+"\n"+doubt)
 	return err
+}
+
+// unknownModel says that the model's server does not list a name. It is no error,
+// since servers know names that they do not list. It is empty if the server lists the
+// name, or if no list is known.
+func unknownModel(ctx context.Context, a *pygent.Agent, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, modelsWithin)
+	defer cancel()
+	known, listed := a.ModelNames(ctx)
+	if !listed || slices.Contains(known, name) || slices.Contains(known, name+":latest") {
+		return ""
+	}
+	if like := spelling.Nearest(name, known); like != "" {
+		return "! the server lists no model of this name; did you mean " + like + "?\n"
+	}
+	return "! the server lists no model of this name; Tab after /model completes those that it lists\n"
 }
 
 func switchTools(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
@@ -57,7 +83,7 @@ func switchTools(_ context.Context, a *pygent.Agent, args string, out io.Writer)
 	case verb == "list" && len(names) == 0:
 		return listTools(a, out)
 	case len(names) == 0 || verb != "enable" && verb != "disable":
-		return errors.New("the arguments do not fit: /tools [list|enable NAME…|disable NAME…]")
+		return errors.New("the arguments do not fit: /tools [list | enable NAME… | disable NAME…]")
 	}
 	settings := a.State().Settings
 	known := slices.Concat(settings.Tools, settings.Disabled)
@@ -104,10 +130,10 @@ func listTools(a *pygent.Agent, out io.Writer) error {
 		}
 	}
 	for _, name := range settings.Unoffered {
-		rows = append(rows, []string{name, "(not offered to the model: it cannot work here)"})
+		rows = append(rows, []string{name, "(not offered to the model: " + a.Tools().WhyUnoffered(name, a.Runtime()) + ")"})
 	}
 	for _, name := range settings.Disabled {
-		rows = append(rows, []string{name, "(disabled)"})
+		rows = append(rows, []string{name, "(disabled; /tools enable " + name + ")"})
 	}
 	return table(out, rows)
 }

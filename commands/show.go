@@ -117,6 +117,10 @@ func usage(_ context.Context, a *pygent.Agent, args string, out io.Writer) error
 		return err
 	}
 	report := a.Usage()
+	if len(report.Models) == 0 {
+		_, err := io.WriteString(out, "the model has not answered yet, so that no tokens were used\n")
+		return err
+	}
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(report.Models)) {
 		rows = append(rows, []string{cmp.Or(name, "(no name)"), tokens(report.Models[name])})

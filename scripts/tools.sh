@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need on this machine besides Go: a C compiler for the race
 # detector; git; python3, which reads our history files; node with npm, for a
-# third-party fake model server; a browser, for the page of an example; and toolchains
+# third-party fake model server; other terminals; a browser, for the page of an example; and toolchains
 # that confined commands must be able to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,4 +26,6 @@ need cargo cargo
 need javac default-jdk-headless
 need mvn maven
 need tmux tmux
+need screen screen
+/usr/bin/python3 -c 'import pyte' 2>/dev/null || apt_install python3-pyte
 need chromedriver chromium chromium-driver

@@ -52,7 +52,7 @@ func (s *session) approve(ctx context.Context, r pygent.ApprovalRequest) (pygent
 // preselectNo has Enter refuse, as an empty line does in the plain session: it is
 // the key that is pressed most without a look.
 func (m *menu) preselectNo() {
-	m.selected = slices.IndexFunc(m.items, func(i item) bool { return i.key == itemNo.key })
+	m.selected = m.itemAt(itemNo.key)
 }
 
 // saidReason is a reason as the model is told it.
@@ -228,35 +228,24 @@ func (s *session) answer(ctx context.Context, r pygent.AskRequest) (pygent.Answe
 }
 
 // fillIn asks the person for the fields of a form, one by one, in menus that say
-// who asks. An empty answer leaves a field out, or declines where there has to be one.
+// who asks.
 func (s *session) fillIn(ctx context.Context, from menu, q pygent.Question, f *form.Form) (pygent.Answer, error) {
-	values := map[string]any{}
-	body := q.Prompt
-	for _, name := range f.Names() {
-		field, wrong := f.Fields[name], ""
-		for {
-			m := &menu{head: from.head + wrong, task: from.task, body: strings.Trim(body+"\n"+field.About(), "\n"), secret: q.Secret || field.Secret()}
-			m.asksText(visible(field.Prompt(name, f.Requires(name))))
-			_, text, err := s.ask(ctx, m)
-			if err != nil {
-				return pygent.Answer{}, err
-			}
-			if m.refused || text == "" && f.Requires(name) {
-				return pygent.Answer{Declined: true, By: byUser}, nil
-			}
-			value, ok := field.Read(text)
-			if ok && text != "" {
-				values[name] = value
-			}
-			if ok || text == "" {
-				break
-			}
-			wrong = "\nThat is no " + oneLine(field.Type) + " that fits here."
+	values, err := f.Fill(func(asked form.Asked) (string, bool, error) {
+		m := &menu{head: from.head, task: from.task, body: asked.Field.About(), secret: q.Secret || asked.Field.Secret()}
+		if asked.First {
+			m.body = strings.Trim(q.Prompt+"\n"+m.body, "\n")
 		}
-		body = ""
+		if asked.Again {
+			m.head += "\nThat is no " + oneLine(asked.Field.Type) + " that fits here."
+		}
+		m.asksText(visible(asked.Prompt))
+		_, text, err := s.ask(ctx, m)
+		return text, !m.refused, err
+	})
+	if err != nil {
+		return pygent.Answer{}, err
 	}
-	encoded, err := json.Marshal(values)
-	return pygent.Answer{Values: encoded, By: byUser}, err
+	return pygent.Answer{Values: values, Declined: values == nil, By: byUser}, nil
 }
 
 // asksText makes the menu ask for a text and nothing else.
@@ -268,7 +257,7 @@ func (m *menu) asksText(prompt string) {
 // offer asks the question with which the model ended a turn. The next message
 // answers it, too.
 func (s *session) offer(q pygent.Question) {
-	s.say(kindText, s.theme.accent("? ")+visible(q.Prompt))
+	s.say(kindText, s.theme.accent("? ")+told(q.Prompt))
 	s.input.stash.append(&s.input.editor) // it was not typed as an answer
 	m := &menu{free: true}
 	for _, option := range q.Options {
@@ -278,7 +267,7 @@ func (s *session) offer(q pygent.Question) {
 		if n, ok := m.number(text); ok {
 			choice = n
 		}
-		named := mentions(text)
+		named := m.named
 		if choice >= 0 {
 			text, named = q.Options[choice], nil
 		}
@@ -290,11 +279,8 @@ func (s *session) offer(q pygent.Question) {
 // withdrawOffer takes the model's question away when a turn begins, and gives the
 // draft back that was begun before it.
 func (s *session) withdrawOffer() {
-	for _, m := range s.menus {
-		if m.free {
-			s.shut(m)
-			break
-		}
+	if at := slices.IndexFunc(s.menus, func(m *menu) bool { return m.free }); at >= 0 {
+		s.shut(s.menus[at])
 	}
 	if !s.input.stash.empty() {
 		s.input.stash.append(&s.input.editor)

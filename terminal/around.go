@@ -54,7 +54,7 @@ func (a *around) note(s *session, e pygent.Event) {
 	}
 	a.pull = nil
 	if r.Kind != pygent.RuntimeFailed { // the run reports it, and so does the start of the session
-		s.tell(s.theme.dim("· " + visible(e.Text)))
+		s.tell(s.theme.dim("· " + told(e.Text)))
 	}
 }
 
@@ -64,6 +64,7 @@ func (s *session) noteJobs(jobs []pygent.Job) {
 		s.tell(s.jobEnd(job))
 	}
 	s.around.jobs, s.display.changed = jobs, true
+	s.updateLeave()
 }
 
 // askJobsEvery is how often the runtime is asked about jobs that run between turns.
@@ -158,6 +159,7 @@ func (s *session) taskEvent(e pygent.Event) {
 	if news := s.taskNews(e, label); news != "" {
 		s.tell(news)
 	}
+	s.updateLeave()
 }
 
 // withoutEnded forgets the tasks whose end was missed.

@@ -31,6 +31,7 @@ func (s *session) prompt() string {
 // banner shows who the agent is, where commands run, and where the files are.
 func (s *session) banner() {
 	info := s.describe()
+	s.hostDir = info.HostDir
 	title := s.theme.bold(oneLine(s.agent.Persona().Name))
 	if model := cmp.Or(s.agent.State().Settings.Model, s.doing.model); model != "" {
 		title += s.theme.dim(" · ") + oneLine(model)
@@ -40,16 +41,16 @@ func (s *session) banner() {
 	lines = append(lines, s.files(info)...)
 	lines = append(lines, s.resumed()...)
 	if info.Fallback != "" {
-		lines = append(lines, "", s.theme.warn("! NOT in a container: "+visible(info.Fallback)))
+		lines = append(lines, "", s.warning("! NOT in a container: "+told(info.Fallback)))
 	}
 	for _, repair := range s.agent.History().Repairs() {
-		lines = append(lines, s.theme.warn("! history: "+visible(repair)))
+		lines = append(lines, s.warning("! history: "+told(repair)))
 	}
 	switch {
 	case s.face.Interrupted && !s.face.Resume:
-		lines = append(lines, "", s.theme.warn("The conversation was interrupted; /resume goes on with it."))
+		lines = append(lines, "", s.warning("The conversation was interrupted; /resume goes on with it."))
 	case s.agent.History().Len() == 0:
-		lines = append(lines, "", s.theme.dim("Type a message; /help lists the commands, ? the keys, Ctrl-D leaves."))
+		lines = append(lines, "", s.wrapped(s.theme.dim("Type a message; /help lists the commands, ? the keys, Ctrl-D leaves.")))
 	}
 	s.say(kindNews, strings.Join(lines, "\n"))
 }
@@ -149,16 +150,22 @@ func (s *session) network(info pygent.RuntimeInfo) string {
 	return ""
 }
 
+func (s *session) warning(text string) string { return s.wrapped(s.theme.warn(text)) }
+
 // files says where the files are. The directory is in a line of its own, so that it
-// can be copied.
+// can be copied, and begins one if it does not fit beside its name.
 func (s *session) files(info pygent.RuntimeInfo) []string {
 	dir := visible(cmp.Or(info.HostDir, info.Workspace))
 	if info.HostDir == "" && s.agent.UseDocker() {
 		dir += s.theme.dim(" in the container")
 	}
-	lines := []string{"  " + s.theme.dim(fmt.Sprintf("%-*s", factMargin-2, "files")) + dir}
+	begin := "  " + s.theme.dim(fmt.Sprintf("%-*s", factMargin-2, "files"))
+	if width, _ := s.display.area.Size(); factMargin+livearea.Width(dir) > width {
+		begin = "  " + s.theme.dim("files") + "\n  "
+	}
+	lines := []string{begin + dir}
 	if info.Temporary {
-		lines = append(lines, s.fact("", s.theme.warn("temporary: removed at the end; --workspace DIR or --cwd keeps them"))...)
+		lines = append(lines, s.fact("", s.theme.warn("temporary: at the end you are asked whether to keep them"))...)
 	}
 	return lines
 }

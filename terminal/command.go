@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,15 +119,15 @@ func (s *session) endCommand(c *command, r pygent.CommandResult, err error) {
 	case r.Bash != nil && (err == nil || r.Bash.ExitCode != 0):
 		s.say(kindEnd, s.scriptEnd(r.Bash))
 	case err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+visible(err.Error())))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(err.Error())))
 	}
 	if err == nil {
-		s.afterCommand(r)
+		s.afterCommand(c, r)
 	}
 }
 
 // afterCommand does what a command asks the session to do.
-func (s *session) afterCommand(r pygent.CommandResult) {
+func (s *session) afterCommand(c *command, r pygent.CommandResult) {
 	switch {
 	case r.Leave:
 		s.leave()
@@ -134,15 +135,39 @@ func (s *session) afterCommand(r pygent.CommandResult) {
 		s.hint("a turn goes on already")
 	case r.Resume:
 		s.resume()
-	case r.Message != nil && s.sayLater(*r.Message) && s.turn == nil:
-		s.sendUnheard()
+	case r.Message != nil && s.sayLater(*r.Message):
+		s.noteSaid(c, r.Message.Text())
+		if s.turn == nil {
+			s.sendUnheard()
+		}
 	}
 }
+
+// longSaid is how long a message may be, in bytes, that a command has made and that
+// is shown as if the person had typed it.
+const longSaid = 300
+
+// noteSaid has a long message that a command has made shown as the command line.
+// During a turn, the agent hears of it later, and the line is shown again then.
+func (s *session) noteSaid(c *command, text string) {
+	if len(text) <= longSaid {
+		return
+	}
+	if s.saidBy == nil {
+		s.saidBy = map[string]string{}
+	}
+	if s.saidBy[text] = ""; s.turn != nil {
+		s.saidBy[text] = c.line
+	}
+}
+
+// typedAs is what a message is shown as: the command line that made it, or its text.
+func (s *session) typedAs(text string) string { return cmp.Or(s.saidBy[text], text) }
 
 // commandText is what a command wrote, as it is printed.
 func (s *session) commandText(c *command, r pygent.CommandResult) string {
 	if r.Bash != nil && r.Bash.Output != "" {
-		return scriptText(*r.Bash, c.again)
+		return barred(scriptText(*r.Bash, c.again))
 	}
 	out := strings.TrimRight(c.out.text(), "\n")
 	switch c.as.Output {

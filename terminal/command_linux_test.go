@@ -174,7 +174,7 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.Await("did you mean /confirm-bash?")
 	p.Resize(40, 24)
 	p.Type("/help\n")
-	p.Await("  /tools [list|enable|disable]\n      list the agent's tools, or switch\n      some on or off\n")
+	p.Await("  /tools [list|enable|disable NAME…]\n      list the agent's tools, or switch\n      some on or off\n")
 	p.Type("/tools\n")
 	p.Await("  write_file\n")
 	for _, line := range strings.Split(p.Screen().Text(), "\n") {
@@ -183,4 +183,44 @@ func TestDiffAndHelpAreLegible(t *testing.T) {
 	p.Type("/modle x\n")
 	p.Await("no command /modle, did you mean")
 	p.leaves()
+}
+
+// What a command has the model told is long. The person sees the command.
+func TestALongMessageOfACommandIsShownAsTheCommand(t *testing.T) {
+	gate := make(chan struct{})
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One."), pygenttest.Text("Two.").WithGate(gate), pygenttest.Text("Three.")))
+	p.Type("/project\n")
+	p.Await("› /project", "One.", "Ready")
+	p.Type("wait\n")
+	p.Await("Waiting for")
+	p.Type("/project\n")
+	p.Await("Next: /project (Up takes it back)")
+	p.Key("up")
+	p.Await("› /project")
+	p.AwaitNo("Next:")
+	p.Key("enter")
+	p.Await("Next: /project (Up takes it back)")
+	gate <- struct{}{}
+	p.Await("Three.", "Ready")
+	require.NotContains(t, p.All(), "a long task")
+	msgs := p.leaves()
+	require.Contains(t, msgs[1].Text(), "a long task a long task")
+	require.Contains(t, msgs[len(msgs)-2].Text(), "a long task a long task")
+}
+
+func TestTheSessionOfAnAgentThatIsClosedEnds(t *testing.T) {
+	t.Run("between turns", func(t *testing.T) {
+		p := sit(t, pygenttest.NewServer(t))
+		p.Type("/closes\n")
+		p.left()
+		require.Contains(t, p.All(), "■ The program has closed the agent, so the session ends.")
+	})
+	t.Run("at work", func(t *testing.T) {
+		p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Never.").WithGate(nil)))
+		p.Type("go\n")
+		p.Await("Waiting for")
+		p.Type("/closes\n")
+		p.left()
+		require.Equal(t, 1, strings.Count(p.All(), "so the session ends."), p.All())
+	})
 }

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"context"
 	"strings"
 	"time"
 	"unicode"
@@ -29,6 +30,8 @@ type completion struct {
 	picked  bool // the person has selected it
 	pending bool // the choices have not come yet
 	tab     bool // Tab was pressed before they came
+
+	cancel context.CancelFunc // of asking for the choices; nil for nothing
 }
 
 // choice is a way to go on.
@@ -49,6 +52,9 @@ func (c *completion) open(e *editor) bool { return len(c.choices) > 0 && c.isFor
 // asked for in the background.
 func (s *session) suggest() {
 	ed, c := &s.input.editor, &s.input.completion
+	if c.cancel != nil {
+		c.cancel()
+	}
 	*c = completion{text: ed.text, cursor: ed.cursor}
 	before := ed.text[:ed.cursor]
 	switch {
@@ -72,8 +78,11 @@ func (s *session) suggestCommand(line string) {
 	}
 	words, _ := slash.Typed(line)
 	c.pending, c.word = true, words[len(words)-1]
+	ctx, cancel := context.WithCancel(s.ctx)
+	c.cancel = cancel
 	s.background(func() {
-		list, _ := s.agent.CompleteCommand(s.ctx, line) // without a list, nothing is offered
+		defer cancel()
+		list, _ := s.agent.CompleteCommand(ctx, line) // without a list, nothing is offered
 		s.post(func() {
 			if ed := &s.input.editor; c.isFor(ed) && c.text == line && c.pending {
 				c.pending, c.choices = false, choicesOf(list)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -158,12 +159,47 @@ func TestNamedFilesGoWithQueuedMessagesAndAnswers(t *testing.T) {
 	p.reads()
 	p.Type("like @a.txt ")
 	p.Await("› like @a.txt")
-	p.reads()
+	p.pauses()
 	p.Key("enter")
 	p.Await("Done so.", "Ready")
 	msgs := p.leaves()
 	require.Contains(t, msgs[3].Parts[1].Text, "first")
 	require.Contains(t, msgs[len(msgs)-2].Parts[1].Text, "first")
+}
+
+// entersAnswer presses Enter to answer the model's question with the draft, again
+// where it came together with the keys before it, as a paste does.
+func (p *person) entersAnswer() {
+	p.t.Helper()
+	for refused := true; refused; {
+		p.Key("enter")
+		refused = false
+		p.Until("an answer that is taken or refused", func(s termtest.Screen) bool {
+			text := s.Text()
+			refused = strings.Contains(text, "a paste does not answer")
+			return refused || !strings.Contains(text, "type an answer")
+		})
+	}
+}
+
+// A pasted text is not looked through for names of files, whatever it answers.
+func TestFilesNamedInAPasteDoNotGoWithAnAnswer(t *testing.T) {
+	dir := workspace(t, map[string]string{"a.txt": "first\n", "b.txt": "second\n"})
+	ask := pygenttest.Call("continue", map[string]any{"prompt": "Which one?"})
+	p := sit(t, pygenttest.NewServer(t, ask, pygenttest.Text("Done so.")), "PYGENT_WORKSPACE="+dir)
+	p.Type("go\n")
+	p.Await("? Which one?", "Ready")
+	p.reads()
+	p.Paste(strings.Repeat("see @a.txt in this\n", 20))
+	p.Await("[pasted 20 lines]")
+	p.Type(" @b.txt ")
+	p.Await("@b.txt")
+	p.entersAnswer()
+	p.Await("Done so.", "Ready")
+	msgs := p.leaves()
+	parts := msgs[len(msgs)-2].Parts
+	require.Len(t, parts, 2)
+	require.Contains(t, parts[1].Text, "second")
 }
 
 func TestManyFilesAreListedWithoutBeingWaitedFor(t *testing.T) {
@@ -195,5 +231,16 @@ var testCommands = []pygent.Command{
 		Name: "panics", Summary: "has a completion that panics",
 		Run:      func(context.Context, *pygent.Agent, string, io.Writer) error { return nil },
 		Complete: func(context.Context, *pygent.Agent, []string) []string { panic("oops") },
+	}, {
+		Name: "closes", Summary: "has the program close the agent",
+		Run: func(_ context.Context, a *pygent.Agent, _ string, _ io.Writer) error {
+			go a.Close()
+			return nil
+		},
+	}, {
+		Name: "project", Summary: "say something long",
+		Message: func(context.Context, *pygent.Agent, string) (pygent.Message, error) {
+			return pygent.UserMessage(strings.Repeat("a long task ", 50)), nil
+		},
 	},
 }

@@ -107,10 +107,17 @@ func terminalKind() []livearea.Option {
 		return []livearea.Option{livearea.KeepsRows}
 	case slices.Contains([]string{"vscode", "Hyper", "Tabby"}, os.Getenv("TERM_PROGRAM")):
 		return []livearea.Option{livearea.KeepsCursorRow}
-	case os.Getenv("XTERM_VERSION") != "", slices.Contains([]string{"linux", "st", "vt100", "vt102", "vt220"}, name):
+	case os.Getenv("XTERM_VERSION") != "", name == "st", isConsole():
 		return []livearea.Option{livearea.KeepsRows}
 	}
 	return nil
+}
+
+// isConsole reports whether the terminal is the console of Linux or one that is taken
+// for a simple one.
+func isConsole() bool {
+	name, _, _ := strings.Cut(os.Getenv("TERM"), "-")
+	return slices.Contains([]string{"linux", "vt100", "vt102", "vt220"}, name)
 }
 
 // settling is how long the size of the terminal must stay as it is before something
@@ -146,6 +153,11 @@ func (s *session) draw() {
 	}
 }
 
+// openText is the part of the terminal's rows that the open block of the answer takes
+// at most. Even if each row becomes two in a narrower window, none scrolls away, where
+// it could not be taken back.
+const openText = 3
+
 // view lays out the live area: what goes on now, what the agent does, and the
 // editor. What goes on gets the room that the others leave.
 func (s *session) view(width, height int, now time.Time) livearea.View {
@@ -164,7 +176,7 @@ func (s *session) view(width, height int, now time.Time) livearea.View {
 	}
 	rows = last(rows, room)
 	if s.menu() == nil {
-		rows = append(s.text.rows(s, width, min(room-len(rows), max(height/2, 3))), rows...)
+		rows = append(s.text.rows(s, width, min(room-len(rows), max(height/openText, 3))), rows...)
 	}
 	if len(rows) > 0 && len(rows)+len(foot) < height-2 {
 		rows = append(rows, "")

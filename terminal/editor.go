@@ -79,6 +79,16 @@ func (e *editor) paste(r rune) (string, bool) {
 	return "", false
 }
 
+// fits reports whether so many bytes more are not too much. The marks are looked for
+// only if all pastes together, those of earlier states too, could be.
+func (e *editor) fits(n int) bool {
+	most := len(e.text) + n
+	for _, paste := range e.pastes {
+		most += len(paste)
+	}
+	return most <= maxDraft || e.size()+n <= maxDraft
+}
+
 // size is the length of the message in bytes.
 func (e *editor) size() int {
 	n := len(e.text)
@@ -123,7 +133,7 @@ func (e *editor) append(other *editor) {
 // much.
 func (e *editor) insert(text string) bool {
 	text = typed(text)
-	if e.size()+len(text) > maxDraft {
+	if !e.fits(len(text)) {
 		return false
 	}
 	e.remember(text != "\n")
@@ -134,7 +144,7 @@ func (e *editor) insert(text string) bool {
 // insertPaste adds a paste. A long one gets a mark.
 func (e *editor) insertPaste(text string) bool {
 	text = typed(text)
-	if e.size()+len(text) > maxDraft {
+	if !e.fits(len(text)) {
 		return false
 	}
 	e.remember(false)

@@ -22,6 +22,7 @@ type input struct {
 	warned   bool      // another Ctrl-C leaves
 	at       time.Time // when the key came that is handled
 	lastKey  time.Time // when the key before it came
+	run      int       // how many keys have come together, with the last one
 	submitAt time.Time // when Enter takes effect, unless more keys follow at once; zero for never
 
 	completion completion
@@ -36,6 +37,9 @@ func (s *session) press(e uv.KeyPressEvent) {
 	s.actOnInput(now)
 	if m := s.menu(); m != nil && !m.dueAt.IsZero() {
 		s.actOnMenu(now)
+	}
+	if s.input.run++; now.Sub(s.input.lastKey) >= together {
+		s.input.run = 1
 	}
 	defer func() { s.input.lastKey = now }()
 	if !s.input.submitAt.IsZero() { // the Enter before was the end of a line of a paste
@@ -54,7 +58,7 @@ func (s *session) global(name string, e uv.KeyPressEvent) {
 		}
 	}
 	if m := s.menu(); m != nil && m.quit != nil && (name == "ctrl+c" || name == "ctrl+d") {
-		s.quitMenu(m)
+		s.quitMenu(m, m.quit)
 		return
 	}
 	switch name {
@@ -108,8 +112,10 @@ func isVertical(name string) bool {
 func (s *session) ctrlC() {
 	m := s.menu()
 	switch {
-	case m != nil && m.quit != nil: // by a signal
-		s.quitMenu(m)
+	case m != nil && m.stop != nil: // by a signal, as in the next case
+		s.quitMenu(m, m.stop)
+	case m != nil && m.quit != nil:
+		s.quitMenu(m, m.quit)
 	case m != nil && m.editor != nil && !m.editor.empty():
 		m.editor.clear()
 	case (m == nil || m.free) && !s.input.editor.empty():
@@ -187,11 +193,19 @@ func (s *session) enter() {
 		s.hint("the question was withdrawn")
 		return
 	}
-	if m := s.menu(); m != nil && m.free && now.Sub(s.input.lastKey) < together {
+	if m := s.menu(); m != nil && m.free && s.input.isPasted() {
 		s.hint("a paste does not answer; press Enter")
 		return
 	}
 	s.input.submitAt = now.Add(burst)
+}
+
+// isPasted reports whether the Enter that came last ends a paste which the terminal
+// did not mark. A person who types fast presses two keys almost at once, but no three,
+// and not all of a draft.
+func (i *input) isPasted() bool {
+	const typed = 2
+	return i.run > typed || i.run == typed && i.editor.cursor == i.editor.after(0)
 }
 
 // actOnInput sends what was typed when it is time.
@@ -229,6 +243,7 @@ func (s *session) submit() {
 		s.hint("the files of the last message are being read")
 		return
 	case asked:
+		m.named = mentions(ed.text) // not in long pastes
 		ed.clear()
 		s.settle(m, -1, text)
 	default:

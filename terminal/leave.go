@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +22,9 @@ import (
 // turn is interrupted, and the person decides about the files of a temporary
 // workspace. Where a context ends the session, nobody is asked.
 type leaving struct {
-	decided bool // the person leaves, whatever runs
-	looked  bool // at the files, or this goes on
+	decided bool  // the person leaves, whatever runs
+	looked  bool  // at the files, or this goes on
+	asks    *menu // about what runs; nil for nothing
 
 	cancel context.CancelCauseFunc // of the listing or copying that goes on; nil for none
 	words  string                  // for that
@@ -64,36 +64,56 @@ func (s *session) stay() {
 // askWhatRuns names what ends with the session besides the turn, if there is
 // anything.
 func (s *session) askWhatRuns() {
-	var names []string
-	for _, id := range slices.Sorted(maps.Keys(s.around.tasks)) {
-		names = append(names, "task "+s.around.tasks[id].label)
-	}
-	for _, j := range s.around.jobs {
-		if j.Running {
-			names = append(names, "job "+oneLine(j.ID)+": "+oneLine(j.Command))
-		}
-	}
-	if len(names) == 0 {
+	head, names := s.whatRuns()
+	if names == "" {
 		s.leaveTurn()
 		return
 	}
 	m := &menu{
-		head: strings.Join(s.around.facts(), " and ") + " would end with the session:",
-		body: strings.Join(names, "\n"),
+		head: head,
+		body: names,
 		items: []item{
-			{key: "g", label: "Go on with the session", short: "go on"},
+			{key: "g", esc: true, label: "Go on with the session", short: "go on"},
 			{key: "l", label: "Leave", short: "leave"},
 		},
 	}
 	m.done = func(choice int, _ string) {
+		s.leaving.asks = nil
 		if m.items[choice].key == "l" {
 			s.leaveTurn()
 		} else {
 			s.stay()
 		}
 	}
-	m.quit = func() { s.settle(m, 1, "") }
+	m.quit = func() { s.settle(m, m.itemAt("l"), "") }
+	s.leaving.asks = m
 	s.openFirst(m)
+}
+
+// whatRuns names what ends with the session besides the turn; empty for nothing.
+func (s *session) whatRuns() (head, names string) {
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(s.around.tasks)) {
+		lines = append(lines, "task "+s.around.tasks[id].label)
+	}
+	for _, j := range s.around.jobs {
+		if j.Running {
+			lines = append(lines, "job "+oneLine(j.ID)+": "+oneLine(j.Command))
+		}
+	}
+	return strings.Join(s.around.facts(), " and ") + " would end with the session:", strings.Join(lines, "\n")
+}
+
+// updateLeave asks about what still runs when something has ended, and leaves when
+// nothing does.
+func (s *session) updateLeave() {
+	if s.leaving == nil || s.leaving.asks == nil {
+		return
+	}
+	m := s.leaving.asks
+	if m.head, m.body = s.whatRuns(); m.body == "" {
+		m.quit()
+	}
 }
 
 // leaveTurn interrupts what goes on, and waits for the end of the turn.
@@ -160,7 +180,7 @@ func (s *session) leaveFiles() {
 			s.end()
 		case err != nil:
 			l.more = true
-			s.askFiles("the files cannot be listed: " + visible(err.Error()))
+			s.askFiles("the files cannot be listed: " + told(err.Error()))
 		case len(files) == 0 && !more:
 			s.end()
 		default:
@@ -204,6 +224,7 @@ func about(f pygent.FileInfo) string {
 func (s *session) askFiles(problem string) {
 	if problem != "" {
 		s.say(kindNews, s.wrapped(s.theme.bad("✗ ")+problem))
+		s.sayWhereFilesAre()
 	}
 	l, here := s.leaving, s.freeDir()
 	head := count(len(l.files), "file") + " of this temporary workspace would be deleted. Keep them?"
@@ -217,7 +238,7 @@ func (s *session) askFiles(problem string) {
 			{key: "k", label: "Keep them in ./" + here, short: "keep"},
 			{key: "e", label: "Keep them elsewhere", short: "elsewhere", text: "directory: "},
 			{key: "d", label: "Delete them", short: "delete"},
-			{key: "g", label: "Go on with the session", short: "go on"},
+			{key: "g", esc: true, label: "Go on with the session", short: "go on"},
 		},
 	}
 	m.done = func(choice int, text string) {
@@ -234,16 +255,28 @@ func (s *session) askFiles(problem string) {
 		}
 	}
 	s.input.warned = false
-	m.quit = func() {
+	m.quit = func() { // no key deletes that is pressed only to get out
+		s.hint("k keeps the files, d deletes them")
+	}
+	m.stop = func() {
 		if s.input.warned {
-			s.settle(m, slices.IndexFunc(m.items, func(i item) bool { return i.key == "d" }), "")
+			s.settle(m, m.itemAt("d"), "")
 			return
 		}
 		s.input.warned = true
 		m.deafen(time.Now())
-		s.hint("pressing that again deletes the files")
+		s.hint("another signal deletes the files")
 	}
 	s.openFirst(m)
+}
+
+// sayWhereFilesAre names the directory of the files, for a person to copy them from
+// there while the runtime cannot do it.
+func (s *session) sayWhereFilesAre() {
+	if _, err := os.Stat(s.hostDir); err != nil { // they are elsewhere, or there is none
+		return
+	}
+	s.say(kindNews, s.wrapped("Until the session ends, they are in\n"+visible(s.hostDir)+"\nand can be copied from there."))
 }
 
 // freeDir returns a name for a directory that does not exist.
@@ -275,19 +308,24 @@ func (s *session) keepFiles(dir string) {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(s.dir, dir)
 	}
-	s.aside("Copying the files to "+oneLine(dir), copyWithin, func(ctx context.Context) error {
-		return copyWorkspace(ctx, s.agent.Runtime(), dir)
+	var lost []string
+	s.aside("Copying the files to "+oneLine(dir), copyWithin, func(ctx context.Context) (err error) {
+		lost, err = copyWorkspace(ctx, s.agent.Runtime(), dir)
+		return err
 	}, func(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("it took longer than %s: %w", copyWithin, err)
 		}
 		if err != nil {
-			s.askFiles("the files are not kept: " + visible(err.Error()))
+			s.askFiles("the files are not kept: " + told(err.Error()))
 			return
 		}
 		text := s.theme.good("✓ ") + "The files are in " + visible(dir)
 		if left := s.leaving.special(); len(left) > 0 {
 			text += "\n" + s.theme.warn("! not copied, since they are no regular files: "+numeral.Some(left, namedFiles, false))
+		}
+		if len(lost) > 0 {
+			text += "\n" + s.theme.bad("✗ not kept, since they cannot be read: "+numeral.Some(lost, namedFiles, false))
 		}
 		s.say(kindEnd, text)
 		s.end()
@@ -305,68 +343,4 @@ func (l *leaving) special() (names []string) {
 		}
 	}
 	return names
-}
-
-// copyWorkspace copies a workspace to a directory that must be new or empty. If it
-// fails, a new directory is removed.
-func copyWorkspace(ctx context.Context, rt pygent.Runtime, dir string) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
-		return err
-	}
-	err := os.Mkdir(dir, 0o777)
-	isNew := err == nil
-	if errors.Is(err, fs.ErrExist) {
-		err = checkEmpty(dir)
-	}
-	if err == nil {
-		err = checkOutside(ctx, rt, dir)
-	}
-	if err == nil {
-		err = rt.ExportFile(ctx, ".", dir)
-	}
-	if err != nil && isNew {
-		_ = os.Remove(dir) // fails, as it should, if it is not empty
-	}
-	return err
-}
-
-// errNotEmpty says why a directory is refused.
-var errNotEmpty = errors.New("it exists and is no empty directory; name a new one")
-
-func checkEmpty(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
-		var entries []os.DirEntry
-		entries, err = os.ReadDir(dir)
-		if err == nil && len(entries) == 0 {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s: %w", dir, cmp.Or(err, errNotEmpty))
-}
-
-// checkOutside refuses a directory that goes with the workspace.
-func checkOutside(ctx context.Context, rt pygent.Runtime, dir string) error {
-	d, ok := pygent.RuntimeAs[pygent.Describer](rt)
-	if !ok {
-		return nil
-	}
-	host := d.Describe(ctx).HostDir
-	if host == "" {
-		return nil
-	}
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return err
-	}
-	if host, err = filepath.EvalSymlinks(host); err != nil {
-		return nil // it has gone, so that nothing is in it
-	}
-	if rel, err := filepath.Rel(host, dir); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("%s is in the temporary workspace itself", dir)
-	}
-	return nil
 }

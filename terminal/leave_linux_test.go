@@ -89,6 +89,16 @@ func TestTheFilesAreKeptElsewhere(t *testing.T) {
 	require.Equal(t, []string{"full/mine", "new/place/a"}, p.kept())
 }
 
+func TestTheQuestionIsSeenInALowWindow(t *testing.T) {
+	t.Parallel()
+	p := leavesFiles(t, "touch a b c d e f g h")
+	p.Resize(40, 5)
+	p.Await("Keep them?", "k keep", "d delete", "g go on")
+	p.Resize(80, 24)
+	p.answers("k")
+	p.left()
+}
+
 func TestTheWorkspaceIsNotKeptInItself(t *testing.T) {
 	t.Parallel()
 	p := leavesFiles(t, "pwd >here; cat here")
@@ -117,26 +127,46 @@ func TestTheFilesAreDeleted(t *testing.T) {
 	require.Empty(t, p.kept())
 }
 
-// Somebody who goes on pressing Ctrl-C deletes nothing. Two that come after the
-// words about them do.
-func TestCtrlCAtTheQuestionAboutFiles(t *testing.T) {
+// Ctrl-C and Ctrl-D never delete the files, however often they are pressed, and Esc goes
+// on with the session.
+func TestCtrlCAtTheQuestionAboutFilesDeletesNothing(t *testing.T) {
 	for _, key := range []string{"ctrl+c", "ctrl+d"} {
 		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			p := leavesFiles(t, "echo one >a")
 			p.Key(key, key, key, key)
 			p.Await("typed too early to answer", "Keep them?")
-			p.reads()
-			p.Key(key)
-			p.Await("pressing that again deletes the files")
-			p.Key(key)
-			p.Await("typed too early to answer", "Keep them?")
-			p.reads()
-			p.Key(key)
+			for range 5 {
+				p.reads()
+				p.Key(key)
+				p.Await("k keeps the files, d deletes them", "4. Go on with the session (g or Esc)")
+			}
+			p.pauses()
+			p.Key("esc")
+			p.AwaitNo("Keep them?")
+			p.Type("!cat a\n")
+			p.Await("one\n✓ exit 0", "Ready")
+			p.Key("ctrl+d")
+			p.Await("Keep them?")
+			p.answers("k")
 			p.left()
-			require.Empty(t, p.kept())
+			require.Len(t, p.kept(), 1)
 		})
 	}
+}
+
+// Who sends the signal of Ctrl-C cannot answer: the second one that comes after the
+// words about it deletes the files.
+func TestTheSignalOfCtrlCAtTheQuestionAboutFiles(t *testing.T) {
+	t.Parallel()
+	p := leavesFiles(t, "echo one >a")
+	p.reads()
+	p.Signal(os.Interrupt)
+	p.Await("another signal deletes the files")
+	p.reads()
+	p.Signal(os.Interrupt)
+	p.left()
+	require.Empty(t, p.kept())
 }
 
 func TestOneStaysForTheFiles(t *testing.T) {
@@ -190,6 +220,26 @@ func TestWhatRunsIsNamedBeforeItEnds(t *testing.T) {
 	p.Type("/exit\n")
 	p.Await("would end with the session")
 	p.answers("l")
+	p.left()
+}
+
+// The question follows what ends while it is open, and nothing is left of it to ask
+// in the end.
+func TestLeavingGoesOnWhenNothingRunsAnyMore(t *testing.T) {
+	t.Parallel()
+	workspace := t.TempDir()
+	job := pygenttest.Call("bash", map[string]any{"cmd": "until [ -e over ]; do sleep 0.1; done", "background": true})
+	delegate := pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"})
+	gate := make(chan struct{})
+	stop := pygenttest.Call("stop", map[string]any{"summary": "counted"})
+	p := sit(t, pygenttest.NewServer(t, job, delegate, pygenttest.Text("Begun.")).On("Count", stop.WithGate(gate)), noQuestions, "PYGENT_WORKSPACE="+workspace)
+	p.Type("go\n")
+	p.Await("Begun.", "Ready", "(Count)", "1 job")
+	p.Key("ctrl+d")
+	p.Await("1 job and 1 task would end with the session", "(Count)", "until")
+	close(gate)
+	p.Await("1 job would end with the session", "until", "counted")
+	require.NoError(t, os.WriteFile(filepath.Join(workspace, "over"), nil, 0o644))
 	p.left()
 }
 

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,10 +30,12 @@ type menu struct {
 	free     bool       // what is typed into the editor of the session answers, too
 	editor   *editor    // what is typed for an item that wants a text; nil before
 	prompt   string     // for that
+	named    [][]string // the files that the session's editor named when it answered
 	secret   bool       // what is typed is not shown
 	refused  bool       // it was answered by Ctrl-C
 	unseen   bool       // there is no room to show what it is about
 	page     int        // of the whole text that is printed next
+	layout   layout
 
 	shownAt time.Time // zero until it is on the screen
 	deaf    time.Time // until when keys are not meant for it
@@ -44,11 +47,13 @@ type menu struct {
 
 	done func(choice int, text string) // called once
 	quit func()                        // what Ctrl-C and Ctrl-D do, when keys answer; nil for what they do elsewhere
+	stop func()                        // what the signal of Ctrl-C does instead, when keys answer; nil for the same
 }
 
 // item is an answer of a menu.
 type item struct {
 	key   string // the letter that chooses it; empty for its number alone
+	esc   bool   // Esc chooses it, too
 	label string
 	short string // a word for it, where there is no room
 	text  string // what is asked for, of an item that wants a text
@@ -91,7 +96,14 @@ func (s *session) open(m *menu) {
 	for at > 0 && s.menus[at-1].free && !m.free {
 		at--
 	}
-	s.menus = append(s.menus[:at:at], append([]*menu{m}, s.menus[at:]...)...)
+	s.openAt(at, m)
+}
+
+// openFirst shows a menu before all others.
+func (s *session) openFirst(m *menu) { s.openAt(0, m) }
+
+func (s *session) openAt(at int, m *menu) {
+	s.menus = slices.Insert(s.menus, at, m)
 	for _, other := range s.menus[1:] {
 		other.shownAt, other.listens = time.Time{}, false // it appears anew
 	}
@@ -100,12 +112,9 @@ func (s *session) open(m *menu) {
 
 // shut takes a menu away without an answer.
 func (s *session) shut(m *menu) {
-	for i, open := range s.menus {
-		if open == m {
-			s.menus = append(s.menus[:i:i], s.menus[i+1:]...)
-			s.display.changed = true
-			return
-		}
+	if i := slices.Index(s.menus, m); i >= 0 {
+		s.menus = slices.Delete(s.menus, i, i+1)
+		s.display.changed = true
 	}
 }
 
@@ -115,15 +124,6 @@ func (s *session) withdraw(m *menu) {
 	byPerson := s.turn != nil && s.turn.interrupted
 	s.input.recalled = s.menu() == m && !m.shownAt.IsZero() && !byPerson
 	s.shut(m)
-}
-
-// openFirst shows a menu before all others.
-func (s *session) openFirst(m *menu) {
-	s.menus = append([]*menu{m}, s.menus...)
-	for _, other := range s.menus[1:] {
-		other.shownAt, other.listens = time.Time{}, false // it appears anew
-	}
-	s.display.changed = true
 }
 
 // settle answers a menu.
@@ -209,22 +209,20 @@ const (
 	moved   = -2 // another item is selected
 )
 
-// refuse answers a menu with its last item but one that wants a text, which is No.
+// refuse answers a menu with No, or with its last item if there is no such.
 func (s *session) refuse(m *menu) {
 	m.refused = true
-	for i, item := range m.items {
-		if item.key == "n" {
-			s.settle(m, i, "")
-			return
-		}
+	no := m.itemAt(itemNo.key)
+	if no < 0 {
+		no = len(m.items) - 1
 	}
-	s.settle(m, len(m.items)-1, "")
+	s.settle(m, no, "")
 }
 
-// quitMenu does what Ctrl-C or Ctrl-D mean for a menu with a quit: they go back from
-// the text of an item, and else answer as other keys do, so that somebody who goes on
-// pressing them answers nothing.
-func (s *session) quitMenu(m *menu) {
+// quitMenu does what Ctrl-C or Ctrl-D, or the signal of Ctrl-C, mean for a menu with a
+// quit: they go back from the text of an item, and else do what is given as other keys
+// answer, so that somebody who goes on pressing them answers nothing.
+func (s *session) quitMenu(m *menu, quit func()) {
 	now := time.Now()
 	switch {
 	case m.editor != nil && !m.editor.empty():
@@ -235,7 +233,7 @@ func (s *session) quitMenu(m *menu) {
 		m.deafen(now)
 		s.hint("that was typed too early to answer")
 	default:
-		m.quit()
+		quit()
 	}
 }
 
@@ -312,7 +310,7 @@ func (m *menu) chosen(name, text string) (choice int, ok bool) {
 		return n, true
 	}
 	for i, item := range m.items {
-		if item.key != "" && strings.EqualFold(text, item.key) {
+		if item.key != "" && strings.EqualFold(text, item.key) || item.esc && (name == "esc" || name == "escape") {
 			return i, true
 		}
 	}
@@ -320,6 +318,11 @@ func (m *menu) chosen(name, text string) (choice int, ok bool) {
 		return viewAll, true
 	}
 	return 0, false
+}
+
+// itemAt returns which item a letter chooses; -1 for none.
+func (m *menu) itemAt(key string) int {
+	return slices.IndexFunc(m.items, func(i item) bool { return i.key == key })
 }
 
 // number returns the item whose number a text is.

@@ -37,8 +37,8 @@ func (m *menu) rows(s *session, width, most int) []string {
 	if most-len(head)-len(items) < min(m.bodyHeight(width), enoughBody/2) && len(head) > 1 {
 		head = head[len(head)-1:] // the end is the question, the beginning who asks it
 	}
-	if most-len(head)-len(items) < min(m.bodyHeight(width), 2) {
-		head = nil // the command matters more than who may run it where
+	if most-len(head)-len(items) < min(m.bodyHeight(width), 2) && m.itemAt(itemYes.key) >= 0 {
+		head = nil // a command matters more than who may run it where
 	}
 	room := most - len(head) - len(items)
 	m.unseen = m.body != "" && (room < 1 || width < leastWidth)
@@ -148,7 +148,10 @@ func (i item) allows() bool { return i.key == "y" || i.key == "a" || i.key == "s
 
 func (i item) numbered(at int) string {
 	text := strconv.Itoa(at+1) + ". " + i.label
-	if i.key != "" {
+	switch {
+	case i.esc:
+		text += " (" + i.key + " or Esc)"
+	case i.key != "":
 		text += " (" + i.key + ")"
 	}
 	return text
@@ -178,8 +181,27 @@ func lines(diffs []fileDiff) (lines, labels []string) {
 	return lines, labels
 }
 
+// layout is what a menu is about, laid out for a width. It is kept, since a frame
+// needs it several times, and a change of files may have a megabyte.
+type layout struct {
+	width int
+	texts map[string]excerpt.Text // by title
+}
+
 // laid lays out what a menu is about.
 func (m *menu) laid(title string, width int) excerpt.Text {
+	if m.layout.width != width || m.layout.texts == nil {
+		m.layout = layout{width, map[string]excerpt.Text{}}
+	}
+	text, ok := m.layout.texts[title]
+	if !ok {
+		text = m.lay(title, width)
+		m.layout.texts[title] = text
+	}
+	return text
+}
+
+func (m *menu) lay(title string, width int) excerpt.Text {
 	if m.diffs == nil {
 		return excerpt.New(title, m.body, width)
 	}

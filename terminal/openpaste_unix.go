@@ -25,6 +25,7 @@ type pasteReader struct {
 	last []byte // the last bytes, which may be the beginning of a mark
 }
 
+// Read reads what the terminal has sent, with the end mark that a Ctrl-C needs.
 func (r *pasteReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	read := p[:n]
@@ -37,7 +38,7 @@ func (r *pasteReader) Read(p []byte) (int, error) {
 	if begin >= 0 || end >= 0 {
 		r.open = begin > end
 	}
-	r.last = append([]byte(nil), r.last[max(len(r.last)-len(pasteEnd)+1, 0):]...)
+	r.last = bytes.Clone(r.last[max(len(r.last)-len(pasteEnd)+1, 0):])
 	return n, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
 	"github.com/x/pygent/internal/edit"
+	"github.com/x/pygent/internal/livearea"
 )
 
 // How much is shown of a call.
@@ -187,8 +188,20 @@ func (s *session) finishCall(e pygent.Event) {
 	}
 	head := s.sign(e) + strings.Join(glance(described, commandLines), "\n    ")
 	body, facts := s.callBody(e, described)
-	s.say(kindCall, head+s.theme.dim(facts+callFacts(e, took))+body)
+	s.say(kindCall, s.withFacts(head, facts+callFacts(e, took))+body)
 	s.flushNews()
+}
+
+// withFacts adds facts to what a call did: in the same row, or else in rows of their
+// own. What the call did is not broken, so that it can be copied.
+func (s *session) withFacts(head, facts string) string {
+	width, _ := s.display.area.Size()
+	if last := head[strings.LastIndexByte(head, '\n')+1:]; facts == "" || livearea.Width(last+facts) <= width {
+		return head + s.theme.dim(facts)
+	}
+	const margin = "    "
+	rows := livearea.Wrap(s.theme.dim(strings.TrimPrefix(facts, " ")), max(width-len(margin), 20))
+	return head + "\n" + margin + strings.Join(rows, "\n"+margin)
 }
 
 // failed reports whether a call did not do what it should.
@@ -214,6 +227,8 @@ func callFacts(e pygent.Event, took time.Duration) string {
 	if b := e.Output.Bash; b != nil {
 		took = b.Duration
 		switch {
+		case e.Output.Outcome == pygent.OutcomeInterrupted:
+			facts = " · interrupted"
 		case b.TimedOut:
 			facts = " · timed out"
 		case b.GoesOn:
@@ -266,6 +281,8 @@ func (s *session) callBody(e pygent.Event, described string) (body, fact string)
 // resultText is the result of a call for people.
 func resultText(r *pygent.ToolResult) string {
 	switch b := r.Bash; {
+	case b != nil && r.Outcome == pygent.OutcomeInterrupted:
+		return b.Output // what else the model is told is said beside the command
 	case b == nil || r.IsError:
 		return cmp.Or(r.Display, r.Content)
 	case b.Note != "":

@@ -445,7 +445,7 @@ func TestATaskAsksByAForm(t *testing.T) {
 	gate <- struct{}{}
 	p.Await("(Count): ask asks", "Which?")
 	p.says("first")
-	p.Await("(Count): ask asks", "b")
+	p.Await("(Count): ask asks", "b (string")
 	p.reads()
 	p.Key("ctrl+c")
 	require.Contains(t, <-heard, "declined")
@@ -533,7 +533,7 @@ func TestATaskAsksWhileTheModelAsks(t *testing.T) {
 	p.reads()
 	p.Type("ue")
 	p.Await("› blue")
-	p.reads()
+	p.pauses()
 	p.Key("enter")
 	p.Until("the answer", func(termtest.Screen) bool { return strings.Contains(p.All(), "I see.") })
 	p.leaves()

@@ -67,14 +67,14 @@ func (s *session) sendHeld() {
 func (s *session) takeBack() bool {
 	for i, msg := range slices.Backward(s.queue.held) {
 		if text, ok := typedAll(msg); ok {
-			s.input.editor.set(text)
+			s.input.editor.set(s.typedAs(text))
 			s.queue.held = slices.Delete(s.queue.held, i, i+1)
 			return true
 		}
 	}
 	for _, said := range slices.Backward(s.agent.State().Unheard) {
 		if text, ok := typedAll(said.Message); ok && s.agent.Unsay(said.ID) {
-			s.input.editor.set(text)
+			s.input.editor.set(s.typedAs(text))
 			return true
 		}
 	}
@@ -98,8 +98,9 @@ func typedAll(m pygent.Message) (text string, ok bool) {
 }
 
 // queued is a message in a line.
-func queued(m pygent.Message) string {
+func (s *session) queued(m pygent.Message) string {
 	text, labels := spoken(m)
+	text = s.typedAs(text)
 	for _, label := range labels {
 		text += " [" + label + "]"
 	}
@@ -111,13 +112,13 @@ func (s *session) queueRows() (rows []string) {
 	const shown = 3
 	var texts []string
 	for _, said := range s.queue.unheard {
-		texts = append(texts, queued(said.Message))
+		texts = append(texts, s.queued(said.Message))
 	}
 	sign, note := "Next: ", " (Up takes it back)"
 	if len(texts) == 0 {
 		sign, note = "Held: ", " (Enter sends it, Up takes it back)"
 		for _, msg := range s.queue.held {
-			texts = append(texts, queued(msg))
+			texts = append(texts, s.queued(msg))
 		}
 	}
 	for i, text := range texts {

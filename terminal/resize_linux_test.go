@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -108,4 +109,49 @@ func TestAStormOfSizesInTmux(t *testing.T) {
 		require.False(t, strings.Contains(all, leftover), "%s in\n%s", leftover, all)
 	}
 	require.Equal(t, 1, strings.Count(all, "› "), all) // before the message
+}
+
+// A paragraph that is longer than the window is written on in a narrower one.
+func TestALongParagraphInAWindowThatBecomesNarrower(t *testing.T) {
+	var words []string
+	for i := range 300 {
+		words = append(words, fmt.Sprintf("word%da", i))
+	}
+	server := pygenttest.NewServer(t, pygenttest.Text(strings.Join(words, " ")).WithChunkDelay(5*time.Millisecond))
+	p := &person{t: t, history: filepath.Join(t.TempDir(), "history.json"), state: t.TempDir()}
+	x := startTmux(t, p.command(server), 60, 24)
+	x.await("› ", "Ready")
+	x.run("send-keys", "go", "Enter")
+	x.await("word150a")
+	x.resize(40, 24)
+	x.await("Done", "Ready")
+	all := x.all()
+	for _, word := range words {
+		require.Equal(t, 1, strings.Count(all, word), "%s in\n%s", word, all)
+	}
+	require.NotContains(t, all, "Ctrl-C interrupts")
+	x.run("send-keys", "C-d")
+}
+
+// What is printed while the window changes its size is there once, whatever the
+// sizes were.
+func TestAStormOfSizesLosesAndDoublesNothing(t *testing.T) {
+	var words []string
+	for i := range 60 {
+		words = append(words, fmt.Sprintf("Paragraph %d has some words, so that it is wrapped in a narrow window, and ends with mark%d.", i, i))
+	}
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text(strings.Join(words, "\n\n")).WithChunkDelay(2*time.Millisecond)))
+	p.Type("go\n")
+	for i, size := range [][2]int{{60, 20}, {100, 30}, {41, 20}, {80, 24}, {50, 24}, {120, 30}, {45, 24}, {80, 24}} {
+		p.Until(fmt.Sprint("size ", i), func(s termtest.Screen) bool { return strings.Contains(p.All(), fmt.Sprintf("mark%d.", 5*i)) })
+		p.Resize(size[0], size[1])
+	}
+	p.Await("mark59.", "Done", "Ready")
+	all := strings.Join(strings.Fields(p.All()), " ")
+	for i, text := range words {
+		require.Equal(t, 1, strings.Count(all, text), "paragraph %d in\n%s", i, p.All())
+	}
+	require.Equal(t, 1, strings.Count(all, "Ready"), p.All())
+	require.Zero(t, strings.Count(all, "Ctrl-C interrupts"), p.All())
+	p.leaves()
 }

@@ -34,9 +34,7 @@ func untouched(t *testing.T) *unix.Termios {
 	pty, tty := termtest.OpenPTY(t)
 	defer pty.Close()
 	defer tty.Close()
-	mode, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	require.NoError(t, err)
-	return mode
+	return termtest.Modes(t, pty)
 }
 
 // requireGivenBack checks that the terminal is as it was before the session.
@@ -98,6 +96,7 @@ func TestTheTerminalIsPutBack(t *testing.T) {
 			require.Contains(p.t, s.Text(), "\n110\n", "what was above is still there")
 			p.Key("ctrl+d")
 		}},
+		"when the person leaves":            {do: func(p *person) { p.Key("ctrl+d") }},
 		"when the program ends the session": {do: func(p *person) { p.Signal(syscall.SIGUSR1) }},
 		"at work, when the program ends the session": {do: func(p *person) {
 			p.Type("/cmd sleep 600\n")
@@ -116,6 +115,7 @@ func TestTheTerminalIsPutBack(t *testing.T) {
 			server := pygenttest.NewServer(t, pygenttest.Call("break_down", nil), pygenttest.Text("I see."))
 			p := sit(t, server, asSetup+"="+cmp.Or(tt.setup, "panics"), "VISUAL='"+editor+"'")
 			require.NotEqual(t, untouched(t), p.Modes())
+			require.True(t, p.Screen().Paste)
 			tt.do(p)
 			err := p.Wait()
 			p.requireEnd(tt.fails, err)

@@ -51,11 +51,13 @@ type session struct {
 	menus    []*menu // the first one is shown
 	around   around  // tasks, jobs, and what the runtime does
 	fileList fileList
-	command  *command      // that goes on; nil for none
-	lent     chan struct{} // closed when the last command has returned that got the terminal; nil for none
-	seen     int64         // the number of the last event that was handled
+	command  *command          // that goes on; nil for none
+	saidBy   map[string]string // by what the agent is told, the command line that made it; empty for one that needs no repetition
+	lent     chan struct{}     // closed when the last command has returned that got the terminal; nil for none
+	seen     int64             // the number of the last event that was handled
 
 	dir     string            // where relative paths of the person begin
+	hostDir string            // the workspace on this machine; empty if it is elsewhere
 	given   []pygent.FileInfo // what a temporary workspace had in it at the beginning
 	started bool              // the runtime is there
 	leaving *leaving          // the end of the session; nil before
@@ -117,7 +119,7 @@ func (s *session) beginWith(first pygent.Message) {
 func (s *session) wait(wake <-chan time.Time) {
 	select {
 	case k := <-s.tty.keys:
-		s.key(k)
+		s.keys(k)
 	case f := <-s.posts:
 		s.call(f)
 	case <-wake:
@@ -142,7 +144,7 @@ func (s *session) wait(wake <-chan time.Time) {
 	for range most {
 		select {
 		case k := <-s.tty.keys:
-			s.key(k)
+			s.keys(k)
 		case f := <-s.posts:
 			s.call(f)
 		default:
@@ -242,11 +244,22 @@ func (s *session) follow(after int64) {
 			}
 		}
 		if !gone {
+			s.post(s.agentClosed)
 			return
 		}
 		state := s.agent.State()
 		after = state.Seq
 		s.post(func() { s.missed(state) })
+	}
+}
+
+// agentClosed ends the session of an agent that the program has closed. The end of a
+// turn that goes on comes first.
+func (s *session) agentClosed() {
+	if s.turn == nil && s.ctx.Err() == nil {
+		s.finishText()
+		s.say(kindEnd, s.theme.warn("■ The program has closed the agent, so the session ends."))
+		s.end()
 	}
 }
 
@@ -278,7 +291,7 @@ func (s *session) startRuntime() {
 	}
 	s.post(func() {
 		if s.started = err == nil; !s.started {
-			s.tell(s.theme.bad("✗ commands cannot run: ") + visible(err.Error()))
+			s.tell(s.theme.bad("✗ commands cannot run: ") + told(err.Error()))
 		}
 	})
 }

@@ -224,39 +224,6 @@ func TestWhatIsCopiedIsTheText(t *testing.T) {
 	p.leaves()
 }
 
-func TestJobsBetweenTurns(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	wait := map[string]any{"cmd": "while [ ! -e go ]; do sleep 0.02; done; exit 3", "background": true}
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("bash", wait), pygenttest.Text("It runs.")), noQuestions, "PYGENT_WORKSPACE="+dir)
-	p.Type("go\n")
-	p.Await("· started job 1", "It runs.", "& job 1: while [", "· 1 job", "Ready")
-	p.Type("a draft")
-	makes(t, dir, "go")
-	p.Await("✗ job 1: while [", "· exit 3 ·", "Ready", "› a draft")
-	p.AwaitNo("& job 1", "· 1 job")
-	p.Key("ctrl+c")
-	p.leaves()
-	p.once("✗ job 1")
-}
-
-func TestTasksBetweenTurns(t *testing.T) {
-	t.Parallel()
-	begin, end := make(chan struct{}), make(chan struct{})
-	stop := pygenttest.Call("stop", map[string]any{"summary": "There are 12."})
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Call("delegate_task", map[string]any{"prompt": "Count"}), pygenttest.Text("Begun.")).
-		On("Count", bash("sleep 0.1; echo counted").WithGate(begin), stop.WithGate(end)), noQuestions)
-	p.Type("go\n")
-	p.Await("Begun.", "(Count)", "· waits for the model", "· 1 task", "Ready")
-	begin <- struct{}{}
-	p.Await("$ sleep 0.1; echo counted")
-	end <- struct{}{}
-	p.Await("(Count) · finished · 2 steps", "  There are 12.", "Ready")
-	p.AwaitNo("· 1 task")
-	p.leaves()
-	p.once("finished", "There are 12.")
-}
-
 func TestCallsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -340,34 +307,6 @@ func TestWhatIsPrintedOfAFailedAnswerIsWithdrawn(t *testing.T) {
 	p.once("One block.", "All of it.")
 	require.NotContains(t, p.All(), "Another")
 	p.leaves()
-}
-
-func TestTheQueueIsHeldWhenTheTurnFails(t *testing.T) {
-	t.Parallel()
-	for name, takesBack := range map[string]bool{"sent": false, "taken back": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			gate := make(chan struct{})
-			p := sit(t, pygenttest.NewServer(t, pygenttest.Status(400, "invalid_request", "that is wrong").WithGate(gate), pygenttest.Text("Two.")))
-			p.Type("first\n")
-			p.Await("Waiting for")
-			p.Type("second\n")
-			p.Await("Next: second")
-			gate <- struct{}{}
-			p.Await("✗ ", "that is wrong", "Held: second (Enter sends it, Up takes it back)", "Ready")
-			if takesBack {
-				p.Key("up")
-				p.AwaitNo("Held:")
-				p.Await("› second")
-				p.Type(" thoughts")
-			}
-			p.Key("enter")
-			p.Await("› second", "Two.", "Ready")
-			p.AwaitNo("Held:")
-			msgs := p.leaves()
-			require.Equal(t, map[bool]string{false: "second", true: "second thoughts"}[takesBack], msgs[len(msgs)-2].Text())
-		})
-	}
 }
 
 // A session that waits writes nothing.

@@ -92,10 +92,11 @@ func (d *doing) full() string {
 	}
 }
 
+const spinnerSigns = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
 // spinner is the sign of something that goes on, at a time.
 func spinner(now time.Time) string {
-	const signs = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-	all := []rune(signs)
+	all := []rune(spinnerSigns)
 	return string(all[int(now.UnixMilli()/int64(tick/time.Millisecond))%len(all)])
 }
 

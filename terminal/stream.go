@@ -72,7 +72,7 @@ func (t *stream) rows(s *session, width, most int) (rows []string) {
 	for most > len(rows) && len(text) > 0 { // from the last line on, since only the end is seen
 		at := bytes.LastIndexByte(text, '\n') + 1
 		line := end(string(text[max(at, len(text)-maxTail-utf8.UTFMax):]), maxTail)
-		rows = append(livearea.Wrap(strings.ReplaceAll(visible(line), "\t", "    "), width), rows...)
+		rows = append(livearea.Wrap(barred(strings.ReplaceAll(visible(line), "\t", "    ")), width), rows...)
 		text = text[:max(at-1, 0)]
 	}
 	return last(rows, most)
@@ -119,8 +119,16 @@ func (s *session) sayBlock(block string) {
 	s.flushNews()
 }
 
-// rendered is Markdown as it is printed. Code and what is copied keep their lines.
+// rendered is Markdown as it is printed. Code and what is copied keep their lines, but
+// for the bar before a line that pretends to be of the session.
 func (s *session) rendered(text string) string {
 	width, _ := s.display.area.Size()
-	return strings.TrimRight(ansimark.Render(text, ansimark.Options{Width: width, Colours: !s.theme.colourless}), "\n")
+	render := func(width int) string {
+		return strings.TrimRight(ansimark.Render(text, ansimark.Options{Width: width, Colours: !s.theme.colourless}), "\n")
+	}
+	plain := render(width)
+	if barred := barred(plain); barred == plain {
+		return plain
+	}
+	return barred(render(width - livearea.Width(othersBar)))
 }

@@ -32,6 +32,10 @@
 //
 // Everything that models, commands and servers say may be hostile. Their control
 // characters are made visible before anything else is done with a text.
+//
+// What the session says begins with a sign, such as "›" before what the person has
+// said and "✓" before a call. A line of the model that would begin so has a bar in
+// front of it, and what commands and tools print is indented or has one, too.
 package terminal
 
 import (

@@ -21,11 +21,22 @@ import (
 // What a terminal is told when the session begins and ends: to mark pastes, and to
 // tell keys such as Shift-Enter from Enter (the protocol of kitty).
 const (
-	beginKeys = "\x1b[?2004h\x1b[>1u"
-	endKeys   = "\x1b[<u\x1b[?2004l"
-	// lastWords end the session without knowing what the screen shows.
-	lastWords = endKeys + "\x1b[?7h\x1b[?25h\x1b[m\r\n\x1b[J"
+	beginKeys = markPastes + "\x1b[>1u"
+	endKeys   = "\x1b[<u" + forgetPastes
+	// lastWords end the session, after endKeys, without knowing what the screen shows.
+	lastWords = "\x1b[?7h\x1b[?25h\x1b[m\r\n\x1b[J"
+
+	markPastes, forgetPastes = "\x1b[?2004h", "\x1b[?2004l"
 )
+
+// keySequences returns beginKeys and endKeys, or what there is of them for a terminal
+// without the protocol, some of which print a part of what they do not know.
+func keySequences() (begin, end string) {
+	if isConsole() {
+		return markPastes, forgetPastes
+	}
+	return beginKeys, endKeys
+}
 
 // outputGrace is how long the end of a session waits for a terminal that takes no
 // output, because nobody reads it or because it was halted.
@@ -112,9 +123,10 @@ func (t *tty) forgetSignals() {
 // awaitQuit gives the terminal back before the process dies of a signal at which the
 // Go runtime reports all goroutines. It needs nothing of the session, which may hang.
 func (t *tty) awaitQuit(before *term.State) {
+	_, end := keySequences()
 	select {
 	case <-t.quit:
-		_ = guard.Within(outputGrace, func() error { return t.out.Draw(lastWords) })
+		_ = guard.Within(outputGrace, func() error { return t.out.Draw(end + lastWords) })
 		_ = term.Restore(int(t.in.Fd()), before)
 		signal.Stop(t.quit)
 		quitProcess()
@@ -148,7 +160,8 @@ func (t *tty) begin() (err error) {
 	go t.read(ctx, t.keys, t.ended)
 	t.begun = true
 	notifyStopped(t.stopped)
-	if err := t.draw(beginKeys); err != nil {
+	begin, _ := keySequences()
+	if err := t.draw(begin); err != nil {
 		return errors.Join(err, t.end()) // so that nobody else's keys are read
 	}
 	return nil
@@ -184,7 +197,8 @@ func (t *tty) end() error {
 	}
 	t.begun = false
 	signal.Stop(t.stopped) // somebody else who has the terminal is stopped as if there were no session
-	err := t.draw(endKeys)
+	_, end := keySequences()
+	err := t.draw(end)
 	t.cancel()
 	t.reader.Cancel()
 	for drained := false; !drained; {

@@ -2,9 +2,7 @@ package terminal
 
 import (
 	"os"
-	"os/signal"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,29 +29,4 @@ func dropOutput(terminal *os.File) {
 	_ = unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCOFLUSH)
 	_ = unix.IoctlSetInt(fd, unix.TCXONC, halt)
 	_ = unix.IoctlSetInt(fd, unix.TCXONC, resume)
-}
-
-// notifyStopped has c get a value when the process is to be stopped by a signal that
-// it may handle.
-func notifyStopped(c chan<- os.Signal) { signal.Notify(c, unix.SIGTSTP) }
-
-// letStop has that signal stop the process until end is called. The Go runtime
-// ignores it once somebody was notified of it.
-func letStop() (end func()) {
-	var byDefault, before [maxAction]byte
-	if !setAction(&byDefault, &before) {
-		return func() {}
-	}
-	return func() { setAction(&before, nil) }
-}
-
-// maxAction is more than the size of the kernel's struct sigaction. With zeros, it is
-// what a signal does by default.
-const maxAction = 256
-
-// setAction sets what the signal of Ctrl-Z does.
-func setAction(action, before *[maxAction]byte) bool {
-	const sizeOfSet = 8
-	_, _, failed := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(before)), sizeOfSet, 0, 0)
-	return failed == 0
 }

@@ -18,6 +18,10 @@ func enableSequences() (restore func(), err error) { return func() {}, nil }
 // notifyContinued has c get a value whenever the process goes on after a stop.
 func notifyContinued(c chan<- os.Signal) { signal.Notify(c, syscall.SIGCONT) }
 
+// notifyStopped has c get a value when the process is to be stopped by a signal that
+// it may handle.
+func notifyStopped(c chan<- os.Signal) { signal.Notify(c, syscall.SIGTSTP) }
+
 // notifyQuit has c get a value when the process is to die with a report.
 func notifyQuit(c chan<- os.Signal) { signal.Notify(c, syscall.SIGQUIT) }
 
@@ -26,7 +30,8 @@ func quitProcess() { _ = syscall.Kill(os.Getpid(), syscall.SIGQUIT) }
 
 // stopProcess stops the process group, as Ctrl-Z does, and returns when it goes on.
 // It reports false if nothing has stopped it: without a shell, nobody could
-// continue it.
+// continue it. The signal is SIGTTIN, which the kernel treats like SIGTSTP, because
+// the Go runtime never lets SIGTSTP stop the process again after notifyStopped.
 func stopProcess() bool {
 	const (
 		wait  = 50 * time.Millisecond
@@ -35,8 +40,7 @@ func stopProcess() bool {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	defer letStop()()
-	if syscall.Kill(0, syscall.SIGTSTP) != nil {
+	if syscall.Kill(0, syscall.SIGTTIN) != nil {
 		return false
 	}
 	for range waits {

@@ -30,6 +30,9 @@ func enableSequences() (restore func(), err error) {
 // notifyContinued does nothing: Windows does not suspend processes.
 func notifyContinued(chan<- os.Signal) {}
 
+// notifyStopped does nothing: Windows does not suspend processes.
+func notifyStopped(chan<- os.Signal) {}
+
 // notifyQuit does nothing: there is no such signal.
 func notifyQuit(chan<- os.Signal) {}
 

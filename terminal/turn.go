@@ -97,7 +97,7 @@ func (s *session) endTurn() {
 	s.flushNews()
 	switch {
 	case errors.Is(t.err, pygent.ErrAgentClosed):
-		s.end()
+		s.agentClosed()
 	case s.leaving != nil && s.leaving.decided:
 		s.leaveFiles()
 	case t.goesWell() && !t.interrupted:
@@ -126,8 +126,10 @@ func (s *session) outcome(t *turn) {
 	case t.interrupted && !t.goesWell() && !t.asks():
 		s.say(kindEnd, s.theme.warn("■ Interrupted")+s.theme.dim(s.facts(t)))
 		return
+	case errors.Is(t.err, pygent.ErrAgentClosed): // see agentClosed
+		return
 	case t.err != nil:
-		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+visible(t.err.Error())))
+		s.say(kindEnd, s.wrapped(s.theme.bad("✗ ")+told(t.err.Error())))
 		return
 	}
 	r := t.result
@@ -147,7 +149,7 @@ func (s *session) outcome(t *turn) {
 		}
 		return
 	default:
-		s.say(kindEnd, s.wrapped(s.theme.warn("■ "+visible(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · say "go on" to continue`+s.facts(t))))
+		s.say(kindEnd, s.wrapped(s.theme.warn("■ "+told(cmp.Or(r.Reason, string(r.Status))))+s.theme.dim(` · say "go on" to continue`+s.facts(t))))
 		return
 	}
 	s.say(kindEnd, s.wrapped(s.theme.dim("Done"+s.facts(t))))
@@ -202,10 +204,10 @@ func (s *session) event(e pygent.Event) {
 	case pygent.EventCompacted:
 		s.tell(s.theme.dim("· " + visible(e.Compaction.String())))
 	case pygent.EventNotice:
-		s.tell(s.theme.dim("· " + visible(e.Text)))
+		s.tell(s.theme.dim("· " + told(e.Text)))
 	case pygent.EventWarning:
 		if !s.toldRepair(e.Text) {
-			s.tell(s.theme.warn("! " + visible(e.Text)))
+			s.tell(s.theme.warn("! " + told(e.Text)))
 		}
 	case pygent.EventRuntime, pygent.EventJobs:
 		s.around.note(s, e)
@@ -231,6 +233,12 @@ func (s *session) heard(e pygent.Event) {
 	if s.turn != nil && text == s.turn.message {
 		s.turn.message = ""
 	}
+	if line, ok := s.saidBy[text]; ok {
+		delete(s.saidBy, text)
+		if text = line; text == "" { // it was printed just now
+			return
+		}
+	}
 	for _, label := range labels {
 		text += "\n[" + label + "]"
 	}
@@ -251,7 +259,7 @@ func after(lines []string, form func(string) string) string {
 // cannot be taken back, so it is said to be withdrawn.
 func (s *session) retry(r pygent.RetryInfo) {
 	printed := s.text.withdraw()
-	words := "↻ " + visible(r.Error)
+	words := "↻ " + told(r.Error)
 	if r.Wait > 0 {
 		words += "; trying again in " + seconds(r.Wait)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,50 @@ func TestEngineThatGoesAwayAtTheEndIsAWarning(t *testing.T) {
 	require.Contains(t, got.stderr, "pygent: warning: ")
 }
 
+// The files of a temporary workspace end with the session, although they are on this
+// machine, so a person who cannot have them copied is told where they are.
+func TestASessionWhoseEngineHasGoneSaysWhereTheFilesAre(t *testing.T) {
+	image := dockerImage(t)
+	engine := startProxy(t)
+	server := pygenttest.NewServer(t, bash("echo precious > made.txt"), pygenttest.Text("Made."))
+	p := atTerminal(t, command(t, append(server.Env(), "DOCKER_HOST=unix://"+engine.path), "--docker", "--image", image))
+	p.Await("Ready")
+	p.Type("go\n")
+	p.Await("Made.", "Ready")
+	engine.cut()
+	p.Key("ctrl+d")
+	p.Await("Keep them?")
+	p.reads()
+	p.Type("k")
+	p.Await("the files are not kept: ", "Keep them?")
+	p.reads()
+	dir := regexp.MustCompile(`(?s)are not kept: .*they are in\n\s*(/\S+)\n`).FindStringSubmatch(p.All())
+	require.NotNil(t, dir, p.All())
+	data, err := os.ReadFile(filepath.Join(dir[1], "made.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "precious\n", string(data))
+	p.Type("d")
+	require.NoError(t, p.Wait(), p.All())
+}
+
+func TestASessionSaysThatCleaningUpTakesAWhile(t *testing.T) {
+	image := dockerImage(t)
+	engine := startProxy(t)
+	server := pygenttest.NewServer(t, bash("echo made"), pygenttest.Text("Made."))
+	p := atTerminal(t, command(t, append(server.Env(), "DOCKER_HOST=unix://"+engine.path), "--docker", "--image", image, "--cwd"))
+	p.Await("Ready")
+	p.Type("go\n")
+	p.Await("Made.", "Ready")
+	engine.frozen.Lock()
+	thaw := sync.OnceFunc(engine.frozen.Unlock)
+	t.Cleanup(thaw)
+	p.Key("ctrl+d")
+	p.Await("cleaning up takes a while; Ctrl-C leaves what is left to a later start")
+	thaw()
+	require.NoError(t, p.Wait(), p.All())
+	require.NotContains(t, p.All(), "warning", "all of it is removed")
+}
+
 func TestOnlyLeftoversAreWarnings(t *testing.T) {
 	broken := errors.New("the history is broken")
 	left := fmt.Errorf("%w: container x", pygent.ErrCleanupIncomplete)
@@ -121,6 +166,8 @@ func TestOnlyLeftoversAreWarnings(t *testing.T) {
 type proxy struct {
 	path     string
 	listener net.Listener
+
+	frozen sync.RWMutex // locked while nothing is passed on
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -160,18 +207,31 @@ func (p *proxy) serve(network, address string) {
 		p.mu.Lock()
 		p.conns = append(p.conns, in, out)
 		p.mu.Unlock()
-		p.wg.Go(func() { pass(out, in) })
-		p.wg.Go(func() { pass(in, out) })
+		p.wg.Go(func() { pass(out, &gated{in, &p.frozen}) })
+		p.wg.Go(func() { pass(in, &gated{out, &p.frozen}) })
 	}
 }
 
 // pass copies until either side ends. It closes only the direction that ended,
 // since the engine still answers in the other.
-func pass(to, from net.Conn) {
+func pass(to net.Conn, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
+}
+
+// gated is a reader that keeps what it has read while its gate is locked.
+type gated struct {
+	io.Reader
+	gate *sync.RWMutex
+}
+
+func (g *gated) Read(b []byte) (int, error) {
+	n, err := g.Reader.Read(b)
+	g.gate.RLock()
+	defer g.gate.RUnlock()
+	return n, err
 }
 
 // cut ends all connections and accepts no more.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/sirupsen/logrus"
@@ -206,12 +207,20 @@ func (c sessionCmd) Run(ctx context.Context, s *settings, parsed *kong.Context, 
 	}
 	over.Store(true)
 	tellCost(cfg, agent)
+	slow := time.AfterFunc(sayCleanUpAfter, func() {
+		complain("cleaning up takes a while; Ctrl-C leaves what is left to a later start")
+	})
 	err = errors.Join(err, cleanUp(agent))
+	slow.Stop()
 	if err == nil && ctx.Err() != nil {
 		err = &exitError{exitCancel, context.Cause(ctx)}
 	}
 	return err
 }
+
+// sayCleanUpAfter is how long the end of a session cleans up in silence. With an
+// engine that does not answer, it takes much longer.
+const sayCleanUpAfter = 2 * time.Second
 
 // check refuses a message that is a misspelt command, and one that an
 // interrupted run would not hear.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cmdtest"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -68,13 +69,7 @@ func dockerImage(t *testing.T) string {
 
 // toolResults returns the results of the calls in a conversation.
 func toolResults(messages []pygent.Message) []string {
-	var all []string
-	for _, m := range messages {
-		if m.Role == pygent.RoleTool {
-			all = append(all, m.Text())
-		}
-	}
-	return all
+	return persontest.Results(messages)
 }
 
 func bash(cmd string) pygenttest.Reply {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,14 +48,28 @@ func TestRunReachesAllowedHostsAndNamesOthers(t *testing.T) {
 	require.True(t, strings.HasSuffix(got.stderr, "commands were refused a.example.com, b.example.com; --allow-host a.example.com,b.example.com allows that\n"), got.stderr)
 }
 
-// startContainerTerminal starts a plain session that keeps its conversation.
-func startContainerTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+// requireDecided checks whether commands got what they wanted from a host that the
+// user was asked about.
+func requireDecided(t *testing.T, results []string, host string, gets bool) {
 	t.Helper()
-	history := filepath.Join(cmd.Dir, "history.json")
-	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history, "TERM=dumb")
-	term := startTerminal(t, cmd)
-	term.history = history
-	return term
+	for _, result := range results {
+		require.Equal(t, gets, strings.Contains(result, "hello from "+host), result)
+		require.Equal(t, !gets, strings.Contains(result, "the network refused "+host), result)
+		require.NotContains(t, result, "--allow-host", "the user has decided")
+	}
+}
+
+// requireKept checks whether a host is allowed for good in the user's configuration.
+func requireKept(t *testing.T, home, host string, kept bool) {
+	t.Helper()
+	file := filepath.Join(home, ".pygent.toml")
+	if !kept {
+		require.NoFileExists(t, file)
+		return
+	}
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "[container]\nallowed_hosts = [\""+host+"\"]\n", string(written))
 }
 
 func TestPlainSessionAsksAboutHosts(t *testing.T) {
@@ -84,7 +97,7 @@ func TestPlainSessionAsksAboutHosts(t *testing.T) {
 			cmd := command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", image)
 			home := t.TempDir()
 			cmd.Env = append(cmd.Env, "HOME="+home)
-			term := startContainerTerminal(t, cmd)
+			term := openPlain(t, cmd)
 			term.expect("/exit leaves.\n> ")
 			term.send("go\n")
 			for answer := range strings.Lines(tt.answer) {
@@ -99,25 +112,15 @@ func TestPlainSessionAsksAboutHosts(t *testing.T) {
 			}
 			term.expect("I see.\n> ")
 			term.send("/exit\n")
-			for _, result := range toolResults(term.leaves()) {
-				require.Equal(t, tt.gets, strings.Contains(result, "hello from "+host), result)
-				require.Equal(t, !tt.gets, strings.Contains(result, "the network refused "+host), result)
-				require.NotContains(t, result, "--allow-host", "the user has decided")
-			}
-			if !tt.kept {
-				require.NoFileExists(t, filepath.Join(home, ".pygent.toml"))
-				return
-			}
-			written, err := os.ReadFile(filepath.Join(home, ".pygent.toml"))
-			require.NoError(t, err)
-			require.Equal(t, "[container]\nallowed_hosts = [\"xn--pypi-4ve.example.com\"]\n", string(written))
+			requireDecided(t, toolResults(term.leaves()), host, tt.gets)
+			requireKept(t, home, host, tt.kept)
 		})
 	}
 }
 
 func TestPlainCtrlCAtAQuestionAboutHostsEndsTheTurn(t *testing.T) {
 	server := pygenttest.NewServer(t, fetch("a.example.com"), pygenttest.Text("I see."))
-	term := startContainerTerminal(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
+	term := openPlain(t, command(t, append(server.Env(), companyProxy(t)...), "--docker", "--image", dockerImage(t)))
 	term.expect("/exit leaves.\n> ")
 	term.send("go\n")
 	term.expect("A command wants to reach a.example.com\n")
@@ -165,19 +168,9 @@ func TestASessionAsksAboutHosts(t *testing.T) {
 				asks("y")
 			}
 			p.Await("I see.", "Done", "Ready")
-			for _, result := range toolResults(p.leaves()) {
-				require.Equal(t, tt.gets, strings.Contains(result, "hello from "+host), result)
-				require.Equal(t, !tt.gets, strings.Contains(result, "the network refused "+host), result)
-				require.NotContains(t, result, "--allow-host", "the user has decided")
-			}
+			requireDecided(t, toolResults(p.leaves()), host, tt.gets)
 			require.Equal(t, tt.kept, strings.Contains(p.All(), "kept in ~/.pygent.toml"))
-			if !tt.kept {
-				require.NoFileExists(t, filepath.Join(home, ".pygent.toml"))
-				return
-			}
-			written, err := os.ReadFile(filepath.Join(home, ".pygent.toml"))
-			require.NoError(t, err)
-			require.Equal(t, "[container]\nallowed_hosts = [\"xn--pypi-4ve.example.com\"]\n", string(written))
+			requireKept(t, home, host, tt.kept)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/screen"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
@@ -47,7 +48,12 @@ type terminal struct {
 // can do nothing but print: the session is plain text.
 func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *terminal {
 	t.Helper()
-	cmd := command(t, server.Env(), append([]string{"--no-docker"}, args...)...)
+	return openPlain(t, command(t, server.Env(), append([]string{"--no-docker"}, args...)...))
+}
+
+// openPlain starts a plain session that keeps its conversation.
+func openPlain(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
 	history := filepath.Join(cmd.Dir, "history.json")
 	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history, "TERM=dumb")
 	term := startTerminal(t, cmd)
@@ -59,9 +65,12 @@ func openTerminal(t *testing.T, server *pygenttest.Server, args ...string) *term
 func startTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	pty, tty := termtest.OpenPTY(t)
-	cmd.Stdin, cmd.Stderr = tty, tty
+	cmd.Stdin = tty
 	if cmd.Stdout == nil {
 		cmd.Stdout = tty
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = tty
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
@@ -165,14 +174,7 @@ func (x *terminal) answers(keys string) {
 func (x *terminal) leaves() []pygent.Message {
 	x.t.Helper()
 	require.NoError(x.t, x.cmd.Wait())
-	h, err := pygent.OpenHistory(x.history)
-	require.NoError(x.t, err)
-	defer h.Close()
-	require.Empty(x.t, h.Repairs())
-	if h.Len() > 0 {
-		require.NoError(x.t, pygenttest.CheckConversation(h.Messages()))
-	}
-	return h.Messages()
+	return persontest.Conversation(x.t, x.history)
 }
 
 func TestPlainAsksBeforeCommandsRun(t *testing.T) {
@@ -373,25 +375,7 @@ func TestPlainIsPutBack(t *testing.T) {
 // mode returns the settings of the terminal.
 func (x *terminal) mode() *unix.Termios {
 	x.t.Helper()
-	conn, err := x.pty.SyscallConn()
-	require.NoError(x.t, err)
-	var mode *unix.Termios
-	var failed error
-	require.NoError(x.t, conn.Control(func(fd uintptr) { mode, failed = unix.IoctlGetTermios(int(fd), unix.TCGETS) }))
-	require.NoError(x.t, failed)
-	return mode
-}
-
-// echoesNothing makes the terminal show only what is written to it.
-func (x *terminal) echoesNothing() {
-	x.t.Helper()
-	mode := x.mode()
-	mode.Lflag &^= unix.ECHO
-	conn, err := x.pty.SyscallConn()
-	require.NoError(x.t, err)
-	var failed error
-	require.NoError(x.t, conn.Control(func(fd uintptr) { failed = unix.IoctlSetTermios(int(fd), unix.TCSETS, mode) }))
-	require.NoError(x.t, failed)
+	return termtest.Modes(x.t, x.pty)
 }
 
 func TestPlainEndsAtItsEndOfInput(t *testing.T) {

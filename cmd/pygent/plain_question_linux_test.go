@@ -1,14 +1,18 @@
 package main
 
 import (
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent"
+	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
 
@@ -89,47 +93,90 @@ func TestPlainPastesAnswerNoQuestion(t *testing.T) {
 	}
 }
 
-func TestQuestionsAreTypedToWhereTheOutputIsNoTerminal(t *testing.T) {
-	gate := make(chan struct{})
-	server := pygenttest.NewServer(t, bash("echo $((6*7))").WithGate(gate), pygenttest.Text("I see."))
-	cmd := command(t, server.Env(), "--no-docker")
-	cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+filepath.Join(cmd.Dir, "history.json"))
-	out := &piped{}
-	cmd.Stdout = out // as with tee
-	term := startTerminal(t, cmd)
-	term.history = filepath.Join(cmd.Dir, "history.json")
-	term.echoesNothing() // an echo and the output come in any order
-	out.to.Store(term)
-	term.send("go\n")
-	require.NoError(t, server.WaitRequests(t.Context(), 1))
-	term.send("y\n")
-	close(gate)
-	term.expect("why not: ")
-	term.send("y\ny\n")
-	term.expect("(that came all at once")
-	term.expect("why not: ")
-	term.send("y\n")
-	term.expect("(that was typed before the question could be read")
-	term.expect("why not: ")
-	term.reads()
-	term.send("n\n")
-	require.Equal(t, []string{"error: denied by the user"}, term.ends())
+// The conversation goes where the output was redirected to, as plain text. Prompts
+// and questions stay at the terminal.
+func TestQuestionsNeverGetIntoARedirectedOutput(t *testing.T) {
+	for name, redirect := range map[string]func(*exec.Cmd, *os.File){
+		"a file":            func(cmd *exec.Cmd, out *os.File) { cmd.Stdout = out },
+		"a pipe, as to tee": func(cmd *exec.Cmd, out *os.File) { cmd.Stdout = struct{ io.Writer }{out} },
+		"both outputs":      func(cmd *exec.Cmd, out *os.File) { cmd.Stdout, cmd.Stderr = out, out },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			question := pygenttest.Call("continue", map[string]any{"prompt": "Which one?", "options": []string{"red", "blue"}})
+			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), question, pygenttest.Text("I see."))
+			cmd := command(t, server.Env(), "--no-docker")
+			out, err := os.Create(filepath.Join(cmd.Dir, "out"))
+			require.NoError(t, err)
+			defer out.Close()
+			redirect(cmd, out)
+			cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+filepath.Join(cmd.Dir, "history.json"), "TERM=xterm-256color")
+			term := startTerminal(t, cmd)
+			term.history = filepath.Join(cmd.Dir, "history.json")
+			term.expect("/exit leaves.\nThe output is redirected and gets the conversation. You are asked here.\n> ")
+			term.types("go\n")
+			term.expect("Run this on your machine? $ echo $((6*7)) is it\n[y]es, [a]lways this very command, or say why not: ")
+			term.answers("y\n")
+			term.expect("? Which one?\n  1. red\n  2. blue\n> ")
+			term.types("2\n")
+			term.expect("> ")
+			term.types("/resune\n")
+			term.expect("error: no command /resune, did you mean /resume? /help lists the commands\n> ")
+			term.send("/exit\n")
+			messages := term.leaves()
+			require.Contains(t, toolResults(messages)[0], "42 is it")
+			said, err := os.ReadFile(out.Name())
+			require.NoError(t, err)
+			require.Contains(t, string(said), "commands run locally")
+			require.Contains(t, string(said), "  42 is it\n")
+			require.Contains(t, string(said), "I see.\n")
+			for _, not := range []string{"> ", "Run this", "[y]es", "Which one", "red", "error:", "Type a message", "\x1b"} {
+				require.NotContains(t, string(said), not)
+			}
+		})
+	}
 }
 
-// piped is an output that is not a terminal. Its text counts as shown.
-type piped struct{ to atomic.Pointer[terminal] }
-
-func (p *piped) Write(b []byte) (int, error) {
-	if x := p.to.Load(); x != nil {
-		x.mu.Lock()
-		x.shown.Write(b)
-		x.mu.Unlock()
-		select {
-		case x.more <- struct{}{}:
-		default:
-		}
+func TestNobodyIsAskedWithoutATerminalToShowItAt(t *testing.T) {
+	for name, redirect := range map[string]func(cmd *exec.Cmd, tty, in, out *os.File){
+		"every output is a file": func(cmd *exec.Cmd, tty, _, out *os.File) { cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, out, out },
+		"the input is a file":    func(cmd *exec.Cmd, tty, in, out *os.File) { cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, tty },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("I see."))
+			cmd := command(t, server.Env(), "--no-docker", "-e", "PYGENT_CONFIRM_BASH=1")
+			history := filepath.Join(cmd.Dir, "history.json")
+			cmd.Env = append(cmd.Env, "PYGENT_HISTORY_FILE="+history, "TERM=xterm-256color")
+			const typed = "go\ny\n/exit\n"
+			file := filepath.Join(cmd.Dir, "in")
+			require.NoError(t, os.WriteFile(file, []byte(typed), 0o600))
+			in, err := os.Open(file)
+			require.NoError(t, err)
+			defer in.Close()
+			out, err := os.Create(filepath.Join(cmd.Dir, "out"))
+			require.NoError(t, err)
+			defer out.Close()
+			pty, tty := termtest.OpenPTY(t)
+			defer pty.Close()
+			redirect(cmd, tty, in, out)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a controlling terminal
+			_, err = pty.WriteString(typed)
+			require.NoError(t, err)
+			require.NoError(t, cmd.Run())
+			require.NoError(t, tty.Close())
+			said, err := os.ReadFile(out.Name())
+			require.NoError(t, err)
+			require.Contains(t, string(said), "I see.\n")
+			for _, not := range []string{"> ", "[y]es", "\x1b"} {
+				require.NotContains(t, string(said), not)
+			}
+			h, err := pygent.OpenHistory(history)
+			require.NoError(t, err)
+			defer h.Close()
+			require.Contains(t, toolResults(h.Messages())[0], "denied")
+		})
 	}
-	return len(b), nil
 }
 
 func TestPlainQuestionsShowWhatIsFarAway(t *testing.T) {

@@ -34,12 +34,7 @@ func endsStuck(t *testing.T, signal syscall.Signal) {
 	pty, tty := termtest.OpenPTY(t)
 	defer pty.Close()
 	defer tty.Close() // so that the terminal has no end meanwhile
-	mode := func() *unix.Termios {
-		mode, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-		require.NoError(t, err)
-		return mode
-	}
-	before := mode()
+	before := termtest.Modes(t, pty)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
@@ -63,7 +58,7 @@ func endsStuck(t *testing.T, signal syscall.Signal) {
 	require.NoError(t, cmd.Process.Signal(signal))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 128+int(signal), cmd.ProcessState.ExitCode())
-	require.Equal(t, before, mode())
+	require.Equal(t, before, termtest.Modes(t, pty))
 	require.NoError(t, pty.SetReadDeadline(time.Now().Add(time.Minute)))
 	for buf := make([]byte, 4096); !strings.Contains(shown.String(), "\x1b[<u\x1b[?2004l"); {
 		n, err := pty.Read(buf)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/x/pygent"
+	"github.com/x/pygent/internal/persontest"
 	"github.com/x/pygent/internal/termtest"
 	"github.com/x/pygent/pygenttest"
 )
@@ -47,10 +48,7 @@ func atTerminal(t *testing.T, cmd *exec.Cmd) *person {
 // reads waits until keys answer the question that is shown.
 func (p *person) reads() {
 	p.t.Helper()
-	p.Until("question that listens", func(s termtest.Screen) bool {
-		text := s.Text()
-		return strings.Contains(text, "arrows and Enter") || strings.Contains(text, "Enter answers") || strings.Contains(text, "type an answer")
-	})
+	persontest.AwaitQuestion(p.Terminal)
 }
 
 // answers presses a key to answer the question that is shown.
@@ -85,21 +83,14 @@ func (p *person) left() []pygent.Message {
 
 func (p *person) conversation() []pygent.Message {
 	p.t.Helper()
-	h, err := pygent.OpenHistory(p.history)
-	require.NoError(p.t, err)
-	defer h.Close()
-	require.Empty(p.t, h.Repairs())
-	if h.Len() > 0 {
-		require.NoError(p.t, pygenttest.CheckConversation(h.Messages()))
-	}
-	return h.Messages()
+	return persontest.Conversation(p.t, p.history)
 }
 
 func TestASessionShowsWhereItIs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env, args, want []string
 	}{
-		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands  on this machine", "temporary: removed at the end", "--cwd keeps them"}},
+		"a temporary workspace": {nil, nil, []string{"Pygent · gpt-x", "commands  on this machine", "temporary: at the end you are asked whether to keep them"}},
 		"without protection":    {[]string{"PYGENT_LOCAL_PROTECTION=off"}, nil, []string{"commands  on this machine, without protection"}},
 		"the current directory": {[]string{"PYGENT_PERSONA_NAME=Ada"}, []string{"--cwd"}, []string{"Ada · gpt-x", "files     /", "/001\n"}},
 	} {
@@ -192,29 +183,6 @@ func TestCtrlCInterruptsTheTurn(t *testing.T) {
 	require.Len(t, got, 1)
 	require.Contains(t, got[0], "begun\n")
 	require.Contains(t, got[0], "may have taken effect")
-}
-
-func TestCtrlCInterruptsTheQuestionForApproval(t *testing.T) {
-	p := sit(t, pygenttest.NewServer(t, bash("echo $((6*7)) is it"), pygenttest.Text("As you like.")))
-	p.Type("go\n")
-	p.Await("Run this on your machine?")
-	p.Key("ctrl+c")
-	p.Await("not run: interrupted by the user", "■ Interrupted", "Ready")
-	p.Type("say something\n") // not lost to the question
-	p.Await("As you like.", "Ready")
-	require.Equal(t, []string{"not run: interrupted by the user"}, toolResults(p.leaves()), "nobody denied it")
-}
-
-func TestCtrlCTwiceLeaves(t *testing.T) {
-	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
-	p.Key("ctrl+c")
-	p.Await("Ctrl-C again leaves")
-	p.Type("hi\n") // the user stays after all
-	p.Await("Hello.", "Ready")
-	p.Key("ctrl+c")
-	p.Await("Ctrl-C again leaves")
-	p.Key("ctrl+c")
-	require.Len(t, p.left(), 3)
 }
 
 func TestASessionTakesLinesOfAnyLength(t *testing.T) {

@@ -3,7 +3,8 @@
 // What is selected and copied is the text: lines end where their text ends, code is
 // neither wrapped nor indented, nothing is in front of it (but the bars of a quote
 // that it is in), and links are followed by their URL instead of hiding it. Prose is
-// wrapped at word boundaries; words and URLs are never broken.
+// wrapped at word boundaries; words and URLs are never broken. Chinese and Japanese
+// have no such boundaries, so the terminal breaks what is between two spaces.
 //
 // Whatever the source is, the only control sequences in the result are the SGR
 // sequences of this package, and each line ends without attributes, so a line that is

@@ -86,7 +86,7 @@ func (r *renderer) room() int {
 
 // prose writes wrapped text.
 func (r *renderer) prose(spans []span) {
-	lines := wrap(spans, r.room())
+	lines := wrap(spans, r.room(), max(width(r.first), width(r.rest)))
 	for _, line := range lines {
 		r.line(line...)
 	}

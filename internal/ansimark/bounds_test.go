@@ -225,3 +225,20 @@ func BenchmarkFirstHighlight(b *testing.B) {
 		newLexers()["go"].Tokenise(nil, "var a\n")
 	}
 }
+
+// What is copied has the line ends of the text and those that take the place of a
+// space, in Chinese and Japanese as elsewhere.
+func TestLinesEndAtSpacesOnly(t *testing.T) {
+	for _, source := range []string{
+		strings.Repeat("日本語の文章、", 40),
+		strings.Repeat("中文 and English 混在 ", 20),
+		"- " + strings.Repeat("リスト", 50) + " word " + strings.Repeat("項目", 30),
+		strings.Repeat("long words and more ", 20) + strings.Repeat("漢", 60) + strings.Repeat(" and more", 20),
+	} {
+		for width := 20; width < 90; width++ {
+			got := Render(source, Options{Width: width})
+			require.Equal(t, strings.Join(strings.Fields(source), " "), strings.Join(strings.Fields(got), " "))
+		}
+	}
+	require.Equal(t, "漢字漢字漢字漢字漢字漢字 and more of\nthem\n", Render("漢字漢字漢字漢字漢字漢字 and more of them", Options{Width: 20}), "the rest of a row is filled")
+}

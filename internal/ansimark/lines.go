@@ -84,8 +84,9 @@ func trimRight(spans []span) []span {
 
 // wrapper breaks spans into lines.
 type wrapper struct {
-	width int
-	lines [][]span
+	width  int // of the text in a row
+	margin int // columns before the text of the first row, which the terminal leaves out in those that it adds
+	lines  [][]span
 
 	line      []span // the line so far
 	lineWidth int
@@ -95,9 +96,9 @@ type wrapper struct {
 }
 
 // wrap breaks spans into lines of at most a number of columns, except for words that
-// are wider. Each line has at least one word.
-func wrap(spans []span, width int) [][]span {
-	w := &wrapper{width: width}
+// are wider. Each line has at least one word. In front of a line is a margin.
+func wrap(spans []span, width, margin int) [][]span {
+	w := &wrapper{width: width, margin: margin}
 	for _, s := range spans {
 		if s.text == "\n" {
 			w.endWord()
@@ -113,22 +114,17 @@ func wrap(spans []span, width int) [][]span {
 
 // add adds a span, which may be a part of a word or have many.
 func (w *wrapper) add(s span) {
-	begin, last := 0, rune(0)
+	begin := 0
 	for i, c := range s.text {
-		switch {
-		case c == ' ' || c == '\t':
-			w.part(s, begin, i)
-			w.endWord()
-			begin = i + 1
-			if len(w.gap) == 0 || s.exact {
-				w.gap = append(w.gap, span{" ", s.style, true})
-			}
-		case mayBreak(last, c):
-			w.part(s, begin, i)
-			w.endWord()
-			begin = i
+		if c != ' ' && c != '\t' {
+			continue
 		}
-		last = c
+		w.part(s, begin, i)
+		w.endWord()
+		begin = i + 1
+		if len(w.gap) == 0 || s.exact {
+			w.gap = append(w.gap, span{" ", s.style, true})
+		}
 	}
 	w.part(s, begin, len(s.text))
 }
@@ -148,7 +144,8 @@ func (w *wrapper) endWord() {
 		return
 	}
 	gap := width(w.gap)
-	if len(w.line) > 0 && w.lineWidth+gap+w.wordWidth > w.width {
+	flowing := flows(w.word) && w.lineWidth+gap+2 <= w.width // so that its first character fits
+	if len(w.line) > 0 && w.lineWidth+gap+w.wordWidth > w.width && !flowing {
 		w.lines = append(w.lines, w.line)
 		w.line, w.lineWidth = nil, 0
 	}
@@ -158,6 +155,9 @@ func (w *wrapper) endWord() {
 	}
 	w.line = append(w.line, w.word...)
 	w.lineWidth += w.wordWidth
+	for flowing && w.lineWidth > w.width { // a row may have a column that no wide character fits into
+		w.lineWidth -= w.width + w.margin - 1
+	}
 	w.gap, w.word, w.wordWidth = nil, nil, 0
 }
 
@@ -169,18 +169,16 @@ func (w *wrapper) endLine() {
 	w.line, w.lineWidth, w.gap = nil, 0, nil
 }
 
-// mayBreak reports whether a line may be broken between two characters without a
-// space: next to a Chinese or Japanese one, unless punctuation would be torn from it.
-func mayBreak(last, next rune) bool {
-	if next < 0x2e80 && last < 0x2e80 {
-		return false
+// flows reports whether a word may begin in any column because the terminal may break
+// it anywhere: one with Chinese or Japanese characters, between which there are no
+// spaces at which a line could end without something being added to the text.
+func flows(word []span) bool {
+	for _, s := range word {
+		for _, r := range s.text {
+			if r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) {
+				return true
+			}
+		}
 	}
-	return (eastAsian(last) || eastAsian(next)) && last != 0 &&
-		!strings.ContainsRune("(（[［{｛<《〈「『【〔“‘$￥", last) &&
-		!strings.ContainsRune(")）]］}｝>》〉」』】〕”’、。，．・：；！？,.:;!?%…ーぁぃぅぇぉっゃゅょァィゥェォッャュョ々", next) &&
-		!unicode.In(next, unicode.Mn, unicode.Me, unicode.Variation_Selector, unicode.Join_Control) && !unicode.Is(unicode.Join_Control, last)
-}
-
-func eastAsian(r rune) bool {
-	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
+	return false
 }

@@ -48,7 +48,7 @@ func (r *renderer) row(row ast.Node, header bool) (cells []cell) {
 			spans = append(spans, r.surplus(c)...)
 		}
 		var joined []span
-		for _, line := range wrap(spans, 1<<30) {
+		for _, line := range wrap(spans, 1<<30, 0) {
 			joined = append(joined, line...)
 		}
 		cells = append(cells, cell{joined, width(joined)})

@@ -19,8 +19,9 @@ const (
 	// MaxPaths is the largest number of paths.
 	MaxPaths = 100
 	// maxArguments is how much of the arguments the title of an unknown tool's
-	// call shows, in bytes.
+	// call shows, in bytes, and maxValue how much of one of them.
 	maxArguments = 200
+	maxValue     = 60
 )
 
 // arguments are those of the built-in tools that say what a call does.
@@ -112,7 +113,7 @@ func collection(a arguments) string {
 }
 
 // Of describes a call of any tool. One that is not built in is described by the
-// file that its argument path names, or else by all its arguments.
+// file that its argument path names, or else by its arguments: name key=value.
 func Of(tool, args string) (title string, paths []string) {
 	if title, paths = Builtin(tool, json.RawMessage(args)); title != "" {
 		return title, paths
@@ -121,7 +122,7 @@ func Of(tool, args string) (title string, paths []string) {
 	if json.Unmarshal([]byte(args), &a) == nil && a.Path != "" {
 		return Bound(tool+" "+a.Path, []string{a.Path})
 	}
-	return Bound(strings.TrimSpace(tool+" "+cut.Head(args, maxArguments)), nil)
+	return Bound(strings.TrimSpace(tool+" "+pairs(args)), nil)
 }
 
 // Bound shortens a title and a list of paths that are too long. The title it

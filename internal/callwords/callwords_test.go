@@ -24,10 +24,15 @@ func TestCallsAreDescribed(t *testing.T) {
 		"collect":         {"collect_file", `{"task_id":"t1","path":"out","dest":"in"}`, "collect out of task t1 to in", []string{"in"}},
 		"delegate":        {"delegate_task", `{"prompt":"Count."}`, "delegate: Count.", nil},
 		"status":          {"task_status", `{}`, "ask for the tasks' status", nil},
-		"odd arguments":   {"write_file", `{"path":7}`, `write_file {"path":7}`, nil},
+		"odd arguments":   {"write_file", `{"path":7}`, `write_file path=7`, nil},
 		"no arguments":    {"job_list", ``, `job_list`, nil},
 		"unknown, a file": {"lint", `{"path":"a.go","fix":true}`, "lint a.go", []string{"a.go"}},
-		"unknown":         {"weather", `{"city":"Rome"}`, `weather {"city":"Rome"}`, nil},
+		"unknown":         {"weather", `{"city":"Rome"}`, `weather city=Rome`, nil},
+		"several":         {"weather", `{"city":"New York","days":3,"units":null,"at":{"lat": 1.5},"note":""}`, `weather city="New York" days=3 units=null at={"lat":1.5} note=""`, nil},
+		"odd names":       {"t", `{"a b":"x=y","\u001b[2J":"\u202e"}`, `t "a b"="x=y" "\x1b[2J"="\u202e"`, nil},
+		"a long value":    {"t", `{"text":"` + strings.Repeat("x", 500) + `","more":1}`, "t text=" + strings.Repeat("x", 60) + "… more=1", nil},
+		"no object":       {"t", "[1,\n 2]", "t [1, 2]", nil},
+		"broken":          {"t", "{\"a\":1,\n\"b", `t {"a":1, "b`, nil},
 		"long":            {"bash", `{"cmd":"` + long + `"}`, "$ " + long[:callwords.MaxTitle-2], nil},
 	} {
 		t.Run(name, func(t *testing.T) {

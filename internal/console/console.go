@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/x/pygent/internal/lineinput"
+	"github.com/x/pygent/internal/screen"
 )
 
 // Console reads what a user types and writes to them. Make one with [New], and
@@ -30,9 +31,16 @@ type Console struct {
 	*Printer
 	log *slog.Logger
 
+	// aside shows prompts, questions and what is typed. It is the Printer itself,
+	// unless the output of a person at a terminal is redirected: then it is the
+	// terminal.
+	aside      *Printer
+	closeAside func()
+
 	in     *bufio.Reader
 	file   *os.File          // what in reads, if it is a file
-	person bool              // whether a person types, at a terminal
+	typed  bool              // whether in is a terminal, so that a person types
+	person bool              // whether that person sees prompts and questions
 	keys   *lineinput.Reader // reads instead of in if the terminal passes on each key
 	mode   *lineinput.Mode   // of that terminal
 
@@ -47,26 +55,58 @@ type Console struct {
 // New returns a console.
 func New(in io.Reader, out io.Writer, log *slog.Logger) *Console {
 	file, isFile := in.(*os.File)
+	typed := isFile && term.IsTerminal(int(file.Fd()))
 	c := &Console{
 		Printer: NewPrinter(out),
 		log:     log,
 		in:      bufio.NewReader(in),
 		file:    file,
-		person:  isFile && term.IsTerminal(int(file.Fd())),
+		typed:   typed,
+		person:  typed,
 		lines:   make(chan line),
 		wanted:  make(chan struct{}),
 		asking:  make(chan struct{}, 1),
 	}
 	c.asking <- struct{}{}
+	c.aside, c.closeAside = c.Printer, func() {}
+	if c.typed && c.text.screen.Redirected() {
+		c.turnAside()
+	}
 	return c
 }
+
+// turnAside has a person whose output is redirected asked at the terminal. Without
+// one nobody is asked, since the question would get into a file.
+func (c *Console) turnAside() {
+	to, closeIt, ok := screen.Terminal()
+	if c.person = ok; ok {
+		c.aside, c.closeAside = NewPrinter(to), closeIt
+	}
+}
+
+// Asks reports whether a person sees prompts and questions.
+func (c *Console) Asks() bool { return c.person }
+
+// IsAside reports whether prompts and questions are shown elsewhere than the
+// conversation.
+func (c *Console) IsAside() bool { return c.aside != c.Printer }
+
+// Aside writes a line of its own for the person who types, where questions are
+// shown.
+func (c *Console) Aside(format string, args ...any) { c.aside.Say(format, args...) }
+
+// InterjectAside is [Printer.Interject] for the person who types.
+func (c *Console) InterjectAside(format string, args ...any) { c.aside.Interject(format, args...) }
 
 // Open lets the console read lines until ctx ends. restore puts the terminal
 // back into its earlier mode.
 func (c *Console) Open(ctx context.Context) (restore func()) {
-	restore = c.takeKeys()
+	giveBack := c.takeKeys()
 	go c.readLines(ctx)
-	return restore
+	return func() {
+		giveBack()
+		c.closeAside()
+	}
 }
 
 // takeKeys makes the terminal pass on each key, since a terminal that collects
@@ -74,7 +114,7 @@ func (c *Console) Open(ctx context.Context) (restore func()) {
 // needs an output that is a terminal too. restore puts the terminal back into
 // its earlier mode.
 func (c *Console) takeKeys() (restore func()) {
-	if !c.person || !c.text.screen.Terminal() {
+	if !c.person || !c.aside.text.screen.Terminal() {
 		return func() {}
 	}
 	mode, err := lineinput.Open(c.file)
@@ -82,8 +122,8 @@ func (c *Console) takeKeys() (restore func()) {
 		c.log.Warn("long lines may be cut by the terminal", "error", err)
 		return func() {}
 	}
-	c.mode, c.keys = mode, lineinput.NewReader(c.file, maxLine, c.echo)
-	c.unfinished = c.keys.Typed
+	c.mode, c.keys = mode, lineinput.NewReader(c.file, maxLine, c.aside.echo)
+	c.aside.unfinished = c.keys.Typed
 	return func() {
 		if err := mode.Close(); err != nil {
 			c.log.Warn("the terminal was not put back", "error", err)
@@ -91,8 +131,9 @@ func (c *Console) takeKeys() (restore func()) {
 	}
 }
 
-// Person reports whether a person types, at a terminal.
-func (c *Console) Person() bool { return c.person }
+// Person reports whether a person types, at a terminal. Without one to show a
+// question at, that is answered by [ErrNobody].
+func (c *Console) Person() bool { return c.typed }
 
 // Lend calls f with the terminal in the mode that it had before Open.
 func (c *Console) Lend(f func() error) error {

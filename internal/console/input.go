@@ -31,7 +31,7 @@ func (c *Console) readLines(ctx context.Context) {
 		}
 		l := c.readLine()
 		l.at = c.questions.Load()
-		l.more = c.keys == nil && c.person && (c.in.Buffered() > 0 || lineinput.More(c.file))
+		l.more = c.keys == nil && c.typed && (c.in.Buffered() > 0 || lineinput.More(c.file))
 		l.came = time.Now()
 		select {
 		case c.lines <- l:
@@ -62,7 +62,7 @@ func (c *Console) readLine() line {
 			return line{err: err}
 		case len(text) > maxLine:
 			return line{err: ErrLongLine}
-		case c.person && len(text) > lineinput.CutAt: // text includes the line's end
+		case c.typed && len(text) > lineinput.CutAt: // text includes the line's end
 			return line{err: ErrCutLine}
 		}
 		return line{text: strings.TrimRight(string(text), "\r\n")}
@@ -96,10 +96,10 @@ func (c *Console) beginAsking(ctx context.Context) (end func(), err error) {
 // read prompts for a line. The caller has called beginAsking.
 func (c *Console) read(ctx context.Context, prompt string, interrupts <-chan os.Signal) (line, error) {
 	if c.person {
-		c.prompt(prompt)
+		c.aside.prompt(prompt)
 	}
 	c.shown()
-	defer c.endPrompt()
+	defer c.aside.endPrompt()
 	wanted := c.wanted
 	for {
 		select {
@@ -107,7 +107,7 @@ func (c *Console) read(ctx context.Context, prompt string, interrupts <-chan os.
 			wanted = nil
 		case l := <-c.lines:
 			if c.person && l.err == nil {
-				c.typed()
+				c.aside.typed()
 			}
 			return l, l.err
 		case <-interrupts:

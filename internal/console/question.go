@@ -27,8 +27,8 @@ const (
 	mostRows   = 30
 )
 
-// ErrNobody is returned if the input is not a terminal. A file or a program
-// cannot have read the question.
+// ErrNobody is returned if the input is not a terminal, since a file or a program
+// cannot have read the question, and if there is no terminal to show it at.
 var ErrNobody = errors.New("nobody is at a terminal")
 
 // ErrShows is returned for a question whose answer is to be hidden, at a terminal
@@ -53,6 +53,9 @@ func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 	}
 	defer end()
 	defer c.hold()()
+	if c.IsAside() {
+		defer c.aside.hold()()
+	}
 	if q.Hidden {
 		c.keys.Hide(true)
 		defer c.keys.Hide(false)
@@ -66,7 +69,7 @@ func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 		}
 		answer, err := lineinput.Answer(
 			func() (string, error) { return c.answer(ctx, prompt) },
-			func(why string) { c.Say("%s", why) })
+			func(why string) { c.Aside("%s", why) })
 		switch {
 		case err != nil:
 			return "", err
@@ -81,36 +84,36 @@ func (c *Console) Question(ctx context.Context, q Question) (string, error) {
 // show shows a question, with its text on the same line or below. It reports
 // whether the whole text is visible.
 func (c *Console) show(q Question) (excerpt.Text, bool) {
-	columns, rows := c.text.screen.Size()
+	columns, rows := c.aside.text.screen.Size()
 	if line, fits := excerpt.Line(q.Text, columns-len(q.Head)-2); fits && q.Title == "" {
 		if line = strings.TrimSpace(q.Head + " " + line); line != "" {
-			c.Say("%s", line)
+			c.Aside("%s", line)
 		}
 		return excerpt.Text{}, true
 	}
 	text := excerpt.New(q.Title, q.Text, columns)
 	shown, all := text.Excerpt(min(rows-rowsAround, mostRows))
-	c.Say("%s %s:\n%s", q.Head, text.Size(), strings.Join(shown, "\n"))
+	c.Aside("%s %s:\n%s", q.Head, text.Size(), strings.Join(shown, "\n"))
 	return text, all
 }
 
 // showPage shows a page of a text, and returns the number of the next one.
 func (c *Console) showPage(text excerpt.Text, page int) (next int) {
-	_, rows := c.text.screen.Size()
+	_, rows := c.aside.text.screen.Size()
 	shown, pages := text.Page(page, rows-rowsAround)
 	if page >= pages { // the terminal has grown
 		page = 0
 		shown, pages = text.Page(page, rows-rowsAround)
 	}
-	c.Say("%s\n(page %d of %d; v shows the next)", strings.Join(shown, "\n"), page+1, pages)
+	c.Aside("%s\n(page %d of %d; v shows the next)", strings.Join(shown, "\n"), page+1, pages)
 	return (page + 1) % pages
 }
 
 // answer prompts for an answer. It refuses one that was begun before the prompt
 // could be read.
 func (c *Console) answer(ctx context.Context, prompt string) (string, error) {
-	c.markPastes(true)
-	defer c.markPastes(false)
+	c.aside.markPastes(true)
+	defer c.aside.markPastes(false)
 	number := c.expectAnswer()
 	defer c.expectNone()
 	for {
@@ -167,7 +170,7 @@ func (c *Console) Choose(ctx context.Context, q Question, words ...string) (choi
 		if choice, said := choose(answer, words); choice != "" {
 			return choice, said, nil
 		}
-		c.Say("(answer with one of the letters, or say in a few words why not)")
+		c.Aside("(answer with one of the letters, or say in a few words why not)")
 	}
 }
 

@@ -69,9 +69,9 @@ func (t *Talk) next(ctx context.Context) (string, error) {
 			return "", ErrLeave
 		case errors.Is(err, ErrInterrupted):
 			t.warned = true
-			t.Say("(Ctrl-C again, or /exit, to leave)")
+			t.Aside("(Ctrl-C again, or /exit, to leave)")
 		case errors.Is(err, ErrLongLine), errors.Is(err, ErrCutLine):
-			t.Say("error: %v", err)
+			t.Aside("error: %v", err)
 		case err != nil:
 			return "", fmt.Errorf("read the input: %w", err)
 		}
@@ -90,7 +90,7 @@ func (t *Talk) Do(ctx context.Context, f func(context.Context) error) bool {
 		return false
 	}
 	if err != nil && ctx.Err() == nil {
-		t.Say("error: %v", err)
+		t.Aside("error: %v", err)
 	}
 	return true
 }
@@ -111,7 +111,7 @@ func (t *Talk) interruptible(outer context.Context, f func(context.Context) erro
 	defer cancel(nil)
 	err := f(ctx)
 	if err != nil && ctx.Err() != nil && outer.Err() == nil {
-		t.Say("(interrupted)")
+		t.Aside("(interrupted)")
 		return nil
 	}
 	return err
@@ -122,11 +122,11 @@ func (t *Talk) interruptible(outer context.Context, f func(context.Context) erro
 // withdraws the last offer.
 func (t *Talk) Offer(question string, options ...string) {
 	if question != "" {
-		t.Say("? %s", question)
+		t.Aside("? %s", question)
 	}
 	t.options = options
 	for i, option := range options {
-		t.Say("  %d. %s", i+1, option)
+		t.Aside("  %d. %s", i+1, option)
 	}
 }
 

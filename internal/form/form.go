@@ -119,6 +119,41 @@ func (f *Form) given(text string) (map[string]any, bool) {
 	return given, true
 }
 
+// Asked is a field that a person is asked for.
+type Asked struct {
+	Field  Field
+	Prompt string
+	First  bool // it is the first field of the form
+	Again  bool // what was typed for it before does not fit
+}
+
+// Fill asks a person for the fields, one by one. ask returns what is typed, or false
+// if the person declines. Nothing typed leaves a field out, or declines where there
+// has to be one. Without an error, no values are a form that was declined.
+func (f *Form) Fill(ask func(Asked) (text string, ok bool, err error)) (json.RawMessage, error) {
+	values := map[string]any{}
+	for i, name := range f.Names() {
+		required := f.Requires(name)
+		asked := Asked{Field: f.Fields[name], First: i == 0}
+		asked.Prompt = asked.Field.Prompt(name, required)
+		for {
+			text, ok, err := ask(asked)
+			if err != nil || !ok || text == "" && required {
+				return nil, err
+			}
+			if text == "" {
+				break
+			}
+			if value, fits := asked.Field.Read(text); fits {
+				values[name] = value
+				break
+			}
+			asked.Again = true
+		}
+	}
+	return json.Marshal(values)
+}
+
 // Secrets returns the names of the fields that are secret.
 func (f *Form) Secrets() []string {
 	return slices.DeleteFunc(slices.Collect(maps.Keys(f.Fields)), func(name string) bool { return !f.Fields[name].Secret() })

@@ -126,3 +126,41 @@ func FuzzRead(f *testing.F) {
 		require.NoError(t, err, "what was read fits")
 	})
 }
+
+func TestAFormIsFilledInFieldByField(t *testing.T) {
+	f, err := form.Parse(json.RawMessage(`{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"count":{"type":"integer"}}}`))
+	require.NoError(t, err)
+	const declines = "\x00"
+	for name, tt := range map[string]struct {
+		typed []string
+		want  string // the values; empty if the form is declined
+		again int    // how many times a field is asked for again
+	}{
+		"all":                 {[]string{"Ada", "3"}, `{"count":3,"name":"Ada"}`, 0},
+		"in part":             {[]string{"Ada", ""}, `{"name":"Ada"}`, 0},
+		"wrong at first":      {[]string{"Ada", "three", "3"}, `{"count":3,"name":"Ada"}`, 1},
+		"wrong, then nothing": {[]string{"Ada", "three", ""}, `{"name":"Ada"}`, 1},
+		"without what is due": {[]string{""}, "", 0},
+		"declined":            {[]string{"Ada", declines}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			again, at := 0, 0
+			values, err := f.Fill(func(asked form.Asked) (string, bool, error) {
+				require.Equal(t, at == 0, asked.First)
+				if asked.Again {
+					again++
+				}
+				text := tt.typed[at]
+				at++
+				return text, text != declines, nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, string(values))
+			require.Equal(t, tt.again, again)
+			require.Len(t, tt.typed, at)
+		})
+	}
+	values, err := f.Fill(func(form.Asked) (string, bool, error) { return "", false, fmt.Errorf("gone") })
+	require.EqualError(t, err, "gone")
+	require.Nil(t, values)
+}

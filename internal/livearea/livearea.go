@@ -51,6 +51,8 @@ type Area struct {
 	shown View // as it was drawn, with the cursor where it is
 	above int  // how many rows of the terminal are above the cursor's
 	stale bool // the terminal may have changed what is shown
+
+	drawnHeight, leastHeight int // of the terminal, when it was drawn and since then
 }
 
 // Option says how a terminal behaves.
@@ -85,6 +87,7 @@ func (a *Area) Resize(width, height int) {
 		return
 	}
 	a.width, a.height, a.stale = width, height, true
+	a.leastHeight = min(a.leastHeight, height)
 	a.above = a.shown.Row
 	if a.keepsRows {
 		return
@@ -94,10 +97,27 @@ func (a *Area) Resize(width, height int) {
 		n, _ := wrapped(row, 0, width)
 		a.above += n
 	}
-	if !a.keepsCursor {
-		_, at := wrapped(a.shown.Rows[a.shown.Row], a.shown.Col, width)
-		a.above += at
+	if a.keepsCursor {
+		a.above += a.pushed()
+		return
 	}
+	_, at := wrapped(a.shown.Rows[a.shown.Row], a.shown.Col, width)
+	a.above += at
+}
+
+// pushed returns by how many rows a terminal that does not wrap the cursor's row
+// moves the cursor down in the text, which xterm.js does for all rows that it adds,
+// even for those below the cursor. Before that, a lower window has lost its last
+// rows; of those it is not known whether something was in them, and taking too few
+// rows for the area's leaves a copy of them, while taking too many would erase what
+// is above.
+func (a *Area) pushed() (rows int) {
+	below := a.shown.Rows[a.shown.Row+1:]
+	for _, row := range below[:max(len(below)-(a.drawnHeight-a.leastHeight), 0)] {
+		n, _ := wrapped(row, 0, a.width)
+		rows += n - 1
+	}
+	return rows
 }
 
 // Redraw has the next Draw draw all rows again, because something else may have
@@ -133,6 +153,7 @@ func (a *Area) Draw(finished string, v View) string {
 	}
 	b.WriteString(endSync)
 	a.shown, a.above, a.stale = v, v.Row, false
+	a.drawnHeight, a.leastHeight = a.height, a.height
 	return b.String()
 }
 

@@ -122,10 +122,11 @@ func (s *emulator) eraseRow() {
 }
 
 // resize wraps all lines again, as most terminals do. The one with the cursor
-// stays as it is if keep says so.
+// stays as it is if keep says so, and the cursor moves in the text by the rows that
+// are added below it, as in xterm.js.
 func (s *emulator) resize(width, height int, keep bool) {
 	var rows []row
-	var y, x int
+	var y, x, pushed int
 	s.width, s.height = width, height
 	for i := 0; i < len(s.rows); {
 		var cells []string
@@ -148,6 +149,9 @@ func (s *emulator) resize(width, height int, keep bool) {
 			}
 			continue
 		}
+		if keep && first > s.y {
+			pushed -= i - first + len(rows)
+		}
 		at := 0
 		for {
 			end := min(at+width, len(cells))
@@ -165,9 +169,16 @@ func (s *emulator) resize(width, height int, keep bool) {
 				break
 			}
 		}
+		if keep && first > s.y {
+			pushed += len(rows)
+		}
 		for y >= len(rows) {
 			rows = append(rows, row{})
 		}
+	}
+	y += max(pushed, 0)
+	for y >= len(rows) {
+		rows = append(rows, row{})
 	}
 	s.rows, s.y, s.x, s.full = rows, y, x, false
 }

@@ -34,7 +34,7 @@ func (r *Sandbox) ListFiles(ctx context.Context, dir string, depth, limit int) (
 		err = fmt.Errorf("%s: %w", dir, err)
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("list %w", r.errorOf(ctx, err))
+		return nil, false, r.errorAt(ctx, "list", dir, err)
 	}
 	slices.SortFunc(files, func(a, b guest.FileInfo) int { return strings.Compare(a.Name, b.Name) })
 	return files, more, nil
@@ -85,7 +85,7 @@ func (r *Sandbox) StatFile(ctx context.Context, name string) (guest.FileInfo, er
 	defer done()
 	info, err := r.files.Lstat(ctx, name)
 	if err != nil {
-		return guest.FileInfo{}, fmt.Errorf("look at %w", r.errorOf(ctx, err))
+		return guest.FileInfo{}, r.errorAt(ctx, "look at", name, err)
 	}
 	info.Name, _ = r.dir.Tree.Rel(name)
 	return info, nil
@@ -100,7 +100,7 @@ func (r *Sandbox) RemoveFile(ctx context.Context, name string, all bool) error {
 	}
 	defer done()
 	if err := r.files.Remove(ctx, name, all); err != nil {
-		return fmt.Errorf("remove %w", r.errorOf(ctx, err))
+		return r.errorAt(ctx, "remove", name, err)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (r *Sandbox) ReadFileTo(ctx context.Context, name string, offset int64, w i
 	defer done()
 	n, err := r.filesWith(name).ReadTo(ctx, name, offset, w)
 	if err != nil {
-		err = fmt.Errorf("read %w", r.errorOf(ctx, err))
+		err = r.errorAt(ctx, "read", name, err)
 	}
 	return n, err
 }
@@ -127,7 +127,7 @@ func (r *Sandbox) WriteFileFrom(ctx context.Context, name string, in io.Reader) 
 	}
 	defer done()
 	if err := r.files.WriteFrom(ctx, name, in); err != nil {
-		return fmt.Errorf("write %w", r.errorOf(ctx, err))
+		return r.errorAt(ctx, "write", name, err)
 	}
 	return nil
 }

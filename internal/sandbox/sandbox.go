@@ -209,7 +209,7 @@ func (r *Sandbox) ReadFile(ctx context.Context, path string) ([]byte, error) {
 		err = fmt.Errorf("%w; read a part of it with ReadFileRange, or copy it with ExportFile", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %w", r.errorOf(ctx, err))
+		return nil, r.errorAt(ctx, "read", path, err)
 	}
 	return data, nil
 }
@@ -224,7 +224,7 @@ func (r *Sandbox) ReadFileRange(ctx context.Context, path string, offset, limit 
 	defer done()
 	data, size, err := r.filesWith(path).ReadRange(ctx, path, offset, min(limit, r.readLimit))
 	if err != nil {
-		return nil, 0, fmt.Errorf("read %w", r.errorOf(ctx, err))
+		return nil, 0, r.errorAt(ctx, "read", path, err)
 	}
 	return data, size, nil
 }
@@ -237,7 +237,7 @@ func (r *Sandbox) WriteFile(ctx context.Context, path string, data []byte) error
 	}
 	defer done()
 	if err := r.files.WriteFile(ctx, path, data); err != nil {
-		return fmt.Errorf("write %w", r.errorOf(ctx, err))
+		return r.errorAt(ctx, "write", path, err)
 	}
 	return nil
 }
@@ -395,6 +395,15 @@ func (r *Sandbox) errorOf(ctx context.Context, err error) error {
 		return fmt.Errorf("%w; the limit on processes and threads is reached: wait for what runs, or end jobs", err)
 	}
 	return err
+}
+
+// errorAt is errorOf for what was done with a path. The error begins with the path
+// if the file is what failed.
+func (r *Sandbox) errorAt(ctx context.Context, doing, path string, err error) error {
+	if err = r.errorOf(ctx, err); strings.HasPrefix(err.Error(), path) {
+		return fmt.Errorf("%s %w", doing, err)
+	}
+	return fmt.Errorf("%s %s: %w", doing, path, err)
 }
 
 // Start waits until commands can run, or returns why they cannot.

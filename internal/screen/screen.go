@@ -102,6 +102,32 @@ func (s *Screen) Terminal() bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// Redirected reports whether the screen writes to a file or a pipe, which is not
+// where a person who types at a terminal looks.
+func (s *Screen) Redirected() bool {
+	_, ok := s.w.(*os.File)
+	return ok && !s.Terminal()
+}
+
+// Terminal returns the terminal of the process, for what must not get into a
+// redirected output: standard error, or else the controlling terminal. It reports
+// false if there is none. close is called when the screen is not needed any more.
+func Terminal() (s *Screen, close func(), ok bool) {
+	if s := Stderr(); s.Terminal() {
+		return s, func() {}, true
+	}
+	file, err := os.OpenFile(controlling, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, nil, false
+	}
+	s, close = New(file), func() { _ = file.Close() } // it was written to without a buffer
+	if !s.Terminal() {
+		close()
+		return nil, nil, false
+	}
+	return s, close, true
+}
+
 // Size returns the number of columns and rows of the terminal. If they are not
 // known, they are 80 and 24.
 func (s *Screen) Size() (columns, rows int) {

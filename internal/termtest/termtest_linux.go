@@ -263,12 +263,18 @@ func (x *Terminal) Key(names ...string) {
 // Modes returns the settings of the terminal, as stty shows them.
 func (x *Terminal) Modes() *unix.Termios {
 	x.t.Helper()
-	conn, err := x.pty.SyscallConn()
-	require.NoError(x.t, err)
+	return Modes(x.t, x.pty)
+}
+
+// Modes returns the settings of the terminal that a file is an end of.
+func Modes(t testing.TB, end *os.File) *unix.Termios {
+	t.Helper()
+	conn, err := end.SyscallConn()
+	require.NoError(t, err)
 	var modes *unix.Termios
 	var failed error
-	require.NoError(x.t, conn.Control(func(fd uintptr) { modes, failed = unix.IoctlGetTermios(int(fd), unix.TCGETS) }))
-	require.NoError(x.t, failed)
+	require.NoError(t, conn.Control(func(fd uintptr) { modes, failed = unix.IoctlGetTermios(int(fd), unix.TCGETS) }))
+	require.NoError(t, failed)
 	return modes
 }
 

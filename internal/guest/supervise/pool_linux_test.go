@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -147,7 +148,7 @@ func TestStoppedSupervisorsTreeIsKilled(t *testing.T) {
 	pids := pidsOf(t, r)
 	awaitState(t, pids[1], "T")
 	p.Stop(0)
-	awaitState(t, pids[0], "Z")
+	awaitState(t, pids[0], "Z", "") // gone if its parent, which is killed as well, took it along
 	require.Equal(t, "T", stateOf(pids[1]))
 	<-p.Gone()
 }
@@ -180,9 +181,9 @@ func stateOf(pid int) string {
 	return state
 }
 
-func awaitState(t *testing.T, pid int, want string) {
+func awaitState(t *testing.T, pid int, want ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return stateOf(pid) == want }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return slices.Contains(want, stateOf(pid)) }, 10*time.Second, time.Millisecond)
 }
 
 func TestKilledSupervisorLeavesNothing(t *testing.T) {

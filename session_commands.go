@@ -1,0 +1,47 @@
+package pygent
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/x/pygent/internal/console"
+)
+
+// command carries out a line that begins with a slash. Meanwhile the terminal
+// is in its normal mode.
+func (s *session) command(ctx context.Context, text string) error {
+	var result CommandResult
+	err := s.talk.Lend(func() (err error) {
+		result, err = s.agent.RunCommand(ctx, text, s.talk)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case result.Leave:
+		return console.ErrLeave
+	case result.Resume:
+		return s.turn(ctx, func(opts ...RunOption) (*Result, error) { return s.agent.Resume(ctx, opts...) })
+	case result.Message != nil:
+		return s.say(ctx, *result.Message)
+	}
+	return nil
+}
+
+// shellCommand is the command that runs a line which begins with "!". A program that
+// wants such lines adds it, as cmd/pygent does.
+const shellCommand = "cmd"
+
+// shell runs a command line of the user's own, such as "!git status". It never gets
+// to the model, since it may have what only the user should know.
+func (s *session) shell(ctx context.Context, line string) error {
+	line = strings.TrimSpace(line)
+	switch _, ok := s.agent.commands[shellCommand]; {
+	case !ok:
+		return errors.New(`a line that begins with "!" is a command line of yours, which this program does not run; it was not sent`)
+	case line == "":
+		return errors.New("a command line follows the !")
+	}
+	return s.command(ctx, "/"+shellCommand+" "+line)
+}

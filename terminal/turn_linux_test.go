@@ -1,0 +1,85 @@
+package terminal_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/termtest"
+	"github.com/x/pygent/pygenttest"
+)
+
+func TestATurn(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, pygenttest.TextAndCalls("I look.\n\nOnce.", bash("echo 4$((1+1)); exit 3")), pygenttest.Text("It is **42**.")), temporary)
+	p.Await("on this machine", "temporary", "Ready")
+	p.Type("what is it?\n")
+	p.Await("› what is it?", "I look.", "Run this on your machine?", "echo 4$((1+1)); exit 3", "Yes, once", "Waiting for you")
+	p.answers("y")
+	p.Await("✗ $ echo 4$((1+1)); exit 3 · exit 3", "  42\n", "It is 42.", "Done · 2 steps", "Ready")
+	msgs := p.leaves()
+	require.Equal(t, "what is it?", msgs[1].Text())
+	require.Len(t, results(msgs), 1)
+	require.Equal(t, 1, strings.Count(p.All(), "It is 42."))
+	require.Equal(t, 1, strings.Count(p.All(), "I look."))
+}
+
+func TestCtrlC(t *testing.T) {
+	gate := make(chan struct{})
+	defer close(gate)
+	p := sit(t, pygenttest.NewServer(t, bash("echo begun; sleep 60"), pygenttest.Text("Never.").WithGate(gate)))
+	p.Type("go\n")
+	p.Await("Run this on your machine?")
+	p.answers("y")
+	p.Await("  begun", "Running bash")
+	p.Type("a draft")
+	p.Await("› a draft")
+	p.Key("ctrl+c")
+	p.AwaitNo("a draft")
+	require.Contains(t, p.Screen().Text(), "Running bash", "typed text is cleared first")
+	p.Key("ctrl+c")
+	p.Await("■ Interrupted", "Ready")
+	require.Contains(t, p.All(), " · interrupted · ")
+	for _, again := range []string{"did not finish", "may have taken effect", "exit 143"} { // the model is told so
+		require.NotContains(t, p.All(), again)
+	}
+	p.Key("ctrl+c")
+	got := results(p.left())
+	require.Len(t, got, 1)
+	require.Contains(t, got[0], "begun\n")
+	require.Contains(t, got[0], "may have taken effect")
+}
+
+func TestCtrlCTwiceLeaves(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("Hello.")))
+	p.Key("ctrl+c")
+	p.Await("Ctrl-C again leaves")
+	p.Type("hi\n") // the user stays after all
+	p.Await("Hello.", "Ready")
+	p.Key("ctrl+c")
+	p.Await("Ctrl-C again leaves")
+	p.Key("ctrl+c")
+	require.Len(t, p.left(), 3)
+}
+
+func TestWhatARetryWithdrawsIsSaidToBe(t *testing.T) {
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("One block.\n\nAnother block that is open").FailAfter(3, "server_error", "broken"), pygenttest.Text("All of it.")))
+	p.Type("go\n")
+	p.Await("All of it.", "Done", "Ready")
+	all := p.All()
+	require.Contains(t, all, "broken")
+	require.Equal(t, strings.Contains(all, "One block."), strings.Contains(all, "is withdrawn"))
+	require.NotContains(t, all, "that is open")
+	p.leaves()
+}
+
+func TestAResumedConversationSaysWhereItWas(t *testing.T) {
+	server := pygenttest.NewServer(t, pygenttest.Text("The last words."))
+	p := sit(t, server)
+	p.Type("go\n")
+	p.Await("The last words.", "Ready")
+	p.leaves()
+	p.Terminal = termtest.Start(t, p.command(server), 80, 24)
+	p.Await("goes on after 2 messages · last, the model said: The last words.", "Ready")
+	p.leaves()
+}
