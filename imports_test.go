@@ -38,7 +38,7 @@ var layers = [][]string{
 		"internal/toolschema", "internal/workspace",
 	},
 	{ // Packages that a part of the root is built on.
-		"internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings",
+		"internal/console", "internal/form", "internal/journal/...", "internal/responses", "internal/sandbox", "internal/settings", "internal/store",
 		"internal/treestore",
 	},
 	{ // Packages built from those.

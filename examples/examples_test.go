@@ -123,7 +123,7 @@ func TestTheExampleOfATerminalTakesLines(t *testing.T) {
 	banner, rest, _ := strings.Cut(string(out), "\n")
 	require.Contains(t, banner, "Waiter: commands run locally, on this machine, in ")
 	require.Equal(t, "/price WHAT: tell what something costs\nerror: /price: it is none of coffee, tea, toast\ntea is 2\n"+
-		"What would you like? There is tea.\n» bill {\"what\":\"tea\",\"many\":2}\n  2 × tea: 4\nThat makes **2 × tea: 4**.\n", rest)
+		"What would you like? There is tea.\n» bill what=tea many=2\n  2 × tea: 4\nThat makes **2 × tea: 4**.\n", rest)
 }
 
 // runExample runs a built example in the root of the repository, as its comment

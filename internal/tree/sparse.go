@@ -154,6 +154,12 @@ func fill(file *os.File, r io.Reader, size int64, x extents, buf []byte) error {
 	return file.Truncate(size)
 }
 
+// WriteSparse writes size bytes from r to a new file. Where they are all zeros
+// it leaves holes.
+func WriteSparse(file *os.File, r io.Reader, size int64) error {
+	return fill(file, r, size, extents{{0, size}}, make([]byte, max(1, min(size, 64<<10))))
+}
+
 // sparseWriter writes to a new file, and leaves holes for pieces that are all
 // zeros.
 type sparseWriter struct {

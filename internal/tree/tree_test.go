@@ -3,6 +3,7 @@ package tree_test
 import (
 	"archive/tar"
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -508,4 +509,45 @@ func TestADestinationThatIsNoDirectoryIsRefused(t *testing.T) {
 		require.Error(t, extract(bytes.NewReader(tarOf(t, file("f", ""))), root, tree.ExtractOptions{Into: into}), into)
 		require.Equal(t, before, namesBelow(t, root))
 	}
+}
+
+func TestWalkPastGoesOnAfterWhatItCannotList(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "a", strings.Repeat("d/", tree.MaxDepth+5)), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "z"), nil, 0o644))
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	var seen, past []string
+	require.NoError(t, tree.WalkPast(root, func(e tree.Entry) error {
+		seen = append(seen, e.Name)
+		return nil
+	}, func(e tree.Entry, err error) error {
+		require.ErrorIs(t, err, tree.ErrTooLarge)
+		past = append(past, e.Name)
+		return nil
+	}))
+	require.Len(t, seen, tree.MaxDepth+1)
+	require.Equal(t, "z", seen[tree.MaxDepth])
+	require.Equal(t, seen[tree.MaxDepth-1:tree.MaxDepth], past)
+	require.ErrorIs(t, tree.Walk(root, func(tree.Entry) error { return nil }), tree.ErrTooLarge)
+}
+
+func TestWalkFindsAllOfAHugeDirectory(t *testing.T) {
+	dir := t.TempDir()
+	const count = 5000
+	for i := range count {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%05d", i)), nil, 0o644))
+	}
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	defer root.Close()
+	n := 0
+	require.NoError(t, tree.Walk(root, func(e tree.Entry) error {
+		require.Equal(t, fmt.Sprintf("f%05d", n), e.Name)
+		require.True(t, e.Info.Mode().IsRegular())
+		n++
+		return nil
+	}))
+	require.Equal(t, count, n)
 }

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"cmp"
+	"time"
+)
+
+// settled is how old the change time of a file must be when the file is read,
+// for the file to count as unchanged when its times are the same later. A file
+// that is written through mmap gets a new time only when the kernel writes it
+// back: by default, within 30 seconds and the 5 of its flusher.
+const settled = 35 * time.Second
+
+// Cache remembers what the last tree that was taken from a source was read as,
+// so that unchanged files are not read again. The zero Cache is empty and ready
+// to use. It is used by one Take at a time.
+type Cache struct {
+	items []taken // in the order of a scan
+}
+
+// taken is an entry with what is stored of it.
+type taken struct {
+	Entry
+	item    Item
+	trusted bool // the times of the file tell when it changes
+}
+
+// byPath compares two names in the order of a scan: by their elements.
+func byPath(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return cmp.Compare(rank(a[i]), rank(b[i]))
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// rank makes the end of an element come before all else.
+func rank(b byte) int {
+	if b == '/' {
+		return -1
+	}
+	return int(b)
+}

@@ -1,0 +1,234 @@
+package store_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/x/pygent/internal/store"
+)
+
+// TestKilledProcessesLoseNothing kills a process that takes, logs, applies and
+// collects, at random moments. PYGENT_STORE_KILLS sets how often.
+func TestKilledProcessesLoseNothing(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "work")
+	fill(t, dir)
+	kills := 25
+	if n, err := strconv.Atoi(os.Getenv("PYGENT_STORE_KILLS")); err == nil {
+		kills = n
+	}
+	last := int64(0)
+	unfinished := 0
+	for round := range kills {
+		last = max(last, killOne(t, base))
+		s, l := openStore(t, filepath.Join(base, "store")), openLocal(t, dir)
+		to := intended(t, base)
+		_, found, err := s.Recover(t.Context(), l)
+		require.NoError(t, err)
+		require.Equal(t, to != nil, found)
+		now := take(t, s, dir)
+		if found {
+			unfinished++
+			require.Empty(t, changes(t, s, *to, now), "round %d", round)
+		}
+		for name := range read(t, dir) {
+			require.NotContains(t, name, ".pygent-")
+		}
+		checkLog(t, s, last)
+		s.Forget(now)
+		require.NoError(t, errors.Join(l.Close(), s.Close()))
+	}
+	t.Logf("%d checkpoints, %d of %d kills were in the middle of a change", last, unfinished, kills)
+	s := openStore(t, filepath.Join(base, "store"))
+	_, err := s.Collect(t.Context(), nil)
+	require.NoError(t, err)
+	checkLog(t, s, last)
+	left, err := filepath.Glob(filepath.Join(base, "store", "packs", "new-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func fill(t *testing.T, dir string) {
+	for i := range 60 {
+		write(t, dir, files{fmt.Sprintf("d%d/f%d", i%7, i): strings.Repeat(fmt.Sprintln(i), 300)})
+	}
+	write(t, dir, files{"large": strings.Repeat("0123456789abcdef", 150_000)})
+}
+
+// killOne runs a child until it is killed, and returns the last checkpoint that
+// it said is in the log.
+func killOne(t *testing.T, base string) (last int64) {
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), "PYGENT_STORE_CHILD="+base)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan(), "the child does nothing")
+	kill := time.AfterFunc(time.Duration(rand.Int64N(int64(150*time.Millisecond))), func() { _ = child.Process.Kill() })
+	defer kill.Stop()
+	for ok := true; ok; ok = lines.Scan() {
+		last, err = strconv.ParseInt(lines.Text(), 10, 64)
+		require.NoError(t, err)
+	}
+	require.Error(t, child.Wait())
+	require.Equal(t, -1, child.ProcessState.ExitCode(), "it ended by itself")
+	return last
+}
+
+// intended returns the tree to which an interrupted change leads.
+func intended(t *testing.T, base string) *store.Tree {
+	names, err := filepath.Glob(filepath.Join(base, "store", "unfinished", "*.json"))
+	require.NoError(t, err)
+	if len(names) == 0 {
+		return nil
+	}
+	data, err := os.ReadFile(names[0])
+	require.NoError(t, err)
+	var in struct{ To store.Tree }
+	require.NoError(t, json.Unmarshal(data, &in))
+	return &in.To
+}
+
+// checkLog reads all files of all trees of the log, which must have the last
+// checkpoint that was promised.
+func checkLog(t *testing.T, s *store.Store, last int64) {
+	refs, err := s.ReadLog("child")
+	require.NoError(t, err)
+	require.NotEmpty(t, refs)
+	require.GreaterOrEqual(t, refs[len(refs)-1].N, last)
+	for _, ref := range refs {
+		fsys := s.FS(t.Context(), ref.Tree)
+		require.NoError(t, fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				_, err = fs.ReadFile(fsys, name)
+			}
+			return err
+		}))
+	}
+	require.Empty(t, s.Damaged())
+}
+
+// runChild works until it is killed.
+func runChild(base string) {
+	if err := work(base); err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+	}
+	os.Exit(1)
+}
+
+func work(base string) error {
+	ctx := context.Background()
+	s, err := store.Open(filepath.Join(base, "store"))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(base, "work")
+	l, err := store.OpenLocal(dir)
+	if err != nil {
+		return err
+	}
+	log, err := s.OpenLog("child")
+	if err != nil {
+		return err
+	}
+	w := worker{ctx: ctx, s: s, l: l, log: log, dir: dir}
+	if refs := log.Refs(); len(refs) > 0 {
+		w.n = refs[len(refs)-1].N
+	}
+	for {
+		if err := w.turn(); err != nil {
+			return err
+		}
+	}
+}
+
+type worker struct {
+	ctx context.Context
+	s   *store.Store
+	l   *store.Local
+	log *store.Log
+	dir string
+	c   store.Cache
+	n   int64
+}
+
+func (w *worker) turn() error {
+	before, err := w.checkpoint()
+	if err != nil {
+		return err
+	}
+	if err := w.edit(); err != nil {
+		return err
+	}
+	after, err := w.checkpoint()
+	if err != nil {
+		return err
+	}
+	for _, way := range [][2]store.Tree{{after, before}, {before, after}} {
+		if conflicts, err := w.s.Apply(w.ctx, w.l, way[0], way[1], store.ApplyOptions{}); err != nil || len(conflicts) > 0 {
+			return errors.Join(err, fmt.Errorf("conflicts: %v", conflicts))
+		}
+	}
+	if refs := w.log.Refs(); len(refs) > 12 {
+		if err := w.log.Replace(w.ctx, refs[6:]); err != nil {
+			return err
+		}
+	}
+	if _, err = w.s.Collect(w.ctx, nil); errors.Is(err, store.ErrInUse) {
+		return nil // another test's process
+	}
+	return err
+}
+
+func (w *worker) checkpoint() (store.Tree, error) {
+	tree, _, err := w.s.Take(w.ctx, w.l, &w.c, store.TakeOptions{})
+	if err != nil {
+		return tree, err
+	}
+	w.n++
+	if err := w.log.Append(w.ctx, store.Ref{N: w.n, Tree: tree}); err != nil {
+		return tree, err
+	}
+	_, err = fmt.Println(w.n)
+	return tree, err
+}
+
+func (w *worker) edit() error {
+	for range 8 {
+		i := rand.IntN(60)
+		name := filepath.Join(w.dir, fmt.Sprintf("d%d/f%d", i%7, i))
+		switch rand.IntN(4) {
+		case 0:
+			_ = os.Remove(name)
+		case 1:
+			_ = os.Chmod(name, 0o600|fs.FileMode(rand.IntN(0o100)))
+		default:
+			if err := os.WriteFile(name, []byte(strings.Repeat(strconv.Itoa(rand.Int()), 100)), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(w.dir, "large"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, "a line\n")
+	return errors.Join(err, f.Close())
+}

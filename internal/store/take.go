@@ -1,0 +1,435 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/x/pygent/internal/tree"
+)
+
+// TakeOptions are the options of [Store.Take].
+type TakeOptions struct {
+	// Limits limit the tree, without what is left out; the defaults are those
+	// of package tree. A tree that exceeds them is not taken.
+	Limits tree.Limits
+	// Now is the clock by which files of the source get their times; default
+	// is the clock of this machine.
+	Now func() time.Time
+}
+
+// Report says what Take did.
+type Report struct {
+	Files   int      // files, directories and links of the tree
+	Bytes   int64    // of its files
+	Read    int      // files that were read, because they are new or may have changed
+	Stored  int64    // bytes by which the store has grown
+	LeftOut []Left   // the first of them, in the order of the tree
+	More    int      // how many more were left out
+	Torn    []string // files that changed each time they were read, stored as they were read last
+}
+
+// Left is something that was left out of a tree.
+type Left struct {
+	Name string
+	Why  string
+}
+
+const (
+	maxLeft        = 1000    // of a report
+	maxIgnored     = 1 << 20 // bytes of an ignored file that is taken nevertheless
+	maxReadings    = 3       // of a file that changes while it is read
+	defaultBytes   = 64 << 30
+	defaultEntries = 1_000_000
+)
+
+// Take stores a tree, and returns its name. c, which may be nil, is what Take
+// returned in it for the same source before: unchanged files are not read again.
+//
+// Files that change or vanish in the meantime are read again or left out, so
+// that each file is one that was there, but two files need not be of the same
+// moment. Nothing is collected until the tree is in a [Log], or until
+// [Store.Forget] or Close. After an error nothing has changed.
+func (s *Store) Take(ctx context.Context, src Source, c *Cache, o TakeOptions) (Tree, Report, error) {
+	release, err := s.hold(ctx)
+	if err != nil {
+		return Tree{}, Report{}, err
+	}
+	if c == nil {
+		c = new(Cache)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	t := taker{ctx: ctx, s: s, src: src, old: c.items, start: o.Now().UnixNano(), pack: s.newPack(), levels: []level{{}}, items: make([]taken, 0, len(c.items)+64)}
+	t.left = tree.Limits{Bytes: orDefault(o.Limits.Bytes, defaultBytes), Entries: orDefault(o.Limits.Entries, defaultEntries)}
+	root, err := t.take()
+	if err != nil {
+		release()
+		return Tree{}, Report{}, fmt.Errorf("store tree: %w", errors.Join(err, t.pack.abort()))
+	}
+	c.items = t.items
+	s.keep(Tree{root}, release)
+	return Tree{root}, t.report, nil
+}
+
+func orDefault(n, otherwise int64) int64 {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+// taker is one run of Take.
+type taker struct {
+	ctx    context.Context
+	s      *Store
+	src    Source
+	old    []taken // of the cache, from where the scan is on
+	start  int64
+	pack   *packWriter
+	left   tree.Limits
+	items  []taken
+	levels []level // the directories on the way to the last entry
+	read   []int   // indexes of items to be read
+	buf    []byte
+	report Report
+}
+
+func (t *taker) take() (hash, error) {
+	if err := t.src.Scan(t.ctx, t.entry); err != nil {
+		return hash{}, err
+	}
+	if err := t.readAll(); err != nil {
+		return hash{}, err
+	}
+	rest := t.items
+	root, err := t.node("", &rest)
+	if err != nil {
+		return hash{}, err
+	}
+	if len(rest) > 0 {
+		return hash{}, fmt.Errorf("%w: %q is in no directory", ErrSource, rest[0].Name)
+	}
+	if err := context.Cause(t.ctx); err != nil {
+		return hash{}, err
+	}
+	t.report.Stored, err = t.pack.commit()
+	return root, err
+}
+
+// entry takes what the scan tells next.
+func (t *taker) entry(e Entry) error {
+	if err := context.Cause(t.ctx); err != nil {
+		return err
+	}
+	if last := len(t.items) - 1; last >= 0 && e.Err != nil && e.Mode.IsDir() && t.items[last].Name == e.Name && t.items[last].item.Kind == Dir {
+		t.items[last].item = Item{Kind: LeftOut} // its content cannot be listed
+		t.levels = t.levels[:len(t.levels)-1]
+		t.leave(e.Name, reason(e.Err))
+		return nil
+	}
+	if err := t.place(e); err != nil {
+		return err
+	}
+	item, why := t.itemOf(e)
+	if why != "" {
+		t.leave(e.Name, why)
+		item = Item{Kind: LeftOut}
+	}
+	if t.left.Entries--; t.left.Entries < 0 {
+		return fmt.Errorf("%w: too many files", tree.ErrTooLarge)
+	}
+	t.items = append(t.items, taken{Entry: e, item: item})
+	switch {
+	case item.Kind == File:
+		return t.file(&t.items[len(t.items)-1])
+	case item.Kind == Dir:
+		t.levels = append(t.levels, level{dir: e.Name})
+	case e.Mode.IsDir():
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// place checks that an entry comes where it belongs, and leaves the levels that
+// it is not in.
+func (t *taker) place(e Entry) error {
+	if n := len(t.items); n > 0 && byPath(t.items[n-1].Name, e.Name) >= 0 || !validBase(path.Base(e.Name)) || path.IsAbs(e.Name) {
+		return fmt.Errorf("%w: %q", ErrSource, e.Name)
+	}
+	dir := dirOf(e.Name)
+	for t.levels[len(t.levels)-1].dir != dir {
+		if t.levels = t.levels[:len(t.levels)-1]; len(t.levels) == 0 {
+			return fmt.Errorf("%w: %q is in no directory", ErrSource, e.Name)
+		}
+	}
+	if len(t.levels) > tree.MaxDepth {
+		return fmt.Errorf("%w: %q is too deep", ErrSource, e.Name[:min(len(e.Name), 200)])
+	}
+	return nil
+}
+
+// dirOf returns the directory of a name, "" for the top.
+func dirOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
+
+// itemOf returns what is stored of an entry, but for the content of a file, or
+// why nothing is.
+func (t *taker) itemOf(e Entry) (item Item, why string) {
+	switch typ := e.Mode.Type(); {
+	case e.Err != nil:
+		return item, reason(e.Err)
+	case typ == fs.ModeDir:
+		item = Item{Kind: Dir, Mode: e.Mode.Perm()}
+		why = t.ignoredDir(e.Name)
+	case typ == fs.ModeSymlink && validTarget(e.Target):
+		item = Item{Kind: Link, Target: e.Target}
+	case typ == 0:
+		item = Item{Kind: File, Mode: e.Mode.Perm(), Size: e.Size, ModTime: e.ModTime}
+		if e.Size < 0 || e.Size > MaxFile {
+			why = "larger than any file that is kept"
+		} else if e.Size > maxIgnored && t.ignored(e.Name, false) {
+			why = "ignored, and larger than 1 MiB"
+		}
+	default:
+		why = "neither a file nor a directory nor a link"
+	}
+	return item, why
+}
+
+// ignoredDir returns why a directory is left out, if it is.
+func (t *taker) ignoredDir(name string) string {
+	base := path.Base(name)
+	switch {
+	case base == ".git":
+		return ""
+	case dependencies[base] || base == "target" && t.isBuilt(name):
+		return "other programs fill it"
+	case t.ignored(name, true):
+		return "ignored"
+	}
+	return ""
+}
+
+// isBuilt reports whether there is a file that a build with this output has.
+func (t *taker) isBuilt(name string) (found bool) {
+	beside := func(yield func(string) bool) {
+		for _, base := range buildFiles {
+			if !yield(path.Join(dirOf(name), base)) {
+				return
+			}
+		}
+	}
+	_ = t.src.Read(t.ctx, beside, func(_ string, _ Opened, err error) error {
+		found = found || err == nil
+		return nil
+	})
+	return found
+}
+
+// ignored reports whether a .gitignore file names something.
+func (t *taker) ignored(name string, dir bool) bool {
+	for i := range t.levels {
+		if l := &t.levels[i]; !l.loaded {
+			l.loaded = true
+			l.patterns = t.patterns(path.Join(l.dir, ignoreFile))
+		}
+	}
+	return ignored(t.levels, name, dir)
+}
+
+// patterns reads a .gitignore file. One that cannot be read ignores nothing.
+func (t *taker) patterns(name string) (patterns []pattern) {
+	_ = t.src.Read(t.ctx, one(name), func(_ string, f Opened, err error) error {
+		if err != nil {
+			return nil
+		}
+		text, err := io.ReadAll(io.LimitReader(f, maxIgnoreFile))
+		if err == nil {
+			patterns = parseIgnore(string(text))
+		}
+		return nil
+	})
+	return patterns
+}
+
+func one(name string) iter.Seq[string] { return func(yield func(string) bool) { yield(name) } }
+
+// file finds a file in the cache, or notes that it must be read.
+func (t *taker) file(f *taken) error {
+	if t.left.Bytes -= f.Size; t.left.Bytes < 0 {
+		return fmt.Errorf("%w: %q exceeds the limit of all files", tree.ErrTooLarge, f.Name)
+	}
+	for len(t.old) > 0 && byPath(t.old[0].Name, f.Name) < 0 {
+		t.old = t.old[1:]
+	}
+	if len(t.old) > 0 {
+		if old := t.old[0]; old.trusted && old.Name == f.Name && old.unchanged(f.Entry) && t.s.has(old.item.content) {
+			f.item.content, f.trusted = old.item.content, true
+			return nil
+		}
+	}
+	t.read = append(t.read, len(t.items)-1)
+	return nil
+}
+
+// readAll reads the files that must be read. It reads those again that change
+// meanwhile.
+func (t *taker) readAll() error {
+	t.report.Read = len(t.read)
+	t.buf = make([]byte, ChunkSize)
+	for n := 1; len(t.read) > 0; n++ {
+		again, err := t.readSome(t.read, n == maxReadings)
+		if err != nil {
+			return err
+		}
+		t.read = again
+	}
+	return nil
+}
+
+// readSome reads some files, and returns those that must be read again. The
+// last reading of a file counts even if the file has changed.
+func (t *taker) readSome(which []int, last bool) (again []int, err error) {
+	next := 0
+	names := func(yield func(string) bool) {
+		for _, i := range which {
+			if !yield(t.items[i].Name) {
+				return
+			}
+		}
+	}
+	err = t.src.Read(t.ctx, names, func(name string, f Opened, err error) error {
+		if next == len(which) || t.items[which[next]].Name != name {
+			return fmt.Errorf("%w: %q was not asked for", ErrSource, name)
+		}
+		at := which[next]
+		next++
+		steady, err := t.content(&t.items[at], f, err)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%q: %w", name, err)
+		case !steady && !last:
+			again = append(again, at)
+		case !steady:
+			t.report.Torn = append(t.report.Torn, name)
+		}
+		return context.Cause(t.ctx)
+	})
+	if err == nil && next < len(which) {
+		err = fmt.Errorf("%w: %d files were not read", ErrSource, len(which)-next)
+	}
+	return again, err
+}
+
+// content reads one file. steady says that it did not change meanwhile. The
+// only errors are those of the store.
+func (t *taker) content(f *taken, r Opened, failed error) (steady bool, err error) {
+	before, failed := statOf(r, failed)
+	if failed == nil {
+		in := &readErr{r: io.LimitReader(r, min(before.Size, MaxFile))}
+		f.item.content, f.item.Size, err = split(in, t.buf, t.add)
+		if err != nil && in.err == nil {
+			return false, err
+		}
+		failed = in.err
+	}
+	var after Entry
+	after, failed = statOf(r, failed)
+	switch {
+	case errors.Is(failed, fs.ErrNotExist):
+		f.item = Item{} // it has gone
+		return true, nil
+	case failed != nil:
+		f.item = Item{Kind: LeftOut}
+		t.leave(f.Name, reason(failed))
+		return true, nil
+	}
+	steady = before.unchanged(after) && f.item.Size == after.Size
+	name := f.Name
+	f.Entry = after
+	f.Name = name
+	f.item.Mode, f.item.ModTime = after.Mode.Perm(), after.ModTime
+	f.trusted = steady && t.start-after.ChangeTime >= int64(settled)
+	return steady, nil
+}
+
+// add stores a part of a file.
+func (t *taker) add(kind byte, raw []byte) (hash, error) {
+	if err := context.Cause(t.ctx); err != nil {
+		return hash{}, err
+	}
+	return t.pack.add(kind, raw)
+}
+
+func statOf(f Opened, failed error) (Entry, error) {
+	if failed != nil {
+		return Entry{}, failed
+	}
+	return f.Stat()
+}
+
+// readErr keeps the error of a reader apart from those of its consumer.
+type readErr struct {
+	r   io.Reader
+	err error
+}
+
+func (r *readErr) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
+}
+
+// node stores a directory, whose content is at the front of rest, and takes
+// that off.
+func (t *taker) node(dir string, rest *[]taken) (hash, error) {
+	entries := bytes.NewBuffer([]byte{nodeWhole})
+	var scratch []byte
+	for len(*rest) > 0 && dirOf((*rest)[0].Name) == dir {
+		f := &(*rest)[0]
+		*rest = (*rest)[1:]
+		if f.item.Kind == None {
+			continue
+		}
+		if f.item.Kind == Dir {
+			var err error
+			if f.item.content, err = t.node(f.Name, rest); err != nil {
+				return hash{}, err
+			}
+		}
+		if f.item.Kind != LeftOut {
+			t.report.Files++
+			t.report.Bytes += f.item.Size
+		}
+		scratch = appendChild(scratch[:0], child{path.Base(f.Name), f.item})
+		entries.Write(scratch)
+	}
+	return addNode(entries.Bytes(), t.pack.add)
+}
+
+func (t *taker) leave(name, why string) {
+	if len(t.report.LeftOut) < maxLeft {
+		t.report.LeftOut = append(t.report.LeftOut, Left{name, why})
+		return
+	}
+	t.report.More++
+}
+
+// reason returns an error without the path that it names.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
