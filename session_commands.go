@@ -41,7 +41,7 @@ func (s *session) shell(ctx context.Context, line string) error {
 	case !ok:
 		return errors.New(`a line that begins with "!" is a command line of yours, which this program does not run; it was not sent`)
 	case line == "":
-		return errors.New("a command line follows the !")
+		return errors.New("after the ! comes a command line")
 	}
 	return s.command(ctx, "/"+shellCommand+" "+line)
 }

@@ -37,8 +37,8 @@ func (m *menu) rows(s *session, width, most int) []string {
 	if most-len(head)-len(items) < min(m.bodyHeight(width), enoughBody/2) && len(head) > 1 {
 		head = head[len(head)-1:] // the end is the question, the beginning who asks it
 	}
-	if most-len(head)-len(items) < min(m.bodyHeight(width), 2) && m.itemAt(itemYes.key) >= 0 {
-		head = nil // a command matters more than who may run it where
+	if most-len(head)-len(items) < min(m.bodyHeight(width), 2) && m.quit == nil {
+		head = nil // what is asked about matters more than who asks; at the end of a session, the head is the question
 	}
 	room := most - len(head) - len(items)
 	m.unseen = m.body != "" && (room < 1 || width < leastWidth)
