@@ -205,8 +205,10 @@ func (s *session) completionRows(most int) (rows []string) {
 		rows = append(rows, row)
 	}
 	help := "Tab takes it, arrows select, Esc closes"
-	if c.picked {
+	if _, shared := c.common(); c.picked {
 		help = "Enter or Tab takes it, Esc closes"
+	} else if shared && len(c.choices) > 1 {
+		help = "Tab takes what they share, arrows select, Esc closes"
 	}
 	if n := len(c.choices) - len(shown); n > 0 {
 		help = count(n, "other") + " · " + help

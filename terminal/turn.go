@@ -242,17 +242,25 @@ func (s *session) heard(e pygent.Event) {
 	for _, label := range labels {
 		text += "\n[" + label + "]"
 	}
-	lines := strings.Split(visible(strings.TrimSpace(text)), "\n")
-	s.say(kindUser, s.theme.accent("› ")+style("1", lines[0])+after(lines[1:], func(l string) string { return "\n  " + style("1", l) }))
+	s.say(kindUser, s.theme.accent("› ")+strings.Join(s.saidRows(visible(strings.TrimSpace(text))), "\n  "))
 }
 
-// after joins lines, each in a form.
-func after(lines []string, form func(string) string) string {
-	var b strings.Builder
-	for _, l := range lines {
-		b.WriteString(form(l))
+// saidRows lays out what the person said below each other. Prose is broken between
+// the words; code and commands stay as they are.
+func (s *session) saidRows(text string) (rows []string) {
+	fenced := false
+	for line := range strings.SplitSeq(text, "\n") {
+		fence := strings.HasPrefix(line, "```")
+		fenced = fenced != fence
+		if fenced || fence || line == "" || strings.ContainsAny(line[:1], " \t!/") {
+			rows = append(rows, style("1", line))
+			continue
+		}
+		for row := range strings.SplitSeq(s.wrapped(line), "\n") {
+			rows = append(rows, style("1", strings.TrimPrefix(row, "  ")))
+		}
 	}
-	return b.String()
+	return rows
 }
 
 // retry shows that an answer failed and is asked for again. What was printed of it

@@ -83,3 +83,17 @@ func TestAResumedConversationSaysWhereItWas(t *testing.T) {
 	p.Await("goes on after 2 messages · last, the model said: The last words.", "Ready")
 	p.leaves()
 }
+
+// What the person sent is broken between the words, as the answer is, unless it is
+// code.
+func TestWhatWasSentInANarrowWindow(t *testing.T) {
+	t.Parallel()
+	p := sit(t, pygenttest.NewServer(t, pygenttest.Text("I see.")))
+	p.Resize(40, 24)
+	p.Paste("please run the integration tests first, and then mend what is broken\n    an indented line of code that is longer than it")
+	p.Await("longer than it")
+	p.Key("enter")
+	p.Await("I see.", "Ready")
+	require.Contains(t, p.All(), "› please run the integration tests\n  first, and then mend what is broken\n      an indented line of code that is longer than it\n")
+	p.leaves()
+}
