@@ -32,12 +32,9 @@ func oneOf(words ...string) complete {
 	return func(context.Context, *pygent.Agent, []string) []string { return words }
 }
 
-// models completes /model. A server that does not answer in this time does not keep
-// the names that are known anyway.
+// models completes /model.
 func models(ctx context.Context, a *pygent.Agent, _ []string) []string {
-	ctx, cancel := context.WithTimeout(ctx, modelsWithin)
-	defer cancel()
-	names, _ := a.ModelNames(ctx)
+	names, _ := modelNames(ctx, a)
 	return names
 }
 

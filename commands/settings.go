@@ -54,13 +54,19 @@ func setModel(ctx context.Context, a *pygent.Agent, args string, out io.Writer) 
 	return err
 }
 
+// modelNames returns what Agent.ModelNames does. A server that does not answer in
+// time does not keep the names that are known anyway.
+func modelNames(ctx context.Context, a *pygent.Agent) (names []string, listed bool) {
+	ctx, cancel := context.WithTimeout(ctx, modelsWithin)
+	defer cancel()
+	return a.ModelNames(ctx)
+}
+
 // unknownModel says that the model's server does not list a name. It is no error,
 // since servers know names that they do not list. It is empty if the server lists the
 // name, or if no list is known.
 func unknownModel(ctx context.Context, a *pygent.Agent, name string) string {
-	ctx, cancel := context.WithTimeout(ctx, modelsWithin)
-	defer cancel()
-	known, listed := a.ModelNames(ctx)
+	known, listed := modelNames(ctx, a)
 	if !listed || slices.Contains(known, name) || slices.Contains(known, name+":latest") {
 		return ""
 	}
