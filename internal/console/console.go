@@ -98,6 +98,15 @@ func (c *Console) Aside(format string, args ...any) { c.aside.Say(format, args..
 // InterjectAside is [Printer.Interject] for the person who types.
 func (c *Console) InterjectAside(format string, args ...any) { c.aside.Interject(format, args...) }
 
+// Beside returns the printer for what does not belong to the conversation. If the output
+// is redirected, that is where the person is asked, or else standard error.
+func (c *Console) Beside() *Printer {
+	if !c.IsAside() && c.text.screen.Redirected() {
+		return NewPrinter(screen.Stderr())
+	}
+	return c.aside
+}
+
 // Open lets the console read lines until ctx ends. restore puts the terminal
 // back into its earlier mode.
 func (c *Console) Open(ctx context.Context) (restore func()) {

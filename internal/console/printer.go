@@ -36,6 +36,7 @@ type Text struct {
 	writes   int  // how often something was written
 	midLine  bool // whether the current line was begun and not ended
 	streamed bool // whether a part of the model's current answer was written
+	block    block
 	live     live
 	err      error // the first error of the screen
 }

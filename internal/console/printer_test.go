@@ -54,3 +54,34 @@ func (f *failing) Write([]byte) (int, error) {
 	*f = (*f)[1:]
 	return 0, err
 }
+
+func TestNewsWaitForTheEndOfABlockOfTheAnswer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pieces []string // N is news
+		want   string
+	}{
+		"in a word":              {[]string{"has to wra", "N", "p around"}, "has to wrap around\n· news\n"},
+		"between lines":          {[]string{"one\n", "N", "two"}, "one\ntwo\n· news\n"},
+		"between blocks":         {[]string{"one\n\n", "N", "two"}, "one\n\n· news\ntwo\n"},
+		"an end in one piece":    {[]string{"on", "N", "e\n\ntw", "N", "o"}, "one\n\n· news\ntwo\n· news\n"},
+		"an end in two pieces":   {[]string{"one\n", "N", "\ntwo"}, "one\n\n· news\ntwo\n"},
+		"several ends in one":    {[]string{"a", "N", "\n\nb\n\nc"}, "a\n\n· news\nb\n\nc\n"},
+		"more than one":          {[]string{"one", "N", "N"}, "one\n· news\n· news\n"},
+		"before the first words": {[]string{"N", "one"}, "· news\none\n"},
+	} {
+		var out strings.Builder
+		p := NewPrinter(&out)
+		p.News(func(t *Text) { t.Step() })
+		for _, piece := range tt.pieces {
+			p.News(func(t *Text) {
+				if piece == "N" {
+					t.Beside(func(t *Text) { t.Tell("news") })
+				} else {
+					t.Stream(piece)
+				}
+			})
+		}
+		p.News(func(t *Text) { t.Answer("") })
+		require.Equal(t, tt.want, out.String(), name)
+	}
+}

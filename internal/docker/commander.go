@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/client"
@@ -66,11 +67,15 @@ func newCommander(config Config, engine *client.Client, w sandbox.Workspace, way
 }
 
 func (c *commander) Run(ctx context.Context, spec sandbox.Command) (sandbox.Result, error) {
+	var used atomic.Pointer[Container]
+	defer c.tellSilence(&used)()
 	for retried := false; ; retried = true {
+		used.Store(nil)
 		box, err := c.ready(ctx, spec.Timeout)
 		if err != nil {
 			return sandbox.Result{ExitCode: -1}, err
 		}
+		used.Store(box)
 		res, err := box.commands.Run(ctx, spec)
 		if !errors.Is(err, errContainerGone) || retried {
 			box.tellNew(&res)
@@ -87,6 +92,33 @@ func (c *commander) Guest(ctx context.Context) (*guest.Client, error) {
 		return nil, err
 	}
 	return box.commands.Guest(ctx)
+}
+
+// Running implements [sandbox.Starter].
+func (c *commander) Running() *guest.Client {
+	c.mu.Lock()
+	s := c.current
+	c.mu.Unlock()
+	if s == nil || !s.over() || s.err != nil {
+		return nil
+	}
+	client, err := s.container.commands.Guest(context.Background())
+	if err != nil || !client.Alive() {
+		return nil
+	}
+	return client
+}
+
+// User implements [sandbox.Starter].
+func (c *commander) User(ctx context.Context) string {
+	if c.config.User != "" {
+		return c.config.User
+	}
+	info, err := inspectImage(ctx, c.engine, c.spec.config.Image)
+	if err != nil || info.Config == nil {
+		return ""
+	}
+	return info.Config.User
 }
 
 func (c *commander) Shell(ctx context.Context) string {

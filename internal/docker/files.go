@@ -28,7 +28,7 @@ type files struct {
 
 	mu     sync.RWMutex // held while the directory is used, and for writing while the files move
 	inside bool         // the guest has the files
-	remote atomic.Bool  // they are in a volume
+	volume atomic.Value // the name of the volume where they are, a string; none otherwise
 
 	// seeded are the names of what went into the volume. It is set by moveInside and
 	// read by bringBack, which comes after it.
@@ -52,13 +52,13 @@ func (d *files) at(ctx context.Context, f func(sandbox.Files) error) error {
 
 // moveInside hands the files over to the guest. Into a new volume it copies the
 // content of the directory.
-func (d *files) moveInside(ctx context.Context, client *guest.Client, volume bool) error {
+func (d *files) moveInside(ctx context.Context, client *guest.Client, volume string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.inside {
 		return nil
 	}
-	if volume {
+	if volume != "" {
 		root, err := os.OpenRoot(d.tree.Dir())
 		if err != nil {
 			return err
@@ -73,12 +73,21 @@ func (d *files) moveInside(ctx context.Context, client *guest.Client, volume boo
 		}
 	}
 	d.inside = true
-	d.remote.Store(volume)
+	d.volume.Store(volume)
 	return nil
 }
 
-// OnHost reports whether the files are in the directory of this machine.
-func (d *files) OnHost() bool { return !d.remote.Load() }
+// Volume implements [sandbox.Mover].
+func (d *files) Volume() string {
+	name, _ := d.volume.Load().(string)
+	return name
+}
+
+// Stay implements [sandbox.Mover].
+func (d *files) Stay() (leave func()) {
+	d.mu.RLock()
+	return d.mu.RUnlock
+}
 
 // bringBack makes the directory equal to the volume, once the volume's content is
 // all on this machine. It removes only files that were copied into the volume and

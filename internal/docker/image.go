@@ -75,7 +75,7 @@ func pullImage(ctx context.Context, engine *client.Client, ref string, emit func
 	case client.IsErrConnectionFailed(err):
 		return err
 	}
-	return fmt.Errorf("pull image %q: %w; choose another one, or pull it by hand with \"docker pull %s\"", ref, err, ref)
+	return fmt.Errorf("pull image %q: %w; choose another one, or get it with \"docker pull %s\" or \"docker load\"", ref, err, ref)
 }
 
 // pullBody tells of every read of an engine's answer.

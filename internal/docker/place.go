@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/transient"
 )
 
 // Where a container sees the guest.
@@ -115,7 +116,7 @@ func (p place) missing(err error) bool {
 // leaveNonce puts a file into the workspace by which a guest proves that it
 // sees the same directory, and returns a function that removes it.
 func (p *place) leaveNonce() (remove func() error, err error) {
-	p.nonce = ".pygent-" + rand.Text()
+	p.nonce = transient.Prefix + rand.Text()
 	name := filepath.Join(p.dir, p.nonce)
 	if err := os.WriteFile(name, []byte(p.nonce), 0o644); err != nil {
 		_ = os.Remove(name) // a full disk leaves an empty file

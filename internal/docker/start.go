@@ -240,7 +240,7 @@ func (c *commander) launchShared(ctx context.Context, p place, name string, know
 	}
 	p.nonce = ""
 	c.proved, c.place = true, p
-	return c.mountFiles(ctx, box, false)
+	return c.mountFiles(ctx, box, "")
 }
 
 // launchRemote starts a container whose workspace is a volume.
@@ -256,12 +256,12 @@ func (c *commander) launchRemote(ctx context.Context, p place, name string, know
 		return nil, err
 	}
 	c.place = p
-	return c.mountFiles(ctx, box, true)
+	return c.mountFiles(ctx, box, c.volume)
 }
 
 // mountFiles gives the guest of a container its files, and removes the container
 // when that fails.
-func (c *commander) mountFiles(ctx context.Context, box *Container, volume bool) (*Container, error) {
+func (c *commander) mountFiles(ctx context.Context, box *Container, volume string) (*Container, error) {
 	client, err := box.commands.Guest(ctx)
 	if errors.Is(err, sandbox.ErrNoGuest) {
 		return box, box.openWay(ctx, c.way) // the files stay in the directory, which the container mounts

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Steers reports whether a path leads into the files of a repository itself. It
@@ -78,6 +79,9 @@ func names(name string) []string {
 // case, dots and spaces at the end and the name of a stream, and has short
 // names. macOS ignores case and characters of zero width.
 func isGit(name string) bool {
+	if name == "" || name[0] < utf8.RuneSelf && !strings.ContainsRune(".gG", rune(name[0])) {
+		return false // as nearly all names of a workspace
+	}
 	name, _, _ = strings.Cut(name, ":")
 	name = strings.Map(func(r rune) rune {
 		if r >= 0x200b && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2060 && r <= 0x206f || r == 0xfeff {
@@ -155,6 +159,9 @@ var unwatched = map[string]bool{"objects": true, "refs": true, "logs": true, "ho
 
 // isRepository reports whether a directory is a repository's own directory. Its
 // name does not matter: git accepts any directory with these entries.
-func isRepository(dir string, names map[string]bool) bool {
-	return isGit(path.Base(dir)) || names["head"] && (names["objects"] || names["commondir"])
+func isRepository(dir string, entries []entry) bool {
+	has := func(name string) bool {
+		return slices.ContainsFunc(entries, func(e entry) bool { return strings.EqualFold(e.name, name) })
+	}
+	return isGit(path.Base(dir)) || has("head") && (has("objects") || has("commondir"))
 }

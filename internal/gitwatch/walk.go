@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -71,28 +70,23 @@ func (w *walk) full() bool {
 func (w *walk) directory(dir string) {
 	entries := w.list(dir, maxEntries-w.entries)
 	w.entries += len(entries) + 1
-	names := make(map[string]bool, len(entries))
-	for _, e := range entries {
-		names[strings.ToLower(e.Name())] = true
-	}
-	repository := isRepository(dir, names)
+	repository := isRepository(dir, entries)
 	if repository {
 		w.repository(dir)
 	}
 	for _, e := range entries {
-		name := path.Join(dir, e.Name())
 		switch {
-		case !e.IsDir():
-			if isGit(e.Name()) { // a file with the path of the repository's directory, or a link to that
-				w.note(name)
+		case !e.dir:
+			if isGit(e.name) { // a file with the path of the repository's directory, or a link to that
+				w.note(path.Join(dir, e.name))
 			}
-		case repository && unwatched[strings.ToLower(e.Name())]:
-		case strings.Count(name, "/") >= maxLevels:
+		case repository && unwatched[strings.ToLower(e.name)]:
+		case strings.Count(dir, "/") >= maxLevels-1:
 			w.cut = true
-		case late[e.Name()]:
-			w.last = append(w.last, name)
+		case late[e.name]:
+			w.last = append(w.last, path.Join(dir, e.name))
 		default:
-			w.queue = append(w.queue, name)
+			w.queue = append(w.queue, path.Join(dir, e.name))
 		}
 	}
 }
@@ -139,8 +133,8 @@ func (w *walk) hooks(dir string) {
 		w.files[dir] = "link to " + target
 	}
 	for _, e := range w.list(dir, maxInDir) {
-		if !e.IsDir() && !strings.HasSuffix(e.Name(), ".sample") {
-			w.note(path.Join(dir, e.Name()))
+		if !e.dir && !strings.HasSuffix(e.name, ".sample") {
+			w.note(path.Join(dir, e.name))
 		}
 	}
 }
@@ -183,19 +177,35 @@ func (w *walk) read(name string) (data []byte, state string) {
 	return data, state
 }
 
+// entry is a name in a directory.
+type entry struct {
+	name string
+	dir  bool // it is a directory, and not a link to one
+}
+
 // list returns at most n entries of a directory, or none if it is no directory.
-func (w *walk) list(dir string, n int) []fs.DirEntry {
+func (w *walk) list(dir string, n int) []entry {
 	f, err := w.open(dir)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(n + 1) // the entries that were read before an error are used
+	entries, _ := readEntries(f, n+1) // the entries that were read before an error are used
 	if len(entries) > n {
 		w.cut = true
 		entries = entries[:n]
 	}
 	return entries
+}
+
+// listEntries is readEntries where only package os reads directories.
+func listEntries(dir *os.File, n int) ([]entry, error) {
+	found, err := dir.ReadDir(n)
+	entries := make([]entry, len(found))
+	for i, e := range found {
+		entries[i] = entry{e.Name(), e.IsDir()}
+	}
+	return entries, err
 }
 
 // open opens a file below the root. It does not block on a named pipe.

@@ -1,7 +1,12 @@
 package guest_test
 
 import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/x/pygent/internal/guest"
+	"github.com/x/pygent/internal/store"
 )
 
 // BenchmarkTrue compares the shortest command in a guest with the lower limit:
@@ -87,5 +93,45 @@ func BenchmarkStart(b *testing.B) {
 		r := startContainer(b, debianImage(b), containerOptions{})
 		run(b, r.client, "true")
 		require.NoError(b, r.client.Close())
+	})
+}
+
+// BenchmarkTree takes a tree of 20,000 files again, of which ten have changed.
+func BenchmarkTree(b *testing.B) {
+	each := func(b *testing.B, c *guest.Client, dir string) {
+		for i := range 20_000 {
+			name := filepath.Join(dir, fmt.Sprintf("p%02d/q%02d/f%05d.go", i/400, i/20%20, i))
+			require.NoError(b, os.MkdirAll(filepath.Dir(name), 0o755))
+			require.NoError(b, os.WriteFile(name, bytes.Repeat([]byte("0123456789\n"), 900), 0o644))
+		}
+		s, err := store.Open(b.TempDir())
+		require.NoError(b, err)
+		defer s.Close()
+		var known store.Cache
+		take := func() store.Report {
+			o := store.TakeOptions{Now: func() time.Time { return time.Now().Add(time.Hour) }}
+			tree, report, err := s.Take(context.Background(), guest.Tree{Client: c}, &known, o)
+			require.NoError(b, err)
+			s.Forget(tree)
+			return report
+		}
+		require.Equal(b, 20_000, take().Read)
+		n := 0
+		median(b, func() {
+			for i := range 10 {
+				name := filepath.Join(dir, fmt.Sprintf("p%02d/q01/f%05d.go", i, i*400+20))
+				require.NoError(b, os.WriteFile(name, fmt.Append(nil, n, i), 0o644))
+			}
+			n++
+			require.Equal(b, 10, take().Read)
+		})
+	}
+	b.Run("local", func(b *testing.B) {
+		dir := b.TempDir()
+		each(b, localIn(b, dir, guest.Config{}), dir)
+	})
+	b.Run("docker", func(b *testing.B) {
+		r := container(b, debianImage(b), containerOptions{})
+		each(b, r.client, r.workspace)
 	})
 }

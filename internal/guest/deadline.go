@@ -36,13 +36,13 @@ type limit struct {
 // request does not end the guest, since it may not be the guest's fault.
 func (c *Client) timeFor(kind wire.Kind, request wire.Message) limit {
 	switch kind {
-	case wire.KindOwn, wire.KindRemove:
-		return limit{} // a whole tree: no progress is reported before the end
+	case wire.KindOwn, wire.KindRemove, wire.KindMake, wire.KindSync:
+		return limit{} // a whole tree, a large file, or a file system: no progress is reported before the end
 	case wire.KindStreams:
 		return limit{time: answerTime + c.patience}
 	case wire.KindAccept:
 		return limit{} // answered only when somebody connects
-	case wire.KindRead, wire.KindWrite, wire.KindStat, wire.KindList, wire.KindMkdir, wire.KindTarIn, wire.KindTarOut:
+	case wire.KindRead, wire.KindWrite, wire.KindStat, wire.KindList, wire.KindMkdir, wire.KindTarIn, wire.KindTarOut, wire.KindScan, wire.KindFetch:
 		return limit{time: fileTime}
 	case wire.KindDial:
 		return limit{time: dialTime + c.patience}

@@ -36,8 +36,14 @@ type exchange struct {
 
 // open sends a request.
 func (c *Client) open(ctx context.Context, kind wire.Kind, request wire.Message) (*exchange, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, context.Cause(ctx)
+	return c.openBefore(ctx, ctx, kind, request)
+}
+
+// openBefore sends a request, unless before ends first. The exchange goes on until
+// ctx ends.
+func (c *Client) openBefore(before, ctx context.Context, kind wire.Kind, request wire.Message) (*exchange, error) {
+	if before.Err() != nil {
+		return nil, context.Cause(before)
 	}
 	x := &exchange{client: c}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
@@ -48,7 +54,7 @@ func (c *Client) open(ctx context.Context, kind wire.Kind, request wire.Message)
 		}
 		x.cancel(ErrUnresponsive)
 	})
-	stream, err := c.openStream(x.ctx, kind, request)
+	stream, err := c.openStream(before, x.ctx, kind, request)
 	if err != nil {
 		x.watch.stop()
 		defer x.cancel(nil)
@@ -59,10 +65,14 @@ func (c *Client) open(ctx context.Context, kind wire.Kind, request wire.Message)
 	return x, nil
 }
 
+// sendingTime is how long a request that is being sent holds up the end of who asked:
+// the guest may have begun with it already.
+const sendingTime = 50 * time.Millisecond
+
 // openStream opens a stream and sends the request on it. If the guest does not
 // take the request, opening and sending both block as long as the session does;
-// they run in a goroutine, so that the end of ctx is noticed.
-func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Message) (*yamux.Stream, error) {
+// they run in a goroutine, so that the end of before or of ctx is noticed.
+func (c *Client) openStream(before, ctx context.Context, kind wire.Kind, request wire.Message) (*yamux.Stream, error) {
 	type opened struct {
 		stream *yamux.Stream
 		err    error
@@ -88,14 +98,26 @@ func (c *Client) openStream(ctx context.Context, kind wire.Kind, request wire.Me
 	select {
 	case o := <-result:
 		return o.stream, o.err
+	case <-before.Done():
 	case <-ctx.Done():
-		c.spawn(func() {
-			if o := <-result; o.err == nil {
-				_ = o.stream.Close()
-			}
-		})
+	}
+	moment := time.NewTimer(sendingTime)
+	defer moment.Stop()
+	select {
+	case o := <-result: // the guest has the request, and tells what came of it
+		return o.stream, o.err
+	case <-ctx.Done():
+	case <-moment.C:
+	}
+	c.spawn(func() {
+		if o := <-result; o.err == nil {
+			_ = o.stream.Close()
+		}
+	})
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	return nil, context.Cause(before)
 }
 
 // close closes the stream.

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -92,6 +93,24 @@ func (h *lastHeard) Read(b []byte) (int, error) {
 
 // ago returns how long ago something was last received.
 func (h *lastHeard) ago() time.Duration { return time.Since(h.base) - time.Duration(h.last.Load()) }
+
+// Answers pings the guest, and reports whether anything comes from it before ctx ends.
+// It does not tell of a session that has ended.
+func (c *Client) Answers(ctx context.Context) bool {
+	begun, answered := time.Now(), make(chan struct{})
+	if !c.spawn(func() {
+		defer close(answered)
+		_, _ = c.session.Ping()
+	}) {
+		return true
+	}
+	select {
+	case <-answered:
+		return true
+	case <-ctx.Done():
+		return c.heard.ago() < time.Since(begun)
+	}
+}
 
 // greetAgain pings a guest from which nothing has come for a long time, for
 // example because this process was stopped. The guest may have gone in the

@@ -84,8 +84,7 @@ func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 	}
 	request := cmd.request()
 	request.Env = c.withEnv(request.Env)
-	stopEarly := context.AfterFunc(ctx, end)
-	x, err := c.open(life, wire.KindRun, request)
+	x, err := c.openBefore(ctx, life, wire.KindRun, request)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -94,9 +93,6 @@ func (c *Client) Run(ctx context.Context, cmd Command) (Result, error) {
 	}
 	defer x.close()
 	defer c.pausable(x)()
-	if !stopEarly() {
-		return Result{ExitCode: -1, Cancelled: true}, context.Cause(ctx)
-	}
 	stop := c.cancelWith(ctx, x, end, request.Grace)
 	defer stop()
 	r, err := x.result(cmd.OnOutput)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/transient"
 )
 
 // Bounds of a look at a workspace.
@@ -22,10 +24,6 @@ const (
 // closed are directories that are not looked into: a version control's own files,
 // and what programs install or cache.
 var closed = []string{".git", ".hg", ".svn", "node_modules", "__pycache__", "venv", ".venv"}
-
-// ours begins the names of the files that this module puts into a workspace for a
-// moment, such as one that is being written.
-const ours = ".pygent-"
 
 // File is a file or directory of a workspace.
 type File struct {
@@ -66,7 +64,7 @@ func Take(ctx context.Context, list ListFunc) Inventory {
 			name := path.Base(f.Path)
 			f.Path = path.Join(open[n], name)
 			switch {
-			case strings.HasPrefix(name, ours):
+			case transient.Is(name):
 			case len(f.Path) > longest || name == "." || name == ".." || name == "/":
 				inv.whole = false
 			case !f.Dir:

@@ -149,6 +149,13 @@ func (b *Book) Recall(r *Recall) {
 	b.highest = max(b.highest, r.book.highest)
 }
 
+// Forget forgets all jobs, but not which ids they had.
+func (b *Book) Forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.jobs = nil
+}
+
 // Highest returns the highest number among the ids, so that a new job gets another
 // one.
 func (b *Book) Highest() int64 {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/x/pygent/internal/filelock"
 )
 
 // Disk is the file system that a journal is kept on. It is [System], one made by
@@ -103,6 +105,14 @@ func syncDir(d *os.File) error {
 }
 
 func (f systemFile) Lock() error { return lockFile(f.File) }
+
+func lockFile(f *os.File) error {
+	err := filelock.Lock(f)
+	if errors.Is(err, filelock.ErrHeld) {
+		return ErrInUse
+	}
+	return err
+}
 
 func (f systemFile) Shared() bool {
 	info, err := f.Stat()

@@ -2,8 +2,6 @@
 
 package journal
 
-import "os"
-
 // nameLock does nothing, since these systems have no lock that ends with the
 // process that holds it.
 type nameLock struct{}
@@ -11,5 +9,3 @@ type nameLock struct{}
 func lockName(namespace, string) (*nameLock, error) { return &nameLock{}, nil }
 
 func (l *nameLock) Close() error { return nil }
-
-func lockFile(*os.File) error { return nil }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // nameLock locks a name by a locked file of that name, which exists while the
@@ -71,15 +69,4 @@ func (l *nameLock) isNamed() (bool, error) {
 		return false, err
 	}
 	return os.SameFile(opened, named), nil
-}
-
-func lockFile(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return ErrInUse
-	case err != nil:
-		return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
-	}
-	return nil
 }

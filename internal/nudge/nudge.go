@@ -154,9 +154,9 @@ func Repeated(tool string, calls, times int) (note, reason string) {
 	return "[" + what + "; try something else]", reason
 }
 
-// Changed says that the user changed the arguments of a call before it ran.
-func Changed(arguments string) string {
-	return "[the user changed the arguments of this call; it ran with " + arguments + "]"
+// Changed says who changed the arguments of a call before it ran.
+func Changed(who, arguments string) string {
+	return "[" + who + " changed the arguments of this call; it ran with " + arguments + "]"
 }
 
 // OnALine appends a note to text on a line of its own. An empty note adds

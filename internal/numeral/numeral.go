@@ -2,8 +2,10 @@
 package numeral
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Grouped writes a number with commas between thousands.
@@ -39,4 +41,31 @@ func Some(names []string, n int, more bool) string {
 		return shown + " and " + Count(rest, "other")
 	}
 	return shown
+}
+
+// Ago says how long ago something was.
+func Ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "now"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", d/time.Hour)
+	}
+	return fmt.Sprintf("%d days ago", d/(24*time.Hour))
+}
+
+// Bytes writes a number of bytes.
+func Bytes(n int64) string {
+	const k = 1000
+	switch {
+	case n < k:
+		return fmt.Sprintf("%d B", n)
+	case n < k*k:
+		return fmt.Sprintf("%.1f kB", float64(n)/k)
+	case n < k*k*k:
+		return fmt.Sprintf("%.1f MB", float64(n)/(k*k))
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/(k*k*k))
 }

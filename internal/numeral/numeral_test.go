@@ -34,3 +34,9 @@ func TestSome(t *testing.T) {
 	require.Equal(t, "a and many others", numeral.Some(names, 1, true))
 	require.Equal(t, "very many", numeral.Some(nil, 1, true))
 }
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 2500: "2.5 kB", 1_234_567: "1.2 MB", 5_000_000_000: "5.0 GB"} {
+		require.Equal(t, want, numeral.Bytes(n))
+	}
+}

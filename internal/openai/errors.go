@@ -195,6 +195,9 @@ func (c *Client) baseURLHint() string {
 	return fmt.Sprintf(" base URLs commonly end in /v1: %s/v1", c.baseURL)
 }
 
+// saysWhere tells how a person sets the base URL.
+const saysWhere = "OPENAI_BASE_URL says where it is"
+
 // connectionError describes a request that got no response.
 func (c *Client) connectionError(err error) *Error {
 	var transport *url.Error
@@ -230,10 +233,10 @@ func (c *Client) connectionError(err error) *Error {
 		// A server that has answered before is being restarted, perhaps. One that
 		// never has is not there, and whoever waits should know at once.
 		e.Retryable = c.answered.Load()
-		hint = "is the server running there?"
+		hint = "is the server running there? " + saysWhere
 	case errors.As(cause, &dns):
 		e.Retryable = !dns.IsNotFound || c.answered.Load()
-		hint = "is the name right, and the network up?"
+		hint = "is the name right, and the network up? " + saysWhere
 	default:
 		hint = "the connection broke before an answer came"
 	}

@@ -31,8 +31,10 @@ func (c *Client) Window(ctx context.Context, model string) int64 {
 	if found > 0 && kind != window.LMStudio || path == "" {
 		return found
 	}
-	host := url.URL{Scheme: c.baseURL.Scheme, Host: c.baseURL.Host, Path: path}
-	body = c.get(ctx, host.String())
+	// Such a path is of the host, and the SDK refuses addresses that are not below
+	// its base.
+	host := url.URL{Scheme: c.baseURL.Scheme, Host: c.baseURL.Host, Path: "/"}
+	body = c.get(ctx, path, option.WithBaseURL(host.String()))
 	if kind == window.LlamaCpp {
 		return window.InProps(body)
 	}
@@ -41,10 +43,11 @@ func (c *Client) Window(ctx context.Context, model string) int64 {
 }
 
 // get returns what the server answers at a path, or nothing.
-func (c *Client) get(ctx context.Context, path string) []byte {
+func (c *Client) get(ctx context.Context, path string, opts ...option.RequestOption) []byte {
 	client := sdk.Client{Options: c.options} // see roundTrip
 	var res *http.Response
-	err := client.Get(ctx, strings.TrimPrefix(path, "/"), nil, &res, option.WithMiddleware(refuseErrorStatus, decodeBody))
+	opts = append(opts, option.WithMiddleware(refuseErrorStatus, decodeBody))
+	err := client.Get(ctx, strings.TrimPrefix(path, "/"), nil, &res, opts...)
 	if err != nil || res == nil {
 		return nil
 	}

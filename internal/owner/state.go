@@ -46,6 +46,16 @@ func stateDir() (string, error) {
 	return filepath.Join(home, ".local", "state", "pygent"), err
 }
 
+// StateDir is stateDir for what is kept besides the records of this package. Root gets
+// no directory in another user's home.
+func StateDir() (string, error) {
+	dir, err := stateDir()
+	if err == nil {
+		err = mayMake(dir)
+	}
+	return dir, err
+}
+
 func openState(dir string) (*state, error) {
 	if err := mayMake(dir); err != nil {
 		return nil, err

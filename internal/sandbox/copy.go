@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/x/pygent/internal/progress"
 	"github.com/x/pygent/internal/tree"
 	"github.com/x/pygent/internal/workspace"
 )
@@ -92,5 +93,7 @@ func export(ctx context.Context, f Files, name, root, dest string, limits tree.L
 		return err
 	}
 	defer d.Close()
-	return f.Pack(ctx, name, func(r io.Reader) error { return d.Unpack(r, tree.ExtractOptions{Limits: limits}) })
+	return f.Pack(ctx, name, func(r io.Reader) error {
+		return d.Unpack(progress.Reader(ctx, r), tree.ExtractOptions{Limits: limits})
+	})
 }

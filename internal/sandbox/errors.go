@@ -1,6 +1,9 @@
 package sandbox
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 var (
 	// ErrStart is the error of a sandbox that cannot start as it is configured.
@@ -15,3 +18,13 @@ var (
 
 // errNilContext refuses a nil context, which would panic later.
 var errNilContext = errors.New("the context is nil")
+
+// CannotRun says why no command can run, for people in a session, and what they can
+// do about it.
+func CannotRun(err error) string {
+	text := strings.TrimPrefix(err.Error(), ErrStart.Error()+": ")
+	if errors.Is(err, ErrStart) && strings.Contains(text, "pull image") {
+		text += ". PYGENT_IMAGE or --image names another image; PYGENT_USE_DOCKER=0 or --no-docker runs commands on this machine"
+	}
+	return text
+}

@@ -26,6 +26,7 @@ const (
 	Pull        EventKind = "pull"     // an image is being pulled
 	Started     EventKind = "started"  // the container runs
 	Lost        EventKind = "lost"     // the container died, or does not answer
+	Silent      EventKind = "silent"   // the container, or the engine, does not answer a command that waits
 	Limited     EventKind = "limited"  // commands are contained less than elsewhere
 	Failed      EventKind = "failed"   // the container cannot start
 	NetworkUsed EventKind = "network"  // commands reached a host, or were refused
@@ -61,7 +62,7 @@ func (q *Events) Tell(e Event) {
 func (q *Events) log(e Event) {
 	level := slog.LevelInfo
 	switch {
-	case e.Kind == Fallback || e.Kind == Limited || e.Kind == Lost || e.Kind == Failed:
+	case e.Kind == Fallback || e.Kind == Limited || e.Kind == Lost || e.Kind == Silent || e.Kind == Failed:
 		level = slog.LevelWarn
 	case e.progress():
 		level = slog.LevelDebug // one of many

@@ -97,9 +97,9 @@ type Workspace struct {
 // initial files, and tells the tree where commands see it. Anyone may write a
 // temporary workspace that is open.
 func OpenWorkspace(ctx context.Context, c Config, open bool, mounts ...string) (w Workspace, err error) {
+	sweepDirectories(c)
 	dir := c.Workspace
 	if dir == "" {
-		sweepDirectories(c)
 		w.Temporary = true
 		if dir, err = workspace.MakeTemp(open); err != nil {
 			return w, fmt.Errorf("%w: workspace: %w", ErrStart, err)
@@ -149,12 +149,17 @@ func (r *Sandbox) Bash(ctx context.Context, cmd Command) (Result, error) {
 		return res, r.errorOf(ctx, err)
 	}
 	ended := r.network.command()
+	printed := heard{most: cmd.MaxOutput}
 	if cmd.Output != nil {
 		live := passOn(cmd.Output)
 		defer live.end()
-		cmd.Live = live.write
+		cmd.Live = func(offset int64, data []byte) {
+			printed.write(offset, data)
+			live.write(offset, data)
+		}
 	}
 	res, err = r.commands.Run(ctx, cmd)
+	printed.into(&res)
 	if res.left != nil {
 		r.noteJob(res.Job, cmd.Script, res.left)
 	}
@@ -280,7 +285,7 @@ func (r *Sandbox) Dir() string { return r.dir.Tree.Dir() }
 // HostDir is Dir where the files are there now, and "" where they are in a volume
 // of a remote engine.
 func (r *Sandbox) HostDir() string {
-	if h, ok := r.files.(interface{ OnHost() bool }); ok && !h.OnHost() {
+	if r.volume() != "" {
 		return ""
 	}
 	return r.Dir()

@@ -33,6 +33,7 @@ type Screen struct {
 	mu      sync.Mutex
 	w       io.Writer
 	pending []byte // the beginning of a character, or of a line end, that the next Write may complete
+	shape   shape  // of what was written
 }
 
 // New returns a screen that writes to w, or w itself if that is a screen.
@@ -67,7 +68,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	text := append(s.pending, p...)
 	whole := len(text) - incomplete(text)
 	s.pending = append([]byte(nil), text[whole:]...)
-	if _, err := io.WriteString(s.w, Visible(string(text[:whole]))); err != nil {
+	if _, err := io.WriteString(s.w, s.shape.visible(string(text[:whole]))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -140,7 +141,7 @@ func (s *Screen) Size() (columns, rows int) {
 }
 
 // incomplete returns how many bytes at the end of a text may be the beginning of
-// a character or of a line end.
+// a character or of a line end, or are characters that depend on the next one.
 func incomplete(text []byte) int {
 	if n := len(text); n > 0 && text[n-1] == '\r' {
 		return 1
@@ -148,10 +149,10 @@ func incomplete(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
 			if !utf8.FullRune(last) {
-				return n
+				return n + unfinished(text[:len(text)-n])
 			}
-			return 0
+			break
 		}
 	}
-	return 0
+	return unfinished(text)
 }

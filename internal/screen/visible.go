@@ -10,21 +10,29 @@ import (
 )
 
 // Visible returns a text that cannot control a terminal. It replaces control
-// characters by their Unicode pictures. Those without a picture, and characters
-// that reorder the text around them, become their code points. Line ends and
-// tabs stay.
+// characters by their Unicode pictures. Those without a picture, characters that
+// reorder the text around them, and those that nobody sees, become their code points,
+// unless people write them where they stand: see shape. Of a pile of accents some
+// stay, and the others are counted. Line ends and tabs stay.
 func Visible(s string) string {
+	var h shape
+	return h.visible(s)
+}
+
+// visible is Visible for a text that goes on.
+func (h *shape) visible(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
-	if strings.IndexFunc(s, drives) < 0 && utf8.ValidString(s) {
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 && utf8.ValidString(s) {
+		if r, _ := utf8.DecodeLastRuneInString(s); s != "" {
+			*h = shape{base: r, prev: r}
+		}
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s { // a byte that is not UTF-8 becomes U+FFFD
-		if drives(r) {
-			b.WriteString(picture(r))
-		} else {
-			b.WriteRune(r)
-		}
+	b.Grow(len(s))
+	for at := 0; at < len(s); { // a byte that is not UTF-8 becomes U+FFFD
+		r, size := utf8.DecodeRuneInString(s[at:])
+		at += h.write(&b, r, size, s[at:])
 	}
 	return b.String()
 }

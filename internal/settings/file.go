@@ -36,11 +36,27 @@ func (s *Set) readFile(path string, t trust) map[*Setting]string {
 		s.Faults = append(s.Faults, &Fault{Source: path, Err: err})
 		return nil
 	}
-	f := file{set: s, path: path, data: data, trust: t}
+	f := file{set: s, path: path, flag: "--config", data: data, trust: t}
 	f.apply()
 	s.Faults = append(s.Faults, f.sortedFaults()...)
 	s.Files = append(s.Files, path)
 	return f.seen
+}
+
+// readTables applies the tables that are trusted, or those that are not.
+func (s *Set) readTables(t trust) {
+	for _, table := range s.sources.Tables {
+		if table.Project != (t == untrusted) {
+			continue
+		}
+		f := file{set: s, path: table.Path, flag: table.Flag, trust: t, at: positions{lines: table.Lines}, seen: make(map[*Setting]string)}
+		f.table("", table.Values)
+		f.tellRefused()
+		s.Faults = append(s.Faults, f.sortedFaults()...)
+		if t == trusted {
+			s.userSet(slices.Collect(maps.Keys(f.seen))...)
+		}
+	}
 }
 
 // readRegular reads a regular file of bounded size. A file in the project of a
@@ -76,6 +92,7 @@ func readRegular(path string) ([]byte, error) {
 type file struct {
 	set   *Set
 	path  string
+	flag  string // with which a user names such a file to trust it
 	data  []byte
 	trust trust
 

@@ -41,7 +41,7 @@ type limit interface {
 type asked interface {
 	// tooHigh returns a warning if the value is above the limit in force, and ""
 	// if it is not.
-	tooHigh(where string) string
+	tooHigh(where, flag string) string
 	apply()
 }
 
@@ -50,6 +50,7 @@ type askedLimit struct {
 	asked
 	setting *Setting
 	where   string // the file, the line, and the key as it is written there
+	flag    string // with which a user names such a file to trust it
 	took    func() // records that it took effect
 }
 
@@ -63,13 +64,13 @@ type askedValue[T int | int64 | float64 | time.Duration] struct {
 	value T
 }
 
-func (a *askedValue[T]) tooHigh(where string) string {
+func (a *askedValue[T]) tooHigh(where, flag string) string {
 	holds := *a.limit.inForce
 	if holds <= 0 || 0 < a.value && a.value <= holds {
 		return ""
 	}
-	return fmt.Sprintf("%s = %v has no effect: a file found in the working directory may only lower a limit, and %v holds; if you trust the file, name it with --config",
-		where, a.value, holds)
+	return fmt.Sprintf("%s = %v has no effect: a file found in the working directory may only lower a limit, and %v holds; if you trust the file, name it with %s",
+		where, a.value, holds, flag)
 }
 
 func (a *askedValue[T]) apply() { *a.limit.at = a.value }
@@ -80,7 +81,7 @@ func (a *askedValue[T]) apply() { *a.limit.at = a.value }
 // project's file stays as it is.
 func (s *Set) Lower() {
 	for _, one := range s.asked {
-		if warning := one.tooHigh(one.where); warning != "" {
+		if warning := one.tooHigh(one.where, one.flag); warning != "" {
 			s.Warnings = append(s.Warnings, warning)
 		} else if !s.users[one.setting] {
 			one.apply()

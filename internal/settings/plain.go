@@ -96,7 +96,8 @@ func CPUs(at *float64) *Var[float64] { return &Var[float64]{at, asCPUs} }
 // Bytes binds a size in bytes, given as a number or as text such as "512m".
 func Bytes(at *int64) *Var[int64] { return &Var[int64]{at, asBytes} }
 
-// Duration binds a duration above zero, given in seconds or in Go's notation.
+// Duration binds a duration above zero, given in seconds, in days such as "30d", or in
+// Go's notation.
 func Duration(at *time.Duration) *Var[time.Duration] { return &Var[time.Duration]{at, asDuration} }
 
 // GPUs binds "all", a number, or device ids.
@@ -234,11 +235,25 @@ func asDurationOrZero(v any) (time.Duration, error) {
 		return time.Duration(f * float64(time.Second)), nil
 	}
 	if s, err := asString(v); err == nil {
-		if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		if d, ok := ParseDuration(s); ok {
 			return d, nil
 		}
 	}
 	return 0, Want(`seconds, or a duration such as "90s" or "5m"`, v)
+}
+
+// ParseDuration reads a duration in Go's notation, or in days such as "30d".
+func ParseDuration(s string) (d time.Duration, ok bool) {
+	const day = 24 * time.Hour
+	if number, isDays := strings.CutSuffix(s, "d"); isDays {
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(n >= 0 && n < float64(math.MaxInt64/day)) {
+			return 0, false
+		}
+		return time.Duration(n * float64(day)), true
+	}
+	d, err := time.ParseDuration(s)
+	return d, err == nil && d >= 0
 }
 
 func asGPUs(v any) (string, error) {

@@ -14,6 +14,7 @@ import (
 type positions struct {
 	data    []byte
 	offsets map[string]int
+	lines   map[string]int // of a source that is no document: the line of each key
 	arrays  map[string]int // how many [[tables]] of a name there are so far
 }
 
@@ -42,6 +43,9 @@ func locate(data []byte) positions {
 
 // of returns the line and the column, in bytes, of a key.
 func (p positions) of(key string) (line, column int) {
+	if p.data == nil {
+		return max(p.lines[key], 1), 1
+	}
 	offset := p.offsets[key]
 	before := p.data[:offset]
 	return bytes.Count(before, []byte("\n")) + 1, offset - bytes.LastIndexByte(before, '\n')

@@ -61,12 +61,24 @@ type Sources struct {
 	Environ func() []string
 	// Files are named by the user and must exist. Later ones take precedence.
 	Files []string
+	// Tables are settings that the program itself read elsewhere. Those of the user
+	// go before Files, and those of a project before the project's file.
+	Tables []Table
 	// Dir is the project's directory; empty is the working directory.
 	Dir string
 	// Home is the user's home directory; empty is os.UserHomeDir.
 	Home string
 	// NoFiles leaves out the files in Dir and Home.
 	NoFiles bool
+}
+
+// Table is a source of settings that is no TOML file, such as a script.
+type Table struct {
+	Path    string         // where they are from, for faults
+	Flag    string         // with which a user names a source of this kind to trust it, such as "--config"
+	Project bool           // whether a stranger may have written it
+	Values  map[string]any // as decoded from TOML
+	Lines   map[string]int // the line of each key, "limits.max_steps" for example
 }
 
 func (s Sources) withDefaults() Sources {
@@ -124,12 +136,24 @@ func New(settings ...Setting) *Set {
 }
 
 // Read applies all sources to the settings, the weakest first: the user's file
-// at home, the project's file, the named files, the environment and the
-// overrides. It continues after a fault, to find them all. The limits of a
-// project's file are applied by [Set.Lower].
+// at home, the project's file and tables, the named files, the user's tables, the
+// environment and the overrides. It continues after a fault, to find them all. The
+// limits of a project's file are applied by [Set.Lower].
 func (s *Set) Read(from Sources) {
 	s.sources = from.withDefaults()
 	s.readFiles()
+	s.readVariables()
+}
+
+// ReadVariables is [Set.Read] without files and tables. A program that reads no files
+// does not link what decodes them.
+func (s *Set) ReadVariables(from Sources) {
+	s.sources = from.withDefaults()
+	s.readVariables()
+}
+
+// readVariables applies the environment and the overrides.
+func (s *Set) readVariables() {
 	s.readEnvironment()
 	s.readOverrides()
 	for i := range s.settings {
@@ -151,10 +175,12 @@ func (s *Set) readFiles() {
 			s.readOptionalFile(project, untrusted)
 		}
 	}
+	s.readTables(untrusted)
 	for _, path := range s.sources.Files {
 		seen := s.readFile(ExpandHome(path, s.sources.Home), trusted)
 		s.userSet(slices.Collect(maps.Keys(seen))...)
 	}
+	s.readTables(trusted)
 }
 
 // isNamed reports whether the user named the file at path.

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,7 @@ func (f *file) give(s *Setting, key string, value any) error {
 		lower, err := l.ask(value)
 		if err == nil {
 			where := fmt.Sprintf("%s:%d:%d: %s", f.path, line, column, key)
-			f.set.asked = append(f.set.asked, askedLimit{setting: s, where: where, asked: lower,
+			f.set.asked = append(f.set.asked, askedLimit{setting: s, where: where, flag: f.flag, asked: lower,
 				took: func() { f.set.took(s, f.path, line, key, value) }})
 		}
 		return err
@@ -53,7 +54,9 @@ func (f *file) tellRefused() {
 	if len(f.refused) == 0 {
 		return
 	}
-	slices.SortFunc(f.refused, func(a, b string) int { return f.at.offsets[a] - f.at.offsets[b] })
+	slices.SortFunc(f.refused, func(a, b string) int {
+		return cmp.Or(f.at.offsets[a]-f.at.offsets[b], f.at.lines[a]-f.at.lines[b])
+	})
 	places := make([]string, len(f.refused))
 	for i, key := range f.refused {
 		line, _ := f.at.of(key)
@@ -66,6 +69,6 @@ func (f *file) tellRefused() {
 	line, column := f.at.of(f.refused[0])
 	f.faults = append(f.faults, &Fault{Source: f.path, Line: line, Column: column, Err: fmt.Errorf(
 		"a file found in the working directory may not set %s: whoever wrote the project could send your key elsewhere or reach files outside of it; "+
-			"if you trust the file, name it with --config %s, or set these in ~/%s",
-		strings.Join(places, ", "), f.path, HomeFile)})
+			"if you trust the file, name it with %s %s, or set these in ~/%s",
+		strings.Join(places, ", "), f.flag, f.path, HomeFile)})
 }

@@ -15,6 +15,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/x/pygent/internal/filelock"
+	"github.com/x/pygent/internal/treedir"
 )
 
 // ApplyOptions are the options of [Store.Apply].
@@ -89,7 +92,10 @@ type intent struct {
 	Times  bool     `json:"times,omitempty"`
 }
 
-const intentSuffix = ".json"
+const (
+	intentSuffix = ".json"
+	intentLock   = ".lock"
+)
 
 // withIntents calls do with the name of the intent of a target, while nobody
 // else changes it or collects.
@@ -101,12 +107,12 @@ func (s *Store) withIntents(ctx context.Context, dst Target, do func(file string
 	defer release()
 	id := sha256.Sum256([]byte(dst.ID()))
 	name := path.Join(intentsDir, hex.EncodeToString(id[:16]))
-	lock, err := s.root.OpenFile(name+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := s.root.OpenFile(name+intentLock, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := lockFile(lock, true); err != nil {
+	if err := filelock.Lock(lock); err != nil {
 		return nil, err
 	}
 	return do(name + intentSuffix)
@@ -131,7 +137,7 @@ func (s *Store) writeIntent(file string, in intent) error {
 	if err != nil {
 		return errors.Join(err, s.root.Remove(temp))
 	}
-	return syncDir(s.root, intentsDir)
+	return treedir.SyncDir(s.root, intentsDir)
 }
 
 func (s *Store) readIntent(file string) (in intent, err error) {
@@ -142,8 +148,8 @@ func (s *Store) readIntent(file string) (in intent, err error) {
 	return in, err
 }
 
-// intents returns what is unfinished.
-func (s *Store) intents() (all []intent, err error) {
+// intents returns what is unfinished, but for what drop returns true of.
+func (s *Store) intents(drop func(file string, in intent) bool) (all []intent, err error) {
 	entries, err := fs.ReadDir(s.root.FS(), intentsDir)
 	if err != nil {
 		return nil, err
@@ -152,11 +158,14 @@ func (s *Store) intents() (all []intent, err error) {
 		if !strings.HasSuffix(e.Name(), intentSuffix) {
 			continue
 		}
-		in, err := s.readIntent(path.Join(intentsDir, e.Name()))
+		file := path.Join(intentsDir, e.Name())
+		in, err := s.readIntent(file)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, in)
+		if !drop(file, in) {
+			all = append(all, in)
+		}
 	}
 	return all, nil
 }
@@ -171,7 +180,7 @@ func (s *Store) carryOut(ctx context.Context, dst Target, in intent, file string
 	if err != nil {
 		return a.conflicts, err
 	}
-	return a.conflicts, errors.Join(s.root.Remove(file), syncDir(s.root, intentsDir))
+	return a.conflicts, errors.Join(s.root.Remove(file), treedir.SyncDir(s.root, intentsDir))
 }
 
 // applier is one run of Apply or Recover.
@@ -233,7 +242,7 @@ func (a *applier) add(c Change) error {
 	if c.New.Kind == Dir && c.New.Mode&ownerAll != ownerAll {
 		open := c
 		open.New.Mode |= ownerAll
-		a.dirs = append(a.dirs, Change{c.Name, open.New, c.New})
+		a.dirs = append(a.dirs, Change{Name: c.Name, Old: open.New, New: c.New})
 		c = open
 	}
 	return a.step(c)
@@ -259,9 +268,9 @@ func (a *applier) step(c Change) error {
 	switch {
 	case err == nil:
 	case errors.As(err, &conflict):
-		a.conflicts = append(a.conflicts, Conflict{c.Name, conflict.Why, conflict.Kept})
+		a.conflicts = append(a.conflicts, Conflict{Name: c.Name, Why: conflict.Why, Kept: conflict.Kept})
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, fs.ErrInvalid):
-		a.conflicts = append(a.conflicts, Conflict{Name: c.Name, Why: reason(err)})
+		a.conflicts = append(a.conflicts, Conflict{Name: c.Name, Why: treedir.Reason(err)})
 	default:
 		return fmt.Errorf("%q: %w", c.Name, err)
 	}

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -315,4 +317,58 @@ func TestGitIsLeftAlone(t *testing.T) {
 	require.Equal(t, "-rw-r--r-- 1", got["a"])
 	require.Equal(t, "-rw-r--r-- 2", got[".git/HEAD"])
 	require.Contains(t, got, "sub/.git/new")
+}
+
+// volume is a target that goes with its process, and where nothing can be changed.
+type volume struct{ *broken }
+
+func (volume) ID() string { return "volume 1" }
+
+// TestAChangeThatNobodyFinishesPinsNothing has changes of a volume and of a directory
+// that are gone, and one of a directory that is there.
+func TestAChangeThatNobodyFinishesPinsNothing(t *testing.T) {
+	home, dir, gone := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "gone")
+	s := openStore(t, home)
+	write(t, dir, files{"a": "1"})
+	tree := take(t, s, dir)
+	require.NoError(t, os.Mkdir(gone, 0o755))
+	local, err := store.OpenLocal(gone)
+	require.NoError(t, err)
+	for _, target := range []store.Target{
+		volume{&broken{Local: openLocal(t, t.TempDir())}}, &broken{Local: local}, &broken{Local: openLocal(t, dir)},
+	} {
+		_, err := s.Apply(t.Context(), target, tree, store.Tree{}, store.ApplyOptions{})
+		require.Error(t, err)
+	}
+	s.Forget(tree)
+	require.NoError(t, errors.Join(local.Close(), os.RemoveAll(gone)))
+	unfinished := func() int {
+		names, err := filepath.Glob(filepath.Join(home, "unfinished", "*.json"))
+		require.NoError(t, err)
+		locks, err := filepath.Glob(filepath.Join(home, "unfinished", "*.lock"))
+		require.NoError(t, err)
+		require.Len(t, locks, len(names))
+		return len(names)
+	}
+	collect := func() (left int) {
+		_, err := s.Collect(t.Context(), nil)
+		require.NoError(t, err)
+		return unfinished()
+	}
+	require.Equal(t, 3, collect(), "they may be finished yet")
+	names, err := filepath.Glob(filepath.Join(home, "unfinished", "*"))
+	require.NoError(t, err)
+	old := time.Now().Add(-8 * 24 * time.Hour)
+	for _, name := range names {
+		require.NoError(t, os.Chtimes(name, old, old))
+	}
+	require.Equal(t, 1, collect())
+	size, _ := s.Size()
+	require.NotZero(t, size)
+	_, found, err := s.Recover(t.Context(), openLocal(t, dir))
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Zero(t, collect())
+	size, _ = s.Size()
+	require.Zero(t, size)
 }

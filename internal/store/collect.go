@@ -6,8 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/x/pygent/internal/filelock"
+	"github.com/x/pygent/internal/treedir"
 )
 
 // A pack is written anew without what is not needed of it if that is more than a
@@ -30,10 +36,10 @@ func (s *Store) Collect(ctx context.Context, keep iter.Seq[Tree]) (freed int64, 
 	if s.holds > 0 {
 		return 0, fmt.Errorf("collect: the store is %w", ErrInUse)
 	}
-	if err := lockFile(s.lock, true); err != nil {
+	if err := filelock.Lock(s.lock); err != nil {
 		return 0, fmt.Errorf("collect: %w", err)
 	}
-	defer func() { err = errors.Join(err, unlockFile(s.lock)) }()
+	defer func() { err = errors.Join(err, filelock.Unlock(s.lock)) }()
 	if err := s.refresh(); err != nil {
 		return 0, fmt.Errorf("collect: %w", err)
 	}
@@ -96,7 +102,7 @@ func (m *marker) logs() error {
 }
 
 func (m *marker) intents() error {
-	all, err := m.s.intents()
+	all, err := m.s.intents(m.s.dropLost)
 	for _, i := range all {
 		err = errors.Join(err, m.tree(i.From), m.tree(i.To))
 	}
@@ -142,17 +148,17 @@ func (m *marker) dir(name hash) error {
 func (m *marker) child(c child) error {
 	switch {
 	case c.Kind == Dir:
-		return m.dir(c.content)
-	case c.Kind != File || m.live[c.content]:
+		return m.dir(c.Content)
+	case c.Kind != File || m.live[c.Content]:
 		return nil
-	case !m.s.has(c.content):
+	case !m.s.has(c.Content):
 		return fmt.Errorf("%q: %w", c.name, ErrMissing)
 	}
-	m.live[c.content] = true
+	m.live[c.Content] = true
 	if c.Size <= ChunkSize {
 		return nil
 	}
-	list, err := m.s.blob(kindList, c.content)
+	list, err := m.s.blob(treedir.KindList, c.Content)
 	if err == nil {
 		err = m.parts(list)
 	}
@@ -170,13 +176,49 @@ func (m *marker) parts(list []byte) error {
 	return err
 }
 
+// lostAfter is after how long an unfinished change is given up whose target is not
+// there: a volume that has gone with its process, or a removed directory.
+const lostAfter = 7 * 24 * time.Hour
+
+// dropLost removes an unfinished change that nobody can finish, and reports whether
+// it has. Nobody changes anything now.
+func (s *Store) dropLost(file string, in intent) bool {
+	info, err := s.root.Lstat(file)
+	if err != nil || time.Since(info.ModTime()) < lostAfter {
+		return false
+	}
+	if filepath.IsAbs(in.Target) {
+		if _, err := os.Lstat(in.Target); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return s.root.Remove(file) == nil
+}
+
 // removeTemporary removes what processes left that were killed. Nobody else
 // writes now.
 func (s *Store) removeTemporary() error {
-	entries, err := fs.ReadDir(s.root.FS(), packsDir)
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "new-") {
-			err = errors.Join(err, s.root.Remove(path.Join(packsDir, e.Name())))
+	var errs error
+	for _, dir := range []string{packsDir, logsDir} {
+		entries, err := fs.ReadDir(s.root.FS(), dir)
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "new-") {
+				err = errors.Join(err, s.root.Remove(path.Join(dir, e.Name())))
+			}
+		}
+		errs = errors.Join(errs, err)
+	}
+	return errors.Join(errs, s.removeLocks())
+}
+
+// removeLocks removes the locks of targets that nothing is unfinished of. Nobody has
+// one open, because that takes a hold.
+func (s *Store) removeLocks() error {
+	locks, err := fs.Glob(s.root.FS(), path.Join(intentsDir, "*"+intentLock))
+	for _, lock := range locks {
+		_, unfinished := s.root.Lstat(strings.TrimSuffix(lock, intentLock) + intentSuffix)
+		if errors.Is(unfinished, fs.ErrNotExist) {
+			err = errors.Join(err, s.root.Remove(lock))
 		}
 	}
 	return err
@@ -277,5 +319,5 @@ func (s *Store) removePacks(packs []*pack) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	return syncDir(s.root, packsDir)
+	return treedir.SyncDir(s.root, packsDir)
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"io"
+
+	"github.com/x/pygent/internal/treedir"
 )
 
 // content is a file of the store. Whoever reads it holds the store.
@@ -16,11 +18,11 @@ type content struct {
 
 // content returns the content of a file.
 func (s *Store) content(f Item) (*content, error) {
-	c := &content{get: s.blob, size: f.Size, parts: []hash{f.content}, at: -1}
+	c := &content{get: s.blob, size: f.Size, parts: []hash{f.Content}, at: -1}
 	if f.Size <= ChunkSize {
 		return c, nil
 	}
-	list, err := s.blob(kindList, f.content)
+	list, err := s.blob(treedir.KindList, f.Content)
 	if err == nil {
 		c.parts, err = parseList(list)
 	}
@@ -51,7 +53,7 @@ func (c *content) load(at int) error {
 	if at == c.at {
 		return nil
 	}
-	part, err := c.get(kindData, c.parts[at])
+	part, err := c.get(treedir.KindData, c.parts[at])
 	if err != nil {
 		return err
 	}

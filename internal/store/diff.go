@@ -9,12 +9,6 @@ import (
 	"github.com/x/pygent/internal/tree"
 )
 
-// Change is a difference between two trees.
-type Change struct {
-	Name     string // slash-separated, from the top of the tree; perhaps not UTF-8
-	Old, New Item   // one of them may be nothing
-}
-
 // Diff returns what must be done to a tree a to make it the tree b. A directory
 // comes before its content if it is new and after it if it is removed. If a
 // directory becomes something else, or something else a directory, the removal
@@ -83,7 +77,7 @@ func (d *differ) dirs(dir string, a, b hash, depth int) error {
 			c = Change{Name: now[0].name, New: now[0].Item}
 			now = now[1:]
 		default:
-			c = Change{now[0].name, old[0].Item, now[0].Item}
+			c = Change{Name: now[0].name, Old: old[0].Item, New: now[0].Item}
 			old, now = old[1:], now[1:]
 		}
 		c.Name = path.Join(dir, c.Name)
@@ -112,7 +106,7 @@ func (d *differ) change(c Change, depth int) error {
 		}
 		return d.change(Change{Name: c.Name, New: c.New}, depth)
 	case c.Old.Kind == Dir && c.New.Kind == None:
-		if err := d.dirs(c.Name, c.Old.content, hash{}, depth+1); err != nil {
+		if err := d.dirs(c.Name, c.Old.Content, hash{}, depth+1); err != nil {
 			return err
 		}
 		return d.do(c)
@@ -125,5 +119,5 @@ func (d *differ) change(c Change, depth int) error {
 	if c.New.Kind != Dir {
 		return nil
 	}
-	return d.dirs(c.Name, c.Old.content, c.New.content, depth+1)
+	return d.dirs(c.Name, c.Old.Content, c.New.Content, depth+1)
 }

@@ -1,14 +1,8 @@
 package store
 
 import (
-	"errors"
 	"os"
 )
-
-// WithoutExchange makes a directory one whose system cannot exchange names.
-func (l *Local) WithoutExchange() {
-	l.swap = func(*os.Root, string, string) error { return errors.ErrUnsupported }
-}
 
 // FailWrites makes packs fail after some bytes.
 func (s *Store) FailWrites(after int, err error) {

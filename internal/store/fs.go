@@ -10,6 +10,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/x/pygent/internal/treedir"
 )
 
 // FS returns the files of a tree, which must be in a log, or taken and not
@@ -45,7 +47,7 @@ func (f *files) Open(name string) (fs.File, error) {
 		})
 	case Dir:
 		err = f.held(func() error {
-			o.children, err = f.s.children(found.content)
+			o.children, err = f.s.children(found.Content)
 			return err
 		})
 	default:
@@ -94,18 +96,18 @@ func (f *files) find(op, name string) (found info, err error) {
 
 // walk finds a name, element by element.
 func (f *files) walk(name string) (info, error) {
-	at := info{child{".", Item{Kind: Dir, Mode: 0o755, content: f.tree.root}}}
+	at := info{child{".", Item{Kind: Dir, Mode: 0o755, Content: f.tree.root}}}
 	if name == "." {
 		return at, nil
 	}
 	for element := range strings.SplitSeq(name, "/") {
-		if !validBase(element) {
+		if !treedir.ValidBase(element) {
 			return info{}, fs.ErrInvalid
 		}
 		if at.Kind != Dir {
 			return info{}, fs.ErrNotExist
 		}
-		children, err := f.s.children(at.content)
+		children, err := f.s.children(at.Content)
 		if err != nil {
 			return info{}, err
 		}

@@ -166,6 +166,21 @@ func TestLimits(t *testing.T) {
 	require.ErrorIs(t, err, over)
 }
 
+func TestAFileThatIsLargerThanWasListedCountsWhole(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	for name, limit := range map[string]int64{"it fits": 1000, "it does not": 999} {
+		t.Run(name, func(t *testing.T) {
+			src := told{entries: []store.Entry{{Name: "f", Mode: 0o644, Size: 1}}, read: content(strings.Repeat("x", 1000))}
+			_, _, err := s.Take(t.Context(), src, nil, store.TakeOptions{Limits: tree.Limits{Bytes: limit}})
+			if limit < 1000 {
+				require.ErrorIs(t, err, tree.ErrTooLarge)
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
 func TestAHugeAndADeepDirectory(t *testing.T) {
 	dir := t.TempDir()
 	huge := files{}

@@ -3,6 +3,8 @@ package store
 import (
 	"path"
 	"strings"
+
+	"github.com/x/pygent/internal/treedir"
 )
 
 // dependencies are directories that other programs fill and can fill again.
@@ -12,7 +14,7 @@ var dependencies = map[string]bool{"node_modules": true, ".venv": true, "__pycac
 var buildFiles = []string{"Cargo.toml", "pom.xml"}
 
 const (
-	ignoreFile    = ".gitignore"
+	ignoreFile    = treedir.IgnoreFile
 	maxIgnoreFile = 256 << 10 // bytes of it that are read
 	maxPatterns   = 10_000    // of one file
 )
@@ -100,6 +102,7 @@ func matchElement(pattern, name string) bool {
 // level is a directory on the way to the entry that is being scanned.
 type level struct {
 	dir      string // "" for the top
+	ignores  bool   // it has a .gitignore, so the source says
 	loaded   bool
 	patterns []pattern
 }

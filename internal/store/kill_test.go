@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,12 +20,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/x/pygent/internal/guest"
 	"github.com/x/pygent/internal/store"
 )
 
 // TestKilledProcessesLoseNothing kills a process that takes, logs, applies and
 // collects, at random moments. PYGENT_STORE_KILLS sets how often.
 func TestKilledProcessesLoseNothing(t *testing.T) {
+	t.Run("local", func(t *testing.T) { killSome(t, "") })
+	t.Run("guest", func(t *testing.T) {
+		if runtime.GOOS != "linux" {
+			t.Skip("the guest is a process of its own on Linux only")
+		}
+		killSome(t, "1")
+	})
+}
+
+// killSome does it with changes through a guest, which is killed too, if
+// throughGuest is not empty.
+func killSome(t *testing.T, throughGuest string) {
 	base := t.TempDir()
 	dir := filepath.Join(base, "work")
 	fill(t, dir)
@@ -35,12 +49,13 @@ func TestKilledProcessesLoseNothing(t *testing.T) {
 	last := int64(0)
 	unfinished := 0
 	for round := range kills {
-		last = max(last, killOne(t, base))
+		last = max(last, killOne(t, base, throughGuest))
 		s, l := openStore(t, filepath.Join(base, "store")), openLocal(t, dir)
 		to := intended(t, base)
-		_, found, err := s.Recover(t.Context(), l)
+		conflicts, found, err := s.Recover(t.Context(), l)
 		require.NoError(t, err)
 		require.Equal(t, to != nil, found)
+		require.Empty(t, conflicts)
 		now := take(t, s, dir)
 		if found {
 			unfinished++
@@ -72,9 +87,9 @@ func fill(t *testing.T, dir string) {
 
 // killOne runs a child until it is killed, and returns the last checkpoint that
 // it said is in the log.
-func killOne(t *testing.T, base string) (last int64) {
+func killOne(t *testing.T, base, throughGuest string) (last int64) {
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), "PYGENT_STORE_CHILD="+base)
+	child.Env = append(os.Environ(), "PYGENT_STORE_CHILD="+base, "PYGENT_STORE_GUEST="+throughGuest)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)
@@ -140,7 +155,7 @@ func work(base string) error {
 		return err
 	}
 	dir := filepath.Join(base, "work")
-	l, err := store.OpenLocal(dir)
+	l, err := openTree(dir)
 	if err != nil {
 		return err
 	}
@@ -153,16 +168,67 @@ func work(base string) error {
 		w.n = refs[len(refs)-1].N
 	}
 	for {
-		if err := w.turn(); err != nil {
+		err := w.turn()
+		if errors.Is(err, guest.ErrClosed) {
+			err = w.renew()
+		}
+		if err != nil {
 			return err
 		}
 	}
 }
 
+// place is a directory as a source and as a target.
+type place interface {
+	store.Source
+	store.Target
+}
+
+// openTree opens a directory, or starts a guest there that is killed soon.
+func openTree(dir string) (place, error) {
+	l, err := store.OpenLocal(dir)
+	if err != nil || os.Getenv("PYGENT_STORE_GUEST") == "" {
+		return l, err
+	}
+	c, err := guest.StartLocal(context.Background(), os.Environ(), guest.Config{Workspace: l.ID()})
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.Run(context.Background(), guest.Command{Script: "cut -d' ' -f4 /proc/$PPID/stat"})
+	if err != nil {
+		return nil, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(r.Head)))
+	if err != nil {
+		return nil, err
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return nil, err
+	}
+	time.AfterFunc(time.Duration(rand.Int64N(int64(100*time.Millisecond))), func() { _ = p.Kill() })
+	return guest.Tree{Client: c, Name: l.ID()}, l.Close()
+}
+
+// renew goes on with another guest.
+func (w *worker) renew() (err error) {
+	if w.l, err = openTree(w.dir); err != nil {
+		return err
+	}
+	conflicts, _, err := w.s.Recover(w.ctx, w.l)
+	switch {
+	case errors.Is(err, guest.ErrClosed):
+		return w.renew()
+	case len(conflicts) > 0:
+		return errors.Join(err, fmt.Errorf("conflicts: %v", conflicts))
+	}
+	return err
+}
+
 type worker struct {
 	ctx context.Context
 	s   *store.Store
-	l   *store.Local
+	l   place
 	log *store.Log
 	dir string
 	c   store.Cache

@@ -11,7 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"strings"
+
+	"github.com/x/pygent/internal/filelock"
+	"github.com/x/pygent/internal/treedir"
 )
 
 // Ref is a line of a log: a tree, and what belongs to the same moment. As long
@@ -49,7 +53,7 @@ func (s *Store) OpenLog(name string) (*Log, error) {
 		l.refs, l.end, err = readRefs(file)
 	}
 	if err == nil {
-		err = errors.Join(l.file.Truncate(l.end), syncDir(s.root, logsDir))
+		err = errors.Join(l.file.Truncate(l.end), treedir.SyncDir(s.root, logsDir))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open log %q: %w", name, err), l.Close())
@@ -69,7 +73,7 @@ func (s *Store) lockLog(name string, flag int) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := lockFile(f, true); err != nil {
+		if err := filelock.Lock(f); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 		locked, err := f.Stat()
@@ -194,7 +198,7 @@ func (l *Log) replace(refs []Ref) error {
 	if err != nil {
 		return err
 	}
-	if err = lockFile(f, true); err == nil {
+	if err = filelock.Lock(f); err == nil {
 		if _, err = f.Write(all); err == nil {
 			err = f.Sync()
 		}
@@ -211,7 +215,7 @@ func (l *Log) replace(refs []Ref) error {
 	}
 	_ = l.file.Close() // its file has no name any more
 	l.file, l.end, l.refs = f, next.end, append([]Ref(nil), refs...)
-	return syncDir(l.s.root, logsDir)
+	return treedir.SyncDir(l.s.root, logsDir)
 }
 
 // Close releases the log.
@@ -251,8 +255,8 @@ func (s *Store) Logs() (names []string, err error) {
 	return names, err
 }
 
-// RemoveLog removes a log. Its trees are collected next time if no other log
-// has them. The error is ErrInUse while the log is open.
+// RemoveLog removes a log, and what SaveCache kept beside it. Its trees are collected
+// next time if no other log has them. The error is ErrInUse while the log is open.
 func (s *Store) RemoveLog(name string) error {
 	f, err := s.lockLog(name, 0)
 	if err != nil {
@@ -263,8 +267,10 @@ func (s *Store) RemoveLog(name string) error {
 	if onWindows {
 		_ = f.Close() // an open file cannot be removed there
 	}
-	if err := s.root.Remove(file); err != nil {
+	if err := errors.Join(s.removeCache(name), s.root.Remove(file)); err != nil {
 		return fmt.Errorf("remove log %q: %w", name, err)
 	}
-	return syncDir(s.root, logsDir)
+	return treedir.SyncDir(s.root, logsDir)
 }
+
+const onWindows = runtime.GOOS == "windows"

@@ -4,42 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/treedir"
 )
-
-// Kind is what is at a name of a tree.
-type Kind byte
-
-// The kinds.
-const (
-	None    Kind = 0 // nothing
-	File    Kind = 'f'
-	Dir     Kind = 'd'
-	Link    Kind = 'l' // a symbolic link
-	LeftOut Kind = 'x' // something of which nothing is stored
-)
-
-// Item is what a tree says about a name. The zero Item is nothing.
-type Item struct {
-	Kind    Kind
-	Mode    fs.FileMode // the permissions, for files and directories
-	Size    int64       // of a file
-	ModTime int64       // of a file, in nanoseconds since 1970
-	Target  string      // of a link
-	content hash        // of a file or a directory
-}
-
-// Same reports whether two items are equal but for their times, and for what is
-// in them if they are directories.
-func (i Item) Same(other Item) bool {
-	i.ModTime, other.ModTime = 0, 0
-	if i.Kind == Dir && other.Kind == Dir {
-		i.content, other.content = hash{}, hash{}
-	}
-	return i == other
-}
 
 // child is an entry of a node.
 type child struct {
@@ -57,8 +25,6 @@ const (
 // Limits for nodes and names.
 const (
 	maxNodeParts = 256
-	maxName      = 4096
-	maxTarget    = 16 << 10
 )
 
 // appendChild appends an entry of a node.
@@ -70,10 +36,10 @@ func appendChild(b []byte, c child) []byte {
 		b = binary.AppendUvarint(b, uint64(c.Mode.Perm()))
 		b = binary.AppendUvarint(b, uint64(c.Size))
 		b = binary.AppendVarint(b, c.ModTime)
-		b = append(b, c.content[:]...)
+		b = append(b, c.Content[:]...)
 	case Dir:
 		b = binary.AppendUvarint(b, uint64(c.Mode.Perm()))
-		b = append(b, c.content[:]...)
+		b = append(b, c.Content[:]...)
 	case Link:
 		b = appendString(b, c.Target)
 	}
@@ -96,7 +62,7 @@ func addNode(entries []byte, add func(kind byte, raw []byte) (hash, error)) (has
 	for len(entries) > 0 {
 		part := entries[:min(len(entries), ChunkSize)]
 		entries = entries[len(part):]
-		h, err := add(kindData, part)
+		h, err := add(treedir.KindData, part)
 		if err != nil {
 			return hash{}, err
 		}
@@ -130,7 +96,7 @@ func (s *Store) joined(list []byte) (raw []byte, err error) {
 		return nil, fmt.Errorf("%w: a directory of %d parts", ErrDamaged, len(parts))
 	}
 	for _, name := range parts {
-		part, err := s.blob(kindData, name)
+		part, err := s.blob(treedir.KindData, name)
 		if err != nil {
 			return nil, err
 		}
@@ -178,25 +144,25 @@ type parser struct {
 }
 
 func (p *parser) child() child {
-	c := child{name: p.string(maxName)}
+	c := child{name: p.string(treedir.MaxName)}
 	c.Kind = Kind(p.take(1)[0])
 	switch c.Kind {
 	case File:
 		c.Mode = p.mode()
 		c.Size = int64(p.number(MaxFile))
 		c.ModTime = p.signed()
-		c.content = hash(p.take(hashSize))
+		c.Content = hash(p.take(hashSize))
 	case Dir:
 		c.Mode = p.mode()
-		c.content = hash(p.take(hashSize))
+		c.Content = hash(p.take(hashSize))
 	case Link:
-		c.Target = p.string(maxTarget)
-		p.bad = p.bad || !validTarget(c.Target)
+		c.Target = p.string(treedir.MaxTarget)
+		p.bad = p.bad || !treedir.ValidTarget(c.Target)
 	case LeftOut:
 	default:
 		p.bad = true
 	}
-	p.bad = p.bad || !validBase(c.name)
+	p.bad = p.bad || !treedir.ValidBase(c.name)
 	return c
 }
 
@@ -243,15 +209,4 @@ func (p *parser) string(most uint64) string {
 		return ""
 	}
 	return string(p.take(n))
-}
-
-// validBase reports whether something in a directory can have a name. It need
-// not be valid UTF-8.
-func validBase(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= maxName && !strings.ContainsAny(name, "/\x00")
-}
-
-// validTarget reports whether a symbolic link can lead to a name.
-func validTarget(target string) bool {
-	return target != "" && len(target) <= maxTarget && !strings.ContainsRune(target, 0)
 }

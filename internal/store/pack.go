@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/x/pygent/internal/treedir"
 )
 
 // The parts of a pack: its head, the blobs one after the other, the index with
@@ -106,7 +108,7 @@ func checkRows(b []byte, end int64, count int) ([]row, error) {
 			return nil, fmt.Errorf("%w: blob %d is not in it", ErrDamaged, i)
 		case r.raw > ChunkSize || r.stored > maxStored || r.kind&squeezed == 0 && r.raw != r.stored:
 			return nil, fmt.Errorf("%w: blob %d has an impossible size", ErrDamaged, i)
-		case kind != kindData && kind != kindList && kind != kindNode:
+		case kind != treedir.KindData && kind != treedir.KindList && kind != kindNode:
 			return nil, fmt.Errorf("%w: blob %d is of an unknown kind", ErrDamaged, i)
 		case i > 0 && bytes.Compare(rows[i-1].name[:], r.name[:]) >= 0:
 			return nil, fmt.Errorf("%w: its index is not sorted", ErrDamaged)

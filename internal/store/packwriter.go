@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path"
+
+	"github.com/x/pygent/internal/treedir"
 )
 
 // packWriter writes the new blobs of one checkpoint. Its file is made with the
@@ -35,7 +37,7 @@ func (s *Store) newPack() *packWriter { return &packWriter{s: s, have: make(map[
 
 // add stores a blob unless it is stored already.
 func (p *packWriter) add(kind byte, raw []byte) (hash, error) {
-	name := nameOf(kind, raw)
+	name := treedir.NameOf(kind, raw)
 	if p.have[name] || p.s.has(name) {
 		return name, nil
 	}
@@ -96,7 +98,7 @@ func (p *packWriter) commit() (int64, error) {
 		err = p.s.root.Rename(p.temp, path.Join(packsDir, name))
 	}
 	if err == nil {
-		err = syncDir(p.s.root, packsDir)
+		err = treedir.SyncDir(p.s.root, packsDir)
 	}
 	if err != nil {
 		return 0, errors.Join(fmt.Errorf("write pack: %w", err), p.abort())
@@ -119,21 +121,4 @@ func (p *packWriter) abort() error {
 		err = errors.Join(err, gone)
 	}
 	return err
-}
-
-// syncDir puts the names in a directory on stable storage, where the system can
-// do that.
-func syncDir(root *os.Root, name string) error {
-	if onWindows {
-		return nil
-	}
-	d, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if isUnsupported(err) {
-		err = nil
-	}
-	return errors.Join(err, d.Close())
 }

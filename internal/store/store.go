@@ -9,12 +9,13 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/x/pygent/internal/filelock"
 	"github.com/x/pygent/internal/owner"
+	"github.com/x/pygent/internal/treedir"
 )
 
 // Names in the directory of a store.
@@ -147,13 +148,13 @@ func (s *Store) tryHold() error {
 	s.locking.Lock()
 	defer s.locking.Unlock()
 	if s.holds == 0 {
-		if err := lockFile(s.lock, false); err != nil {
+		if err := filelock.Share(s.lock); err != nil {
 			return err
 		}
 	}
 	if err := s.refresh(); err != nil {
 		if s.holds == 0 {
-			err = errors.Join(err, unlockFile(s.lock))
+			err = errors.Join(err, filelock.Unlock(s.lock))
 		}
 		return err
 	}
@@ -165,7 +166,7 @@ func (s *Store) release() {
 	s.locking.Lock()
 	defer s.locking.Unlock()
 	if s.holds--; s.holds == 0 {
-		_ = unlockFile(s.lock) // closing the file unlocks it too
+		_ = filelock.Unlock(s.lock) // closing the file unlocks it too
 	}
 }
 
@@ -343,7 +344,7 @@ func (s *Store) blob(kind byte, name hash) ([]byte, error) {
 	}
 	r := p.pack.rows[p.row]
 	raw, err := s.read(p.pack, r)
-	if err == nil && (r.kind&^squeezed != kind || nameOf(kind, raw) != name) {
+	if err == nil && (r.kind&^squeezed != kind || treedir.NameOf(kind, raw) != name) {
 		err = fmt.Errorf("%w: it is not what its name says", ErrDamaged)
 	}
 	if err != nil {
@@ -383,9 +384,4 @@ func (s *Store) stored(p *pack, r row) ([]byte, error) {
 	}
 	b := make([]byte, r.stored)
 	return b, readFull(f, b, r.offset)
-}
-
-// isUnsupported reports whether a system cannot do what it was asked for.
-func isUnsupported(err error) bool {
-	return errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }

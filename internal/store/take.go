@@ -9,10 +9,11 @@ import (
 	"io/fs"
 	"iter"
 	"path"
-	"strings"
 	"time"
 
+	"github.com/x/pygent/internal/transient"
 	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/treedir"
 )
 
 // TakeOptions are the options of [Store.Take].
@@ -46,6 +47,7 @@ const (
 	maxLeft        = 1000    // of a report
 	maxIgnored     = 1 << 20 // bytes of an ignored file that is taken nevertheless
 	maxReadings    = 3       // of a file that changes while it is read
+	maxNames       = 256 << 20
 	defaultBytes   = 64 << 30
 	defaultEntries = 1_000_000
 )
@@ -97,8 +99,10 @@ type taker struct {
 	pack   *packWriter
 	left   tree.Limits
 	items  []taken
+	names  int     // bytes of names and targets
 	levels []level // the directories on the way to the last entry
 	read   []int   // indexes of items to be read
+	failed error   // of a Read during the scan
 	buf    []byte
 	report Report
 }
@@ -130,22 +134,34 @@ func (t *taker) entry(e Entry) error {
 	if err := context.Cause(t.ctx); err != nil {
 		return err
 	}
+	if transient.Is(path.Base(e.Name)) {
+		if e.Mode.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	}
 	if last := len(t.items) - 1; last >= 0 && e.Err != nil && e.Mode.IsDir() && t.items[last].Name == e.Name && t.items[last].item.Kind == Dir {
 		t.items[last].item = Item{Kind: LeftOut} // its content cannot be listed
 		t.levels = t.levels[:len(t.levels)-1]
-		t.leave(e.Name, reason(e.Err))
+		t.leave(e.Name, treedir.Reason(e.Err))
 		return nil
 	}
 	if err := t.place(e); err != nil {
 		return err
 	}
 	item, why := t.itemOf(e)
+	if t.failed != nil {
+		return t.failed
+	}
 	if why != "" {
 		t.leave(e.Name, why)
 		item = Item{Kind: LeftOut}
 	}
 	if t.left.Entries--; t.left.Entries < 0 {
 		return fmt.Errorf("%w: too many files", tree.ErrTooLarge)
+	}
+	if t.names += len(e.Name) + len(e.Target); t.names > maxNames {
+		return fmt.Errorf("%w: the names of the files alone exceed %d MiB", tree.ErrTooLarge, maxNames>>20)
 	}
 	t.items = append(t.items, taken{Entry: e, item: item})
 	switch {
@@ -162,14 +178,17 @@ func (t *taker) entry(e Entry) error {
 // place checks that an entry comes where it belongs, and leaves the levels that
 // it is not in.
 func (t *taker) place(e Entry) error {
-	if n := len(t.items); n > 0 && byPath(t.items[n-1].Name, e.Name) >= 0 || !validBase(path.Base(e.Name)) || path.IsAbs(e.Name) {
+	if n := len(t.items); n > 0 && byPath(t.items[n-1].Name, e.Name) >= 0 || !treedir.ValidBase(path.Base(e.Name)) || path.IsAbs(e.Name) {
 		return fmt.Errorf("%w: %q", ErrSource, e.Name)
 	}
-	dir := dirOf(e.Name)
+	dir := treedir.DirOf(e.Name)
 	for t.levels[len(t.levels)-1].dir != dir {
 		if t.levels = t.levels[:len(t.levels)-1]; len(t.levels) == 0 {
 			return fmt.Errorf("%w: %q is in no directory", ErrSource, e.Name)
 		}
+	}
+	if e.Ignores {
+		t.levels[len(t.levels)-1].ignores = true
 	}
 	if len(t.levels) > tree.MaxDepth {
 		return fmt.Errorf("%w: %q is too deep", ErrSource, e.Name[:min(len(e.Name), 200)])
@@ -177,19 +196,16 @@ func (t *taker) place(e Entry) error {
 	return nil
 }
 
-// dirOf returns the directory of a name, "" for the top.
-func dirOf(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
-
 // itemOf returns what is stored of an entry, but for the content of a file, or
 // why nothing is.
 func (t *taker) itemOf(e Entry) (item Item, why string) {
 	switch typ := e.Mode.Type(); {
 	case e.Err != nil:
-		return item, reason(e.Err)
+		return item, treedir.Reason(e.Err)
 	case typ == fs.ModeDir:
 		item = Item{Kind: Dir, Mode: e.Mode.Perm()}
 		why = t.ignoredDir(e.Name)
-	case typ == fs.ModeSymlink && validTarget(e.Target):
+	case typ == fs.ModeSymlink && treedir.ValidTarget(e.Target):
 		item = Item{Kind: Link, Target: e.Target}
 	case typ == 0:
 		item = Item{Kind: File, Mode: e.Mode.Perm(), Size: e.Size, ModTime: e.ModTime}
@@ -222,12 +238,12 @@ func (t *taker) ignoredDir(name string) string {
 func (t *taker) isBuilt(name string) (found bool) {
 	beside := func(yield func(string) bool) {
 		for _, base := range buildFiles {
-			if !yield(path.Join(dirOf(name), base)) {
+			if !yield(path.Join(treedir.DirOf(name), base)) {
 				return
 			}
 		}
 	}
-	_ = t.src.Read(t.ctx, beside, func(_ string, _ Opened, err error) error {
+	t.failed = t.src.Read(t.ctx, beside, func(_ string, _ Opened, err error) error {
 		found = found || err == nil
 		return nil
 	})
@@ -237,7 +253,7 @@ func (t *taker) isBuilt(name string) (found bool) {
 // ignored reports whether a .gitignore file names something.
 func (t *taker) ignored(name string, dir bool) bool {
 	for i := range t.levels {
-		if l := &t.levels[i]; !l.loaded {
+		if l := &t.levels[i]; l.ignores && !l.loaded {
 			l.loaded = true
 			l.patterns = t.patterns(path.Join(l.dir, ignoreFile))
 		}
@@ -247,7 +263,7 @@ func (t *taker) ignored(name string, dir bool) bool {
 
 // patterns reads a .gitignore file. One that cannot be read ignores nothing.
 func (t *taker) patterns(name string) (patterns []pattern) {
-	_ = t.src.Read(t.ctx, one(name), func(_ string, f Opened, err error) error {
+	t.failed = t.src.Read(t.ctx, one(name), func(_ string, f Opened, err error) error {
 		if err != nil {
 			return nil
 		}
@@ -264,19 +280,27 @@ func one(name string) iter.Seq[string] { return func(yield func(string) bool) { 
 
 // file finds a file in the cache, or notes that it must be read.
 func (t *taker) file(f *taken) error {
-	if t.left.Bytes -= f.Size; t.left.Bytes < 0 {
-		return fmt.Errorf("%w: %q exceeds the limit of all files", tree.ErrTooLarge, f.Name)
+	if err := t.charge(f.Name, f.Size); err != nil {
+		return err
 	}
 	for len(t.old) > 0 && byPath(t.old[0].Name, f.Name) < 0 {
 		t.old = t.old[1:]
 	}
 	if len(t.old) > 0 {
-		if old := t.old[0]; old.trusted && old.Name == f.Name && old.unchanged(f.Entry) && t.s.has(old.item.content) {
-			f.item.content, f.trusted = old.item.content, true
+		if old := t.old[0]; old.trusted && old.Name == f.Name && old.Unchanged(f.Entry) && t.s.has(old.item.Content) {
+			f.item.Content, f.trusted = old.item.Content, true
 			return nil
 		}
 	}
 	t.read = append(t.read, len(t.items)-1)
+	return nil
+}
+
+// charge takes the bytes of a file from those that all may have.
+func (t *taker) charge(name string, bytes int64) error {
+	if t.left.Bytes -= bytes; t.left.Bytes < 0 {
+		return fmt.Errorf("%w: %q exceeds the limit of all files", tree.ErrTooLarge, name)
+	}
 	return nil
 }
 
@@ -330,12 +354,17 @@ func (t *taker) readSome(which []int, last bool) (again []int, err error) {
 }
 
 // content reads one file. steady says that it did not change meanwhile. The
-// only errors are those of the store.
+// only errors are those of the store, and that of a file that is now, or that a
+// source says is now, larger than all files together may be.
 func (t *taker) content(f *taken, r Opened, failed error) (steady bool, err error) {
 	before, failed := statOf(r, failed)
 	if failed == nil {
-		in := &readErr{r: io.LimitReader(r, min(before.Size, MaxFile))}
-		f.item.content, f.item.Size, err = split(in, t.buf, t.add)
+		most := min(before.Size, MaxFile)
+		if err := t.charge(f.Name, max(most-f.Size, 0)); err != nil {
+			return false, err
+		}
+		in := &readErr{r: io.LimitReader(r, most)}
+		f.item.Content, f.item.Size, err = treedir.Split(in, t.buf, t.add)
 		if err != nil && in.err == nil {
 			return false, err
 		}
@@ -349,10 +378,10 @@ func (t *taker) content(f *taken, r Opened, failed error) (steady bool, err erro
 		return true, nil
 	case failed != nil:
 		f.item = Item{Kind: LeftOut}
-		t.leave(f.Name, reason(failed))
+		t.leave(f.Name, treedir.Reason(failed))
 		return true, nil
 	}
-	steady = before.unchanged(after) && f.item.Size == after.Size
+	steady = before.Unchanged(after) && f.item.Size == after.Size
 	name := f.Name
 	f.Entry = after
 	f.Name = name
@@ -395,7 +424,7 @@ func (r *readErr) Read(p []byte) (int, error) {
 func (t *taker) node(dir string, rest *[]taken) (hash, error) {
 	entries := bytes.NewBuffer([]byte{nodeWhole})
 	var scratch []byte
-	for len(*rest) > 0 && dirOf((*rest)[0].Name) == dir {
+	for len(*rest) > 0 && treedir.DirOf((*rest)[0].Name) == dir {
 		f := &(*rest)[0]
 		*rest = (*rest)[1:]
 		if f.item.Kind == None {
@@ -403,7 +432,7 @@ func (t *taker) node(dir string, rest *[]taken) (hash, error) {
 		}
 		if f.item.Kind == Dir {
 			var err error
-			if f.item.content, err = t.node(f.Name, rest); err != nil {
+			if f.item.Content, err = t.node(f.Name, rest); err != nil {
 				return hash{}, err
 			}
 		}
@@ -423,13 +452,4 @@ func (t *taker) leave(name, why string) {
 		return
 	}
 	t.report.More++
-}
-
-// reason returns an error without the path that it names.
-func reason(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err.Error()
-	}
-	return err.Error()
 }

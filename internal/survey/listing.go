@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/x/pygent/internal/transient"
 )
 
 // Bounds of a listing.
@@ -23,10 +25,6 @@ const (
 // closed are directories of which only the number of entries is shown: they say
 // little about a project.
 var closed = []string{"node_modules", "vendor", "__pycache__", "venv", "target", "dist", "build"}
-
-// ours begins the names of the files that this module puts into a workspace for a
-// moment, such as the one by which a container shows that it sees the workspace.
-const ours = ".pygent-"
 
 // Entry is a file or directory.
 type Entry struct {
@@ -91,7 +89,7 @@ func (l *lister) entries(ctx context.Context, dir string) ([]Entry, bool, error)
 	if err != nil {
 		return nil, false, err
 	}
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Name == ".git" || strings.HasPrefix(e.Name, ours) })
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Name == ".git" || transient.Is(e.Name) })
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return entries, more, nil
 }

@@ -47,7 +47,7 @@ func TestListing(t *testing.T) {
 	}{
 		{"empty", files{".": nil}, ""},
 		{"only git", files{".": {dir(".git")}}, ""},
-		{"files of ours", files{".": {file(".pygent-3BYCXW6B"), dir(".pygent"), file("a")}, ".pygent": many(1)}, ".pygent/ (1)\na"},
+		{"files of ours", files{".": {file(".pygent-3BYCXW6BPZ2LJQAVN7YDKHM5TE"), dir(".pygent"), file("a")}, ".pygent": many(1)}, ".pygent/ (1)\na"},
 		{"small", files{
 			".":        {file("go.mod"), dir("cmd"), dir(".git"), dir(".github"), dir("node_modules")},
 			"cmd":      {dir("tool"), file("a.go")},

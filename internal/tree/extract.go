@@ -250,14 +250,34 @@ func (x *extractor) directories(dir string) error {
 	if dir == "." || dir == x.parent {
 		return nil
 	}
-	elements := strings.Split(dir, string(filepath.Separator))
-	for i := range elements {
-		if err := x.makeDir(filepath.Join(elements[:i+1]...)); err != nil {
+	// What is known of the last directory is known of those above it, too. Looking at
+	// all of them for each entry would take cubic time for a deep tree.
+	for i := commonDir(dir, x.parent); i < len(dir); {
+		i++ // behind the separator; a name has at least one byte
+		if n := strings.IndexByte(dir[i:], filepath.Separator); n >= 0 {
+			i += n
+		} else {
+			i = len(dir)
+		}
+		if err := x.makeDir(dir[:i]); err != nil {
 			return err
 		}
 	}
 	x.parent = dir
 	return nil
+}
+
+// commonDir returns the length of the part of both paths that is a directory of both.
+func commonDir(a, b string) (n int) {
+	for i := 0; ; i++ {
+		aEnds, bEnds := i == len(a) || a[i] == filepath.Separator, i == len(b) || b[i] == filepath.Separator
+		if aEnds && bEnds {
+			n = i
+		}
+		if i == len(a) || i == len(b) || a[i] != b[i] {
+			return n
+		}
+	}
 }
 
 // makeDir makes a directory, or keeps an existing one.

@@ -18,3 +18,16 @@ func openRoot(root *os.Root, name string) (*os.Root, error) {
 	}
 	return dir, err
 }
+
+// OpenFile opens an entry that is a regular file. It never blocks, and follows no
+// link.
+func OpenFile(e Entry) (*os.File, error) {
+	f, err := e.Dir.OpenFile(e.Base, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	if is, err := f.Stat(); err != nil || !is.Mode().IsRegular() || !os.SameFile(is, e.Info) {
+		return nil, errors.Join(err, f.Close(), ErrNotRegular)
+	}
+	return f, nil
+}

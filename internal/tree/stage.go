@@ -97,11 +97,13 @@ func RemoveStages(root *os.Root) error {
 }
 
 // isStage reports whether newStage made a directory. One whose process was
-// killed before it was marked is not recognised. It is empty.
+// killed before it began the mark is not recognised. It is empty.
 func isStage(root *os.Root, name string) bool {
 	return mayBeStage(name) && isMarked(root, name)
 }
 
+// isMarked reports whether a directory has the mark of its name, or nothing but
+// the beginning of it, as a process leaves it that is killed while it writes.
 func isMarked(root *os.Root, name string) bool {
 	mark, err := root.OpenFile(filepath.Join(name, stageMark), os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -113,7 +115,17 @@ func isMarked(root *os.Root, name string) bool {
 	}
 	want := markOf(name)
 	content, err := io.ReadAll(io.LimitReader(mark, int64(len(want))+1))
-	return err == nil && string(content) == want
+	return err == nil && (string(content) == want || strings.HasPrefix(want, string(content)) && hasOnlyMark(root, name))
+}
+
+func hasOnlyMark(root *os.Root, name string) bool {
+	dir, err := root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(2)
+	return err == nil && len(names) == 1
 }
 
 // mayBeStage reports whether newStage may have chosen a name.
@@ -121,4 +133,19 @@ func mayBeStage(name string) bool {
 	suffix, ok := strings.CutPrefix(name, stagePrefix)
 	other := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'z') }
 	return ok && len(suffix) >= minStageSuffix && len(suffix) <= maxStageSuffix && strings.IndexFunc(suffix, other) < 0
+}
+
+// MakeStage makes a temporary directory below root that [RemoveStages] removes
+// once this process has ended. name is that of an empty directory in it. release
+// removes it with what it has.
+func MakeStage(root *os.Root) (name string, release func() error, err error) {
+	stage, lock, err := newStage(root)
+	if err != nil {
+		return "", nil, err
+	}
+	return filepath.Join(stage, stageTree), func() error {
+		// The mark goes last, so that what a kill leaves is known for what it is.
+		err := Remove(root, filepath.Join(stage, stageTree))
+		return errors.Join(err, Remove(root, stage), closeLock(lock))
+	}, nil
 }

@@ -80,6 +80,13 @@ func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(to, name, "made-by-pygent"), []byte(content), 0o600))
 	}
+	cut, begun, full := number[:len(number)-5], number[:len(number)-6], number[:len(number)-7]
+	for name, length := range map[string]int{cut: 20, begun: 0, full: 20} { // killed while they wrote the mark
+		require.NoError(t, os.Mkdir(filepath.Join(to, name), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(to, name, "made-by-pygent"), mark[:length], 0o600))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(to, full, "mine"), nil, 0o600))
+	kept = append(kept, full)
 	file := number[:len(number)-4]
 	require.NoError(t, os.WriteFile(filepath.Join(to, file), nil, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "made-by-pygent"), []byte(strings.ReplaceAll(string(mark), dead, linked)), 0o600))
@@ -88,7 +95,9 @@ func TestStagesOfTheDeadAreRemoved(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, tree.RemoveStages(root))
-	require.NoDirExists(t, filepath.Join(to, dead))
+	for _, name := range []string{dead, cut, begun} {
+		require.NoDirExists(t, filepath.Join(to, name))
+	}
 	for _, name := range append(kept, file, linked) {
 		_, err := os.Lstat(filepath.Join(to, name))
 		require.NoError(t, err, name)

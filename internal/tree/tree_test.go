@@ -551,3 +551,19 @@ func TestWalkFindsAllOfAHugeDirectory(t *testing.T) {
 	}))
 	require.Equal(t, count, n)
 }
+
+// Directories that an archive does not name are made, whatever the entry before was.
+func TestExtractMakesDirectoriesThatAreNotNamed(t *testing.T) {
+	names := []string{"a/b/f", "ab/f", "a/bc/d/f", "a/b/c/d/f", "a/b/g", "f", "a/f", "ab/c/f"}
+	var entries []entry
+	for _, name := range names {
+		entries = append(entries, file(name, name))
+	}
+	dir := t.TempDir()
+	require.NoError(t, extract(bytes.NewReader(tarOf(t, entries...)), openRoot(t, dir), tree.ExtractOptions{}))
+	for _, name := range names {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, name, string(got))
+	}
+}

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/x/pygent/internal/transient"
 	"github.com/x/pygent/internal/tree"
 )
 
@@ -334,7 +335,7 @@ const maxLinks = 40
 // of dest. If fill fails, dest stays as it is. The mode of the new file is perm
 // without the bits of the umask.
 func ReplaceFile(root *os.Root, dest string, perm fs.FileMode, fill func(*os.File) error) error {
-	temp := path.Join(path.Dir(dest), ".pygent-"+rand.Text())
+	temp := path.Join(path.Dir(dest), transient.Prefix+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err

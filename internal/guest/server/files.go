@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,11 +19,12 @@ import (
 	"github.com/x/pygent/internal/guest/ownership"
 	"github.com/x/pygent/internal/guest/wire"
 	"github.com/x/pygent/internal/tree"
+	"github.com/x/pygent/internal/treedir"
 )
 
 // answerFile handles a request about files. All access goes through the
 // workspace's os.Root, so that no path and no symbolic link leads out of it.
-func (s *Server) answerFile(st *state, stream *fileStream, kind wire.Kind, payload []byte) error {
+func (s *Server) answerFile(ctx context.Context, st *state, stream *fileStream, kind wire.Kind, payload []byte) error {
 	switch kind {
 	case wire.KindRead:
 		return st.readRequest(stream, s.out, payload)
@@ -53,6 +55,19 @@ func (s *Server) answerFile(st *state, stream *fileStream, kind wire.Kind, paylo
 	case wire.KindTarOut:
 		defer stream.body(s.out)()
 		return pathRequest(st, payload, func(name string, _ *wire.Path) error { return st.tarOut(stream, name) })
+	case wire.KindScan:
+		defer stream.body(s.out)()
+		return st.scan(ctx, stream, payload)
+	case wire.KindFetch:
+		defer stream.body(s.out)()
+		return st.fetch(ctx, stream, payload)
+	case wire.KindMake:
+		defer stream.body(s.in)()
+		return st.step(ctx, stream, payload)
+	case wire.KindSync:
+		return request(stream, payload, func(*wire.Empty) (*wire.Empty, error) {
+			return &wire.Empty{}, st.trees.do(func(t *treedir.Local) error { return t.Sync(ctx) })
+		})
 	default:
 		return fmt.Errorf("%w: kind %d as a request", wire.ErrMalformed, kind)
 	}
@@ -168,11 +183,20 @@ func (st *state) read(stream *fileStream, out room, file *os.File, err error, m 
 // abandon makes writes to the stream fail once the host has closed it. The
 // returned function must be called when everything is written.
 func abandon(stream *yamux.Stream) (done func()) {
+	return watch(stream, func(r io.Reader) error {
+		var b [1]byte
+		_, err := r.Read(b[:])
+		return err
+	})
+}
+
+// watch is abandon for a stream on which the host may send something meanwhile.
+// listen reads that until there is an error.
+func watch(stream *yamux.Stream, listen func(io.Reader) error) (done func()) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		var b [1]byte
-		if _, err := stream.Read(b[:]); !errors.Is(err, yamux.ErrTimeout) {
+		if err := listen(stream); !errors.Is(err, yamux.ErrTimeout) {
 			_ = stream.SetWriteDeadline(time.Unix(1, 0))
 		}
 	}()

@@ -58,6 +58,7 @@ type state struct {
 	noShell   error // why there is no shell
 	env       []string
 	spills    *spills // nil if no directory has room
+	trees     *trees
 }
 
 // New returns a server that runs commands under supervisor, with environ as
@@ -191,7 +192,7 @@ func (s *Server) answer(ctx context.Context, stream *yamux.Stream, kind wire.Kin
 	}
 	s.files.enter()
 	defer s.files.leave()
-	return s.answerFile(st, &fileStream{stream, s.files}, kind, payload)
+	return s.answerFile(ctx, st, &fileStream{stream, s.files}, kind, payload)
 }
 
 // request decodes a request, handles it and sends the answer.
@@ -233,6 +234,7 @@ func (s *Server) hello(m *wire.Hello) (*wire.Welcome, error) {
 	if m.Own {
 		st.owner, hostOwner = workspaceOwner(root, m)
 	}
+	st.trees = newTrees(root, st.owner)
 	st.shell, st.noShell = shell.Find(st.env, "/usr/local/bin", "/usr/bin", "/bin")
 	w := &wire.Welcome{
 		Version: wire.Version, Shell: st.shell,

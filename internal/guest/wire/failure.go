@@ -40,6 +40,9 @@ type Failure struct {
 
 // AsFailure converts err for the wire. Its text is cut if it is too long.
 func AsFailure(err error) *Failure {
+	if f, ok := err.(*Failure); ok {
+		return f
+	}
 	f := &Failure{Text: strings.ToValidUTF8(err.Error(), "\uFFFD")}
 	if len(f.Text) > maxText {
 		f.Text = f.Text[:maxText]
@@ -62,6 +65,8 @@ func identify(err error) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN) && !dialled:
 		return errors.Join(err, ErrProcesses)
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return errors.Join(err, fs.ErrInvalid)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errors.Join(err, ErrRefused)
 	case strings.Contains(err.Error(), "path escapes from parent"):

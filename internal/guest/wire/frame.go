@@ -33,6 +33,10 @@ const (
 	KindAccept
 	KindProcess // a [Run] with streams of its own; answered by a [Process], Chunks of stderr, and Exiteds
 	KindStreams // a [Process]: makes the stream that of its stdin and stdout
+	KindScan    // a [Path], a directory; a body of [Listed] answers it, and meanwhile the host may send KindSkip
+	KindFetch   // [Names]
+	KindMake    // a [Step]
+	KindSync    // puts all steps on stable storage
 )
 
 // Frames after the request, in either direction.
@@ -45,6 +49,7 @@ const (
 	KindCancel                  // the host no longer wants the command to run
 	KindPause                   // stop the command's time limit
 	KindResume                  // let the time limit run again
+	KindSkip                    // a [Skip]
 )
 
 // MaxFrame is the largest payload of any frame, in bytes.

@@ -14,7 +14,7 @@ import (
 
 // Version is the version of the protocol. It must be changed with every change
 // of a message.
-const Version = 10
+const Version = 11
 
 // Limits of messages.
 const (

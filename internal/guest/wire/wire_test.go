@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/x/pygent/internal/guest/wire"
+	"github.com/x/pygent/internal/treedir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,6 +46,13 @@ func messages() []wire.Message {
 		&wire.Dial{Port: 80},
 		&wire.Listen{Port: 80},
 		&wire.Failure{Code: 1, Text: "no"},
+		&wire.Skip{Entry: 7},
+		&wire.Names{Names: []string{"a", "b\xff"}},
+		&wire.Made{Conflict: true, Why: "it was changed", Kept: "a.kept"},
+		&wire.Step{Step: treedir.Step{
+			Change: treedir.Change{Name: "a/b", Old: treedir.Item{Kind: treedir.Link, Target: "t"}, New: treedir.Item{Kind: treedir.File, Mode: 0o600, Size: 3, ModTime: -1, Content: treedir.Hash{1, 2}}},
+			Times:  true, Aside: ".pygent-x", Again: true,
+		}},
 	}
 }
 
@@ -196,6 +204,68 @@ func FuzzDecode(f *testing.F) {
 		again, err := wire.Encode(nil, m)
 		require.NoError(t, err)
 		require.NoError(t, wire.Decode(again, messages()[int(which)%len(all)]))
+	})
+}
+
+func TestEntriesComeBackAsTheyWere(t *testing.T) {
+	entries := []treedir.Entry{
+		{Name: "a", Mode: fs.ModeDir | 0o755, ModTime: 1_700_000_000_123_456_789, ChangeTime: 1_700_000_000_123_456_790, Inode: 1<<64 - 1},
+		{Name: "a/b\xff", Mode: 0o644, Size: 1 << 40, ModTime: -5, ChangeTime: 5, Inode: 3, Ignores: true},
+		{Name: "a/link", Mode: fs.ModeSymlink | 0o777, Target: "../x"},
+		{Name: "c", Mode: fs.ModeDir, Err: &wire.Failure{Code: 3, Text: "permission denied"}},
+	}
+	var b bytes.Buffer
+	w := wire.NewListWriter(&b)
+	for _, e := range entries {
+		require.NoError(t, w.Write(e))
+	}
+	whole := b.Len()
+	r := wire.NewListReader(bytes.NewReader(b.Bytes()))
+	for _, e := range entries {
+		got, err := r.Next()
+		require.NoError(t, err)
+		require.Equal(t, e, got)
+	}
+	_, err := r.Next()
+	require.ErrorIs(t, err, io.EOF)
+	require.ErrorIs(t, entries[3].Err, fs.ErrPermission)
+	for n := range whole {
+		r := wire.NewListReader(bytes.NewReader(b.Bytes()[:n]))
+		var err error
+		for err == nil {
+			_, err = r.Next()
+		}
+		require.Error(t, err)
+	}
+}
+
+// FuzzListed feeds the reader of entries.
+func FuzzListed(f *testing.F) {
+	var b bytes.Buffer
+	w := wire.NewListWriter(&b)
+	require.NoError(f, w.Write(treedir.Entry{Name: "a", Mode: fs.ModeDir}))
+	require.NoError(f, w.Write(treedir.Entry{Name: "a/b", Size: 3, Err: fs.ErrPermission}))
+	f.Add(b.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := wire.NewListReader(bytes.NewReader(data))
+		var again bytes.Buffer
+		w := wire.NewListWriter(&again)
+		var all []treedir.Entry
+		for {
+			e, err := r.Next()
+			if err != nil {
+				break
+			}
+			require.LessOrEqual(t, len(e.Name), wire.MaxTreeName)
+			require.NoError(t, w.Write(e))
+			all = append(all, e)
+		}
+		r = wire.NewListReader(&again)
+		for _, e := range all {
+			got, err := r.Next()
+			require.NoError(t, err)
+			require.Equal(t, e, got)
+		}
 	})
 }
 

@@ -1,0 +1,75 @@
+// Package progress tells whoever waits for a long copy how far it is. The counter goes
+// along in the context of the copy, so that what lies between need not know of it.
+package progress
+
+import (
+	"context"
+	"io"
+	"sync"
+)
+
+type key struct{}
+
+// counter counts bytes.
+type counter struct {
+	mu          sync.Mutex // guards what follows; held while tell is called
+	done, total int64
+	tell        func(done, total int64)
+}
+
+// With returns a context that counts. tell is called with how many bytes are done of
+// how many, once that is known; often, and one call at a time. It must not block.
+func With(ctx context.Context, tell func(done, total int64)) context.Context {
+	return context.WithValue(ctx, key{}, &counter{tell: tell})
+}
+
+func of(ctx context.Context) *counter {
+	c, _ := ctx.Value(key{}).(*counter)
+	return c
+}
+
+// Expect says that there are so many more bytes to come.
+func Expect(ctx context.Context, n int64) {
+	if c := of(ctx); c != nil {
+		c.change(func() { c.total += n })
+	}
+}
+
+// Reach says that so many bytes are done at least, of what may be less than was
+// expected.
+func Reach(ctx context.Context, done int64) {
+	if c := of(ctx); c != nil {
+		c.change(func() { c.done = max(c.done, done) })
+	}
+}
+
+// change changes the counter, and tells of it.
+func (c *counter) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+	if c.total > 0 {
+		c.tell(min(c.done, c.total), c.total)
+	}
+}
+
+// Reader returns a reader of which the bytes count that are read. Without a counter in
+// the context it is r itself.
+func Reader(ctx context.Context, r io.Reader) io.Reader {
+	if c := of(ctx); c != nil {
+		return reader{c, r}
+	}
+	return r
+}
+
+type reader struct {
+	counter *counter
+	r       io.Reader
+}
+
+// Read implements [io.Reader].
+func (r reader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.counter.change(func() { r.counter.done += int64(n) })
+	return n, err
+}
