@@ -77,13 +77,45 @@ func TestFilesGoInAndOut(t *testing.T) {
 	require.Equal(t, "x", string(data))
 	note := filepath.Join(dir, "note")
 	require.Equal(t, "copied in/b.txt of the workspace to "+note+"\n", says(t, agent, "/export in/b.txt "+note))
-	require.Equal(t, "copied in/b.txt of the workspace to "+note+", in place of the file that was there\n", says(t, agent, "/export in/b.txt "+note))
 	fails(t, agent, "/cp", "/cp SRC [DEST]")
 	fails(t, agent, "/cp a b c", "quote names with blanks")
 	fails(t, agent, `/cp "a`, "not closed")
 	fails(t, agent, "/cp nothing-there", "nothing-there")
 	fails(t, agent, `/cp "~/a file.txt" /outside`, "/export PATH DEST copies from it to this machine")
 	fails(t, agent, "/export in", "/export PATH DEST")
+}
+
+func TestCopiesReplaceNoFileUnasked(t *testing.T) {
+	agent := session(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"f": "theirs", "tree/f": "theirs", "tree/sub/g": "theirs"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	says(t, agent, "/cmd mkdir -p in/sub; printf mine >f; printf mine >in/f; printf mine >in/sub/g; printf mine >in/h")
+	ours := func() string { return says(t, agent, "/cmd for f in f in/f in/sub/g in/h; do cat $f; echo; done") }
+	for line, named := range map[string]string{
+		"/cp DIR/f":             "there is already f;",
+		"/cp DIR/f f":           "there is already f;",
+		"/cp DIR/f in":          "there is already in/f;",
+		"/cp DIR/f ./in/f":      "there is already in/f;",
+		"/cp DIR/tree in":       "there is already in/f, in/sub/g;",
+		"/export f DIR":         "there is already DIR/f;",
+		"/export in/f DIR/f":    "there is already DIR/f;",
+		"/export ./in DIR/tree": "there is already DIR/tree/f, DIR/tree/sub/g;",
+	} {
+		at := func(s string) string { return strings.ReplaceAll(s, "DIR", dir) }
+		fails(t, agent, at(line), at(named)+" with --force the copy takes its place")
+		require.Equal(t, "mine\nmine\nmine\nmine\n", ours(), line)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "tree", "f"))
+	require.NoError(t, err)
+	require.Equal(t, "theirs", string(data))
+	says(t, agent, "/cp --force "+dir+"/tree in")
+	require.Equal(t, "mine\ntheirs\ntheirs\nmine\n", ours())
+	says(t, agent, "/export f "+dir+"/tree --force")
+	says(t, agent, "/cp "+dir+"/tree new")
+	require.Equal(t, "minetheirs", strings.ReplaceAll(says(t, agent, "/cmd cat new/f new/sub/g"), "\n", ""))
 }
 
 func TestSettingsAreShownAndChanged(t *testing.T) {
@@ -115,8 +147,8 @@ func TestSettingsAreShownAndChanged(t *testing.T) {
 	fails(t, agent, "/tools disable bsh", "no tool bsh, did you mean bash? /tools lists them")
 	fails(t, agent, "/tools disable nothing_like_it", "no tool nothing_like_it; /tools lists them")
 	fails(t, agent, "/tools enable bsh", "no tool bsh")
-	fails(t, agent, "/tools swap bash", "/tools [list | enable NAME… | disable NAME…]")
-	fails(t, agent, "/tools enable", "/tools [list | enable NAME… | disable NAME…]")
+	fails(t, agent, "/tools swap bash", "/tools [list|enable|disable NAME…]")
+	fails(t, agent, "/tools enable", "/tools [list|enable|disable NAME…]")
 }
 
 // listed is a client of a server that answers the question for its models.
@@ -196,6 +228,13 @@ func TestChangesOfFilesAreShown(t *testing.T) {
 	require.NotContains(t, one, "c.txt")
 	require.Equal(t, all, says(t, agent, "/diff ."))
 	require.Equal(t, one, says(t, agent, "/diff ./dir/"))
+}
+
+func TestNamesOfFilesMakeNoLinesOfTheirOwn(t *testing.T) {
+	agent := session(t, pygenttest.Call("write_file", map[string]any{"path": "a\ncreated b", "content": "x\n"}), pygenttest.Call("stop", nil))
+	_, err := agent.RunUntilStop(t.Context(), "go")
+	require.NoError(t, err)
+	require.Equal(t, "created \"a\\ncreated b\"\n@@ line 1 @@\n+ x\n", says(t, agent, "/diff"))
 }
 
 func TestWorkIsListed(t *testing.T) {

@@ -28,6 +28,16 @@ func byPosition(completes ...complete) complete {
 	}
 }
 
+// either offers what all of the functions do.
+func either(completes ...complete) complete {
+	return func(ctx context.Context, a *pygent.Agent, words []string) (all []string) {
+		for _, c := range completes {
+			all = append(all, c(ctx, a, words)...)
+		}
+		return all
+	}
+}
+
 func oneOf(words ...string) complete {
 	return func(context.Context, *pygent.Agent, []string) []string { return words }
 }
@@ -57,8 +67,12 @@ func toolNames(_ context.Context, a *pygent.Agent, words []string) []string {
 }
 
 // changedFiles completes /diff.
-func changedFiles(_ context.Context, a *pygent.Agent, _ []string) (names []string) {
-	for _, c := range a.Changes() {
+func changedFiles(ctx context.Context, a *pygent.Agent, _ []string) (names []string) {
+	changes, _, _, err := sessionChanges(ctx, a)
+	if err != nil {
+		return nil
+	}
+	for _, c := range changes {
 		names = append(names, c.Path)
 	}
 	return sortedNames(names)

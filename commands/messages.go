@@ -24,7 +24,7 @@ func lastMessage(_ context.Context, a *pygent.Agent, args string) (pygent.Messag
 	if err := nothing(args); err != nil {
 		return pygent.Message{}, err
 	}
-	for _, e := range slices.Backward(a.History().Entries()) {
+	for _, e := range slices.Backward(a.History().Current()) {
 		if e.Compaction != nil && e.Compaction.Anew {
 			break
 		}

@@ -76,6 +76,9 @@ func unknownModel(ctx context.Context, a *pygent.Agent, name string) string {
 	return "! the server lists no model of this name; Tab after /model completes those that it lists\n"
 }
 
+// toolsUsage is what the command tools takes.
+const toolsUsage = "[list|enable|disable NAME…]"
+
 func switchTools(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
 	names, err := slash.Fields(args)
 	if err != nil {
@@ -89,7 +92,7 @@ func switchTools(_ context.Context, a *pygent.Agent, args string, out io.Writer)
 	case verb == "list" && len(names) == 0:
 		return listTools(a, out)
 	case len(names) == 0 || verb != "enable" && verb != "disable":
-		return errors.New("the arguments do not fit: /tools [list | enable NAME… | disable NAME…]")
+		return errors.New("the arguments do not fit: /tools " + toolsUsage)
 	}
 	settings := a.State().Settings
 	known := slices.Concat(settings.Tools, settings.Disabled)

@@ -9,38 +9,100 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/x/pygent"
 	"github.com/x/pygent/internal/cut"
+	"github.com/x/pygent/internal/escape"
 	"github.com/x/pygent/internal/numeral"
 )
 
-func diff(_ context.Context, a *pygent.Agent, args string, out io.Writer) error {
-	names, err := arguments(args, 0, 1, "/diff [PATH]")
+func diff(ctx context.Context, a *pygent.Agent, args string, out io.Writer) error {
+	names, err := arguments(args, 0, 2, "/diff [N] [PATH]")
 	if err != nil {
 		return err
+	}
+	turns := 0
+	if len(names) > 0 {
+		if n, err := strconv.Atoi(names[0]); err == nil {
+			if n < 1 {
+				return fmt.Errorf("%d is no number of turns, such as 1 for the last one; a file of that name is ./%d", n, n)
+			}
+			turns, names = n, names[1:]
+		}
+	}
+	if len(names) > 1 {
+		return errors.New("the arguments do not fit: /diff [N] [PATH]")
 	}
 	within := "."
 	if len(names) == 1 {
 		within = path.Clean(names[0])
 	}
+	if turns > 0 {
+		changes, more, err := changesOf(ctx, a, turns)
+		if err != nil {
+			return err
+		}
+		return showChanges(out, changes, more, within, "no file is other than it was before", "")
+	}
+	changes, more, by, err := sessionChanges(ctx, a)
+	if err != nil {
+		return err
+	}
+	none, hint := "no file is other than when the session began", ""
+	if by == byTools {
+		none, hint = "the agent's tools have changed no file", "; what commands change is shown where there are checkpoints"
+	}
+	return showChanges(out, changes, more, within, none, hint)
+}
+
+// showChanges shows the changes at a path and below it, or that there are none, and a
+// hint.
+func showChanges(out io.Writer, changes []pygent.FileChange, more bool, within, none, hint string) error {
+	text := changesWithin(changes, within)
+	if text == "" {
+		if within != "." {
+			none += " at " + within
+		}
+		text = none + hint + "\n"
+	}
+	if more {
+		text += "there are more changes than are shown; name a PATH\n"
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// How it is known what has changed.
+type knownBy int
+
+const (
+	byCheckpoints knownBy = iota // whoever changed it
+	byTools                      // by the agent's tools alone
+)
+
+// sessionChanges returns what is other than when the session began.
+func sessionChanges(ctx context.Context, a *pygent.Agent) (changes []pygent.FileChange, more bool, by knownBy, err error) {
+	for _, c := range a.Checkpoints() {
+		if c.Files {
+			changes, more, err = a.Differences(ctx, c.ID, 0)
+			return changes, more, byCheckpoints, err
+		}
+	}
+	return a.Changes(), false, byTools, nil
+}
+
+// changesWithin shows the changes at a path and below it.
+func changesWithin(changes []pygent.FileChange, within string) string {
 	var text strings.Builder
-	for _, c := range a.Changes() {
+	for _, c := range changes {
 		if within == "." || c.Path == within || strings.HasPrefix(c.Path, within+"/") {
 			text.WriteString(titled(c))
 		}
 	}
-	if text.Len() == 0 {
-		text.WriteString("the agent's tools have changed no file")
-		if within != "." {
-			text.WriteString(" at " + within)
-		}
-		text.WriteString("; what commands change is not shown\n")
-	}
-	_, err = io.WriteString(out, text.String())
-	return err
+	return text.String()
 }
 
 // titled is a change with a line above it that names the file.
@@ -54,7 +116,7 @@ func titled(c pygent.FileChange) string {
 	case c.Deleted:
 		what = "deleted"
 	}
-	title := fmt.Sprintf("%s %s", what, c.Path)
+	title := what + " " + escape.Name(c.Path)
 	switch {
 	case c.Note != "":
 		return title + ": " + c.Note + "\n"

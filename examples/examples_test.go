@@ -47,6 +47,11 @@ var wants = map[string]string{
 	"typed":       "1.0.0 [the first release]\nstatus: stopped\n2200 tokens, $0.0011\n",
 	"tasks": "count wants to run {\"cmd\":\"echo one two > words; wc -w < words\"}: true\nclean wants to run {\"cmd\":\"rm -rf cache\"}: false\n" +
 		"There are 2 words.\nI was not allowed to remove it.\nIn German: Es sind 2 Wörter.\n",
+	"script": "Lead's limits: 50 steps, 3 tasks\n2 things to do\nto the model: Read main.py and tell what is wrong with it.\n" +
+		"to the model: The team: Planner, Tester, Reviewer\nlint: lint --level=errors --fix main.py\nbash: error: denied: this project has a tool for that: lint\n" +
+		"list_personas: - Planner: A colleague who splits work into small steps, and writes them down before anybody begins.\n" +
+		"- Tester: A colleague who writes tests that can fail, and runs them.\n- Reviewer: A colleague who reviews changes, strictly but kindly.\n",
+	"fork":        "cp numbers.txt lines: 292 bytes\ntr -d '\\n' < numbers.txt > digits: 192 bytes\nsed 's/$/,/' numbers.txt > commas: 392 bytes\nthe best way made digits\n",
 	"config_file": "Reviewer, a strict but friendly reviewer\nerror: denied: the command \"curl\" is banned here\nstopped\n",
 }
 
